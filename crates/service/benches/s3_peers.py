@@ -6,7 +6,8 @@
 
 Servers that aren't on the PATH (minio, versitygw) are left out. Each round starts every server on an empty folder, so that what drifts drifts for
 all, and ends with a program that has no server, and writes and syncs a file for each put. Printed are medians of the rounds, and each server's peak
-memory. With --strace, system calls that make writes durable are counted during a second of puts of 15 KB (strace has to be there).
+memory. With --earlier PROGRAM, an earlier build of Fulgurite takes part too. With --strace, system calls that make writes durable are counted during
+a second of puts of 15 KB (strace has to be there).
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def versitygw(folder: Path, program: str):
 
 # A program that writes and syncs a file each, and its folder, for what a server costs beside it.
 FILES = "a file each"
-SERVERS = {"fulgurite": fulgurite, "minio": minio, "versitygw": versitygw}
+SERVERS = {"fulgurite": fulgurite, "earlier": fulgurite, "minio": minio, "versitygw": versitygw}
 
 
 def wait(serving: subprocess.Popen):
@@ -121,6 +122,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--load", required=True)
     parser.add_argument("--fulgurite", default="target/release/fulgurite")
+    parser.add_argument("--earlier", help="an earlier build to compare with")
     parser.add_argument("--folder", default=".", help="where servers keep what they are given, on the disk to be measured")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clients", type=int, default=16)
@@ -128,7 +130,8 @@ def main():
     parser.add_argument("--sizes", default="0,15360,20480,512000,15728640")
     parser.add_argument("--strace", action="store_true")
     options = parser.parse_args()
-    programs = {name: options.fulgurite if name == "fulgurite" else shutil.which(name) for name in SERVERS}
+    given = {"fulgurite": options.fulgurite, "earlier": options.earlier}
+    programs = {name: given[name] if name in given else shutil.which(name) for name in SERVERS}
     programs = {name: program for name, program in programs.items() if program}
     found = collections.defaultdict(list)
     memory = collections.defaultdict(list)

@@ -5,12 +5,12 @@
 //!                                                               |
 //!        s3::* (an operation each) <---- auth::access <---------'
 //!          |
+//!          |--> s3::namespace: buckets and versions, from the catalogue and State (service.db)
 //!          '--> Gateway --> transfer::upload   --> Intake (staging, catalogue)
 //!                       --> transfer::download <-- ObjectReader (staging or platters)
-//!                       --> State: buckets, accounts, multipart uploads, restores
 //!
 //! browser forms: server -> http::router -> s3::post_object -> auth::access -> s3::put
-//! bulk get:      s3::routes -> s3::bulk_get
+//! bulk get:      s3::framework -> s3::bulk_get
 //! background:    jobs: restores, expiry, sweeping, scrubbing, flushing, backups of State
 //! ```
 
@@ -35,5 +35,3 @@ pub mod state;
 mod transfer;
 mod turns;
 pub mod unclaimed_folders;
-
-pub use gateway::Gateway;

@@ -6,9 +6,9 @@
 //!                                                          |                                      |
 //!        the program, the allocator, database connections <'                                      |
 //!        incoming: records of uploads on their way to staging; without memory, frame by frame <---|
-//!        gathered: bodies and signed chunks that are buffered whole before they are parsed <------|
-//!        answers: responses that are buffered whole until their clients have read them <----------|
-//!        outgoing records, batches: 1 MiB read ahead for clients; lists of batches <--------------'
+//!        buffered_bodies: bodies and signed chunks that are buffered before they are parsed <-----|
+//!        buffered_responses: responses that are buffered until their clients have read them <-----|
+//!        download_records, bulk_get_kib: 1 MiB read ahead for clients; lists of bulk gets <-------'
 //! ```
 //!
 //! Memory is taken in the name of a `Holder`. A request for more is refused if the holder would
@@ -61,13 +61,13 @@ pub struct Budget {
     /// Bytes for content on its way to staging.
     pub(crate) incoming: usize,
     /// Bytes for bodies and chunks that are buffered whole.
-    pub(crate) gathered: usize,
+    pub(crate) buffered_bodies: usize,
     /// Bytes for responses that are buffered whole.
-    pub(crate) answers: usize,
+    pub(crate) buffered_responses: usize,
     /// Number of 1 MiB records read ahead for clients.
-    pub(crate) outgoing_records: usize,
+    pub(crate) download_records: usize,
     /// KiB for lists of batches.
-    pub(crate) batches_kib: usize,
+    pub(crate) bulk_get_kib: usize,
 }
 
 /// The memory limit is too small for the server.
@@ -105,10 +105,10 @@ impl Budget {
         Ok(Self {
             connections: connections as usize,
             incoming: bytes,
-            gathered: bytes,
-            answers: bytes,
-            outgoing_records: (part_kib >> 10) as usize,
-            batches_kib: (4 * part_kib) as usize,
+            buffered_bodies: bytes,
+            buffered_responses: bytes,
+            download_records: (part_kib >> 10) as usize,
+            bulk_get_kib: (4 * part_kib) as usize,
         })
     }
 }
@@ -274,7 +274,11 @@ mod tests {
     fn the_parts_of_a_budget_add_up_to_at_most_the_setting() {
         for (memory_mib, archive_mib, connections) in [(1_664, 512, 1_024), (1_000, 512, 1_024), (500, 64, 20), (1 << 20, 512, 100_000)] {
             let budget = Budget::new(memory_mib, archive_mib, connections).expect("enough");
-            let parts = budget.incoming + budget.gathered + budget.answers + (budget.outgoing_records << 20) + (budget.batches_kib << 10);
+            let parts = budget.incoming
+                + budget.buffered_bodies
+                + budget.buffered_responses
+                + (budget.download_records << 20)
+                + (budget.bulk_get_kib << 10);
             let fixed = PROGRAM_MIB + ALLOCATOR_MIB + STATE_MIB + databases_kib(READING).div_ceil(1_024);
             let all = archive_mib + fixed + ((parts as u64 + budget.connections as u64 * (PER_CONNECTION_KIB << 10)) >> 20);
             assert!(all <= memory_mib && budget.connections >= 16.min(connections), "{budget:?}: {all} of {memory_mib}");

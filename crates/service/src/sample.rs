@@ -9,9 +9,10 @@ use fulgurite_archive::{Access, Archive, Upload, new_archive_id};
 use fulgurite_domain::Attributes;
 
 use crate::gateway::Gateway;
-use crate::memory::Holder;
+use crate::memory::{Budget, Holder};
 use crate::s3::conditions::PutConditions;
-use crate::state::{Bucket, Quota, State};
+use crate::settings::Settings as ServiceSettings;
+use crate::state::{Bucket, State};
 
 /// Timeout for events that tests expect at once, generous for busy machines. With a paused clock it
 /// expires as soon as the runtime is idle.
@@ -36,6 +37,12 @@ pub(crate) fn archive(home: &Path) -> Arc<Archive> {
     Arc::new(Archive::open(home, Access::Write).expect("it opens"))
 }
 
+/// A gateway with the settings' default memory.
+pub(crate) fn gateway(state: Arc<State>, settings: &ServiceSettings) -> Gateway {
+    let budget = Budget::new(settings.memory_mib, 0, settings.connections).expect("the defaults are enough");
+    Gateway::new(state, settings, &budget).expect("a gateway")
+}
+
 /// A gateway to its own archive, with the unversioned bucket `photos`.
 pub(crate) struct Sample {
     pub(crate) gateway: Arc<Gateway>,
@@ -48,18 +55,18 @@ impl Sample {
         let state = Arc::new(State::open(archive(home.path())).expect("a state"));
         state.add_account("ada", true).expect("an account");
         assert!(state.add_bucket("photos", "ada", false, None).expect("a bucket"));
-        let gateway = Arc::new(Gateway::new(state, "us-east-1".into(), Quota { open: 1, bytes_a_day: 1 << 30 }).expect("a gateway"));
+        let gateway = Arc::new(gateway(state, &ServiceSettings::default()));
         Self { gateway, _home: home }
     }
 
     pub(crate) fn bucket(&self) -> Arc<Bucket> {
-        self.gateway.bucket("photos").expect("it is there")
+        self.gateway.namespace.bucket("photos").expect("it is there")
     }
 
     /// Staged content that isn't an object yet.
     pub(crate) async fn upload(&self, content: &[u8]) -> Upload {
-        let mut upload = self.gateway.receiving(Holder::own());
-        soon(self.gateway.write(&mut upload, content, content.len() as u64)).await;
+        let mut upload = self.gateway.transfers.receiving(Holder::own());
+        soon(self.gateway.transfers.write(&mut upload, content, content.len() as u64)).await;
         upload.upload()
     }
 

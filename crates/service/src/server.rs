@@ -2,7 +2,7 @@
 //! requests in progress finish when it stops.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +12,21 @@ use futures_util::FutureExt;
 use http::HeaderValue;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::TcpListener;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use s3s::StdError;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::auth::caller::Peer;
 use crate::control::Channel;
 use crate::gateway::Gateway;
 use crate::http::addressing::Domain;
-use crate::http::connections::{Connections, Lasting};
+use crate::http::connections::{Connection, Connections, Lasting};
 use crate::http::router::Router;
 use crate::http::tls::{self, TlsError};
-use crate::http::write_timeout::Patient;
+use crate::http::write_timeout::WriteTimeout;
 use crate::jobs;
 use crate::jobs::scrubbing;
 use crate::memory::{Budget, TooLittle};
@@ -82,7 +84,7 @@ pub enum ServeError {
 /// A bound server, ready to serve.
 pub struct Server {
     listener: TcpListener,
-    router: Router,
+    router: Arc<Router>,
     connections: Connections,
     tls: Option<TlsAcceptor>,
     settings: Settings,
@@ -100,15 +102,14 @@ impl Server {
         let state = Arc::new(State::open(archive)?);
         let limits = &state.archive().settings().limits;
         let budget = Budget::new(settings.memory_mib, limits.memory_mib, settings.connections)?;
-        let gateway = Gateway::within(state.clone(), settings.region.clone(), settings.restores.quota(), &budget)?;
-        let gateway = Arc::new(gateway.with_staging_limit(settings.staging.limit_bytes()));
+        let gateway = Arc::new(Gateway::new(state.clone(), &settings, &budget)?);
         // The first readiness probe must already report the true state of the disks.
         gateway.look_at_disks();
-        let swept = gateway.parts.sweep(|file| state.knows_part(file).unwrap_or(true));
+        let swept = gateway.transfers.parts.sweep(|file| state.knows_part(file).unwrap_or(true));
         if let Err(error) = swept {
             tracing::warn!(%error, "can't remove part files without an upload");
         }
-        let router = Router::new(gateway, &settings)?;
+        let router = Arc::new(Router::new(gateway, domain(&settings)?, &settings));
         let connections = Connections::new(budget.connections, settings.connections_per_address);
         Ok(Self { listener, router, connections, tls, settings })
     }
@@ -134,121 +135,126 @@ impl Server {
     /// [`ServeError::Failed`] if the server stopped because it could not go on.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let (tell, told) = watch::channel(false);
-        let router = Arc::new(self.router);
-        let gateway = router.gateway.clone();
+        let gateway = self.router.gateway.clone();
+        let background = self.start_jobs(&gateway, &told);
+        let graceful = GracefulShutdown::new();
+        tokio::select! {
+            () = self.accept(&graceful) => {}
+            () = stop => {}
+            _ = gateway.health.liveness.failed() => {}
+        }
+        drop(self);
+        let _ = tell.send(true);
+        let failed = gateway.health.liveness.reason();
+        let patience = if failed.is_some() { FAILED_PATIENCE } else { END_PATIENCE };
+        if tokio::time::timeout(patience, graceful.shutdown()).await.is_err() {
+            tracing::warn!("requests in progress took too long and were cut off");
+        }
+        for job in background {
+            let _ = job.await;
+        }
+        // The failure may have happened during shutdown.
+        if let Some(reason) = failed.or_else(|| gateway.health.liveness.reason()) {
+            return Err(ServeError::Failed { reason });
+        }
+        gateway.back_up_state().await;
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    /// Starts everything that runs beside requests, until `stop` is set.
+    fn start_jobs(&self, gateway: &Arc<Gateway>, stop: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
         let control = match Channel::open(gateway.clone()) {
-            Ok(channel) => Some(tokio::spawn(channel.serve(told.clone()))),
+            Ok(channel) => Some(tokio::spawn(channel.serve(stop.clone()))),
             Err(error) => {
                 // Clients don't need the control socket, so the server runs without it.
                 tracing::error!(%error, "can't create the control socket: `verify`, `scrub` and `flush` work only while the server is stopped");
                 None
             }
         };
-        let scrubbing = tokio::spawn(scrubbing::scrub(gateway.clone(), self.settings.scrub.clone(), told.clone()));
-        let background = tokio::spawn(jobs::work(gateway.clone(), self.settings.background.clone(), told));
-        let graceful = GracefulShutdown::new();
-        let mut http = hyper::server::conn::http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX);
-        let stop = async {
-            tokio::select! {
-                () = stop => {}
-                _ = gateway.liveness.failed() => {}
-            }
-        };
-        let mut stop = std::pin::pin!(stop);
+        let scrubbing = tokio::spawn(scrubbing::scrub(gateway.clone(), self.settings.scrub.clone(), stop.clone()));
+        let jobs = tokio::spawn(jobs::work(gateway.clone(), self.settings.background.clone(), stop.clone()));
+        [jobs, scrubbing].into_iter().chain(control).collect()
+    }
+
+    /// Accepts connections, for ever, and serves each in a task of its own.
+    async fn accept(&self, graceful: &GracefulShutdown) {
         loop {
             // When no permit is free, new connections wait in the accept queue.
-            let room = tokio::select! {
-                room = self.connections.room() => room,
-                () = &mut stop => break,
-            };
-            let (stream, peer) = tokio::select! {
-                accepted = self.listener.accept() => match accepted {
-                    Ok(accepted) => accepted,
-                    Err(error) => {
-                        // Most likely out of file descriptors. Some become free when connections
-                        // end.
-                        tracing::warn!(%error, "can't accept a connection");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                        continue;
-                    }
-                },
-                () = &mut stop => break,
+            let room = self.connections.room().await;
+            let (stream, peer) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Most likely out of file descriptors. Some become free when connections end.
+                    tracing::warn!(%error, "can't accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
             };
             // Refuses the connection if its address is at its limit and all its connections are
             // busy.
             let Some(connection) = self.connections.admit(peer.ip(), room).map(Arc::new) else { continue };
             // Responses are small, and clients wait for them.
             let _ = stream.set_nodelay(true);
-            let stream = Patient::new(stream);
-            let (router, tls) = (router.clone(), self.tls.clone());
-            let peer = Peer { address: peer.ip(), is_tls: tls.is_some() };
-            let gateway = gateway.clone();
-            let own = connection.clone();
-            let service = service_fn(move |request| {
-                let router = router.clone();
-                let (busy, is_last) = own.request();
-                async move {
-                    let mut response = router.answer(request, peer).await;
-                    if is_last {
-                        response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
-                    }
-                    Ok::<_, Infallible>(response.map(|body| Lasting { body, _busy: busy }))
-                }
-            });
-            let (http, watcher) = (http.clone(), graceful.watcher());
+            let stream = WriteTimeout::new(stream);
+            let (router, tls, watcher) = (self.router.clone(), self.tls.clone(), graceful.watcher());
             tokio::spawn(async move {
-                let told = |error: &dyn std::fmt::Display| error.to_string();
-                let serving = async {
-                    match tls {
-                        None => watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await.map_err(|error| told(&error)),
-                        Some(tls) => match tokio::time::timeout(HEAD_PATIENCE, tls.accept(stream)).await {
-                            Ok(Ok(stream)) => {
-                                watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await.map_err(|error| told(&error))
-                            }
-                            Ok(Err(error)) => Err(told(&error)),
-                            Err(_) => Err("the TLS handshake took too long".to_owned()),
-                        },
-                    }
-                };
+                let serving = answer_all(stream, peer.ip(), &router, tls, &connection, watcher);
                 // The router catches panics before a response begins. This catches panics in
                 // response bodies.
                 let serving = AssertUnwindSafe(serving).catch_unwind();
                 let ended = tokio::select! {
                     ended = serving => ended,
-                    () = connection.evicted() => Ok(Err("closed while idle, to admit another connection".to_owned())),
+                    () = connection.evicted() => Ok(Err("closed while idle, to admit another connection".into())),
                 };
                 match ended {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => tracing::debug!(error, "a connection ended"),
-                    Err(panic) => gateway.panicked("the body of an answer", &*panic),
+                    Err(panic) => router.gateway.panicked("the body of an answer", &*panic),
                 }
             });
         }
-        drop(self.listener);
-        let _ = tell.send(true);
-        let failed = gateway.liveness.reason();
-        let patience = if failed.is_some() { FAILED_PATIENCE } else { END_PATIENCE };
-        if tokio::time::timeout(patience, graceful.shutdown()).await.is_err() {
-            tracing::warn!("requests in progress took too long and were cut off");
-        }
-        let _ = background.await;
-        let _ = scrubbing.await;
-        if let Some(control) = control {
-            let _ = control.await;
-        }
-        // The failure may have happened during shutdown.
-        if let Some(reason) = failed.or_else(|| gateway.liveness.reason()) {
-            return Err(ServeError::Failed { reason });
-        }
-        gateway.copy_state().await;
-        tracing::info!("stopped");
-        Ok(())
     }
 }
 
+/// Answers the requests of a connection, one after another, until the client closes it or the
+/// server stops.
+async fn answer_all(
+    stream: WriteTimeout<TcpStream>,
+    address: IpAddr,
+    router: &Arc<Router>,
+    tls: Option<TlsAcceptor>,
+    connection: &Arc<Connection>,
+    watcher: Watcher,
+) -> Result<(), StdError> {
+    let peer = Peer { address, is_tls: tls.is_some() };
+    let service = service_fn(|request| {
+        let router = router.clone();
+        let (busy, is_last) = connection.request();
+        // Boxed, since hyper moves the future several times for each request.
+        Box::pin(async move {
+            let mut response = router.answer(request, peer).await;
+            if is_last {
+                response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response.map(|body| Lasting { body, _busy: busy }))
+        })
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX);
+    match tls {
+        None => watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?,
+        Some(tls) => {
+            let handshake = tokio::time::timeout(HEAD_PATIENCE, tls.accept(stream)).await;
+            let stream = handshake.map_err(|_| "the TLS handshake took too long")??;
+            watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?;
+        }
+    }
+    Ok(())
+}
+
 /// The domain whose subdomains address buckets.
-pub(crate) fn host(settings: &Settings) -> Result<Option<Domain>, ServeError> {
+fn domain(settings: &Settings) -> Result<Option<Domain>, ServeError> {
     let read = |domain: &String| Domain::new(domain).ok_or_else(|| ServeError::Domain { domain: domain.clone() });
     settings.domain.as_ref().map(read).transpose()
 }

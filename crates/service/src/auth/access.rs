@@ -13,8 +13,8 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
 
 use crate::auth::caller::{Caller, Peer, Signed, origin};
 use crate::auth::policy::{Answer, Facts, Policy, Question, parameter};
-use crate::gateway::Gateway;
 use crate::s3::errors::{FirstError, internal, no_such_bucket, state_failed};
+use crate::s3::namespace::Namespace;
 use crate::s3::tags;
 use crate::state::{Bucket, State, now_ms};
 
@@ -48,7 +48,7 @@ impl S3Auth for SecretKeys {
 
 /// Checks access to the bucket or object before the framework parses the operation's input.
 #[derive(Clone)]
-pub(crate) struct Gate(pub(crate) Arc<Gateway>);
+pub(crate) struct Gate(pub(crate) Arc<Namespace>);
 
 #[async_trait]
 impl S3Access for Gate {
@@ -210,7 +210,7 @@ fn takes_grants(operation: &str) -> bool {
 
 /// The rights of a caller in a bucket. The policy is parsed once for many checks.
 pub(crate) struct Rights<'a> {
-    gateway: &'a Gateway,
+    namespace: &'a Namespace,
     bucket: &'a Bucket,
     caller: &'a Caller,
     policy: Stored,
@@ -231,18 +231,18 @@ impl Stored {
 }
 
 impl<'a> Rights<'a> {
-    pub(crate) fn new(gateway: &'a Gateway, bucket: &'a Bucket, caller: &'a Caller) -> Self {
+    pub(crate) fn new(namespace: &'a Namespace, bucket: &'a Bucket, caller: &'a Caller) -> Self {
         let policy = match bucket.policy.as_deref().map(Policy::parse) {
             None => Stored::None,
             Some(Ok(policy)) => Stored::Read(policy),
             // The policy was valid when it was put: either the database is damaged, or a newer
             // program accepted more.
             Some(Err(why)) => {
-                gateway.state.note_unreadable(&bucket.name, "policy", &why);
+                namespace.state.note_unreadable(&bucket.name, "policy", &why);
                 Stored::Unreadable
             }
         };
-        Self { gateway, bucket, caller, policy }
+        Self { namespace, bucket, caller, policy }
     }
 
     /// Whether the decision may depend on the tags that the object gets.
@@ -262,7 +262,7 @@ impl<'a> Rights<'a> {
             Stored::Unreadable => Answer::Denied,
             Stored::Read(policy) => {
                 let tags = match key {
-                    Some(key) if policy.asks_tags(action) => self.gateway.tags_at(&bucket.name, key, facts.version_id)?,
+                    Some(key) if policy.asks_tags(action) => self.namespace.tags_at(&bucket.name, key, facts.version_id)?,
                     _ => Vec::new(),
                 };
                 let facts = Facts { tags: &tags, ..facts };
@@ -293,7 +293,7 @@ impl<'a> Rights<'a> {
     }
 }
 
-impl Gateway {
+impl Namespace {
     /// Tags of the given or newest version; empty if it doesn't exist.
     fn tags_at(&self, bucket: &str, key: &str, version_id: Option<&str>) -> S3Result<Vec<Tag>> {
         let found = match version_id {
@@ -415,17 +415,17 @@ mod tests {
     #[test]
     fn an_unreadable_policy_denies_everything_except_to_replace_it() {
         let sample = Sample::new();
-        let gateway = &sample.gateway;
-        gateway.state.add_account("bob", false).expect("an account");
-        let caller = |name: &str| Caller { account: gateway.state.account(name).expect("looked up"), ..Caller::default() };
+        let namespace = &sample.gateway.namespace;
+        namespace.state.add_account("bob", false).expect("an account");
+        let caller = |name: &str| Caller { account: namespace.state.account(name).expect("looked up"), ..Caller::default() };
         let (owner, other, stranger) = (caller("ada"), caller("bob"), Caller::default());
         let all =
             r#"{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::photos/*", "Unless": 1}}"#;
         for unreadable in [all, "", "{"] {
-            gateway.state.change_bucket("photos", |bucket| bucket.policy = Some(unreadable.to_owned())).expect("changed");
+            namespace.state.change_bucket("photos", |bucket| bucket.policy = Some(unreadable.to_owned())).expect("changed");
             let bucket = sample.bucket();
             let may =
-                |caller: &Caller, action: &str, key: Option<&str>| Rights::new(gateway, &bucket, caller).may(action, key, None).is_ok();
+                |caller: &Caller, action: &str, key: Option<&str>| Rights::new(namespace, &bucket, caller).may(action, key, None).is_ok();
             for caller in [&owner, &other, &stranger] {
                 for (action, key) in
                     [("s3:GetObject", Some("k")), ("s3:PutObject", Some("k")), ("s3:ListBucket", None), ("s3:DeleteBucket", None)]
@@ -437,10 +437,10 @@ mod tests {
                 assert!(may(&owner, action, None), "{unreadable:?}: the owner can't repair it with {action}");
                 assert!(!may(&other, action, None) && !may(&stranger, action, None));
             }
-            assert_eq!(gateway.state.unreadable(), 1, "it is reported once");
+            assert_eq!(namespace.state.unreadable(), 1, "it is reported once");
         }
-        gateway.state.change_bucket("photos", |bucket| bucket.policy = None).expect("changed");
-        assert!(Rights::new(gateway, &sample.bucket(), &owner).may("s3:GetObject", Some("k"), None).is_ok());
-        assert_eq!(gateway.state.unreadable(), 0);
+        namespace.state.change_bucket("photos", |bucket| bucket.policy = None).expect("changed");
+        assert!(Rights::new(namespace, &sample.bucket(), &owner).may("s3:GetObject", Some("k"), None).is_ok());
+        assert_eq!(namespace.state.unreadable(), 0);
     }
 }

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{Extensions, HeaderMap};
+use s3s::{S3Result, s3_error};
 
 use crate::auth::policy::Origin;
 use crate::state::Account;
@@ -14,6 +15,14 @@ pub(crate) struct Caller {
     /// The account; `None` for anonymous requests.
     pub(crate) account: Option<Arc<Account>>,
     pub(crate) origin: Origin,
+}
+
+impl Caller {
+    /// The account that sent a request, or `AccessDenied` if it is anonymous.
+    pub(crate) fn account_of(request: &Extensions) -> S3Result<Arc<Account>> {
+        let account = request.get::<Self>().and_then(|caller| caller.account.clone());
+        account.ok_or_else(|| s3_error!(AccessDenied))
+    }
 }
 
 /// The access key of a request whose signature was already checked; `None` if it is anonymous. It

@@ -3,12 +3,11 @@
 //! with their framing.
 //!
 //! ```text
-//! socket -> Watched -> Unsigned: chunks, trailers, digest -> the framework
+//! socket -> RequestBody -> Unsigned: chunks, trailers, digest -> the framework
 //! ```
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
 use aws_lc_rs::digest::{self, SHA256};
@@ -21,22 +20,12 @@ use s3s::{Body, S3Error, S3Result, StdError, s3_error};
 use crate::auth::signatures::{DECODED_LENGTH, PAYLOAD, UNSIGNED_CHUNKS};
 use crate::s3::errors::custom;
 use crate::state::hex;
+use crate::transfer::trailers::Trailers;
 
 /// Maximum length of the line with a chunk's size.
 const SIZE_BYTES_MAX: usize = 18;
 /// Maximum size of the trailers.
 const TRAILERS_BYTES_MAX: usize = 4 << 10;
-
-/// Trailers of the body, as a request extension. They are complete once the body was read.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Trailers(Arc<Mutex<HeaderMap>>);
-
-impl Trailers {
-    pub(crate) fn get(&self, name: &str) -> Option<String> {
-        let headers = self.0.lock().expect("no panic holds this lock");
-        headers.get(name)?.to_str().ok().map(str::to_owned)
-    }
-}
 
 /// Wraps the body of an unsigned request in the checks that its headers ask for.
 ///
@@ -204,7 +193,7 @@ impl Chunks {
                         return Err(malformed_trailer());
                     }
                     if lines == b"\r\n" || lines.ends_with(b"\r\n\r\n") {
-                        *self.trailers.0.lock().expect("no panic holds this lock") = read(lines).ok_or_else(malformed_trailer)?;
+                        self.trailers.set(read(lines).ok_or_else(malformed_trailer)?);
                         self.at = At::Behind;
                     }
                 }

@@ -163,10 +163,10 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
         return Ok(());
     }
     let Some(command) = hello.command else {
-        client.send(&Event::Working(gateway.turns.current()));
+        client.send(&Event::Working(gateway.jobs.turns.current()));
         return Ok(());
     };
-    let turn = match gateway.turns.take(&command) {
+    let turn = match gateway.jobs.turns.take(&command) {
         Ok(turn) => turn,
         Err(working) => {
             client.send(&Event::Working(Some(working)));
@@ -211,16 +211,16 @@ fn carry_out(
     let relay = Relay::new(client, !matches!(request, Request::Flush));
     match request {
         Request::Scrub { repair } => {
-            let _alone = gateway.turns.scrubbing();
+            let _alone = gateway.jobs.turns.scrubbing();
             archive.scrub_and_replace(*repair, &relay).map(|report| json(serde_json::to_value(report)))
         }
         Request::VerifyObjects => archive.verify_objects(&relay).map(|report| json(serde_json::to_value(report))),
         Request::Flush => {
-            runtime.block_on(gateway.copy_state());
+            runtime.block_on(gateway.back_up_state());
             gateway.write_sets(|archive| archive.flush(&relay)).map(|report| json(serde_json::to_value(report)))
         }
         Request::Recover { platter, store } => {
-            let _alone = gateway.turns.scrubbing();
+            let _alone = gateway.jobs.turns.scrubbing();
             let platter = platter.parse().map_err(|error| ArchiveError::Io { path: platter.into(), source: io::Error::other(error) })?;
             archive.recover(platter, store.as_deref(), &relay).map(|store| json(serde_json::to_value(store)))
         }

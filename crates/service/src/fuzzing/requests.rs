@@ -16,6 +16,7 @@ use super::signing::sign;
 use crate::auth::caller::Peer;
 use crate::gateway::Gateway;
 use crate::http::router::Router;
+use crate::memory::Budget;
 use crate::settings::Settings;
 use crate::state::{NewKey, State};
 
@@ -45,8 +46,9 @@ impl Requests {
         let state = Arc::new(State::open(Arc::new(Archive::open(folder, Access::Write).expect("it opens"))).expect("a state"));
         let keys = [("main", true), ("ada", false)].map(|(name, admin)| state.add_account(name, admin).expect("an account"));
         let settings = Settings::default();
-        let gateway = Arc::new(Gateway::new(state, settings.region.clone(), settings.restores.quota()).expect("a gateway"));
-        let router = Router::new(gateway, &settings).expect("a router");
+        let budget = Budget::new(settings.memory_mib, 0, settings.connections).expect("the defaults are enough");
+        let gateway = Arc::new(Gateway::new(state, &settings, &budget).expect("a gateway"));
+        let router = Router::new(gateway, None, &settings);
         // Some operations use `block_in_place`, which needs a multi-threaded runtime.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let requests = Self { router, keys, runtime };
@@ -104,7 +106,7 @@ impl Requests {
             head.status
         });
         assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR);
-        assert_eq!(self.router.gateway.liveness.reason(), None);
+        assert_eq!(self.router.gateway.health.liveness.reason(), None);
         Some(status)
     }
 

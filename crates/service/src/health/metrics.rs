@@ -44,58 +44,60 @@ impl Metrics {
 
     fn write(&self, out: &mut String) {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        head(out, "fulgurite_requests_total", "counter", "Requests by method and class of status.");
+        write_header(out, "fulgurite_requests_total", "counter", "Requests by method and class of status.");
         for (method, classes) in METHODS.iter().zip(&self.requests) {
             for (class, count) in CLASSES.iter().zip(classes).filter(|(_, count)| get(count) > 0) {
                 let _ = writeln!(out, "fulgurite_requests_total{{method=\"{method}\",status=\"{class}\"}} {}", get(count));
             }
         }
-        head(out, "fulgurite_request_seconds", "histogram", "Time until the head of the response.");
+        write_header(out, "fulgurite_request_seconds", "histogram", "Time until the head of the response.");
         for ((method, times), (sum, classes)) in METHODS.iter().zip(&self.times).zip(self.time_us.iter().zip(&self.requests)) {
+            let times: Vec<u64> = times.iter().map(get).collect();
+            // Read after the buckets, so that a request counted meanwhile can't be in them alone.
             let all: u64 = classes.iter().map(get).sum();
             if all == 0 {
                 continue;
             }
             let mut below = 0;
             for (end, count) in BUCKETS_S.iter().zip(times) {
-                below += get(count);
+                below += count;
                 let _ = writeln!(out, "fulgurite_request_seconds_bucket{{method=\"{method}\",le=\"{end}\"}} {below}");
             }
             let _ = writeln!(out, "fulgurite_request_seconds_bucket{{method=\"{method}\",le=\"+Inf\"}} {all}");
             let _ = writeln!(out, "fulgurite_request_seconds_sum{{method=\"{method}\"}} {}", get(sum) as f64 / 1e6);
             let _ = writeln!(out, "fulgurite_request_seconds_count{{method=\"{method}\"}} {all}");
         }
-        head(out, "fulgurite_request_body_bytes_total", "counter", "Bytes of request bodies, as announced.");
+        write_header(out, "fulgurite_request_body_bytes_total", "counter", "Bytes of request bodies, by Content-Length.");
         let _ = writeln!(out, "fulgurite_request_body_bytes_total {}", get(&self.in_bytes));
     }
 }
 
-fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+fn write_header(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
 impl Gateway {
     /// All metrics. Values of the archive are read now; those that can't be read are left out.
-    pub(crate) fn figures(&self, metrics: &Metrics) -> String {
+    pub(crate) fn render_metrics(&self, metrics: &Metrics) -> String {
         let mut out = String::new();
         metrics.write(&mut out);
         let mut gauge = |name: &str, help: &str, value: u64| {
-            head(&mut out, name, "gauge", help);
+            write_header(&mut out, name, "gauge", help);
             let _ = writeln!(out, "{name} {value}");
         };
         if let Ok(totals) = self.archive.reading().totals() {
-            gauge("fulgurite_objects", "Names.", totals.objects);
+            gauge("fulgurite_objects", "Objects, counted by name.", totals.objects);
             gauge("fulgurite_versions", "Versions, staged and archived, including deletion markers.", totals.versions);
             gauge("fulgurite_content_bytes", "Content of all versions.", totals.content_bytes);
             gauge("fulgurite_staged_versions", "Versions that are not on platters yet.", totals.staged.versions);
             gauge("fulgurite_staged_bytes", "Stored bytes of staged versions.", totals.staged.stored_bytes);
-            if let Some(room) = self.room_left(&totals.staged) {
+            if let Some(room) = self.transfers.room_left(&totals.staged) {
                 gauge("fulgurite_staging_free_bytes", "Bytes that clients can still stage, within disk and limits.", room);
             }
         }
-        gauge("fulgurite_ready", "1 if /-/ready answers 200.", self.readiness.reasons().is_empty().into());
+        gauge("fulgurite_ready", "1 if /-/ready answers 200.", self.health.readiness.reasons().is_empty().into());
         let unreadable = self.state.unreadable() as u64;
-        gauge("fulgurite_unreadable_settings", "Settings of buckets that requests needed and that can't be read.", unreadable);
+        gauge("fulgurite_unreadable_settings", "Unreadable settings of buckets that requests needed.", unreadable);
         if let Ok(open) = self.state.count_open_restores() {
             gauge("fulgurite_restores_open", "Restores that were requested and are not done.", open);
         }
@@ -106,22 +108,18 @@ impl Gateway {
             let oldest = platters.iter().filter_map(|row| row.health.verified).min();
             gauge("fulgurite_platters", "Platters of all sets.", platters.len() as u64);
             gauge("fulgurite_platters_unsound", "Platters that were damaged or missing when last checked.", unsound as u64);
-            gauge(
-                "fulgurite_platters_never_verified",
-                "Platters that were not read in full since they are in the catalogue.",
-                never as u64,
-            );
+            gauge("fulgurite_platters_never_verified", "Platters that were never read in full since they were catalogued.", never as u64);
             if let Some(oldest) = oldest {
                 let age = now.saturating_sub(oldest);
-                gauge("fulgurite_platters_oldest_verification_seconds", "Time since the longest unverified platter was read.", age);
+                gauge("fulgurite_platters_oldest_verification_seconds", "Age of the oldest verification of a platter.", age);
             }
         }
-        let stores = self.looked.found();
-        head(&mut out, "fulgurite_stores", "gauge", "Stores by their state when last checked.");
+        let stores = self.health.stores.found();
+        write_header(&mut out, "fulgurite_stores", "gauge", "Stores by their state when last checked.");
         for (state, names) in [("usable", &stores.usable), ("absent", &stores.absent), ("unreadable", &stores.unreadable)] {
             let _ = writeln!(out, "fulgurite_stores{{state=\"{state}\"}} {}", names.len());
         }
-        let scrubbed = &self.scrubbed;
+        let scrubbed = &self.jobs.scrubbed;
         for (name, help, counter) in [
             ("fulgurite_scrub_platters_total", "Platters verified by the server's own scrub.", &scrubbed.platters),
             ("fulgurite_scrub_bytes_total", "Bytes read by the scrub.", &scrubbed.bytes),
@@ -129,7 +127,7 @@ impl Gateway {
             ("fulgurite_scrub_repaired_total", "Platters that the scrub rewrote.", &scrubbed.repaired),
             ("fulgurite_scrub_lost_versions_total", "Versions that the scrub found lost.", &scrubbed.lost_versions),
         ] {
-            head(&mut out, name, "counter", help);
+            write_header(&mut out, name, "counter", help);
             let _ = writeln!(out, "{name} {}", counter.load(Ordering::Relaxed));
         }
         out
@@ -139,6 +137,7 @@ impl Gateway {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{Settings, Staging};
 
     #[test]
     fn buckets_count_requests_up_to_their_bound() {
@@ -167,10 +166,10 @@ mod tests {
     async fn free_bytes_of_staging_respect_the_limit_of_the_service() {
         let home = tempfile::tempdir().expect("a folder");
         let state = std::sync::Arc::new(crate::state::State::open(crate::sample::archive(home.path())).expect("a state"));
-        let quota = crate::state::Quota { open: 1, bytes_a_day: 1 };
-        let gateway = Gateway::new(state, "us-east-1".into(), quota).expect("a gateway").with_staging_limit(Some(1 << 20));
-        let figures = gateway.figures(&Metrics::default());
-        let line = figures.lines().find_map(|line| line.strip_prefix("fulgurite_staging_free_bytes "));
+        let staging = Staging { limit_mib: Some(1) };
+        let gateway = crate::sample::gateway(state, &Settings { staging, ..Settings::default() });
+        let render_metrics = gateway.render_metrics(&Metrics::default());
+        let line = render_metrics.lines().find_map(|line| line.strip_prefix("fulgurite_staging_free_bytes "));
         assert_eq!(line, Some("1048576"), "the service's limit applies too");
     }
 }

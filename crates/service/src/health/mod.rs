@@ -5,3 +5,14 @@ pub(crate) mod metrics;
 pub(crate) mod readiness;
 pub(crate) mod scrubbed;
 pub(crate) mod stores;
+
+/// What the server knows about its own health.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    /// Whether the process can go on.
+    pub(crate) liveness: liveness::Liveness,
+    /// Why the server isn't ready, if it isn't.
+    pub(crate) readiness: readiness::Readiness,
+    /// Result of the last check of the stores.
+    pub(crate) stores: stores::StoreChecks,
+}

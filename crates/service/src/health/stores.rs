@@ -34,13 +34,13 @@ impl Stores {
 
 /// The last check of the stores.
 #[derive(Debug, Default)]
-pub(crate) struct Looked {
+pub(crate) struct StoreChecks {
     found: Mutex<Stores>,
     /// Start of the running check, if one is running.
     begun: Mutex<Option<Instant>>,
 }
 
-impl Looked {
+impl StoreChecks {
     pub(crate) fn found(&self) -> Stores {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -48,7 +48,7 @@ const LAST_CHUNK_BYTES: usize = LAST_CHUNK.len() + 64 + 4;
 
 /// State of a body that outlives it: the router needs it to answer the request.
 #[derive(Debug)]
-pub(crate) struct Course {
+pub(crate) struct BodyProgress {
     /// Whether the body was read to its end.
     ended: AtomicBool,
     /// Shared memory for the buffered part.
@@ -64,7 +64,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Course {
+impl BodyProgress {
     pub(crate) fn new(share: Share, first: FirstError) -> Arc<Self> {
         Arc::new(Self { ended: AtomicBool::new(false), share: Mutex::new(share), first, moved: Mutex::new(Instant::now()) })
     }
@@ -84,14 +84,14 @@ impl Course {
 }
 
 /// A request body that enforces the minimum rate and the memory limit, and records its end.
-pub(crate) struct Watched<B> {
+pub(crate) struct RequestBody<B> {
     body: B,
-    course: Arc<Course>,
+    progress: Arc<BodyProgress>,
     pace: Pace,
     /// The timeout of the wait for memory, once the body had to wait.
     waits: Option<Pin<Box<tokio::time::Sleep>>>,
     /// Whether the framework buffers the whole body.
-    is_gathered: bool,
+    is_buffered: bool,
     received: usize,
     /// The last bytes of content in signed chunks.
     tail: Option<Vec<u8>>,
@@ -101,18 +101,18 @@ pub(crate) struct Watched<B> {
     waiting: VecDeque<Bytes>,
 }
 
-impl<B: Body> Watched<B> {
+impl<B: Body> RequestBody<B> {
     /// Wraps a body. The framework buffers all of it, or only signed chunks.
-    pub(crate) fn new(body: B, headers: &HeaderMap, is_gathered: bool, course: Arc<Course>) -> Self {
-        course.ended.store(body.is_end_stream(), Ordering::Release);
+    pub(crate) fn new(body: B, headers: &HeaderMap, is_buffered: bool, progress: Arc<BodyProgress>) -> Self {
+        progress.ended.store(body.is_end_stream(), Ordering::Release);
         let is_signed = |kind: &[u8]| kind == b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
         let kind = headers.get("x-amz-content-sha256").map(|value| value.as_bytes()).filter(|kind| kind.starts_with(b"STREAMING-"));
         Self {
             body,
-            course,
+            progress,
             pace: Pace::new(PATIENCE, LEAST),
             waits: None,
-            is_gathered,
+            is_buffered,
             received: 0,
             tail: kind.is_some_and(is_signed).then(Vec::new),
             chunks: kind.map(|_| Chunks::new()),
@@ -124,9 +124,9 @@ impl<B: Body> Watched<B> {
     /// little.
     fn poll_memory(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StdError>> {
         let held =
-            if self.is_gathered { PARSED * self.received } else { self.chunks.as_ref().map_or(0, |chunks| chunks.gathered() as usize) };
+            if self.is_buffered { PARSED * self.received } else { self.chunks.as_ref().map_or(0, |chunks| chunks.gathered() as usize) };
         let needed = held.saturating_sub(OWN);
-        let mut share = lock(&self.course.share);
+        let mut share = lock(&self.progress.share);
         if needed == share.bytes() || share.resize(needed) {
             if needed > 0 {
                 self.pace.demand(PATIENCE_OF_OTHERS, LEAST_OF_OTHERS);
@@ -139,7 +139,7 @@ impl<B: Body> Watched<B> {
         drop(share);
         let waits = self.waits.get_or_insert_with(|| Box::pin(tokio::time::sleep(MEMORY_PATIENCE)));
         ready!(waits.as_mut().poll(context));
-        Poll::Ready(Err(self.course.refuse(busy("Too much is being sent at once. Please reduce your request rate.", 5))))
+        Poll::Ready(Err(self.progress.refuse(busy("Too much is being sent at once. Please reduce your request rate.", 5))))
     }
 }
 
@@ -161,7 +161,7 @@ fn has_last_chunk(tail: &[u8]) -> bool {
     tail.starts_with(&LAST_CHUNK[2..]) || tail.windows(LAST_CHUNK.len()).any(|window| window == LAST_CHUNK)
 }
 
-impl<B: Body<Data = Bytes, Error: Into<StdError>> + Unpin> Body for Watched<B> {
+impl<B: Body<Data = Bytes, Error: Into<StdError>> + Unpin> Body for RequestBody<B> {
     type Data = Bytes;
     type Error = StdError;
 
@@ -176,16 +176,16 @@ impl<B: Body<Data = Bytes, Error: Into<StdError>> + Unpin> Body for Watched<B> {
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
                 ready!(self.pace.poll_late(context));
                 let late = "Your socket connection to the server was not read from or written to within the timeout period.";
-                return Poll::Ready(Some(Err(self.course.refuse(s3_error!(RequestTimeout, "{late}")))));
+                return Poll::Ready(Some(Err(self.progress.refuse(s3_error!(RequestTimeout, "{late}")))));
             };
             if let Some(Ok(frame)) = &frame {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
                 self.received += bytes;
                 self.pace.moved(bytes as u64);
-                *lock(&self.course.moved) = Instant::now();
+                *lock(&self.progress.moved) = Instant::now();
             }
             if frame.is_none() || self.body.is_end_stream() {
-                self.course.ended.store(true, Ordering::Release);
+                self.progress.ended.store(true, Ordering::Release);
             }
             match (&frame, &mut self.tail) {
                 (Some(Ok(frame)), Some(tail)) => frame.data_ref().into_iter().for_each(|bytes| keep(tail, bytes)),

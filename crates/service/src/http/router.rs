@@ -1,5 +1,5 @@
 //! Routes requests to the server's own paths, CORS, signature checks, browser forms and operations,
-//! and completes their responses. [`server`](crate::server) owns the connections.
+//! and completes their responses. The server owns the connections.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,17 +19,16 @@ use crate::auth::signatures::{self, Signing, is_form};
 use crate::auth::unsigned;
 use crate::gateway::Gateway;
 use crate::health::metrics::Metrics;
-use crate::http::addressing::{Addresses, is_local};
+use crate::http::addressing::{Addresses, Domain, is_local};
 use crate::http::cors::Cors;
 use crate::http::drain::Lingering;
-use crate::http::request_body::{Course, Watched};
+use crate::http::request_body::{BodyProgress, RequestBody};
 use crate::memory::{Holder, Share};
 use crate::s3::errors::answers::{RequestFacts, complete, refusal};
 use crate::s3::errors::{FirstError, busy, internal};
 use crate::s3::framework::Framework;
 use crate::s3::normalize::has_body;
 use crate::s3::post_object::Forms;
-use crate::server::{ServeError, host};
 use crate::settings::Settings;
 use crate::state::{hex, random};
 
@@ -57,16 +56,13 @@ pub(crate) struct Router {
 
 impl Router {
     /// A router to the operations of a gateway.
-    ///
-    /// # Errors
-    /// [`ServeError::Domain`] if the setting `domain` isn't a domain.
-    pub(crate) fn new(gateway: Arc<Gateway>, settings: &Settings) -> Result<Self, ServeError> {
-        let (state, domain) = (gateway.state.clone(), host(settings)?);
+    pub(crate) fn new(gateway: Arc<Gateway>, domain: Option<Domain>, settings: &Settings) -> Self {
+        let state = gateway.state.clone();
         let addresses = Arc::new(Addresses::new(domain.clone()));
         let framework = Framework::new(&gateway, domain.as_ref(), &addresses);
         let forms =
             Forms { framework: framework.clone(), state: state.clone(), region: settings.region.clone(), addresses: addresses.clone() };
-        Ok(Self {
+        Self {
             gateway,
             framework,
             forms,
@@ -75,7 +71,7 @@ impl Router {
             region: settings.region.clone(),
             metrics: Metrics::default(),
             metrics_token: settings.metrics_token.clone(),
-        })
+        }
     }
 
     /// Metrics, for clients with the token. Without a token in the settings, only for this machine
@@ -94,14 +90,14 @@ impl Router {
             *response.status_mut() = StatusCode::FORBIDDEN;
             return response;
         }
-        let mut response = Response::new(s3s::Body::from(self.gateway.figures(&self.metrics)));
+        let mut response = Response::new(s3s::Body::from(self.gateway.render_metrics(&self.metrics)));
         response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4"));
         response
     }
 
     /// Liveness: 503 with the reason if the server can't go on.
     fn health(&self) -> Response<s3s::Body> {
-        let Some(reason) = self.gateway.liveness.reason() else { return Response::new(s3s::Body::from("ok\n".to_owned())) };
+        let Some(reason) = self.gateway.health.liveness.reason() else { return Response::new(s3s::Body::from("ok\n".to_owned())) };
         let mut response = Response::new(s3s::Body::from(format!("{reason}\n")));
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
         response
@@ -109,12 +105,12 @@ impl Router {
 
     /// Readiness: 503 with the reasons if what clients put can't reach platters.
     fn ready(&self) -> Response<s3s::Body> {
-        if self.gateway.liveness.reason().is_some() { self.health() } else { self.gateway.readiness.response() }
+        if self.gateway.health.liveness.reason().is_some() { self.health() } else { self.gateway.health.readiness.response() }
     }
 
     /// Whether the framework buffers the whole body of a request: all but content, forms and lists
     /// of batches.
-    fn is_gathered(&self, head: &Parts) -> bool {
+    fn is_buffered(&self, head: &Parts) -> bool {
         let is_content = || {
             head.method == Method::PUT
                 && !has_body(&head.uri)
@@ -128,7 +124,7 @@ impl Router {
     /// since clients may be slow.
     fn counted(&self, mut response: Response<s3s::Body>, holder: &Holder, asked: &RequestFacts<'_>) -> Response<s3s::Body> {
         let Some(bytes) = response.body().bytes().filter(|bytes| bytes.len() > OWN_ANSWER) else { return response };
-        match self.gateway.answers.take(holder, bytes.len()) {
+        match self.gateway.buffered_responses.take(holder, bytes.len()) {
             Some(share) => {
                 *response.body_mut() = s3s::Body::from(Bytes::from_owner(Counted { bytes, _share: share }));
                 response
@@ -138,14 +134,14 @@ impl Router {
     }
 
     /// The response of S3, or the S3 error. The inner error is a failure of the framework.
-    async fn answered<B>(&self, mut head: Parts, body: Watched<B>) -> S3Result<Result<Response<s3s::Body>, String>>
+    async fn answered<B>(&self, mut head: Parts, body: RequestBody<B>) -> S3Result<Result<Response<s3s::Body>, String>>
     where
         B: Body<Data = Bytes, Error: Into<StdError>> + Send + Sync + Unpin + 'static,
     {
         if head.uri.query().is_some_and(|query| query.bytes().filter(|byte| *byte == b'&').count() >= PARAMETERS_MAX) {
             return Err(s3_error!(InvalidArgument, "The request has more than {PARAMETERS_MAX} parameters."));
         }
-        self.gateway.scrubbed.request();
+        self.gateway.jobs.scrubbed.request();
         // CORS preflight requests are unsigned.
         if head.method == Method::OPTIONS {
             return self.cors.before(&head.uri, &head.headers).map(Ok);
@@ -207,14 +203,14 @@ impl Router {
         let of_site = head.headers.contains_key(http::header::ORIGIN).then(|| (head.uri.clone(), head.headers.clone()));
         let holder = Holder::of(&head.headers, peer.address);
         head.extensions.insert(holder.clone());
-        let course = Course::new(self.gateway.gathered.share(&holder), first.clone());
-        let body = Watched::new(Lingering::new(body, expects), &head.headers, self.is_gathered(&head), course.clone());
+        let progress = BodyProgress::new(self.gateway.buffered_bodies.share(&holder), first.clone());
+        let body = RequestBody::new(Lingering::new(body, expects), &head.headers, self.is_buffered(&head), progress.clone());
         let is_own = || self.cors.addresses.is_own(&head.headers, |name| !matches!(self.gateway.state.bucket(name), Ok(None)));
         let mut response = match (&method, asked.path) {
             (&Method::GET, "/-/health") if is_own() => self.health(),
             (&Method::GET, "/-/ready") if is_own() => self.ready(),
             (&Method::GET, "/-/metrics") if is_own() => self.metrics(&head.headers, peer.address),
-            _ => match in_time(self.answered(head, body), &course).await {
+            _ => match in_time(self.answered(head, body), &progress).await {
                 Ok(Ok(mut response)) => {
                     complete(&mut response, asked);
                     response
@@ -238,7 +234,7 @@ impl Router {
         // The rest of the body can't be told from a next request. hyper never polls an empty body
         // and so never sends 100 Continue; a client that waits for it takes the next status for
         // this one's.
-        if !course.is_ended() || (expects && is_empty) {
+        if !progress.is_ended() || (expects && is_empty) {
             response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
@@ -246,13 +242,13 @@ impl Router {
 }
 
 /// Runs a request with a timeout that starts when the last bytes of its body arrived.
-async fn in_time<T>(answering: impl Future<Output = S3Result<T>>, course: &Course) -> S3Result<T> {
+async fn in_time<T>(answering: impl Future<Output = S3Result<T>>, progress: &BodyProgress) -> S3Result<T> {
     let mut answering = std::pin::pin!(answering);
     loop {
-        let end = course.moved() + PROCESSING_MAX;
+        let end = progress.moved() + PROCESSING_MAX;
         match tokio::time::timeout_at(end, &mut answering).await {
             Ok(answered) => return answered,
-            Err(_) if course.moved() + PROCESSING_MAX > end => {}
+            Err(_) if progress.moved() + PROCESSING_MAX > end => {}
             Err(_) => return Err(busy("The request took too long and was given up. Try again when the archive has less to do.", 60)),
         }
     }
@@ -303,7 +299,7 @@ mod tests {
     async fn a_panic_fails_only_its_own_request() {
         let sample = Sample::new();
         let gateway = sample.gateway.clone();
-        let router = Router::new(gateway.clone(), &Settings::default()).expect("a router");
+        let router = Router::new(gateway.clone(), None, &Settings::default());
         let form = Request::post("/photos").header("content-type", "multipart/form-data; boundary=x").body(Panicking).expect("a request");
         let response = soon(router.answer(form, Peer { address: [127, 0, 0, 1].into(), is_tls: false })).await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
@@ -317,7 +313,7 @@ mod tests {
     async fn a_panic_that_poisons_a_lock_fails_the_health_check() {
         let sample = Sample::new();
         let gateway = sample.gateway.clone();
-        let router = Router::new(gateway.clone(), &Settings::default()).expect("a router");
+        let router = Router::new(gateway.clone(), None, &Settings::default());
         assert_eq!(ask(&router, "/-/health").await.0, StatusCode::OK);
         gateway.panicked("a request", &String::from("no panic holds this lock: PoisonError { .. }"));
         for path in ["/-/health", "/-/ready"] {

@@ -62,12 +62,12 @@ impl Pace {
 }
 
 /// A stream whose writes fail with [`io::ErrorKind::TimedOut`] if the peer reads too slowly.
-pub(crate) struct Patient<S> {
+pub(crate) struct WriteTimeout<S> {
     stream: S,
     pace: Pace,
 }
 
-impl<S> Patient<S> {
+impl<S> WriteTimeout<S> {
     pub(crate) fn new(stream: S) -> Self {
         Self { stream, pace: Pace::new(PATIENCE, LEAST) }
     }
@@ -84,13 +84,13 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.look(context, written)
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     /// Writes until the stream takes no more, and returns how many bytes it took.
-    async fn fill(stream: &mut Patient<tokio::io::DuplexStream>, most: usize) -> (usize, io::Result<()>) {
+    async fn fill(stream: &mut WriteTimeout<tokio::io::DuplexStream>, most: usize) -> (usize, io::Result<()>) {
         let mut taken = 0;
         while taken < most {
             match poll_fn(|context| Pin::new(&mut *stream).poll_write(context, &[7; 1_000])).await {
@@ -144,7 +144,7 @@ mod tests {
     async fn a_client_that_reads_nothing_times_out_after_a_minute() {
         let (server, _client) = tokio::io::duplex(10_000);
         let begun = Instant::now();
-        let (taken, ended) = fill(&mut Patient::new(server), usize::MAX).await;
+        let (taken, ended) = fill(&mut WriteTimeout::new(server), usize::MAX).await;
         assert_eq!((taken, ended.expect_err("it takes nothing").kind()), (10_000, io::ErrorKind::TimedOut));
         assert!(begun.elapsed() >= PATIENCE && begun.elapsed() < 2 * PATIENCE);
     }
@@ -159,7 +159,7 @@ mod tests {
                     read(&mut client, bytes).await;
                 }
             });
-            let (_, ended) = fill(&mut Patient::new(server), 20 * bytes).await;
+            let (_, ended) = fill(&mut WriteTimeout::new(server), 20 * bytes).await;
             assert_eq!(ended.is_ok(), is_enough, "{bytes} bytes each 20 s");
             reader.abort();
         }
@@ -168,7 +168,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn idle_time_does_not_count() {
         let (server, mut client) = tokio::io::duplex(10_000);
-        let mut server = Patient::new(server);
+        let mut server = WriteTimeout::new(server);
         for _ in 0..10 {
             tokio::time::sleep(Duration::from_secs(600)).await;
             let reader = tokio::spawn(async move {

@@ -20,22 +20,22 @@ impl Gateway {
     pub(crate) fn write_sets<T>(&self, write: impl FnOnce(&Archive) -> Result<T, ArchiveError>) -> Result<T, ArchiveError> {
         // A poisoned lock is usable: it guards no data. The next start aborts the set of a flush
         // that panicked.
-        let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.room.begin_set();
+        let _alone = self.jobs.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.transfers.room.begin_set();
         match catch_unwind(AssertUnwindSafe(|| write(&self.archive))) {
             Ok(Ok(written)) => {
-                self.readiness.report(TOPIC, None);
+                self.health.readiness.report(TOPIC, None);
                 Ok(written)
             }
             Ok(Err(error)) => {
                 // A requested stop says nothing about the disks.
                 if !matches!(error, ArchiveError::Stopped) {
-                    self.readiness.report(TOPIC, Some(reason(&error)));
+                    self.health.readiness.report(TOPIC, Some(reason(&error)));
                 }
                 Err(error)
             }
             Err(panic) => {
-                self.readiness.report(TOPIC, Some(told("it panicked")));
+                self.health.readiness.report(TOPIC, Some(told("it panicked")));
                 resume_unwind(panic)
             }
         }
@@ -78,12 +78,12 @@ mod tests {
         let away = store.with_extension("away");
         std::fs::rename(&store, &away).expect("moved");
         assert!(gateway.write_sets(|archive| archive.flush(&Unwatched)).is_err());
-        let reasons = gateway.readiness.reasons();
+        let reasons = gateway.health.readiness.reasons();
         assert!(reasons.iter().any(|reason| reason.contains("needs 1 stores") && reason.contains("0 are available")), "{reasons:?}");
         assert!(!reasons.concat().contains(&*gateway.archive.home().to_string_lossy()), "{reasons:?}");
         std::fs::rename(&away, &store).expect("moved back");
         gateway.write_sets(|archive| archive.flush(&Unwatched)).expect("written");
-        assert_eq!(gateway.readiness.reasons(), Vec::<String>::new());
+        assert_eq!(gateway.health.readiness.reasons(), Vec::<String>::new());
     }
 
     #[test]
@@ -91,11 +91,11 @@ mod tests {
         let sample = Sample::new();
         let gateway = &sample.gateway;
         assert!(gateway.write_sets(|_| Err::<(), _>(ArchiveError::Stopped)).is_err());
-        assert_eq!(gateway.readiness.reasons(), Vec::<String>::new());
+        assert_eq!(gateway.health.readiness.reasons(), Vec::<String>::new());
         let panics = catch_unwind(AssertUnwindSafe(|| gateway.write_sets::<()>(|_| panic!("for a test"))));
         assert!(panics.is_err());
-        assert!(gateway.readiness.reasons()[0].contains("panicked"));
+        assert!(gateway.health.readiness.reasons()[0].contains("panicked"));
         gateway.write_sets(|_| Ok(())).expect("the next attempt succeeds");
-        assert_eq!(gateway.readiness.reasons(), Vec::<String>::new());
+        assert_eq!(gateway.health.readiness.reasons(), Vec::<String>::new());
     }
 }

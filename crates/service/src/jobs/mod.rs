@@ -8,16 +8,18 @@ pub(crate) mod flushing;
 pub(crate) mod scrubbing;
 pub(crate) mod state_backup;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fulgurite_archive::watch::{Trouble, Watcher};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::gateway::Gateway;
+use crate::health::scrubbed::Scrubbed;
 use crate::settings::Background;
-use crate::state::now_ms;
+use crate::state::{Quota, now_ms};
 use crate::transfer::staging_room::{Due, Staged};
+use crate::turns::Turns;
 
 /// Interval between two checks for restores and other housekeeping.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -32,6 +34,41 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 /// Maximum number of old uploads that are aborted in one round.
 const UPLOADS: usize = 1_000;
 const DAY_MS: i64 = 86_400_000;
+
+/// What the background jobs share with requests and with commands from the command line.
+pub(crate) struct Jobs {
+    /// When the server was started, in milliseconds since 1970.
+    pub(crate) started_ms: i64,
+    /// Wakes the jobs.
+    pub(crate) wake: Notify,
+    /// Default restore quota of an account.
+    pub(crate) restore_quota: Quota,
+    /// The account whose restore was carried out last.
+    pub(crate) last_restored: Mutex<String>,
+    /// Held while a backup of the state is put.
+    pub(crate) backing_up: tokio::sync::Mutex<()>,
+    /// Held while sets are written: two writers would write the same objects twice.
+    pub(crate) flushing: Mutex<()>,
+    /// Queues commands from the command line, one at a time.
+    pub(crate) turns: Turns,
+    /// Progress of the server's own scrub.
+    pub(crate) scrubbed: Scrubbed,
+}
+
+impl Jobs {
+    pub(crate) fn new(restore_quota: Quota) -> Self {
+        Self {
+            started_ms: now_ms(),
+            wake: Notify::new(),
+            restore_quota,
+            last_restored: Mutex::default(),
+            backing_up: tokio::sync::Mutex::default(),
+            flushing: Mutex::default(),
+            turns: Turns::default(),
+            scrubbed: Scrubbed::default(),
+        }
+    }
+}
 
 /// Logs the problems that a flush reports.
 struct Log;
@@ -69,13 +106,13 @@ async fn keep_house(gateway: Arc<Gateway>, settings: Background, mut stop: watch
         gateway.check_liveness();
         if due {
             looked = Some(tokio::time::Instant::now());
-            if gateway.is_copy_due() {
-                gateway.copy_state().await;
+            if gateway.is_backup_due() {
+                gateway.back_up_state().await;
             }
         }
         tokio::select! {
             () = tokio::time::sleep(PERIOD) => {}
-            () = gateway.work.notified() => {}
+            () = gateway.jobs.wake.notified() => {}
             _ = stop.changed() => {}
         }
     }
@@ -115,7 +152,7 @@ async fn write_sets(gateway: Arc<Gateway>, settings: Background, mut stop: watch
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             // After a failure refused puts don't end the pause: each would cause another attempt.
-            () = gateway.room.wanted.notified(), if !failed => {}
+            () = gateway.transfers.room.wanted.notified(), if !failed => {}
             _ = stop.changed() => {}
         }
     }
@@ -125,7 +162,7 @@ async fn write_sets(gateway: Arc<Gateway>, settings: Background, mut stop: watch
 /// written without it, since staging must be emptied in any case. Returns `false` if no set was
 /// written.
 async fn write_set(gateway: Arc<Gateway>, due: Due) -> bool {
-    gateway.copy_state().await;
+    gateway.back_up_state().await;
     let worker = gateway.clone();
     let writing = tokio::task::spawn_blocking(move || worker.write_set(due));
     writing.await.unwrap_or_else(|error| {
@@ -143,9 +180,9 @@ async fn watch_disks(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) {
             let worker = gateway.clone();
             looking = Some(tokio::task::spawn_blocking(move || worker.look_at_disks()));
         }
-        let hangs = gateway.looked.begun().is_some_and(|begun| begun.elapsed() >= LOOK_PATIENCE);
+        let hangs = gateway.health.stores.begun().is_some_and(|begun| begun.elapsed() >= LOOK_PATIENCE);
         let reason = || format!("a store hasn't answered for more than {} s", LOOK_PATIENCE.as_secs());
-        gateway.readiness.report("hanging stores", hangs.then(reason));
+        gateway.health.readiness.report("hanging stores", hangs.then(reason));
         tokio::select! {
             () = tokio::time::sleep(LOOK_PERIOD) => {}
             _ = stop.changed() => {}
@@ -197,8 +234,8 @@ impl Gateway {
             versions: totals.versions,
             bytes: totals.stored_bytes,
             age: Duration::from_millis(age_ms),
-            room: self.room_left(&totals),
-            refused: self.room.was_refused(),
+            room: self.transfers.room_left(&totals),
+            refused: self.transfers.room.was_refused(),
             full: u64::from(set.information) * (set.platter_mib << 20),
             since_pressed,
             since_old,
@@ -226,14 +263,14 @@ impl Gateway {
     /// Checks stores and staging, and reports the results.
     pub(crate) fn look_at_disks(&self) {
         let needed = usize::from(self.archive.settings().shape().platters());
-        self.readiness.report("stores", self.looked.look(&self.archive).shortage(needed));
+        self.health.readiness.report("stores", self.health.stores.look(&self.archive).shortage(needed));
         self.look_at_staging();
     }
 
     /// Reports whether staging takes puts.
     fn look_at_staging(&self) {
         let reason = match self.archive.reading().staged_totals() {
-            Ok(staged) if self.room_left(&staged) == Some(0) => {
+            Ok(staged) if self.transfers.room_left(&staged) == Some(0) => {
                 Some("staging is full, so puts are refused until a set is written".to_owned())
             }
             Ok(_) if !matches!(self.archive.staging().is_marked(), Ok(true)) => {
@@ -242,6 +279,6 @@ impl Gateway {
             Ok(_) => None,
             Err(_) => Some("the catalogue can't be read; see the log for the reason".to_owned()),
         };
-        self.readiness.report("staging", reason);
+        self.health.readiness.report("staging", reason);
     }
 }

@@ -84,7 +84,7 @@ struct Paced<'a> {
 
 impl Watcher for Paced<'_> {
     fn done(&self, _objects: u64, bytes: u64) {
-        let scrubbed = &self.gateway.scrubbed;
+        let scrubbed = &self.gateway.jobs.scrubbed;
         scrubbed.bytes.fetch_add(bytes, Ordering::Relaxed);
         let is_busy = scrubbed.is_busy();
         let pause = self.pace.lock().unwrap_or_else(PoisonError::into_inner).pause(self.begun.elapsed(), bytes, is_busy);
@@ -107,7 +107,7 @@ impl Watcher for Paced<'_> {
     }
 
     fn is_stopped(&self) -> bool {
-        *self.stop.borrow() || self.gateway.turns.is_taken()
+        *self.stop.borrow() || self.gateway.jobs.turns.is_taken()
     }
 }
 
@@ -178,7 +178,7 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
 impl Scrubber {
     /// Scrubs the next platter.
     fn step(&mut self) -> Step {
-        if self.gateway.turns.is_taken() {
+        if self.gateway.jobs.turns.is_taken() {
             // Platters that the command verifies need no second check.
             self.queue.clear();
             return Step::Waiting;
@@ -188,14 +188,14 @@ impl Scrubber {
         }
         let Some(platter) = self.queue.pop_front() else { return Step::Idle };
         let gateway = self.gateway.clone();
-        let _alone = gateway.turns.scrubbing();
+        let _alone = gateway.jobs.turns.scrubbing();
         let watcher = Paced { gateway: &gateway, stop: &self.stop, begun: self.begun, pace: &self.pace };
         match self.settle(platter, &watcher) {
             Ok(false) => {
                 self.retry.insert(platter, now_s() + DAY_S);
             }
             Ok(true) => {
-                gateway.scrubbed.platters.fetch_add(1, Ordering::Relaxed);
+                gateway.jobs.scrubbed.platters.fetch_add(1, Ordering::Relaxed);
             }
             // The platter is still the one verified longest ago, and comes next.
             Err(ArchiveError::Stopped) => self.queue.clear(),
@@ -237,7 +237,7 @@ impl Scrubber {
             tracing::warn!(%platter, store = finding.store, "a store disappeared while a platter was verified");
             return Ok(true);
         }
-        self.gateway.scrubbed.unsound.fetch_add(1, Ordering::Relaxed);
+        self.gateway.jobs.scrubbed.unsound.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(
             %platter,
             store = finding.store,
@@ -252,7 +252,7 @@ impl Scrubber {
             let own = (finding.store != NOWHERE).then_some(finding.store.as_str());
             match archive.recover(platter, own, watcher) {
                 Ok(store) => {
-                    self.gateway.scrubbed.repaired.fetch_add(1, Ordering::Relaxed);
+                    self.gateway.jobs.scrubbed.repaired.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(%platter, store, "the platter was rewritten");
                     return Ok(true);
                 }
@@ -260,7 +260,7 @@ impl Scrubber {
             }
         }
         let report = archive.verify_set_of(platter, watcher)?;
-        self.gateway.scrubbed.lost_versions.fetch_add(report.lost_versions, Ordering::Relaxed);
+        self.gateway.jobs.scrubbed.lost_versions.fetch_add(report.lost_versions, Ordering::Relaxed);
         Ok(true)
     }
 }

@@ -2,7 +2,8 @@
 //! one.
 //!
 //! A backup is put before each set that is written, so that the platters hold it with the objects
-//! it describes; when the server stops; and an hour after a change. Without a change, none is put.
+//! it describes; when the server stops; and otherwise at most once an hour. If the newest one is of
+//! the current state, none is put.
 
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::{IntakeError, NewObject};
@@ -11,16 +12,16 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::gateway::Gateway;
 use crate::memory::Holder;
-use crate::state::{CopyError, StateError, copies, copy_name, now_ms};
+use crate::state::{Copied, CopyError, StateError, copies, copy_name, now_ms};
 
-/// Maximum age of the newest backup if something has changed since.
-const COPY_AFTER_MS: i64 = 3_600_000;
+/// Interval between two backups if no set is written.
+const BACKUP_INTERVAL_MS: i64 = 3_600_000;
 /// Capacity of the channel between the writer of a backup and staging, in pieces.
 const PIECES: usize = 2;
 
 /// Why a backup wasn't put. The previous one is still in the archive.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotCopied {
+pub(crate) enum BackupFailed {
     #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
@@ -29,20 +30,19 @@ pub(crate) enum NotCopied {
     Intake(#[from] IntakeError),
     #[error("staging has too little room")]
     Room,
-    #[error("aborted because the server stopped")]
-    Ended,
+    #[error("it was aborted")]
+    Aborted,
 }
 
 impl Gateway {
-    /// Whether something has changed and the newest backup is old. A missing backup counts as made
-    /// when the server started.
-    pub(crate) fn is_copy_due(&self) -> bool {
+    /// Whether the newest backup is outdated and an hour old. Without one, the hour begins when the
+    /// server starts.
+    pub(crate) fn is_backup_due(&self) -> bool {
         let is_due = || -> Result<bool, StateError> {
-            if !self.state.copied()?.is_changed {
-                return Ok(false);
-            }
-            let copied_ms = copies(&self.archive)?.first().map_or(0, |row| row.record.created_ms as i64);
-            Ok(now_ms().saturating_sub(copied_ms.max(self.started_ms)) >= COPY_AFTER_MS)
+            let existing = copies(&self.archive)?;
+            let put_ms = existing.first().map_or(0, |row| row.record.created_ms as i64);
+            let age_ms = now_ms().saturating_sub(put_ms.max(self.jobs.started_ms));
+            Ok(age_ms >= BACKUP_INTERVAL_MS && is_outdated(&self.state.copied()?, &existing))
         };
         is_due().unwrap_or_else(|error| {
             tracing::error!(%error, "can't find out whether the service's state needs a backup");
@@ -50,42 +50,46 @@ impl Gateway {
         })
     }
 
-    /// Puts a backup if something has changed, and logs the result.
-    pub(crate) async fn copy_state(&self) {
-        match self.try_copy_state().await {
+    /// Puts a backup if the newest one is outdated, and logs the result.
+    pub(crate) async fn back_up_state(&self) {
+        match self.try_back_up_state().await {
             Ok(true) => tracing::info!("put a backup of the service's state into the archive"),
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "can't put a backup of the service's state into the archive; the previous one is kept"),
         }
     }
 
-    /// Puts a backup if something has changed, in place of the previous one. Returns `false` if
-    /// nothing has changed.
-    pub(crate) async fn try_copy_state(&self) -> Result<bool, NotCopied> {
-        let _alone = self.copying.lock().await;
+    /// Puts a backup if the newest one is outdated, in place of the previous one. Returns `false`
+    /// if it isn't.
+    pub(crate) async fn try_back_up_state(&self) -> Result<bool, BackupFailed> {
+        let _guard = self.jobs.backing_up.lock().await;
         let copied = self.state.copied()?;
-        let there = copies(&self.archive)?;
-        // The backup may be gone: the catalogue was rebuilt, or `service.db` was restored from an
-        // old copy.
-        if !copied.is_changed && there.iter().any(|row| Some(row.id) == copied.version) {
+        let existing = copies(&self.archive)?;
+        if !is_outdated(&copied, &existing) {
             return Ok(false);
         }
-        self.check_room(there.first().map_or(0, |row| row.record.size)).map_err(|_| NotCopied::Room)?;
+        self.transfers.check_room(existing.first().map_or(0, |row| row.record.size)).map_err(|_| BackupFailed::Room)?;
         // Backups of other states are kept: this state was created without them, or restored from
         // an old copy of `service.db`.
         let is_ours = |row: &VersionRow| [copied.version, copied.begun].contains(&Some(row.id));
-        let replaced: Vec<VersionRow> = there.into_iter().filter(is_ours).collect();
+        let replaced: Vec<VersionRow> = existing.into_iter().filter(is_ours).collect();
         let (pieces_in, mut pieces) = mpsc::channel::<Vec<u8>>(PIECES);
         let state = self.state.clone();
         let writing = tokio::task::spawn_blocking(move || {
             state.write_copy(&mut |piece| pieces_in.blocking_send(piece).map_err(|_| std::io::ErrorKind::BrokenPipe.into()))
         });
-        let mut upload = self.receiving(Holder::own());
+        let mut upload = self.transfers.receiving(Holder::own());
         while let Some(piece) = pieces.recv().await {
-            self.write(&mut upload, &piece, u64::MAX).await;
+            self.transfers.write(&mut upload, &piece, u64::MAX).await;
         }
         let upload = upload.upload();
-        let changes = writing.await.map_err(|_| NotCopied::Ended)??;
+        let changes = match writing.await {
+            Ok(written) => written?,
+            Err(error) => {
+                self.ended("writing a backup of the state", error);
+                return Err(BackupFailed::Aborted);
+            }
+        };
         let id = upload.id();
         let mut attributes = Attributes::default();
         attributes.set("content-type", "application/jsonl");
@@ -93,8 +97,14 @@ impl Gateway {
         self.state.begin_copy(id)?;
         let (tell, told) = oneshot::channel();
         upload.finish(object, replaced, Box::new(move |result| drop(tell.send(result))));
-        told.await.map_err(|_| NotCopied::Ended)??;
+        told.await.map_err(|_| BackupFailed::Aborted)??;
         self.state.keep_copy(changes, id)?;
         Ok(true)
     }
+}
+
+/// Whether the archive has no backup of the current state. The newest backup may be gone: the
+/// catalogue was rebuilt, or `service.db` was restored from an old copy.
+fn is_outdated(newest: &Copied, existing: &[VersionRow]) -> bool {
+    newest.is_changed || !existing.iter().any(|row| Some(row.id) == newest.version)
 }

@@ -2,27 +2,21 @@
 
 use fulgurite_archive::catalogue::Versions;
 use s3s::dto::{
-    AccessControlPolicy, Bucket as ListedBucket, BucketLocationConstraint, BucketVersioningStatus, CreateBucketInput, CreateBucketOutput,
-    DefaultRetention as GivenRetention, DeleteBucketInput, DeleteBucketOutput, DeleteBucketPolicyInput, DeleteBucketPolicyOutput,
-    DeleteBucketTaggingInput, DeleteBucketTaggingOutput, GetBucketAclInput, GetBucketAclOutput, GetBucketLocationInput,
-    GetBucketLocationOutput, GetBucketOwnershipControlsInput, GetBucketOwnershipControlsOutput, GetBucketPolicyInput,
-    GetBucketPolicyOutput, GetBucketPolicyStatusInput, GetBucketPolicyStatusOutput, GetBucketTaggingInput, GetBucketTaggingOutput,
-    GetBucketVersioningInput, GetBucketVersioningOutput, GetObjectAclInput, GetObjectAclOutput, GetObjectLockConfigurationInput,
-    GetObjectLockConfigurationOutput, Grant, Grantee, HeadBucketInput, HeadBucketOutput, ListBucketsInput, ListBucketsOutput,
-    ObjectLockConfiguration, ObjectLockEnabled, ObjectLockRetentionMode, ObjectLockRule, ObjectOwnership, Owner, OwnershipControls,
-    OwnershipControlsRule, Permission, PolicyStatus, PutBucketAclInput, PutBucketAclOutput, PutBucketOwnershipControlsInput,
-    PutBucketOwnershipControlsOutput, PutBucketPolicyInput, PutBucketPolicyOutput, PutBucketTaggingInput, PutBucketTaggingOutput,
-    PutBucketVersioningInput, PutBucketVersioningOutput, PutObjectAclInput, PutObjectAclOutput, PutObjectLockConfigurationInput,
-    PutObjectLockConfigurationOutput, Tag, Type,
+    self, AccessControlPolicy, Bucket as ListedBucket, BucketLocationConstraint, BucketVersioningStatus,
+    DefaultRetention as GivenRetention, Grant, Grantee, ObjectLockConfiguration, ObjectLockEnabled, ObjectLockRetentionMode,
+    ObjectLockRule, ObjectOwnership, Owner, OwnershipControls, OwnershipControlsRule, Permission, PolicyStatus, Tag, Type,
 };
 use s3s::xml::{DeResult, Deserialize, Deserializer};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
+use crate::auth::caller::Caller;
 use crate::auth::policy::Policy;
 use crate::gateway::Gateway;
+use crate::s3::Answer;
 use crate::s3::described::refuse_acl;
-use crate::s3::errors::{catalogue_failed, custom, malformed_xml, no_such_bucket, not_readable, state_failed};
+use crate::s3::errors::{catalogue_failed, custom, malformed_xml, no_such_bucket, state_failed, unreadable_setting};
 use crate::s3::key_locks::object_name;
+use crate::s3::namespace::Namespace;
 use crate::s3::tags;
 use crate::s3::version::timestamp;
 use crate::s3::xml_body::{Document, Skipped};
@@ -54,9 +48,9 @@ impl<'xml> Deserialize<'xml> for NewBucket {
 /// Maximum number of buckets of a page.
 const BUCKETS_MAX: i32 = 10_000;
 
-impl Gateway {
-    pub(crate) fn create_bucket(&self, request: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
-        let account = self.account(&request)?;
+impl Namespace {
+    pub(crate) fn create_bucket(&self, request: S3Request<dto::CreateBucketInput>) -> Answer<dto::CreateBucketOutput> {
+        let account = Caller::account_of(&request.extensions)?;
         let NewBucket(tags) = Document::read(&request.extensions)?;
         tags::check(&tags, tags::BUCKET_MAX)?;
         let tags = (!tags.is_empty()).then(|| tags::encode(&tags));
@@ -93,30 +87,12 @@ impl Gateway {
                 ));
             }
         }
-        Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{}", input.bucket)) }))
+        Ok(S3Response::new(dto::CreateBucketOutput { location: Some(format!("/{}", input.bucket)) }))
     }
 
-    pub(crate) fn head_bucket(&self, request: S3Request<HeadBucketInput>) -> S3Result<S3Response<HeadBucketOutput>> {
+    pub(crate) fn head_bucket(&self, request: S3Request<dto::HeadBucketInput>) -> Answer<dto::HeadBucketOutput> {
         self.bucket(&request.input.bucket)?;
-        Ok(S3Response::new(HeadBucketOutput { bucket_region: Some(self.region.clone()), ..Default::default() }))
-    }
-
-    pub(crate) async fn delete_bucket(&self, request: S3Request<DeleteBucketInput>) -> S3Result<S3Response<DeleteBucketOutput>> {
-        let name = request.input.bucket;
-        let _alone = self.buckets.take(&name).await;
-        let bucket = self.bucket(&name)?;
-        if self.has_any(&bucket.name)? {
-            let message = "The bucket you tried to delete is not empty. You must delete all versions in the bucket.";
-            return Err(s3_error!(BucketNotEmpty, "{message}"));
-        }
-        let uploads = self.state.uploads(&name, "", ("", ""), usize::MAX).map_err(state_failed)?;
-        for upload in uploads {
-            self.end_upload(&upload.id)?;
-        }
-        if !self.state.remove_bucket(&name).map_err(state_failed)? {
-            return Err(no_such_bucket());
-        }
-        Ok(S3Response::with_status(DeleteBucketOutput {}, http::StatusCode::NO_CONTENT))
+        Ok(S3Response::new(dto::HeadBucketOutput { bucket_region: Some(self.region.clone()), ..Default::default() }))
     }
 
     /// Whether the folder of a bucket contains any version.
@@ -126,8 +102,8 @@ impl Gateway {
         Ok(!any.is_empty())
     }
 
-    pub(crate) fn list_buckets(&self, request: S3Request<ListBucketsInput>) -> S3Result<S3Response<ListBucketsOutput>> {
-        let account = self.account(&request)?;
+    pub(crate) fn list_buckets(&self, request: S3Request<dto::ListBucketsInput>) -> Answer<dto::ListBucketsOutput> {
+        let account = Caller::account_of(&request.extensions)?;
         let input = request.input;
         let all = self.state.buckets(Some(account.name.as_str())).map_err(state_failed)?;
         let most = match input.max_buckets {
@@ -147,7 +123,7 @@ impl Gateway {
             creation_date: Some(timestamp(bucket.created_ms)),
             bucket_region: Some(self.region.clone()),
         };
-        let output = ListBucketsOutput {
+        let output = dto::ListBucketsOutput {
             buckets: Some(buckets.iter().map(listed).collect()),
             continuation_token: next,
             owner: Some(Owner { display_name: Some(account.name.clone()), id: Some(account.id.clone()) }),
@@ -156,28 +132,28 @@ impl Gateway {
         Ok(S3Response::new(output))
     }
 
-    pub(crate) fn location(&self, request: S3Request<GetBucketLocationInput>) -> S3Result<S3Response<GetBucketLocationOutput>> {
+    pub(crate) fn location(&self, request: S3Request<dto::GetBucketLocationInput>) -> Answer<dto::GetBucketLocationOutput> {
         self.bucket(&request.input.bucket)?;
         // The oldest region is reported as an absent value.
         let location = (self.region != OLDEST_REGION).then(|| BucketLocationConstraint::from(self.region.clone()));
-        Ok(S3Response::new(GetBucketLocationOutput { location_constraint: location }))
+        Ok(S3Response::new(dto::GetBucketLocationOutput { location_constraint: location }))
     }
 
     pub(super) fn change(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> S3Result<()> {
         self.state.change_bucket(name, change).map_err(state_failed)?.ok_or_else(no_such_bucket)
     }
 
-    pub(crate) fn get_versioning(&self, request: S3Request<GetBucketVersioningInput>) -> S3Result<S3Response<GetBucketVersioningOutput>> {
+    pub(crate) fn get_versioning(&self, request: S3Request<dto::GetBucketVersioningInput>) -> Answer<dto::GetBucketVersioningOutput> {
         let status = match self.bucket(&request.input.bucket)?.versioning {
             Versioning::Never => None,
             Versioning::Enabled => Some(BucketVersioningStatus::ENABLED),
             Versioning::Suspended => Some(BucketVersioningStatus::SUSPENDED),
         };
-        let output = GetBucketVersioningOutput { status: status.map(BucketVersioningStatus::from_static), ..Default::default() };
+        let output = dto::GetBucketVersioningOutput { status: status.map(BucketVersioningStatus::from_static), ..Default::default() };
         Ok(S3Response::new(output))
     }
 
-    pub(crate) fn put_versioning(&self, request: S3Request<PutBucketVersioningInput>) -> S3Result<S3Response<PutBucketVersioningOutput>> {
+    pub(crate) fn put_versioning(&self, request: S3Request<dto::PutBucketVersioningInput>) -> Answer<dto::PutBucketVersioningOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let versioning = match input.versioning_configuration.status.as_ref().map(BucketVersioningStatus::as_str) {
@@ -192,48 +168,42 @@ impl Gateway {
             ));
         }
         self.change(&input.bucket, |bucket| bucket.versioning = versioning)?;
-        Ok(S3Response::new(PutBucketVersioningOutput {}))
+        Ok(S3Response::new(dto::PutBucketVersioningOutput {}))
     }
 
-    pub(crate) fn get_bucket_tags(&self, request: S3Request<GetBucketTaggingInput>) -> S3Result<S3Response<GetBucketTaggingOutput>> {
+    pub(crate) fn get_bucket_tags(&self, request: S3Request<dto::GetBucketTaggingInput>) -> Answer<dto::GetBucketTaggingOutput> {
         let bucket = self.bucket(&request.input.bucket)?;
         let tags = bucket.tags.as_deref().ok_or_else(|| s3_error!(NoSuchTagSet, "The TagSet does not exist"))?;
-        Ok(S3Response::new(GetBucketTaggingOutput { tag_set: tags::parse(tags)? }))
+        Ok(S3Response::new(dto::GetBucketTaggingOutput { tag_set: tags::parse(tags)? }))
     }
 
-    pub(crate) fn put_bucket_tags(&self, request: S3Request<PutBucketTaggingInput>) -> S3Result<S3Response<PutBucketTaggingOutput>> {
+    pub(crate) fn put_bucket_tags(&self, request: S3Request<dto::PutBucketTaggingInput>) -> Answer<dto::PutBucketTaggingOutput> {
         let input = request.input;
         tags::check(&input.tagging.tag_set, tags::BUCKET_MAX)?;
         self.change(&input.bucket, |bucket| bucket.tags = Some(tags::encode(&input.tagging.tag_set)))?;
-        Ok(S3Response::with_status(PutBucketTaggingOutput {}, http::StatusCode::NO_CONTENT))
+        Ok(S3Response::with_status(dto::PutBucketTaggingOutput {}, http::StatusCode::NO_CONTENT))
     }
 
-    pub(crate) fn delete_bucket_tags(
-        &self,
-        request: S3Request<DeleteBucketTaggingInput>,
-    ) -> S3Result<S3Response<DeleteBucketTaggingOutput>> {
+    pub(crate) fn delete_bucket_tags(&self, request: S3Request<dto::DeleteBucketTaggingInput>) -> Answer<dto::DeleteBucketTaggingOutput> {
         self.change(&request.input.bucket, |bucket| bucket.tags = None)?;
-        Ok(S3Response::with_status(DeleteBucketTaggingOutput {}, http::StatusCode::NO_CONTENT))
+        Ok(S3Response::with_status(dto::DeleteBucketTaggingOutput {}, http::StatusCode::NO_CONTENT))
     }
 
-    pub(crate) fn get_policy(&self, request: S3Request<GetBucketPolicyInput>) -> S3Result<S3Response<GetBucketPolicyOutput>> {
+    pub(crate) fn get_policy(&self, request: S3Request<dto::GetBucketPolicyInput>) -> Answer<dto::GetBucketPolicyOutput> {
         let bucket = self.bucket(&request.input.bucket)?;
         let policy = bucket.policy.clone().ok_or_else(|| s3_error!(NoSuchBucketPolicy, "The bucket policy does not exist"))?;
-        Ok(S3Response::new(GetBucketPolicyOutput { policy: Some(policy) }))
+        Ok(S3Response::new(dto::GetBucketPolicyOutput { policy: Some(policy) }))
     }
 
-    pub(crate) fn policy_status(
-        &self,
-        request: S3Request<GetBucketPolicyStatusInput>,
-    ) -> S3Result<S3Response<GetBucketPolicyStatusOutput>> {
+    pub(crate) fn policy_status(&self, request: S3Request<dto::GetBucketPolicyStatusInput>) -> Answer<dto::GetBucketPolicyStatusOutput> {
         let bucket = self.bucket(&request.input.bucket)?;
         // Without a policy, or with an unreadable one, nothing is public. AWS returns an error;
         // other servers answer as here.
         let is_public = bucket.policy.as_deref().is_some_and(|policy| Policy::parse(policy).is_ok_and(|policy| policy.is_public()));
-        Ok(S3Response::new(GetBucketPolicyStatusOutput { policy_status: Some(PolicyStatus { is_public: Some(is_public) }) }))
+        Ok(S3Response::new(dto::GetBucketPolicyStatusOutput { policy_status: Some(PolicyStatus { is_public: Some(is_public) }) }))
     }
 
-    pub(crate) fn put_policy(&self, request: S3Request<PutBucketPolicyInput>) -> S3Result<S3Response<PutBucketPolicyOutput>> {
+    pub(crate) fn put_policy(&self, request: S3Request<dto::PutBucketPolicyInput>) -> Answer<dto::PutBucketPolicyOutput> {
         let input = request.input;
         let checked = Policy::parse(&input.policy).and_then(|policy| policy.check(&input.bucket).map(|()| policy.is_public()));
         let is_public = checked.map_err(|wrong| s3_error!(MalformedPolicy, "{wrong}"))?;
@@ -247,24 +217,24 @@ impl Gateway {
         if is_blocked {
             return Err(s3_error!(AccessDenied, "The policy grants public access, which the bucket's setting BlockPublicPolicy forbids."));
         }
-        Ok(S3Response::with_status(PutBucketPolicyOutput {}, http::StatusCode::NO_CONTENT))
+        Ok(S3Response::with_status(dto::PutBucketPolicyOutput {}, http::StatusCode::NO_CONTENT))
     }
 
-    pub(crate) fn delete_policy(&self, request: S3Request<DeleteBucketPolicyInput>) -> S3Result<S3Response<DeleteBucketPolicyOutput>> {
+    pub(crate) fn delete_policy(&self, request: S3Request<dto::DeleteBucketPolicyInput>) -> Answer<dto::DeleteBucketPolicyOutput> {
         self.change(&request.input.bucket, |bucket| bucket.policy = None)?;
-        Ok(S3Response::with_status(DeleteBucketPolicyOutput {}, http::StatusCode::NO_CONTENT))
+        Ok(S3Response::with_status(dto::DeleteBucketPolicyOutput {}, http::StatusCode::NO_CONTENT))
     }
 
     pub(crate) fn get_lock_configuration(
         &self,
-        request: S3Request<GetObjectLockConfigurationInput>,
-    ) -> S3Result<S3Response<GetObjectLockConfigurationOutput>> {
+        request: S3Request<dto::GetObjectLockConfigurationInput>,
+    ) -> Answer<dto::GetObjectLockConfigurationOutput> {
         let bucket = self.bucket(&request.input.bucket)?;
         if !bucket.object_lock {
             return Err(s3_error!(ObjectLockConfigurationNotFoundError, "Object Lock configuration does not exist for this bucket"));
         }
         if bucket.unreadable.retention {
-            return Err(not_readable("default retention"));
+            return Err(unreadable_setting("default retention"));
         }
         let rule = bucket.retention.map(|retention| ObjectLockRule {
             default_retention: Some(GivenRetention {
@@ -275,13 +245,13 @@ impl Gateway {
         });
         let configuration =
             ObjectLockConfiguration { object_lock_enabled: Some(ObjectLockEnabled::from_static(ObjectLockEnabled::ENABLED)), rule };
-        Ok(S3Response::new(GetObjectLockConfigurationOutput { object_lock_configuration: Some(configuration) }))
+        Ok(S3Response::new(dto::GetObjectLockConfigurationOutput { object_lock_configuration: Some(configuration) }))
     }
 
     pub(crate) fn put_lock_configuration(
         &self,
-        request: S3Request<PutObjectLockConfigurationInput>,
-    ) -> S3Result<S3Response<PutObjectLockConfigurationOutput>> {
+        request: S3Request<dto::PutObjectLockConfigurationInput>,
+    ) -> Answer<dto::PutObjectLockConfigurationOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let configuration = input.object_lock_configuration.ok_or_else(malformed_xml)?;
@@ -316,7 +286,7 @@ impl Gateway {
             (bucket.object_lock, bucket.retention) = (true, retention);
             bucket.unreadable.retention = false;
         })?;
-        Ok(S3Response::new(PutObjectLockConfigurationOutput::default()))
+        Ok(S3Response::new(dto::PutObjectLockConfigurationOutput::default()))
     }
 
     /// The canonical ID of an account, if it still exists.
@@ -341,34 +311,34 @@ impl Gateway {
         Ok((owner, vec![grant]))
     }
 
-    pub(crate) fn get_bucket_acl(&self, request: S3Request<GetBucketAclInput>) -> S3Result<S3Response<GetBucketAclOutput>> {
+    pub(crate) fn get_bucket_acl(&self, request: S3Request<dto::GetBucketAclInput>) -> Answer<dto::GetBucketAclOutput> {
         let (owner, grants) = self.full_control(&*self.bucket(&request.input.bucket)?)?;
-        Ok(S3Response::new(GetBucketAclOutput { grants: Some(grants), owner: Some(owner) }))
+        Ok(S3Response::new(dto::GetBucketAclOutput { grants: Some(grants), owner: Some(owner) }))
     }
 
-    pub(crate) fn get_object_acl(&self, request: S3Request<GetObjectAclInput>) -> S3Result<S3Response<GetObjectAclOutput>> {
+    pub(crate) fn get_object_acl(&self, request: S3Request<dto::GetObjectAclInput>) -> Answer<dto::GetObjectAclOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let (owner, grants) = self.full_control(&bucket)?;
-        Ok(S3Response::new(GetObjectAclOutput { grants: Some(grants), owner: Some(owner), ..Default::default() }))
+        Ok(S3Response::new(dto::GetObjectAclOutput { grants: Some(grants), owner: Some(owner), ..Default::default() }))
     }
 
-    pub(crate) fn put_bucket_acl(&self, request: S3Request<PutBucketAclInput>) -> S3Result<S3Response<PutBucketAclOutput>> {
+    pub(crate) fn put_bucket_acl(&self, request: S3Request<dto::PutBucketAclInput>) -> Answer<dto::PutBucketAclOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         self.refuse_grants(&bucket, input.access_control_policy.as_ref())?;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
-        Ok(S3Response::new(PutBucketAclOutput {}))
+        Ok(S3Response::new(dto::PutBucketAclOutput {}))
     }
 
-    pub(crate) fn put_object_acl(&self, request: S3Request<PutObjectAclInput>) -> S3Result<S3Response<PutObjectAclOutput>> {
+    pub(crate) fn put_object_acl(&self, request: S3Request<dto::PutObjectAclInput>) -> Answer<dto::PutObjectAclOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         self.refuse_grants(&bucket, input.access_control_policy.as_ref())?;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
-        Ok(S3Response::new(PutObjectAclOutput::default()))
+        Ok(S3Response::new(dto::PutObjectAclOutput::default()))
     }
 
     /// Accepts an ACL in a body only if it states what is already so: the bucket's owner has full
@@ -390,24 +360,44 @@ impl Gateway {
 
     pub(crate) fn ownership(
         &self,
-        request: S3Request<GetBucketOwnershipControlsInput>,
-    ) -> S3Result<S3Response<GetBucketOwnershipControlsOutput>> {
+        request: S3Request<dto::GetBucketOwnershipControlsInput>,
+    ) -> Answer<dto::GetBucketOwnershipControlsOutput> {
         self.bucket(&request.input.bucket)?;
         let rule = OwnershipControlsRule { object_ownership: ObjectOwnership::from_static(ObjectOwnership::BUCKET_OWNER_ENFORCED) };
-        Ok(S3Response::new(GetBucketOwnershipControlsOutput { ownership_controls: Some(OwnershipControls { rules: vec![rule] }) }))
+        Ok(S3Response::new(dto::GetBucketOwnershipControlsOutput { ownership_controls: Some(OwnershipControls { rules: vec![rule] }) }))
     }
 
     pub(crate) fn put_ownership(
         &self,
-        request: S3Request<PutBucketOwnershipControlsInput>,
-    ) -> S3Result<S3Response<PutBucketOwnershipControlsOutput>> {
+        request: S3Request<dto::PutBucketOwnershipControlsInput>,
+    ) -> Answer<dto::PutBucketOwnershipControlsOutput> {
         let input = request.input;
         self.bucket(&input.bucket)?;
         match input.ownership_controls.rules.as_slice() {
             [rule] => refuse_ownership(Some(&rule.object_ownership))?,
             _ => return Err(malformed_xml()),
         }
-        Ok(S3Response::new(PutBucketOwnershipControlsOutput {}))
+        Ok(S3Response::new(dto::PutBucketOwnershipControlsOutput {}))
+    }
+}
+
+impl Gateway {
+    pub(crate) async fn delete_bucket(&self, request: S3Request<dto::DeleteBucketInput>) -> Answer<dto::DeleteBucketOutput> {
+        let name = request.input.bucket;
+        let _alone = self.bucket_locks.exclusive(&name).await;
+        let bucket = self.namespace.bucket(&name)?;
+        if self.namespace.has_any(&bucket.name)? {
+            let message = "The bucket you tried to delete is not empty. You must delete all versions in the bucket.";
+            return Err(s3_error!(BucketNotEmpty, "{message}"));
+        }
+        let uploads = self.state.uploads(&name, "", ("", ""), usize::MAX).map_err(state_failed)?;
+        for upload in uploads {
+            self.end_upload(&upload.id)?;
+        }
+        if !self.state.remove_bucket(&name).map_err(state_failed)? {
+            return Err(no_such_bucket());
+        }
+        Ok(S3Response::with_status(dto::DeleteBucketOutput {}, http::StatusCode::NO_CONTENT))
     }
 }
 
@@ -432,8 +422,8 @@ mod tests {
     use crate::s3::conditions::PutConditions;
     use crate::sample::{Sample, soon};
 
-    fn request(bucket: &str) -> S3Request<DeleteBucketInput> {
-        let input = DeleteBucketInput { bucket: bucket.to_owned(), ..Default::default() };
+    fn request(bucket: &str) -> S3Request<dto::DeleteBucketInput> {
+        let input = dto::DeleteBucketInput { bucket: bucket.to_owned(), ..Default::default() };
         S3Request {
             input,
             method: http::Method::DELETE,
@@ -451,7 +441,7 @@ mod tests {
     async fn a_removal_waits_for_puts_and_then_finds_the_bucket_not_empty() {
         let sample = Sample::new();
         // Holds the lock as a put does between its lookup of the bucket and its acknowledgement.
-        let shared = soon(sample.gateway.buckets.share("photos")).await;
+        let shared = soon(sample.gateway.bucket_locks.shared("photos")).await;
         let mut removal = std::pin::pin!(sample.gateway.delete_bucket(request("photos")));
         assert!(poll!(&mut removal).is_pending());
         let (acknowledge, told) = crate::gateway::acknowledgement(shared);
@@ -466,14 +456,14 @@ mod tests {
         soon(told).await.expect("told").expect("acknowledged");
         let refused = soon(removal).await.expect_err("it is not empty");
         assert_eq!(refused.code().as_str(), "BucketNotEmpty");
-        assert!(sample.gateway.newest("photos", "moon").expect("looked").is_some());
+        assert!(sample.gateway.namespace.newest("photos", "moon").expect("looked").is_some());
     }
 
     #[tokio::test]
     async fn a_put_into_a_bucket_being_removed_fails() {
         let sample = Sample::new();
         let bucket = sample.bucket();
-        let alone = soon(sample.gateway.buckets.take("photos")).await;
+        let alone = soon(sample.gateway.bucket_locks.exclusive("photos")).await;
         let upload = sample.upload(b"moon").await;
         let conditions = PutConditions::default();
         let mut put = std::pin::pin!(sample.gateway.store(&bucket, "moon", upload, Attributes::default(), &conditions));
@@ -481,6 +471,6 @@ mod tests {
         assert!(sample.gateway.state.remove_bucket("photos").expect("removed"));
         drop(alone);
         assert_eq!(soon(put).await.expect_err("it is gone").code().as_str(), "NoSuchBucket");
-        assert!(sample.gateway.newest("photos", "moon").expect("looked").is_none());
+        assert!(sample.gateway.namespace.newest("photos", "moon").expect("looked").is_none());
     }
 }

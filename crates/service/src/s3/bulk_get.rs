@@ -43,10 +43,11 @@ use crate::auth::policy::has_parameter;
 use crate::auth::signatures::is_form;
 use crate::gateway::Gateway;
 use crate::http::addressing::Addresses;
+use crate::s3::Answer;
 use crate::s3::errors::{busy, custom, state_failed};
 use crate::s3::key_locks::BucketNames;
 use crate::transfer::checksums::{Claims, Trailing};
-use crate::transfer::upload::length_of;
+use crate::transfer::upload::{IncomingBody, length_of};
 
 /// Maximum length of a list: 100,000 keys of 160 bytes.
 const LIST_BYTES_MAX: u64 = 16 << 20;
@@ -105,22 +106,22 @@ fn too_many() -> S3Error {
 }
 
 /// Answers bulk gets.
-pub(crate) struct Retrieve {
+pub(crate) struct BulkGet {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) addresses: Arc<Addresses>,
 }
 
-impl Retrieve {
+impl BulkGet {
     pub(crate) fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
         *method == Method::POST && !is_form(method, headers) && has_parameter(uri.query(), "retrieve")
     }
 
-    pub(crate) async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+    pub(crate) async fn call(&self, request: S3Request<Body>) -> Answer<Body> {
         let signed = request.credentials.as_ref().ok_or_else(|| s3_error!(AccessDenied, "A batch must be signed."))?;
         let key = self.gateway.state.key(&signed.access_key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?;
         let peer = request.extensions.get::<Peer>().copied();
         let caller = Caller { account: Some(key.account.clone()), origin: origin(peer, &request.headers) };
-        let bucket = self.gateway.bucket(&self.bucket_of(&request.uri, &request.headers)?)?;
+        let bucket = self.gateway.namespace.bucket(&self.bucket_of(&request.uri, &request.headers)?)?;
         check_owner(&self.gateway.state, &bucket, &request.headers, EXPECTED_OWNER)?;
         // Callers that no policy can let in are refused before the list is received.
         if bucket.policy.is_none() && !key.account.admin && key.account.name != bucket.owner {
@@ -131,16 +132,14 @@ impl Retrieve {
         if length > LIST_BYTES_MAX {
             return Err(custom("MaxMessageLengthExceeded", StatusCode::BAD_REQUEST, "Your request was too large."));
         }
-        let memory = &self.gateway.batches;
+        let memory = &self.gateway.bulk_get_kib;
         if memory.available_permits() < READING_KIB as usize + list_kib(length) as usize {
             return Err(too_many());
         }
         let (mut sums, mut md5) = (Claims::of(&request.headers)?.begin(None), Md5::new());
         let trailing = Trailing::of(&request);
         // If the longest list would be refused, lists must not arrive slowly.
-        let mut receiving = self
-            .gateway
-            .body(Some(StreamingBlob::from(request.input)), length, &request.extensions)
+        let mut receiving = IncomingBody::of_request(Some(StreamingBlob::from(request.input)), length, &request.extensions)
             .of_memory(memory.clone(), READING_KIB as usize + list_kib(LIST_BYTES_MAX) as usize);
         let mut list = List::new(length, memory.clone())?;
         while let Some(piece) = receiving.next().await? {
@@ -234,7 +233,7 @@ mod tests {
     fn two_of_the_longest_lists_and_many_short_ones_fit_into_memory() {
         let share = |length| READING_KIB + list_kib(length);
         assert!(
-            2 * share(LIST_BYTES_MAX) + 30 * share(10 << 10) <= Budget::new(1_664, 512, 1_024).expect("the defaults").batches_kib as u32
+            2 * share(LIST_BYTES_MAX) + 30 * share(10 << 10) <= Budget::new(1_664, 512, 1_024).expect("the defaults").bulk_get_kib as u32
         );
     }
 

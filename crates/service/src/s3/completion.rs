@@ -11,21 +11,24 @@ use crate::auth::caller::Peer;
 use crate::gateway::Gateway;
 use crate::http::addressing::url_of;
 use crate::memory::Holder;
+use crate::s3::Answer;
 use crate::s3::completed_parts::{
     NamedPart, NamedParts, check_claim, check_named, choose, composite, etag_of_parts, named_etag, part_sums,
 };
 use crate::s3::conditions::PutConditions;
 use crate::s3::described::RESERVED_BYTES;
-use crate::s3::encryption::said;
-use crate::s3::errors::answers::Late;
-use crate::s3::errors::{failing, malformed_xml, state_failed};
+use crate::s3::encryption::encryption_header;
+use crate::s3::errors::answers::LateXml;
+use crate::s3::errors::{internal_error, malformed_xml, state_failed};
 use crate::s3::multipart::{PARTS_MAX, algorithm_of};
+use crate::s3::namespace::Namespace;
 use crate::s3::normalize::original;
 use crate::s3::put::{Stored, put_sum};
 use crate::s3::version::{attribute, encode_sizes};
 use crate::s3::xml_body::Document;
 use crate::state::{Bucket, MultipartUpload, Part, Versioning};
-use crate::transfer::checksums::{Algorithm, Hasher, Named, Sum, claimed, set_sum};
+use crate::transfer::Transfers;
+use crate::transfer::checksums::{Algorithm, ChecksumElement, Hasher, Sum, claimed, set_sum};
 use crate::transfer::upload::Receiving;
 
 /// Maximum size of an object.
@@ -35,10 +38,10 @@ const OBJECT_BYTES_MAX: u64 = 5 << 40;
 const PART_CHECKSUMS_BYTES_MAX: usize = 16 << 10;
 /// From this size on, the response to a completion starts with whitespace to keep the connection
 /// alive.
-const SLOW: u64 = 64 << 20;
+const KEEP_ALIVE_BYTES_MIN: u64 = 64 << 20;
 
-/// A client's claims about the new object: parts, checksum, conditions, and the requested URL.
-struct Wanted {
+/// What the client asks of the new object: parts, checksum, conditions, and the requested URL.
+struct CompletionRequest {
     given: Vec<NamedPart>,
     claim: Option<Sum>,
     conditions: PutConditions,
@@ -49,72 +52,49 @@ impl Gateway {
     pub(crate) async fn complete(
         self: Arc<Self>,
         request: S3Request<CompleteMultipartUploadInput>,
-    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+    ) -> Answer<CompleteMultipartUploadOutput> {
         let NamedParts(given) = Document::read(&request.extensions)?;
-        let wanted = Wanted {
+        let completion = CompletionRequest {
             given,
             claim: claimed(&request.headers)?,
             conditions: PutConditions::of(original(&request.headers, &request.extensions), ""),
             location: url_of(&request.uri, &request.headers, request.extensions.get::<Peer>()),
         };
         let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
-        if wanted.given.is_empty() {
+        let bucket = self.namespace.bucket(&input.bucket)?;
+        if completion.given.is_empty() {
             return Err(malformed_xml());
         }
-        let upload = match self.upload_of(&input.bucket, &input.key, &input.upload_id) {
+        let upload = match self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id) {
             Ok(upload) => upload,
-            Err(error) => return self.completed_before(&bucket, &input, &wanted)?.ok_or(error),
+            Err(error) => return self.namespace.replay_completed(&bucket, &input, &completion)?.ok_or(error),
         };
         check_checksum_type(&upload, &input)?;
         let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
-        let parts = choose(&wanted.given, &all)?;
+        let parts = choose(&completion.given, &all)?;
         let algorithm = algorithm_of(&upload);
         if is_composite(&upload) {
             // An early check, before the parts are read in vain.
             let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
-            check_claim(wanted.claim.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
+            check_claim(completion.claim.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
         }
-        check_named(&wanted.given, algorithm)?;
+        check_named(&completion.given, algorithm)?;
         let size = bytes_of(&parts);
         check_size(size, input.mpu_object_size)?;
-        self.check_room(size)?;
-        self.check_replaceable(&bucket.name, &input.key, &wanted.conditions)?;
-        if size < SLOW {
-            return self.assemble(bucket, input, wanted, upload, parts).await.map(|output| answered(output, algorithm));
+        self.transfers.check_room(size)?;
+        self.namespace.check_replaceable(&bucket.name, &input.key, &completion.conditions)?;
+        if size < KEEP_ALIVE_BYTES_MIN {
+            return self.assemble(bucket, input, completion, upload, parts).await.map(|output| with_checksums(output, algorithm));
         }
         // Completion takes a while. The framework sends spaces meanwhile, and reports an error in
         // the body.
-        let encryption = self.new_encryption();
-        let future = async move { self.assemble(bucket, input, wanted, upload, parts).await };
+        let encryption = self.namespace.new_encryption();
+        let future = async move { self.assemble(bucket, input, completion, upload, parts).await };
         let output =
             CompleteMultipartUploadOutput { future: Some(Box::pin(future)), server_side_encryption: encryption, ..Default::default() };
-        let mut response = answered(output, algorithm);
-        response.extensions.insert(Late);
+        let mut response = with_checksums(output, algorithm);
+        response.extensions.insert(LateXml);
         Ok(response)
-    }
-
-    /// Answers a retried completion of an upload that is already complete. If the client lists
-    /// other parts, the retry fails.
-    fn completed_before(
-        &self,
-        bucket: &Bucket,
-        input: &CompleteMultipartUploadInput,
-        wanted: &Wanted,
-    ) -> S3Result<Option<S3Response<CompleteMultipartUploadOutput>>> {
-        let Some(version) = self.newest(&bucket.name, &input.key)? else { return Ok(None) };
-        let named = named_etag(&wanted.given);
-        let is_of_it = version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str())
-            && named.is_some_and(|etag| etag == version.etag().value());
-        Ok(is_of_it.then(|| {
-            let version_id = (bucket.versioning == Versioning::Enabled).then(|| version.id());
-            let stored = Stored { etag: version.etag(), version_id };
-            let sum = version.sums().pop();
-            let algorithm = sum.as_ref().map(|sum| sum.algorithm);
-            let mut output = answer(input, &wanted.location, stored, sum, Some(version.checksum_type()));
-            output.server_side_encryption = said(version.row.sealed);
-            answered(output, algorithm)
-        }))
     }
 
     /// Puts the parts as one object.
@@ -122,19 +102,19 @@ impl Gateway {
         &self,
         bucket: Arc<Bucket>,
         input: CompleteMultipartUploadInput,
-        wanted: Wanted,
+        completion: CompletionRequest,
         upload: MultipartUpload,
         parts: Vec<Part>,
     ) -> S3Result<CompleteMultipartUploadOutput> {
-        let _held = self.names.hold(ObjectName(format!("upload {}", upload.id).into_bytes())).await;
+        let _upload_lock = self.key_locks.lock(ObjectName(format!("upload {}", upload.id).into_bytes())).await;
         // Another request may have completed or aborted the upload meanwhile.
-        if let Err(error) = self.upload_of(&input.bucket, &input.key, &upload.id) {
-            let before = self.completed_before(&bucket, &input, &wanted)?;
+        if let Err(error) = self.namespace.upload_of(&input.bucket, &input.key, &upload.id) {
+            let before = self.namespace.replay_completed(&bucket, &input, &completion)?;
             return before.map(|response| response.output).ok_or(error);
         }
         let algorithm = algorithm_of(&upload).unwrap_or(Algorithm::Crc64Nvme);
         let mut hasher = (!is_composite(&upload)).then(|| algorithm.hasher());
-        let object = self.reread(&parts, hasher.as_mut()).await?;
+        let object = self.transfers.copy_parts(&parts, hasher.as_mut()).await?;
         let part_sums = part_sums(&parts);
         let mut attributes = attributes_of(&upload, &parts, algorithm, &part_sums);
         let (sum, kind) = match hasher {
@@ -144,21 +124,48 @@ impl Gateway {
                 (composite(algorithm, &part_sums, parts.len()), ChecksumType::COMPOSITE)
             }
         };
-        check_claim(wanted.claim.as_ref(), &sum)?;
+        check_claim(completion.claim.as_ref(), &sum)?;
         put_sum(Some(&sum), &mut attributes);
-        let stored = self.store(&bucket, &input.key, object.upload(), attributes, &wanted.conditions).await?;
+        let stored = self.store(&bucket, &input.key, object.upload(), attributes, &completion.conditions).await?;
         // A crash before this point leaves an upload that can be completed again or aborted.
         self.end_upload(&upload.id)?;
-        let mut output = answer(&input, &wanted.location, stored, Some(sum), Some(ChecksumType::from_static(kind)));
-        output.server_side_encryption = self.new_encryption();
+        let mut output = output_of(&input, &completion.location, stored, Some(sum), Some(ChecksumType::from_static(kind)));
+        output.server_side_encryption = self.namespace.new_encryption();
         Ok(output)
     }
+}
 
+impl Namespace {
+    /// Answers a retried completion of an upload that is already complete. If the client lists
+    /// other parts, the retry fails.
+    fn replay_completed(
+        &self,
+        bucket: &Bucket,
+        input: &CompleteMultipartUploadInput,
+        completion: &CompletionRequest,
+    ) -> S3Result<Option<S3Response<CompleteMultipartUploadOutput>>> {
+        let Some(version) = self.newest(&bucket.name, &input.key)? else { return Ok(None) };
+        let named = named_etag(&completion.given);
+        let is_of_it = version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str())
+            && named.is_some_and(|etag| etag == version.etag().value());
+        Ok(is_of_it.then(|| {
+            let version_id = (bucket.versioning == Versioning::Enabled).then(|| version.id());
+            let stored = Stored { etag: version.etag(), version_id };
+            let sum = version.sums().pop();
+            let algorithm = sum.as_ref().map(|sum| sum.algorithm);
+            let mut output = output_of(input, &completion.location, stored, sum, Some(version.checksum_type()));
+            output.server_side_encryption = encryption_header(version.row.sealed);
+            with_checksums(output, algorithm)
+        }))
+    }
+}
+
+impl Transfers {
     /// Copies the content of parts to staging, and into a checksum.
-    async fn reread(&self, parts: &[Part], mut hasher: Option<&mut Hasher>) -> S3Result<Receiving> {
+    async fn copy_parts(&self, parts: &[Part], mut hasher: Option<&mut Hasher>) -> S3Result<Receiving> {
         let size = bytes_of(parts);
         let mut object = self.receiving(Holder::own());
-        let _turn = self.rereads.acquire().await.expect("it is never closed");
+        let _permit = self.copy_permits.acquire().await.expect("it is never closed");
         // The reader runs ahead of the writer by a few frames.
         let (pieces_in, mut pieces) = mpsc::channel::<Vec<u8>>(16);
         let (files, all) = (self.parts.clone(), parts.to_vec());
@@ -173,7 +180,7 @@ impl Gateway {
             }
             self.write(&mut object, &piece, size).await;
         }
-        reading.await.map_err(failing("reading parts"))?.map_err(failing("reading a part"))?;
+        reading.await.map_err(internal_error("reading parts"))?.map_err(internal_error("reading a part"))?;
         Ok(object)
     }
 }
@@ -231,15 +238,15 @@ fn attributes_of(upload: &MultipartUpload, parts: &[Part], algorithm: Algorithm,
 }
 
 /// A response with checksums of this algorithm.
-fn answered(output: CompleteMultipartUploadOutput, algorithm: Option<Algorithm>) -> S3Response<CompleteMultipartUploadOutput> {
+fn with_checksums(output: CompleteMultipartUploadOutput, algorithm: Option<Algorithm>) -> S3Response<CompleteMultipartUploadOutput> {
     let mut response = S3Response::new(output);
     if let Some(algorithm) = algorithm {
-        Named::say(algorithm, &mut response.extensions);
+        ChecksumElement::set(algorithm, &mut response.extensions);
     }
     response
 }
 
-fn answer(
+fn output_of(
     input: &CompleteMultipartUploadInput,
     location: &str,
     stored: Stored,

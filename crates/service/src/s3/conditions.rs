@@ -5,8 +5,8 @@ use http::HeaderMap;
 use s3s::dto::{ETag, Timestamp, TimestampFormat};
 use s3s::{S3Error, S3Result, s3_error};
 
-use crate::gateway::Gateway;
 use crate::s3::errors::no_such_key;
+use crate::s3::namespace::Namespace;
 use crate::s3::version::{Version, http_date, ms_of};
 
 /// The ETags of a condition.
@@ -146,7 +146,7 @@ impl PutConditions {
     }
 }
 
-impl Gateway {
+impl Namespace {
     /// Checks whether a put may replace the current version. Only a caller that holds the name can
     /// rely on it later; others call it so that no long body is read in vain.
     pub(crate) fn check_replaceable(&self, bucket: &str, key: &str, conditions: &PutConditions) -> S3Result<()> {

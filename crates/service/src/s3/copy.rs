@@ -1,8 +1,10 @@
 //! Copies inside the archive: the content is read, verified and put again, under a new key.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use fulgurite_archive::Archive;
 use fulgurite_archive::object::{ObjectReader, Opened, ReadError};
 use fulgurite_domain::Attributes;
 use http::HeaderMap;
@@ -17,16 +19,18 @@ use crate::auth::access::{EXPECTED_SOURCE_OWNER, check_owner};
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::memory::Holder;
+use crate::s3::Answer;
 use crate::s3::conditions::{PutConditions, ReadConditions};
 use crate::s3::described::{as_put, attributes, put_headers, refuse_acl};
-use crate::s3::errors::{failing, not_read, too_long_for_a_copy};
+use crate::s3::errors::{internal_error, read_failed, too_long_for_a_copy};
+use crate::s3::namespace::Namespace;
 use crate::s3::normalize::original;
 use crate::s3::object_lock::shown_id;
 use crate::s3::put::put_summed;
 use crate::s3::tags;
 use crate::s3::version::{Version, attribute, timestamp};
 use crate::state::Bucket;
-use crate::transfer::checksums::{Algorithm, Claims, Named, Sum, Trailing, set_sum};
+use crate::transfer::checksums::{Algorithm, ChecksumElement, Claims, Sum, Trailing, set_sum};
 use crate::transfer::upload::PUT_BYTES_MAX;
 
 /// The customer key of the source.
@@ -52,14 +56,14 @@ macro_rules! source {
             modified_since.clone(),
             unmodified_since.clone(),
         );
-        $gateway.source(extensions.get::<Caller>(), &input.copy_source, headers, &conditions)?
+        $gateway.namespace.source(extensions.get::<Caller>(), &input.copy_source, headers, &conditions)?
     }};
 }
 
 pub(super) use {source, source_key};
 
 /// Attributes that a copy takes from its source, together with user metadata.
-const KEPT: [&str; 7] = [
+const COPIED_ATTRIBUTES: [&str; 7] = [
     "content-type",
     "cache-control",
     "content-disposition",
@@ -70,7 +74,7 @@ const KEPT: [&str; 7] = [
 ];
 
 /// Maximum number of lookups of a source that is being replaced before it is opened.
-const ATTEMPTS: u32 = 8;
+const RETRIES_MAX: u32 = 8;
 
 /// The source of a copy.
 pub(super) struct Source {
@@ -83,17 +87,39 @@ pub(super) struct Source {
     pub(super) bucket: String,
     pub(super) key: String,
     /// Whether the request named the version.
-    pub(super) named: bool,
+    pub(super) names_version: bool,
 }
 
 /// What a copy takes from its request, in place of its source.
 #[derive(Clone, Copy)]
-struct Replaced {
-    headers: bool,
-    tags: bool,
+struct Directives {
+    replace_headers: bool,
+    replace_tags: bool,
 }
 
-impl Gateway {
+impl Source {
+    /// The content, in pieces. It can be read once.
+    pub(super) fn read(&mut self, archive: &Arc<Archive>, range: Range<u64>) -> (mpsc::Receiver<Bytes>, JoinHandle<Result<(), ReadError>>) {
+        let (pieces_in, pieces) = mpsc::channel::<Bytes>(16);
+        let archive = archive.clone();
+        let is_whole = range == (0..self.version.size());
+        let opened = self.opened.take();
+        assert!(opened.is_some() || self.version.size() == 0, "a source is read once");
+        let reading = tokio::task::spawn_blocking(move || {
+            let Some(opened) = opened else { return Ok(()) };
+            let mut reader = ObjectReader::new(&archive);
+            let mut sink =
+                |bytes: &[u8]| pieces_in.blocking_send(Bytes::copy_from_slice(bytes)).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
+            if is_whole {
+                return reader.read_whole(&opened, &mut sink);
+            }
+            reader.read_opened(&opened, range, &mut |buffer, pieces| pieces.iter().try_for_each(|piece| sink(&buffer[piece.clone()])))
+        });
+        (pieces, reading)
+    }
+}
+
+impl Namespace {
     pub(super) fn source(
         &self,
         caller: Option<&Caller>,
@@ -121,19 +147,19 @@ impl Gateway {
             self.readable(&version)?;
             Ok(version)
         };
-        let (version, opened) = self.hold(find)?;
+        let (version, opened) = self.open_current(find)?;
         Ok(Source {
             id: shown_id(&from, &version),
             version,
             opened,
             bucket: bucket.to_string(),
             key: key.to_string(),
-            named: version_id.is_some(),
+            names_version: version_id.is_some(),
         })
     }
 
-    /// Opens the version that `find` returns; looks it up again if it was replaced in between.
-    fn hold(&self, mut find: impl FnMut() -> S3Result<Version>) -> S3Result<(Version, Option<Opened>)> {
+    /// Opens the version that `find` returns; looks again if that version was replaced meanwhile.
+    fn open_current(&self, mut find: impl FnMut() -> S3Result<Version>) -> S3Result<(Version, Option<Opened>)> {
         let mut attempts = 0;
         loop {
             let version = find()?;
@@ -142,61 +168,70 @@ impl Gateway {
             }
             match ObjectReader::new(&self.archive).open(&version.row) {
                 Ok(opened) => return Ok((version, Some(opened))),
-                Err(_) if attempts < ATTEMPTS && self.is_gone(&version)? => attempts += 1,
-                Err(error) => return Err(not_read("reading the source of a copy", &error)),
+                Err(_) if attempts < RETRIES_MAX && self.is_gone(&version)? => attempts += 1,
+                Err(error) => return Err(read_failed("reading the source of a copy", &error)),
             }
         }
     }
 
-    /// The content of a source, in pieces.
-    pub(super) fn read_for_copy(
-        &self,
-        source: &mut Source,
-        range: Range<u64>,
-    ) -> (mpsc::Receiver<Bytes>, JoinHandle<Result<(), ReadError>>) {
-        let (pieces_in, pieces) = mpsc::channel::<Bytes>(16);
-        let archive = self.archive.clone();
-        let is_whole = range == (0..source.version.size());
-        let opened = source.opened.take();
-        let reading = tokio::task::spawn_blocking(move || {
-            let Some(opened) = opened else { return Ok(()) };
-            let mut reader = ObjectReader::new(&archive);
-            let mut sink =
-                |bytes: &[u8]| pieces_in.blocking_send(Bytes::copy_from_slice(bytes)).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
-            if is_whole {
-                return reader.read_whole(&opened, &mut sink);
-            }
-            reader.read_opened(&opened, range, &mut |buffer, pieces| pieces.iter().try_for_each(|piece| sink(&buffer[piece.clone()])))
-        });
-        (pieces, reading)
-    }
-
     /// Checks that the whole source was read.
-    pub(super) async fn end_of_copy(&self, source: &Source, reading: JoinHandle<Result<(), ReadError>>) -> S3Result<()> {
-        match reading.await.map_err(failing("reading the source of a copy"))? {
+    pub(super) async fn finish_reading(&self, source: &Source, reading: JoinHandle<Result<(), ReadError>>) -> S3Result<()> {
+        match reading.await.map_err(internal_error("reading the source of a copy"))? {
             Ok(()) => Ok(()),
             // A very long staged source can't be kept open in full.
             Err(_) if self.is_gone(&source.version)? => {
                 Err(s3_error!(OperationAborted, "The source of the copy was removed or replaced while it was read. Try again."))
             }
-            Err(error) => Err(not_read("reading the source of a copy", &error)),
+            Err(error) => Err(read_failed("reading the source of a copy", &error)),
         }
     }
 
-    pub(crate) async fn copy(&self, request: S3Request<CopyObjectInput>) -> S3Result<S3Response<CopyObjectOutput>> {
+    /// The attributes of a copy, without checksums.
+    fn copied_attributes(
+        &self,
+        request: &S3Request<CopyObjectInput>,
+        given: &mut PutObjectInput,
+        bucket: &Bucket,
+        source: &Source,
+        directives: Directives,
+    ) -> S3Result<Attributes> {
+        let kept_tags = tags::encode(&self.tags_of(&source.version)?);
+        if !directives.replace_tags && !kept_tags.is_empty() {
+            // The copy takes tags along, so it needs the rights to read and put them.
+            let caller = request.extensions.get::<Caller>();
+            let read = if source.names_version { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
+            let from = self.bucket(&source.bucket)?;
+            self.may(&from, caller, read, Some(&source.key), source.id.as_deref().filter(|_| source.names_version))?;
+            self.may_copy_tags(bucket, caller, &request.headers, &given.key)?;
+        }
+        if !directives.replace_tags {
+            given.tagging = Some(kept_tags);
+        }
+        let mut attributes = attributes(given, None, bucket)?;
+        if directives.replace_headers {
+            put_headers(given, original(&request.headers, &request.extensions), &mut attributes)?;
+        } else {
+            keep_headers(&source.version, &mut attributes);
+        }
+        Ok(attributes)
+    }
+}
+
+impl Gateway {
+    pub(crate) async fn copy(&self, request: S3Request<CopyObjectInput>) -> Answer<CopyObjectOutput> {
         let original = original(&request.headers, &request.extensions);
         let input = request.input.clone();
         let mut given = as_put!(input);
-        let (bucket, encryption) = self.destination(&given)?;
+        let (bucket, encryption) = self.namespace.destination(&given)?;
         source_key!(input).refuse_to_read()?;
         refuse_acl(given.acl.as_ref().map(|acl| acl.as_str()))?;
         let mut source = source!(self, request);
-        let replaced = Replaced {
-            headers: directive(input.metadata_directive.as_ref().map(MetadataDirective::as_str))?,
-            tags: directive(input.tagging_directive.as_ref().map(TaggingDirective::as_str))?,
+        let directives = Directives {
+            replace_headers: is_replace("x-amz-metadata-directive", input.metadata_directive.as_ref().map(MetadataDirective::as_str))?,
+            replace_tags: is_replace("x-amz-tagging-directive", input.tagging_directive.as_ref().map(TaggingDirective::as_str))?,
         };
-        let is_itself = source.bucket == bucket.name && source.key == given.key && !source.named;
-        if is_itself && !replaced.headers && given.storage_class.is_none() && given.website_redirect_location.is_none() {
+        let is_itself = source.bucket == bucket.name && source.key == given.key && !source.names_version;
+        if is_itself && !directives.replace_headers && given.storage_class.is_none() && given.website_redirect_location.is_none() {
             return Err(s3_error!(
                 InvalidRequest,
                 "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes."
@@ -204,19 +239,19 @@ impl Gateway {
         }
         let size = source.version.size();
         check_length(size)?;
-        self.check_room(size)?;
-        let mut attributes = self.copied_attributes(&request, &mut given, &bucket, &source, replaced)?;
+        self.transfers.check_room(size)?;
+        let mut attributes = self.namespace.copied_attributes(&request, &mut given, &bucket, &source, directives)?;
         let asked = Algorithm::named(input.checksum_algorithm.as_ref())?;
         let algorithm = asked.or_else(|| source.version.sums().first().map(|sum| sum.algorithm)).unwrap_or(Algorithm::Crc64Nvme);
-        let mut summing = self.summing(Claims::default(), algorithm);
-        let mut upload = self.receiving(Holder::own());
-        let _turn = self.rereads.acquire().await.expect("it is never closed");
-        let (mut pieces, reading) = self.read_for_copy(&mut source, 0..size);
+        let mut summing = self.transfers.summing(Claims::default(), algorithm);
+        let mut upload = self.transfers.receiving(Holder::own());
+        let _permit = self.transfers.copy_permits.acquire().await.expect("it is never closed");
+        let (mut pieces, reading) = source.read(&self.archive, 0..size);
         while let Some(piece) = pieces.recv().await {
             summing.update(&piece).await;
-            self.write(&mut upload, &piece, size).await;
+            self.transfers.write(&mut upload, &piece, size).await;
         }
-        self.end_of_copy(&source, reading).await?;
+        self.namespace.finish_reading(&source, reading).await?;
         let summed = summing.end(&Trailing::default()).await?;
         put_summed(&summed, &mut attributes);
         let modified = timestamp(upload.created_ms() as i64);
@@ -230,7 +265,7 @@ impl Gateway {
         let mut extensions = http::Extensions::new();
         if let Some(Sum { algorithm, value }) = summed.sum {
             set_sum!(result, algorithm, value);
-            Named::say(algorithm, &mut extensions);
+            ChecksumElement::set(algorithm, &mut extensions);
         }
         let output = CopyObjectOutput {
             copy_object_result: Some(result),
@@ -241,57 +276,27 @@ impl Gateway {
         };
         Ok(S3Response { extensions, ..S3Response::new(output) })
     }
-
-    /// The attributes of a copy, without checksums.
-    fn copied_attributes(
-        &self,
-        request: &S3Request<CopyObjectInput>,
-        given: &mut PutObjectInput,
-        bucket: &Bucket,
-        source: &Source,
-        replaced: Replaced,
-    ) -> S3Result<Attributes> {
-        let kept_tags = tags::encode(&self.tags_of(&source.version)?);
-        if !replaced.tags && !kept_tags.is_empty() {
-            // The copy takes tags along, so it needs the rights to read and put them.
-            let caller = request.extensions.get::<Caller>();
-            let read = if source.named { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
-            let from = self.bucket(&source.bucket)?;
-            self.may(&from, caller, read, Some(&source.key), source.id.as_deref().filter(|_| source.named))?;
-            self.may_copy_tags(bucket, caller, &request.headers, &given.key)?;
-        }
-        if !replaced.tags {
-            given.tagging = Some(kept_tags);
-        }
-        let mut attributes = attributes(given, None, bucket)?;
-        if replaced.headers {
-            put_headers(given, original(&request.headers, &request.extensions), &mut attributes)?;
-        } else {
-            keep_headers(&source.version, &mut attributes);
-        }
-        Ok(attributes)
-    }
 }
 
-/// Sets the headers and metadata of a version.
+/// Copies the headers and metadata of the source.
 fn keep_headers(version: &Version, attributes: &mut Attributes) {
     for (name, value) in &version.attributes().0 {
-        if KEPT.contains(&name.as_str()) || name.starts_with(attribute::META) || name == attribute::MORE_META {
+        if COPIED_ATTRIBUTES.contains(&name.as_str()) || name.starts_with(attribute::META) || name == attribute::MORE_META {
             attributes.set(name.as_str(), value.as_slice());
         }
     }
 }
 
-/// Whether a directive is `REPLACE`.
-fn directive(text: Option<&str>) -> S3Result<bool> {
+/// Whether the directive in this header is `REPLACE`.
+fn is_replace(header: &str, text: Option<&str>) -> S3Result<bool> {
     match text {
         None | Some("COPY") => Ok(false),
         Some("REPLACE") => Ok(true),
-        Some(_) => Err(s3_error!(InvalidArgument, "Unknown metadata directive.")),
+        Some(_) => Err(s3_error!(InvalidArgument, "Unknown {header}: use COPY or REPLACE.")),
     }
 }
 
-/// Refuses to copy more than one put may have.
+/// Refuses sources that are larger than the limit of a single put.
 pub(super) fn check_length(bytes: u64) -> S3Result<()> {
     if bytes > PUT_BYTES_MAX { Err(too_long_for_a_copy(PUT_BYTES_MAX)) } else { Ok(()) }
 }
@@ -303,17 +308,17 @@ mod tests {
 
     async fn content(sample: &Sample, mut source: Source) -> Vec<u8> {
         let size = source.version.size();
-        let (mut pieces, reading) = sample.gateway.read_for_copy(&mut source, 0..size);
+        let (mut pieces, reading) = source.read(&sample.gateway.archive, 0..size);
         let mut content = Vec::new();
         while let Some(piece) = pieces.recv().await {
             content.extend_from_slice(&piece);
         }
-        sample.gateway.end_of_copy(&source, reading).await.expect("all of it");
+        sample.gateway.namespace.finish_reading(&source, reading).await.expect("all of it");
         content
     }
 
     fn source((version, opened): (Version, Option<Opened>)) -> Source {
-        Source { version, opened, id: None, bucket: "photos".into(), key: "moon".into(), named: false }
+        Source { version, opened, id: None, bucket: "photos".into(), key: "moon".into(), names_version: false }
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -321,27 +326,35 @@ mod tests {
         let sample = Sample::new();
         let before = vec![1; 3 << 20];
         sample.put("moon", &before).await;
-        let find = || sample.gateway.find("photos", "moon", None);
-        let held = source(sample.gateway.hold(find).expect("held"));
+        let find = || sample.gateway.namespace.find("photos", "moon", None);
+        let opened_source = source(sample.gateway.namespace.open_current(find).expect("opened"));
         sample.put("moon", b"another").await;
         sample.gateway.archive.sweep().expect("the key is destroyed");
-        assert!(soon(content(&sample, held)).await == before);
-        assert_eq!(soon(content(&sample, source(sample.gateway.hold(find).expect("held")))).await, b"another");
+        assert!(soon(content(&sample, opened_source)).await == before);
+        assert_eq!(soon(content(&sample, source(sample.gateway.namespace.open_current(find).expect("opened")))).await, b"another");
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_source_replaced_before_the_read_is_looked_up_again() {
         let sample = Sample::new();
         sample.put("moon", b"first").await;
-        let stale = sample.gateway.find("photos", "moon", None).expect("found");
+        let stale = sample.gateway.namespace.find("photos", "moon", None).expect("found");
         sample.put("moon", b"second").await;
         sample.gateway.archive.sweep().expect("the key is destroyed");
         let mut found = [stale.clone(), stale.clone()].into_iter();
-        let held = sample.gateway.hold(|| found.next().map_or_else(|| sample.gateway.find("photos", "moon", None), Ok));
-        assert_eq!(soon(content(&sample, source(held.expect("held")))).await, b"second");
+        let opened_source = sample
+            .gateway
+            .namespace
+            .open_current(|| found.next().map_or_else(|| sample.gateway.namespace.find("photos", "moon", None), Ok));
+        assert_eq!(soon(content(&sample, source(opened_source.expect("opened")))).await, b"second");
         // A source that exists and can't be read is an error, and isn't retried forever.
-        sample.gateway.archive.keys().destroy(&[sample.gateway.find("photos", "moon", None).expect("found").row.id]).expect("destroyed");
-        let lost = sample.gateway.hold(|| sample.gateway.find("photos", "moon", None));
+        sample
+            .gateway
+            .archive
+            .keys()
+            .destroy(&[sample.gateway.namespace.find("photos", "moon", None).expect("found").row.id])
+            .expect("destroyed");
+        let lost = sample.gateway.namespace.open_current(|| sample.gateway.namespace.find("photos", "moon", None));
         assert_eq!(lost.err().expect("it can't be opened").code().as_str(), "InternalError");
     }
 }

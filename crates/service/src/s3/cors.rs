@@ -1,25 +1,23 @@
 //! Sets, returns and deletes the CORS rules of a bucket. [`crate::http::cors`] applies them.
 
-use s3s::dto::{
-    CORSRule, DeleteBucketCorsInput, DeleteBucketCorsOutput, GetBucketCorsInput, GetBucketCorsOutput, PutBucketCorsInput,
-    PutBucketCorsOutput,
-};
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::dto::{self, CORSRule};
+use s3s::{S3Request, S3Response, s3_error};
 
-use crate::gateway::Gateway;
 use crate::http::cors::{RULES_BYTES_MAX, RULES_MAX, Rule, encode, parse_noting};
-use crate::s3::errors::{custom, not_readable};
+use crate::s3::Answer;
+use crate::s3::errors::{custom, unreadable_setting};
+use crate::s3::namespace::Namespace;
 
-impl Gateway {
-    pub(crate) fn get_cors(&self, request: S3Request<GetBucketCorsInput>) -> S3Result<S3Response<GetBucketCorsOutput>> {
+impl Namespace {
+    pub(crate) fn get_cors(&self, request: S3Request<dto::GetBucketCorsInput>) -> Answer<dto::GetBucketCorsOutput> {
         let bucket = self.bucket(&request.input.bucket)?;
         let text = bucket.cors.as_deref();
         let text = text.ok_or_else(|| s3_error!(NoSuchCORSConfiguration, "The CORS configuration does not exist"))?;
-        let rules = parse_noting(&self.state, &bucket.name, text).ok_or_else(|| not_readable("CORS configuration"))?;
-        Ok(S3Response::new(GetBucketCorsOutput { cors_rules: Some(rules.into_iter().map(given).collect()) }))
+        let rules = parse_noting(&self.state, &bucket.name, text).ok_or_else(|| unreadable_setting("CORS configuration"))?;
+        Ok(S3Response::new(dto::GetBucketCorsOutput { cors_rules: Some(rules.into_iter().map(given).collect()) }))
     }
 
-    pub(crate) fn put_cors(&self, request: S3Request<PutBucketCorsInput>) -> S3Result<S3Response<PutBucketCorsOutput>> {
+    pub(crate) fn put_cors(&self, request: S3Request<dto::PutBucketCorsInput>) -> Answer<dto::PutBucketCorsOutput> {
         let input = request.input;
         self.bucket(&input.bucket)?;
         let rules: Vec<Rule> = input.cors_configuration.cors_rules.into_iter().map(kept).collect();
@@ -35,12 +33,12 @@ impl Gateway {
             return Err(custom("MaxMessageLengthExceeded", http::StatusCode::BAD_REQUEST, message));
         }
         self.change(&input.bucket, |bucket| bucket.cors = Some(rules))?;
-        Ok(S3Response::new(PutBucketCorsOutput {}))
+        Ok(S3Response::new(dto::PutBucketCorsOutput {}))
     }
 
-    pub(crate) fn delete_cors(&self, request: S3Request<DeleteBucketCorsInput>) -> S3Result<S3Response<DeleteBucketCorsOutput>> {
+    pub(crate) fn delete_cors(&self, request: S3Request<dto::DeleteBucketCorsInput>) -> Answer<dto::DeleteBucketCorsOutput> {
         self.change(&request.input.bucket, |bucket| bucket.cors = None)?;
-        Ok(S3Response::with_status(DeleteBucketCorsOutput {}, http::StatusCode::NO_CONTENT))
+        Ok(S3Response::with_status(dto::DeleteBucketCorsOutput {}, http::StatusCode::NO_CONTENT))
     }
 }
 

@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 use fulgurite_archive::NewObject;
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_domain::{Attributes, Kind};
-use s3s::dto::{DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error, ObjectIdentifier};
+use s3s::dto::{self, DeletedObject, Error, ObjectIdentifier};
 use s3s::{S3Request, S3Response, S3Result};
 
 use crate::auth::access::Rights;
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
+use crate::s3::Answer;
 use crate::s3::conditions::{ETags, failed as condition_failed};
 use crate::s3::errors::{locked, malformed_xml, no_such_key};
-use crate::s3::key_locks::{Held, object_name};
+use crate::s3::key_locks::{KeyGuard, object_name};
+use crate::s3::namespace::Namespace;
 use crate::s3::normalize::original;
 use crate::s3::version::{Version, attribute, ms_of};
 use crate::state::{Bucket, Versioning, now_ms};
@@ -43,15 +45,15 @@ struct RequestedDelete<'a> {
 }
 
 impl Gateway {
-    pub(crate) async fn delete(&self, request: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
+    pub(crate) async fn delete(&self, request: S3Request<dto::DeleteObjectInput>) -> Answer<dto::DeleteObjectOutput> {
         let caller = request.extensions.get::<Caller>().cloned();
         let etag = ETags::of(original(&request.headers, &request.extensions), "if-match");
         let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
+        let bucket = self.namespace.bucket(&input.bucket)?;
         let version_id = input.version_id.as_deref();
         let bypasses = input.bypass_governance_retention.unwrap_or(false);
         if bypasses {
-            self.may(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key), version_id)?;
+            self.namespace.may(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key), version_id)?;
         }
         let asked = RequestedDelete {
             key: &input.key,
@@ -63,21 +65,21 @@ impl Gateway {
         };
         let deleted = self.delete_one(&bucket, &asked).await?;
         let output =
-            DeleteObjectOutput { delete_marker: deleted.marker.then_some(true), version_id: deleted.version_id, ..Default::default() };
+            dto::DeleteObjectOutput { delete_marker: deleted.marker.then_some(true), version_id: deleted.version_id, ..Default::default() };
         Ok(S3Response::with_status(output, http::StatusCode::NO_CONTENT))
     }
 
-    pub(crate) async fn delete_many(&self, request: S3Request<DeleteObjectsInput>) -> S3Result<S3Response<DeleteObjectsOutput>> {
+    pub(crate) async fn delete_many(&self, request: S3Request<dto::DeleteObjectsInput>) -> Answer<dto::DeleteObjectsOutput> {
         let caller = request.extensions.get::<Caller>().cloned().unwrap_or_default();
         let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
+        let bucket = self.namespace.bucket(&input.bucket)?;
         let objects = &input.delete.objects;
         if objects.is_empty() || objects.len() > KEYS_MAX || objects.iter().any(|object| object.key.is_empty()) {
             return Err(malformed_xml());
         }
         let quiet = input.delete.quiet.unwrap_or(false);
         let bypasses = input.bypass_governance_retention.unwrap_or(false);
-        let allowed = allowed(&Rights::new(self, &bucket, &caller), objects, bypasses).await;
+        let allowed = allowed(&Rights::new(&self.namespace, &bucket, &caller), objects, bypasses).await;
         let one = async |(object, allowed): (&ObjectIdentifier, S3Result<()>)| {
             allowed?;
             let asked = RequestedDelete {
@@ -110,7 +112,7 @@ impl Gateway {
                 }),
             }
         }
-        let output = DeleteObjectsOutput {
+        let output = dto::DeleteObjectsOutput {
             deleted: (!deleted.is_empty()).then_some(deleted),
             errors: (!errors.is_empty()).then_some(errors),
             ..Default::default()
@@ -120,26 +122,26 @@ impl Gateway {
 
     async fn delete_one(&self, bucket: &Bucket, asked: &RequestedDelete<'_>) -> S3Result<Deleted> {
         let name = object_name(&bucket.name, asked.key);
-        let held = self.names.hold(name.clone()).await;
+        let held = self.key_locks.lock(name.clone()).await;
         if let Some(id) = asked.version_id {
-            let Some(version) = self.by_id(&bucket.name, asked.key, id)? else {
+            let Some(version) = self.namespace.by_id(&bucket.name, asked.key, id)? else {
                 // Deleting a missing version succeeds.
                 return Ok(Deleted { marker: false, version_id: Some(id.to_owned()) });
             };
             check_conditions(asked, Some(&version))?;
-            self.check_lock(&version.row, asked.bypasses)?;
+            self.namespace.check_lock(&version.row, asked.bypasses)?;
             let deleted = Deleted { marker: version.is_marker(), version_id: Some(version.id()) };
             self.remove(held, vec![version.row]).await?;
             return Ok(deleted);
         }
         if asked.etag.is_some() || asked.size.is_some() || asked.modified_ms.is_some() {
-            let current = self.newest(&bucket.name, asked.key)?.filter(|version| !version.is_marker());
+            let current = self.namespace.newest(&bucket.name, asked.key)?.filter(|version| !version.is_marker());
             check_conditions(asked, current.as_ref())?;
         }
-        let shared = self.buckets.share(&bucket.name).await;
+        let shared = self.bucket_locks.shared(&bucket.name).await;
         // A marker in a removed bucket would reappear with the next bucket of that name.
-        let bucket = self.bucket(&bucket.name)?;
-        let replaced = self.replaced(&bucket, &name, asked.bypasses)?;
+        let bucket = self.namespace.bucket(&bucket.name)?;
+        let replaced = self.namespace.replaced(&bucket, &name, asked.bypasses)?;
         if bucket.versioning == Versioning::Never {
             if !replaced.is_empty() {
                 self.remove(held, replaced).await?;
@@ -151,7 +153,7 @@ impl Gateway {
         if bucket.versioning == Versioning::Suspended {
             attributes.set(attribute::NULL, "");
         }
-        let upload = self.intake.upload();
+        let upload = self.transfers.intake.upload();
         let version_id = if bucket.versioning == Versioning::Suspended { "null".to_owned() } else { upload.id().to_string() };
         let marker = NewObject { name, kind: Kind::DeletionMarker, modified: None, mode: None, attributes };
         self.commit((held, shared), replaced, |replaced, acknowledge| upload.finish(marker, replaced, acknowledge)).await?;
@@ -159,10 +161,12 @@ impl Gateway {
     }
 
     /// Removes versions for good.
-    async fn remove(&self, held: Held, versions: Vec<VersionRow>) -> S3Result<()> {
-        self.commit(held, versions, |versions, acknowledge| self.intake.remove(versions, acknowledge)).await
+    async fn remove(&self, held: KeyGuard, versions: Vec<VersionRow>) -> S3Result<()> {
+        self.commit(held, versions, |versions, acknowledge| self.transfers.intake.remove(versions, acknowledge)).await
     }
+}
 
+impl Namespace {
     /// Refuses to remove a version under retention or legal hold.
     pub(crate) fn check_lock(&self, row: &VersionRow, bypasses: bool) -> S3Result<()> {
         match self.lock_of(row)?.hold(now_ms(), bypasses) {

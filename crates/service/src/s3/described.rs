@@ -10,8 +10,8 @@ use http::{HeaderMap, header};
 use s3s::dto::{Metadata, ObjectLockLegalHoldStatus, PutObjectInput, ServerSideEncryption, StorageClass};
 use s3s::{S3Result, s3_error};
 
-use crate::gateway::Gateway;
-use crate::s3::errors::{ends_in_the_past, not_readable, without_object_lock};
+use crate::s3::errors::{ends_in_the_past, unreadable_setting, without_object_lock};
+use crate::s3::namespace::Namespace;
 use crate::s3::tags;
 use crate::s3::version::{attribute, ms_of};
 use crate::state::{Bucket, RetentionMode, now_ms};
@@ -30,7 +30,7 @@ const KEY_BYTES_MAX: usize = 1_024;
 /// Moves the fields of these names from one input or output to another.
 macro_rules! same_fields {
     ($from:ident => $to:ident: $($field:ident)*) => {
-        $to { $($field: $from.$field,)* ..Default::default() }
+        s3s::dto::$to { $($field: $from.$field,)* ..Default::default() }
     };
 }
 
@@ -47,7 +47,7 @@ macro_rules! as_put {
 
 pub(crate) use {as_put, same_fields};
 
-impl Gateway {
+impl Namespace {
     /// The bucket of a new object, and the encryption that responses report. Refuses keys that are
     /// too long and unsupported encryption.
     pub(crate) fn destination(&self, given: &PutObjectInput) -> S3Result<(Arc<Bucket>, Option<ServerSideEncryption>)> {
@@ -182,7 +182,7 @@ pub(crate) fn put_default_retention(bucket: &Bucket, attributes: &mut Attributes
         return Ok(());
     }
     if bucket.unreadable.retention {
-        return Err(not_readable("default retention"));
+        return Err(unreadable_setting("default retention"));
     }
     if let Some(default) = bucket.retention {
         attributes.set(attribute::RETENTION_MODE, default.mode.name());

@@ -11,8 +11,8 @@ use http::{HeaderMap, StatusCode};
 use s3s::dto::{PutObjectInput, ServerSideEncryption};
 use s3s::{S3Result, s3_error};
 
-use crate::gateway::Gateway;
 use crate::s3::errors::custom;
+use crate::s3::namespace::Namespace;
 
 /// The header with the algorithm, also the prefix of related headers.
 const HEADER: &str = "x-amz-server-side-encryption";
@@ -96,11 +96,11 @@ pub(crate) fn refuse_headers_of_writes(headers: &HeaderMap) -> S3Result<()> {
 }
 
 /// The encryption that responses report; `None` for an object in clear text.
-pub(crate) fn said(sealed: bool) -> Option<ServerSideEncryption> {
+pub(crate) fn encryption_header(sealed: bool) -> Option<ServerSideEncryption> {
     sealed.then(|| ServerSideEncryption::from_static(ServerSideEncryption::AES256))
 }
 
-impl Gateway {
+impl Namespace {
     /// The encryption that responses report for new objects. An error if the request asks for
     /// another one.
     pub(crate) fn encryption(&self, asked: &PutObjectInput) -> S3Result<Option<ServerSideEncryption>> {
@@ -133,7 +133,7 @@ impl Gateway {
 
     /// The encryption that responses report for new objects.
     pub(crate) fn new_encryption(&self) -> Option<ServerSideEncryption> {
-        said(self.archive.settings().archive.encrypt)
+        encryption_header(self.archive.settings().archive.encrypt)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::auth::caller::Signed;
 use crate::gateway::Gateway;
 use crate::http::addressing::{Addresses, Domain};
 use crate::s3::Operations;
-use crate::s3::bulk_get::Retrieve;
+use crate::s3::bulk_get::BulkGet;
 use crate::s3::errors::answers::XML_BYTES_MAX;
 use crate::s3::errors::{FirstError, custom};
 use crate::s3::key_locks::BucketNames;
@@ -47,12 +47,12 @@ impl Framework {
         let mut operations = configured(Operations(gateway.clone()), domain);
         // Without a source of keys the framework skips the gate.
         operations.set_auth(NoKeys);
-        operations.set_access(Gate(gateway.clone()));
+        operations.set_access(Gate(gateway.namespace.clone()));
         let operations = operations.build();
         let mut verifier = configured(NoOperations, domain);
         verifier.set_auth(SecretKeys(gateway.state.clone()));
-        let retrieve = Retrieve { gateway: gateway.clone(), addresses: addresses.clone() };
-        verifier.set_route(Verified { retrieve, operations: operations.clone(), addresses: addresses.clone() });
+        let bulk_get = BulkGet { gateway: gateway.clone(), addresses: addresses.clone() };
+        verifier.set_route(Verified { bulk_get, operations: operations.clone(), addresses: addresses.clone() });
         Self { verifier: verifier.build(), operations }
     }
 
@@ -107,15 +107,15 @@ impl S3Auth for NoKeys {
 
 /// Takes every request behind the signature check.
 struct Verified {
-    retrieve: Retrieve,
+    bulk_get: BulkGet,
     operations: S3Service,
     addresses: Arc<Addresses>,
 }
 
 impl Verified {
     async fn hand_on(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
-        if self.retrieve.is_match(&request.method, &request.uri, &request.headers) {
-            return self.retrieve.call(request).await;
+        if self.bulk_get.is_match(&request.method, &request.uri, &request.headers) {
+            return self.bulk_get.call(request).await;
         }
         // The framework drops the trailers when a request is handed on.
         let trailing = Trailing::of(&request);

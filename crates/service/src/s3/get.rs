@@ -7,32 +7,31 @@ use bytes::Bytes;
 use fulgurite_archive::object::{ObjectReader, ReadError};
 use futures_util::{StreamExt, stream};
 use http::{HeaderValue, StatusCode, header};
-use s3s::dto::{
-    GetObjectAttributesInput, GetObjectAttributesOutput, GetObjectAttributesParts, GetObjectInput, GetObjectOutput, HeadObjectInput,
-    HeadObjectOutput, ObjectAttributes, ObjectPart, StorageClass, StreamingBlob,
-};
+use s3s::dto::{self, GetObjectAttributesParts, ObjectAttributes, ObjectPart, StorageClass, StreamingBlob};
 use s3s::xml::SerializeContent;
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::memory::Holder;
+use crate::s3::Answer;
 use crate::s3::conditions::{ReadConditions, range_holds};
 use crate::s3::described::same_fields;
-use crate::s3::encryption::{customer_key, refuse_headers_of_writes, said};
+use crate::s3::encryption::{customer_key, encryption_header, refuse_headers_of_writes};
 use crate::s3::errors::answers::{Status, written};
-use crate::s3::errors::{catalogue_failed, custom, detailed, not_read, state_failed, wrong_part_number};
+use crate::s3::errors::{catalogue_failed, custom, detailed, read_failed, state_failed, wrong_part_number};
+use crate::s3::namespace::Namespace;
 use crate::s3::normalize::{WantedExpires, original};
 use crate::s3::object_lock::shown_id;
 use crate::s3::version::{Version, http_date, timestamp};
 use crate::state::{Bucket, Restore};
-use crate::transfer::checksums::{Named, Sum, set_sum};
+use crate::transfer::checksums::{ChecksumElement, Sum, set_sum};
 use crate::transfer::download;
 
 /// Objects and parts up to this size are read at once, on the thread of the request.
 const SMALL: u64 = 256 << 10;
-/// Maximum number of lookups of an object that is being replaced while it is read.
-const ATTEMPTS: u32 = 8;
+/// Maximum number of further lookups of an object that is replaced while it is read.
+const RETRIES_MAX: u32 = 8;
 
 /// The content that a request gets.
 struct Found {
@@ -43,23 +42,23 @@ struct Found {
 }
 
 impl Gateway {
-    pub(crate) async fn get(&self, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
-        let bucket = self.bucket(&request.input.bucket)?;
+    pub(crate) async fn get(&self, request: S3Request<dto::GetObjectInput>) -> Answer<dto::GetObjectOutput> {
+        let bucket = self.namespace.bucket(&request.input.bucket)?;
         check_encryption(&request)?;
         let mut attempts = 0;
         let (found, restore, body) = loop {
-            let version = self.requested(&bucket, &request)?;
-            let restore = self.readable(&version)?;
+            let version = self.namespace.requested(&bucket, &request)?;
+            let restore = self.namespace.readable(&version)?;
             let found = found(version, &request)?;
             match self.stream(found.version.clone(), found.range.clone()).await {
                 Ok(body) => break (found, restore, body),
                 // The version was replaced between the lookup and the read: read its successor.
-                Err(_) if attempts < ATTEMPTS && self.is_gone(&found.version)? => attempts += 1,
-                Err(error) => return Err(not_read("reading an object", &error)),
+                Err(_) if attempts < RETRIES_MAX && self.namespace.is_gone(&found.version)? => attempts += 1,
+                Err(error) => return Err(read_failed("reading an object", &error)),
             }
         };
-        let response = self.headers_of(&bucket, &request, &found, restore.as_ref())?;
-        let with_body = |head: HeadObjectOutput| GetObjectOutput {
+        let response = self.namespace.headers_of(&bucket, &request, &found, restore.as_ref())?;
+        let with_body = |head: dto::HeadObjectOutput| dto::GetObjectOutput {
             body: Some(body),
             ..same_fields!(head => GetObjectOutput:
                 accept_ranges cache_control checksum_type content_disposition content_encoding content_language content_length
@@ -70,8 +69,58 @@ impl Gateway {
         Ok(response.map_output(with_body))
     }
 
-    pub(crate) fn head(&self, request: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
-        let as_get = |head: HeadObjectInput| {
+    /// A range of a version's content, as a stream.
+    async fn stream(&self, version: Version, range: Range<u64>) -> Result<StreamingBlob, ReadError> {
+        let length = range.end - range.start;
+        if length == 0 {
+            return Ok(download::blob(stream::empty(), 0));
+        }
+        // When too many responses wait for slow clients, the object is streamed in pieces like a
+        // large one.
+        if length <= SMALL
+            && let Some(share) = self.buffered_responses.take(&Holder::own(), length as usize)
+        {
+            let (archive, is_staged) = (self.archive.clone(), !version.row.archived);
+            let read = move || {
+                let mut content = Vec::new();
+                let result = ObjectReader::new(&archive).read_buffers(&version.row, range, &mut |buffer, pieces| {
+                    let buffer = Bytes::from(std::mem::take(buffer));
+                    content.extend(pieces.iter().map(|piece| Ok(buffer.slice(piece.clone()))));
+                    Ok(())
+                });
+                result.map(|()| content)
+            };
+            // Staged content is most likely in the page cache, and switching threads takes longer
+            // than reading it. A platter may be slow.
+            let content = if is_staged { read() } else { tokio::task::block_in_place(read) }?;
+            // The share is released with the last piece.
+            let pieces = stream::iter(content).map(move |piece| {
+                let _ = &share;
+                piece
+            });
+            return Ok(download::blob(pieces, length));
+        }
+        // An opened object can be read to its end, even if it is removed meanwhile.
+        let opened = ObjectReader::new(&self.archive).open(&version.row)?;
+        let mut rest = download::stream(&self.transfers, opened, range).boxed();
+        if !version.row.archived {
+            return Ok(download::blob(rest, length));
+        }
+        // Platters may be out of reach. Once the response has begun, an error can no longer be
+        // reported.
+        let first = match rest.next().await {
+            Some(Err(error)) => {
+                return Err(error.downcast::<ReadError>().map_or_else(|error| ReadError::Sink(io::Error::other(error)), |error| *error));
+            }
+            first => first,
+        };
+        Ok(download::blob(stream::iter(first).chain(rest), length))
+    }
+}
+
+impl Namespace {
+    pub(crate) fn head(&self, request: S3Request<dto::HeadObjectInput>) -> Answer<dto::HeadObjectOutput> {
+        let as_get = |head: dto::HeadObjectInput| {
             same_fields!(head => GetObjectInput:
                 bucket checksum_mode if_modified_since if_unmodified_since key part_number range response_cache_control
                 response_content_disposition response_content_encoding response_content_language response_content_type response_expires
@@ -102,7 +151,7 @@ impl Gateway {
     }
 
     /// The version that a request names, if its conditions hold.
-    fn requested(&self, bucket: &Bucket, request: &S3Request<GetObjectInput>) -> S3Result<Version> {
+    fn requested(&self, bucket: &Bucket, request: &S3Request<dto::GetObjectInput>) -> S3Result<Version> {
         let S3Request { input, headers, extensions, .. } = request;
         let found = self.find(&bucket.name, &input.key, input.version_id.as_deref());
         let version = found.map_err(|error| self.hidden(extensions.get::<Caller>(), bucket, error))?;
@@ -115,15 +164,15 @@ impl Gateway {
     fn headers_of(
         &self,
         bucket: &Bucket,
-        request: &S3Request<GetObjectInput>,
+        request: &S3Request<dto::GetObjectInput>,
         found: &Found,
         restore: Option<&Restore>,
-    ) -> S3Result<S3Response<HeadObjectOutput>> {
+    ) -> Answer<dto::HeadObjectOutput> {
         let Found { version, range, is_part } = found;
         let input = &request.input;
         let asks_sums = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == "ENABLED");
         let sums = if asks_sums { sums_of(version, !is_part, input.part_number) } else { Vec::new() };
-        let mut output = HeadObjectOutput {
+        let mut output = dto::HeadObjectOutput {
             accept_ranges: Some("bytes".into()),
             content_length: Some((range.end - range.start) as i64),
             content_range: is_part.then(|| format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), version.size())),
@@ -137,7 +186,7 @@ impl Gateway {
             last_modified: Some(version.modified()),
             metadata: version.metadata(),
             parts_count: input.part_number.and(version.parts()).map(|parts| parts.len() as i32),
-            server_side_encryption: said(version.row.sealed),
+            server_side_encryption: encryption_header(version.row.sealed),
             storage_class: version.class_header(),
             restore: restore.map(restore_header),
             version_id: shown_id(bucket, version),
@@ -163,7 +212,7 @@ impl Gateway {
         Ok(response)
     }
 
-    pub(crate) fn attributes(&self, request: S3Request<GetObjectAttributesInput>) -> S3Result<S3Response<GetObjectAttributesOutput>> {
+    pub(crate) fn attributes(&self, request: S3Request<dto::GetObjectAttributesInput>) -> Answer<dto::GetObjectAttributesOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         customer_key!(input).refuse_to_read()?;
@@ -189,7 +238,7 @@ impl Gateway {
                 parts: Some(listed),
             }
         });
-        let output = GetObjectAttributesOutput {
+        let output = dto::GetObjectAttributesOutput {
             checksum: (wants(ObjectAttributes::CHECKSUM) && checksum.checksum_type.is_some()).then_some(checksum),
             last_modified: Some(version.modified()),
             object_parts: parts,
@@ -208,7 +257,7 @@ impl Gateway {
         let mut response = S3Response::new(output);
         response.extensions.insert(bare);
         if let Some(sum) = version.sums().first() {
-            Named::say(sum.algorithm, &mut response.extensions);
+            ChecksumElement::set(sum.algorithm, &mut response.extensions);
         }
         Ok(response)
     }
@@ -225,54 +274,6 @@ impl Gateway {
                 Err(detailed(error, &[("StorageClass", version.class())]))
             }
         }
-    }
-
-    /// A range of a version's content, as a stream.
-    async fn stream(&self, version: Version, range: Range<u64>) -> Result<StreamingBlob, ReadError> {
-        let length = range.end - range.start;
-        if length == 0 {
-            return Ok(download::blob(stream::empty(), 0));
-        }
-        // When too many responses wait for slow clients, the object is streamed in pieces like a
-        // large one.
-        if length <= SMALL
-            && let Some(share) = self.answers.take(&Holder::own(), length as usize)
-        {
-            let (archive, is_staged) = (self.archive.clone(), !version.row.archived);
-            let read = move || {
-                let mut content = Vec::new();
-                let result = ObjectReader::new(&archive).read_buffers(&version.row, range, &mut |buffer, pieces| {
-                    let buffer = Bytes::from(std::mem::take(buffer));
-                    content.extend(pieces.iter().map(|piece| Ok(buffer.slice(piece.clone()))));
-                    Ok(())
-                });
-                result.map(|()| content)
-            };
-            // Staged content is most likely in the page cache, and switching threads takes longer
-            // than reading it. A platter may be slow.
-            let content = if is_staged { read() } else { tokio::task::block_in_place(read) }?;
-            // The share is released with the last piece.
-            let pieces = stream::iter(content).map(move |piece| {
-                let _ = &share;
-                piece
-            });
-            return Ok(download::blob(pieces, length));
-        }
-        // An opened object can be read to its end, even if it is removed meanwhile.
-        let opened = ObjectReader::new(&self.archive).open(&version.row)?;
-        let mut rest = download::stream(self, opened, range).boxed();
-        if !version.row.archived {
-            return Ok(download::blob(rest, length));
-        }
-        // Platters may be out of reach. Once the response has begun, an error can no longer be
-        // reported.
-        let first = match rest.next().await {
-            Some(Err(error)) => {
-                return Err(error.downcast::<ReadError>().map_or_else(|error| ReadError::Sink(io::Error::other(error)), |error| *error));
-            }
-            first => first,
-        };
-        Ok(download::blob(stream::iter(first).chain(rest), length))
     }
 
     /// Whether a version was removed since it was found.
@@ -319,14 +320,14 @@ fn part_of(version: &Version, number: i32, size: u64) -> ObjectPart {
 }
 
 /// Refuses headers of encryption that don't apply to reads.
-fn check_encryption(request: &S3Request<GetObjectInput>) -> S3Result<()> {
+fn check_encryption(request: &S3Request<dto::GetObjectInput>) -> S3Result<()> {
     let input = &request.input;
     customer_key!(input).refuse_to_read()?;
     refuse_headers_of_writes(&request.headers)
 }
 
 /// The part of a version that a request asks for.
-fn found(version: Version, request: &S3Request<GetObjectInput>) -> S3Result<Found> {
+fn found(version: Version, request: &S3Request<dto::GetObjectInput>) -> S3Result<Found> {
     let range = request.input.range.as_ref().filter(|_| range_holds(original(&request.headers, &request.extensions), &version));
     let (range, is_part) = range_of(&version, range, request.input.part_number)?;
     Ok(Found { version, range, is_part })

@@ -3,23 +3,18 @@
 //! buckets query all of them; S3's response for "none" keeps them from failing.
 
 use s3s::dto::{
-    DeleteBucketEncryptionInput, DeleteBucketEncryptionOutput, GetBucketAccelerateConfigurationInput,
-    GetBucketAccelerateConfigurationOutput, GetBucketEncryptionInput, GetBucketEncryptionOutput, GetBucketLifecycleConfigurationInput,
-    GetBucketLifecycleConfigurationOutput, GetBucketLoggingInput, GetBucketLoggingOutput, GetBucketNotificationConfigurationInput,
-    GetBucketNotificationConfigurationOutput, GetBucketReplicationInput, GetBucketReplicationOutput, GetBucketRequestPaymentInput,
-    GetBucketRequestPaymentOutput, GetBucketWebsiteInput, GetBucketWebsiteOutput, Payer, PutBucketEncryptionInput,
-    PutBucketEncryptionOutput, ServerSideEncryption, ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration,
-    ServerSideEncryptionRule,
+    self, Payer, ServerSideEncryption, ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration, ServerSideEncryptionRule,
 };
-use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Error, S3Request, S3Response, s3_error};
 
-use crate::gateway::Gateway;
+use crate::s3::Answer;
 use crate::s3::errors::{custom, malformed_xml};
+use crate::s3::namespace::Namespace;
 
-impl Gateway {
+impl Namespace {
     /// `AES256` is S3's name for AES-256 with server-side keys. An archive in clear text has no
     /// encryption.
-    pub(crate) fn get_encryption(&self, request: S3Request<GetBucketEncryptionInput>) -> S3Result<S3Response<GetBucketEncryptionOutput>> {
+    pub(crate) fn get_encryption(&self, request: S3Request<dto::GetBucketEncryptionInput>) -> Answer<dto::GetBucketEncryptionOutput> {
         self.bucket(&request.input.bucket)?;
         if !self.archive.settings().archive.encrypt {
             return Err(not_found(
@@ -33,11 +28,11 @@ impl Gateway {
             bucket_key_enabled: Some(false),
         };
         let configuration = ServerSideEncryptionConfiguration { rules: vec![rule] };
-        Ok(S3Response::new(GetBucketEncryptionOutput { server_side_encryption_configuration: Some(configuration) }))
+        Ok(S3Response::new(dto::GetBucketEncryptionOutput { server_side_encryption_configuration: Some(configuration) }))
     }
 
     /// Accepts only the encryption that is already in effect.
-    pub(crate) fn put_encryption(&self, request: S3Request<PutBucketEncryptionInput>) -> S3Result<S3Response<PutBucketEncryptionOutput>> {
+    pub(crate) fn put_encryption(&self, request: S3Request<dto::PutBucketEncryptionInput>) -> Answer<dto::PutBucketEncryptionOutput> {
         let input = request.input;
         self.bucket(&input.bucket)?;
         let wanted: Vec<_> = input
@@ -55,24 +50,24 @@ impl Gateway {
                 "Encryption is a setting of the archive, not of a bucket: each object is encrypted with AES-256 under its own key, or none is."
             ));
         }
-        Ok(S3Response::new(PutBucketEncryptionOutput {}))
+        Ok(S3Response::new(dto::PutBucketEncryptionOutput {}))
     }
 
     /// Resets the encryption to the default, as in AWS. It is always in effect, so nothing changes.
     pub(crate) fn delete_encryption(
         &self,
-        request: S3Request<DeleteBucketEncryptionInput>,
-    ) -> S3Result<S3Response<DeleteBucketEncryptionOutput>> {
+        request: S3Request<dto::DeleteBucketEncryptionInput>,
+    ) -> Answer<dto::DeleteBucketEncryptionOutput> {
         self.bucket(&request.input.bucket)?;
-        Ok(S3Response::with_status(DeleteBucketEncryptionOutput {}, http::StatusCode::NO_CONTENT))
+        Ok(S3Response::with_status(dto::DeleteBucketEncryptionOutput {}, http::StatusCode::NO_CONTENT))
     }
 }
 
 /// Operations that read a setting which is the same for every bucket.
 macro_rules! same_for_all {
     ($($method:ident($input:ident) -> $output:ident: $answer:expr;)*) => {
-        impl Gateway {
-            $(pub(crate) fn $method(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
+        impl Namespace {
+            $(pub(crate) fn $method(&self, request: S3Request<dto::$input>) -> Answer<dto::$output> {
                 self.bucket(&request.input.bucket)?;
                 $answer.map(S3Response::new)
             })*
@@ -82,12 +77,12 @@ macro_rules! same_for_all {
 
 same_for_all! {
     payer(GetBucketRequestPaymentInput) -> GetBucketRequestPaymentOutput:
-        Ok(GetBucketRequestPaymentOutput { payer: Some(Payer::from_static(Payer::BUCKET_OWNER)) });
-    logging(GetBucketLoggingInput) -> GetBucketLoggingOutput: Ok(GetBucketLoggingOutput::default());
+        Ok(dto::GetBucketRequestPaymentOutput { payer: Some(Payer::from_static(Payer::BUCKET_OWNER)) });
+    logging(GetBucketLoggingInput) -> GetBucketLoggingOutput: Ok(dto::GetBucketLoggingOutput::default());
     notifications(GetBucketNotificationConfigurationInput) -> GetBucketNotificationConfigurationOutput:
-        Ok(GetBucketNotificationConfigurationOutput::default());
+        Ok(dto::GetBucketNotificationConfigurationOutput::default());
     acceleration(GetBucketAccelerateConfigurationInput) -> GetBucketAccelerateConfigurationOutput:
-        Ok(GetBucketAccelerateConfigurationOutput::default());
+        Ok(dto::GetBucketAccelerateConfigurationOutput::default());
     lifecycle(GetBucketLifecycleConfigurationInput) -> GetBucketLifecycleConfigurationOutput:
         Err(not_found("NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist"));
     replication(GetBucketReplicationInput) -> GetBucketReplicationOutput:

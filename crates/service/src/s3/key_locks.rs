@@ -1,4 +1,4 @@
-//! Names of objects, and locks that serialize changes of a name.
+//! KeyLocks of objects, and locks that serialize changes of a name.
 //!
 //! An S3 object has the name `bucket/key` in the archive. So files that the command line puts under
 //! `photos/` are in the bucket `photos`, if that bucket exists.
@@ -52,26 +52,26 @@ impl NameValidation for BucketNames {
 /// Locks by name. An operation that reads the newest version and then changes something holds the
 /// lock of the name: a conditional put, a replacing put, a removal. Unused locks take no memory.
 #[derive(Debug, Default)]
-pub(crate) struct Names(Arc<Mutex<HashMap<ObjectName, Arc<AsyncMutex<()>>>>>);
+pub(crate) struct KeyLocks(Arc<Mutex<HashMap<ObjectName, Arc<AsyncMutex<()>>>>>);
 
 /// A held lock of a name.
-pub(crate) struct Held {
+pub(crate) struct KeyGuard {
     names: Arc<Mutex<HashMap<ObjectName, Arc<AsyncMutex<()>>>>>,
     name: ObjectName,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
-impl Names {
-    pub(crate) async fn hold(&self, name: ObjectName) -> Held {
+impl KeyLocks {
+    pub(crate) async fn lock(&self, name: ObjectName) -> KeyGuard {
         let lock = self.0.lock().expect("no panic holds this lock").entry(name.clone()).or_default().clone();
         // Created before the wait, so that a cancelled wait releases the entry too.
-        let mut held = Held { names: self.0.clone(), name, guard: None };
+        let mut held = KeyGuard { names: self.0.clone(), name, guard: None };
         held.guard = Some(lock.lock_owned().await);
         held
     }
 }
 
-impl Drop for Held {
+impl Drop for KeyGuard {
     fn drop(&mut self) {
         self.guard = None;
         let mut names = self.names.lock().expect("no panic holds this lock");
@@ -86,15 +86,15 @@ impl Drop for Held {
 /// holds it exclusively. There are only a few locks, assigned by hash, so a removal also delays
 /// puts into other buckets with the same lock. That is rare and short.
 #[derive(Debug)]
-pub(crate) struct Buckets([Arc<RwLock<()>>; 64]);
+pub(crate) struct BucketLocks([Arc<RwLock<()>>; 64]);
 
-impl Default for Buckets {
+impl Default for BucketLocks {
     fn default() -> Self {
         Self(std::array::from_fn(|_| Arc::default()))
     }
 }
 
-impl Buckets {
+impl BucketLocks {
     fn lock(&self, bucket: &str) -> Arc<RwLock<()>> {
         let mut hasher = DefaultHasher::new();
         bucket.hash(&mut hasher);
@@ -102,12 +102,12 @@ impl Buckets {
     }
 
     /// Keeps the bucket from being removed while the guard is held.
-    pub(crate) async fn share(&self, bucket: &str) -> OwnedRwLockReadGuard<()> {
+    pub(crate) async fn shared(&self, bucket: &str) -> OwnedRwLockReadGuard<()> {
         self.lock(bucket).read_owned().await
     }
 
     /// Waits for puts into the bucket, and blocks new ones.
-    pub(crate) async fn take(&self, bucket: &str) -> OwnedRwLockWriteGuard<()> {
+    pub(crate) async fn exclusive(&self, bucket: &str) -> OwnedRwLockWriteGuard<()> {
         self.lock(bucket).write_owned().await
     }
 }
@@ -133,17 +133,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_has_one_holder_and_an_unused_lock_is_removed() {
-        let names = Names::default();
-        let first = soon(names.hold(object_name("b", "k"))).await;
-        let _other = soon(names.hold(object_name("b", "other"))).await;
-        let mut second = std::pin::pin!(names.hold(object_name("b", "k")));
+        let locks = KeyLocks::default();
+        let first = soon(locks.lock(object_name("b", "k"))).await;
+        let _other = soon(locks.lock(object_name("b", "other"))).await;
+        let mut second = std::pin::pin!(locks.lock(object_name("b", "k")));
         assert!(futures_util::poll!(&mut second).is_pending());
         {
-            let mut third = std::pin::pin!(names.hold(object_name("b", "k")));
+            let mut third = std::pin::pin!(locks.lock(object_name("b", "k")));
             assert!(futures_util::poll!(&mut third).is_pending());
         }
         drop(first);
         drop(soon(second).await);
-        assert_eq!(names.0.lock().expect("a lock").len(), 1);
+        assert_eq!(locks.0.lock().expect("a lock").len(), 1);
     }
 }

@@ -3,17 +3,17 @@
 use fulgurite_archive::catalogue::{After, VersionRow, Versions};
 use fulgurite_domain::{ObjectName, VersionId};
 use s3s::dto::{
-    ChecksumAlgorithm, DeleteMarkerEntry, ListObjectVersionsInput, ListObjectVersionsOutput, ListObjectsInput, ListObjectsOutput,
-    ListObjectsV2Input, ListObjectsV2Output, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass,
+    self, ChecksumAlgorithm, DeleteMarkerEntry, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass,
     OptionalObjectAttributes, Owner, RestoreStatus,
 };
 use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::gateway::Gateway;
+use crate::s3::Answer;
 use crate::s3::errors::answers::written;
 use crate::s3::errors::{catalogue_failed, state_failed};
 use crate::s3::key_locks::{key_of, object_name, unreadable_start};
+use crate::s3::namespace::Namespace;
 use crate::s3::pages::{Entry, Last, Parameters, Rows, Token, decode_token, encode_token, listing, page};
 use crate::s3::version::{Version, timestamp};
 
@@ -29,7 +29,7 @@ struct Shown<'a> {
     restores: bool,
 }
 
-impl Gateway {
+impl Namespace {
     fn object(&self, key: &str, version: &Version, shown: &Shown<'_>) -> S3Result<Object> {
         Ok(Object {
             checksum_algorithm: algorithms(version),
@@ -56,7 +56,7 @@ impl Gateway {
         }))
     }
 
-    pub(crate) fn list(&self, request: S3Request<ListObjectsInput>) -> S3Result<S3Response<ListObjectsOutput>> {
+    pub(crate) fn list(&self, request: S3Request<dto::ListObjectsInput>) -> Answer<dto::ListObjectsOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let asked = Parameters::read(input.prefix, input.delimiter, input.max_keys, input.encoding_type)?;
@@ -83,7 +83,7 @@ impl Gateway {
         Ok(S3Response::new(output))
     }
 
-    pub(crate) fn list_v2(&self, request: S3Request<ListObjectsV2Input>) -> S3Result<S3Response<ListObjectsV2Output>> {
+    pub(crate) fn list_v2(&self, request: S3Request<dto::ListObjectsV2Input>) -> Answer<dto::ListObjectsV2Output> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let asked = Parameters::read(input.prefix, input.delimiter, input.max_keys, input.encoding_type)?;
@@ -121,7 +121,7 @@ impl Gateway {
         Ok(S3Response::new(output))
     }
 
-    pub(crate) fn list_versions(&self, request: S3Request<ListObjectVersionsInput>) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+    pub(crate) fn list_versions(&self, request: S3Request<dto::ListObjectVersionsInput>) -> Answer<dto::ListObjectVersionsOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let asked = Parameters::read(input.prefix, input.delimiter, input.max_keys, input.encoding_type)?;
@@ -240,7 +240,7 @@ impl Gateway {
 
 /// The versions of a bucket.
 pub(super) struct VersionRows<'a> {
-    gateway: &'a Gateway,
+    namespace: &'a Namespace,
     bucket: &'a str,
     /// Prefix of the names to list.
     prefix: ObjectName,
@@ -248,8 +248,8 @@ pub(super) struct VersionRows<'a> {
 }
 
 impl<'a> VersionRows<'a> {
-    pub(super) fn new(gateway: &'a Gateway, bucket: &'a str, prefix: &str, versions: Versions) -> Self {
-        Self { gateway, bucket, prefix: object_name(bucket, prefix), versions }
+    pub(super) fn new(namespace: &'a Namespace, bucket: &'a str, prefix: &str, versions: Versions) -> Self {
+        Self { namespace, bucket, prefix: object_name(bucket, prefix), versions }
     }
 }
 
@@ -259,7 +259,7 @@ impl Rows for VersionRows<'_> {
     const AT_ONCE: usize = usize::MAX;
 
     fn read(&self, after: Option<&After>, limit: usize) -> S3Result<Vec<VersionRow>> {
-        self.gateway.archive.reading().list(&self.prefix.0, self.versions, after, limit).map_err(catalogue_failed)
+        self.namespace.archive.reading().list(&self.prefix.0, self.versions, after, limit).map_err(catalogue_failed)
     }
 
     fn key<'r>(&self, row: &'r VersionRow) -> Result<&'r str, Vec<u8>> {

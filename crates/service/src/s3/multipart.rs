@@ -4,25 +4,24 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use s3s::dto::{
-    AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumType, CopyPartResult, CreateMultipartUploadInput,
-    CreateMultipartUploadOutput, ETag, PutObjectInput, UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
-};
+use s3s::dto::{self, ChecksumType, CopyPartResult, ETag};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::memory::Holder;
+use crate::s3::Answer;
 use crate::s3::copy::{check_length, source, source_key};
 use crate::s3::described::{as_put, attributes, refuse_acl};
 use crate::s3::encryption::customer_key;
-use crate::s3::errors::{failing, no_such_bucket, state_failed, wrong_part_number};
+use crate::s3::errors::{internal_error, no_such_bucket, state_failed, wrong_part_number};
+use crate::s3::namespace::Namespace;
 use crate::s3::normalize::original;
 use crate::s3::version::timestamp;
 use crate::state::{MultipartUpload, Part, hex, now_ms};
-use crate::transfer::checksums::{Algorithm, Claims, Named, Sum, Summing, Trailing, set_sum};
+use crate::transfer::checksums::{Algorithm, ChecksumElement, Claims, Sum, Summing, Trailing, set_sum};
 use crate::transfer::parts::PartWriter;
-use crate::transfer::upload::length_of;
+use crate::transfer::upload::{IncomingBody, length_of};
 
 /// Maximum number of parts.
 pub(super) const PARTS_MAX: u32 = 10_000;
@@ -36,15 +35,12 @@ struct IncomingPart {
 impl IncomingPart {
     async fn write(&mut self, piece: &Bytes) -> S3Result<()> {
         self.summing.update(piece).await;
-        self.writer.write(piece).await.map_err(failing("writing a part"))
+        self.writer.write(piece).await.map_err(internal_error("writing a part"))
     }
 }
 
-impl Gateway {
-    pub(crate) fn begin_multipart(
-        &self,
-        request: S3Request<CreateMultipartUploadInput>,
-    ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+impl Namespace {
+    pub(crate) fn begin_multipart(&self, request: S3Request<dto::CreateMultipartUploadInput>) -> Answer<dto::CreateMultipartUploadOutput> {
         let account = request.extensions.get::<Caller>().and_then(|caller| caller.account.clone());
         let original = original(&request.headers, &request.extensions);
         let input = request.input;
@@ -71,7 +67,7 @@ impl Gateway {
             attributes,
         };
         let id = self.state.begin_upload(&upload).map_err(state_failed)?.ok_or_else(no_such_bucket)?;
-        let output = CreateMultipartUploadOutput {
+        let output = dto::CreateMultipartUploadOutput {
             bucket: Some(upload.bucket),
             key: Some(upload.key),
             upload_id: Some(id),
@@ -83,14 +79,23 @@ impl Gateway {
         Ok(S3Response::new(output))
     }
 
-    pub(crate) async fn put_part(&self, request: S3Request<UploadPartInput>) -> S3Result<S3Response<UploadPartOutput>> {
+    /// An upload in progress for this key.
+    pub(crate) fn upload_of(&self, bucket: &str, key: &str, id: &str) -> S3Result<MultipartUpload> {
+        self.bucket(bucket)?;
+        let upload = self.state.upload(id).map_err(state_failed)?;
+        upload.filter(|upload| upload.bucket == bucket && upload.key == key).ok_or_else(no_such_upload)
+    }
+}
+
+impl Gateway {
+    pub(crate) async fn put_part(&self, request: S3Request<dto::UploadPartInput>) -> Answer<dto::UploadPartOutput> {
         let trailing = Trailing::of(&request);
         let mut input = request.input;
-        let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
+        let upload = self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         customer_key!(input).refuse()?;
         let number = number_of(input.part_number)?;
         let length = length_of(input.content_length, &request.headers)?;
-        self.check_room(length)?;
+        self.transfers.check_room(length)?;
         let claims = Claims::of(&request.headers)?;
         let wanted = algorithm_of(&upload);
         if let (Some(wanted), Some(given)) = (wanted, claims.algorithm())
@@ -103,13 +108,17 @@ impl Gateway {
                 given.name()
             ));
         }
-        let mut body = self.body(input.body.take(), length, &request.extensions);
+        let mut body = IncomingBody::of_request(input.body.take(), length, &request.extensions);
         let mut part = self.begin_part(length, body.holder(), claims, wanted)?;
         while let Some(piece) = body.next().await? {
             part.write(&piece).await?;
         }
         let (part, sum) = self.keep_part(&upload, number, part, &trailing).await?;
-        let output = UploadPartOutput { e_tag: Some(etag_of(&part)), server_side_encryption: self.new_encryption(), ..Default::default() };
+        let output = dto::UploadPartOutput {
+            e_tag: Some(etag_of(&part)),
+            server_side_encryption: self.namespace.new_encryption(),
+            ..Default::default()
+        };
         let mut response = S3Response::new(output);
         if let Some(sum) = sum {
             sum.put(&mut response.headers);
@@ -117,9 +126,9 @@ impl Gateway {
         Ok(response)
     }
 
-    pub(crate) async fn copy_part(&self, request: S3Request<UploadPartCopyInput>) -> S3Result<S3Response<UploadPartCopyOutput>> {
+    pub(crate) async fn copy_part(&self, request: S3Request<dto::UploadPartCopyInput>) -> Answer<dto::UploadPartCopyOutput> {
         let input = &request.input;
-        let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
+        let upload = self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         let number = number_of(input.part_number)?;
         customer_key!(input).refuse()?;
         source_key!(input).refuse_to_read()?;
@@ -128,24 +137,24 @@ impl Gateway {
         let length = range.end - range.start;
         check_length(length)?;
         let mut part = self.begin_part(length, &Holder::own(), Claims::default(), algorithm_of(&upload))?;
-        let _turn = self.rereads.acquire().await.expect("it is never closed");
-        let (mut pieces, reading) = self.read_for_copy(&mut source, range);
+        let _permit = self.transfers.copy_permits.acquire().await.expect("it is never closed");
+        let (mut pieces, reading) = source.read(&self.archive, range);
         while let Some(piece) = pieces.recv().await {
             part.write(&piece).await?;
         }
-        self.end_of_copy(&source, reading).await?;
+        self.namespace.finish_reading(&source, reading).await?;
         let (part, sum) = self.keep_part(&upload, number, part, &Trailing::default()).await?;
         let mut result =
             CopyPartResult { e_tag: Some(etag_of(&part)), last_modified: Some(timestamp(part.modified_ms)), ..Default::default() };
         let mut extensions = http::Extensions::new();
         if let Some(Sum { algorithm, value }) = sum {
             set_sum!(result, algorithm, value);
-            Named::say(algorithm, &mut extensions);
+            ChecksumElement::set(algorithm, &mut extensions);
         }
-        let output = UploadPartCopyOutput {
+        let output = dto::UploadPartCopyOutput {
             copy_part_result: Some(result),
             copy_source_version_id: source.id,
-            server_side_encryption: self.new_encryption(),
+            server_side_encryption: self.namespace.new_encryption(),
             ..Default::default()
         };
         Ok(S3Response { extensions, ..S3Response::new(output) })
@@ -153,8 +162,8 @@ impl Gateway {
 
     /// Begins a part of about `length` bytes.
     fn begin_part(&self, length: u64, holder: &Holder, claims: Claims, algorithm: Option<Algorithm>) -> S3Result<IncomingPart> {
-        let summing = self.summing(claims, algorithm.unwrap_or(Algorithm::Crc64Nvme));
-        Ok(IncomingPart { writer: self.parts.begin(length, holder).map_err(failing("beginning a part"))?, summing })
+        let summing = self.transfers.summing(claims, algorithm.unwrap_or(Algorithm::Crc64Nvme));
+        Ok(IncomingPart { writer: self.transfers.parts.begin(length, holder).map_err(internal_error("beginning a part"))?, summing })
     }
 
     /// Finishes and records a part whose content is in its file.
@@ -167,32 +176,25 @@ impl Gateway {
     ) -> S3Result<(Part, Option<Sum>)> {
         let summed = part.summing.end(trailing).await?;
         let value = summed.sum.as_ref().map(|sum| sum.value.clone());
-        let stored = part.writer.finish(number, summed.md5, value).await.map_err(failing("storing a part"))?;
+        let stored = part.writer.finish(number, summed.md5, value).await.map_err(internal_error("storing a part"))?;
         let replaced = self.state.add_part(&upload.id, &stored.part).map_err(state_failed)?.ok_or_else(no_such_upload)?;
         let part = stored.keep();
-        self.parts.remove(replaced.as_slice());
+        self.transfers.parts.remove(replaced.as_slice());
         Ok((part, summed.sum))
     }
 
-    pub(crate) fn abort(&self, request: S3Request<AbortMultipartUploadInput>) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
+    pub(crate) fn abort(&self, request: S3Request<dto::AbortMultipartUploadInput>) -> Answer<dto::AbortMultipartUploadOutput> {
         let input = request.input;
-        let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
+        let upload = self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         self.end_upload(&upload.id)?;
-        Ok(S3Response::with_status(AbortMultipartUploadOutput::default(), http::StatusCode::NO_CONTENT))
+        Ok(S3Response::with_status(dto::AbortMultipartUploadOutput::default(), http::StatusCode::NO_CONTENT))
     }
 
     /// Deletes an upload and its parts.
     pub(crate) fn end_upload(&self, id: &str) -> S3Result<()> {
         let parts = self.state.end_upload(id).map_err(state_failed)?;
-        self.parts.remove(&parts.unwrap_or_default());
+        self.transfers.parts.remove(&parts.unwrap_or_default());
         Ok(())
-    }
-
-    /// An upload in progress for this key.
-    pub(crate) fn upload_of(&self, bucket: &str, key: &str, id: &str) -> S3Result<MultipartUpload> {
-        self.bucket(bucket)?;
-        let upload = self.state.upload(id).map_err(state_failed)?;
-        upload.filter(|upload| upload.bucket == bucket && upload.key == key).ok_or_else(no_such_upload)
     }
 }
 

@@ -1,21 +1,19 @@
 //! Listings of multipart uploads in progress, and of their parts.
 
-use s3s::dto::{
-    ChecksumAlgorithm, ChecksumType, Initiator, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListPartsInput, ListPartsOutput,
-    MultipartUpload as ListedUpload, Part as ListedPart, StorageClass,
-};
+use s3s::dto::{self, ChecksumAlgorithm, ChecksumType, Initiator, MultipartUpload as ListedUpload, Part as ListedPart, StorageClass};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::gateway::Gateway;
+use crate::s3::Answer;
 use crate::s3::errors::state_failed;
 use crate::s3::multipart::{algorithm_of, etag_of};
+use crate::s3::namespace::Namespace;
 use crate::s3::pages::{Entry, Last, Parameters, Rows, listing, page};
 use crate::s3::version::{attribute, timestamp};
 use crate::state::{MultipartUpload, Part};
-use crate::transfer::checksums::{Algorithm, Named, set_sum};
+use crate::transfer::checksums::{Algorithm, ChecksumElement, set_sum};
 
-impl Gateway {
-    pub(crate) fn list_parts(&self, request: S3Request<ListPartsInput>) -> S3Result<S3Response<ListPartsOutput>> {
+impl Namespace {
+    pub(crate) fn list_parts(&self, request: S3Request<dto::ListPartsInput>) -> Answer<dto::ListPartsOutput> {
         let input = request.input;
         let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         let most = input.max_parts.unwrap_or(1_000);
@@ -40,7 +38,7 @@ impl Gateway {
             listed
         };
         let owner = self.owner(&*self.bucket(&upload.bucket)?)?;
-        let output = ListPartsOutput {
+        let output = dto::ListPartsOutput {
             bucket: Some(upload.bucket.clone()),
             key: Some(upload.key.clone()),
             upload_id: Some(upload.id.clone()),
@@ -58,16 +56,16 @@ impl Gateway {
         };
         let mut response = S3Response::new(output);
         if let Some(algorithm) = algorithm {
-            Named::say(algorithm, &mut response.extensions);
+            ChecksumElement::set(algorithm, &mut response.extensions);
         }
         Ok(response)
     }
 
-    pub(crate) fn list_uploads(&self, request: S3Request<ListMultipartUploadsInput>) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
+    pub(crate) fn list_uploads(&self, request: S3Request<dto::ListMultipartUploadsInput>) -> Answer<dto::ListMultipartUploadsOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let asked = Parameters::read(input.prefix, input.delimiter, input.max_uploads, input.encoding_type)?;
-        let rows = UploadRows { gateway: self, bucket: &bucket.name, prefix: &asked.prefix };
+        let rows = UploadRows { namespace: self, bucket: &bucket.name, prefix: &asked.prefix };
         let (key_marker, id_marker) = (input.key_marker.unwrap_or_default(), input.upload_id_marker.unwrap_or_default());
         let after = match (key_marker.as_str(), id_marker.as_str()) {
             ("", _) => None,
@@ -118,7 +116,7 @@ fn class_of(upload: &MultipartUpload) -> StorageClass {
 
 /// The uploads to a bucket.
 struct UploadRows<'a> {
-    gateway: &'a Gateway,
+    namespace: &'a Namespace,
     bucket: &'a str,
     prefix: &'a str,
 }
@@ -131,7 +129,7 @@ impl Rows for UploadRows<'_> {
 
     fn read(&self, after: Option<&Self::At>, limit: usize) -> S3Result<Vec<MultipartUpload>> {
         let after = after.map_or(("", ""), |(key, id)| (key.as_str(), id.as_str()));
-        let mut uploads = self.gateway.state.uploads(self.bucket, self.prefix, after, limit).map_err(state_failed)?;
+        let mut uploads = self.namespace.state.uploads(self.bucket, self.prefix, after, limit).map_err(state_failed)?;
         // A page may have 1,000 uploads, each with 64 KiB of attributes, of which it shows one.
         uploads.iter_mut().for_each(|upload| upload.attributes.0.retain(|name, _| name == attribute::CLASS));
         Ok(uploads)

@@ -109,72 +109,43 @@ fn wanted_expires(method: &Method, uri: &Uri) -> Option<HeaderValue> {
 
 /// Changes headers that the framework would reject, and keeps the originals.
 pub(crate) fn mend(headers: &mut HeaderMap, extensions: &mut Extensions) {
-    if is_misread(headers) {
-        extensions.insert(Original(headers.clone()));
-        pass_over(headers);
+    let changes = changes(headers);
+    if changes.is_empty() {
+        return;
+    }
+    extensions.insert(Original(headers.clone()));
+    for (name, value) in changes {
+        match value {
+            Some(value) => drop(headers.insert(name, value)),
+            None => drop(headers.remove(name)),
+        }
     }
 }
 
-/// Whether the framework would reject a header that S3 accepts.
-fn is_misread(headers: &HeaderMap) -> bool {
-    mend_range(headers).is_some()
-        || TIMES.iter().any(|name| is_no_time(headers, name))
-        || CONDITIONS.iter().any(|name| is_no_etag(headers, name))
-        || !repeated(headers).is_empty()
-}
-
-/// Whether a condition differs from what the framework parses, a single quoted ETag.
-fn is_no_etag(headers: &HeaderMap, name: &HeaderName) -> bool {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (None, _) => false,
-        (Some(value), None) => ETagCondition::parse_http_header(value.as_bytes()).is_err(),
-        (Some(_), Some(_)) => true,
-    }
-}
-
-/// User metadata headers that occur more than once.
-fn repeated(headers: &HeaderMap) -> Vec<HeaderName> {
+/// The headers that the framework would reject and S3 accepts, each with the value for the
+/// framework; `None` removes it.
+pub(crate) fn changes(headers: &HeaderMap) -> Vec<(HeaderName, Option<HeaderValue>)> {
+    let values = |name: &HeaderName| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect::<Vec<_>>();
     let is_repeated = |name: &&HeaderName| name.as_str().starts_with("x-amz-meta-") && headers.get_all(*name).iter().nth(1).is_some();
-    headers.keys().filter(is_repeated).cloned().collect()
+    let joined = |name: &HeaderName| (name.clone(), HeaderValue::from_bytes(&values(name).join(&b","[..])).ok());
+    let mut changes: Vec<_> = headers.keys().filter(is_repeated).map(joined).collect();
+    let is_etag = |value: &HeaderValue| ETagCondition::parse_http_header(value.as_bytes()).is_ok();
+    let is_time = |value: &HeaderValue| value.to_str().ok().is_none_or(|text| Timestamp::parse(TimestampFormat::HttpDate, text).is_ok());
+    changes.extend(CONDITIONS.into_iter().filter(|name| !is_one(headers, name, is_etag)).map(|name| (name, None)));
+    changes.extend(TIMES.into_iter().filter(|name| !is_one(headers, name, is_time)).map(|name| (name, None)));
+    changes.extend(mend_range(headers).map(|range| (header::RANGE, range)));
+    changes
 }
 
-pub(crate) fn pass_over(headers: &mut HeaderMap) {
-    for name in repeated(headers) {
-        let values: Vec<&[u8]> = headers.get_all(&name).iter().map(HeaderValue::as_bytes).collect();
-        if let Ok(joined) = HeaderValue::from_bytes(&values.join(&b","[..])) {
-            headers.insert(name, joined);
-        }
-    }
-    for name in CONDITIONS {
-        if is_no_etag(headers, &name) {
-            headers.remove(name);
-        }
-    }
-    match mend_range(headers) {
-        Some(Some(range)) => drop(headers.insert(header::RANGE, range)),
-        Some(None) => drop(headers.remove(header::RANGE)),
-        None => {}
-    }
-    for name in TIMES {
-        if is_no_time(headers, &name) {
-            headers.remove(name);
-        }
-    }
-}
-
-fn is_no_time(headers: &HeaderMap, name: &HeaderName) -> bool {
+/// Whether a header has no more than one value, and a valid one.
+fn is_one(headers: &HeaderMap, name: &HeaderName, is_valid: impl Fn(&HeaderValue) -> bool) -> bool {
     let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (None, _) => false,
-        (Some(value), None) => value.to_str().is_ok_and(|text| Timestamp::parse(TimestampFormat::HttpDate, text).is_err()),
-        (Some(_), Some(_)) => true,
-    }
+    values.next().is_none_or(|value| values.next().is_none() && is_valid(value))
 }
 
 /// The replacement for a range that the framework parses differently than S3: `Some(None)`, no
 /// header, for malformed or multiple ranges.
-pub(crate) fn mend_range(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
+fn mend_range(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
     let mut values = headers.get_all(header::RANGE).iter();
     let value = values.next()?;
     if values.next().is_some() {

@@ -2,24 +2,21 @@
 //! attributes; later changes are in the state.
 
 use fulgurite_archive::catalogue::VersionRow;
-use s3s::dto::{
-    DeleteObjectTaggingInput, DeleteObjectTaggingOutput, GetObjectLegalHoldInput, GetObjectLegalHoldOutput, GetObjectRetentionInput,
-    GetObjectRetentionOutput, GetObjectTaggingInput, GetObjectTaggingOutput, ObjectLockLegalHold, ObjectLockLegalHoldStatus,
-    ObjectLockRetention, PutObjectLegalHoldInput, PutObjectLegalHoldOutput, PutObjectRetentionInput, PutObjectRetentionOutput,
-    PutObjectTaggingInput, PutObjectTaggingOutput, Tag,
-};
+use s3s::dto::{self, ObjectLockLegalHold, ObjectLockLegalHoldStatus, ObjectLockRetention, Tag};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::object_lock::Lock;
+use crate::s3::Answer;
 use crate::s3::errors::{ends_in_the_past, locked, malformed_xml, state_failed, without_object_lock};
 use crate::s3::key_locks::object_name;
+use crate::s3::namespace::Namespace;
 use crate::s3::tags;
 use crate::s3::version::{Version, attribute, ms_of, timestamp};
 use crate::state::{Bucket, Retention, RetentionMode, VersionState, Versioning, now_ms};
 
-impl Gateway {
+impl Namespace {
     /// The current lock of a version.
     pub(crate) fn lock_of(&self, row: &VersionRow) -> S3Result<Lock> {
         let said = self.state.version(row.id).map_err(state_failed)?;
@@ -32,38 +29,38 @@ impl Gateway {
         tags::parse(&said.or_else(|| version.text(attribute::TAGS)).unwrap_or_default())
     }
 
-    pub(crate) fn get_tags(&self, request: S3Request<GetObjectTaggingInput>) -> S3Result<S3Response<GetObjectTaggingOutput>> {
+    pub(crate) fn get_tags(&self, request: S3Request<dto::GetObjectTaggingInput>) -> Answer<dto::GetObjectTaggingOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let mut tag_set = self.tags_of(&version)?;
         // Sorted by name, whatever their order at the put.
         tag_set.sort_by(|one, other| one.key.cmp(&other.key));
-        let output = GetObjectTaggingOutput { tag_set, version_id: shown_id(&bucket, &version) };
+        let output = dto::GetObjectTaggingOutput { tag_set, version_id: shown_id(&bucket, &version) };
         Ok(S3Response::new(output))
     }
 
-    pub(crate) fn put_tags(&self, request: S3Request<PutObjectTaggingInput>) -> S3Result<S3Response<PutObjectTaggingOutput>> {
+    pub(crate) fn put_tags(&self, request: S3Request<dto::PutObjectTaggingInput>) -> Answer<dto::PutObjectTaggingOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         tags::check(&input.tagging.tag_set, tags::OBJECT_MAX)?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let said = VersionState { tags: Some(tags::encode(&input.tagging.tag_set)), ..VersionState::default() };
         self.state.change_version(version.row.id, &said).map_err(state_failed)?;
-        Ok(S3Response::new(PutObjectTaggingOutput { version_id: shown_id(&bucket, &version) }))
+        Ok(S3Response::new(dto::PutObjectTaggingOutput { version_id: shown_id(&bucket, &version) }))
     }
 
-    pub(crate) fn delete_tags(&self, request: S3Request<DeleteObjectTaggingInput>) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
+    pub(crate) fn delete_tags(&self, request: S3Request<dto::DeleteObjectTaggingInput>) -> Answer<dto::DeleteObjectTaggingOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let said = VersionState { tags: Some(String::new()), ..VersionState::default() };
         self.state.change_version(version.row.id, &said).map_err(state_failed)?;
-        let output = DeleteObjectTaggingOutput { version_id: shown_id(&bucket, &version) };
+        let output = dto::DeleteObjectTaggingOutput { version_id: shown_id(&bucket, &version) };
         Ok(S3Response::with_status(output, http::StatusCode::NO_CONTENT))
     }
 
-    pub(crate) fn get_retention(&self, request: S3Request<GetObjectRetentionInput>) -> S3Result<S3Response<GetObjectRetentionOutput>> {
+    pub(crate) fn get_retention(&self, request: S3Request<dto::GetObjectRetentionInput>) -> Answer<dto::GetObjectRetentionOutput> {
         let input = request.input;
         let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
         let retention = self.lock_of(&version.row)?.retention;
@@ -73,19 +70,39 @@ impl Gateway {
             mode: Some(retention.mode.name().to_owned().into()),
             retain_until_date: Some(timestamp(retention.until_ms)),
         };
-        Ok(S3Response::new(GetObjectRetentionOutput { retention: Some(retention) }))
+        Ok(S3Response::new(dto::GetObjectRetentionOutput { retention: Some(retention) }))
     }
 
-    pub(crate) async fn put_retention(
-        &self,
-        request: S3Request<PutObjectRetentionInput>,
-    ) -> S3Result<S3Response<PutObjectRetentionOutput>> {
+    pub(crate) fn get_legal_hold(&self, request: S3Request<dto::GetObjectLegalHoldInput>) -> Answer<dto::GetObjectLegalHoldOutput> {
+        let input = request.input;
+        let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
+        let said = self.state.version(version.row.id).map_err(state_failed)?.legal_hold;
+        let held = said.or_else(|| version.attributes().get(attribute::LEGAL_HOLD).map(|_| true));
+        let held =
+            held.ok_or_else(|| s3_error!(NoSuchObjectLockConfiguration, "The specified object does not have a ObjectLock configuration"))?;
+        let status = if held { ObjectLockLegalHoldStatus::ON } else { ObjectLockLegalHoldStatus::OFF };
+        let legal_hold = ObjectLockLegalHold { status: Some(ObjectLockLegalHoldStatus::from_static(status)) };
+        Ok(S3Response::new(dto::GetObjectLegalHoldOutput { legal_hold: Some(legal_hold) }))
+    }
+
+    /// A version in a bucket with object lock.
+    fn lockable(&self, bucket: &str, key: &str, id: Option<&str>) -> S3Result<Version> {
+        let bucket = self.bucket(bucket)?;
+        if !bucket.object_lock {
+            return Err(without_object_lock());
+        }
+        self.find(&bucket.name, key, id)
+    }
+}
+
+impl Gateway {
+    pub(crate) async fn put_retention(&self, request: S3Request<dto::PutObjectRetentionInput>) -> Answer<dto::PutObjectRetentionOutput> {
         let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
+        let bucket = self.namespace.bucket(&input.bucket)?;
         // A removal that has already checked the lock finishes first.
-        let _held = self.names.hold(object_name(&input.bucket, &input.key)).await;
-        let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
+        let _held = self.key_locks.lock(object_name(&input.bucket, &input.key)).await;
+        let version = self.namespace.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
         let wanted = match input.retention {
             None | Some(ObjectLockRetention { mode: None, retain_until_date: None }) => None,
             Some(ObjectLockRetention { mode: Some(mode), retain_until_date: Some(until) }) => {
@@ -99,9 +116,9 @@ impl Gateway {
         };
         let bypasses = input.bypass_governance_retention.unwrap_or(false);
         if bypasses {
-            self.may(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key), input.version_id.as_deref())?;
+            self.namespace.may(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key), input.version_id.as_deref())?;
         }
-        if let Some(now) = self.lock_of(&version.row)?.retention.filter(|retention| retention.until_ms > now_ms()) {
+        if let Some(now) = self.namespace.lock_of(&version.row)?.retention.filter(|retention| retention.until_ms > now_ms()) {
             let is_longer = wanted.is_some_and(|wanted| wanted.until_ms >= now.until_ms);
             let is_as_firm = wanted.is_some_and(|wanted| wanted.mode == now.mode);
             let may_loosen = now.mode == RetentionMode::Governance && bypasses;
@@ -112,29 +129,14 @@ impl Gateway {
         }
         let said = VersionState { retention: Some(wanted), ..VersionState::default() };
         self.state.change_version(version.row.id, &said).map_err(state_failed)?;
-        Ok(S3Response::new(PutObjectRetentionOutput::default()))
+        Ok(S3Response::new(dto::PutObjectRetentionOutput::default()))
     }
 
-    pub(crate) fn get_legal_hold(&self, request: S3Request<GetObjectLegalHoldInput>) -> S3Result<S3Response<GetObjectLegalHoldOutput>> {
-        let input = request.input;
-        let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
-        let said = self.state.version(version.row.id).map_err(state_failed)?.legal_hold;
-        let held = said.or_else(|| version.attributes().get(attribute::LEGAL_HOLD).map(|_| true));
-        let held =
-            held.ok_or_else(|| s3_error!(NoSuchObjectLockConfiguration, "The specified object does not have a ObjectLock configuration"))?;
-        let status = if held { ObjectLockLegalHoldStatus::ON } else { ObjectLockLegalHoldStatus::OFF };
-        let legal_hold = ObjectLockLegalHold { status: Some(ObjectLockLegalHoldStatus::from_static(status)) };
-        Ok(S3Response::new(GetObjectLegalHoldOutput { legal_hold: Some(legal_hold) }))
-    }
-
-    pub(crate) async fn put_legal_hold(
-        &self,
-        request: S3Request<PutObjectLegalHoldInput>,
-    ) -> S3Result<S3Response<PutObjectLegalHoldOutput>> {
+    pub(crate) async fn put_legal_hold(&self, request: S3Request<dto::PutObjectLegalHoldInput>) -> Answer<dto::PutObjectLegalHoldOutput> {
         let input = request.input;
         // A removal that has already checked the lock finishes first.
-        let _held = self.names.hold(object_name(&input.bucket, &input.key)).await;
-        let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
+        let _held = self.key_locks.lock(object_name(&input.bucket, &input.key)).await;
+        let version = self.namespace.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
         let status = input.legal_hold.and_then(|hold| hold.status).ok_or_else(malformed_xml)?;
         let legal_hold = match status.as_str() {
             ObjectLockLegalHoldStatus::ON => true,
@@ -143,16 +145,7 @@ impl Gateway {
         };
         let said = VersionState { legal_hold: Some(legal_hold), ..VersionState::default() };
         self.state.change_version(version.row.id, &said).map_err(state_failed)?;
-        Ok(S3Response::new(PutObjectLegalHoldOutput::default()))
-    }
-
-    /// A version in a bucket with object lock.
-    fn lockable(&self, bucket: &str, key: &str, id: Option<&str>) -> S3Result<Version> {
-        let bucket = self.bucket(bucket)?;
-        if !bucket.object_lock {
-            return Err(without_object_lock());
-        }
-        self.find(&bucket.name, key, id)
+        Ok(S3Response::new(dto::PutObjectLegalHoldOutput::default()))
     }
 }
 

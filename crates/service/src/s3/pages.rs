@@ -66,7 +66,7 @@ impl Parameters {
 /// Makes an output with the fields that all listings share.
 macro_rules! listing {
     ($output:ident of $asked:ident, $prefixes:ident, $truncated:ident; $($field:ident: $value:expr,)*) => {
-        $output {
+        s3s::dto::$output {
             common_prefixes: Some($prefixes),
             delimiter: $asked.delimiter.as_deref().map(|delimiter| $asked.encoded(delimiter)),
             encoding_type: $asked.encoding.clone(),
@@ -254,7 +254,7 @@ mod tests {
         for key in [b"a".as_slice(), b"b\x80", b"c\x80", b"d\xff/1", b"d\xff/2", b"e\xc3", "e\u{e9}".as_bytes(), b"f"] {
             put(&sample, key).await;
         }
-        let rows = VersionRows::new(&sample.gateway, "photos", "", Versions::Newest);
+        let rows = VersionRows::new(&sample.gateway.namespace, "photos", "", Versions::Newest);
         for (passes, limit) in [(0, 1), (1, 1), (1, 9), (2, 2), (9, 1)] {
             let wanted = Parameters { prefix: String::new(), delimiter: None, limit, encoding: None };
             let (mut found, mut after, mut pages) = (Vec::new(), None, 0);

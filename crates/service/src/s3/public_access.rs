@@ -1,21 +1,16 @@
 //! The public access block of a bucket. ACLs never grant public access here, so only policies are
 //! affected.
 
-use s3s::dto::{
-    DeletePublicAccessBlockInput, DeletePublicAccessBlockOutput, GetPublicAccessBlockInput, GetPublicAccessBlockOutput,
-    PublicAccessBlockConfiguration, PutPublicAccessBlockInput, PutPublicAccessBlockOutput,
-};
-use s3s::{S3Request, S3Response, S3Result};
+use s3s::dto::{self, PublicAccessBlockConfiguration};
+use s3s::{S3Request, S3Response};
 
-use crate::gateway::Gateway;
+use crate::s3::Answer;
 use crate::s3::errors::custom;
+use crate::s3::namespace::Namespace;
 use crate::state::PublicAccess;
 
-impl Gateway {
-    pub(crate) fn get_public_access(
-        &self,
-        request: S3Request<GetPublicAccessBlockInput>,
-    ) -> S3Result<S3Response<GetPublicAccessBlockOutput>> {
+impl Namespace {
+    pub(crate) fn get_public_access(&self, request: S3Request<dto::GetPublicAccessBlockInput>) -> Answer<dto::GetPublicAccessBlockOutput> {
         let Some(access) = self.bucket(&request.input.bucket)?.public_access else {
             let message = "The public access block configuration was not found";
             return Err(custom("NoSuchPublicAccessBlockConfiguration", http::StatusCode::NOT_FOUND, message));
@@ -26,13 +21,10 @@ impl Gateway {
             block_public_policy: Some(access.block_policy),
             restrict_public_buckets: Some(access.restrict_buckets),
         };
-        Ok(S3Response::new(GetPublicAccessBlockOutput { public_access_block_configuration: Some(configuration) }))
+        Ok(S3Response::new(dto::GetPublicAccessBlockOutput { public_access_block_configuration: Some(configuration) }))
     }
 
-    pub(crate) fn put_public_access(
-        &self,
-        request: S3Request<PutPublicAccessBlockInput>,
-    ) -> S3Result<S3Response<PutPublicAccessBlockOutput>> {
+    pub(crate) fn put_public_access(&self, request: S3Request<dto::PutPublicAccessBlockInput>) -> Answer<dto::PutPublicAccessBlockOutput> {
         let input = request.input;
         let given = input.public_access_block_configuration;
         let access = PublicAccess {
@@ -42,14 +34,14 @@ impl Gateway {
             restrict_buckets: given.restrict_public_buckets.unwrap_or(false),
         };
         self.change(&input.bucket, |bucket| bucket.public_access = Some(access))?;
-        Ok(S3Response::new(PutPublicAccessBlockOutput {}))
+        Ok(S3Response::new(dto::PutPublicAccessBlockOutput {}))
     }
 
     pub(crate) fn delete_public_access(
         &self,
-        request: S3Request<DeletePublicAccessBlockInput>,
-    ) -> S3Result<S3Response<DeletePublicAccessBlockOutput>> {
+        request: S3Request<dto::DeletePublicAccessBlockInput>,
+    ) -> Answer<dto::DeletePublicAccessBlockOutput> {
         self.change(&request.input.bucket, |bucket| bucket.public_access = None)?;
-        Ok(S3Response::with_status(DeletePublicAccessBlockOutput {}, http::StatusCode::NO_CONTENT))
+        Ok(S3Response::with_status(dto::DeletePublicAccessBlockOutput {}, http::StatusCode::NO_CONTENT))
     }
 }

@@ -7,15 +7,17 @@ use s3s::dto::{ChecksumType, ETag, PutObjectInput, PutObjectOutput};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::gateway::{Gateway, acknowledgement};
+use crate::s3::Answer;
 use crate::s3::conditions::PutConditions;
 use crate::s3::described::{attributes, check_record, put_default_retention, refuse_acl};
-use crate::s3::errors::{catalogue_failed, failing, not_acknowledged};
+use crate::s3::errors::{catalogue_failed, internal_error, not_acknowledged};
 use crate::s3::key_locks::object_name;
+use crate::s3::namespace::Namespace;
 use crate::s3::normalize::original;
 use crate::s3::version::attribute;
 use crate::state::{Bucket, Versioning, hex};
 use crate::transfer::checksums::{Algorithm, Claims, Sum, Summed, Trailing};
-use crate::transfer::upload::{UpTo, length_of};
+use crate::transfer::upload::{IncomingBody, LengthLimit, length_of};
 
 /// The result of a put.
 #[derive(Debug)]
@@ -40,29 +42,29 @@ pub(crate) fn put_summed(summed: &Summed, attributes: &mut Attributes) {
 }
 
 impl Gateway {
-    pub(crate) async fn put(&self, request: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
+    pub(crate) async fn put(&self, request: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
         let trailing = Trailing::of(&request);
         let original = original(&request.headers, &request.extensions);
         let conditions = PutConditions::of(original, "");
         let mut input = request.input;
-        let (bucket, encryption) = self.destination(&input)?;
+        let (bucket, encryption) = self.namespace.destination(&input)?;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
         if input.write_offset_bytes.is_some() {
             return Err(s3_error!(NotImplemented, "Appending is not supported: objects are written once."));
         }
-        let up_to = request.extensions.get::<UpTo>().map(|up_to| up_to.0);
-        let length = up_to.map_or_else(|| length_of(input.content_length, &request.headers), Ok)?;
-        self.check_room(length)?;
+        let limit = request.extensions.get::<LengthLimit>().map(|limit| limit.0);
+        let length = limit.map_or_else(|| length_of(input.content_length, &request.headers), Ok)?;
+        self.transfers.check_room(length)?;
         let claims = Claims::of(&request.headers)?;
         let mut attributes = attributes(&input, Some(original), &bucket)?;
         // The decisive check happens in the put.
-        self.check_replaceable(&bucket.name, &input.key, &conditions)?;
-        let mut summing = self.summing(claims, Algorithm::Crc64Nvme);
-        let mut body = self.body(input.body.take(), length, &request.extensions);
-        if up_to.is_some() {
-            body = body.or_less();
+        self.namespace.check_replaceable(&bucket.name, &input.key, &conditions)?;
+        let mut summing = self.transfers.summing(claims, Algorithm::Crc64Nvme);
+        let mut body = IncomingBody::of_request(input.body.take(), length, &request.extensions);
+        if limit.is_some() {
+            body = body.may_end_early();
         }
-        let upload = self.receive(&mut body, &mut summing).await?;
+        let upload = self.transfers.receive(&mut body, &mut summing).await?;
         let summed = summing.end(&trailing).await?;
         put_summed(&summed, &mut attributes);
         let stored = self.store(&bucket, &input.key, upload, attributes, &conditions).await?;
@@ -91,13 +93,13 @@ impl Gateway {
         conditions: &PutConditions,
     ) -> S3Result<Stored> {
         let name = object_name(&bucket.name, key);
-        let held = self.names.hold(name.clone()).await;
-        self.check_replaceable(&bucket.name, key, conditions)?;
-        let shared = self.buckets.share(&bucket.name).await;
+        let held = self.key_locks.lock(name.clone()).await;
+        self.namespace.check_replaceable(&bucket.name, key, conditions)?;
+        let shared = self.bucket_locks.shared(&bucket.name).await;
         // The bucket may have been changed or removed during the transfer.
-        let bucket = self.bucket(&bucket.name)?;
+        let bucket = self.namespace.bucket(&bucket.name)?;
         put_default_retention(&bucket, &mut attributes)?;
-        let replaced = self.replaced(&bucket, &name, false)?;
+        let replaced = self.namespace.replaced(&bucket, &name, false)?;
         if bucket.versioning != Versioning::Enabled {
             attributes.set(attribute::NULL, "");
         }
@@ -120,11 +122,13 @@ impl Gateway {
         let gone: Vec<VersionId> = removed.iter().map(|row| row.id).collect();
         let (acknowledge, told) = acknowledgement(held);
         change(removed, acknowledge);
-        told.await.map_err(failing("the intake"))?.map_err(not_acknowledged)?;
-        self.forget_state(&gone);
+        told.await.map_err(internal_error("the intake"))?.map_err(not_acknowledged)?;
+        self.namespace.forget_state(&gone);
         Ok(())
     }
+}
 
+impl Namespace {
     /// The versions that a new version of a name replaces; an error if one of them is locked.
     pub(crate) fn replaced(&self, bucket: &Bucket, name: &ObjectName, bypasses: bool) -> S3Result<Vec<VersionRow>> {
         if bucket.versioning == Versioning::Enabled || self.archive.reading().newest(name).map_err(catalogue_failed)?.is_none() {

@@ -7,9 +7,11 @@
 
 use fulgurite_archive::object::ObjectReader;
 use s3s::dto::{RestoreObjectInput, RestoreObjectOutput, StorageClass, Tier};
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Response, s3_error};
 
+use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
+use crate::s3::Answer;
 use crate::s3::errors::answers::Status;
 use crate::s3::errors::{busy, malformed_xml, state_failed};
 use crate::s3::version::Version;
@@ -30,11 +32,11 @@ fn due_ms(tier: &str, class: &str) -> Option<i64> {
 }
 
 impl Gateway {
-    pub(crate) async fn restore(&self, request: S3Request<RestoreObjectInput>) -> S3Result<S3Response<RestoreObjectOutput>> {
-        let account = self.account(&request)?;
+    pub(crate) async fn restore(&self, request: S3Request<RestoreObjectInput>) -> Answer<RestoreObjectOutput> {
+        let account = Caller::account_of(&request.extensions)?;
         let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
-        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        let bucket = self.namespace.bucket(&input.bucket)?;
+        let version = self.namespace.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let asked = input.restore_request.ok_or_else(malformed_xml)?;
         if asked.type_.is_some() || asked.select_parameters.is_some() || asked.output_location.is_some() {
             return Err(s3_error!(NotImplemented, "Restores with SELECT are not supported."));
@@ -49,7 +51,7 @@ impl Gateway {
         let tier = tier.map_or(Tier::STANDARD.to_owned(), |tier| tier.as_str().to_owned());
         let due = due_ms(&tier, version.class())
             .ok_or_else(|| s3_error!(InvalidArgument, "The {tier} tier is not available for objects of class {}", version.class()))?;
-        let _held = self.names.hold(version.row.record.name.clone()).await;
+        let _held = self.key_locks.lock(version.row.record.name.clone()).await;
         let now = now_ms();
         let mut restore = Restore {
             id: version.row.id,
@@ -65,7 +67,7 @@ impl Gateway {
         };
         let mut status = http::StatusCode::ACCEPTED;
         match self.state.restore(version.row.id).map_err(state_failed)? {
-            None => match self.state.begin_restore(&restore, version.size(), self.restores).map_err(state_failed)? {
+            None => match self.state.begin_restore(&restore, version.size(), self.jobs.restore_quota).map_err(state_failed)? {
                 Begun::Yes => {}
                 over => return Err(over_quota(&account.name, over, now)),
             },
@@ -87,7 +89,7 @@ impl Gateway {
                 self.state.keep_restore(&restore).map_err(state_failed)?;
             }
         }
-        self.work.notify_one();
+        self.jobs.wake.notify_one();
         let mut response = S3Response::new(RestoreObjectOutput::default());
         response.extensions.insert(Status(status));
         Ok(response)
@@ -95,7 +97,7 @@ impl Gateway {
 
     /// Carries out the next restore; returns `false` if none is open. Blocks.
     pub(crate) fn restore_next(&self) -> bool {
-        let last = self.turn.lock().expect("no panic holds this lock").clone();
+        let last = self.jobs.last_restored.lock().expect("no panic holds this lock").clone();
         let mut restore = match self.state.next_restore(&last) {
             Ok(Some(next)) => next,
             Ok(None) => return false,
@@ -104,7 +106,7 @@ impl Gateway {
                 return false;
             }
         };
-        self.turn.lock().expect("no panic holds this lock").clone_from(&restore.account);
+        self.jobs.last_restored.lock().expect("no panic holds this lock").clone_from(&restore.account);
         let name = crate::s3::key_locks::object_name(&restore.bucket, &restore.key);
         let row = match self.archive.reading().version(&name, restore.id) {
             Ok(row) => row,

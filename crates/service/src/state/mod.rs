@@ -35,8 +35,8 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row};
 
 pub(crate) use accounts::AccountKey;
 pub use accounts::{Account, NewKey};
-pub(crate) use backup::copy_name;
 pub use backup::{COPY_NAME, CopyError, Counts, Malformed};
+pub(crate) use backup::{Copied, copy_name};
 pub use buckets::{Bucket, DefaultRetention, PublicAccess, RetentionMode, Unreadable, Versioning};
 pub(crate) use quotas::Begun;
 pub use quotas::{OwnQuota, Quota};

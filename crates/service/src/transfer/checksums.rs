@@ -1,7 +1,7 @@
 //! Checksums that clients send or ask for: the ten of S3, and Content-MD5.
 //!
 //! The framework has fields for only five of them. So they are read from and written to headers
-//! here. In XML responses, those without a field use the SHA-256 field, and [`Named`] renames the
+//! here. In XML responses, those without a field use the SHA-256 field, and [`ChecksumElement`] renames the
 //! element.
 
 mod algorithm;
@@ -11,9 +11,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use s3s::{S3Request, S3Result, TrailingHeaders, s3_error};
 
-use crate::auth::unsigned::Trailers;
 use crate::s3::errors::custom;
 use crate::transfer::md5::ContentMd5;
+use crate::transfer::trailers::Trailers;
 
 pub(crate) use self::algorithm::{Algorithm, Hasher};
 
@@ -23,7 +23,7 @@ const HEADER: &str = "x-amz-checksum-";
 const NO_SUMS: [&str; 3] = ["algorithm", "mode", "type"];
 
 /// Sets the field of an XML response for a checksum. Algorithms without a field use that of
-/// SHA-256; the response then needs a [`Named`].
+/// SHA-256; the response then needs a [`ChecksumElement`].
 macro_rules! set_sum {
     ($answer:expr, $algorithm:expr, $value:expr) => {
         match $algorithm {
@@ -55,11 +55,11 @@ impl Sum {
 
 /// Extension of an XML response: the algorithm of the checksums in the SHA-256 field.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Named(Algorithm);
+pub(crate) struct ChecksumElement(Algorithm);
 
-impl Named {
+impl ChecksumElement {
     /// Adds the extension if the algorithm has no field of its own.
-    pub(crate) fn say(algorithm: Algorithm, extensions: &mut http::Extensions) {
+    pub(crate) fn set(algorithm: Algorithm, extensions: &mut http::Extensions) {
         if !matches!(algorithm, Algorithm::Crc32 | Algorithm::Crc32c | Algorithm::Crc64Nvme | Algorithm::Sha1 | Algorithm::Sha256) {
             extensions.insert(Self(algorithm));
         }
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn checksums_without_a_field_are_renamed_after_the_framework() {
         let inside = b"<Part><ChecksumSHA256>a</ChecksumSHA256></Part><Part><ChecksumSHA256>b</ChecksumSHA256></Part>";
-        let outside = Named(Algorithm::Md5).rename(inside);
+        let outside = ChecksumElement(Algorithm::Md5).rename(inside);
         assert_eq!(outside, &b"<Part><ChecksumMD5>a</ChecksumMD5></Part><Part><ChecksumMD5>b</ChecksumMD5></Part>"[..]);
     }
 }

@@ -26,7 +26,7 @@ use s3s::stream::{ByteStream, RemainingLength};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::gateway::Gateway;
+use crate::transfer::Transfers;
 use crate::transfer::buffers::Buffers;
 
 /// Content of a staged record, which is read at once.
@@ -59,14 +59,18 @@ struct Sending {
 }
 
 /// Streams a range of an object. A read error ends the stream.
-pub(crate) fn stream(gateway: &Gateway, opened: Opened, range: Range<u64>) -> impl Stream<Item = Result<Bytes, StdError>> + Send + use<> {
+pub(crate) fn stream(
+    transfers: &Transfers,
+    opened: Opened,
+    range: Range<u64>,
+) -> impl Stream<Item = Result<Bytes, StdError>> + Send + use<> {
     let source = Source {
-        archive: gateway.archive.clone(),
+        archive: transfers.archive.clone(),
         opened: Arc::new(opened),
-        buffers: gateway.buffers.clone(),
-        records: gateway.outgoing_records.clone(),
+        buffers: transfers.buffers.clone(),
+        records: transfers.download_records.clone(),
     };
-    let sending = Sending { source, turns: gateway.outgoing.clone(), left: range, pieces: VecDeque::new(), reader: None };
+    let sending = Sending { source, turns: transfers.download_permits.clone(), left: range, pieces: VecDeque::new(), reader: None };
     stream::unfold(Some(sending), |sending| async {
         let mut sending = sending?;
         let next = sending.next().await?;

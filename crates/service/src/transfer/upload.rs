@@ -15,10 +15,10 @@ use s3s::{S3Error, S3Result, s3_error};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::gateway::Gateway;
 use crate::memory::Holder;
 use crate::s3::errors::{catalogue_failed, slow_down};
 use crate::s3::framework::stream_error;
+use crate::transfer::Transfers;
 use crate::transfer::checksums::{Algorithm, Claims, Summing};
 use crate::transfer::staging_room::{fits, room};
 
@@ -50,14 +50,14 @@ pub(crate) fn length_of(content_length: Option<i64>, headers: &http::HeaderMap) 
 
 /// The maximum length of content without an announced length, as a request extension.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct UpTo(pub(crate) u64);
+pub(crate) struct LengthLimit(pub(crate) u64);
 
 /// The pieces of a body, checked against its announced length.
-pub(crate) struct Body {
+pub(crate) struct IncomingBody {
     stream: Option<StreamingBlob>,
     expected: u64,
     /// Whether the body may end early.
-    or_less: bool,
+    may_end_early: bool,
     received: u64,
     /// Permits (KiB) of the memory that all requests of this kind share, and the number below which
     /// memory counts as scarce. `None` if no other request waits for this memory.
@@ -69,9 +69,14 @@ pub(crate) struct Body {
     since: u64,
 }
 
-impl Body {
+impl IncomingBody {
+    /// The body of a request with `expected` bytes of content.
+    pub(crate) fn of_request(stream: Option<StreamingBlob>, expected: u64, extensions: &http::Extensions) -> Self {
+        Self::new(stream, expected, extensions.get().cloned().unwrap_or_else(Holder::own))
+    }
+
     fn new(stream: Option<StreamingBlob>, expected: u64, holder: Holder) -> Self {
-        Self { stream, expected, or_less: false, received: 0, memory: None, holder, waited: Duration::ZERO, since: 0 }
+        Self { stream, expected, may_end_early: false, received: 0, memory: None, holder, waited: Duration::ZERO, since: 0 }
     }
 
     /// Makes the body give way when fewer than `scarce_kib` permits of this memory are available.
@@ -85,8 +90,8 @@ impl Body {
     }
 
     /// Allows the body to end early.
-    pub(crate) fn or_less(self) -> Self {
-        Self { or_less: true, ..self }
+    pub(crate) fn may_end_early(self) -> Self {
+        Self { may_end_early: true, ..self }
     }
 
     /// The next piece; `None` at the end. An incomplete body is an error.
@@ -127,7 +132,7 @@ impl Body {
     }
 
     fn end(&self) -> S3Result<Option<Bytes>> {
-        if self.received == self.expected || self.or_less { Ok(None) } else { Err(incomplete()) }
+        if self.received == self.expected || self.may_end_early { Ok(None) } else { Err(incomplete()) }
     }
 }
 
@@ -155,7 +160,7 @@ impl Receiving {
     }
 }
 
-impl Gateway {
+impl Transfers {
     /// Refuses content that doesn't fit in staging, and requests a set. Puts in progress aren't
     /// counted, so they can exceed the limit by their size.
     pub(crate) fn check_room(&self, bytes: u64) -> S3Result<()> {
@@ -184,11 +189,6 @@ impl Gateway {
         room(self.room.limit, staged.stored_bytes, self.archive.staging().free())
     }
 
-    /// The body of a request with `expected` bytes of content.
-    pub(crate) fn body(&self, stream: Option<StreamingBlob>, expected: u64, extensions: &http::Extensions) -> Body {
-        Body::new(stream, expected, extensions.get().cloned().unwrap_or_else(Holder::own))
-    }
-
     /// Computes the checksums that the client claims, with `default` as the algorithm if it names
     /// none.
     pub(crate) fn summing(&self, claims: Claims, default: Algorithm) -> Summing {
@@ -201,7 +201,7 @@ impl Gateway {
     }
 
     /// Writes the content of a body to staging.
-    pub(crate) async fn receive(&self, body: &mut Body, summing: &mut Summing) -> S3Result<Upload> {
+    pub(crate) async fn receive(&self, body: &mut IncomingBody, summing: &mut Summing) -> S3Result<Upload> {
         let mut receiving = self.receiving(body.holder.clone());
         while let Some(piece) = body.next().await? {
             summing.update(&piece).await;
@@ -243,16 +243,16 @@ mod tests {
     use futures_util::stream;
 
     /// A body of `pieces` bytes, one every `pause`.
-    fn trickle(pieces: u64, pause: Duration, memory: &Arc<Semaphore>) -> Body {
+    fn trickle(pieces: u64, pause: Duration, memory: &Arc<Semaphore>) -> IncomingBody {
         let bytes = stream::unfold((), move |()| async move {
             tokio::time::sleep(pause).await;
             Some((Ok::<_, std::io::Error>(Bytes::from_static(b"x")), ()))
         });
         let stream = StreamingBlob::wrap(Box::pin(bytes.take(pieces as usize)));
-        Body::new(Some(stream), pieces, Holder::own()).of_memory(memory.clone(), RECORD_CONTENT >> 10)
+        IncomingBody::new(Some(stream), pieces, Holder::own()).of_memory(memory.clone(), RECORD_CONTENT >> 10)
     }
 
-    async fn receive(mut body: Body) -> S3Result<u64> {
+    async fn receive(mut body: IncomingBody) -> S3Result<u64> {
         while body.next().await?.is_some() {}
         Ok(body.received)
     }
@@ -294,7 +294,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(20)).await;
             Some((Ok::<_, std::io::Error>(Bytes::from(vec![0; RECORD_CONTENT])), ()))
         });
-        let body = Body::new(Some(StreamingBlob::wrap(Box::pin(records.take(40)))), size, Holder::own()).of_memory(memory, 1);
+        let body = IncomingBody::new(Some(StreamingBlob::wrap(Box::pin(records.take(40)))), size, Holder::own()).of_memory(memory, 1);
         assert_eq!(receive(body).await.expect("all of it"), size);
     }
 }

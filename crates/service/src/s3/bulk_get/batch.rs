@@ -22,7 +22,7 @@ use crate::auth::access::Rights;
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::s3::bulk_get::tar::{self, Entry};
-use crate::s3::errors::{catalogue_failed, failing, not_read};
+use crate::s3::errors::{catalogue_failed, internal_error, read_failed};
 use crate::s3::key_locks::object_name;
 use crate::s3::object_lock::shown_id;
 use crate::s3::version::{Version, ms_of};
@@ -38,8 +38,8 @@ pub(super) const AHEAD: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long buffered bytes wait for more before they are sent.
 const LINGER: Duration = Duration::from_secs(1);
-/// Maximum number of lookups of an object that is being replaced while it is read.
-const ATTEMPTS: u32 = 8;
+/// Maximum number of further lookups of an object that is replaced while it is read.
+const RETRIES_MAX: u32 = 8;
 /// While nothing is sent, the connection of the client is checked once per this many objects.
 const LOOKS: usize = 256;
 
@@ -92,13 +92,13 @@ impl Batch {
     /// Looks up all versions, and returns the best order in which to read them.
     fn find(&mut self) -> io::Result<Vec<usize>> {
         let (gateway, bucket) = (self.gateway.clone(), self.bucket.clone());
-        let rights = Rights::new(&gateway, &bucket, &self.caller);
+        let rights = Rights::new(&gateway.namespace, &bucket, &self.caller);
         let find = |wanted: &Wanted| -> S3Result<Outcome> {
             let action = if wanted.version_id.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
             rights.may(action, Some(&wanted.key), wanted.version_id.as_deref())?;
-            let found = gateway.find(&bucket.name, &wanted.key, wanted.version_id.as_deref());
+            let found = gateway.namespace.find(&bucket.name, &wanted.key, wanted.version_id.as_deref());
             let version = found.map_err(|error| rights.hidden(error))?;
-            let place = gateway.archive.place_of(&version.row).map_err(failing("looking for an object"))?;
+            let place = gateway.archive.place_of(&version.row).map_err(internal_error("looking for an object"))?;
             Ok(Outcome::Found { id: version.row.id, place })
         };
         for (index, item) in self.items.iter_mut().enumerate() {
@@ -151,14 +151,14 @@ impl Batch {
         let (wanted, gateway, bucket) = (wanted.clone(), self.gateway.clone(), self.bucket.clone());
         let caller = self.caller.clone();
         let again = || {
-            let found = gateway.find(&bucket.name, &wanted.key, wanted.version_id.as_deref());
-            found.map_err(|error| gateway.hidden(Some(&caller), &bucket, error))
+            let found = gateway.namespace.find(&bucket.name, &wanted.key, wanted.version_id.as_deref());
+            found.map_err(|error| gateway.namespace.hidden(Some(&caller), &bucket, error))
         };
         let row = gateway.archive.reading().version(&object_name(&bucket.name, &wanted.key), *id).map_err(catalogue_failed);
         let mut found = row.and_then(|row| row.map_or_else(again, |row| Ok(Version::new(row))));
         let mut attempts = 0;
         loop {
-            let version = match found.and_then(|version| gateway.readable(&version).map(|_| version)) {
+            let version = match found.and_then(|version| gateway.namespace.readable(&version).map(|_| version)) {
                 Ok(version) => version,
                 Err(error) => return Ok(error.into()),
             };
@@ -169,8 +169,8 @@ impl Batch {
                 }
                 Err(Unsent::Stopped(stopped)) => return Err(stopped),
                 // The version was replaced between the lookup and the read: read its successor.
-                Err(Unsent::Unread(_)) if attempts < ATTEMPTS && gateway.is_gone(&version).unwrap_or(false) => attempts += 1,
-                Err(Unsent::Unread(error)) => return Ok(not_read("reading an object", &error).into()),
+                Err(Unsent::Unread(_)) if attempts < RETRIES_MAX && gateway.namespace.is_gone(&version).unwrap_or(false) => attempts += 1,
+                Err(Unsent::Unread(error)) => return Ok(read_failed("reading an object", &error).into()),
             }
             found = again();
         }
@@ -187,7 +187,7 @@ impl Batch {
         // Takes one of the read permits of all clients, for one read at a time. Permits are granted
         // in order of request.
         let (runtime, gateway) = (self.out.runtime.clone(), self.gateway.clone());
-        let turn = || runtime.block_on(gateway.outgoing.acquire()).expect("it is never closed");
+        let turn = || runtime.block_on(gateway.transfers.download_permits.acquire()).expect("it is never closed");
         let mut permit = Some(turn());
         if version.size() <= SMALL {
             content.clear();

@@ -9,7 +9,7 @@ use s3s::{S3Error, S3Result};
 
 use crate::s3::errors::{Details, failed};
 use crate::s3::xml_body::Skipped;
-use crate::transfer::checksums::Named;
+use crate::transfer::checksums::ChecksumElement;
 
 /// Response extension: overrides the framework's status.
 #[derive(Debug, Clone, Copy)]
@@ -117,12 +117,12 @@ pub(crate) fn complete(response: &mut Response<s3s::Body>, asked: &RequestFacts<
 
 /// Response extension: the XML comes late, in one piece after whitespace, as in long completions.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Late;
+pub(crate) struct LateXml;
 
 /// Corrects the framework's XML: names of checksums, and control characters in keys.
 fn finish_xml(response: &mut Response<s3s::Body>) {
-    let named = response.extensions_mut().remove::<Named>();
-    let is_late = response.extensions_mut().remove::<Late>().is_some();
+    let named = response.extensions_mut().remove::<ChecksumElement>();
+    let is_late = response.extensions_mut().remove::<LateXml>().is_some();
     let kind = response.headers().get(header::CONTENT_TYPE);
     // The content of an object is never buffered, whatever its content type.
     let is_xml = is_late || (kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/xml")) && response.body().bytes().is_some());
@@ -268,9 +268,9 @@ mod tests {
             let body =
                 if is_late { s3s::Body::http_body(http_body_util::StreamBody::new(pieces(inside))) } else { inside.to_owned().into() };
             let mut response = answer(StatusCode::OK, "application/xml", body);
-            Named::say(crate::transfer::checksums::Algorithm::Xxhash128, response.extensions_mut());
+            ChecksumElement::set(crate::transfer::checksums::Algorithm::Xxhash128, response.extensions_mut());
             if is_late {
-                response.extensions_mut().insert(Late);
+                response.extensions_mut().insert(LateXml);
             }
             assert_eq!(completed(response).await.trim(), outside);
         }

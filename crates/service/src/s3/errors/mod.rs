@@ -67,7 +67,7 @@ pub(crate) fn custom(code: &'static str, status: http::StatusCode, message: &'st
 }
 
 /// A setting of a bucket is stored in an unreadable form.
-pub(crate) fn not_readable(what: &str) -> S3Error {
+pub(crate) fn unreadable_setting(what: &str) -> S3Error {
     s3_error!(InternalError, "The bucket's {what} is stored in a form that can't be read. Put it again, or delete it.")
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn internal() -> S3Error {
 }
 
 /// An object can't be read. If its disks are only out of reach, the client is asked to retry.
-pub(crate) fn not_read(what: &str, error: &ReadError) -> S3Error {
+pub(crate) fn read_failed(what: &str, error: &ReadError) -> S3Error {
     let Some(hindrance) = error.hindrance() else { return failed(what, error) };
     tracing::warn!(%error, %hindrance, "{what} failed for now");
     let message = "The disks of this object can't be read now. No data is known to be lost. Try again later.";

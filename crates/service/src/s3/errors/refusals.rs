@@ -7,7 +7,7 @@ use s3s::{S3Error, s3_error};
 use super::failed;
 
 /// For `map_err`: reports an internal failure of `what`.
-pub(crate) fn failing<E: Error>(what: &'static str) -> impl FnOnce(E) -> S3Error {
+pub(crate) fn internal_error<E: Error>(what: &'static str) -> impl FnOnce(E) -> S3Error {
     move |error| failed(what, &error)
 }
 

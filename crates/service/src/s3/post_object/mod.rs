@@ -26,11 +26,12 @@ use crate::auth::caller::{Peer, Signed};
 use crate::auth::signatures::is_form;
 use crate::http::addressing::{Addresses, url_of};
 use crate::s3::errors::answers::escape;
+use crate::s3::errors::malformed_xml;
 use crate::s3::framework::Framework;
 use crate::s3::normalize::mend;
 use crate::s3::tags;
 use crate::state::{State, now_ms};
-use crate::transfer::upload::{PUT_BYTES_MAX, UpTo};
+use crate::transfer::upload::{LengthLimit, PUT_BYTES_MAX};
 
 /// Fields that become headers of the put with the same name. Headers that would change the
 /// operation, such as those of a copy, are excluded.
@@ -111,7 +112,7 @@ impl Forms {
             .map_err(|_| s3_error!(InvalidArgument, "The key in the form is invalid."))?;
         *put.headers_mut() = self.headers(&head.headers, &fields)?;
         *put.extensions_mut() = head.extensions;
-        put.extensions_mut().insert(UpTo(most.min(announced)));
+        put.extensions_mut().insert(LengthLimit(most.min(announced)));
         let (mut head, file) = put.into_parts();
         mend(&mut head.headers, &mut head.extensions);
         let put = Request::from_parts(head, file);
@@ -155,9 +156,7 @@ fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> S3Result<()> {
 /// Converts the tags of a form from XML to the format of the header.
 fn tagging(xml: &str) -> S3Result<String> {
     let mut deserializer = Deserializer::new(xml.as_bytes());
-    let tagging = s3s::dto::Tagging::deserialize(&mut deserializer).map_err(|_| {
-        s3_error!(MalformedXML, "The XML you provided was not well-formed or did not validate against our published schema")
-    })?;
+    let tagging = s3s::dto::Tagging::deserialize(&mut deserializer).map_err(|_| malformed_xml())?;
     Ok(tags::encode(&tagging.tag_set))
 }
 
