@@ -23,10 +23,7 @@ use fulgurite_domain::{ArchiveId, IdentifierError, ObjectName, VersionId};
 use rusqlite::params;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{
-    Bucket, DefaultRetention, PublicAccess, Retention, RetentionMode, State, StateError, Unreadable, VersionState, Versioning, buckets,
-    file, now_ms, versions,
-};
+use super::{Bucket, Retention, State, StateError, VersionState, buckets, file, now_ms, versions};
 
 /// The name of the backup in the archive. No bucket can have the name of its folder.
 pub const COPY_NAME: &str = ".fulgurite/service.jsonl";
@@ -36,12 +33,10 @@ const FORMAT: u64 = 1;
 /// CORS rules, twice that in JSON, and 50 URL-encoded tags. Earlier versions did not limit CORS
 /// rules, which could be as long as an XML body.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// Size of the pieces in which a backup is written.
 const PIECE_BYTES: usize = 1 << 20;
 const WHAT: &str = "Backup of the state of this archive's S3 service: accounts (without keys), buckets, and changes to versions after \
                     they were put. One JSON value per line. Times are milliseconds since 1970-01-01 UTC, tags are URL-encoded.";
 
-/// The name of the backup in the archive.
 pub(crate) fn copy_name() -> ObjectName {
     ObjectName(COPY_NAME.into())
 }
@@ -49,71 +44,37 @@ pub(crate) fn copy_name() -> ObjectName {
 /// Why a backup can't be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// The database failed.
     #[error("the database: {0}")]
     Engine(#[from] rusqlite::Error),
-    /// Reading or writing the bytes failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The object can't be read.
     #[error("can't read it: {0}")]
     Read(#[from] ReadError),
-    /// A line isn't valid at its place.
     #[error("line {line} is malformed: {found}")]
-    Line {
-        /// Line number, from 1.
-        line: u64,
-        /// What is wrong with it.
-        found: Malformed,
-    },
-    /// The backup was written by a newer program.
+    Line { line: u64, found: Malformed },
     #[error("it has format {found}, but this program supports formats up to {FORMAT}; use a newer fulgurite")]
-    Newer {
-        /// Format of the backup.
-        found: u64,
-    },
-    /// A line would be longer than readers accept.
+    Newer { found: u64 },
+    /// An unreadable backup would replace a readable one.
     #[error("the line of {what} has {bytes} bytes, more than the {LINE_BYTES_MAX} that readers accept")]
-    TooLong {
-        /// The entry in the line.
-        what: String,
-        /// Length of the line.
-        bytes: usize,
-    },
-    /// The backup belongs to another archive.
+    TooLong { what: String, bytes: usize },
     #[error("it belongs to archive {found}, but this is archive {expected}")]
-    OtherArchive {
-        /// The archive in the backup.
-        found: ArchiveId,
-        /// The archive that contains the backup.
-        expected: ArchiveId,
-    },
-    /// The backup is incomplete: its counts don't match, or its end is missing.
+    OtherArchive { found: ArchiveId, expected: ArchiveId },
+    /// The counts in the last line don't match, or that line is missing.
     #[error("it is incomplete: its last line counts {said:?}, but it contains {found:?}")]
-    Counts {
-        /// Counts in the last line; `None` without one.
-        said: Option<Counts>,
-        /// Entries that were read.
-        found: Counts,
-    },
+    Counts { said: Option<Counts>, found: Counts },
 }
 
 /// What is wrong with a line of a backup.
 #[derive(Debug, thiserror::Error)]
 pub enum Malformed {
-    /// It is longer than any line can be.
     #[error("longer than {LINE_BYTES_MAX} bytes")]
     TooLong,
-    /// The first line doesn't name the format.
     #[error("expected a head with a format")]
     NoHead,
-    /// The entry can't be in this place.
     #[error("unexpected at this position")]
     Misplaced,
-    /// It isn't an entry in JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// An identifier in it is invalid.
     #[error(transparent)]
     Id(#[from] IdentifierError),
 }
@@ -122,9 +83,7 @@ pub enum Malformed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
-    /// Accounts.
     pub accounts: u64,
-    /// Buckets.
     pub buckets: u64,
     /// Versions with mutable state.
     pub versions: u64,
@@ -135,13 +94,12 @@ pub struct Counts {
 enum Line {
     Head(Head),
     Account(CopiedAccount),
-    Bucket(CopiedBucket),
+    Bucket(Bucket),
     Version(CopiedVersion),
     End(Counts),
 }
 
 impl Line {
-    /// The entry in the line, for messages.
     fn what(&self) -> String {
         match self {
             Self::Head(_) => "the head".to_owned(),
@@ -185,41 +143,6 @@ struct CopiedQuota {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CopiedBucket {
-    name: String,
-    owner: String,
-    created_ms: i64,
-    versioning: Versioning,
-    object_lock: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    default_retention: Option<CopiedDefault>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    policy: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tags: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    public_access: Option<PublicAccess>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    cors: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CopiedDefault {
-    mode: RetentionMode,
-    period: u32,
-    unit: Unit,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Unit {
-    Days,
-    Years,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct CopiedVersion {
     id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -235,46 +158,6 @@ fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Resu
     T::deserialize(deserializer).map(Some)
 }
 
-// The conversions destructure each struct, so that no field can be forgotten.
-
-impl From<Bucket> for CopiedBucket {
-    fn from(bucket: Bucket) -> Self {
-        // Unreadable settings are copied as the values that replace them. An unreadable default
-        // retention has no replacement and is omitted.
-        let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable: _ } =
-            bucket;
-        let default_retention = retention.map(|DefaultRetention { mode, period, in_years }| CopiedDefault {
-            mode,
-            period,
-            unit: if in_years { Unit::Years } else { Unit::Days },
-        });
-        Self { name, owner, created_ms, versioning, object_lock, default_retention, policy, tags, public_access, cors }
-    }
-}
-
-impl From<CopiedBucket> for Bucket {
-    fn from(
-        CopiedBucket { name, owner, created_ms, versioning, object_lock, default_retention, policy, tags, public_access, cors }: CopiedBucket,
-    ) -> Self {
-        let retention =
-            default_retention.map(|CopiedDefault { mode, period, unit }| DefaultRetention { mode, period, in_years: unit == Unit::Years });
-        let unreadable = Unreadable::default();
-        Self { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable }
-    }
-}
-
-impl CopiedVersion {
-    fn new(id: VersionId, VersionState { tags, retention, legal_hold }: VersionState) -> Self {
-        Self { id: id.to_string(), tags, retention, legal_hold }
-    }
-
-    fn said(self) -> (String, VersionState) {
-        let Self { id, tags, retention, legal_hold } = self;
-        (id, VersionState { tags, retention, legal_hold })
-    }
-}
-
-/// Status of the backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Copied {
     /// Whether the state has changes that aren't in the newest backup.
@@ -290,10 +173,6 @@ pub(crate) struct Copied {
 pub(crate) struct Changes(i64);
 
 impl State {
-    /// The status of the backups.
-    ///
-    /// # Errors
-    /// An error of the database.
     pub(crate) fn copied(&self) -> Result<Copied, StateError> {
         self.look("read the backup status", |connection| {
             let mut statement = connection.prepare_cached("SELECT changes <> copied, version, begun FROM copy")?;
@@ -305,10 +184,7 @@ impl State {
     }
 
     /// Writes a backup of the state at one instant, and returns the number of changes in it. The
-    /// state may change meanwhile.
-    ///
-    /// # Errors
-    /// [`CopyError`]; the bytes passed to `out` are then no valid backup.
+    /// state may change meanwhile. After an error, the bytes passed to `out` are no valid backup.
     pub(crate) fn write_copy(&self, out: &mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<Changes, CopyError> {
         // Its own connection, so that requests don't wait.
         let connection = file::open_read_only(&self.path, self.archive.id()).map_err(|error| CopyError::Io(io::Error::other(error)))?;
@@ -321,17 +197,10 @@ impl State {
 
     /// Records that a backup is about to be put, so that it is recognized as one of this state
     /// after a crash.
-    ///
-    /// # Errors
-    /// An error of the database.
     pub(crate) fn begin_copy(&self, version: VersionId) -> Result<(), StateError> {
         self.change("begin a backup", |connection| connection.execute("UPDATE copy SET begun = ?1", [version.0]).map(drop))
     }
 
-    /// Records that a backup survives a crash.
-    ///
-    /// # Errors
-    /// An error of the database.
     pub(crate) fn keep_copy(&self, Changes(changes): Changes, version: VersionId) -> Result<(), StateError> {
         self.change("record a backup", |connection| {
             connection.execute("UPDATE copy SET copied = ?1, version = ?2, begun = NULL", params![changes, version.0]).map(drop)
@@ -339,7 +208,6 @@ impl State {
     }
 }
 
-/// Writes all entries.
 fn write(
     connection: &rusqlite::Connection,
     archive: ArchiveId,
@@ -368,18 +236,17 @@ fn write(
     }
     buckets::each(connection, &mut |bucket| {
         counts.buckets += 1;
-        lines.put(&Line::Bucket(bucket.into()))
+        lines.put(&Line::Bucket(bucket))
     })?;
-    versions::each(connection, &mut |id, said| {
+    versions::each(connection, &mut |id, VersionState { tags, retention, legal_hold }| {
         counts.versions += 1;
-        lines.put(&Line::Version(CopiedVersion::new(id, said)))
+        lines.put(&Line::Version(CopiedVersion { id: id.to_string(), tags, retention, legal_hold }))
     })?;
     lines.put(&Line::End(counts))?;
     lines.end()?;
     Ok(counts)
 }
 
-/// Buffers lines and writes them in pieces.
 struct Lines<'a> {
     gathered: Vec<u8>,
     out: &'a mut dyn FnMut(Vec<u8>) -> io::Result<()>,
@@ -390,7 +257,6 @@ impl Lines<'_> {
         let begin = self.gathered.len();
         serde_json::to_writer(&mut self.gathered, line).map_err(io::Error::from)?;
         let bytes = self.gathered.len() - begin;
-        // An unreadable backup would replace a readable one.
         if bytes > LINE_BYTES_MAX {
             return Err(CopyError::TooLong { what: line.what(), bytes });
         }
@@ -419,7 +285,6 @@ impl<'a> Reader<'a> {
         Self { connection, archive, begun: Vec::new(), line: 0, counts: Counts::default(), end: None }
     }
 
-    /// Reads the next piece.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), CopyError> {
         while let Some(at) = bytes.iter().position(|&byte| byte == b'\n') {
             self.gather(&bytes[..at])?;
@@ -484,13 +349,12 @@ impl<'a> Reader<'a> {
                 self.counts.accounts += 1;
             }
             Line::Bucket(bucket) => {
-                buckets::insert(self.connection, &bucket.into())?;
+                buckets::insert(self.connection, &bucket)?;
                 self.counts.buckets += 1;
             }
-            Line::Version(version) => {
-                let (id, said) = version.said();
+            Line::Version(CopiedVersion { id, tags, retention, legal_hold }) => {
                 let id: VersionId = id.parse().map_err(|error| self.wrong(error))?;
-                versions::say(self.connection, id, &said)?;
+                versions::say(self.connection, id, &VersionState { tags, retention, legal_hold })?;
                 self.counts.versions += 1;
             }
             Line::Head(_) | Line::End(_) => unreachable!("handled above"),

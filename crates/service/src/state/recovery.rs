@@ -82,10 +82,7 @@ pub fn recover(archive: &Archive, copy: &VersionRow) -> Result<Recovered, StateE
 }
 
 /// Creates an empty state though the archive has a backup. That backup is never replaced, not even
-/// by backups of the new state.
-///
-/// # Errors
-/// The error that occurred; no file is created then.
+/// by backups of the new state. If this fails, no file is created.
 pub fn begin_without_copy(archive: &Archive) -> Result<(), StateError> {
     make(archive, |_| Ok(()))
 }

@@ -36,7 +36,6 @@ pub struct VersionState {
 const COLUMNS: &str = "id, tags, retention_mode, retention_until, legal_hold";
 
 impl State {
-    /// The mutable state of a version.
     pub(crate) fn version(&self, id: VersionId) -> Result<VersionState, StateError> {
         if !self.says.load(Ordering::Acquire) {
             return Ok(VersionState::default());
@@ -104,9 +103,6 @@ impl Said {
     }
 
     /// The mutable state of a version.
-    ///
-    /// # Errors
-    /// An error of the database.
     pub fn of(&self, id: VersionId) -> Result<VersionState, StateError> {
         let Some(connection) = &self.connection else { return Ok(VersionState::default()) };
         said(connection, id).map_err(|source| StateError::of_engine(&self.path, "look up a version", source))
@@ -118,7 +114,6 @@ fn said(connection: &Connection, id: VersionId) -> rusqlite::Result<VersionState
     Ok(found.map(|(_, said)| said).unwrap_or_default())
 }
 
-/// Visits the state of all versions.
 pub(super) fn each(
     connection: &Connection,
     each: &mut dyn FnMut(VersionId, VersionState) -> Result<(), CopyError>,
@@ -131,7 +126,6 @@ pub(super) fn each(
     Ok(())
 }
 
-/// Changes the state of a version. Fields that are `None` stay unchanged.
 pub(super) fn say(connection: &Connection, id: VersionId, said: &VersionState) -> rusqlite::Result<()> {
     let VersionState { tags, retention, legal_hold } = said;
     let mode = retention.map(|retention| retention.map_or("", |retention| retention.mode.name()));

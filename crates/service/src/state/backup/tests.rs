@@ -233,8 +233,8 @@ fn with_rules(bytes: usize) -> (tempfile::TempDir, Connection) {
     let (folder, connection) = empty();
     connection.execute("INSERT INTO account (name, id, admin, created) VALUES ('ada', '1', 0, 0)", []).expect("an account");
     let plain = r#"{"name":"b","owner":"ada","created_ms":0,"versioning":"never","object_lock":false}"#;
-    let plain: CopiedBucket = serde_json::from_str(plain).expect("a bucket");
-    let rules = Bucket { name: "long".into(), owner: "ada".into(), cors: Some("x".repeat(bytes)), ..plain.into() };
+    let plain: Bucket = serde_json::from_str(plain).expect("a bucket");
+    let rules = Bucket { name: "long".into(), owner: "ada".into(), cors: Some("x".repeat(bytes)), ..plain };
     buckets::insert(&connection, &rules).expect("a bucket");
     (folder, connection)
 }
