@@ -100,6 +100,10 @@ pub(crate) fn tell(session: &Session, report: &KeyringReport) {
     for why in &report.unread {
         note(&format!("{why}; keys of versions that were removed there may have come back"));
     }
+    tell_without_key(report);
+}
+
+fn tell_without_key(report: &KeyringReport) {
     match &report.without_key {
         WithoutKey::Known { listed, unlisted } => {
             for (name, version) in listed {

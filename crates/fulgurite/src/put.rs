@@ -71,15 +71,12 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
         Err(error) => (None, Some(error)),
     };
     let has_failed = failure.is_some();
-    session.say(&format!(
-        "{} {}, {} in {:.1} s ({}){}",
-        if flushed.is_some() && !has_failed { "Stored on platters" } else { "Stored" },
-        count(report.objects, "object"),
-        bytes(report.bytes),
-        took.as_secs_f64(),
-        rate(report.bytes, took),
-        if has_failed { ", and then failed." } else { "." }
-    ));
+    let (stored, end) = match has_failed {
+        true => ("Stored", ", and then failed."),
+        false => (if flushed.is_some() { "Stored on platters" } else { "Stored" }, "."),
+    };
+    let (objects, seconds) = (count(report.objects, "object"), took.as_secs_f64());
+    session.say(&format!("{stored} {objects}, {} in {seconds:.1} s ({}){end}", bytes(report.bytes), rate(report.bytes, took)));
     if report.unchanged > 0 {
         session.say(&format!("{} unchanged, not stored again.", phrase(report.unchanged, "object is", "objects are")));
     }
