@@ -26,9 +26,7 @@ impl Tally {
     /// 0.00s`.
     pub(crate) fn read_cargo_test(&mut self, line: &str) {
         let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else { return };
-        for count in counts.split("; ") {
-            let Some((number, what)) = count.split_once(' ') else { continue };
-            let Ok(number) = number.parse::<usize>() else { continue };
+        for (number, what) in numbered(counts, "; ") {
             match what {
                 "passed" => self.passed += number,
                 "failed" => self.failed += number,
@@ -64,9 +62,7 @@ impl Tally {
     /// 1 skipped, 1 error in 8.31s ====`. An error is a test whose setup or teardown failed.
     pub(crate) fn read_pytest(&mut self, line: &str) {
         let Some((counts, _)) = line.strip_prefix('=').and_then(|rest| rest.trim_matches(['=', ' ']).rsplit_once(" in ")) else { return };
-        for count in counts.split(", ") {
-            let Some((number, what)) = count.split_once(' ') else { continue };
-            let Ok(number) = number.parse::<usize>() else { continue };
+        for (number, what) in numbered(counts, ", ") {
             match what {
                 "passed" => self.passed += number,
                 "failed" | "error" | "errors" => self.failed += number,
@@ -75,6 +71,14 @@ impl Tally {
             }
         }
     }
+}
+
+/// Items such as `3 passed`; others are ignored.
+fn numbered<'a>(counts: &'a str, separator: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+    counts.split(separator).filter_map(|count| {
+        let (number, what) = count.split_once(' ')?;
+        Some((number.parse().ok()?, what))
+    })
 }
 
 impl AddAssign for Tally {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
+use fulgurite_domain::SetShape;
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -70,19 +71,44 @@ pub(crate) enum Command {
     /// Write all staged objects to platters, verify the platters, and free the space in staging
     Flush,
     /// Read all platters and staging, open all keys, and report what is damaged or lost
-    Verify(Verify),
+    Verify {
+        /// Also read every object and compare it with its SHA-256
+        #[arg(long)]
+        objects: bool,
+    },
     /// Verify, then recover damaged and missing platters from the rest of their sets
     ///
     /// Absent or unreadable platters are left alone, because they may come back intact.
-    Scrub(Scrub),
+    Scrub {
+        /// Also recover the platters of absent stores, onto stores without a platter of the same
+        /// set
+        #[arg(long)]
+        replace_absent: bool,
+        /// Also recover platters that can't be read because of I/O errors or permissions
+        #[arg(long)]
+        replace_unreadable: bool,
+    },
     /// Show how much is stored and staged, and the state of the stores
     Status,
     /// List platters with their sets, stores and health
     Platters,
     /// Show what a platter file contains, without an archive
-    Inspect(Inspect),
+    Inspect {
+        /// A platter file
+        file: PathBuf,
+        /// List the entries of its file table
+        #[arg(long)]
+        files: bool,
+    },
     /// Recover one lost or damaged platter from its set
-    Recover(Recover),
+    Recover {
+        /// Identifier of the platter, or the beginning of it
+        platter: String,
+        /// Store to write it to. Default: the platter's own store, or one without a platter of the
+        /// same set
+        #[arg(long, value_name = "NAME")]
+        store: Option<String>,
+    },
     /// Rebuild or check the catalogue, or give up lost versions
     #[command(subcommand)]
     Catalogue(Catalogue),
@@ -98,7 +124,13 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Accounts(Accounts),
     /// Archive a folder, destroy platters, and restore every byte
-    Demo(Demo),
+    Demo {
+        /// Folder to archive. Default: this project's source and some generated files
+        folder: Option<PathBuf>,
+        /// Folder for the demonstration's archive; it must not exist
+        #[arg(long, default_value = "demo-archive", value_name = "FOLDER")]
+        into: PathBuf,
+    },
     /// Simulate libraries of glass platters with the digital twin
     #[command(subcommand)]
     Twin(crate::twin::Twin),
@@ -107,7 +139,6 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Init {
     /// Folder for the archive's settings, catalogue, keys and staging. Default: the current folder
-    #[arg(value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
     /// A folder for platters, on a disk of its own; repeat the option for each disk. Stores without
     /// a NAME are called d1, d2 and so on
@@ -116,7 +147,7 @@ pub(crate) struct Init {
     /// Information and redundancy platters of a set: a set of 4+2 survives the loss of any two.
     /// Default: chosen by the number of stores
     #[arg(long, value_name = "I+R", value_parser = parse_shape)]
-    pub(crate) set: Option<(u16, u16)>,
+    pub(crate) set: Option<SetShape>,
     /// Store objects without encryption
     #[arg(long)]
     pub(crate) clear_text: bool,
@@ -128,7 +159,6 @@ pub(crate) struct Init {
 #[derive(Debug, Args)]
 pub(crate) struct Attach {
     /// Folder for the archive's settings, catalogue, keys and staging. Default: the current folder
-    #[arg(value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
     /// A folder with platters of the archive; repeat the option for each folder. Only a store that
     /// has lost its mark needs NAME
@@ -143,7 +173,7 @@ pub(crate) struct Attach {
     pub(crate) passphrase_file: Vec<PathBuf>,
     /// Information and redundancy platters of new sets, such as 4+2. Default: as in the newest set
     #[arg(long, value_name = "I+R", value_parser = parse_shape)]
-    pub(crate) set: Option<(u16, u16)>,
+    pub(crate) set: Option<SetShape>,
     /// Maximum content of a new platter, in MiB
     #[arg(long, default_value_t = 1_024, value_name = "MIB")]
     pub(crate) platter_mib: u64,
@@ -158,7 +188,7 @@ pub(crate) struct Put {
     #[arg(long, value_name = "NAME")]
     pub(crate) to: Option<OsString>,
     /// Store a single file, or standard input, under this name
-    #[arg(long, value_name = "NAME", conflicts_with = "to")]
+    #[arg(long, conflicts_with = "to")]
     pub(crate) name: Option<OsString>,
     /// Also write all staged objects to platters
     #[arg(long)]
@@ -177,7 +207,6 @@ pub(crate) struct Put {
 #[derive(Debug, Args)]
 pub(crate) struct Ls {
     /// A name, or a folder of the archive
-    #[arg(value_name = "NAME")]
     pub(crate) name: Option<OsString>,
     /// List all versions, not only the newest
     #[arg(long)]
@@ -190,11 +219,10 @@ pub(crate) struct Ls {
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     /// A name, or a folder of the archive. If both exist, NAME/ means the folder
-    #[arg(value_name = "NAME", required_unless_present = "all")]
+    #[arg(required_unless_present = "all")]
     pub(crate) name: Option<OsString>,
     /// Where to restore it; - means standard output. Default: the last part of the name, in the
     /// current folder
-    #[arg(value_name = "DESTINATION")]
     pub(crate) destination: Option<PathBuf>,
     /// Restore everything into this folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["name", "version", "id", "range"])]
@@ -204,11 +232,11 @@ pub(crate) struct Get {
     pub(crate) version: Option<u64>,
     /// Restore the version whose identifier begins with ID; `ls --versions --json` shows
     /// identifiers
-    #[arg(long, value_name = "ID", conflicts_with = "version", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, conflicts_with = "version", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: Option<String>,
     /// Restore only these bytes: FIRST-LAST (from 0, both included), FIRST- to the end, or -COUNT
     /// for the last COUNT bytes
-    #[arg(long, value_name = "RANGE", value_parser = parse_range, allow_hyphen_values = true)]
+    #[arg(long, value_parser = parse_range, allow_hyphen_values = true)]
     pub(crate) range: Option<ByteRange>,
     /// Replace existing files
     #[arg(long)]
@@ -228,7 +256,7 @@ pub(crate) struct Rm {
     pub(crate) version: Option<u64>,
     /// Remove only the version whose identifier begins with ID; `ls --versions --json` shows
     /// identifiers
-    #[arg(long, value_name = "ID", conflicts_with_all = ["recursive", "version"], value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, conflicts_with_all = ["recursive", "version"], value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: Option<String>,
     /// Also remove versions under retention in governance mode. Nothing bypasses compliance mode or
     /// a legal hold
@@ -236,55 +264,22 @@ pub(crate) struct Rm {
     pub(crate) bypass_governance_retention: bool,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Verify {
-    /// Also read every object and compare it with its SHA-256
-    #[arg(long)]
-    pub(crate) objects: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Scrub {
-    /// Also recover the platters of absent stores, onto stores without a platter of the same set
-    #[arg(long)]
-    pub(crate) replace_absent: bool,
-    /// Also recover platters that can't be read because of I/O errors or permissions
-    #[arg(long)]
-    pub(crate) replace_unreadable: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Inspect {
-    /// A platter file
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// List the entries of its file table
-    #[arg(long)]
-    pub(crate) files: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Recover {
-    /// Identifier of the platter, or the beginning of it
-    #[arg(value_name = "PLATTER")]
-    pub(crate) platter: String,
-    /// Store to write it to. Default: the platter's own store, or one without a platter of the same
-    /// set
-    #[arg(long, value_name = "NAME")]
-    pub(crate) store: Option<String>,
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Catalogue {
     /// Rebuild the catalogue from platters, staging and the old catalogue
-    Rebuild(Rebuild),
+    Rebuild {
+        /// Continue even if stores are absent or unreadable. Of their content, the new catalogue
+        /// contains only what the old one did
+        #[arg(long)]
+        without_unseen: bool,
+    },
     /// Check the catalogue itself for damage
     Check,
     /// Give up versions that can't be listed because their key or their bytes are lost for good
     Forget(Forget),
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 pub(crate) struct Forget {
     /// Identifiers, as `verify` prints them
     #[arg(required_unless_present_any = ["sets", "unseen"], value_name = "ID")]
@@ -299,35 +294,20 @@ pub(crate) struct Forget {
     pub(crate) unseen: bool,
 }
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Rebuild {
-    /// Continue even if stores are absent or unreadable. Of their content, the new catalogue
-    /// contains only what the old one did
-    #[arg(long)]
-    pub(crate) without_unseen: bool,
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Stores {
     /// Add a folder for platters, or add a store of this archive again
-    Add(StoreAdd),
+    Add {
+        /// The folder. Without NAME, the store gets the next free name
+        #[arg(value_name = "[NAME=]FOLDER")]
+        store: String,
+    },
     /// Set up an empty folder in place of a store whose disk is gone; `scrub` then recovers its
     /// platters
-    Replace(StoreReplace),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct StoreAdd {
-    /// The folder. Without NAME, the store gets the next free name
-    #[arg(value_name = "[NAME=]FOLDER")]
-    pub(crate) store: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct StoreReplace {
-    /// Name of the store. Its folder, as given in the settings, must be empty
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
+    Replace {
+        /// Name of the store. Its folder, as given in the settings, must be empty
+        name: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -335,18 +315,33 @@ pub(crate) enum Keys {
     /// Write the master key and all object keys to a file, to be kept elsewhere
     Export(KeysExport),
     /// Add the keys of one or more exported copies to this archive
-    Import(KeysImport),
+    Import {
+        /// Files that `keys export` wrote
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// File with the passphrase, if the copies are sealed; repeat the option for several
+        /// passphrases
+        #[arg(long, value_name = "FILE")]
+        passphrase_file: Vec<PathBuf>,
+    },
     /// Salvage a damaged key store, add keys from copies, and report missing keys
     ///
     /// A new key store replaces the damaged one, which is kept under another name. Keys of removed
     /// versions don't come back. The exit status is 1 if any version has no key.
-    Repair(KeysRepair),
+    Repair {
+        /// Files that `keys export` wrote, as further sources of keys
+        #[arg(value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// File with the passphrase, if the copies are sealed; repeat the option for several
+        /// passphrases
+        #[arg(long, value_name = "FILE")]
+        passphrase_file: Vec<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct KeysExport {
     /// The file to write; it must not exist
-    #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Seal it with the passphrase in this file
     #[arg(long, value_name = "FILE", required_unless_present = "plain")]
@@ -354,28 +349,6 @@ pub(crate) struct KeysExport {
     /// Write it without a passphrase: anyone with this file and the platters can read the archive
     #[arg(long, conflicts_with = "passphrase_file")]
     pub(crate) plain: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct KeysImport {
-    /// Files that `keys export` wrote
-    #[arg(required = true, value_name = "FILE")]
-    pub(crate) files: Vec<PathBuf>,
-    /// File with the passphrase, if the copies are sealed; repeat the option for several
-    /// passphrases
-    #[arg(long, value_name = "FILE")]
-    pub(crate) passphrase_file: Vec<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct KeysRepair {
-    /// Files that `keys export` wrote, as further sources of keys
-    #[arg(value_name = "FILE")]
-    pub(crate) files: Vec<PathBuf>,
-    /// File with the passphrase, if the copies are sealed; repeat the option for several
-    /// passphrases
-    #[arg(long, value_name = "FILE")]
-    pub(crate) passphrase_file: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -398,77 +371,46 @@ pub(crate) struct Serve {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Accounts {
     /// Create an account with an access key
-    Add(AccountAdd),
+    Add {
+        /// Name of the account
+        name: String,
+        /// Give the account full access to every bucket
+        #[arg(long)]
+        admin: bool,
+    },
     /// Create another access key for an account
-    Key(AccountName),
+    Key {
+        /// Name of the account
+        name: String,
+    },
     /// Revoke an access key
-    Revoke(AccessKey),
+    Revoke {
+        /// Identifier of the access key, as `accounts list` shows it
+        key: String,
+    },
     /// Set the restore quota of an account
-    Quota(AccountQuota),
+    Quota {
+        /// Name of the account
+        name: String,
+        /// Maximum number of open restores
+        #[arg(long, value_name = "COUNT", required_unless_present_any = ["gib_a_day", "as_settings"])]
+        open: Option<u64>,
+        /// Maximum GiB requested in a day, from midnight to midnight UTC
+        #[arg(long, value_name = "GIB", required_unless_present_any = ["open", "as_settings"])]
+        gib_a_day: Option<u64>,
+        /// Use the quotas in service.toml again
+        #[arg(long, conflicts_with_all = ["open", "gib_a_day"])]
+        as_settings: bool,
+    },
     /// Give a bucket and all its objects to another account
-    GiveBucket(GiveBucket),
+    GiveBucket {
+        /// The bucket's name
+        bucket: String,
+        /// The account's name
+        name: String,
+    },
     /// List accounts with their access keys and individual quotas
     List,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct GiveBucket {
-    /// The bucket's name
-    #[arg(value_name = "BUCKET")]
-    pub(crate) bucket: String,
-    /// The account's name
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AccountQuota {
-    /// Name of the account
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
-    /// Maximum number of open restores
-    #[arg(long, value_name = "COUNT", required_unless_present_any = ["gib_a_day", "as_settings"])]
-    pub(crate) open: Option<u64>,
-    /// Maximum GiB requested in a day, from midnight to midnight UTC
-    #[arg(long, value_name = "GIB", required_unless_present_any = ["open", "as_settings"])]
-    pub(crate) gib_a_day: Option<u64>,
-    /// Use the quotas in service.toml again
-    #[arg(long, conflicts_with_all = ["open", "gib_a_day"])]
-    pub(crate) as_settings: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AccountAdd {
-    /// Name of the account
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
-    /// Give the account full access to every bucket
-    #[arg(long)]
-    pub(crate) admin: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AccountName {
-    /// Name of the account
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AccessKey {
-    /// Identifier of the access key, as `accounts list` shows it
-    #[arg(value_name = "KEY")]
-    pub(crate) key: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Demo {
-    /// Folder to archive. Default: this project's source and some generated files
-    #[arg(value_name = "FOLDER")]
-    pub(crate) folder: Option<PathBuf>,
-    /// Folder for the demonstration's archive; it must not exist
-    #[arg(long, default_value = "demo-archive", value_name = "FOLDER")]
-    pub(crate) into: PathBuf,
 }
 
 /// A byte range of an object.
@@ -490,23 +432,23 @@ impl ByteRange {
     }
 }
 
-fn parse_range(text: &str) -> Result<ByteRange, String> {
-    let wrong = || "expected FIRST-LAST, FIRST- or -COUNT, such as 0-99".to_owned();
-    let (first, last) = text.split_once('-').ok_or_else(wrong)?;
-    let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
-    match (first, last) {
+fn parse_range(text: &str) -> Result<ByteRange, &'static str> {
+    const WRONG: &str = "expected FIRST-LAST, FIRST- or -COUNT, such as 0-99";
+    let number = |text: &str| text.parse::<u64>().map_err(|_| WRONG);
+    match text.split_once('-').ok_or(WRONG)? {
         ("", count) => Ok(ByteRange::Last(number(count)?)),
         (first, "") => Ok(ByteRange::From(number(first)?, None)),
         (first, last) => match (number(first)?, number(last)?) {
             (first, last) if first <= last => Ok(ByteRange::From(first, Some(last))),
-            _ => Err("the first byte comes after the last".to_owned()),
+            _ => Err("the first byte comes after the last"),
         },
     }
 }
 
-fn parse_shape(text: &str) -> Result<(u16, u16), String> {
+fn parse_shape(text: &str) -> Result<SetShape, &'static str> {
     let numbers = text.split_once('+').and_then(|(i, r)| Some((i.trim().parse().ok()?, r.trim().parse().ok()?)));
-    numbers.ok_or_else(|| "expected two numbers, such as 4+2".to_owned())
+    let (information, redundancy) = numbers.ok_or("expected two numbers, such as 4+2")?;
+    Ok(SetShape { information, redundancy })
 }
 
 #[cfg(test)]

@@ -1,46 +1,34 @@
 //! The command `attach`: recreates an archive whose folder is lost.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::{Context, Result};
+use fulgurite_archive::settings::StoreSettings;
 use fulgurite_archive::{AttachReport, RebuildReport, Remains, ShapeFrom, UnseenPlace};
-use fulgurite_domain::SetShape;
 use serde_json::{Value, json};
 
 use crate::args::Attach;
 use crate::diagnostics::{note, trouble};
 use crate::keys::{read_passphrases, report_json, tell};
 use crate::progress::Progress;
-use crate::setup::{default_shape, store};
+use crate::setup::{default_shape, parse_store};
 use crate::text::{count, path};
 use crate::{Outcome, Session};
 
 pub(crate) fn attach(session: &Session, attach: &Attach) -> Result<Outcome> {
-    let home = match attach.folder.clone().or_else(|| session.archive.clone()) {
-        Some(home) => std::path::absolute(&home).with_context(|| home.display().to_string())?,
-        None => std::env::current_dir().context("can't determine the current folder")?,
-    };
-    let stores = attach.stores.iter().map(|text| {
-        let named = text.split_once('=').is_some_and(|(name, _)| !name.is_empty() && !name.contains('/'));
-        store(0, text).map(|store| (named.then_some(store.name), store.path))
-    });
+    let home = session.new_home(attach.folder.as_deref())?;
+    let home = std::path::absolute(&home).with_context(|| home.display().to_string())?;
     let remains = Remains {
-        stores: stores.collect::<Result<Vec<(Option<String>, PathBuf)>>>()?,
+        stores: attach.stores.iter().map(|text| parse_store(text)).collect::<Result<_>>()?,
         keys: attach.keys.clone(),
         passphrases: read_passphrases(&attach.passphrase_file)?,
-        shape: attach.set.map(|(information, redundancy)| SetShape { information, redundancy }),
+        shape: attach.set,
         platter_mib: attach.platter_mib,
     };
-    let guess = |stores| {
-        let (information, redundancy) = default_shape(stores);
-        SetShape { information, redundancy }
-    };
     let progress = Progress::new(session.quiet);
-    let report = fulgurite_archive::attach(&home, &remains, &guess, &progress)?;
+    let report = fulgurite_archive::attach(&home, &remains, &default_shape, &progress)?;
     progress.finish();
-    if session.json {
-        session.answer(&answer(&home, &report));
-    }
+    session.answer(|| answer(&home, &report));
     say(session, &home, &report);
     Ok(outcome(&report))
 }
@@ -58,25 +46,21 @@ fn outcome(report: &AttachReport) -> Outcome {
     if report.is_partial() || report.platters == 0 || unseen { Outcome::Absent } else { Outcome::Good }
 }
 
-fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
+fn say(session: &Session, home: &Path, report: &AttachReport) {
     tell(session, &report.keyring);
     for why in &report.unread {
         trouble(&format!("damaged: {why}"));
     }
     match &report.rebuild {
-        Some(rebuild) => session.say(&format!(
-            "Found {} on {}.",
-            count(rebuild.archived + rebuild.staged, "version", "versions"),
-            count(report.platters, "platter", "platters")
-        )),
+        Some(rebuild) => {
+            session.say(&format!("Found {} on {}.", count(rebuild.archived + rebuild.staged, "version"), count(report.platters, "platter")))
+        }
         None => session.say("The catalogue in that folder is kept; `fulgurite catalogue rebuild` rebuilds it."),
     }
     if let Some(rebuild) = report.rebuild.as_ref().filter(|rebuild| rebuild.surplus_keys > 0) {
-        rebuild
-            .unseen
-            .iter()
-            .filter(|unseen| unseen.place == UnseenPlace::Others)
-            .for_each(|others| trouble(&format!("absent: {}", others.why)));
+        for others in rebuild.unseen.iter().filter(|unseen| unseen.place == UnseenPlace::Others) {
+            trouble(&format!("absent: {}", others.why));
+        }
     }
     if report.platters == 0 {
         trouble(
@@ -115,23 +99,19 @@ fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
     session.say(&format!("Attached archive {} in {}.", report.settings.archive.id, path(home)));
 }
 
-fn answer(home: &std::path::Path, report: &AttachReport) -> Value {
+fn answer(home: &Path, report: &AttachReport) -> Value {
+    let AttachReport { settings, rebuild, .. } = report;
     let sets: Vec<Value> = report
         .incomplete_sets
         .iter()
         .map(|set| json!({ "set": set.set.to_string(), "platters": set.platters, "absent": set.missing, "redundancy": set.redundancy }))
         .collect();
-    let stores: Vec<Value> = report
-        .settings
-        .stores
-        .iter()
-        .map(|store| json!({ "store": store.name, "folder": store.path.to_string_lossy(), "absent": report.absent_stores.contains(&store.name) }))
-        .collect();
+    let store = |StoreSettings { name, path }: &StoreSettings| json!({ "store": name, "folder": path.to_string_lossy(), "absent": report.absent_stores.contains(name) });
+    let stores: Vec<Value> = settings.stores.iter().map(store).collect();
     json!({
-        "archive": report.settings.archive.id.to_string(), "folder": home.to_string_lossy(), "set": report.settings.shape().to_string(),
-        "encrypt": report.settings.archive.encrypt, "stores": stores, "platters": report.platters, "incomplete_sets": sets,
-        "versions": report.rebuild.as_ref().map(|rebuild| rebuild.archived + rebuild.staged), "keys": report_json(&report.keyring),
-        "surplus_keys": report.rebuild.as_ref().map(|rebuild| rebuild.surplus_keys),
-        "unread": report.unread,
+        "archive": settings.archive.id.to_string(), "folder": home.to_string_lossy(), "set": settings.shape().to_string(),
+        "encrypt": settings.archive.encrypt, "stores": stores, "platters": report.platters, "incomplete_sets": sets,
+        "versions": rebuild.as_ref().map(|rebuild| rebuild.archived + rebuild.staged), "keys": report_json(&report.keyring),
+        "surplus_keys": rebuild.as_ref().map(|rebuild| rebuild.surplus_keys), "unread": report.unread,
     })
 }

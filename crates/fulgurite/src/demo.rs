@@ -21,19 +21,19 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, bail};
 use fulgurite_archive::catalogue::{Pages, SetDescription, VersionRow, Versions};
 use fulgurite_archive::set_reader::Repairs;
-use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
+use fulgurite_archive::settings::{Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::volume::free_bytes;
 use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_archive::{Access, Archive, Existing, GetReport, ScrubReport};
-use fulgurite_domain::Kind;
-use serde_json::json;
+use fulgurite_domain::{Kind, SetShape};
+use serde_json::{Value, json};
 
-use crate::args::Demo;
 use crate::diagnostics;
-use crate::get::{repairs_json, restore_folder};
+use crate::get::restore_folder;
 use crate::progress::Progress;
-use crate::text::{bytes, count, rate};
-use crate::{Outcome, Session, open};
+use crate::setup::new_settings;
+use crate::text::{bytes, count, phrase, rate};
+use crate::{Outcome, Session};
 use compare::Comparison;
 use damage::Wound;
 use input::Input;
@@ -42,32 +42,27 @@ use overhead::Overhead;
 const DISKS: u16 = 6;
 const INFORMATION: u16 = 4;
 const REDUNDANCY: u16 = DISKS - INFORMATION;
-/// Maximum number of differences printed.
 const DIFFERENCES_SHOWN: usize = 20;
 
-pub(crate) fn demo(session: &Session, demo: &Demo) -> Result<Outcome> {
-    let into = &demo.into;
+pub(crate) fn demo(session: &Session, folder: Option<&Path>, into: &Path) -> Result<Outcome> {
     if into.symlink_metadata().is_ok() {
         let shown = quoted(into);
         bail!("{} already exists: remove it (rm -r {shown}), or name another folder with --into", into.display());
     }
-    let mut input = Input::choose(demo.folder.as_deref(), into)?;
+    let mut input = Input::choose(folder, into)?;
     // During the flush, staging holds the content once and platters of 4+2 hold 1.8 times the
     // content. Generated files take their size once more.
     let needed = input.bytes * 14 / 5 + (64 << 20) + if input.is_ours { input.bytes } else { 0 };
     std::fs::create_dir_all(into).with_context(|| into.display().to_string())?;
-    let stopped = |why: String| {
+    if let Some(free) = free_bytes(into).filter(|free| *free < needed) {
         // Removes only the folder just created, which is empty.
         let _ = std::fs::remove_dir(into);
-        why
-    };
-    if let Some(free) = free_bytes(into).filter(|free| *free < needed) {
-        bail!(stopped(format!(
+        bail!(
             "{} has {} free, but the demonstration takes {}: name another folder with --into",
             into.display(),
             bytes(free),
             bytes(needed)
-        )));
+        );
     }
     if input.is_ours {
         session.say("Generating some files to store with the source tree.");
@@ -84,30 +79,24 @@ pub(crate) fn demo(session: &Session, demo: &Demo) -> Result<Outcome> {
     ));
     Archive::init(into, &settings())?;
     let mut account = Account::default();
-    let trouble = account.run(session, into, &input, begun)?;
-    if session.json {
-        session.answer(&account.to_json(into));
-    } else if !session.quiet {
+    account.run(session, into, &input, begun)?;
+    session.answer(|| account.to_json(into));
+    if !session.json && !session.quiet {
         account.say_speed(session);
         say_next(session, into)?;
     }
-    Ok(Outcome::troubled_if(trouble))
+    Ok(Outcome::troubled_if(account.has_trouble()))
 }
 
 fn settings() -> Settings {
     let disk = |number| StoreSettings { name: format!("disk{number}"), path: format!("disk{number}").into() };
-    Settings {
-        archive: ArchiveSettings { id: fulgurite_archive::new_archive_id(), encrypt: true, master_key: "master.key".into() },
-        limits: Limits::default(),
-        // Staging reserves space one segment at a time; smaller segments keep the demonstration
-        // from reserving more than it needs.
-        staging: StagingSettings { segment_mib: 64, ..StagingSettings::default() },
-        set: SetSettings { information: INFORMATION, redundancy: REDUNDANCY, platter_mib: 1_024 },
-        stores: (1..=DISKS).map(disk).collect(),
-    }
+    let shape = SetShape { information: INFORMATION, redundancy: REDUNDANCY };
+    let settings = new_settings((1..=DISKS).map(disk).collect(), shape, 1_024, true);
+    // Staging reserves space one segment at a time; smaller segments keep the demonstration from
+    // reserving more than it needs.
+    Settings { staging: StagingSettings { segment_mib: 64, ..settings.staging }, ..settings }
 }
 
-/// A stage of the demonstration, and its time.
 struct Stage {
     name: String,
     bytes: u64,
@@ -125,104 +114,119 @@ struct Account {
     restored: GetReport,
     comparison: Comparison,
     scrub: ScrubReport,
-    unsound_after: u64,
+    verified: ScrubReport,
     stages: Vec<Stage>,
 }
 
 impl Account {
-    /// Runs all stages. Returns true if something went wrong.
-    fn run(&mut self, session: &Session, into: &Path, input: &Input, begun: SystemTime) -> Result<bool> {
-        let progress = Progress::new(session.quiet);
-        let archive = open(into, Access::Write)?;
+    fn run(&mut self, session: &Session, into: &Path, input: &Input, begun: SystemTime) -> Result<()> {
+        let archive = Archive::open(into, Access::Write)?;
+        let sets = self.store(session, &archive, input)?;
+        self.destroy(session, &archive, &sets)?;
+        // Open the archive again, so that nothing is known of the damage.
+        drop(archive);
+        let archive = Archive::open(into, Access::Write)?;
+        let progress = Progress::of_restore(session.quiet);
+        let restored = into.join("restored");
+        self.restore(session, &archive, &restored, &progress)?;
 
+        progress.stage("comparing", Some(input.bytes));
         let start = Instant::now();
-        let progress_stage = |what: &str, bytes| {
-            if progress.is_shown() {
-                progress.stage(what, Some(bytes))
-            }
-        };
-        progress_stage("storing", input.bytes);
+        self.comparison = compare::compare(input, &restored, begun, &progress);
+        self.stage("compare with what was put", self.comparison.bytes, start);
+        progress.finish();
+        self.comparison.say(session, DIFFERENCES_SHOWN);
+
+        self.scrub(session, &archive, &progress)
+    }
+
+    /// Puts the input, and writes it to platters. Returns the sets.
+    fn store(&mut self, session: &Session, archive: &Archive, input: &Input) -> Result<Vec<SetDescription>> {
+        let progress = Progress::new(session.quiet);
+        progress.stage("storing", Some(input.bytes));
+        let start = Instant::now();
         let put = archive.put(input.sources(), &progress)?;
-        self.stage("store: read, hash, encrypt, sync", put.bytes, start.elapsed());
+        self.stage("store: read, hash, encrypt, sync", put.bytes, start);
         (self.objects, self.content_bytes, self.not_stored) = (put.objects, put.bytes, put.failed);
         if put.objects == 0 {
             bail!("nothing could be stored, see above");
         }
-
         let watch = FlushWatch { progress: &progress, stages: Mutex::new(Vec::new()) };
         let flushed = archive.flush(&watch)?;
         self.stages.extend(watch.stages());
         let sets: Vec<SetDescription> = archive.catalogue().sets()?.into_iter().map(|set| set.description).collect();
-        self.overhead = Overhead::of(&archive, &sets, put.bytes, flushed.stored_bytes)?;
+        self.overhead = Overhead::of(archive, &sets, put.bytes, flushed.stored_bytes)?;
         progress.finish();
         session.say(&format!(
             "Stored {}, {}. Wrote {} in {}, read them back, and released the staged copies.\n",
-            count(put.objects, "object", "objects"),
+            count(put.objects, "object"),
             bytes(put.bytes),
-            count(flushed.platters, "platter", "platters"),
-            count(flushed.sets, "set", "sets"),
+            count(flushed.platters, "platter"),
+            count(flushed.sets, "set"),
         ));
         self.overhead.say(session);
+        Ok(sets)
+    }
 
-        self.wounds = damage::destroy(&archive, &sets)?;
+    fn destroy(&mut self, session: &Session, archive: &Archive, sets: &[SetDescription]) -> Result<()> {
+        self.wounds = damage::destroy(archive, sets)?;
         session.say("\nDestroyed, as far as the codes allow");
         for wound in &self.wounds {
             session.say(&format!("  {wound}"));
         }
-        // Open the archive again, so that nothing is known of the damage.
-        drop(archive);
-        let archive = open(into, Access::Write)?;
+        Ok(())
+    }
 
-        let restored = into.join("restored");
-        let progress = Progress::of_restore(session.quiet);
+    fn restore(&mut self, session: &Session, archive: &Archive, folder: &Path, progress: &Progress) -> Result<()> {
         let start = Instant::now();
-        self.restored = restore_folder(&archive, b"", &restored, Existing::Keep, &progress)?;
-        self.stage("restore what is damaged", self.restored.bytes, start.elapsed());
+        self.restored = restore_folder(archive, b"", folder, Existing::Keep, progress)?;
+        self.stage("restore what is damaged", self.restored.bytes, start);
         progress.finish();
-        session.say(&format!(
-            "\nRestored {}, {}, into {}",
-            count(self.restored.objects, "object", "objects"),
-            bytes(self.restored.bytes),
-            restored.display()
-        ));
-        say_repairs(session, self.restored.repairs);
-        if self.restored.failed > 0 {
-            diagnostics::trouble(&format!("{} not restored, see above.", count(self.restored.failed, "object was", "objects were")));
+        let restored = &self.restored;
+        session.say(&format!("\nRestored {}, {}, into {}", count(restored.objects, "object"), bytes(restored.bytes), folder.display()));
+        say_repairs(session, restored.repairs);
+        if restored.failed > 0 {
+            diagnostics::trouble(&format!("{} not restored, see above.", phrase(restored.failed, "object was", "objects were")));
         }
+        Ok(())
+    }
 
-        progress_stage("comparing", input.bytes);
+    /// Repairs the platters, and verifies them.
+    fn scrub(&mut self, session: &Session, archive: &Archive, progress: &Progress) -> Result<()> {
         let start = Instant::now();
-        self.comparison = compare::compare(input, &restored, begun, &progress);
-        self.stage("compare with what was put", self.comparison.bytes, start.elapsed());
-        progress.finish();
-        self.comparison.say(session, DIFFERENCES_SHOWN);
-
-        let start = Instant::now();
-        self.scrub = archive.scrub(true, &progress)?;
-        self.stage("scrub: read all, write anew", self.scrub.bytes, start.elapsed());
+        let scrub = archive.scrub(true, progress)?;
+        self.stage("scrub: read all, write anew", scrub.bytes, start);
         progress.finish();
         session.say(&format!(
             "\nScrubbed: of {}, {} missing or damaged; {} written anew from what the codes gave back",
-            count(self.scrub.platters, "platter", "platters"),
-            count(self.scrub.unsound.len() as u64, "was", "were"),
-            count(self.scrub.rebuilt, "was", "were"),
+            count(scrub.platters, "platter"),
+            phrase(scrub.unsound.len() as u64, "was", "were"),
+            phrase(scrub.rebuilt, "was", "were"),
         ));
-        say_repairs(session, self.scrub.repairs);
+        say_repairs(session, scrub.repairs);
+        self.scrub = scrub;
 
         let start = Instant::now();
-        let verified = archive.scrub(false, &progress)?;
-        self.stage("verify", verified.bytes, start.elapsed());
+        let verified = archive.scrub(false, progress)?;
+        self.stage("verify", verified.bytes, start);
         progress.finish();
-        self.unsound_after = verified.unsound.len() as u64;
-        match (self.unsound_after, verified.nothing_is_lost()) {
-            (0, true) => session.say(&format!("Verified: all {} are whole again.", count(verified.platters, "platter", "platters"))),
-            (unsound, _) => diagnostics::trouble(&format!("{} still damaged.", count(unsound, "platter is", "platters are"))),
+        match (verified.unsound.len() as u64, verified.nothing_is_lost()) {
+            (0, true) => session.say(&format!("Verified: all {} are whole again.", count(verified.platters, "platter"))),
+            (unsound, _) => diagnostics::trouble(&format!("{} still damaged.", phrase(unsound, "platter is", "platters are"))),
         }
-        Ok(self.not_stored + self.restored.failed + self.unsound_after > 0 || !self.comparison.is_same() || !verified.nothing_is_lost())
+        self.verified = verified;
+        Ok(())
     }
 
-    fn stage(&mut self, name: &str, bytes: u64, took: Duration) {
-        self.stages.push(Stage { name: name.to_owned(), bytes, took });
+    fn has_trouble(&self) -> bool {
+        self.not_stored + self.restored.failed > 0
+            || !self.comparison.is_same()
+            || !self.verified.unsound.is_empty()
+            || !self.verified.nothing_is_lost()
+    }
+
+    fn stage(&mut self, name: &str, bytes: u64, start: Instant) {
+        self.stages.push(Stage { name: name.to_owned(), bytes, took: start.elapsed() });
     }
 
     fn say_speed(&self, session: &Session) {
@@ -238,21 +242,22 @@ impl Account {
         }
     }
 
-    fn to_json(&self, into: &Path) -> serde_json::Value {
-        let stages: Vec<_> = self
-            .stages
-            .iter()
-            .map(|stage| json!({ "stage": stage.name, "bytes": stage.bytes, "seconds": stage.took.as_secs_f64() }))
-            .collect();
+    fn to_json(&self, into: &Path) -> Value {
+        let Self { restored, scrub, .. } = self;
+        let stage = |Stage { name, bytes, took }: &Stage| json!({ "stage": name, "bytes": bytes, "seconds": took.as_secs_f64() });
         json!({
             "archive": into, "objects": self.objects, "content_bytes": self.content_bytes, "not_stored": self.not_stored,
             "overhead": self.overhead.to_json(),
             "destroyed": self.wounds.iter().map(Wound::to_json).collect::<Vec<_>>(),
-            "restore": { "objects": self.restored.objects, "bytes": self.restored.bytes, "failed": self.restored.failed, "repairs": repairs_json(self.restored.repairs) },
+            "restore": {
+                "objects": restored.objects, "bytes": restored.bytes, "failed": restored.failed, "repairs": restored.repairs,
+            },
             "comparison": self.comparison.to_json(),
-            "scrub": { "platters": self.scrub.platters, "unsound": self.scrub.unsound.len(), "rebuilt": self.scrub.rebuilt, "repairs": repairs_json(self.scrub.repairs) },
-            "unsound_after_scrub": self.unsound_after,
-            "stages": stages,
+            "scrub": {
+                "platters": scrub.platters, "unsound": scrub.unsound.len(), "rebuilt": scrub.rebuilt, "repairs": scrub.repairs,
+            },
+            "unsound_after_scrub": self.verified.unsound.len(),
+            "stages": self.stages.iter().map(stage).collect::<Vec<_>>(),
         })
     }
 }
@@ -310,7 +315,7 @@ impl Watcher for FlushWatch<'_> {
 }
 
 fn say_next(session: &Session, into: &Path) -> Result<()> {
-    let archive = open(into, Access::Read)?;
+    let archive = Archive::open(into, Access::Read)?;
     let call = format!("{} -A {}", caller(), quoted(into));
     session.say(&format!("\nThe archive stays in {} and takes {}. To go on:", into.display(), bytes(disk_usage(into))));
     session.say(&format!("  {call} status"));
@@ -330,7 +335,6 @@ fn say_next(session: &Session, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Disk space taken by the files below a folder.
 fn disk_usage(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = walkdir::WalkDir::new(folder).into_iter().flatten();

@@ -31,7 +31,6 @@ pub(crate) fn write(text: &str, value: &Value) {
     let _ = if is_json() { writeln!(std::io::stderr(), "{value}") } else { writeln!(std::io::stderr(), "{text}") };
 }
 
-/// Writes a note. Nothing failed.
 pub(crate) fn note(text: &str) {
     let text = harmless(text);
     write(&format!("note: {text}"), &json!({ "kind": "note", "text": text }));
@@ -43,7 +42,6 @@ pub(crate) fn trouble(text: &str) {
     write(&text, &json!({ "kind": "trouble", "text": text }));
 }
 
-/// Reports why a command failed.
 pub(crate) fn failure(text: &str, outcome: Outcome) {
     let text = harmless(text);
     write(&format!("fulgurite: {text}"), &json!({ "error": text, "status": outcome.status() }));

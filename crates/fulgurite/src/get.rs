@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use fulgurite_archive::catalogue::{VersionRow, Versions};
 use fulgurite_archive::object::ObjectReader;
 use fulgurite_archive::set_reader::Repairs;
@@ -15,11 +15,11 @@ use fulgurite_archive::{Access, Archive, Existing, GetReport, file_name};
 use fulgurite_domain::{Kind, ObjectName};
 use serde_json::json;
 
-use crate::args::{ByteRange, Get};
+use crate::args::Get;
 use crate::diagnostics;
 use crate::list::{deleted, name_of, nothing_stored, one_chosen};
 use crate::progress::Progress;
-use crate::text::{self, bytes, count, rate};
+use crate::text::{self, bytes, count, phrase, rate};
 use crate::{Outcome, Session};
 
 pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
@@ -29,97 +29,109 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
         return get_folder(session, &archive, b"", folder, existing);
     }
     let argument = get.name.as_deref().expect("clap requires a name without --all");
-    let name = name_of(argument);
-    let shown = ObjectName(name.clone()).display();
-    let versions = archive.catalogue().versions_of(&ObjectName(name.clone()))?;
-    let latest = archive.catalogue().latest_number(&ObjectName(name.clone()))?;
-    let version = match (get.version, &get.id) {
-        (None, None) => versions.into_iter().next(),
-        (number, id) => Some(chosen(&archive, versions, &ObjectName(name.clone()), number, id.as_deref())?),
-    };
+    let name = ObjectName(name_of(argument));
+    let shown = name.display();
     let is_chosen = get.version.is_some() || get.id.is_some();
-    let kind = version.as_ref().map(|row| row.record.kind);
-    if let (true, Some(row), Some(Kind::DeletionMarker)) = (is_chosen, &version, kind) {
-        let number = row.record.version;
-        bail!("version {number} of {shown} is a deletion marker, without content; `fulgurite ls --versions` shows earlier versions");
-    }
-    if let Some((row, latest)) = version.as_ref().zip(latest).filter(|(row, latest)| !is_chosen && *latest > row.record.version) {
-        let number = row.record.version;
-        diagnostics::note(&format!(
-            "version {number} of {shown} is not the newest: version {latest} exists but can't be listed; `fulgurite verify` says why"
-        ));
-    }
-    let below = [&name[..], b"/"].concat();
-    let is_above = !archive.catalogue().list(&below, Versions::Newest, None, 1)?.is_empty();
+    let version = if is_chosen { Some(chosen(&archive, get, &name)?) } else { newest(&archive, &name)? };
+    let is_above = !archive.catalogue().list(&[&name.0[..], b"/"].concat(), Versions::Newest, None, 1)?.is_empty();
     // If a name is both a file and a folder, a trailing slash selects the folder.
     let wants_folder = is_above && !is_chosen && argument.as_bytes().ends_with(b"/");
-    let Some(version) = version.filter(|row| row.record.kind.has_content() && !wants_folder) else {
-        let is_folder = kind == Some(Kind::Directory) || is_above;
-        match kind {
-            _ if is_folder => {}
-            Some(Kind::DeletionMarker) => bail!("{}", deleted(&shown)),
-            _ => return Err(nothing_stored(&archive, &ObjectName(name))?),
+    let kind = version.as_ref().map(|row| row.record.kind);
+    if let Some(version) = version.filter(|row| row.record.kind.has_content() && !wants_folder) {
+        if is_above && !session.quiet {
+            diagnostics::note(&format!("{shown} is also a folder; `fulgurite get {shown}/` restores its content"));
         }
-        if get.range.is_some() {
-            bail!("{shown} is a folder; --range is for files");
-        }
-        let folder = get.destination.clone().map_or_else(|| default_destination(&name), Ok)?;
-        if folder.as_os_str() == "-" {
-            bail!("{shown} is a folder and can't be written to standard output");
-        }
-        return get_folder(session, &archive, &name, &folder, existing);
-    };
-    if is_above && !session.quiet {
-        diagnostics::note(&format!("{shown} is also a folder; `fulgurite get {shown}/` restores its content"));
+        return get_file(session, &archive, get, &version, existing);
     }
+    match kind {
+        _ if is_above || kind == Some(Kind::Directory) => {}
+        Some(Kind::DeletionMarker) => bail!("{}", deleted(&shown)),
+        _ => return Err(nothing_stored(&archive, &name)?),
+    }
+    if get.range.is_some() {
+        bail!("{shown} is a folder; --range is for files");
+    }
+    let folder = destination(get, &name)?;
+    if folder.as_os_str() == "-" {
+        bail!("{shown} is a folder and can't be written to standard output");
+    }
+    get_folder(session, &archive, &name.0, &folder, existing)
+}
+
+/// The version that `--version` or `--id` selects.
+fn chosen(archive: &Archive, get: &Get, name: &ObjectName) -> Result<VersionRow> {
+    let shown = name.display();
+    let versions = archive.catalogue().versions_of(name)?;
+    if versions.is_empty() {
+        return Err(nothing_stored(archive, name)?);
+    }
+    match (one_chosen(versions, &shown, get.version, get.id.as_deref(), "--id ID restores one of them")?, get.version) {
+        (Some(row), _) if row.record.kind == Kind::DeletionMarker => bail!(
+            "version {} of {shown} is a deletion marker, without content; `fulgurite ls --versions` shows earlier versions",
+            row.record.version
+        ),
+        (Some(row), _) => Ok(row),
+        (None, Some(number)) => bail!("{shown} has no version {number}; `fulgurite ls --versions` lists them"),
+        (None, None) => {
+            let id = get.id.as_deref().unwrap_or_default();
+            bail!("{shown} has no version whose identifier begins with {id}; `fulgurite ls --versions --json` shows identifiers")
+        }
+    }
+}
+
+/// The newest version that can be listed. Prints a note if a newer one exists.
+fn newest(archive: &Archive, name: &ObjectName) -> Result<Option<VersionRow>> {
+    let version = archive.catalogue().versions_of(name)?.into_iter().next();
+    let latest = archive.catalogue().latest_number(name)?;
+    if let Some((row, latest)) = version.as_ref().zip(latest).filter(|(row, latest)| *latest > row.record.version) {
+        diagnostics::note(&format!(
+            "version {} of {} is not the newest: version {latest} exists but can't be listed; `fulgurite verify` says why",
+            row.record.version,
+            name.display()
+        ));
+    }
+    Ok(version)
+}
+
+fn get_file(session: &Session, archive: &Archive, get: &Get, version: &VersionRow, existing: Existing) -> Result<Outcome> {
     if get.range.is_some() || get.destination.as_deref() == Some(Path::new("-")) {
-        return get_bytes(session, &archive, &version, get.range, get.destination.as_deref(), existing);
+        return get_bytes(session, archive, get, version, existing);
     }
-    let mut destination = get.destination.clone().map_or_else(|| default_destination(&name), Ok)?;
+    let record = &version.record;
+    let mut destination = destination(get, &record.name)?;
     if destination.is_dir() {
-        destination.push(default_destination(&name)?);
+        destination.push(default_destination(&record.name)?);
     }
+    let shown = record.name.display();
     let progress = Progress::of_restore(session.quiet);
-    progress.stage("restoring", Some(version.record.size));
+    progress.stage("restoring", Some(record.size));
     let start = Instant::now();
-    let repairs = archive.get_to(&version, &destination, existing, &progress).with_context(|| shown.clone())?;
+    let repairs = archive.get_to(version, &destination, existing, &progress).with_context(|| shown.clone())?;
     progress.finish();
-    if session.json {
-        session.answer(
-            &json!({ "name": shown, "version": version.record.version, "bytes": version.record.size, "path": text::path(&destination), "repairs": repairs_json(repairs) })
-        );
-    }
+    session.answer(|| {
+        let path = text::path(&destination);
+        json!({ "name": shown, "version": record.version, "bytes": record.size, "path": path, "repairs": repairs })
+    });
     session.say(&format!(
         "Restored {shown} (version {}, {}) to {} ({}).",
-        version.record.version,
-        bytes(version.record.size),
+        record.version,
+        bytes(record.size),
         destination.display(),
-        rate(version.record.size, start.elapsed())
+        rate(record.size, start.elapsed())
     ));
     say_repairs(session, repairs);
     Ok(Outcome::Good)
 }
 
-/// The version with this number or identifier.
-fn chosen(archive: &Archive, versions: Vec<VersionRow>, name: &ObjectName, number: Option<u64>, id: Option<&str>) -> Result<VersionRow> {
-    let shown = name.display();
-    if versions.is_empty() {
-        return Err(nothing_stored(archive, name)?);
-    }
-    one_chosen(versions, &shown, number, id, "--id ID restores one of them")?.ok_or_else(|| match (number, id) {
-        (Some(number), _) => anyhow!("{shown} has no version {number}; `fulgurite ls --versions` lists them"),
-        (None, id) => {
-            let id = id.unwrap_or_default();
-            anyhow!("{shown} has no version whose identifier begins with {id}; `fulgurite ls --versions --json` shows identifiers")
-        }
-    })
+fn destination(get: &Get, name: &ObjectName) -> Result<PathBuf> {
+    get.destination.clone().map_or_else(|| default_destination(name), Ok)
 }
 
 /// The last part of a name, in the current folder.
-fn default_destination(name: &[u8]) -> Result<PathBuf> {
-    let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
-    if last.is_empty() || last == b".." || last == b"." {
-        bail!("{} is not a valid file name: give a destination", ObjectName(name.to_vec()).display());
+fn default_destination(name: &ObjectName) -> Result<PathBuf> {
+    let last = name.0.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    if matches!(last, b"" | b"." | b"..") {
+        bail!("{} is not a valid file name: give a destination", name.display());
     }
     Ok(PathBuf::from(std::ffi::OsStr::from_bytes(&file_name(last))))
 }
@@ -131,15 +143,15 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
     let report = restore_folder(archive, &prefix, folder, existing, &progress)?;
     let took = start.elapsed();
     progress.finish();
-    if session.json {
-        session.answer(&json!({
+    session.answer(|| {
+        json!({
             "objects": report.objects, "bytes": report.bytes, "failed": report.failed, "absent": report.out_of_reach.absent,
-            "unreadable": report.out_of_reach.unreadable, "renamed": progress.renamed(), "repairs": repairs_json(report.repairs),
-        }));
-    }
+            "unreadable": report.out_of_reach.unreadable, "renamed": progress.take_renamed(), "repairs": report.repairs,
+        })
+    });
     session.say(&format!(
         "Restored {}, {}, into {} in {:.1} s ({}).",
-        count(report.objects, "object", "objects"),
+        count(report.objects, "object"),
         bytes(report.bytes),
         folder.display(),
         took.as_secs_f64(),
@@ -147,15 +159,14 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
     ));
     say_repairs(session, report.repairs);
     if report.renamed > 0 {
-        session.say(&format!("{} restored under another name, see above.", count(report.renamed, "object was", "objects were")));
+        session.say(&format!("{} restored under another name, see above.", phrase(report.renamed, "object was", "objects were")));
     }
     if report.failed > 0 {
-        diagnostics::trouble(&format!("{} not restored, see above.", count(report.failed, "object was", "objects were")));
+        diagnostics::trouble(&format!("{} not restored, see above.", phrase(report.failed, "object was", "objects were")));
     }
     Ok(Outcome::troubled_if(report.failed > report.out_of_reach.total()).worst(Outcome::hindered(report.out_of_reach.hindrance())))
 }
 
-/// Restores everything below a prefix.
 pub(crate) fn restore_folder(
     archive: &Archive,
     prefix: &[u8],
@@ -169,25 +180,17 @@ pub(crate) fn restore_folder(
     Ok(archive.get_all(prefix, prefix.len(), folder, existing, progress)?)
 }
 
-fn get_bytes(
-    session: &Session,
-    archive: &Archive,
-    version: &VersionRow,
-    range: Option<ByteRange>,
-    destination: Option<&Path>,
-    existing: Existing,
-) -> Result<Outcome> {
+fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionRow, existing: Existing) -> Result<Outcome> {
     let mut reader = ObjectReader::new(archive);
-    let name = version.record.name.display();
     let mut read = |out: &mut dyn Write| -> Result<()> {
-        match range {
+        match get.range {
             Some(range) => reader.read_range(version, range.within(version.record.size), &mut |bytes| out.write_all(bytes)),
             None => reader.read(version, &mut |bytes| out.write_all(bytes)),
         }
-        .with_context(|| name.clone())?;
+        .with_context(|| version.record.name.display())?;
         Ok(out.flush()?)
     };
-    match destination {
+    match get.destination.as_deref() {
         Some(path) if path != Path::new("-") => {
             // Write to a temporary file first, so that the destination never contains only a part.
             let mut part = path.as_os_str().to_owned();
@@ -218,19 +221,14 @@ fn get_bytes(
     Ok(Outcome::Good)
 }
 
-/// Describes the repairs in a sentence.
 pub(crate) fn repairs_text(repairs: Repairs) -> String {
     format!(
         "Rebuilt {}: {} by their own code, {} by their large group, {} from their platter-set.",
-        count(repairs.tracks(), "track", "tracks"),
+        count(repairs.tracks(), "track"),
         repairs.by_track,
         repairs.by_group,
         repairs.by_set
     )
-}
-
-pub(crate) fn repairs_json(repairs: Repairs) -> serde_json::Value {
-    json!({ "lost_sectors": repairs.lost_sectors, "by_track": repairs.by_track, "by_group": repairs.by_group, "by_set": repairs.by_set })
 }
 
 fn say_repairs(session: &Session, repairs: Repairs) {

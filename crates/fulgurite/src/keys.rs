@@ -8,53 +8,47 @@ use fulgurite_archive::keyring::{KeyringReport, WithoutKey, import_keys, repair_
 use fulgurite_domain::ObjectName;
 use serde_json::{Value, json};
 
-use crate::args::{KeysExport, KeysImport, KeysRepair};
+use crate::args::KeysExport;
 use crate::diagnostics::{note, trouble};
 use crate::list::name_json;
 use crate::progress::Progress;
-use crate::text::{bytes, count, path};
+use crate::text::{bytes, count, path, phrase};
 use crate::{Outcome, Session};
 
 pub(crate) fn export(session: &Session, export: &KeysExport) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
     let passphrase = export.passphrase_file.as_deref().map(read_passphrase).transpose()?;
     let keys = archive.export_keys(&export.file, passphrase.as_deref())?;
-    if session.json {
-        session.answer(&json!({ "keys": keys, "sealed": passphrase.is_some() }));
-    }
-    session.say(&format!("Wrote the master key and {} to {}.", count(keys, "object key", "object keys"), export.file.display()));
+    session.answer(|| json!({ "keys": keys, "sealed": passphrase.is_some() }));
+    session.say(&format!("Wrote the master key and {} to {}.", count(keys, "object key"), export.file.display()));
     if passphrase.is_none() {
         note("the file is not protected: anyone who has it and the platters can read the archive.");
     }
     Ok(Outcome::Good)
 }
 
-pub(crate) fn import(session: &Session, import: &KeysImport) -> Result<Outcome> {
-    let passphrases = read_passphrases(&import.passphrase_file)?;
+pub(crate) fn import(session: &Session, files: &[PathBuf], passphrase_files: &[PathBuf]) -> Result<Outcome> {
+    let passphrases = read_passphrases(passphrase_files)?;
     let progress = Progress::new(session.quiet);
-    let report = import_keys(&session.home()?, &import.files, &passphrases, &progress)?;
+    let report = import_keys(&session.home()?, files, &passphrases, &progress)?;
     progress.finish();
-    if session.json {
-        session.answer(&report_json(&report));
-    }
+    session.answer(|| report_json(&report));
     tell(session, &report);
-    session.say(&format!("The archive has the master key and {}.", count(report.keys, "object key", "object keys")));
+    session.say(&format!("The archive has the master key and {}.", count(report.keys, "object key")));
     Ok(Outcome::troubled_if(!report.is_complete()))
 }
 
-pub(crate) fn repair(session: &Session, repair: &KeysRepair) -> Result<Outcome> {
-    let passphrases = read_passphrases(&repair.passphrase_file)?;
+pub(crate) fn repair(session: &Session, files: &[PathBuf], passphrase_files: &[PathBuf]) -> Result<Outcome> {
+    let passphrases = read_passphrases(passphrase_files)?;
     let progress = Progress::new(session.quiet);
-    let report = repair_keys(&session.home()?, &repair.files, &passphrases, &progress)?;
+    let report = repair_keys(&session.home()?, files, &passphrases, &progress)?;
     progress.finish();
-    if session.json {
-        session.answer(&report_json(&report));
-    }
+    session.answer(|| report_json(&report));
     if report.salvaged.is_none() {
         session.say("The key store is sound.");
     }
     tell(session, &report);
-    session.say(&format!("The key store has {}.", count(report.keys, "key", "keys")));
+    session.say(&format!("The key store has {}.", count(report.keys, "key")));
     match &report.without_key {
         WithoutKey::Known { .. } if report.without_key.count() == 0 => {
             session.say("Every encrypted version in the catalogue has its key.");
@@ -73,7 +67,7 @@ pub(crate) fn repair(session: &Session, repair: &KeysRepair) -> Result<Outcome> 
 pub(crate) fn tell(session: &Session, report: &KeyringReport) {
     if let Some(salvaged) = &report.salvaged {
         session.say(&format!("The key store was damaged: {}.", salvaged.damage));
-        session.say(&format!("{} saved from it.", count(salvaged.keys, "key was", "keys were")));
+        session.say(&format!("{} saved from it.", phrase(salvaged.keys, "key was", "keys were")));
         if salvaged.unreadable > 0 {
             note(&format!("{} of it could not be read; check the disk", bytes(salvaged.unreadable)));
         }
@@ -83,11 +77,11 @@ pub(crate) fn tell(session: &Session, report: &KeyringReport) {
     }
     for copy in &report.copies {
         let file = path(&copy.path);
-        session.say(&format!("{file}: {}, {} of them new.", count(copy.keys, "key", "keys"), copy.added));
+        session.say(&format!("{file}: {}, {} of them new.", count(copy.keys, "key"), copy.added));
         if copy.corrected > 0 {
             note(&format!(
                 "{file} is damaged: {} corrected. Its keys are intact, but make a new copy with `fulgurite keys export`",
-                count(copy.corrected, "block had to be", "blocks had to be")
+                phrase(copy.corrected, "block had to be", "blocks had to be")
             ));
         }
         if let Some(damage) = &copy.damage {
@@ -95,35 +89,39 @@ pub(crate) fn tell(session: &Session, report: &KeyringReport) {
         }
     }
     if report.removed > 0 {
-        session.say(&format!("{} left out, because their versions were removed.", count(report.removed, "key was", "keys were")));
+        session.say(&format!("{} left out, because their versions were removed.", phrase(report.removed, "key was", "keys were")));
     }
     if report.disputed > 0 {
         note(&format!(
             "{} several keys in these sources; the one that opens with the master key was taken",
-            count(report.disputed, "version has", "versions have")
+            phrase(report.disputed, "version has", "versions have")
         ));
     }
     for why in &report.unread {
         note(&format!("{why}; keys of versions that were removed there may have come back"));
     }
+    tell_without_key(report);
+}
+
+fn tell_without_key(report: &KeyringReport) {
     match &report.without_key {
         WithoutKey::Known { listed, unlisted } => {
             for (name, version) in listed {
                 trouble(&format!("no key: {} (version {version})", name.display()));
             }
             if *unlisted > 0 {
-                trouble(&format!("no key: {} that can't be listed without it", count(*unlisted, "version", "versions")));
+                trouble(&format!("no key: {} that can't be listed without it", count(*unlisted, "version")));
             }
             let without = report.without_key.count();
             if without > 0 {
                 trouble(&format!(
                     "{} no key; an older or newer copy of the keys may have it",
-                    count(without, "version has", "versions have")
+                    phrase(without, "version has", "versions have")
                 ));
             }
             if report.listable > 0 {
                 let versions =
-                    count(report.listable, "version that could not be listed has its", "versions that could not be listed have their");
+                    phrase(report.listable, "version that could not be listed has its", "versions that could not be listed have their");
                 note(&format!("{versions} key now; `fulgurite catalogue rebuild` lists what was missing"));
             }
         }
@@ -131,13 +129,12 @@ pub(crate) fn tell(session: &Session, report: &KeyringReport) {
         WithoutKey::Counted { versions, why } => {
             trouble(&format!(
                 "{} no key. Their names are not known, since the catalogue can't be read ({why})",
-                count(*versions, "version has", "versions have")
+                phrase(*versions, "version has", "versions have")
             ));
         }
     }
 }
 
-/// The result of importing or repairing keys, as JSON.
 pub(crate) fn report_json(report: &KeyringReport) -> Value {
     let copies: Vec<Value> = report
         .copies
@@ -166,7 +163,6 @@ pub(crate) fn report_json(report: &KeyringReport) -> Value {
     })
 }
 
-/// Reads the passphrase of each file.
 pub(crate) fn read_passphrases(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>> {
     paths.iter().map(|path| read_passphrase(path)).collect()
 }

@@ -3,21 +3,21 @@
 use std::ffi::OsStr;
 use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use fulgurite_archive::catalogue::{Pages, PlatterRow, SetState, VersionRow, Versions};
+use fulgurite_archive::catalogue::{Pages, PlatterRow, SetState, Totals, VersionRow, Versions};
 use fulgurite_archive::reserved::is_reserved;
-use fulgurite_archive::store::StoreError;
+use fulgurite_archive::store::{PlatterStore, StoreError};
 use fulgurite_archive::{Access, Archive, Standing, UnseenPlace};
 use fulgurite_domain::{Kind, ObjectName};
-use fulgurite_service::control::Connection;
+use fulgurite_service::control::{Connection, Working};
 use serde_json::{Value, json};
 
 use crate::args::Ls;
-use crate::text::{bytes, count, time};
+use crate::text::{bytes, count, phrase, time};
 use crate::{Outcome, Session};
 
-/// Rows per catalogue query.
 pub(crate) const PAGE: usize = 1_000;
 
 /// Calls `each` for the versions with this name and below it; an empty name means everything except
@@ -32,7 +32,9 @@ pub(crate) fn each_version(
         let rows = archive.catalogue().versions_of(&ObjectName(name.to_vec()))?;
         match versions {
             Versions::All => rows.into_iter().try_for_each(&mut *each)?,
-            Versions::Newest => rows.into_iter().take(1).filter(|row| !is_marker(row)).try_for_each(&mut *each)?,
+            Versions::Newest => {
+                rows.into_iter().take(1).filter(|row| row.record.kind != Kind::DeletionMarker).try_for_each(&mut *each)?;
+            }
         }
     }
     let below = if name.is_empty() { Vec::new() } else { [name, b"/"].concat() };
@@ -43,16 +45,16 @@ pub(crate) fn each_version(
     Ok(())
 }
 
-fn is_marker(row: &VersionRow) -> bool {
-    row.record.kind == Kind::DeletionMarker
+/// A name without leading and trailing slashes.
+pub(crate) fn trimmed(name: &[u8]) -> &[u8] {
+    let start = name.iter().position(|&byte| byte != b'/').unwrap_or(name.len());
+    let end = name.iter().rposition(|&byte| byte != b'/').map_or(start, |last| last + 1);
+    &name[start..end]
 }
 
 /// Parses an argument as a name, without leading and trailing slashes.
 pub(crate) fn name_of(argument: &OsStr) -> Vec<u8> {
-    let bytes = argument.as_bytes();
-    let end = bytes.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
-    let start = bytes.iter().position(|&byte| byte != b'/').unwrap_or(0).min(end);
-    bytes[start..end].to_vec()
+    trimmed(argument.as_bytes()).to_vec()
 }
 
 pub(crate) fn ls(session: &Session, ls: &Ls) -> Result<Outcome> {
@@ -85,11 +87,10 @@ pub(crate) fn ls(session: &Session, ls: &Ls) -> Result<Outcome> {
     out.flush()?;
     if found == 0 && !name.is_empty() {
         let name = ObjectName(name);
-        let newest = archive.catalogue().newest(&name)?;
-        return Err(match newest {
-            Some(_) => anyhow!("{}", deleted(&name.display())),
-            None => nothing_stored(&archive, &name)?,
-        });
+        if archive.catalogue().newest(&name)?.is_some() {
+            bail!("{}", deleted(&name.display()));
+        }
+        return Err(nothing_stored(&archive, &name)?);
     }
     Ok(Outcome::Good)
 }
@@ -108,11 +109,8 @@ pub(crate) fn nothing_stored(archive: &Archive, name: &ObjectName) -> Result<any
     })
 }
 
-/// The version of a name that `--version` or `--id` selects, if any.
-///
-/// # Errors
-/// If several versions match. The message starts with what is ambiguous and their identifiers, and
-/// ends with `advice`.
+/// The version of a name that `--version` or `--id` selects, if any. Fails if several match; the
+/// message ends with `advice`.
 pub(crate) fn one_chosen(
     rows: Vec<VersionRow>,
     shown: &str,
@@ -171,11 +169,16 @@ pub(crate) fn name_json(name: &ObjectName) -> String {
 
 /// A name as a JSON object, with its bytes if they aren't UTF-8.
 pub(crate) fn name_value(name: &ObjectName) -> Value {
-    let mut value = json!({ "name": name_json(name) });
+    let mut value = json!({});
+    add_name(&mut value, name);
+    value
+}
+
+fn add_name(value: &mut Value, name: &ObjectName) {
+    value["name"] = json!(name_json(name));
     if std::str::from_utf8(&name.0).is_err() {
         value["name_bytes"] = json!(name.0);
     }
-    value
 }
 
 fn version_json(row: &VersionRow) -> Value {
@@ -187,9 +190,11 @@ fn version_json(row: &VersionRow) -> Value {
         Kind::DeletionMarker => "deletion-marker",
     };
     let mut value = json!({
-        "name": name_json(&record.name), "version": record.version, "kind": kind, "size": record.size, "sha256": record.sha256.to_string(),
-        "state": if row.archived { "archived" } else { "staged" }, "encrypted": row.sealed, "created_ms": record.created_ms, "id": row.id.to_string(),
+        "version": record.version, "kind": kind, "size": record.size, "sha256": record.sha256.to_string(),
+        "state": if row.archived { "archived" } else { "staged" }, "encrypted": row.sealed, "created_ms": record.created_ms,
+        "id": row.id.to_string(),
     });
+    add_name(&mut value, &record.name);
     if let Some(modified) = record.modified {
         value["modified"] = json!(modified.seconds);
     }
@@ -198,63 +203,205 @@ fn version_json(row: &VersionRow) -> Value {
         let shown = |bytes: &Vec<u8>| std::str::from_utf8(bytes).map_or_else(|_| json!(bytes), |text| json!(text));
         value["attributes"] = record.attributes.0.iter().map(|(name, bytes)| (name.clone(), shown(bytes))).collect();
     }
-    // The exact bytes of a name that isn't UTF-8.
-    if std::str::from_utf8(&record.name.0).is_err() {
-        value["name_bytes"] = json!(record.name.0);
-    }
     value
 }
 
-/// A store as `status` reports it.
-struct StoreStatus {
-    name: String,
-    place: String,
-    free_bytes: Option<u64>,
+pub(crate) fn status(session: &Session) -> Result<Outcome> {
+    let archive = session.open(Access::Read)?;
+    let status = Status::of(&archive)?;
+    session.answer(|| status.to_json());
+    status.say(session);
+    Ok(status.outcome())
+}
+
+struct Status<'a> {
+    archive: &'a Archive,
+    totals: Totals,
+    sets: u64,
+    sets_being_written: u64,
+    /// Bytes of all sets.
+    on_disk: u64,
+    platters: Vec<PlatterRow>,
+    /// Platters that are damaged or missing.
+    unsound: u64,
+    stores: Vec<StoreStatus<'a>>,
+    standing: Standing,
+    /// The running server and its current command.
+    server: Option<Option<Working>>,
+}
+
+struct StoreStatus<'a> {
+    store: &'a dyn PlatterStore,
     /// Why it can't be used.
     trouble: Option<StoreError>,
     /// Platters that the catalogue expects on this store.
     platters: u64,
 }
 
-fn outcome_of(standing: &Standing) -> Outcome {
-    let Standing { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = standing;
-    // The rest of the sets of unknown platters may be in places that the rebuild did not read.
-    let unknown = if unseen.is_empty() { *unknown_platters } else { 0 };
-    let troubled = *unlisted + unknown + *missing_segments > 0;
-    let absent = if unseen.is_empty() { Outcome::Good } else { Outcome::Absent };
-    let staging = staging.as_ref().map_or(Outcome::Good, |error| match error.hindrance() {
-        None => Outcome::Troubled,
-        hindrance => Outcome::hindered(hindrance),
-    });
-    Outcome::troubled_if(troubled).worst(absent).worst(staging)
-}
-
-/// Prints problems other than those of stores and platters.
-fn say_standing(session: &Session, standing: &Standing) {
-    let Standing { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = standing;
-    if *unlisted > 0 {
-        let count = count(*unlisted, "version", "versions");
-        session.say(&format!("unlisted  {count} that can't be listed: `fulgurite verify` says why"));
+impl<'a> Status<'a> {
+    fn of(archive: &'a Archive) -> Result<Self> {
+        let mut platters = archive.catalogue().platters()?;
+        // Sets that are being written are still staged, and count there.
+        platters.retain(|platter| platter.state == SetState::Complete);
+        let (sets, writing): (Vec<_>, Vec<_>) = archive.catalogue().sets()?.into_iter().partition(|set| set.state == SetState::Complete);
+        let standing = archive.standing()?;
+        let is_unsound =
+            |row: &&PlatterRow| row.health.missing || row.health.lost_sectors > 0 || standing.missing_platters.contains(&row.place.platter);
+        let store = |store: &'a Arc<dyn PlatterStore>| StoreStatus {
+            store: &**store,
+            trouble: store.check().err(),
+            platters: platters.iter().filter(|platter| platter.place.store == store.name()).count() as u64,
+        };
+        Ok(Self {
+            archive,
+            totals: archive.catalogue().totals()?,
+            sets: sets.len() as u64,
+            sets_being_written: writing.len() as u64,
+            on_disk: sets.iter().map(|set| set.description.geometry.file_bytes() * set.description.platters.len() as u64).sum(),
+            unsound: platters.iter().filter(is_unsound).count() as u64,
+            stores: archive.stores().iter().map(store).collect(),
+            platters,
+            standing,
+            // A server that doesn't answer is left out: `status` is about the archive.
+            server: Connection::status(archive.home()).ok().flatten(),
+        })
     }
-    if *unknown_platters > 0 {
+
+    fn outcome(&self) -> Outcome {
+        let Standing { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = &self.standing;
+        // The rest of the sets of unknown platters may be in places that the rebuild did not read.
+        let unknown = if unseen.is_empty() { *unknown_platters } else { 0 };
+        let troubled = self.unsound + unlisted + unknown + missing_segments > 0;
+        let absent = if unseen.is_empty() { Outcome::Good } else { Outcome::Absent };
+        let staging = staging.as_ref().map_or(Outcome::Good, |error| match error.hindrance() {
+            None => Outcome::Troubled,
+            hindrance => Outcome::hindered(hindrance),
+        });
+        let stores = self.stores.iter().filter_map(|store| store.trouble.as_ref()).map(StoreError::hindrance).max();
+        Outcome::troubled_if(troubled).worst(absent).worst(staging).worst(Outcome::hindered(stores))
+    }
+
+    fn never_verified(&self) -> u64 {
+        self.platters.iter().filter(|platter| platter.health.verified.is_none()).count() as u64
+    }
+
+    /// When the longest unverified platter was read, in seconds since 1970.
+    fn oldest_verified(&self) -> Option<u64> {
+        self.platters.iter().filter_map(|platter| platter.health.verified).min()
+    }
+
+    fn to_json(&self) -> Value {
+        let Self { totals, standing, .. } = self;
+        let store = |StoreStatus { store, trouble, platters }: &StoreStatus<'_>| {
+            let state = trouble.as_ref().map_or_else(|| "there".to_owned(), |trouble| trouble.hindrance().to_string());
+            json!({
+                "name": store.name(), "place": store.place(), "state": state, "free_bytes": store.free_bytes(),
+                "trouble": trouble.as_ref().map(ToString::to_string), "platters": platters,
+            })
+        };
+        json!({
+            "archive": self.archive.id().to_string(), "objects": totals.objects, "versions": totals.versions,
+            "content_bytes": totals.content_bytes,
+            "staged": {
+                "versions": totals.staged.versions, "stored_bytes": totals.staged.stored_bytes,
+                "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms,
+            },
+            "sets": self.sets, "sets_being_written": self.sets_being_written, "platters": self.platters.len(),
+            "platter_bytes": self.on_disk, "unsound_platters": self.unsound, "unlisted": standing.unlisted,
+            "unseen": names_of(&standing.unseen), "unknown_platters": standing.unknown_platters,
+            "missing_platters": standing.missing_platters.len(), "missing_segments": standing.missing_segments,
+            "staging_trouble": standing.staging.as_ref().map(ToString::to_string), "oldest_verified": self.oldest_verified(),
+            "never_verified": self.never_verified(), "stores": self.stores.iter().map(store).collect::<Vec<_>>(),
+            "server": self.server.as_ref().map(|working| json!({ "working": working })),
+        })
+    }
+
+    fn say(&self, session: &Session) {
+        let (archive, totals) = (self.archive, &self.totals);
+        session.say(&format!("archive   {} in {}", archive.id(), archive.home().display()));
+        let (objects, versions) = (count(totals.objects, "object"), count(totals.versions, "version"));
+        session.say(&format!("stored    {objects} in {versions}, {}", bytes(totals.content_bytes)));
+        let removals = match totals.staged.tombstones {
+            0 => String::new(),
+            number => format!(", {}", count(number, "removal")),
+        };
+        let versions = count(totals.staged.versions, "version");
+        session.say(&format!("staged    {versions}, {}{removals}", bytes(totals.staged.stored_bytes)));
+        self.say_platters(session);
+        self.say_standing(session);
+        if let Some(working) = &self.server {
+            let doing = working.as_ref().map(|working| format!("; `{}` since {} UTC", working.what, time(working.since as i64)));
+            session.say(&format!("server    running{}", doing.unwrap_or_default()));
+        }
+        let encryption = if archive.settings().archive.encrypt { "encrypted" } else { "in the clear" };
+        session.say(&format!("new sets  {}, {encryption}", archive.settings().shape()));
+        for StoreStatus { store, trouble, platters } in &self.stores {
+            let held = count(*platters, "platter");
+            session.say(&match trouble {
+                None => {
+                    let free = store.free_bytes().map_or_else(String::new, |free| format!(", {} free", bytes(free)));
+                    format!("store     {}: {}, {held}{free}", store.name(), store.place())
+                }
+                Some(trouble) => {
+                    let state = trouble.hindrance().to_string().to_uppercase();
+                    format!("store     {}: {state}, {held} should be there: {trouble}", store.name())
+                }
+            });
+        }
+    }
+
+    fn say_platters(&self, session: &Session) {
         session.say(&format!(
-            "unknown   {} on the stores that the catalogue doesn't know: {}. `fulgurite catalogue rebuild` brings it up to date",
-            count(*unknown_platters, "platter is", "platters are"),
-            if unseen.is_empty() { "it is an old copy" } else { "the rest of their sets was not seen" }
+            "platters  {} in {}, {} on disk{}{}",
+            count(self.platters.len() as u64, "platter"),
+            count(self.sets, "set"),
+            bytes(self.on_disk),
+            match self.sets_being_written {
+                0 => String::new(),
+                writing => format!("; {} being written", phrase(writing, "set is", "sets are")),
+            },
+            match self.unsound {
+                0 => String::new(),
+                unsound => format!("; {unsound} damaged or missing: `fulgurite scrub`"),
+            }
         ));
+        let oldest = self.oldest_verified().map(|at| format!("the longest unverified platter was read {} UTC", time(at as i64)));
+        let never = match self.never_verified() {
+            0 => None,
+            never => Some(format!("{} never verified", phrase(never, "platter was", "platters were"))),
+        };
+        let verified: Vec<String> = oldest.into_iter().chain(never).collect();
+        if !verified.is_empty() {
+            session.say(&format!("verified  {}", verified.join("; ")));
+        }
     }
-    if !unseen.is_empty() {
-        session.say(&format!("unseen    {}", unseen_text(unseen)));
-    }
-    if let Some(error) = staging {
-        session.say(&format!("staging   {error}"));
-    } else if *missing_segments > 0 {
-        session
-            .say(&format!("staging   {} missing: what was staged there is lost", count(*missing_segments, "segment is", "segments are")));
+
+    /// Prints problems other than those of stores and platters.
+    fn say_standing(&self, session: &Session) {
+        let Standing { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = &self.standing;
+        if *unlisted > 0 {
+            let versions = count(*unlisted, "version");
+            session.say(&format!("unlisted  {versions} that can't be listed: `fulgurite verify` says why"));
+        }
+        if *unknown_platters > 0 {
+            session.say(&format!(
+                "unknown   {} on the stores that the catalogue doesn't know: {}. `fulgurite catalogue rebuild` brings it up to date",
+                phrase(*unknown_platters, "platter is", "platters are"),
+                if unseen.is_empty() { "it is an old copy" } else { "the rest of their sets was not seen" }
+            ));
+        }
+        if !unseen.is_empty() {
+            session.say(&format!("unseen    {}", unseen_text(unseen)));
+        }
+        if let Some(error) = staging {
+            session.say(&format!("staging   {error}"));
+        } else if *missing_segments > 0 {
+            let segments = phrase(*missing_segments, "segment is", "segments are");
+            session.say(&format!("staging   {segments} missing: what was staged there is lost"));
+        }
     }
 }
 
-/// Describes what the last rebuild did not see.
 pub(crate) fn unseen_text(unseen: &[UnseenPlace]) -> String {
     let advice = match unseen {
         [UnseenPlace::Others] => "`fulgurite store add` what is missing, then run `fulgurite catalogue rebuild` again",
@@ -265,119 +412,4 @@ pub(crate) fn unseen_text(unseen: &[UnseenPlace]) -> String {
 
 pub(crate) fn names_of(unseen: &[UnseenPlace]) -> Vec<String> {
     unseen.iter().map(ToString::to_string).collect()
-}
-
-pub(crate) fn status(session: &Session) -> Result<Outcome> {
-    let archive = session.open(Access::Read)?;
-    let totals = archive.catalogue().totals()?;
-    let mut platters = archive.catalogue().platters()?;
-    let mut sets = archive.catalogue().sets()?;
-    let all_sets = sets.len();
-    // Sets that are being written are still staged, and count there.
-    sets.retain(|set| set.state == SetState::Complete);
-    platters.retain(|platter| platter.state == SetState::Complete);
-    let writing = (all_sets - sets.len()) as u64;
-    let on_disk: u64 = sets.iter().map(|set| set.description.geometry.file_bytes() * set.description.platters.len() as u64).sum();
-    let stores: Vec<StoreStatus> = archive
-        .stores()
-        .iter()
-        .map(|store| StoreStatus {
-            name: store.name().to_owned(),
-            place: store.place(),
-            free_bytes: store.free_bytes(),
-            trouble: store.check().err(),
-            platters: platters.iter().filter(|platter| platter.place.store == store.name()).count() as u64,
-        })
-        .collect();
-    let standing = archive.standing()?;
-    let is_unsound =
-        |row: &&PlatterRow| row.health.missing || row.health.lost_sectors > 0 || standing.missing_platters.contains(&row.place.platter);
-    let unsound = platters.iter().filter(is_unsound).count() as u64;
-    let outcome = stores
-        .iter()
-        .filter_map(|store| store.trouble.as_ref())
-        .map(|trouble| Outcome::hindered(Some(trouble.hindrance())))
-        .fold(Outcome::troubled_if(unsound > 0), Outcome::worst)
-        .worst(outcome_of(&standing));
-    let never = platters.iter().filter(|platter| platter.health.verified.is_none()).count() as u64;
-    let oldest = platters.iter().filter_map(|platter| platter.health.verified).min();
-    // A server that doesn't answer is left out: `status` is about the archive.
-    let server = Connection::status(archive.home()).ok().flatten();
-    if session.json {
-        let stores: Vec<Value> = stores
-            .iter()
-            .map(|store| {
-                let state = store.trouble.as_ref().map_or_else(|| "there".to_owned(), |trouble| trouble.hindrance().to_string());
-                json!({
-                    "name": store.name, "place": store.place, "state": state, "free_bytes": store.free_bytes,
-                    "trouble": store.trouble.as_ref().map(ToString::to_string), "platters": store.platters,
-                })
-            })
-            .collect();
-        session.answer(
-            &json!({
-                "archive": archive.id().to_string(), "objects": totals.objects, "versions": totals.versions, "content_bytes": totals.content_bytes,
-                "staged": { "versions": totals.staged.versions, "stored_bytes": totals.staged.stored_bytes, "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms },
-                "sets": sets.len(), "sets_being_written": writing, "platters": platters.len(), "platter_bytes": on_disk, "unsound_platters": unsound,
-                "unlisted": standing.unlisted, "unseen": names_of(&standing.unseen), "unknown_platters": standing.unknown_platters,
-                "missing_platters": standing.missing_platters.len(), "missing_segments": standing.missing_segments, "staging_trouble": standing.staging.as_ref().map(ToString::to_string),
-                "oldest_verified": oldest, "never_verified": never, "stores": stores,
-                "server": server.as_ref().map(|working| json!({ "working": working })),
-            })
-        );
-        return Ok(outcome);
-    }
-    session.say(&format!("archive   {} in {}", archive.id(), archive.home().display()));
-    session.say(&format!(
-        "stored    {} in {}, {}",
-        count(totals.objects, "object", "objects"),
-        count(totals.versions, "version", "versions"),
-        bytes(totals.content_bytes)
-    ));
-    let removals = match totals.staged.tombstones {
-        0 => String::new(),
-        number => format!(", {}", count(number, "removal", "removals")),
-    };
-    session.say(&format!(
-        "staged    {}, {}{removals}",
-        count(totals.staged.versions, "version", "versions"),
-        bytes(totals.staged.stored_bytes)
-    ));
-    session.say(&format!(
-        "platters  {} in {}, {} on disk{}{}",
-        count(platters.len() as u64, "platter", "platters"),
-        count(sets.len() as u64, "set", "sets"),
-        bytes(on_disk),
-        if writing > 0 { format!("; {} being written", count(writing, "set is", "sets are")) } else { String::new() },
-        if unsound > 0 { format!("; {unsound} damaged or missing: `fulgurite scrub`") } else { String::new() }
-    ));
-    if !platters.is_empty() {
-        let oldest = oldest.map(|at| format!("the longest unverified platter was read {} UTC", time(at as i64)));
-        let verb = if never == 1 { "was" } else { "were" };
-        let never = (never > 0).then(|| format!("{} {verb} never verified", count(never, "platter", "platters")));
-        let told: Vec<String> = oldest.into_iter().chain(never).collect();
-        session.say(&format!("verified  {}", told.join("; ")));
-    }
-    say_standing(session, &standing);
-    if let Some(working) = &server {
-        let doing = working.as_ref().map(|working| format!("; `{}` since {} UTC", working.what, time(working.since as i64)));
-        session.say(&format!("server    running{}", doing.unwrap_or_default()));
-    }
-    session.say(&format!(
-        "new sets  {}, {}",
-        archive.settings().shape(),
-        if archive.settings().archive.encrypt { "encrypted" } else { "in the clear" }
-    ));
-    for StoreStatus { name, place, free_bytes, trouble, platters } in stores {
-        let held = count(platters, "platter", "platters");
-        let free = free_bytes.map_or_else(String::new, |free| format!(", {} free", bytes(free)));
-        match trouble {
-            None => session.say(&format!("store     {name}: {place}, {held}{free}")),
-            Some(trouble) => {
-                let state = trouble.hindrance().to_string().to_uppercase();
-                session.say(&format!("store     {name}: {state}, {held} should be there: {trouble}"));
-            }
-        }
-    }
-    Ok(outcome)
 }

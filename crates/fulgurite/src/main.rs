@@ -28,9 +28,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Parser;
-use fulgurite_archive::{Access, Archive, ArchiveError, settings};
+use fulgurite_archive::{Access, Archive, ArchiveError, Replace, settings};
 
 use args::{Catalogue, Cli, Command, Keys, Stores};
 use outcome::Outcome;
@@ -51,19 +51,21 @@ impl Session {
         if let Some(home) = &self.archive {
             return Ok(home.clone());
         }
-        let current = std::env::current_dir().context("can't determine the current folder")?;
+        let current = current_folder()?;
         let found = current.ancestors().find(|folder| folder.join(settings::FILE).is_file());
-        match found {
-            Some(home) => Ok(home.to_owned()),
-            None => bail!(
-                "no archive in the current folder or above it: name one with --archive FOLDER or FULGURITE_ARCHIVE, \
-                 create one with `fulgurite init`, or recreate one from its stores with `fulgurite attach`"
-            ),
-        }
+        found.map(Path::to_owned).context(
+            "no archive in the current folder or above it: name one with --archive FOLDER or FULGURITE_ARCHIVE, \
+             create one with `fulgurite init`, or recreate one from its stores with `fulgurite attach`",
+        )
+    }
+
+    /// The folder for a new archive: the argument, `--archive`, or the current folder.
+    fn new_home(&self, argument: Option<&Path>) -> Result<PathBuf> {
+        argument.or(self.archive.as_deref()).map_or_else(current_folder, |home| Ok(home.to_owned()))
     }
 
     fn open(&self, access: Access) -> Result<Archive> {
-        open(&self.home()?, access)
+        Ok(Archive::open(&self.home()?, access)?)
     }
 
     /// Prints a line for people; `--quiet` and `--json` suppress it.
@@ -83,9 +85,11 @@ impl Session {
         }
     }
 
-    /// Prints a result as JSON.
-    fn answer(&self, value: &serde_json::Value) {
-        self.print(format_args!("{value}"));
+    /// Prints a result as JSON, only with `--json`.
+    fn answer(&self, value: impl FnOnce() -> serde_json::Value) {
+        if self.json {
+            self.print(format_args!("{}", value()));
+        }
     }
 
     fn print(&self, line: std::fmt::Arguments<'_>) {
@@ -95,8 +99,8 @@ impl Session {
     }
 }
 
-fn open(home: &Path, access: Access) -> Result<Archive> {
-    Ok(Archive::open(home, access)?)
+fn current_folder() -> Result<PathBuf> {
+    std::env::current_dir().context("can't determine the current folder")
 }
 
 fn main() -> ExitCode {
@@ -114,23 +118,25 @@ fn main() -> ExitCode {
         Command::Get(get) => get::get(&session, &get),
         Command::Rm(rm) => remove::rm(&session, &rm),
         Command::Flush => put::flush(&session),
-        Command::Verify(verify) => platters::verify(&session, &verify),
-        Command::Scrub(scrub) => platters::scrub(&session, &scrub),
+        Command::Verify { objects } => platters::verify(&session, objects),
+        Command::Scrub { replace_absent, replace_unreadable } => {
+            platters::scrub(&session, Replace { absent: replace_absent, unreadable: replace_unreadable })
+        }
         Command::Status => list::status(&session),
         Command::Platters => platters::platters(&session),
-        Command::Inspect(inspect) => platters::inspect(&session, &inspect),
-        Command::Recover(recover) => platters::recover(&session, &recover),
-        Command::Catalogue(Catalogue::Rebuild(rebuild)) => setup::rebuild(&session, &rebuild),
+        Command::Inspect { file, files } => platters::inspect(&session, &file, files),
+        Command::Recover { platter, store } => platters::recover(&session, &platter, store.as_deref()),
+        Command::Catalogue(Catalogue::Rebuild { without_unseen }) => setup::rebuild(&session, without_unseen),
         Command::Catalogue(Catalogue::Forget(forget)) => setup::forget(&session, &forget),
         Command::Catalogue(Catalogue::Check) => setup::check(&session),
-        Command::Store(Stores::Add(add)) => setup::add_store(&session, &add),
-        Command::Store(Stores::Replace(replace)) => setup::replace_store(&session, &replace),
+        Command::Store(Stores::Add { store }) => setup::add_store(&session, &store),
+        Command::Store(Stores::Replace { name }) => setup::replace_store(&session, &name),
         Command::Keys(Keys::Export(export)) => keys::export(&session, &export),
-        Command::Keys(Keys::Import(import)) => keys::import(&session, &import),
-        Command::Keys(Keys::Repair(repair)) => keys::repair(&session, &repair),
+        Command::Keys(Keys::Import { files, passphrase_file }) => keys::import(&session, &files, &passphrase_file),
+        Command::Keys(Keys::Repair { files, passphrase_file }) => keys::repair(&session, &files, &passphrase_file),
         Command::Serve(serve) => serve::serve(&session, &serve),
         Command::Accounts(accounts) => serve::accounts(&session, &accounts),
-        Command::Demo(demo) => demo::demo(&session, &demo),
+        Command::Demo { folder, into } => demo::demo(&session, folder.as_deref(), &into),
         Command::Twin(twin) => twin::twin(&session, &twin),
     };
     let result = result.and_then(|outcome| match session.unsaid.take() {
@@ -141,7 +147,6 @@ fn main() -> ExitCode {
     });
     let outcome = match result {
         Ok(outcome) => outcome,
-        // The reader of our output closed the pipe.
         Err(error) if is_broken_pipe(&error) => return ExitCode::SUCCESS,
         Err(error) => {
             let outcome = Outcome::of_error(&error);

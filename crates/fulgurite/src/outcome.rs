@@ -7,22 +7,32 @@ use fulgurite_archive::ArchiveError;
 use fulgurite_archive::inspect::InspectError;
 use fulgurite_archive::object::ReadError;
 use fulgurite_archive::unread::Hindrance;
+use fulgurite_twin::settings::SettingErrors;
 
 /// How a command ended. If several outcomes apply, the greatest one wins: see
 /// [`worst`](Self::worst).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// Done, and everything claimed was checked.
     Good,
-    /// Nothing is known to be lost, but absent stores kept the answer incomplete.
     Absent,
-    /// Nothing is known to be lost, but something present could not be read.
     Unreadable,
     /// Something is lost, damaged or missing, or the command failed.
     Troubled,
     /// The command line or a scenario is wrong.
     Misused,
 }
+
+/// An error of the command line, or of a scenario or journal that it names.
+#[derive(Debug)]
+pub(crate) struct Misuse(pub(crate) String);
+
+impl std::fmt::Display for Misuse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
 
 impl Outcome {
     pub(crate) fn troubled_if(troubled: bool) -> Self {
@@ -38,8 +48,10 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a command that failed.
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
+        if error.is::<Misuse>() || error.is::<SettingErrors>() {
+            return Self::Misused;
+        }
         let hindrance = error.chain().find_map(|cause| {
             if let Some(error) = cause.downcast_ref::<ReadError>() {
                 return error.hindrance();
@@ -47,22 +59,16 @@ impl Outcome {
             if let Some(error) = cause.downcast_ref::<ArchiveError>() {
                 return error.hindrance();
             }
-            match cause.downcast_ref::<InspectError>() {
-                Some(InspectError::Io { source, .. })
-                    if !matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) =>
-                {
+            match cause.downcast_ref::<InspectError>()? {
+                InspectError::Io { source, .. } if !matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
                     Some(Hindrance::Unreadable)
                 }
                 _ => None,
             }
         });
-        match hindrance {
-            Some(_) => Self::hindered(hindrance),
-            None => Self::Troubled,
-        }
+        hindrance.map_or(Self::Troubled, |hindrance| Self::hindered(Some(hindrance)))
     }
 
-    /// Combines two outcomes of one command.
     pub(crate) fn worst(self, other: Self) -> Self {
         self.max(other)
     }

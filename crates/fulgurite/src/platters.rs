@@ -1,43 +1,45 @@
 //! The commands `verify`, `scrub`, `platters`, `recover` and `inspect`.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use anyhow::{Result, bail};
-use fulgurite_archive::catalogue::SetState;
+use fulgurite_archive::catalogue::{PlatterRow, SetDescription, SetState};
 use fulgurite_archive::content::look_for;
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
 use fulgurite_archive::unread::{Hindrance, NoPlatter};
-use fulgurite_archive::watch::{OutOfReach, Trouble, Watcher};
+use fulgurite_archive::watch::OutOfReach;
 use fulgurite_archive::{Access, NOWHERE, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UnknownPlatter};
-use fulgurite_format::{Frames, decode_record};
+use fulgurite_domain::{Geometry, SetShape};
+use fulgurite_format::{Entry, Frames, decode_record};
 use serde_json::{Value, json};
 
-use crate::args::{Inspect, Recover, Scrub, Verify};
-use crate::diagnostics;
-use crate::get::{repairs_json, repairs_text};
+use crate::get::repairs_text;
 use crate::list::{names_of, unseen_text};
 use crate::progress::Progress;
 use crate::setup::shared_text;
-use crate::text::{bytes, count, harmless, time};
+use crate::text::{bytes, count, harmless, phrase, time};
 use crate::{Outcome, Session};
 
-pub(crate) fn verify(session: &Session, verify: &Verify) -> Result<Outcome> {
+pub(crate) fn verify(session: &Session, objects: bool) -> Result<Outcome> {
     // Verifying records the health of platters in the catalogue, so it needs access for changes.
     let archive = session.engine("verify", Access::Repair)?;
     let progress = Progress::keeping_lost(session.quiet, session.json);
     // Each loss is named once. If objects are verified, that pass looks closer and names it.
-    let report = if verify.objects { archive.scrub(None, &NamingNothingLost(&progress))? } else { archive.scrub(None, &progress)? };
-    let objects = if verify.objects { Some(archive.verify_objects(&progress)?) } else { None };
+    progress.mute_losses(objects);
+    let report = archive.scrub(None, &progress)?;
+    progress.mute_losses(false);
+    let objects = if objects { Some(archive.verify_objects(&progress)?) } else { None };
     progress.finish();
-    say_report(session, &report, objects, progress.lost());
+    say_report(session, &report, objects, &progress);
     if let Some(ObjectsReport { versions, wrong, out_of_reach }) = objects {
         session.say(&format!(
             "Opened {}: {}.",
-            count(versions - out_of_reach.total(), "version", "versions"),
+            count(versions - out_of_reach.total(), "version"),
             match wrong {
                 0 => "each matches what was stored".to_owned(),
-                wrong => format!("{} lost or different from what was stored", count(wrong, "is", "are")),
+                wrong => format!("{} lost or different from what was stored", phrase(wrong, "is", "are")),
             }
         ));
         if let Some(text) = out_of_reach_text(out_of_reach) {
@@ -45,11 +47,15 @@ pub(crate) fn verify(session: &Session, verify: &Verify) -> Result<Outcome> {
         }
     }
     let hindrance = report.hindrance().max(objects.and_then(|objects| objects.out_of_reach.hindrance()));
-    let troubled = report.unsound.iter().any(is_known_bad)
-        || !report.nothing_is_lost()
-        || has_unknown(&report)
-        || objects.is_some_and(|objects| objects.wrong > 0);
-    Ok(Outcome::troubled_if(troubled).worst(Outcome::hindered(hindrance)).worst(unseen(&report)))
+    let is_wrong = objects.is_some_and(|objects| objects.wrong > 0);
+    Ok(outcome(&report, report.unsound.iter().any(is_known_bad) || is_wrong, hindrance))
+}
+
+/// The outcome of a pass over all platters; `troubled` is true if something else is wrong.
+fn outcome(report: &ScrubReport, troubled: bool, hindrance: Option<Hindrance>) -> Outcome {
+    // Stores that the last rebuild did not read may contain unknown versions.
+    let unseen = if report.unseen.is_empty() { Outcome::Good } else { Outcome::Absent };
+    Outcome::troubled_if(troubled || !report.nothing_is_lost() || has_unknown(report)).worst(Outcome::hindered(hindrance)).worst(unseen)
 }
 
 /// True if a finding is certain: the platter is neither absent nor unreadable.
@@ -57,7 +63,6 @@ fn is_known_bad(finding: &PlatterFinding) -> bool {
     finding.state().hindrance().is_none()
 }
 
-/// How many versions can't be read now, if any.
 fn out_of_reach_text(out_of_reach: OutOfReach) -> Option<String> {
     let because = match (out_of_reach.absent, out_of_reach.unreadable) {
         (0, 0) => return None,
@@ -65,111 +70,76 @@ fn out_of_reach_text(out_of_reach: OutOfReach) -> Option<String> {
         (0, _) => "something is unreadable".to_owned(),
         (absent, unreadable) => format!("stores are absent ({absent}) or something is unreadable ({unreadable})"),
     };
-    Some(format!("{} can't be read now, because {because}.", count(out_of_reach.total(), "version", "versions")))
+    Some(format!("{} can't be read now, because {because}.", count(out_of_reach.total(), "version")))
 }
 
-/// Forwards everything except the names of versions that are lost or can't be read now.
-struct NamingNothingLost<'a>(&'a Progress);
-
-impl Watcher for NamingNothingLost<'_> {
-    fn stage(&self, what: &str, bytes: Option<u64>) {
-        self.0.stage(what, bytes);
-    }
-
-    fn expect(&self, objects: u64, bytes: u64) {
-        self.0.expect(objects, bytes);
-    }
-
-    fn done(&self, objects: u64, bytes: u64) {
-        self.0.done(objects, bytes);
-    }
-
-    fn trouble(&self, trouble: Trouble<'_>) {
-        if !matches!(trouble, Trouble::Lost { .. } | Trouble::Unreachable { .. }) {
-            self.0.trouble(trouble);
-        }
-    }
-}
-
-pub(crate) fn scrub(session: &Session, scrub: &Scrub) -> Result<Outcome> {
+pub(crate) fn scrub(session: &Session, replace: Replace) -> Result<Outcome> {
     let archive = session.engine("scrub", Access::Repair)?;
     let progress = Progress::keeping_lost(session.quiet, session.json);
-    let replace = Replace { absent: scrub.replace_absent, unreadable: scrub.replace_unreadable };
     let report = archive.scrub(Some(replace), &progress)?;
     progress.finish();
-    say_report(session, &report, None, progress.lost());
+    say_report(session, &report, None, &progress);
     let not_rebuilt = report.unsound.len() as u64 > report.rebuilt + report.left;
     // Recovered platters are no longer absent or unreadable.
     let hindrance = if report.left == 0 && !not_rebuilt { report.out_of_reach.hindrance() } else { report.hindrance() };
     // A platter that wasn't recovered only because stores are absent is not known to be damaged.
     let troubled = not_rebuilt && (hindrance.is_none() || report.unsound.iter().any(is_known_bad));
-    let troubled = troubled || !report.nothing_is_lost() || has_unknown(&report);
-    Ok(Outcome::troubled_if(troubled).worst(Outcome::hindered(hindrance)).worst(unseen(&report)))
+    Ok(outcome(&report, troubled, hindrance))
 }
 
 /// True if platters unknown to the catalogue are a defect: some are damaged, or the catalogue is an
 /// old copy.
 fn has_unknown(report: &ScrubReport) -> bool {
-    let is_damaged = |platter: &UnknownPlatter| platter.lost_sectors > 0 || !platter.is_readable;
     report.unknown.iter().any(|platter| report.unseen.is_empty() || is_damaged(platter))
 }
 
-/// Stores that the last rebuild did not read may contain unknown versions.
-fn unseen(report: &ScrubReport) -> Outcome {
-    if report.unseen.is_empty() { Outcome::Good } else { Outcome::Absent }
+fn is_damaged(platter: &UnknownPlatter) -> bool {
+    platter.lost_sectors > 0 || !platter.is_readable
 }
 
-fn unknown_json(unknown: &UnknownPlatter) -> Value {
-    json!({
-        "platter": unknown.platter.to_string(), "store": unknown.store, "lost_sectors": unknown.lost_sectors, "readable": unknown.is_readable,
-    })
-}
-
-fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<Value>) {
-    if session.json {
-        let unsound: Vec<_> = report
-            .unsound
-            .iter()
-            .map(|finding| {
-                json!({
-                    "platter": finding.platter.to_string(), "store": finding.store, "position": finding.position,
-                    "state": finding.state().word(), "why": why(finding), "missing": finding.state() == PlatterState::Missing,
-                    "elsewhere": finding.elsewhere, "unreadable": finding.unreadable,
-                    "lost_sectors": finding.lost_sectors, "lost_tracks": finding.lost_tracks, "bad_headers": finding.bad_headers,
-                })
-            })
-            .collect();
-        let mut value = json!({
-            "platters": report.platters_read, "platters_expected": report.platters, "bytes": report.bytes, "unsound": unsound, "rebuilt": report.rebuilt, "left": report.left,
-            "lost_versions": report.lost_versions, "lost": lost,
-            "out_of_reach": { "absent": report.out_of_reach.absent, "unreadable": report.out_of_reach.unreadable },
-            "staged_versions": report.staged_versions, "repairs": repairs_json(report.repairs),
-            "unlisted_versions": report.unlisted, "shared_numbers": report.shared_numbers, "unseen": names_of(&report.unseen),
-            "unknown_platters": report.unknown.iter().map(unknown_json).collect::<Vec<_>>(),
-        });
-        if let Some(ObjectsReport { versions, wrong, out_of_reach }) = objects {
-            let read = versions - out_of_reach.total();
-            value["objects"] =
-                json!({ "read": read, "wrong": wrong, "absent": out_of_reach.absent, "unreadable": out_of_reach.unreadable });
-        }
-        session.answer(&value);
-        return;
+fn report_json(report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<Value>) -> Value {
+    let unsound = |finding: &PlatterFinding| {
+        json!({
+            "platter": finding.platter.to_string(), "store": finding.store, "position": finding.position,
+            "state": finding.state().word(), "why": why(finding), "missing": finding.state() == PlatterState::Missing,
+            "elsewhere": finding.elsewhere, "unreadable": finding.unreadable,
+            "lost_sectors": finding.lost_sectors, "lost_tracks": finding.lost_tracks, "bad_headers": finding.bad_headers,
+        })
+    };
+    let unknown = |UnknownPlatter { platter, store, lost_sectors, is_readable }: &UnknownPlatter| json!({ "platter": platter.to_string(), "store": store, "lost_sectors": lost_sectors, "readable": is_readable });
+    let mut value = json!({
+        "platters": report.platters_read, "platters_expected": report.platters, "bytes": report.bytes,
+        "unsound": report.unsound.iter().map(unsound).collect::<Vec<_>>(), "rebuilt": report.rebuilt, "left": report.left,
+        "lost_versions": report.lost_versions, "lost": lost, "out_of_reach": report.out_of_reach,
+        "staged_versions": report.staged_versions, "repairs": report.repairs, "unlisted_versions": report.unlisted,
+        "shared_numbers": report.shared_numbers, "unseen": names_of(&report.unseen),
+        "unknown_platters": report.unknown.iter().map(unknown).collect::<Vec<_>>(),
+    });
+    if let Some(ObjectsReport { versions, wrong, out_of_reach }) = objects {
+        value["objects"] = json!(out_of_reach);
+        value["objects"]["read"] = json!(versions - out_of_reach.total());
+        value["objects"]["wrong"] = json!(wrong);
     }
+    value
+}
+
+fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsReport>, progress: &Progress) {
+    session.answer(|| report_json(report, objects, progress.take_lost()));
     session.say(&format!(
         "Read {} ({}) and {}.",
         match report.platters - report.platters_read {
-            0 => count(report.platters, "platter", "platters"),
-            _ => format!("{} of {}", report.platters_read, count(report.platters, "platter", "platters")),
+            0 => count(report.platters, "platter"),
+            _ => format!("{} of {}", report.platters_read, count(report.platters, "platter")),
         },
         bytes(report.bytes),
-        count(report.staged_versions, "staged version", "staged versions")
+        count(report.staged_versions, "staged version")
     ));
     say_unsound(session, &report.unsound);
     if report.repairs.tracks() > 0 {
         session.say(&repairs_text(report.repairs));
     }
     if report.rebuilt > 0 {
-        session.say(&format!("Recovered {}, and read back what was written.", count(report.rebuilt, "platter", "platters")));
+        session.say(&format!("Recovered {}, and read back what was written.", count(report.rebuilt, "platter")));
     }
     if let Some(text) = out_of_reach_text(report.out_of_reach) {
         session.say(&text);
@@ -181,8 +151,6 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsRe
 /// Prints unsound platters: one line per store and reason for those that can't be reached, and one
 /// line for each of the others.
 fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
-    // `--quiet` suppresses only summaries: a nightly job must still report problems.
-    let say = |text: &str| if session.quiet { diagnostics::trouble(text) } else { session.say(text) };
     let mut away: BTreeMap<(&str, &NoPlatter), u64> = BTreeMap::new();
     for finding in unsound {
         if let Some(gone) = finding.gone.as_ref().filter(|gone| gone.hindrance().is_some()) {
@@ -190,8 +158,8 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
         }
     }
     for ((store, gone), platters) in away {
-        let platters = count(platters, "platter", "platters");
-        say(&match gone {
+        let platters = count(platters, "platter");
+        session.warn(&match gone {
             // A note says what was found in the store's place.
             NoPlatter::Absent { .. } => format!("{platters} on store {store}: absent"),
             gone => format!("{platters} on store {store}: unreadable: {gone}"),
@@ -201,13 +169,14 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
         let damage = || {
             format!(
                 "{}, {} beyond their own code, {}",
-                count(finding.lost_sectors, "lost sector", "lost sectors"),
-                count(finding.lost_tracks.into(), "track", "tracks"),
-                count(finding.bad_headers.into(), "bad header copy", "bad header copies")
+                count(finding.lost_sectors, "lost sector"),
+                count(finding.lost_tracks.into(), "track"),
+                phrase(finding.bad_headers.into(), "bad header copy", "bad header copies")
             )
         };
-        let refused =
-            || format!("{} ({})", count(finding.unreadable, "part can't be read", "parts can't be read"), why(finding).unwrap_or_default());
+        let refused = || {
+            format!("{} ({})", phrase(finding.unreadable, "part can't be read", "parts can't be read"), why(finding).unwrap_or_default())
+        };
         let on = finding.elsewhere.as_ref().map_or_else(String::new, |other| format!("it is on store {other}, and "));
         let what = match finding.state() {
             PlatterState::Missing => "missing".to_owned(),
@@ -216,7 +185,7 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
             PlatterState::Damaged if finding.unreadable > 0 => format!("{on}damaged: {}; {}", damage(), refused()),
             PlatterState::Damaged => format!("{on}damaged: {}", damage()),
         };
-        say(&format!("platter {} on store {}: {what}", finding.platter, finding.store));
+        session.warn(&format!("platter {} on store {}: {what}", finding.platter, finding.store));
     }
 }
 
@@ -225,11 +194,10 @@ fn why(finding: &PlatterFinding) -> Option<String> {
     finding.gone.as_ref().map(ToString::to_string).or_else(|| finding.why_unreadable.clone())
 }
 
-/// Prints what the catalogue doesn't know or can't list.
 fn say_unknown(session: &Session, report: &ScrubReport) {
     if !report.unknown.is_empty() {
-        let unknown = count(report.unknown.len() as u64, "platter", "platters");
-        let damaged = report.unknown.iter().filter(|platter| platter.lost_sectors > 0 || !platter.is_readable).count();
+        let unknown = count(report.unknown.len() as u64, "platter");
+        let damaged = report.unknown.iter().filter(|platter| is_damaged(platter)).count();
         session.warn(&format!(
             "Found {unknown} that the catalogue doesn't know, {damaged} of them damaged: {}. \
              `fulgurite catalogue rebuild` brings it up to date.",
@@ -243,14 +211,14 @@ fn say_unknown(session: &Session, report: &ScrubReport) {
         session.say(&shared_text(report.shared_numbers));
     }
     if report.unlisted > 0 {
-        session.warn(&format!("{} can't be listed, named above.", count(report.unlisted, "version", "versions")));
+        session.warn(&format!("{} can't be listed, named above.", count(report.unlisted, "version")));
     }
 }
 
 /// The closing line. It claims only what was checked.
 fn verdict(report: &ScrubReport) -> String {
     if report.lost_versions > 0 {
-        return format!("{} lost, named above.", count(report.lost_versions, "version is", "versions are"));
+        return format!("{} lost, named above.", phrase(report.lost_versions, "version is", "versions are"));
     }
     if report.unlisted > 0 || has_unknown(report) {
         return "Problems were found: see above.".to_owned();
@@ -269,7 +237,7 @@ fn verdict(report: &ScrubReport) -> String {
         let stores: Vec<&str> = report.absent_stores().into_iter().collect();
         parts.push(format!(
             "{} not read because {}: mount what is absent. If it is gone for good, `fulgurite scrub --replace-absent` recovers these platters",
-            count(absent, "platter was", "platters were"),
+            phrase(absent, "platter was", "platters were"),
             match stores[..] {
                 [store] => format!("store {store} is absent"),
                 _ => format!("stores {} are absent", stores.join(", ")),
@@ -279,7 +247,7 @@ fn verdict(report: &ScrubReport) -> String {
     if unreadable > 0 {
         parts.push(format!(
             "{} unreadable: check permissions and disks. If they stay unreadable, `fulgurite scrub --replace-unreadable` recovers these platters",
-            count(unreadable, "platter is", "platters are")
+            phrase(unreadable, "platter is", "platters are")
         ));
     }
     match parts.is_empty() {
@@ -294,71 +262,90 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
     let sets = archive.catalogue().sets()?;
     let found = look_for(&archive, rows.iter().map(|row| &row.place));
     let mut outcome = Outcome::Good;
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(std::io::stdout().lock());
     if !session.json && !rows.is_empty() {
         writeln!(out, "{:32}  {:8}  {:12}  {:9}  {:>10}  health", "platter", "set", "role", "store", "size")?;
     }
     for (row, found) in rows.iter().zip(found) {
-        let set = sets.iter().find(|set| set.description.id == row.set);
-        let shape = set.map(|set| set.description.shape);
-        let size = set.map_or(0, |set| set.description.geometry.file_bytes());
-        let role = match shape {
-            Some(shape) if row.position < shape.information => format!("i{} of {shape}", row.position + 1),
-            Some(shape) => format!("r{} of {shape}", row.position - shape.information + 1),
-            None => "?".to_owned(),
-        };
-        // The content of this platter is still staged, so nothing depends on the platter: it need
-        // not exist.
-        let is_written = row.state == SetState::Complete;
-        let state = match &found {
-            _ if !is_written => PlatterState::Sound,
-            Err(NoPlatter::Absent { .. }) => PlatterState::Absent,
-            Err(NoPlatter::Unreadable { .. }) => PlatterState::Unreadable,
-            Err(NoPlatter::Missing { .. }) => PlatterState::Missing,
-            Ok(store) if *store != row.place.store && row.place.store != NOWHERE => PlatterState::Elsewhere,
-            Ok(_) if row.health.lost_sectors > 0 => PlatterState::Damaged,
-            // The platter was missing when last looked for, and has come back since.
-            Ok(_) => PlatterState::Sound,
-        };
+        let set = sets.iter().find(|set| set.description.id == row.set).map(|set| &set.description);
+        let state = state(row, &found);
         outcome = outcome.worst(match state.hindrance() {
-            Some(hindrance) => Outcome::hindered(Some(hindrance)),
             None => Outcome::troubled_if(state != PlatterState::Sound),
+            hindrance => Outcome::hindered(hindrance),
         });
-        let health = match row.health {
-            _ if !is_written => "being written".to_owned(),
-            _ if matches!(state, PlatterState::Absent | PlatterState::Unreadable | PlatterState::Missing) => state.word().to_uppercase(),
-            _ if state == PlatterState::Elsewhere => format!("ELSEWHERE, on store {}", found.as_deref().unwrap_or_default()),
-            health if health.lost_sectors > 0 => format!(
-                "{}, {} beyond their code",
-                count(health.lost_sectors, "lost sector", "lost sectors"),
-                count(health.lost_tracks.into(), "track", "tracks")
-            ),
-            _ => "sound".to_owned(),
-        };
-        let read = row.health.verified.map_or_else(|| "never read".to_owned(), |at| format!("read {}", time(at as i64)));
         if session.json {
-            writeln!(
-                out,
-                "{}",
-                json!({
-                    "platter": row.place.platter.to_string(), "set": row.set.to_string(), "position": row.position, "shape": shape.map(|shape| shape.to_string()), "store": row.place.store,
-                    "bytes": size, "state": if is_written { state.word() } else { "being written" }, "missing": state == PlatterState::Missing, "lost_sectors": row.health.lost_sectors, "lost_tracks": row.health.lost_tracks, "verified": row.health.verified,
-                })
-            )?;
+            writeln!(out, "{}", platter_json(row, set, state))?;
         } else {
-            let set = row.set.to_string();
-            let health = if is_written { format!("{health}, {read}") } else { health };
-            writeln!(out, "{}  {}  {role:12}  {:9}  {:>10}  {health}", row.place.platter, &set[..8], row.place.store, bytes(size))?;
+            let role = set.map_or_else(|| "?".to_owned(), |set| role(row.position, set.shape));
+            let (set_name, size) = (row.set.to_string(), bytes(set.map_or(0, file_bytes)));
+            let health = health(row, state, found.as_deref().unwrap_or_default());
+            writeln!(out, "{}  {}  {role:12}  {:9}  {size:>10}  {health}", row.place.platter, &set_name[..8], row.place.store)?;
         }
     }
     out.flush()?;
     Ok(outcome)
 }
 
-pub(crate) fn recover(session: &Session, recover: &Recover) -> Result<Outcome> {
+/// The state of a platter; `found` is the store that it is on now.
+fn state(row: &PlatterRow, found: &Result<String, NoPlatter>) -> PlatterState {
+    match found {
+        // The content of this platter is still staged, so nothing depends on the platter: it need
+        // not exist.
+        _ if row.state != SetState::Complete => PlatterState::Sound,
+        Err(NoPlatter::Absent { .. }) => PlatterState::Absent,
+        Err(NoPlatter::Unreadable { .. }) => PlatterState::Unreadable,
+        Err(NoPlatter::Missing { .. }) => PlatterState::Missing,
+        Ok(store) if *store != row.place.store && row.place.store != NOWHERE => PlatterState::Elsewhere,
+        Ok(_) if row.health.lost_sectors > 0 => PlatterState::Damaged,
+        // The platter was missing when last looked for, and has come back since.
+        Ok(_) => PlatterState::Sound,
+    }
+}
+
+fn role(position: u16, shape: SetShape) -> String {
+    match position.checked_sub(shape.information) {
+        None => format!("i{} of {shape}", position + 1),
+        Some(redundancy) => format!("r{} of {shape}", redundancy + 1),
+    }
+}
+
+fn file_bytes(set: &SetDescription) -> u64 {
+    set.geometry.file_bytes()
+}
+
+fn health(row: &PlatterRow, state: PlatterState, store: &str) -> String {
+    let health = row.health;
+    if row.state != SetState::Complete {
+        return "being written".to_owned();
+    }
+    let what = match state {
+        PlatterState::Absent | PlatterState::Unreadable | PlatterState::Missing => state.word().to_uppercase(),
+        PlatterState::Elsewhere => format!("ELSEWHERE, on store {store}"),
+        PlatterState::Damaged => {
+            let (sectors, tracks) = (count(health.lost_sectors, "lost sector"), count(health.lost_tracks.into(), "track"));
+            format!("{sectors}, {tracks} beyond their code")
+        }
+        PlatterState::Sound => "sound".to_owned(),
+    };
+    let read = health.verified.map_or_else(|| "never read".to_owned(), |at| format!("read {}", time(at as i64)));
+    format!("{what}, {read}")
+}
+
+fn platter_json(row: &PlatterRow, set: Option<&SetDescription>, state: PlatterState) -> Value {
+    let PlatterRow { place, health, .. } = row;
+    let word = if row.state == SetState::Complete { state.word() } else { "being written" };
+    json!({
+        "platter": place.platter.to_string(), "set": row.set.to_string(), "position": row.position,
+        "shape": set.map(|set| set.shape.to_string()), "store": place.store, "bytes": set.map_or(0, file_bytes), "state": word,
+        "missing": state == PlatterState::Missing, "lost_sectors": health.lost_sectors, "lost_tracks": health.lost_tracks,
+        "verified": health.verified,
+    })
+}
+
+pub(crate) fn recover(session: &Session, named: &str, store: Option<&str>) -> Result<Outcome> {
     let engine = session.engine("recover", Access::Repair)?;
     let rows = session.open(Access::Read)?.catalogue().platters()?;
-    let mut matching = rows.iter().filter(|row| row.place.platter.to_string().starts_with(&recover.platter.to_lowercase()));
+    let mut matching = rows.iter().filter(|row| row.place.platter.to_string().starts_with(&named.to_lowercase()));
     let platter = match (matching.next(), matching.next()) {
         (Some(row), None) if row.state == SetState::Writing => {
             bail!(
@@ -367,131 +354,139 @@ pub(crate) fn recover(session: &Session, recover: &Recover) -> Result<Outcome> {
             )
         }
         (Some(row), None) => row.place.platter,
-        (Some(_), Some(_)) => bail!("the identifiers of several platters begin with {:?}; give more of it", recover.platter),
-        (None, _) => bail!("no platter's identifier begins with {:?}; `fulgurite platters` lists them", recover.platter),
+        (Some(_), Some(_)) => bail!("the identifiers of several platters begin with {named:?}; give more of it"),
+        (None, _) => bail!("no platter's identifier begins with {named:?}; `fulgurite platters` lists them"),
     };
     let progress = Progress::new(session.quiet);
-    let store = engine.recover(platter, recover.store.as_deref(), &progress)?;
+    let store = engine.recover(platter, store, &progress)?;
     progress.finish();
-    if session.json {
-        session.answer(&json!({ "platter": platter.to_string(), "store": store }));
-    }
+    session.answer(|| json!({ "platter": platter.to_string(), "store": store }));
     session.say(&format!("Recovered platter {platter} on store {store}, and read it back."));
     Ok(Outcome::Good)
 }
 
-pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+#[derive(Default)]
+struct Entries {
+    objects: u64,
+    tombstones: u64,
+    stored_bytes: u64,
+}
+
+pub(crate) fn inspect(session: &Session, file: &Path, files: bool) -> Result<Outcome> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
     let mut printed = Ok(());
-    let (mut objects, mut tombstones, mut stored) = (0_u64, 0_u64, 0_u64);
-    let inspection = inspect_file(&inspect.file, &mut |entry| {
-        objects += u64::from(!entry.tombstone);
-        tombstones += u64::from(entry.tombstone);
-        stored = stored.saturating_add(entry.stored_bytes);
-        if inspect.files && printed.is_ok() {
-            // Without an archive there are no keys, so the names of encrypted objects are unknown.
-            let name = match (entry.tombstone, entry.sealed) {
-                (true, _) => "(deleted)".to_owned(),
-                (_, true) => "(encrypted)".to_owned(),
-                _ => Frames::new(entry.version, None)
-                    .open_record(&entry.record)
-                    .ok()
-                    .and_then(|record| decode_record(&record).ok())
-                    .map_or_else(|| "(unreadable record)".to_owned(), |record| record.name.display()),
-            };
-            printed = match session.json {
-                true => writeln!(
-                    out,
-                    "{}",
-                    json!({ "version": entry.version.to_string(), "stored_bytes": entry.stored_bytes, "offset": entry.offset, "encrypted": entry.sealed, "tombstone": entry.tombstone, "name": name })
-                ),
-                false => writeln!(out, "{}  {:>14}  {name}", entry.version, entry.stored_bytes),
-            };
+    let mut entries = Entries::default();
+    let inspection = inspect_file(file, &mut |entry| {
+        entries.objects += u64::from(!entry.tombstone);
+        entries.tombstones += u64::from(entry.tombstone);
+        entries.stored_bytes = entries.stored_bytes.saturating_add(entry.stored_bytes);
+        if files && printed.is_ok() {
+            printed = write_entry(&mut out, session.json, entry);
         }
     })?;
     printed?;
-    let lost = inspection.lost_information_tracks - inspection.tracks_by_group;
+    if session.json {
+        writeln!(out, "{}", inspection_json(&inspection, &entries))?;
+    } else {
+        write_inspection(&mut out, &inspection, &entries)?;
+    }
+    out.flush()?;
     // What could not be read may be intact.
     let sound = inspection.lost_sectors == inspection.unreadable_sectors
         && inspection.found.copies == [true; 3]
         && inspection.file_bytes == inspection.found.header.geometry.file_bytes()
         && (inspection.unreadable_sectors > 0 || !matches!(inspection.entries, Some(Err(_))));
     let hindrance = (inspection.unreadable_sectors > 0).then_some(Hindrance::Unreadable);
-    if session.json {
-        writeln!(out, "{}", inspection_json(&inspection, objects, tombstones, stored))?;
-    } else {
-        let header = &inspection.found.header;
-        let geometry = header.geometry;
-        let role = match header.carries_information() {
-            true => format!("information {} of {}", header.position + 1, header.shape.information),
-            false => format!("redundancy {} of {}", header.position - header.shape.information + 1, header.shape.redundancy),
-        };
-        writeln!(out, "platter   {}", header.platter)?;
-        writeln!(out, "archive   {}", header.archive)?;
-        writeln!(out, "set       {}, {}, this is {role}", header.set, header.shape)?;
-        writeln!(out, "written   {} by {}", time(header.written as i64), harmless(&header.writer).replace('\n', " "))?;
-        writeln!(
-            out,
-            "geometry  sectors of {}, tracks of {}+{} sectors, groups of {}+{} tracks, {} information tracks",
-            bytes(geometry.sector_bytes.into()),
-            geometry.track_information,
-            geometry.track_redundancy,
-            geometry.group_information,
-            geometry.group_redundancy,
-            geometry.information_tracks
-        )?;
-        writeln!(
-            out,
-            "file      {}{}",
-            bytes(inspection.file_bytes),
-            if inspection.file_bytes == geometry.file_bytes() { "" } else { ", WRONG LENGTH" }
-        )?;
-        writeln!(out, "headers   {} of 3 copies are good", inspection.found.copies.iter().filter(|good| **good).count())?;
-        writeln!(out, "sectors   {} of {} are lost", inspection.lost_sectors, inspection.sectors)?;
-        if inspection.unreadable_sectors > 0 {
-            writeln!(
-                out,
-                "          {} of them UNREADABLE: the system reported errors, and they may be intact",
-                inspection.unreadable_sectors
-            )?;
-        }
-        if inspection.lost_sectors > 0 {
-            writeln!(
-                out,
-                "tracks    {} can be rebuilt by their own code, {} by their large group; {} only by the platter-set",
-                inspection.tracks_by_track, inspection.tracks_by_group, lost
-            )?;
-        }
-        match &inspection.entries {
-            None => writeln!(out, "files     none: a redundancy platter")?,
-            Some(Ok(_)) => writeln!(
-                out,
-                "files     {} with {}, {}",
-                count(objects, "entry", "entries"),
-                bytes(stored),
-                count(tombstones, "tombstone", "tombstones")
-            )?,
-            Some(Err(why)) => writeln!(out, "files     UNKNOWN, the file table can't be read from this platter alone: {why}")?,
-        }
-    }
-    out.flush()?;
     Ok(Outcome::troubled_if(!sound).worst(Outcome::hindered(hindrance)))
 }
 
-fn inspection_json(inspection: &Inspection, objects: u64, tombstones: u64, stored: u64) -> serde_json::Value {
+fn write_entry(out: &mut dyn Write, json: bool, entry: &Entry) -> io::Result<()> {
+    // Without an archive there are no keys, so the names of encrypted objects are unknown.
+    let name = match (entry.tombstone, entry.sealed) {
+        (true, _) => "(deleted)".to_owned(),
+        (_, true) => "(encrypted)".to_owned(),
+        _ => {
+            let record = Frames::new(entry.version, None).open_record(&entry.record).ok();
+            let record = record.and_then(|record| decode_record(&record).ok());
+            record.map_or_else(|| "(unreadable record)".to_owned(), |record| record.name.display())
+        }
+    };
+    let Entry { version, stored_bytes, offset, sealed, tombstone, .. } = entry;
+    if json {
+        let value = json!({
+            "version": version.to_string(), "stored_bytes": stored_bytes, "offset": offset, "encrypted": sealed,
+            "tombstone": tombstone, "name": name,
+        });
+        return writeln!(out, "{value}");
+    }
+    writeln!(out, "{version}  {stored_bytes:>14}  {name}")
+}
+
+fn write_inspection(out: &mut dyn Write, inspection: &Inspection, entries: &Entries) -> io::Result<()> {
+    let Inspection { lost_sectors, unreadable_sectors, tracks_by_track, tracks_by_group, .. } = inspection;
+    let header = &inspection.found.header;
+    let Geometry { track_information, track_redundancy, group_information, group_redundancy, information_tracks, .. } = header.geometry;
+    let role = match header.position.checked_sub(header.shape.information) {
+        None => format!("information {} of {}", header.position + 1, header.shape.information),
+        Some(redundancy) => format!("redundancy {} of {}", redundancy + 1, header.shape.redundancy),
+    };
+    writeln!(out, "platter   {}", header.platter)?;
+    writeln!(out, "archive   {}", header.archive)?;
+    writeln!(out, "set       {}, {}, this is {role}", header.set, header.shape)?;
+    writeln!(out, "written   {} by {}", time(header.written as i64), harmless(&header.writer).replace('\n', " "))?;
+    writeln!(
+        out,
+        "geometry  sectors of {}, tracks of {track_information}+{track_redundancy} sectors, \
+         groups of {group_information}+{group_redundancy} tracks, {information_tracks} information tracks",
+        bytes(header.geometry.sector_bytes.into())
+    )?;
+    let length = if inspection.file_bytes == header.geometry.file_bytes() { "" } else { ", WRONG LENGTH" };
+    writeln!(out, "file      {}{length}", bytes(inspection.file_bytes))?;
+    writeln!(out, "headers   {} of 3 copies are good", good_headers(inspection))?;
+    writeln!(out, "sectors   {lost_sectors} of {} are lost", inspection.sectors)?;
+    if *unreadable_sectors > 0 {
+        writeln!(out, "          {unreadable_sectors} of them UNREADABLE: the system reported errors, and they may be intact")?;
+    }
+    if *lost_sectors > 0 {
+        let lost = inspection.lost_information_tracks - tracks_by_group;
+        writeln!(
+            out,
+            "tracks    {tracks_by_track} can be rebuilt by their own code, {tracks_by_group} by their large group; \
+             {lost} only by the platter-set"
+        )?;
+    }
+    match &inspection.entries {
+        None => writeln!(out, "files     none: a redundancy platter"),
+        Some(Ok(_)) => {
+            let (objects, tombstones) = (phrase(entries.objects, "entry", "entries"), count(entries.tombstones, "tombstone"));
+            writeln!(out, "files     {objects} with {}, {tombstones}", bytes(entries.stored_bytes))
+        }
+        Some(Err(why)) => writeln!(out, "files     UNKNOWN, the file table can't be read from this platter alone: {why}"),
+    }
+}
+
+fn good_headers(inspection: &Inspection) -> usize {
+    inspection.found.copies.iter().filter(|good| **good).count()
+}
+
+fn inspection_json(inspection: &Inspection, entries: &Entries) -> Value {
     let header = &inspection.found.header;
     let geometry = header.geometry;
     json!({
-        "platter": header.platter.to_string(), "archive": header.archive.to_string(), "set": header.set.to_string(), "position": header.position,
-        "set_information": header.shape.information, "set_redundancy": header.shape.redundancy, "written": header.written, "writer": header.writer,
+        "platter": header.platter.to_string(), "archive": header.archive.to_string(), "set": header.set.to_string(),
+        "position": header.position, "set_information": header.shape.information, "set_redundancy": header.shape.redundancy,
+        "written": header.written, "writer": header.writer,
         "geometry": {
-            "sector_bytes": geometry.sector_bytes, "track_information": geometry.track_information, "track_redundancy": geometry.track_redundancy,
-            "group_information": geometry.group_information, "group_redundancy": geometry.group_redundancy, "information_tracks": geometry.information_tracks,
+            "sector_bytes": geometry.sector_bytes,
+            "track_information": geometry.track_information, "track_redundancy": geometry.track_redundancy,
+            "group_information": geometry.group_information, "group_redundancy": geometry.group_redundancy,
+            "information_tracks": geometry.information_tracks,
         },
-        "file_bytes": inspection.file_bytes, "good_headers": inspection.found.copies.iter().filter(|good| **good).count(),
-        "sectors": inspection.sectors, "lost_sectors": inspection.lost_sectors, "unreadable_sectors": inspection.unreadable_sectors, "tracks_by_track": inspection.tracks_by_track,
-        "lost_tracks": inspection.lost_tracks, "tracks_by_group": inspection.tracks_by_group,
-        "entries": objects, "tombstones": tombstones, "stored_bytes": stored,
+        "file_bytes": inspection.file_bytes, "good_headers": good_headers(inspection), "sectors": inspection.sectors,
+        "lost_sectors": inspection.lost_sectors, "unreadable_sectors": inspection.unreadable_sectors,
+        "tracks_by_track": inspection.tracks_by_track, "lost_tracks": inspection.lost_tracks,
+        "tracks_by_group": inspection.tracks_by_group,
+        "entries": entries.objects, "tombstones": entries.tombstones, "stored_bytes": entries.stored_bytes,
         "table_error": inspection.entries.as_ref().and_then(|entries| entries.as_ref().err()),
     })
 }

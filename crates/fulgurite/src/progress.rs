@@ -1,10 +1,13 @@
 //! Progress bars on a terminal, with rate and time left, and problems as they occur.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
+use fulgurite_archive::PutOutcome;
 use fulgurite_archive::catalogue::{Unlisted, UnlistedVersion};
 use fulgurite_archive::watch::{Trouble, Watcher};
+use fulgurite_domain::ObjectName;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -12,17 +15,17 @@ use crate::diagnostics;
 use crate::list::name_value;
 use crate::text;
 
-/// Maximum number of changed names kept for JSON.
-const REMEMBERED: usize = 100_000;
-
 /// Shows progress on standard error, if that is a terminal.
 pub(crate) struct Progress {
     bar: Mutex<ProgressBar>,
     quiet: bool,
     when_lost: &'static str,
+    mutes_losses: AtomicBool,
     objects: AtomicU64,
-    troubles: AtomicU64,
-    /// Objects restored under another name, as JSON; at most [`REMEMBERED`].
+    /// Acknowledged versions, as JSON; at most [`PutOutcome::NAMES`], as in the next two lists.
+    stored: Mutex<Vec<Value>>,
+    not_stored: Mutex<Vec<Value>>,
+    /// Objects restored under another name.
     renamed: Mutex<Vec<Value>>,
     /// Lost versions as JSON, if they are collected.
     lost: Option<Mutex<Vec<Value>>>,
@@ -34,8 +37,10 @@ impl Progress {
             bar: Mutex::new(ProgressBar::hidden()),
             quiet,
             when_lost: "lost",
+            mutes_losses: AtomicBool::new(false),
             objects: AtomicU64::new(0),
-            troubles: AtomicU64::new(0),
+            stored: Mutex::default(),
+            not_stored: Mutex::default(),
             renamed: Mutex::default(),
             lost: None,
         }
@@ -46,34 +51,49 @@ impl Progress {
         Self { lost: json.then(Mutex::default), ..Self::new(quiet) }
     }
 
-    /// Takes the lost versions; empty if they are not collected.
-    pub(crate) fn lost(&self) -> Vec<Value> {
-        self.lost.as_ref().map_or_else(Vec::new, |lost| std::mem::take(&mut *lost.lock().expect("no panic holds this lock")))
-    }
-
-    /// Takes the objects restored under another name.
-    pub(crate) fn renamed(&self) -> Vec<Value> {
-        std::mem::take(&mut *self.renamed.lock().expect("no panic holds this lock"))
-    }
-
     /// For commands that restore. An object that isn't restored need not be lost: a file may be in
     /// the way.
     pub(crate) fn of_restore(quiet: bool) -> Self {
         Self { when_lost: "not restored", ..Self::new(quiet) }
     }
 
-    /// True if progress is visible.
+    /// Stops naming versions that are lost or can't be read now, or names them again.
+    pub(crate) fn mute_losses(&self, mute: bool) {
+        self.mutes_losses.store(mute, Ordering::Relaxed);
+    }
+
+    pub(crate) fn take_stored(&self) -> Vec<Value> {
+        std::mem::take(&mut lock(&self.stored))
+    }
+
+    pub(crate) fn take_not_stored(&self) -> Vec<Value> {
+        std::mem::take(&mut lock(&self.not_stored))
+    }
+
+    pub(crate) fn take_renamed(&self) -> Vec<Value> {
+        std::mem::take(&mut lock(&self.renamed))
+    }
+
+    pub(crate) fn take_lost(&self) -> Vec<Value> {
+        self.lost.as_ref().map_or_else(Vec::new, |lost| std::mem::take(&mut lock(lost)))
+    }
+
     pub(crate) fn is_shown(&self) -> bool {
         !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stderr())
     }
 
-    /// Removes the bar.
     pub(crate) fn finish(&self) {
-        self.bar().finish_and_clear();
+        lock(&self.bar).finish_and_clear();
     }
 
-    /// The message for a version that can't be listed, as text and as JSON.
-    fn unlisted(&self, version: &UnlistedVersion, key_is_back: bool) -> (String, Value) {
+    fn keep_lost(&self, value: &Value) {
+        if let Some(lost) = &self.lost {
+            lock(lost).push(value.clone());
+        }
+    }
+
+    /// The message for a version that can't be listed: its kind, as text and as JSON.
+    fn unlisted(&self, version: &UnlistedVersion, key_is_back: bool) -> (String, String, Value) {
         let why = match version.why {
             Unlisted::NoKey if key_is_back => "its key is back; `fulgurite catalogue rebuild` lists it again",
             Unlisted::NoKey => "no key: `fulgurite keys import` brings keys back from a copy",
@@ -84,32 +104,47 @@ impl Progress {
             Unlisted::OutOfSight => "the parts found of it can't be read, and not every place could be read",
             Unlisted::UnseenStore => "this store was not read when the catalogue was rebuilt",
         };
-        let mut value = match &version.known_as {
-            Some((name, _)) => name_value(name),
-            None => json!({}),
-        };
-        if let Some((_, number)) = &version.known_as {
-            value["version"] = json!(number);
-        }
+        let mut value = version.known_as.as_ref().map_or_else(|| json!({}), |(name, number)| version_value(name, *number));
         value["id"] = json!(version.id.to_string());
         value["stored_bytes"] = json!(version.stored_bytes);
         value["why"] = json!(why);
-        let kind = if version.why == Unlisted::OutOfSight { "absent" } else { self.when_lost };
-        if let Some(lost) = self.lost.as_ref().filter(|_| version.why != Unlisted::OutOfSight) {
-            lost.lock().expect("no panic holds this lock").push(value.clone());
-        }
-        value["kind"] = json!(kind);
         let what = match &version.known_as {
             Some((name, number)) => format!("{} (version {number})", name.display()),
             None if version.why == Unlisted::UnreadableTable => format!("platter {}", version.id),
             None => format!("version {} ({})", version.id, text::bytes(version.stored_bytes)),
         };
-        (format!("{kind}: {what}: {why}"), value)
+        let kind = if version.why == Unlisted::OutOfSight {
+            "absent"
+        } else {
+            self.keep_lost(&value);
+            self.when_lost
+        };
+        (kind.to_owned(), format!("{kind}: {what}: {why}"), value)
     }
 
-    fn bar(&self) -> std::sync::MutexGuard<'_, ProgressBar> {
-        self.bar.lock().expect("no panic holds this lock")
+    fn missed(&self, kind: &str, path: &Path, why: &str) -> (String, String, Value) {
+        let path = text::path(path);
+        let value = json!({ "path": path, "why": why });
+        remember(&self.not_stored, &value);
+        (kind.to_owned(), format!("not stored: {path}: {why}"), value)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no panic holds this lock")
+}
+
+fn remember(list: &Mutex<Vec<Value>>, value: &Value) {
+    let mut list = lock(list);
+    if list.len() < PutOutcome::NAMES {
+        list.push(value.clone());
+    }
+}
+
+fn version_value(name: &ObjectName, version: u64) -> Value {
+    let mut value = name_value(name);
+    value["version"] = json!(version);
+    value
 }
 
 impl Watcher for Progress {
@@ -117,24 +152,19 @@ impl Watcher for Progress {
         if !self.is_shown() {
             return;
         }
-        let mut bar = self.bar();
-        bar.finish_and_clear();
-        let target = ProgressDrawTarget::stderr_with_hz(8);
-        let (fresh, template) = match bytes {
-            Some(bytes) => (
-                ProgressBar::with_draw_target(Some(bytes), target),
-                "{msg:22} [{bar:30}] {binary_bytes:>11}/{binary_total_bytes} {binary_bytes_per_sec:>13}  {eta} left {prefix}",
-            ),
-            None => {
-                (ProgressBar::with_draw_target(None, target), "{msg:22} {spinner} {binary_bytes:>11} {binary_bytes_per_sec:>13} {prefix}")
-            }
+        let template = match bytes {
+            Some(_) => "{msg:22} [{bar:30}] {binary_bytes:>11}/{binary_total_bytes} {binary_bytes_per_sec:>13}  {eta} left {prefix}",
+            None => "{msg:22} {spinner} {binary_bytes:>11} {binary_bytes_per_sec:>13} {prefix}",
         };
         let style = ProgressStyle::with_template(template).expect("a good template").progress_chars("=> ");
+        let mut bar = lock(&self.bar);
+        bar.finish_and_clear();
+        let fresh = ProgressBar::with_draw_target(bytes, ProgressDrawTarget::stderr_with_hz(8));
         *bar = fresh.with_style(style).with_message(what.to_owned());
     }
 
     fn expect(&self, _objects: u64, bytes: u64) {
-        let bar = self.bar();
+        let bar = lock(&self.bar);
         bar.set_length(bar.length().unwrap_or(0) + bytes);
     }
 
@@ -143,60 +173,53 @@ impl Watcher for Progress {
             return;
         }
         let objects_now = self.objects.fetch_add(objects, Ordering::Relaxed) + objects;
-        let bar = self.bar();
+        let bar = lock(&self.bar);
         if objects > 0 && !bar.is_hidden() {
-            bar.set_prefix(text::count(objects_now, "object", "objects"));
+            bar.set_prefix(text::count(objects_now, "object"));
         }
         bar.inc(bytes);
     }
 
+    fn stored(&self, name: &ObjectName, version: u64) {
+        remember(&self.stored, &version_value(name, version));
+    }
+
     fn trouble(&self, trouble: Trouble<'_>) {
-        self.troubles.fetch_add(1, Ordering::Relaxed);
-        let (text, value) = match trouble {
-            Trouble::Unreadable { path, why } => {
-                let path = text::path(path);
-                (format!("not stored: {path}: {why}"), json!({ "kind": "not stored", "path": path, "why": why }))
-            }
+        let is_loss = matches!(trouble, Trouble::Lost { .. } | Trouble::Unreachable { .. });
+        if is_loss && self.mutes_losses.load(Ordering::Relaxed) {
+            return;
+        }
+        let (kind, text, mut value) = match trouble {
+            Trouble::Unreadable { path, why } => self.missed("not stored", path, why),
             Trouble::Changed { path, attempts } => {
-                let path = text::path(path);
-                let why = format!("it changed each of the {attempts} times it was read");
-                (format!("not stored: {path}: {why}"), json!({ "kind": "changed while it was read", "path": path, "why": why }))
+                self.missed("changed while it was read", path, &format!("it changed each of the {attempts} times it was read"))
             }
             Trouble::Renamed { name, version, path, why } => {
                 let path = text::path(path);
-                let mut value = name_value(name);
-                value["version"] = json!(version);
+                let mut value = version_value(name, version);
                 value["path"] = json!(path);
                 value["why"] = json!(why);
-                let mut renamed = self.renamed.lock().expect("no panic holds this lock");
-                if renamed.len() < REMEMBERED {
-                    renamed.push(value.clone());
-                }
-                drop(renamed);
-                value["kind"] = json!("renamed");
-                (format!("restored under another name: {} (version {version}) is {path}: {why}", name.display()), value)
+                remember(&self.renamed, &value);
+                let text = format!("restored under another name: {} (version {version}) is {path}: {why}", name.display());
+                ("renamed".to_owned(), text, value)
             }
-            Trouble::Unreachable { name, version, hindrance, why } => {
-                let (kind, shown) = (hindrance.to_string(), name.display());
-                let mut value = name_value(name);
-                value["kind"] = json!(kind);
-                value["version"] = json!(version);
+            Trouble::Lost { name, version, why } | Trouble::Unreachable { name, version, why, .. } => {
+                let mut value = version_value(name, version);
                 value["why"] = json!(why);
-                (format!("{kind}: {shown} (version {version}): {}", text::harmless(why)), value)
-            }
-            Trouble::Lost { name, version, why } => {
-                let mut value = name_value(name);
-                value["version"] = json!(version);
-                value["why"] = json!(why);
-                if let Some(lost) = &self.lost {
-                    lost.lock().expect("no panic holds this lock").push(value.clone());
-                }
-                value["kind"] = json!(self.when_lost);
-                (format!("{}: {} (version {version}): {}", self.when_lost, name.display(), text::harmless(why)), value)
+                let kind = match trouble {
+                    Trouble::Unreachable { hindrance, .. } => hindrance.to_string(),
+                    _ => {
+                        self.keep_lost(&value);
+                        self.when_lost.to_owned()
+                    }
+                };
+                let text = format!("{kind}: {} (version {version}): {}", name.display(), text::harmless(why));
+                (kind, text, value)
             }
             Trouble::Unlisted { version, key_is_back } => self.unlisted(version, key_is_back),
-            Trouble::Note { text } => (format!("note: {}", text::harmless(text)), json!({ "kind": "note", "text": text })),
+            Trouble::Note { text } => ("note".to_owned(), format!("note: {}", text::harmless(text)), json!({ "text": text })),
         };
-        self.bar().suspend(|| diagnostics::write(&text, &value));
+        value["kind"] = json!(kind);
+        lock(&self.bar).suspend(|| diagnostics::write(&text, &value));
     }
 }

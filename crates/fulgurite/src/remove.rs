@@ -50,19 +50,17 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
             troubled = true;
             let name = ObjectName(name.clone());
             let shown = name.display();
-            let why = match (is_folder, rm.version, &rm.id) {
-                (_, _, Some(id)) => format!("{shown} has no version whose identifier begins with {id}"),
-                (_, Some(version), None) => format!("{shown} has no version {version}"),
-                (true, None, None) => format!("{shown} is a folder; --recursive removes it"),
-                (false, None, None) => nothing_stored(&archive, &name)?.to_string(),
+            let why = match (&rm.id, rm.version) {
+                (Some(id), _) => format!("{shown} has no version whose identifier begins with {id}"),
+                (None, Some(version)) => format!("{shown} has no version {version}"),
+                (None, None) if is_folder => format!("{shown} is a folder; --recursive removes it"),
+                (None, None) => nothing_stored(&archive, &name)?.to_string(),
             };
             diagnostics::trouble(&format!("not removed: {why}"));
         }
     }
-    if session.json {
-        session.answer(&json!({ "removed_versions": removed }));
-    }
-    session.say(&format!("Removed {}.", count(removed, "version", "versions")));
+    session.answer(|| json!({ "removed_versions": removed }));
+    session.say(&format!("Removed {}.", count(removed, "version")));
     Ok(Outcome::troubled_if(troubled))
 }
 
@@ -81,7 +79,6 @@ fn removable(argument: &OsStr) -> Result<Vec<u8>> {
     Ok(name.0)
 }
 
-/// True if a version at or below the name is to be removed.
 fn is_removed(rm: &Rm, name: &[u8], row: &VersionRow) -> bool {
     (rm.recursive || row.record.name.0 == name) && is_chosen(row, rm.version, rm.id.as_deref())
 }

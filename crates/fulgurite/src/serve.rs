@@ -1,11 +1,10 @@
 //! The commands `serve` and `accounts`: the archive over S3.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings as ArchiveFile, StagingSettings};
 use fulgurite_archive::{Access, Archive, settings};
 use fulgurite_service::memory::BLOCKING_THREADS;
 use fulgurite_service::server::Server;
@@ -17,11 +16,10 @@ use serde_json::json;
 use crate::args::{Accounts, Serve};
 use crate::diagnostics;
 use crate::heap;
-use crate::setup::{default_shape, store};
+use crate::setup::{create_home, default_shape, new_settings, parse_stores};
 use crate::text::{count, time};
-use crate::{Outcome, Session, open};
+use crate::{Outcome, Session, current_folder};
 
-/// The account that the first start creates.
 const FIRST_ACCOUNT: &str = "main";
 const GIB: u64 = 1 << 30;
 /// Interval at which free memory is returned to the system.
@@ -39,10 +37,10 @@ struct Issued {
 }
 
 pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
-    let home = home(session)?;
+    let home = create_home(&session.home().or_else(|_| current_folder())?)?;
     let is_new = !home.join(settings::FILE).exists();
     if is_new {
-        make(&home, serve)?;
+        make(&home, &serve.stores)?;
     }
     let mut settings = Settings::read_or_make(&home)?;
     if let Some(listen) = serve.listen {
@@ -51,7 +49,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     log(serve.log_json || session.json);
     raise_open_files(settings.connections);
     heap::few_arenas();
-    let archive = Arc::new(open(&home, Access::Write)?);
+    let archive = Arc::new(Archive::open(&home, Access::Write)?);
     let recovered = recover(&archive, serve.without_copy)?;
     let state = State::open(archive.clone())?;
     let issued = issue(&state, recovered.is_some())?;
@@ -104,31 +102,13 @@ fn raise_open_files(connections: usize) {
     }
 }
 
-/// The archive's folder: the one given or found, otherwise the current folder.
-fn home(session: &Session) -> Result<PathBuf> {
-    let home = match session.home() {
-        Ok(home) => home,
-        Err(_) => std::env::current_dir().context("can't determine the current folder")?,
-    };
-    std::fs::create_dir_all(&home).with_context(|| format!("can't create the archive's folder {}", home.display()))?;
-    home.canonicalize().with_context(|| home.display().to_string())
-}
-
 /// Creates an archive with the stores given, or with three folders in its own.
-fn make(home: &Path, serve: &Serve) -> Result<()> {
+fn make(home: &Path, stores: &[String]) -> Result<()> {
     let beside: Vec<String> = (1..=3).map(|number| home.join(format!("platters/d{number}")).display().to_string()).collect();
-    let given = if serve.stores.is_empty() { &beside } else { &serve.stores };
-    let stores = given.iter().enumerate().map(|(index, text)| store(index, text)).collect::<Result<Vec<_>>>()?;
-    let (information, redundancy) = default_shape(stores.len());
-    let settings = ArchiveFile {
-        archive: ArchiveSettings { id: fulgurite_archive::new_archive_id(), encrypt: true, master_key: "master.key".into() },
-        limits: Limits::default(),
-        staging: StagingSettings::default(),
-        set: SetSettings { information, redundancy, platter_mib: 1_024 },
-        stores,
-    };
-    Archive::init(home, &settings)?;
-    if serve.stores.is_empty() {
+    let parsed = parse_stores(if stores.is_empty() { &beside } else { stores })?;
+    let shape = default_shape(parsed.len());
+    Archive::init(home, &new_settings(parsed, shape, 1_024, true))?;
+    if stores.is_empty() {
         diagnostics::note(&format!(
             "created an archive in {}, with three folders for platters on this one disk. Losing the disk would lose everything: \
              for data that matters, give a folder on each of several disks (--store).",
@@ -145,13 +125,13 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     let file = archive.home().join(state::FILE);
     let copied = |ms: i64| time(ms.div_euclid(1_000));
     if without_copy {
-        state::begin_without_copy(archive)?;
+        state::begin_without_backup(archive)?;
         diagnostics::note(&format!(
             "{} was missing and starts empty, ignoring the state backup of {} UTC. The backup is kept: \
              `fulgurite get {} FILE` restores it.",
             file.display(),
             copied(copy.record.created_ms as i64),
-            state::COPY_NAME
+            state::BACKUP_NAME
         ));
         return Ok(None);
     }
@@ -161,9 +141,9 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
         "{} was missing. It was recovered from the state backup of {} UTC: {}, {}, and the later changes to {}.",
         file.display(),
         copied(copied_ms),
-        count(counts.accounts, "account", "accounts"),
-        count(counts.buckets, "bucket", "buckets"),
-        count(counts.versions, "version", "versions"),
+        count(counts.accounts, "account"),
+        count(counts.buckets, "bucket"),
+        count(counts.versions, "version"),
     ));
     diagnostics::note(
         "changes after that time are missing: accounts, buckets and their settings, tags, retention, legal holds. \
@@ -225,7 +205,7 @@ fn introduce(
     issued: Option<&Issued>,
     recovered: Option<Recovered>,
 ) {
-    if session.json {
+    session.answer(|| {
         let mut answer = json!({ "endpoint": endpoint, "region": region, "archive": home, "new": is_new });
         if let Some(Issued { account, key }) = issued {
             answer["account"] = json!(account);
@@ -233,10 +213,12 @@ fn introduce(
             answer["secret_key"] = json!(key.secret_key);
         }
         if let Some(Recovered { copied_ms, counts }) = recovered {
-            answer["recovered"] =
-                json!({ "copied_ms": copied_ms, "accounts": counts.accounts, "buckets": counts.buckets, "versions": counts.versions });
+            answer["recovered"] = json!(counts);
+            answer["recovered"]["copied_ms"] = json!(copied_ms);
         }
-        session.answer(&answer);
+        answer
+    });
+    if session.json {
         return;
     }
     if let Some(Issued { account, key: NewKey { access_key, secret_key } }) = issued {
@@ -269,39 +251,42 @@ pub(crate) fn accounts(session: &Session, accounts: &Accounts) -> Result<Outcome
     // This works while a server runs: the server notices changes within a second.
     let state = State::open(Arc::new(session.open(Access::Read)?))?;
     match accounts {
-        Accounts::Add(add) => show_key(session, &add.name, &state.add_account(&add.name, add.admin)?),
-        Accounts::Key(of) => show_key(session, &of.name, &state.add_key(&of.name)?),
-        Accounts::Revoke(revoke) => {
-            state.revoke_key(&revoke.key)?;
-            session.say(&format!("The key {} no longer works.", revoke.key));
+        Accounts::Add { name, admin } => show_key(session, name, &state.add_account(name, *admin)?),
+        Accounts::Key { name } => show_key(session, name, &state.add_key(name)?),
+        Accounts::Revoke { key } => {
+            state.revoke_key(key)?;
+            session.say(&format!("The key {key} no longer works."));
         }
-        Accounts::Quota(quota) => {
+        Accounts::Quota { name, open, gib_a_day, .. } => {
             // A limit that isn't given falls back to the settings.
-            let own = OwnQuota { open: quota.open, bytes_a_day: quota.gib_a_day.map(|gib| gib.saturating_mul(GIB)) };
-            state.set_quota(&quota.name, own)?;
-            session.say(&format!("{}: {}", quota.name, show_quota(own)));
+            let own = OwnQuota { open: *open, bytes_a_day: gib_a_day.map(|gib| gib.saturating_mul(GIB)) };
+            state.set_quota(name, own)?;
+            session.say(&format!("{name}: {}", show_quota(own)));
         }
-        Accounts::GiveBucket(give) => {
-            state.give_bucket(&give.bucket, &give.name)?;
-            session.say(&format!("The bucket {} now belongs to {}.", give.bucket, give.name));
+        Accounts::GiveBucket { bucket, name } => {
+            state.give_bucket(bucket, name)?;
+            session.say(&format!("The bucket {bucket} now belongs to {name}."));
         }
-        Accounts::List => {
-            let (all, quotas) = (state.accounts()?, state.quotas()?);
-            if session.json {
-                let listed = all.iter().map(|(account, keys)| {
-                    let own = quotas.get(&account.name).copied().unwrap_or_default();
-                    let quota = json!({ "open": own.open, "gib_a_day": own.bytes_a_day.map(|bytes| bytes / GIB) });
-                    json!({ "account": account.name, "id": account.id, "admin": account.admin, "access_keys": keys, "quota": quota })
-                });
-                session.answer(&listed.collect());
-            }
-            for (account, keys) in &all {
-                let quota = quotas.get(&account.name).map(|own| format!("  {}", show_quota(*own))).unwrap_or_default();
-                session.say(&format!("{}{}  {}{quota}", account.name, if account.admin { " (admin)" } else { "" }, keys.join(" ")));
-            }
-        }
+        Accounts::List => list(session, &state)?,
     }
     Ok(Outcome::Good)
+}
+
+fn list(session: &Session, state: &State) -> Result<()> {
+    let (all, quotas) = (state.accounts()?, state.quotas()?);
+    session.answer(|| {
+        let listed = all.iter().map(|(account, keys)| {
+            let own = quotas.get(&account.name).copied().unwrap_or_default();
+            let quota = json!({ "open": own.open, "gib_a_day": own.bytes_a_day.map(|bytes| bytes / GIB) });
+            json!({ "account": account.name, "id": account.id, "admin": account.admin, "access_keys": keys, "quota": quota })
+        });
+        listed.collect()
+    });
+    for (account, keys) in &all {
+        let quota = quotas.get(&account.name).map(|own| format!("  {}", show_quota(*own))).unwrap_or_default();
+        session.say(&format!("{}{}  {}{quota}", account.name, if account.admin { " (admin)" } else { "" }, keys.join(" ")));
+    }
+    Ok(())
 }
 
 /// The quotas of an account that override the settings.
@@ -313,8 +298,6 @@ fn show_quota(own: OwnQuota) -> String {
 }
 
 fn show_key(session: &Session, account: &str, key: &NewKey) {
-    if session.json {
-        session.answer(&json!({ "account": account, "access_key": key.access_key, "secret_key": key.secret_key }));
-    }
+    session.answer(|| json!({ "account": account, "access_key": key.access_key, "secret_key": key.secret_key }));
     session.say(&format!("account     {account}\naccess key  {}\nsecret key  {}   (shown once)", key.access_key, key.secret_key));
 }

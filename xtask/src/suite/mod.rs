@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::check;
 use crate::tally::Tally;
+use crate::workspace::Workspace;
 
 mod attacks;
 mod cargo;
@@ -223,8 +224,17 @@ fn quick_checks(session: &Session) -> Outcome {
     match check::run(&session.root, &[]) {
         Ok(tally) if tally.failed == 0 => Outcome::Passed(tally),
         Ok(tally) => Outcome::Failed(tally, Failure::Findings),
-        Err(error) => Outcome::Failed(Tally::FAILED, Failure::Unreadable { why: error.to_string() }),
+        Err(error) => unreadable(error),
     }
+}
+
+fn unreadable(why: impl ToString) -> Outcome {
+    Outcome::Failed(Tally::FAILED, Failure::Unreadable { why: why.to_string() })
+}
+
+/// Cargo's target directory.
+fn target_directory(session: &Session) -> Result<PathBuf, Outcome> {
+    Workspace::read(&session.root).map(|workspace| workspace.target_directory).map_err(unreadable)
 }
 
 #[cfg(test)]

@@ -15,9 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::program::{self, Channel};
-use super::{Failure, Lack, Outcome, Session};
+use super::{Failure, Lack, Outcome, Session, target_directory};
 use crate::tally::Tally;
-use crate::workspace::Workspace;
 
 /// The plain name comes first, because it is the machine's chosen default.
 const INTERPRETERS: [&str; 6] = ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python"];
@@ -46,9 +45,7 @@ pub(super) fn interpreter(session: &Session) -> Result<PathBuf, Outcome> {
     if has_package(&system) {
         return Ok(system);
     }
-    let workspace =
-        Workspace::read(&session.root).map_err(|error| Outcome::Failed(Tally::FAILED, Failure::Unreadable { why: error.to_string() }))?;
-    environment(&system, &workspace.target_directory.join("xtask-venv")).map_err(Outcome::Skipped)
+    environment(&system, &target_directory(session)?.join("xtask-venv")).map_err(Outcome::Skipped)
 }
 
 /// A Python that is recent enough.

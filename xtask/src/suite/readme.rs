@@ -12,8 +12,8 @@ use std::fs;
 use std::process::Command;
 
 use super::program::{self, Channel};
-use super::s3::{Built, unreadable};
-use super::{Outcome, Session};
+use super::s3::Built;
+use super::{Outcome, Session, unreadable};
 use crate::tally::Tally;
 
 const SECTION: &str = "## Five minutes";
@@ -34,7 +34,7 @@ pub(super) fn tests(session: &Session) -> Outcome {
         let mut command = Command::new("bash");
         let path = env::var_os("PATH").unwrap_or_default();
         let programs = built.program.parent().into_iter().map(Into::into).chain(env::split_paths(&path));
-        let path = env::join_paths(programs).map_err(|error| unreadable(error.to_string()))?;
+        let path = env::join_paths(programs).map_err(unreadable)?;
         // The script's `mktemp -d` creates the folder that the commands run in.
         command.arg(&file).current_dir(&session.root).env("PATH", path).env("TMPDIR", &folder);
         let outcome = program::judge_tests(command, Channel::Output, Tally::read_cargo_test);

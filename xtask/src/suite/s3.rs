@@ -14,9 +14,8 @@ use std::process::Command;
 
 use super::program::{self, Channel};
 use super::python;
-use super::{Failure, Lack, Outcome, Session};
+use super::{Lack, Outcome, Session, target_directory, unreadable};
 use crate::tally::Tally;
-use crate::workspace::Workspace;
 
 const FOLDER: &str = "tests/s3";
 pub(super) const REQUIREMENTS: &str = "tests/s3/requirements.txt";
@@ -39,8 +38,7 @@ pub(super) struct Built {
 
 impl Built {
     pub(super) fn find(session: &Session) -> Result<Self, Outcome> {
-        let workspace = Workspace::read(&session.root).map_err(|error| unreadable(error.to_string()))?;
-        let target = workspace.target_directory;
+        let target = target_directory(session)?;
         let program = target.join(format!("release/fulgurite{EXE_SUFFIX}"));
         if !program.is_file() {
             return Err(unreadable(format!("{} doesn't exist; the step `release` builds it", program.display())));
@@ -60,10 +58,6 @@ pub(super) fn run(session: &Session, built: &Built, python: &Path, folder: &str,
     command.env_remove("S3_ENDPOINT").env_remove("PYTEST_ADDOPTS");
     set(&mut command);
     python::strict(program::judge_tests(command, Channel::Output, Tally::read_pytest), session.ci)
-}
-
-pub(super) fn unreadable(why: String) -> Outcome {
-    Outcome::Failed(Tally::FAILED, Failure::Unreadable { why })
 }
 
 /// The interpreter of the virtual environment in `folder`, with what the file `requirements` of the

@@ -12,20 +12,19 @@ use fulgurite_domain::ObjectName;
 use serde_json::json;
 use walkdir::WalkDir;
 
-use super::input::{Input, is_leaf};
+use super::input::Input;
 use crate::Session;
 use crate::diagnostics;
-use crate::text::{bytes, count};
+use crate::put::is_leaf;
+use crate::text::{bytes, count, phrase};
 
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// The result of a comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison {
     files: u64,
     links: u64,
     folders: u64,
-    /// Bytes of content compared.
     pub(crate) bytes: u64,
     /// One message per difference, starting with the name.
     differences: Vec<String>,
@@ -41,9 +40,9 @@ impl Comparison {
     pub(crate) fn say(&self, session: &Session, shown: usize) {
         session.say(&format!(
             "\nCompared {}, {} and {}, {}: {}",
-            count(self.files, "file", "files"),
-            count(self.links, "symbolic link", "symbolic links"),
-            count(self.folders, "empty folder", "empty folders"),
+            count(self.files, "file"),
+            count(self.links, "symbolic link"),
+            count(self.folders, "empty folder"),
             bytes(self.bytes),
             if self.is_same() { "content, names, modes, times and targets are all the same" } else { "NOT THE SAME" }
         ));
@@ -54,7 +53,7 @@ impl Comparison {
             diagnostics::trouble(&format!("and {} more.", self.differences.len() - shown));
         }
         if self.changed > 0 {
-            session.say(&format!("  {} left out: changed since the demonstration began", count(self.changed, "file was", "files were")));
+            session.say(&format!("  {} left out: changed since the demonstration began", phrase(self.changed, "file was", "files were")));
         }
     }
 

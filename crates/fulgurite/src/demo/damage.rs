@@ -23,16 +23,15 @@ use anyhow::{Context, Result};
 use fulgurite_archive::Archive;
 use fulgurite_archive::catalogue::{PlatterPlace, SetDescription};
 use fulgurite_chance::Xorshift;
-use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress};
+use fulgurite_domain::{Geometry, PhysicalTrack, SectorAddress};
 use serde_json::json;
 
 use crate::text::{bytes, count};
 
-/// The damage done to one platter.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Wound {
     store: String,
-    platter: PlatterId,
+    platter: String,
     carries_information: bool,
     deleted: bool,
     whole_tracks: Vec<u32>,
@@ -43,7 +42,6 @@ pub(crate) struct Wound {
     cut_bytes: u64,
 }
 
-/// Destroys as much as the codes of these sets tolerate.
 pub(crate) fn destroy(archive: &Archive, sets: &[SetDescription]) -> Result<Vec<Wound>> {
     let mut wounds = Vec::new();
     let Some(first) = sets.first() else { return Ok(wounds) };
@@ -55,15 +53,10 @@ pub(crate) fn destroy(archive: &Archive, sets: &[SetDescription]) -> Result<Vec<
         for (position, place) in set.platters.iter().enumerate() {
             let mut wound = Wound {
                 store: place.store.clone(),
-                platter: place.platter,
+                platter: place.platter.to_string(),
                 carries_information: position < usize::from(set.shape.information),
                 deleted: dead.contains(&&place.store[..]),
-                whole_tracks: Vec::new(),
-                scattered_sectors: 0,
-                scattered_tracks: 0,
-                exchanged_sectors: 0,
-                bad_headers: 0,
-                cut_bytes: 0,
+                ..Wound::default()
             };
             let path = platter_file(archive, place);
             let done = if wound.deleted {
@@ -88,7 +81,6 @@ pub(crate) fn destroy(archive: &Archive, sets: &[SetDescription]) -> Result<Vec<
     Ok(wounds)
 }
 
-/// The file of a platter.
 pub(crate) fn platter_file(archive: &Archive, place: &PlatterPlace) -> PathBuf {
     archive.home().join(&place.store).join("platters").join(format!("{}.platter", place.platter))
 }
@@ -170,20 +162,20 @@ impl Knife<'_> {
 impl fmt::Display for Wound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = if self.carries_information { "information" } else { "redundancy" };
-        write!(f, "{}  {} platter {}…: ", self.store, role, &self.platter.to_string()[..8])?;
+        write!(f, "{}  {} platter {}…: ", self.store, role, &self.platter[..8])?;
         let mut parts = Vec::new();
         if self.deleted {
             parts.push("deleted".to_owned());
         }
         if !self.whole_tracks.is_empty() {
-            parts.push(count(self.whole_tracks.len() as u64, "whole track", "whole tracks"));
+            parts.push(count(self.whole_tracks.len() as u64, "whole track"));
         }
         if self.scattered_sectors > 0 {
-            let tracks = count(self.scattered_tracks, "track", "tracks");
-            parts.push(format!("{} in {tracks}", count(self.scattered_sectors, "sector", "sectors")));
+            let tracks = count(self.scattered_tracks, "track");
+            parts.push(format!("{} in {tracks}", count(self.scattered_sectors, "sector")));
         }
         if self.exchanged_sectors > 0 {
-            parts.push(format!("{} swapped with their neighbours", count(self.exchanged_sectors, "sector", "sectors")));
+            parts.push(format!("{} swapped with their neighbours", count(self.exchanged_sectors, "sector")));
         }
         if self.cut_bytes > 0 {
             parts.push(format!("the last {} cut off, with a header", bytes(self.cut_bytes)));
@@ -200,7 +192,7 @@ impl fmt::Display for Wound {
 impl Wound {
     pub(crate) fn to_json(&self) -> serde_json::Value {
         json!({
-            "store": self.store, "platter": self.platter.to_string(), "carries_information": self.carries_information, "deleted": self.deleted,
+            "store": self.store, "platter": self.platter, "carries_information": self.carries_information, "deleted": self.deleted,
             "whole_tracks": self.whole_tracks, "scattered_sectors": self.scattered_sectors, "exchanged_sectors": self.exchanged_sectors,
             "bad_headers": self.bad_headers, "cut_bytes": self.cut_bytes,
         })

@@ -15,7 +15,8 @@ use fulgurite_chance::Xorshift;
 use fulgurite_domain::ObjectName;
 use walkdir::{DirEntry, WalkDir};
 
-use crate::setup::canonical;
+use crate::current_folder;
+use crate::put::is_leaf;
 use crate::text::bytes;
 
 /// Maximum size of a default folder. A folder that the user names has no limit.
@@ -29,9 +30,7 @@ pub(crate) struct Input {
     roots: Vec<(PathBuf, Vec<u8>)>,
     /// Folders that are skipped: build outputs, and the demonstration's own folder.
     passed_over: HashSet<PathBuf>,
-    /// Bytes of content, including generated files.
     pub(crate) bytes: u64,
-    /// A description for people.
     pub(crate) text: String,
     /// True if the user named no folder.
     pub(crate) is_ours: bool,
@@ -49,7 +48,7 @@ impl Input {
     pub(crate) fn choose(folder: Option<&Path>, into: &Path) -> Result<Self> {
         let root = match folder {
             Some(folder) => folder.to_owned(),
-            None => source_tree().map_or_else(|| std::env::current_dir().context("can't determine the current folder"), Ok)?,
+            None => source_tree().map_or_else(current_folder, Ok)?,
         };
         if !root.is_dir() {
             bail!("{} is not a folder; the demonstration archives a folder", root.display());
@@ -57,17 +56,19 @@ impl Input {
         let mut input =
             Self { roots: Vec::new(), passed_over: HashSet::new(), bytes: 0, text: root.display().to_string(), is_ours: folder.is_none() };
         let name = match folder {
-            Some(_) => canonical(&root).and_then(|root| Some(root.file_name()?.as_bytes().to_vec())).unwrap_or_else(|| b"folder".to_vec()),
+            Some(_) => {
+                root.canonicalize().ok().and_then(|root| Some(root.file_name()?.as_bytes().to_vec())).unwrap_or_else(|| b"folder".to_vec())
+            }
             None => b"source".to_vec(),
         };
         if folder.is_none() {
             input
                 .passed_over
-                .extend(["target", ".git", "fuzz/target", "fuzz/corpus"].iter().filter_map(|below| canonical(&root.join(below))));
+                .extend(["target", ".git", "fuzz/target", "fuzz/corpus"].iter().filter_map(|below| root.join(below).canonicalize().ok()));
         }
         // The folder doesn't exist yet, but its parent does.
         let parent = into.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if let (Some(parent), Some(name)) = (canonical(parent), into.file_name()) {
+        if let (Ok(parent), Some(name)) = (parent.canonicalize(), into.file_name()) {
             input.passed_over.insert(parent.join(name));
         }
         input.roots.push((root, name));
@@ -88,8 +89,6 @@ impl Input {
         Ok(input)
     }
 
-    /// Generates further files to archive: large ones, one with holes, many small ones, and odd
-    /// ones.
     pub(crate) fn generate(&mut self, folder: &Path) -> Result<()> {
         let make = || -> std::io::Result<()> {
             fs::create_dir_all(folder.join("large"))?;
@@ -127,7 +126,7 @@ impl Input {
     pub(crate) fn entries(&self) -> impl Iterator<Item = InputEntry> {
         self.roots.iter().flat_map(|(root, name)| {
             let passes = |entry: &DirEntry| {
-                !entry.file_type().is_dir() || canonical(entry.path()).is_none_or(|path| !self.passed_over.contains(&path))
+                !entry.file_type().is_dir() || !entry.path().canonicalize().is_ok_and(|path| self.passed_over.contains(&path))
             };
             let entries = WalkDir::new(root).follow_root_links(true).sort_by_file_name().into_iter().filter_entry(passes).flatten();
             entries.filter(|entry| entry.depth() > 0 && is_leaf(entry)).map(move |entry| {
@@ -138,12 +137,10 @@ impl Input {
         })
     }
 
-    /// The same entries, as sources for the archive.
     pub(crate) fn sources(&self) -> impl Iterator<Item = Source> + Send {
         self.entries().map(|InputEntry { path, name }| Source::Path { path, name })
     }
 
-    /// The input path of an archived name.
     pub(crate) fn path_of(&self, name: &[u8]) -> Option<PathBuf> {
         self.roots.iter().find_map(|(root, prefix)| {
             let below = name.strip_prefix(&prefix[..])?.strip_prefix(b"/")?;
@@ -152,15 +149,9 @@ impl Input {
     }
 }
 
-/// True if an entry is stored itself. Folders are, only if empty: others exist through the names of
-/// their content.
-pub(crate) fn is_leaf(entry: &DirEntry) -> bool {
-    !entry.file_type().is_dir() || fs::read_dir(entry.path()).is_ok_and(|mut entries| entries.next().is_none())
-}
-
 /// The source tree that this program was compiled from, if it still exists.
 fn source_tree() -> Option<PathBuf> {
-    let root = canonical(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().ok()?;
     root.join("crates/fulgurite/Cargo.toml").is_file().then_some(root)
 }
 

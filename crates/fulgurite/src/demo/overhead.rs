@@ -91,7 +91,6 @@ impl Overhead {
     }
 }
 
-/// The header of a set's first platter.
 fn header(archive: &Archive, set: &SetDescription) -> Result<Header> {
     let place = &set.platters[0];
     let path = super::damage::platter_file(archive, place);

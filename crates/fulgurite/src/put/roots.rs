@@ -11,15 +11,14 @@ use fulgurite_archive::Source;
 use fulgurite_archive::reserved::{RESERVED_FOLDER, is_reserved};
 use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_domain::ObjectName;
-use walkdir::WalkDir;
+use walkdir::{DirEntry, WalkDir};
 
 use crate::args::Put;
-use crate::setup::canonical;
+use crate::list::trimmed;
 use crate::text;
 
 /// A path on the command line, with its name in the archive.
 pub(super) enum Root {
-    /// Standard input.
     Input(ObjectName),
     /// A file or folder; the name is empty for a folder whose content goes to the top of the
     /// archive.
@@ -42,7 +41,6 @@ impl Root {
     }
 }
 
-/// The inputs that the command line names.
 pub(super) fn roots(put: &Put) -> Result<Vec<Root>> {
     if put.name.is_some() && put.paths.len() > 1 {
         bail!("--name accepts one path, but {} were given; --to stores several under a folder", put.paths.len());
@@ -58,31 +56,21 @@ pub(super) fn roots(put: &Put) -> Result<Vec<Root>> {
         }
         Ok(name)
     };
-    let roots: Vec<Root> = put
-        .paths
-        .iter()
-        .map(|path| {
-            if path.as_os_str() == "-" {
-                let Some(name) = put.name.as_ref() else { bail!("standard input needs a name: --name NAME") };
-                return Ok(Root::Input(ObjectName(free(checked(trimmed(name.as_bytes()))?.to_vec())?)));
-            }
-            let name = match (&put.name, path.file_name()) {
-                (Some(name), _) => checked(trimmed(name.as_bytes()))?.to_vec(),
-                (None, Some(name)) => under(name),
-                // `.` and `..`, for example, mean the content of that folder.
-                (None, None) => folder.to_vec(),
-            };
-            Ok(Root::Path(path.clone(), free(name)?))
-        })
-        .collect::<Result<_>>()?;
+    let root = |path: &PathBuf| -> Result<Root> {
+        let is_input = path.as_os_str() == "-";
+        let name = match (&put.name, path.file_name()) {
+            (Some(name), _) => checked(trimmed(name.as_bytes()))?.to_vec(),
+            (None, _) if is_input => bail!("standard input needs a name: --name NAME"),
+            (None, Some(name)) => under(name),
+            // `.` and `..`, for example, mean the content of that folder.
+            (None, None) => folder.to_vec(),
+        };
+        let name = free(name)?;
+        Ok(if is_input { Root::Input(ObjectName(name)) } else { Root::Path(path.clone(), name) })
+    };
+    let roots: Vec<Root> = put.paths.iter().map(root).collect::<Result<_>>()?;
     refuse_clashes(&roots)?;
     Ok(roots)
-}
-
-fn trimmed(name: &[u8]) -> &[u8] {
-    let start = name.iter().position(|&byte| byte != b'/').unwrap_or(name.len());
-    let end = name.iter().rposition(|&byte| byte != b'/').map_or(start, |last| last + 1);
-    &name[start..end]
 }
 
 /// Rejects names that could not be restored later.
@@ -134,7 +122,12 @@ pub(super) fn walker(root: &Path, put: &Put) -> WalkDir {
     WalkDir::new(root).follow_links(false).follow_root_links(false).same_file_system(put.one_file_system)
 }
 
-/// Everything to store of a file or folder, sorted by name.
+/// True if an entry is stored itself. A folder exists through the names of its content, so only an
+/// empty one needs an object of its own.
+pub(crate) fn is_leaf(entry: &DirEntry) -> bool {
+    !entry.file_type().is_dir() || std::fs::read_dir(entry.path()).is_ok_and(|mut entries| entries.next().is_none())
+}
+
 pub(super) fn walk<'a>(
     walker: WalkDir,
     root: PathBuf,
@@ -151,7 +144,7 @@ pub(super) fn walk<'a>(
             watcher.trouble(Trouble::Unreadable { path: entry.path(), why: "its name would be reserved for the archive" });
             return false;
         }
-        let is_own = entry.file_type().is_dir() && canonical(entry.path()).is_some_and(|path| own.contains(&path));
+        let is_own = entry.file_type().is_dir() && entry.path().canonicalize().is_ok_and(|path| own.contains(&path));
         if is_own {
             let text = format!("{} belongs to this archive and is not stored in it", entry.path().display());
             watcher.trouble(Trouble::Note { text: &text });
@@ -170,15 +163,9 @@ pub(super) fn walk<'a>(
             }
         };
         let below = entry.path().strip_prefix(&root).unwrap_or(Path::new(""));
-        let name = match (name.is_empty(), below.as_os_str().is_empty()) {
-            (_, true) => name.clone(),
-            (true, false) => below.as_os_str().as_bytes().to_vec(),
-            (false, false) => [&name, below.as_os_str().as_bytes()].join(&b"/"[..]),
-        };
-        // A folder exists through the names of its content. Only an empty one needs an object of
-        // its own.
-        let is_full = |path: &Path| std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-        if name.is_empty() || (entry.file_type().is_dir() && (is_full(entry.path()) || std::fs::read_dir(entry.path()).is_err())) {
+        let parts = [&name[..], below.as_os_str().as_bytes()];
+        let name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(&b'/');
+        if name.is_empty() || !is_leaf(&entry) {
             return None;
         }
         Some(Source::Path { path: entry.into_path(), name: ObjectName(name) })

@@ -3,73 +3,51 @@
 
 use std::fs::File;
 use std::io::BufReader;
+use std::path::Path;
 
-use anyhow::{Context, Result};
-use fulgurite_twin::journal::{Detail, Header, JournalReader, JournalWriter, ReplayError, replay};
+use anyhow::{Context, Result, bail};
+use fulgurite_twin::journal::{Detail, Header, JournalReader, JournalWriter, ReplayError, Replayed, replay};
 use fulgurite_twin::simulation::run_with;
 use serde_json::json;
 
-use super::{Record, Replay, misused};
+use super::Record;
+use crate::outcome::Misuse;
 use crate::{Outcome, Session, text};
 
 pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
-    let scenario = match record.chosen.read() {
-        Ok(scenario) => scenario,
-        Err(errors) => return Ok(misused(&errors)),
-    };
+    let scenario = record.chosen.read()?;
     let seed = record.seed.unwrap_or(scenario.run.seed);
     let detail = record.digests.map_or(Detail::Commands, Detail::Digests);
-    let path = || text::harmless(&record.journal.display().to_string());
-    let file = File::create_new(&record.journal).with_context(|| format!("can't create the journal {}", path()))?;
-    let mut journal = JournalWriter::new(file, &Header::of(&scenario, seed, detail)).with_context(path)?;
+    let path = text::harmless(&record.journal.display().to_string());
+    let file = File::create_new(&record.journal).with_context(|| format!("can't create the journal {path}"))?;
+    let mut journal = JournalWriter::new(file, &Header::of(&scenario, seed, detail)).with_context(|| path.clone())?;
     let finished = run_with(&scenario, seed, &mut journal, |_| ())?;
-    let file = journal.finish(finished.at).with_context(|| format!("can't write the journal {}", path()))?;
-    file.sync_all().with_context(|| format!("can't write the journal {}", path()))?;
-    let run = &finished.run;
-    if session.json {
-        session.answer(&json!({ "journal": record.journal, "seed": seed, "requests": run.requests, "until_us": finished.at.0 }));
-    } else {
-        session.say(&format!("{}: {}, seed {seed}, until {}", path(), text::harmless(&scenario.name), finished.at));
-    }
+    let file = journal.finish(finished.at).with_context(|| format!("can't write the journal {path}"))?;
+    file.sync_all().with_context(|| format!("can't write the journal {path}"))?;
+    let requests = finished.run.requests;
+    session.answer(|| json!({ "journal": record.journal, "seed": seed, "requests": requests, "until_us": finished.at.0 }));
+    session.say(&format!("{path}: {}, seed {seed}, until {}", text::harmless(&scenario.name), finished.at));
     Ok(Outcome::Good)
 }
 
-pub(super) fn run_again(session: &Session, asked: &Replay) -> Result<Outcome> {
-    let path = || text::harmless(&asked.journal.display().to_string());
-    let file = File::open(&asked.journal).with_context(|| format!("can't open the journal {}", path()))?;
-    let again = JournalReader::new(BufReader::new(file)).map_err(ReplayError::from).and_then(replay);
-    match again {
-        Ok(report) => {
-            if session.json {
-                session.answer(&json!({
-                    "same": true,
-                    "requests": report.requests,
-                    "events": report.events,
-                    "commands": report.commands,
-                    "ended": report.ended,
-                    "until_us": report.until.0,
-                }));
-            } else {
-                let (inputs, commands) = (report.requests + report.events, report.commands);
-                session.say(&format!("{}: the same {commands} commands from {inputs} requests and events, until {}", path(), report.until));
-            }
-            Ok(Outcome::Good)
-        }
+pub(super) fn run_again(session: &Session, journal: &Path) -> Result<Outcome> {
+    let path = text::harmless(&journal.display().to_string());
+    let file = File::open(journal).with_context(|| format!("can't open the journal {path}"))?;
+    let report = match JournalReader::new(BufReader::new(file)).map_err(ReplayError::from).and_then(replay) {
+        Ok(report) => report,
         Err(ReplayError::Differs(difference)) => {
-            if session.json {
-                session.answer(&json!({
-                    "same": false,
-                    "line": difference.line,
-                    "journal": difference.journal.to_string(),
-                    "replay": difference.replay.as_ref().map(ToString::to_string),
-                }));
-            }
-            crate::diagnostics::failure(&format!("{}: not the same: {difference}", path()), Outcome::Troubled);
-            Ok(Outcome::Troubled)
+            session.answer(|| {
+                let replay = difference.replay.as_ref().map(ToString::to_string);
+                json!({ "same": false, "line": difference.line, "journal": difference.journal.to_string(), "replay": replay })
+            });
+            bail!("{path}: not the same: {difference}");
         }
-        Err(error) => {
-            crate::diagnostics::failure(&format!("{}: {error}", path()), Outcome::Misused);
-            Ok(Outcome::Misused)
-        }
-    }
+        Err(error) => return Err(Misuse(format!("{path}: {error}")).into()),
+    };
+    let Replayed { requests, events, commands, ended, until } = report;
+    session.answer(
+        || json!({ "same": true, "requests": requests, "events": events, "commands": commands, "ended": ended, "until_us": until.0 }),
+    );
+    session.say(&format!("{path}: the same {commands} commands from {} requests and events, until {until}", requests + events));
+    Ok(Outcome::Good)
 }

@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use fulgurite_twin::results::Point;
+use fulgurite_twin::results::{Point, PointRuns};
 use fulgurite_twin::scenario::Scenario;
 use fulgurite_twin::settings::{Override, SettingErrors};
 use fulgurite_twin::simulation::RunError;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::outcome::Misuse;
 use crate::{Outcome, Session, text};
 
 /// The subcommands of `fulgurite twin`.
@@ -39,18 +40,26 @@ pub(crate) enum Twin {
     Record(Record),
     /// Replay the events of a journal to the controllers, and compare their commands with those in
     /// the journal
-    Replay(Replay),
+    Replay {
+        /// A journal
+        journal: PathBuf,
+    },
     /// Print the reference of all settings of scenario files
     Reference,
     /// Compare the statistics of a scenario's workload with the published ones
-    CheckWorkload(CheckWorkload),
+    CheckWorkload {
+        #[command(flatten)]
+        chosen: Chosen,
+        /// The seed. Default: the scenario's seed
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
 }
 
 /// A scenario, and settings that override it.
 #[derive(Debug, Args)]
 pub(crate) struct Chosen {
     /// A scenario file
-    #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
     /// Change a setting, such as shuttles.count=8; the option may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -94,7 +103,6 @@ pub(crate) struct Sweep {
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
     /// A plan file
-    #[arg(value_name = "PLAN")]
     plan: PathBuf,
     /// Change a setting, such as ingest.per_month="200 TB"; the option may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -109,7 +117,6 @@ pub(crate) struct Record {
     #[command(flatten)]
     chosen: Chosen,
     /// The journal to write; it must not exist
-    #[arg(value_name = "JOURNAL")]
     journal: PathBuf,
     /// The seed. Default: the scenario's seed
     #[arg(long, value_name = "N")]
@@ -119,22 +126,6 @@ pub(crate) struct Record {
     digests: Option<std::num::NonZeroU64>,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Replay {
-    /// A journal
-    #[arg(value_name = "JOURNAL")]
-    journal: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CheckWorkload {
-    #[command(flatten)]
-    chosen: Chosen,
-    /// The seed. Default: the scenario's seed
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-}
-
 pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
     match twin {
         Twin::Run(run) => run::run(session, run),
@@ -142,78 +133,64 @@ pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
         Twin::Paper(options) => paper::paper(session, options),
         Twin::Plan(plan) => plan::plan(session, plan),
         Twin::Record(record) => journal::record(session, record),
-        Twin::Replay(replay) => journal::run_again(session, replay),
+        Twin::Replay { journal } => journal::run_again(session, journal),
         Twin::Reference => {
             session.print(format_args!("{}", fulgurite_twin::scenario::reference().trim_end()));
             Ok(Outcome::Good)
         }
-        Twin::CheckWorkload(check) => check::check(session, check),
+        Twin::CheckWorkload { chosen, seed } => check::check(session, chosen, *seed),
     }
 }
 
 impl Chosen {
-    fn settings(&self) -> Result<Vec<Override>, SettingErrors> {
-        self.set.iter().map(|text| Override::parse("--set", text)).collect()
-    }
-
     fn read(&self) -> Result<Scenario, SettingErrors> {
-        Scenario::read(&self.scenario, &self.settings()?)
+        Scenario::read(&self.scenario, &overrides(&self.set)?)
     }
 }
 
-/// Reports what is wrong with a scenario or a setting.
-fn misused(errors: &SettingErrors) -> Outcome {
-    crate::diagnostics::failure(&errors.to_string(), Outcome::Misused);
-    Outcome::Misused
+/// Parses the values of `--set`.
+fn overrides(set: &[String]) -> Result<Vec<Override>, SettingErrors> {
+    set.iter().map(|text| Override::parse("--set", text)).collect()
 }
 
 /// Some errors of a scenario only show while it runs, and count as misuse. A run that doesn't
 /// finish is a failure.
-fn failed(scenario: &Path, error: RunError) -> Result<Outcome> {
+fn failed(scenario: &Path, error: RunError) -> anyhow::Error {
     match error {
-        RunError::Unfinished { .. } => Err(error.into()),
-        RunError::Scenario(_)
-        | RunError::TraceFile { .. }
-        | RunError::TraceRows { .. }
-        | RunError::Trace { .. }
-        | RunError::NothingMeasured { .. } => {
-            crate::diagnostics::failure(&format!("{}: {error}", scenario.display()), Outcome::Misused);
-            Ok(Outcome::Misused)
-        }
+        RunError::Unfinished { .. } => error.into(),
+        error => Misuse(format!("{}: {error}", scenario.display())).into(),
     }
 }
 
-/// Reports the expectations that runs have missed.
-fn report_missed(points: &[fulgurite_twin::results::PointRuns]) -> Outcome {
+fn report_missed(points: &[PointRuns]) -> Outcome {
     let mut is_missed = false;
-    for point in points {
-        for run in &point.runs {
-            for missed in point.point.scenario.expect.missed(run) {
-                is_missed = true;
-                crate::diagnostics::trouble(&format!("{}: not as expected: {missed}", name_of(&point.point, run.seed)));
-            }
+    for (point, run) in points.iter().flat_map(|point| point.runs.iter().map(|run| (&point.point, run))) {
+        for missed in point.scenario.expect.missed(run) {
+            is_missed = true;
+            crate::diagnostics::trouble(&format!("{}: not as expected: {missed}", name_of(point, run.seed)));
         }
     }
     Outcome::troubled_if(is_missed)
 }
 
-/// The name of a run in messages.
 fn name_of(point: &Point, seed: u64) -> String {
     let varied: String = point.varied.iter().map(|(name, value)| format!(", {name}={value}")).collect();
     text::harmless(&format!("{}{varied}, seed {seed}", point.scenario.name))
 }
 
-/// A progress bar that counts runs.
-fn bar(session: &Session, runs: usize) -> ProgressBar {
+/// A progress bar on standard error, if that is a terminal.
+fn bar(session: &Session, length: u64, template: &str) -> ProgressBar {
     let is_shown = !session.quiet && std::io::IsTerminal::is_terminal(&std::io::stderr());
     let target = if is_shown { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };
-    let style = ProgressStyle::with_template("{msg:22} [{bar:30}] {pos}/{len} runs  {eta} left").expect("a good template");
-    ProgressBar::with_draw_target(Some(runs as u64), target).with_style(style.progress_chars("=> ")).with_message("running")
+    let style = ProgressStyle::with_template(template).expect("a good template");
+    ProgressBar::with_draw_target(Some(length), target).with_style(style.progress_chars("=> "))
 }
 
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// The bar of commands that run a scenario several times.
+const RUNS: &str = "running                [{bar:30}] {pos}/{len} runs  {eta} left";
 /// The program's version, for results.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

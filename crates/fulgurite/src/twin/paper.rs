@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use fulgurite_twin::paper::{self, NAMES, Settings};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
 
+use super::bar;
 use crate::{Outcome, Session};
 
 #[derive(Debug, Args)]
@@ -37,7 +38,7 @@ pub(crate) struct Paper {
 pub(crate) fn paper(session: &Session, options: &Paper) -> Result<Outcome> {
     let Paper { seeds, sweep_seeds, quick, threads, .. } = *options;
     let settings = Settings { seeds, sweep_seeds, only: options.only.clone(), quick, threads, ..Settings::default() };
-    let bar = bar(session);
+    let bar = bar(session, 1_000, "runs [{bar:30}] {percent:>3} %  {elapsed}, {eta} left");
     let paper = paper::run(&settings, &|share| bar.set_position((share * 1_000.0) as u64));
     bar.finish_and_clear();
     let paper = paper?;
@@ -47,17 +48,9 @@ pub(crate) fn paper(session: &Session, options: &Paper) -> Result<Outcome> {
     }
     session.say(&format!("{} runs, {} million events; {} files", paper.runs, paper.events / 1_000_000, written.len()));
     session.say(&format!("{}", options.out.join("paper.md").display()));
-    if session.json {
+    session.answer(|| {
         let files: Vec<_> = written.iter().map(|path| path.display().to_string()).collect();
-        session.answer(&serde_json::json!({ "runs": paper.runs, "events": paper.events, "files": files }));
-    }
+        json!({ "runs": paper.runs, "events": paper.events, "files": files })
+    });
     Ok(Outcome::Good)
-}
-
-fn bar(session: &Session) -> ProgressBar {
-    if session.quiet || !std::io::IsTerminal::is_terminal(&std::io::stderr()) {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("runs [{bar:30}] {percent:>3} %  {elapsed}, {eta} left").expect("a good template");
-    ProgressBar::with_draw_target(Some(1_000), ProgressDrawTarget::stderr_with_hz(8)).with_style(style.progress_chars("=> "))
 }

@@ -1,18 +1,15 @@
 //! `twin run`: runs one scenario with one or more seeds.
 
 use anyhow::Result;
-use fulgurite_twin::results::{self, Point, PointRuns, figures, run_points};
+use fulgurite_twin::results::{self, Figure, Point, PointRuns, figures, run_points};
 use fulgurite_twin::table::{Column, Table, Value};
 use serde_json::{Map, json};
 
-use super::{Run, VERSION, bar, failed, misused, report_missed, threads, write};
+use super::{RUNS, Run, VERSION, bar, failed, report_missed, threads, write};
 use crate::{Outcome, Session, text};
 
 pub(super) fn run(session: &Session, run: &Run) -> Result<Outcome> {
-    let mut scenario = match run.chosen.read() {
-        Ok(scenario) => scenario,
-        Err(errors) => return Ok(misused(&errors)),
-    };
+    let mut scenario = run.chosen.read()?;
     if let Some(seed) = run.seed {
         scenario.run.seed = seed;
     }
@@ -20,22 +17,15 @@ pub(super) fn run(session: &Session, run: &Run) -> Result<Outcome> {
     if let Some(folder) = &run.out {
         write::prepare(folder)?;
     }
-    let bar = bar(session, run.seeds as usize);
+    let bar = bar(session, run.seeds.into(), RUNS);
     let points = run_points(vec![Point { varied: Vec::new(), scenario }], None, threads(), &|done| bar.set_position(done as u64));
     bar.finish_and_clear();
-    let points = match points {
-        Ok(points) => points,
-        Err(error) => return failed(&run.chosen.scenario, error),
-    };
+    let points = points.map_err(|error| failed(&run.chosen.scenario, error))?;
     let point = &points[0];
-    if session.json {
-        session.answer(&json_of(point));
-    } else {
-        let scenario = &point.point.scenario;
-        session.say(&heading(point));
-        session.say(&text::harmless(&scenario.title));
-        session.say(&shown(point).to_string());
-    }
+    session.answer(|| json_of(point));
+    session.say(&heading(point));
+    session.say(&text::harmless(&point.point.scenario.title));
+    session.say(&shown(point).to_string());
     if let Some(folder) = &run.out {
         write::write(session, folder, &points)?;
     }
@@ -53,32 +43,25 @@ fn heading(point: &PointRuns) -> String {
 
 /// One line per figure: the values of a single run, or means over several.
 fn shown(point: &PointRuns) -> Table {
-    if let [run] = point.runs.as_slice() {
-        let columns = [Column::text("figure", ""), Column::f64("value", "", ""), Column::text("unit", ""), Column::text("meaning", "")];
-        let mut table = Table::new(columns);
-        for figure in figures(run) {
-            let value = match figure.value {
-                Value::I64(value) => Value::F64(value as f64),
-                value => value,
-            };
-            table.push([figure.name.into(), value, figure.unit.into(), figure.about.into()]).expect("four values");
-        }
-        return table;
-    }
-    let summary = results::summary(std::slice::from_ref(point));
-    let mut table =
-        Table::new([Column::text("mean of", ""), Column::f64("value", "", ""), Column::text("unit", ""), Column::text("meaning", "")]);
-    for (column, value) in summary.columns().iter().zip(&summary.rows()[0]).filter(|(column, _)| column.name() != "scenario") {
-        let value = match value {
-            Value::I64(value) => Value::F64(*value as f64),
-            value => value.clone(),
-        };
-        table.push([column.name().into(), value, column.unit().into(), column.description().into()]).expect("four values");
+    let (heading, rows): (_, Vec<[Value; 4]>) = if let [run] = point.runs.as_slice() {
+        let row = |figure: Figure| [figure.name.into(), figure.value, figure.unit.into(), figure.about.into()];
+        ("figure", figures(run).into_iter().map(row).collect())
+    } else {
+        let summary = results::summary(std::slice::from_ref(point));
+        let row =
+            |(column, value): (&Column, &Value)| [column.name().into(), value.clone(), column.unit().into(), column.description().into()];
+        let figures = summary.columns().iter().zip(&summary.rows()[0]).filter(|(column, _)| column.name() != "scenario");
+        ("mean of", figures.map(row).collect())
+    };
+    let columns = [Column::text(heading, ""), Column::f64("value", "", ""), Column::text("unit", ""), Column::text("meaning", "")];
+    let mut table = Table::new(columns);
+    for [name, value, unit, meaning] in rows {
+        let value = if let Value::I64(whole) = value { Value::F64(whole as f64) } else { value };
+        table.push([name, value, unit, meaning]).expect("four values");
     }
     table
 }
 
-/// One or more runs as JSON.
 fn json_of(point: &PointRuns) -> serde_json::Value {
     let scenario = &point.point.scenario;
     let runs: Vec<serde_json::Value> = point

@@ -4,9 +4,9 @@ use anyhow::Result;
 use fulgurite_twin::results::{points, run_points, summary};
 use fulgurite_twin::settings;
 use fulgurite_twin::table::Table;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use super::{Sweep, VERSION, bar, failed, misused, report_missed, threads, write};
+use super::{RUNS, Sweep, VERSION, bar, failed, overrides, report_missed, threads, write};
 use crate::{Outcome, Session};
 
 /// Maximum number of combinations; more are a mistake.
@@ -16,39 +16,26 @@ const SHOWN: [&str; 8] =
     ["seeds", "mean_s", "tail_s", "tail_s_low", "tail_s_high", "bound_tail_s", "drives_utilization", "joules_per_operation"];
 
 pub(super) fn sweep(session: &Session, sweep: &Sweep) -> Result<Outcome> {
-    let read = || {
-        let varied = settings::Sweep::parse(sweep.vary.iter().map(String::as_str), POINTS_MAX)?;
-        points(&sweep.chosen.scenario, &sweep.chosen.settings()?, &varied)
-    };
-    let points = match read() {
-        Ok(points) => points,
-        Err(errors) => return Ok(misused(&errors)),
-    };
-    let runs = points.iter().map(|point| sweep.seeds.unwrap_or(point.scenario.run.seeds) as usize).sum();
+    let varied = settings::Sweep::parse(sweep.vary.iter().map(String::as_str), POINTS_MAX)?;
+    let points = points(&sweep.chosen.scenario, &overrides(&sweep.chosen.set)?, &varied)?;
+    let runs = points.iter().map(|point| u64::from(sweep.seeds.unwrap_or(point.scenario.run.seeds))).sum();
     if let Some(folder) = &sweep.out {
         write::prepare(folder)?;
     }
-    let bar = bar(session, runs);
+    let bar = bar(session, runs, RUNS);
     let results = run_points(points, sweep.seeds, sweep.threads.unwrap_or_else(threads), &|done| bar.set_position(done as u64));
     bar.finish_and_clear();
-    let results = match results {
-        Ok(results) => results,
-        Err(error) => return failed(&sweep.chosen.scenario, error),
-    };
+    let results = results.map_err(|error| failed(&sweep.chosen.scenario, error))?;
     let table = summary(&results);
-    if session.json {
-        session.answer(&json!({ "version": VERSION, "points": rows_json(&table) }));
-    } else {
-        session.say(&format!("{}, {runs} runs, fulgurite {VERSION}", results[0].point.scenario.name));
-        session.say(&shown(&table, results[0].point.varied.len()).to_string());
-    }
+    session.answer(|| json!({ "version": VERSION, "points": write::rows_json(&table) }));
+    session.say(&format!("{}, {runs} runs, fulgurite {VERSION}", results[0].point.scenario.name));
+    session.say(&shown(&table, results[0].point.varied.len()).to_string());
     if let Some(folder) = &sweep.out {
         write::write(session, folder, &results)?;
     }
     Ok(report_missed(&results))
 }
 
-/// The varied settings, and some of the figures.
 fn shown(table: &Table, varied: usize) -> Table {
     let is_shown = |index: usize, name: &str| (1..=varied).contains(&index) || SHOWN.contains(&name);
     let chosen: Vec<usize> = (0..table.columns().len()).filter(|index| is_shown(*index, table.columns()[*index].name())).collect();
@@ -57,12 +44,4 @@ fn shown(table: &Table, varied: usize) -> Table {
         short.push(chosen.iter().map(|index| row[*index].clone())).expect("values of their own columns");
     }
     short
-}
-
-fn rows_json(table: &Table) -> Vec<Value> {
-    let row = |row: &Vec<fulgurite_twin::table::Value>| {
-        let entries = table.columns().iter().zip(row);
-        Value::Object(entries.map(|(column, value)| (column.name().to_owned(), write::json_value(value))).collect::<Map<_, _>>())
-    };
-    table.rows().iter().map(row).collect()
 }

@@ -24,11 +24,9 @@ pub(super) fn write(session: &Session, folder: &Path, points: &[PointRuns]) -> R
     let name = &points[0].point.scenario.name;
     let noted = |table: Table| table.note("scenario", name).note("version", VERSION);
     let (runs, means) = (noted(table(points)), noted(summary(points)));
-    write_csv(&folder.join("runs.csv"), &runs)?;
+    write_table(folder, "runs", &runs)?;
     write_csv(&folder.join("runs.columns.csv"), &runs.dictionary())?;
-    write_parquet(&folder.join("runs.parquet"), &runs)?;
-    write_csv(&folder.join("means.csv"), &means)?;
-    write_parquet(&folder.join("means.parquet"), &means)?;
+    write_table(folder, "means", &means)?;
     for (index, point) in points.iter().enumerate() {
         let file = if points.len() == 1 { "scenario.toml".to_owned() } else { format!("scenario-{index}.toml") };
         let path = folder.join(file);
@@ -43,6 +41,17 @@ pub(super) fn write(session: &Session, folder: &Path, points: &[PointRuns]) -> R
     Ok(())
 }
 
+pub(super) fn write_table(folder: &Path, name: &str, table: &Table) -> Result<()> {
+    write_csv(&folder.join(format!("{name}.csv")), table)?;
+    let path = folder.join(format!("{name}.parquet"));
+    let write = || -> Result<()> {
+        let mut file = BufWriter::new(File::create(&path)?);
+        table.write_parquet(&mut file)?;
+        Ok(file.flush()?)
+    };
+    write().with_context(|| path.display().to_string())
+}
+
 pub(super) fn write_csv(path: &Path, table: &Table) -> Result<()> {
     let write = || {
         let mut file = BufWriter::new(File::create(path)?);
@@ -52,10 +61,13 @@ pub(super) fn write_csv(path: &Path, table: &Table) -> Result<()> {
     write().with_context(|| path.display().to_string())
 }
 
-pub(super) fn write_parquet(path: &Path, table: &Table) -> Result<()> {
-    let mut file = BufWriter::new(File::create(path).with_context(|| path.display().to_string())?);
-    table.write_parquet(&mut file).with_context(|| path.display().to_string())?;
-    file.flush().with_context(|| path.display().to_string())
+/// Each row as an object, with column names as keys.
+pub(super) fn rows_json(table: &Table) -> serde_json::Value {
+    let object = |row: &Vec<Value>| {
+        let entries = table.columns().iter().zip(row).map(|(column, value)| (column.name().to_owned(), json_value(value)));
+        serde_json::Value::Object(entries.collect())
+    };
+    table.rows().iter().map(object).collect()
 }
 
 /// A figure as JSON. Values without a JSON number, such as infinity, become null.

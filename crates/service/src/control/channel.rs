@@ -17,7 +17,6 @@ use crate::turns::Turn;
 
 /// Maximum number of connections. One has the turn; the others are told that the server is busy.
 const CONNECTIONS: usize = 8;
-/// Timeout for receiving a line.
 const LINE_PATIENCE: Duration = Duration::from_secs(10);
 /// Interval at which a reader checks whether the server is stopping.
 const POLL: Duration = Duration::from_millis(200);
@@ -26,14 +25,12 @@ const SEND_PATIENCE: Duration = Duration::from_secs(30);
 /// Minimum interval between two progress events.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
 
-/// Accepts commands until the server stops.
 pub(crate) struct Channel {
     listener: tokio::net::UnixListener,
     gateway: Arc<Gateway>,
 }
 
 impl Channel {
-    /// Creates the socket.
     pub(crate) fn open(gateway: Arc<Gateway>) -> io::Result<Self> {
         let listener: UnixListener = socket::listen(gateway.archive.home())?;
         Ok(Self { listener: tokio::net::UnixListener::from_std(listener)?, gateway })
@@ -69,9 +66,8 @@ impl Channel {
             let runtime = tokio::runtime::Handle::current();
             connections.spawn_blocking(move || {
                 let _permit = permit;
-                match Client::new(stream, stop).and_then(|client| serve(&client, &gateway, &runtime)) {
-                    Ok(()) => {}
-                    Err(error) => tracing::debug!(%error, "a connection to the control socket ended"),
+                if let Err(error) = Client::new(stream, stop).and_then(|client| serve(&client, &gateway, &runtime)) {
+                    tracing::debug!(%error, "a connection to the control socket ended");
                 }
             });
         }
@@ -89,7 +85,6 @@ impl Channel {
     }
 }
 
-/// A client of the control channel.
 struct Client {
     stream: Mutex<UnixStream>,
     reading: Mutex<Vec<u8>>,
@@ -150,30 +145,13 @@ impl Client {
 
 fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -> io::Result<()> {
     let Some(hello) = client.line()? else { return Ok(()) };
-    let hello: Hello = match serde_json::from_str(&hello) {
-        Ok(hello) => hello,
-        Err(error) => {
-            client.send(&Event::Refused(format!("malformed hello: {error}")));
-            return Ok(());
-        }
-    };
-    if hello.fulgurite != VERSION {
-        let text = format!("the server is fulgurite {VERSION} and this is {}; restart the server with this version", hello.fulgurite);
-        client.send(&Event::Refused(text));
-        return Ok(());
-    }
-    let Some(command) = hello.command else {
-        client.send(&Event::Working(gateway.jobs.turns.current()));
-        return Ok(());
-    };
-    let turn = match gateway.jobs.turns.take(&command) {
+    let turn = match take_turn(&hello, gateway) {
         Ok(turn) => turn,
-        Err(working) => {
-            client.send(&Event::Working(Some(working)));
+        Err(refusal) => {
+            client.send(&refusal);
             return Ok(());
         }
     };
-    tracing::info!(command, "started a command from the command line");
     client.send(&Event::Turn);
     while let Some(line) = client.line()? {
         let request: Request = match serde_json::from_str(&line) {
@@ -199,6 +177,21 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
     Ok(())
 }
 
+/// Takes the turn for the command that a hello names. The error is the reply if there is none.
+fn take_turn<'a>(hello: &str, gateway: &'a Gateway) -> Result<Turn<'a>, Event> {
+    let hello: Hello = serde_json::from_str(hello).map_err(|error| Event::Refused(format!("malformed hello: {error}")))?;
+    if hello.fulgurite != VERSION {
+        return Err(Event::Refused(format!(
+            "the server is fulgurite {VERSION} and this is {}; restart the server with this version",
+            hello.fulgurite
+        )));
+    }
+    let Some(command) = hello.command else { return Err(Event::Working(gateway.jobs.turns.current())) };
+    let turn = gateway.jobs.turns.take(&command).map_err(|working| Event::Working(Some(working)))?;
+    tracing::info!(command, "started a command from the command line");
+    Ok(turn)
+}
+
 fn carry_out(
     request: &Request,
     client: &Client,
@@ -206,28 +199,30 @@ fn carry_out(
     runtime: &tokio::runtime::Handle,
     _turn: &Turn<'_>,
 ) -> Result<serde_json::Value, ArchiveError> {
-    let json = |report: Result<serde_json::Value, serde_json::Error>| report.expect("all keys of reports are strings");
     let archive = &gateway.archive;
     let relay = Relay::new(client, !matches!(request, Request::Flush));
     match request {
         Request::Scrub { repair } => {
             let _alone = gateway.jobs.turns.scrubbing();
-            archive.scrub_and_replace(*repair, &relay).map(|report| json(serde_json::to_value(report)))
+            archive.scrub_and_replace(*repair, &relay).map(json)
         }
-        Request::VerifyObjects => archive.verify_objects(&relay).map(|report| json(serde_json::to_value(report))),
+        Request::VerifyObjects => archive.verify_objects(&relay).map(json),
         Request::Flush => {
             runtime.block_on(gateway.back_up_state());
-            gateway.write_sets(|archive| archive.flush(&relay)).map(|report| json(serde_json::to_value(report)))
+            gateway.write_sets(|archive| archive.flush(&relay)).map(json)
         }
         Request::Recover { platter, store } => {
             let _alone = gateway.jobs.turns.scrubbing();
             let platter = platter.parse().map_err(|error| ArchiveError::Io { path: platter.into(), source: io::Error::other(error) })?;
-            archive.recover(platter, store.as_deref(), &relay).map(|store| json(serde_json::to_value(store)))
+            archive.recover(platter, store.as_deref(), &relay).map(json)
         }
     }
 }
 
-/// Forwards a watcher's events to the client.
+fn json(report: impl serde::Serialize) -> serde_json::Value {
+    serde_json::to_value(report).expect("all keys of reports are strings")
+}
+
 struct Relay<'a> {
     client: &'a Client,
     /// Whether the command ends when its client disconnects. Writes that must not be left

@@ -38,17 +38,11 @@ pub enum ControlError {
         since: String,
     },
     /// The server refused the connection.
-    #[error("{why}")]
-    Refused {
-        /// The reason.
-        why: String,
-    },
+    #[error("{0}")]
+    Refused(String),
     /// The command failed.
-    #[error("{why}")]
-    Failed {
-        /// The failure.
-        why: String,
-    },
+    #[error("{0}")]
+    Failed(String),
     /// The connection ended before the command did.
     #[error(
         "the server closed the connection before the command finished, so the outcome is unknown{}; see the server's log",
@@ -71,7 +65,8 @@ pub fn is_served(home: &Path) -> bool {
     socket::connect(home).map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |_| true)
 }
 
-/// A connection to the server of an archive, which holds the turn.
+/// A connection to the server of an archive, which holds the turn. Its commands fail with a
+/// [`ControlError`] if the server fails or the connection breaks.
 #[derive(Debug)]
 pub struct Connection {
     stream: Mutex<BufReader<UnixStream>>,
@@ -101,7 +96,7 @@ impl Connection {
         match connection.receive()? {
             Event::Turn => Ok(Some(connection)),
             Event::Working(Some(working)) => Err(ControlError::Busy { since: time(working.since as i64), working }),
-            Event::Refused(why) => Err(ControlError::Refused { why }),
+            Event::Refused(why) => Err(ControlError::Refused(why)),
             _ => Err(ControlError::Broken { source: None }),
         }
     }
@@ -115,7 +110,7 @@ impl Connection {
         let Some(connection) = Self::connect(home, None)? else { return Ok(None) };
         match connection.receive()? {
             Event::Working(working) => Ok(Some(working)),
-            Event::Refused(why) => Err(ControlError::Refused { why }),
+            Event::Refused(why) => Err(ControlError::Refused(why)),
             _ => Err(ControlError::Broken { source: None }),
         }
     }
@@ -133,33 +128,21 @@ impl Connection {
 
     /// Runs [`Archive::scrub_and_replace`](fulgurite_archive::Archive::scrub_and_replace) in the
     /// server.
-    ///
-    /// # Errors
-    /// [`ControlError`] if the server fails or the connection breaks.
     pub fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ControlError> {
         self.ask(&Request::Scrub { repair }, watcher)
     }
 
     /// Runs [`Archive::verify_objects`](fulgurite_archive::Archive::verify_objects) in the server.
-    ///
-    /// # Errors
-    /// [`ControlError`] if the server fails or the connection breaks.
     pub fn verify_objects(&self, watcher: &dyn Watcher) -> Result<ObjectsReport, ControlError> {
         self.ask(&Request::VerifyObjects, watcher)
     }
 
     /// Runs [`Archive::flush`](fulgurite_archive::Archive::flush) in the server.
-    ///
-    /// # Errors
-    /// [`ControlError`] if the server fails or the connection breaks.
     pub fn flush(&self, watcher: &dyn Watcher) -> Result<FlushReport, ControlError> {
         self.ask(&Request::Flush, watcher)
     }
 
     /// Runs [`Archive::recover`](fulgurite_archive::Archive::recover) in the server.
-    ///
-    /// # Errors
-    /// [`ControlError`] if the server fails or the connection breaks.
     pub fn recover(&self, platter: PlatterId, store: Option<&str>, watcher: &dyn Watcher) -> Result<String, ControlError> {
         self.ask(&Request::Recover { platter: platter.to_string(), store: store.map(str::to_owned) }, watcher)
     }
@@ -176,7 +159,7 @@ impl Connection {
                 Event::Report(report) => {
                     return serde_json::from_value(report).map_err(|error| ControlError::Broken { source: Some(error.into()) });
                 }
-                Event::Failed(why) => return Err(ControlError::Failed { why }),
+                Event::Failed(why) => return Err(ControlError::Failed(why)),
                 Event::Turn | Event::Working(_) | Event::Refused(_) => return Err(ControlError::Broken { source: None }),
             }
         }

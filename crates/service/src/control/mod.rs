@@ -45,13 +45,11 @@ const REQUEST_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hello {
-    /// Version of the client.
     fulgurite: String,
     /// The command that asks for the turn; `None` asks only for the server's status.
     command: Option<String>,
 }
 
-/// A request to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Request {
@@ -61,24 +59,27 @@ enum Request {
     Recover { platter: String, store: Option<String> },
 }
 
-/// An event from the server.
+/// An event from the server. Those of a running command are calls of a [`Watcher`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Event {
-    /// The client has the turn.
     Turn,
     /// Another command has the turn. In reply to a status request, `None` means that no command is
     /// running.
     Working(Option<Working>),
-    /// The server refuses the connection.
     Refused(String),
-    /// See [`Watcher::stage`].
-    Stage { what: String, bytes: Option<u64> },
-    /// See [`Watcher::expect`].
-    Expect { objects: u64, bytes: u64 },
-    /// See [`Watcher::done`].
-    Done { objects: u64, bytes: u64 },
-    /// See [`Watcher::trouble`].
+    Stage {
+        what: String,
+        bytes: Option<u64>,
+    },
+    Expect {
+        objects: u64,
+        bytes: u64,
+    },
+    Done {
+        objects: u64,
+        bytes: u64,
+    },
     Trouble(Told),
     /// The report of a finished request.
     Report(serde_json::Value),
@@ -121,7 +122,6 @@ impl Told {
         }
     }
 
-    /// Passes the trouble to a watcher.
     fn tell(self, watcher: &dyn Watcher) {
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
         match self {

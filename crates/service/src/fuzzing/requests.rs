@@ -29,10 +29,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Creates the archive in an empty folder.
-    ///
-    /// # Panics
-    /// If it can't be created.
+    /// Creates the archive in an empty folder. Panics if it can't be created.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         let settings = ArchiveFile {
@@ -71,10 +68,8 @@ impl Requests {
 
     /// Answers a request: `0`, `1` or `-` for the caller (an admin, another account, anonymous),
     /// method and target, lines of headers, an empty line, the body. Returns the status, or `None`
-    /// if the input can't be an HTTP request.
-    ///
-    /// # Panics
-    /// If the response is an internal error or ends early.
+    /// if the input can't be an HTTP request. Panics if the response is an internal error or ends
+    /// early.
     pub fn answer(&self, request: &[u8]) -> Option<StatusCode> {
         let end = request.windows(2).position(|pair| pair == b"\n\n")?;
         let (head, body) = (std::str::from_utf8(&request[..end]).ok()?, &request[end + 2..]);
@@ -110,11 +105,8 @@ impl Requests {
         Some(status)
     }
 
-    /// Answers a request generated from bytes: an operation with any headers and parameters. Also
-    /// returns the request.
-    ///
-    /// # Panics
-    /// Like [`Self::answer`].
+    /// [Answers](Self::answer) a request generated from bytes: an operation with any headers and
+    /// parameters. Also returns the request.
     pub fn answer_drawn(&self, data: &[u8]) -> (Option<StatusCode>, Vec<u8>) {
         let request = draw(data);
         (self.answer(&request), request)

@@ -78,12 +78,10 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Addresses by path, and by host if there is a domain.
     pub(crate) fn new(domain: Option<Domain>) -> Self {
         Self { domain }
     }
 
-    /// The domain in the settings.
     pub(crate) fn domain(&self) -> Option<&str> {
         self.domain.as_ref().map(|Domain(name)| name.as_str())
     }

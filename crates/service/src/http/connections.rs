@@ -23,12 +23,10 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How long a connection that is being closed may take to send the end of its last response.
 const LINGER: Duration = Duration::from_millis(400);
 
-/// State of an open connection.
 struct Known {
     peer: IpAddr,
     /// Since when the connection is idle; `None` during a request.
     idle: Option<Instant>,
-    /// Whether the connection ever had a request.
     served: bool,
     evicted: Arc<Notify>,
     is_evicted: bool,
@@ -41,7 +39,6 @@ struct Inner {
     of_peer: HashMap<IpAddr, usize>,
 }
 
-/// All connections of a server.
 #[derive(Clone)]
 pub(crate) struct Connections {
     permits: Arc<Semaphore>,
@@ -125,7 +122,6 @@ fn site(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// An open connection.
 pub(crate) struct Connection {
     all: Connections,
     id: u64,

@@ -18,7 +18,6 @@ use crate::http::addressing::Addresses;
 use crate::s3::errors::{custom, state_failed};
 use crate::state::State;
 
-/// Methods that a rule may allow.
 const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
 /// Maximum number of rules of a bucket.
 pub(crate) const RULES_MAX: usize = 100;
@@ -41,10 +40,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Validates a rule.
-    ///
-    /// # Errors
-    /// The S3 error that names the first invalid field.
+    /// Validates a rule. The error names the first invalid field.
     pub(crate) fn check(&self) -> S3Result<()> {
         if self.origins.is_empty() || self.methods.is_empty() {
             return Err(s3_error!(
@@ -77,7 +73,7 @@ impl Rule {
     fn fits(&self, asked: &Preflight<'_>) -> bool {
         // The cost is at most one comparison of each requested byte with each pattern, nothing is
         // copied, and both sides are limited.
-        let is_allowed = |name: &&str| self.headers.iter().any(|pattern| like_header(pattern, name));
+        let is_allowed = |name: &&str| self.headers.iter().any(|pattern| like_by(pattern, name, <[u8]>::eq_ignore_ascii_case));
         self.methods.iter().any(|method| method == asked.method)
             && self.origins.iter().any(|pattern| like(pattern, asked.origin))
             && asked.headers.iter().all(is_allowed)
@@ -86,48 +82,35 @@ impl Rule {
 
 /// Matches text with a pattern, in which one `*` stands for any text.
 fn like(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((start, end)) => text.len() >= start.len() + end.len() && text.starts_with(start) && text.ends_with(end),
-    }
+    like_by(pattern, text, |pattern, text| pattern == text)
 }
 
-/// The same for header names, without case.
-fn like_header(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
-    let Some(star) = pattern.iter().position(|byte| *byte == b'*') else { return pattern.eq_ignore_ascii_case(name) };
+/// The same, comparing the rest by `equal`.
+fn like_by(pattern: &str, text: &str, equal: fn(&[u8], &[u8]) -> bool) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let Some(star) = pattern.iter().position(|byte| *byte == b'*') else { return equal(pattern, text) };
     let (start, end) = (&pattern[..star], &pattern[star + 1..]);
-    name.len() >= start.len() + end.len()
-        && name[..start.len()].eq_ignore_ascii_case(start)
-        && name[name.len() - end.len()..].eq_ignore_ascii_case(end)
+    text.len() >= start.len() + end.len() && equal(start, &text[..start.len()]) && equal(end, &text[text.len() - end.len()..])
 }
 
-/// A CORS request.
 struct Preflight<'a> {
     origin: &'a str,
     method: &'a str,
     headers: Vec<&'a str>,
 }
 
-/// Answers CORS requests.
 pub(crate) struct Cors {
     pub(crate) state: Arc<State>,
     pub(crate) addresses: Arc<Addresses>,
 }
 
 impl Cors {
-    /// The response to a preflight request.
-    ///
-    /// # Errors
-    /// An S3 error if the request is incomplete or no rule allows it.
+    /// The response to a preflight request; an error if it is incomplete or no rule allows it.
     pub(crate) fn before(&self, uri: &Uri, headers: &HeaderMap) -> S3Result<Response<Body>> {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-        let Some(origin) = text(header::ORIGIN) else {
-            return Err(bad("Insufficient information. Origin request header needed."));
-        };
-        let Some(method) = text(header::ACCESS_CONTROL_REQUEST_METHOD).filter(|method| METHODS.contains(method)) else {
-            return Err(bad("Invalid Access-Control-Request-Method."));
-        };
+        let origin = text(header::ORIGIN).ok_or_else(|| bad("Insufficient information. Origin request header needed."))?;
+        let method = text(header::ACCESS_CONTROL_REQUEST_METHOD).filter(|method| METHODS.contains(method));
+        let method = method.ok_or_else(|| bad("Invalid Access-Control-Request-Method."))?;
         let names = text(header::ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
         if names.len() > ASKED_BYTES_MAX || names.bytes().filter(|byte| *byte == b',').count() >= ASKED_MAX {
             return Err(bad("Access-Control-Request-Headers names too many headers: up to 128 with 8 KiB are allowed."));
@@ -137,18 +120,17 @@ impl Cors {
         // A missing bucket gives the same response as one without rules, so that strangers can't
         // find out which buckets exist.
         let rules = self.rules(uri, headers)?.ok_or_else(|| forbidden("CORSResponse: CORS is not enabled for this bucket."))?;
-        let Some(rule) = rules.iter().find(|rule| rule.fits(&asked)) else {
-            return Err(forbidden(
+        let rule = rules.iter().find(|rule| rule.fits(&asked)).ok_or_else(|| {
+            forbidden(
                 "CORSResponse: This CORS request is not allowed. This is usually because the evalution of Origin, request method / \
                  Access-Control-Request-Method or Access-Control-Request-Headers are not whitelisted by the resource's CORS spec.",
-            ));
-        };
+            )
+        })?;
         let mut response = Response::new(Body::empty());
         tell(rule, &asked, response.headers_mut());
         Ok(response)
     }
 
-    /// Adds the CORS headers to a response.
     pub(crate) fn after(&self, method: &Method, uri: &Uri, headers: &HeaderMap, answer: &mut Response<Body>) {
         let Some(origin) = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()) else { return };
         let asked = Preflight { origin, method: method.as_str(), headers: Vec::new() };
@@ -182,7 +164,6 @@ pub(crate) fn parse_noting(state: &State, bucket: &str, text: &str) -> Option<Ve
     rules
 }
 
-/// Encodes rules for storage.
 pub(crate) fn encode(rules: &[Rule]) -> String {
     serde_json::to_string(rules).expect("rules are text and numbers")
 }

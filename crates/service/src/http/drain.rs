@@ -11,9 +11,8 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::runtime::Handle;
 
-/// Maximum bytes to discard.
 const DROPPED_BYTES_MAX: usize = 64 << 20;
-/// Maximum time to spend on them.
+/// Maximum time to drain a body.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request body. When it is dropped, the rest is read and discarded.
@@ -25,7 +24,6 @@ pub(crate) struct Lingering<B: Body<Data = Bytes> + Unpin + Send + 'static> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Lingering<B> {
-    /// Wraps a body. `waits` is true if the client waits for 100 Continue.
     pub(crate) fn new(body: B, waits: bool) -> Self {
         Self { body: Some(body), waits }
     }

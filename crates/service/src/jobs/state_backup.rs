@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::gateway::Gateway;
 use crate::memory::Holder;
-use crate::state::{Copied, CopyError, StateError, copies, copy_name, now_ms};
+use crate::state::{BackupError, BackupStatus, StateError, backup_name, backups, now_ms};
 
 /// Interval between two backups if no set is written.
 const BACKUP_INTERVAL_MS: i64 = 3_600_000;
@@ -25,7 +25,7 @@ pub(crate) enum BackupFailed {
     #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
-    Copy(#[from] CopyError),
+    Backup(#[from] BackupError),
     #[error(transparent)]
     Intake(#[from] IntakeError),
     #[error("staging has too little room")]
@@ -39,10 +39,10 @@ impl Gateway {
     /// server starts.
     pub(crate) fn is_backup_due(&self) -> bool {
         let is_due = || -> Result<bool, StateError> {
-            let existing = copies(&self.archive)?;
+            let existing = backups(&self.archive)?;
             let put_ms = existing.first().map_or(0, |row| row.record.created_ms as i64);
             let age_ms = now_ms().saturating_sub(put_ms.max(self.jobs.started_ms));
-            Ok(age_ms >= BACKUP_INTERVAL_MS && is_outdated(&self.state.copied()?, &existing))
+            Ok(age_ms >= BACKUP_INTERVAL_MS && is_outdated(&self.state.backup_status()?, &existing))
         };
         is_due().unwrap_or_else(|error| {
             tracing::error!(%error, "can't find out whether the service's state needs a backup");
@@ -63,20 +63,20 @@ impl Gateway {
     /// if it isn't.
     pub(crate) async fn try_back_up_state(&self) -> Result<bool, BackupFailed> {
         let _guard = self.jobs.backing_up.lock().await;
-        let copied = self.state.copied()?;
-        let existing = copies(&self.archive)?;
-        if !is_outdated(&copied, &existing) {
+        let status = self.state.backup_status()?;
+        let existing = backups(&self.archive)?;
+        if !is_outdated(&status, &existing) {
             return Ok(false);
         }
         self.transfers.check_room(existing.first().map_or(0, |row| row.record.size)).map_err(|_| BackupFailed::Room)?;
         // Backups of other states are kept: this state was created without them, or restored from
         // an old copy of `service.db`.
-        let is_ours = |row: &VersionRow| [copied.version, copied.begun].contains(&Some(row.id));
+        let is_ours = |row: &VersionRow| [status.version, status.begun].contains(&Some(row.id));
         let replaced: Vec<VersionRow> = existing.into_iter().filter(is_ours).collect();
         let (pieces_in, mut pieces) = mpsc::channel::<Vec<u8>>(PIECES);
         let state = self.state.clone();
         let writing = tokio::task::spawn_blocking(move || {
-            state.write_copy(&mut |piece| pieces_in.blocking_send(piece).map_err(|_| std::io::ErrorKind::BrokenPipe.into()))
+            state.write_backup(&mut |piece| pieces_in.blocking_send(piece).map_err(|_| std::io::ErrorKind::BrokenPipe.into()))
         });
         let mut upload = self.transfers.receiving(Holder::own());
         while let Some(piece) = pieces.recv().await {
@@ -93,18 +93,18 @@ impl Gateway {
         let id = upload.id();
         let mut attributes = Attributes::default();
         attributes.set("content-type", "application/jsonl");
-        let object = NewObject { name: copy_name(), kind: Kind::File, modified: None, mode: Some(0o600), attributes };
-        self.state.begin_copy(id)?;
+        let object = NewObject { name: backup_name(), kind: Kind::File, modified: None, mode: Some(0o600), attributes };
+        self.state.begin_backup(id)?;
         let (tell, told) = oneshot::channel();
         upload.finish(object, replaced, Box::new(move |result| drop(tell.send(result))));
         told.await.map_err(|_| BackupFailed::Aborted)??;
-        self.state.keep_copy(changes, id)?;
+        self.state.confirm_backup(changes, id)?;
         Ok(true)
     }
 }
 
 /// Whether the archive has no backup of the current state. The newest backup may be gone: the
 /// catalogue was rebuilt, or `service.db` was restored from an old copy.
-fn is_outdated(newest: &Copied, existing: &[VersionRow]) -> bool {
+fn is_outdated(newest: &BackupStatus, existing: &[VersionRow]) -> bool {
     newest.is_changed || !existing.iter().any(|row| Some(row.id) == newest.version)
 }

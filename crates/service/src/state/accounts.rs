@@ -9,10 +9,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::{State, StateError, all, hex, now_ms, one, random};
 
-/// An account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Name of the account.
     pub name: String,
     /// Canonical ID in S3.
     pub id: String,
@@ -20,12 +18,9 @@ pub struct Account {
     pub admin: bool,
 }
 
-/// An access key with its secret.
 #[derive(Clone)]
 pub(crate) struct AccountKey {
-    /// The account that the key belongs to.
     pub(crate) account: Arc<Account>,
-    /// The secret key.
     pub(crate) secret: String,
 }
 
@@ -58,7 +53,7 @@ impl State {
     pub fn add_account(&self, name: &str, admin: bool) -> Result<NewKey, StateError> {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if name.is_empty() || name.len() > 64 || !name.bytes().all(is_good) {
-            return Err(StateError::BadName { name: name.to_owned() });
+            return Err(StateError::BadName(name.to_owned()));
         }
         let key = self.fresh_key();
         let id = hex(&random::<32>());
@@ -70,7 +65,7 @@ impl State {
             insert(connection, name, &key.0, &key.1)?;
             Ok(true)
         })?;
-        if added { Ok(key.0) } else { Err(StateError::AccountExists { name: name.to_owned() }) }
+        if added { Ok(key.0) } else { Err(StateError::AccountExists(name.to_owned())) }
     }
 
     /// Creates another access key for an account.
@@ -79,14 +74,8 @@ impl State {
     /// [`StateError::NoAccount`], or an error of the database.
     pub fn add_key(&self, name: &str) -> Result<NewKey, StateError> {
         let key = self.fresh_key();
-        let added = self.change("add a key", |connection| {
-            if account(connection, name)?.is_none() {
-                return Ok(false);
-            }
-            insert(connection, name, &key.0, &key.1)?;
-            Ok(true)
-        })?;
-        if added { Ok(key.0) } else { Err(StateError::NoAccount { name: name.to_owned() }) }
+        self.change_with_account("add a key", name, |connection| insert(connection, name, &key.0, &key.1))?;
+        Ok(key.0)
     }
 
     /// Revokes an access key. A running server notices within a second.
@@ -98,13 +87,10 @@ impl State {
             connection.execute("UPDATE access_key SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL", params![id, now_ms()])
         })?;
         self.forget(|kept| kept.keys.clear());
-        if revoked == 1 { Ok(()) } else { Err(StateError::NoKey { id: id.to_owned() }) }
+        if revoked == 1 { Ok(()) } else { Err(StateError::NoKey(id.to_owned())) }
     }
 
     /// All accounts, each with the IDs of its active keys.
-    ///
-    /// # Errors
-    /// An error of the database.
     pub fn accounts(&self) -> Result<Vec<(Account, Vec<String>)>, StateError> {
         self.look("list accounts", |connection| {
             let accounts = all(connection, "SELECT name, id, admin FROM account ORDER BY name", [], read_account)?;
@@ -114,7 +100,6 @@ impl State {
         })
     }
 
-    /// The account of this name.
     pub(crate) fn account(&self, name: &str) -> Result<Option<Arc<Account>>, StateError> {
         self.kept(
             |kept| kept.accounts.get(name).cloned(),

@@ -23,97 +23,58 @@ use fulgurite_domain::{ArchiveId, IdentifierError, ObjectName, VersionId};
 use rusqlite::params;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{
-    Bucket, DefaultRetention, PublicAccess, Retention, RetentionMode, State, StateError, Unreadable, VersionState, Versioning, buckets,
-    file, now_ms, versions,
-};
+use super::{Bucket, Retention, State, StateError, VersionState, buckets, file, now_ms, versions};
 
 /// The name of the backup in the archive. No bucket can have the name of its folder.
-pub const COPY_NAME: &str = ".fulgurite/service.jsonl";
+pub const BACKUP_NAME: &str = ".fulgurite/service.jsonl";
 /// The format that this program writes. It also reads earlier ones.
 const FORMAT: u64 = 1;
 /// Maximum length of a line. A bucket now has at most about 400 KiB: 20 KiB of policy and 64 KiB of
 /// CORS rules, twice that in JSON, and 50 URL-encoded tags. Earlier versions did not limit CORS
 /// rules, which could be as long as an XML body.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// Size of the pieces in which a backup is written.
 const PIECE_BYTES: usize = 1 << 20;
 const WHAT: &str = "Backup of the state of this archive's S3 service: accounts (without keys), buckets, and changes to versions after \
                     they were put. One JSON value per line. Times are milliseconds since 1970-01-01 UTC, tags are URL-encoded.";
 
-/// The name of the backup in the archive.
-pub(crate) fn copy_name() -> ObjectName {
-    ObjectName(COPY_NAME.into())
+pub(crate) fn backup_name() -> ObjectName {
+    ObjectName(BACKUP_NAME.into())
 }
 
 /// Why a backup can't be written or read.
 #[derive(Debug, thiserror::Error)]
-pub enum CopyError {
-    /// The database failed.
+pub enum BackupError {
     #[error("the database: {0}")]
     Engine(#[from] rusqlite::Error),
-    /// Reading or writing the bytes failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The object can't be read.
     #[error("can't read it: {0}")]
     Read(#[from] ReadError),
-    /// A line isn't valid at its place.
     #[error("line {line} is malformed: {found}")]
-    Line {
-        /// Line number, from 1.
-        line: u64,
-        /// What is wrong with it.
-        found: Malformed,
-    },
-    /// The backup was written by a newer program.
+    Line { line: u64, found: Malformed },
     #[error("it has format {found}, but this program supports formats up to {FORMAT}; use a newer fulgurite")]
-    Newer {
-        /// Format of the backup.
-        found: u64,
-    },
-    /// A line would be longer than readers accept.
+    Newer { found: u64 },
+    /// An unreadable backup would replace a readable one.
     #[error("the line of {what} has {bytes} bytes, more than the {LINE_BYTES_MAX} that readers accept")]
-    TooLong {
-        /// The entry in the line.
-        what: String,
-        /// Length of the line.
-        bytes: usize,
-    },
-    /// The backup belongs to another archive.
+    TooLong { what: String, bytes: usize },
     #[error("it belongs to archive {found}, but this is archive {expected}")]
-    OtherArchive {
-        /// The archive in the backup.
-        found: ArchiveId,
-        /// The archive that contains the backup.
-        expected: ArchiveId,
-    },
-    /// The backup is incomplete: its counts don't match, or its end is missing.
+    OtherArchive { found: ArchiveId, expected: ArchiveId },
+    /// The counts in the last line don't match, or that line is missing.
     #[error("it is incomplete: its last line counts {said:?}, but it contains {found:?}")]
-    Counts {
-        /// Counts in the last line; `None` without one.
-        said: Option<Counts>,
-        /// Entries that were read.
-        found: Counts,
-    },
+    Counts { said: Option<Counts>, found: Counts },
 }
 
 /// What is wrong with a line of a backup.
 #[derive(Debug, thiserror::Error)]
 pub enum Malformed {
-    /// It is longer than any line can be.
     #[error("longer than {LINE_BYTES_MAX} bytes")]
     TooLong,
-    /// The first line doesn't name the format.
     #[error("expected a head with a format")]
     NoHead,
-    /// The entry can't be in this place.
     #[error("unexpected at this position")]
     Misplaced,
-    /// It isn't an entry in JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// An identifier in it is invalid.
     #[error(transparent)]
     Id(#[from] IdentifierError),
 }
@@ -122,9 +83,7 @@ pub enum Malformed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
-    /// Accounts.
     pub accounts: u64,
-    /// Buckets.
     pub buckets: u64,
     /// Versions with mutable state.
     pub versions: u64,
@@ -134,14 +93,13 @@ pub struct Counts {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Line {
     Head(Head),
-    Account(CopiedAccount),
-    Bucket(CopiedBucket),
-    Version(CopiedVersion),
+    Account(AccountLine),
+    Bucket(Bucket),
+    Version(VersionLine),
     End(Counts),
 }
 
 impl Line {
-    /// The entry in the line, for messages.
     fn what(&self) -> String {
         match self {
             Self::Head(_) => "the head".to_owned(),
@@ -164,19 +122,19 @@ struct Head {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CopiedAccount {
+struct AccountLine {
     name: String,
     id: String,
     admin: bool,
     created_ms: i64,
     /// Present if it differs from the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    restore_quota: Option<CopiedQuota>,
+    restore_quota: Option<QuotaLine>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CopiedQuota {
+struct QuotaLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     open: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,42 +143,7 @@ struct CopiedQuota {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CopiedBucket {
-    name: String,
-    owner: String,
-    created_ms: i64,
-    versioning: Versioning,
-    object_lock: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    default_retention: Option<CopiedDefault>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    policy: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tags: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    public_access: Option<PublicAccess>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    cors: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CopiedDefault {
-    mode: RetentionMode,
-    period: u32,
-    unit: Unit,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Unit {
-    Days,
-    Years,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CopiedVersion {
+struct VersionLine {
     id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tags: Option<String>,
@@ -235,48 +158,8 @@ fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Resu
     T::deserialize(deserializer).map(Some)
 }
 
-// The conversions destructure each struct, so that no field can be forgotten.
-
-impl From<Bucket> for CopiedBucket {
-    fn from(bucket: Bucket) -> Self {
-        // Unreadable settings are copied as the values that replace them. An unreadable default
-        // retention has no replacement and is omitted.
-        let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable: _ } =
-            bucket;
-        let default_retention = retention.map(|DefaultRetention { mode, period, in_years }| CopiedDefault {
-            mode,
-            period,
-            unit: if in_years { Unit::Years } else { Unit::Days },
-        });
-        Self { name, owner, created_ms, versioning, object_lock, default_retention, policy, tags, public_access, cors }
-    }
-}
-
-impl From<CopiedBucket> for Bucket {
-    fn from(
-        CopiedBucket { name, owner, created_ms, versioning, object_lock, default_retention, policy, tags, public_access, cors }: CopiedBucket,
-    ) -> Self {
-        let retention =
-            default_retention.map(|CopiedDefault { mode, period, unit }| DefaultRetention { mode, period, in_years: unit == Unit::Years });
-        let unreadable = Unreadable::default();
-        Self { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable }
-    }
-}
-
-impl CopiedVersion {
-    fn new(id: VersionId, VersionState { tags, retention, legal_hold }: VersionState) -> Self {
-        Self { id: id.to_string(), tags, retention, legal_hold }
-    }
-
-    fn said(self) -> (String, VersionState) {
-        let Self { id, tags, retention, legal_hold } = self;
-        (id, VersionState { tags, retention, legal_hold })
-    }
-}
-
-/// Status of the backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Copied {
+pub(crate) struct BackupStatus {
     /// Whether the state has changes that aren't in the newest backup.
     pub(crate) is_changed: bool,
     /// The newest backup of this state.
@@ -290,28 +173,21 @@ pub(crate) struct Copied {
 pub(crate) struct Changes(i64);
 
 impl State {
-    /// The status of the backups.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub(crate) fn copied(&self) -> Result<Copied, StateError> {
+    pub(crate) fn backup_status(&self) -> Result<BackupStatus, StateError> {
         self.look("read the backup status", |connection| {
             let mut statement = connection.prepare_cached("SELECT changes <> copied, version, begun FROM copy")?;
             statement.query_row([], |row| {
                 let (version, begun): (Option<[u8; 16]>, Option<[u8; 16]>) = (row.get(1)?, row.get(2)?);
-                Ok(Copied { is_changed: row.get(0)?, version: version.map(VersionId), begun: begun.map(VersionId) })
+                Ok(BackupStatus { is_changed: row.get(0)?, version: version.map(VersionId), begun: begun.map(VersionId) })
             })
         })
     }
 
     /// Writes a backup of the state at one instant, and returns the number of changes in it. The
-    /// state may change meanwhile.
-    ///
-    /// # Errors
-    /// [`CopyError`]; the bytes passed to `out` are then no valid backup.
-    pub(crate) fn write_copy(&self, out: &mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<Changes, CopyError> {
+    /// state may change meanwhile. After an error, the bytes passed to `out` are no valid backup.
+    pub(crate) fn write_backup(&self, out: &mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<Changes, BackupError> {
         // Its own connection, so that requests don't wait.
-        let connection = file::open_read_only(&self.path, self.archive.id()).map_err(|error| CopyError::Io(io::Error::other(error)))?;
+        let connection = file::open_read_only(&self.path, self.archive.id()).map_err(|error| BackupError::Io(io::Error::other(error)))?;
         // A transaction sees the state as of its first read.
         let reading = connection.unchecked_transaction()?;
         let changes = reading.query_row("SELECT changes FROM copy", [], |row| row.get(0))?;
@@ -321,30 +197,22 @@ impl State {
 
     /// Records that a backup is about to be put, so that it is recognized as one of this state
     /// after a crash.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub(crate) fn begin_copy(&self, version: VersionId) -> Result<(), StateError> {
+    pub(crate) fn begin_backup(&self, version: VersionId) -> Result<(), StateError> {
         self.change("begin a backup", |connection| connection.execute("UPDATE copy SET begun = ?1", [version.0]).map(drop))
     }
 
-    /// Records that a backup survives a crash.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub(crate) fn keep_copy(&self, Changes(changes): Changes, version: VersionId) -> Result<(), StateError> {
+    pub(crate) fn confirm_backup(&self, Changes(changes): Changes, version: VersionId) -> Result<(), StateError> {
         self.change("record a backup", |connection| {
             connection.execute("UPDATE copy SET copied = ?1, version = ?2, begun = NULL", params![changes, version.0]).map(drop)
         })
     }
 }
 
-/// Writes all entries.
 fn write(
     connection: &rusqlite::Connection,
     archive: ArchiveId,
     out: &mut dyn FnMut(Vec<u8>) -> io::Result<()>,
-) -> Result<Counts, CopyError> {
+) -> Result<Counts, BackupError> {
     let mut lines = Lines { gathered: Vec::new(), out };
     let mut counts = Counts::default();
     lines.put(&Line::Head(Head { what: WHAT.to_owned(), format: FORMAT, archive: archive.to_string(), written_ms: now_ms() }))?;
@@ -353,8 +221,8 @@ fn write(
          FROM account LEFT JOIN quota ON quota.account = name ORDER BY name",
     )?;
     let read = |row: &rusqlite::Row<'_>| {
-        let quota = CopiedQuota { open: row.get(5)?, bytes_a_day: row.get(6)? };
-        Ok(CopiedAccount {
+        let quota = QuotaLine { open: row.get(5)?, bytes_a_day: row.get(6)? };
+        Ok(AccountLine {
             name: row.get(0)?,
             id: row.get(1)?,
             admin: row.get(2)?,
@@ -368,37 +236,35 @@ fn write(
     }
     buckets::each(connection, &mut |bucket| {
         counts.buckets += 1;
-        lines.put(&Line::Bucket(bucket.into()))
+        lines.put(&Line::Bucket(bucket))
     })?;
-    versions::each(connection, &mut |id, said| {
+    versions::each(connection, &mut |id, VersionState { tags, retention, legal_hold }| {
         counts.versions += 1;
-        lines.put(&Line::Version(CopiedVersion::new(id, said)))
+        lines.put(&Line::Version(VersionLine { id: id.to_string(), tags, retention, legal_hold }))
     })?;
     lines.put(&Line::End(counts))?;
     lines.end()?;
     Ok(counts)
 }
 
-/// Buffers lines and writes them in pieces.
 struct Lines<'a> {
     gathered: Vec<u8>,
     out: &'a mut dyn FnMut(Vec<u8>) -> io::Result<()>,
 }
 
 impl Lines<'_> {
-    fn put(&mut self, line: &Line) -> Result<(), CopyError> {
+    fn put(&mut self, line: &Line) -> Result<(), BackupError> {
         let begin = self.gathered.len();
         serde_json::to_writer(&mut self.gathered, line).map_err(io::Error::from)?;
         let bytes = self.gathered.len() - begin;
-        // An unreadable backup would replace a readable one.
         if bytes > LINE_BYTES_MAX {
-            return Err(CopyError::TooLong { what: line.what(), bytes });
+            return Err(BackupError::TooLong { what: line.what(), bytes });
         }
         self.gathered.write_all(b"\n")?;
         if self.gathered.len() >= PIECE_BYTES { self.end() } else { Ok(()) }
     }
 
-    fn end(&mut self) -> Result<(), CopyError> {
+    fn end(&mut self) -> Result<(), BackupError> {
         Ok((self.out)(std::mem::take(&mut self.gathered))?)
     }
 }
@@ -419,8 +285,7 @@ impl<'a> Reader<'a> {
         Self { connection, archive, begun: Vec::new(), line: 0, counts: Counts::default(), end: None }
     }
 
-    /// Reads the next piece.
-    pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), CopyError> {
+    pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), BackupError> {
         while let Some(at) = bytes.iter().position(|&byte| byte == b'\n') {
             self.gather(&bytes[..at])?;
             bytes = &bytes[at + 1..];
@@ -430,7 +295,7 @@ impl<'a> Reader<'a> {
         self.gather(bytes)
     }
 
-    fn gather(&mut self, bytes: &[u8]) -> Result<(), CopyError> {
+    fn gather(&mut self, bytes: &[u8]) -> Result<(), BackupError> {
         if self.begun.len() + bytes.len() > LINE_BYTES_MAX {
             self.line += 1;
             return Err(self.wrong(Malformed::TooLong));
@@ -440,25 +305,25 @@ impl<'a> Reader<'a> {
     }
 
     /// Checks that the backup is complete, and returns its counts.
-    pub(super) fn end(self) -> Result<Counts, CopyError> {
+    pub(super) fn end(self) -> Result<Counts, BackupError> {
         if self.begun.is_empty() && self.end == Some(self.counts) {
             return Ok(self.counts);
         }
-        Err(CopyError::Counts { said: self.end, found: self.counts })
+        Err(BackupError::Counts { said: self.end, found: self.counts })
     }
 
-    fn wrong(&self, found: impl Into<Malformed>) -> CopyError {
-        CopyError::Line { line: self.line, found: found.into() }
+    fn wrong(&self, found: impl Into<Malformed>) -> BackupError {
+        BackupError::Line { line: self.line, found: found.into() }
     }
 
-    fn take(&mut self, line: &[u8]) -> Result<(), CopyError> {
+    fn take(&mut self, line: &[u8]) -> Result<(), BackupError> {
         self.line += 1;
         if self.line == 1 {
             // Only the format number of a newer format can be read.
             let head: serde_json::Value = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
             match head["head"]["format"].as_u64() {
                 Some(1..=FORMAT) => {}
-                Some(found) if found > FORMAT => return Err(CopyError::Newer { found }),
+                Some(found) if found > FORMAT => return Err(BackupError::Newer { found }),
                 _ => return Err(self.wrong(Malformed::NoHead)),
             }
         }
@@ -467,30 +332,29 @@ impl<'a> Reader<'a> {
             Line::Head(head) if self.line == 1 => {
                 let found: ArchiveId = head.archive.parse().map_err(|error| self.wrong(error))?;
                 if found != self.archive {
-                    return Err(CopyError::OtherArchive { found, expected: self.archive });
+                    return Err(BackupError::OtherArchive { found, expected: self.archive });
                 }
             }
             Line::End(counts) if self.line > 1 && self.end.is_none() => self.end = Some(counts),
             line if self.line == 1 || self.end.is_some() || matches!(line, Line::Head(_)) => {
                 return Err(self.wrong(Malformed::Misplaced));
             }
-            Line::Account(CopiedAccount { name, id, admin, created_ms, restore_quota }) => {
+            Line::Account(AccountLine { name, id, admin, created_ms, restore_quota }) => {
                 let statement = "INSERT INTO account (name, id, admin, created) VALUES (?1, ?2, ?3, ?4)";
                 self.connection.prepare_cached(statement)?.execute(params![name, id, admin, created_ms])?;
-                if let Some(CopiedQuota { open, bytes_a_day }) = restore_quota {
+                if let Some(QuotaLine { open, bytes_a_day }) = restore_quota {
                     let statement = "INSERT INTO quota (account, open, bytes_a_day) VALUES (?1, ?2, ?3)";
                     self.connection.prepare_cached(statement)?.execute(params![name, open, bytes_a_day])?;
                 }
                 self.counts.accounts += 1;
             }
             Line::Bucket(bucket) => {
-                buckets::insert(self.connection, &bucket.into())?;
+                buckets::insert(self.connection, &bucket)?;
                 self.counts.buckets += 1;
             }
-            Line::Version(version) => {
-                let (id, said) = version.said();
+            Line::Version(VersionLine { id, tags, retention, legal_hold }) => {
                 let id: VersionId = id.parse().map_err(|error| self.wrong(error))?;
-                versions::say(self.connection, id, &said)?;
+                versions::say(self.connection, id, &VersionState { tags, retention, legal_hold })?;
                 self.counts.versions += 1;
             }
             Line::Head(_) | Line::End(_) => unreachable!("handled above"),

@@ -5,31 +5,21 @@ use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::accounts::account;
-use super::{CopyError, State, StateError, all, now_ms, one};
+use super::{BackupError, State, StateError, all, now_ms, one};
 
-/// What happens to earlier versions when an object is put.
+/// What happens to earlier versions when an object is put. The database contains the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Versioning {
     /// The new version replaces the old one: versioning was never enabled.
-    Never,
+    Never = 0,
     /// All versions are kept.
-    Enabled,
+    Enabled = 1,
     /// Versions put while versioning was enabled are kept; the null version is replaced.
-    Suspended,
-}
-
-impl Versioning {
-    fn number(self) -> i64 {
-        match self {
-            Self::Never => 0,
-            Self::Enabled => 1,
-            Self::Suspended => 2,
-        }
-    }
+    Suspended = 2,
 }
 
 /// The mode of a retention.
@@ -65,18 +55,30 @@ impl RetentionMode {
 }
 
 /// The retention of new versions that are put without one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DefaultRetention {
-    /// The mode.
     pub mode: RetentionMode,
     /// Length, in days or years.
     pub period: u32,
     /// Whether `period` is in years of 365 days.
+    #[serde(rename = "unit", serialize_with = "write_unit", deserialize_with = "read_unit")]
     pub in_years: bool,
 }
 
+fn write_unit<S: Serializer>(in_years: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(if *in_years { "years" } else { "days" })
+}
+
+fn read_unit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    match &*String::deserialize(deserializer)? {
+        "days" => Ok(false),
+        "years" => Ok(true),
+        other => Err(D::Error::unknown_variant(other, &["days", "years"])),
+    }
+}
+
 impl DefaultRetention {
-    /// Length in milliseconds.
     #[must_use]
     pub fn period_ms(self) -> i64 {
         i64::from(self.period) * if self.in_years { 365 } else { 1 } * 86_400_000
@@ -131,30 +133,31 @@ impl Unreadable {
     }
 }
 
-/// A bucket.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Bucket {
-    /// Name of the bucket.
     pub name: String,
     /// Name of the account that owns the bucket: its creator, or the account it was given to.
     pub owner: String,
-    /// When the bucket was created, in milliseconds since 1970.
+    /// In milliseconds since 1970.
     pub created_ms: i64,
-    /// The versioning state.
     pub versioning: Versioning,
-    /// Whether its versions can be locked.
     pub object_lock: bool,
-    /// Retention of versions that are put without one.
+    #[serde(rename = "default_retention", skip_serializing_if = "Option::is_none")]
     pub retention: Option<DefaultRetention>,
-    /// The policy as it was put.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
     /// Its tags, URL-encoded.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<String>,
     /// The public access block; `None` if it was never set or was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub public_access: Option<PublicAccess>,
-    /// CORS rules, as JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cors: Option<String>,
-    /// Settings that can't be read.
+    /// Settings that can't be read. A backup contains the values that replace them, and no default
+    /// retention, which has no replacement.
+    #[serde(skip)]
     pub unreadable: Unreadable,
 }
 
@@ -172,7 +175,6 @@ impl State {
         })
     }
 
-    /// A bucket by its name.
     pub(crate) fn bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, StateError> {
         self.kept(
             |kept| kept.buckets.get(name).cloned(),
@@ -185,9 +187,6 @@ impl State {
     }
 
     /// The buckets of an account, or all buckets, by name.
-    ///
-    /// # Errors
-    /// An error of the database.
     pub fn buckets(&self, owner: Option<&str>) -> Result<Vec<Bucket>, StateError> {
         self.look("list buckets", |connection| {
             let statement = format!("SELECT {COLUMNS} FROM bucket WHERE ?1 IS NULL OR owner = ?1 ORDER BY name");
@@ -207,7 +206,7 @@ impl State {
                  policy = ?7, tags = ?8, public_access = ?9, cors = ?10 WHERE name = ?1",
                 params![
                     name,
-                    bucket.versioning.number(),
+                    bucket.versioning as i64,
                     bucket.object_lock,
                     bucket.retention.map(|retention| retention.mode.name()),
                     bucket.retention.map(|retention| retention.period),
@@ -232,18 +231,11 @@ impl State {
     /// # Errors
     /// [`StateError::NoBucket`], [`StateError::NoAccount`], or an error of the database.
     pub fn give_bucket(&self, name: &str, owner: &str) -> Result<(), StateError> {
-        let given = self.change("give a bucket to an account", |connection| {
-            if account(connection, owner)?.is_none() {
-                return Ok(None);
-            }
-            Ok(Some(connection.execute("UPDATE bucket SET owner = ?2 WHERE name = ?1", [name, owner])? == 1))
+        let given = self.change_with_account("give a bucket to an account", owner, |connection| {
+            Ok(connection.execute("UPDATE bucket SET owner = ?2 WHERE name = ?1", [name, owner])? == 1)
         });
         self.forget(|kept| drop(kept.buckets.remove(name)));
-        match given? {
-            Some(true) => Ok(()),
-            Some(false) => Err(StateError::NoBucket { name: name.to_owned() }),
-            None => Err(StateError::NoAccount { name: owner.to_owned() }),
-        }
+        if given? { Ok(()) } else { Err(StateError::NoBucket(name.to_owned())) }
     }
 
     /// Removes a bucket and its multipart uploads. Returns `false` if it didn't exist.
@@ -257,8 +249,7 @@ impl State {
     }
 }
 
-/// Visits all buckets, by name.
-pub(super) fn each(connection: &Connection, each: &mut dyn FnMut(Bucket) -> Result<(), CopyError>) -> Result<(), CopyError> {
+pub(super) fn each(connection: &Connection, each: &mut dyn FnMut(Bucket) -> Result<(), BackupError>) -> Result<(), BackupError> {
     let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM bucket ORDER BY name"))?;
     for bucket in statement.query_map([], read)? {
         each(bucket?)?;
@@ -266,7 +257,6 @@ pub(super) fn each(connection: &Connection, each: &mut dyn FnMut(Bucket) -> Resu
     Ok(())
 }
 
-/// Inserts a bucket with all its settings.
 pub(super) fn insert(connection: &Connection, bucket: &Bucket) -> rusqlite::Result<()> {
     let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable: _ } = bucket;
     let statement = format!("INSERT INTO bucket ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)");
@@ -274,7 +264,7 @@ pub(super) fn insert(connection: &Connection, bucket: &Bucket) -> rusqlite::Resu
         name,
         owner,
         created_ms,
-        versioning.number(),
+        *versioning as i64,
         object_lock,
         retention.map(|retention| retention.mode.name()),
         retention.map(|retention| retention.period),
@@ -292,51 +282,38 @@ fn bucket(connection: &Connection, name: &str) -> rusqlite::Result<Option<Bucket
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Bucket> {
-    let mut unreadable = Unreadable::default();
     let retention = match (row.get_ref(5)?, row.get_ref(6)?) {
-        (ValueRef::Null, ValueRef::Null) => None,
+        (ValueRef::Null, ValueRef::Null) => Some(None),
         (ValueRef::Text(mode), ValueRef::Integer(period)) => {
             let mode = std::str::from_utf8(mode).ok().and_then(RetentionMode::parse);
             let in_years = row.get(7)?;
-            mode.zip(u32::try_from(period).ok()).map(|(mode, period)| DefaultRetention { mode, period, in_years }).or_else(|| {
-                unreadable.retention = true;
-                None
-            })
+            mode.zip(u32::try_from(period).ok()).map(|(mode, period)| Some(DefaultRetention { mode, period, in_years }))
         }
-        _ => {
-            unreadable.retention = true;
-            None
-        }
+        _ => None,
     };
     let versioning = match row.get_ref(3)? {
-        ValueRef::Integer(0) => Versioning::Never,
-        ValueRef::Integer(1) => Versioning::Enabled,
-        ValueRef::Integer(2) => Versioning::Suspended,
-        _ => {
-            unreadable.versioning = true;
-            Versioning::Enabled
-        }
+        ValueRef::Integer(0) => Some(Versioning::Never),
+        ValueRef::Integer(1) => Some(Versioning::Enabled),
+        ValueRef::Integer(2) => Some(Versioning::Suspended),
+        _ => None,
     };
     let public_access = match row.get_ref(10)? {
-        ValueRef::Null => None,
-        ValueRef::Integer(bits @ 0..=0xf) => Some(PublicAccess::of_bits(bits as u8)),
-        _ => {
-            unreadable.public_access = true;
-            Some(PublicAccess::of_bits(0xf))
-        }
+        ValueRef::Null => Some(None),
+        ValueRef::Integer(bits @ 0..=0xf) => Some(Some(PublicAccess::of_bits(bits as u8))),
+        _ => None,
     };
     Ok(Bucket {
         name: row.get(0)?,
         owner: row.get(1)?,
         created_ms: row.get(2)?,
-        versioning,
+        versioning: versioning.unwrap_or(Versioning::Enabled),
         object_lock: row.get(4)?,
-        retention,
+        retention: retention.flatten(),
         policy: text(row, 8)?,
         tags: text(row, 9)?,
-        public_access,
+        public_access: public_access.unwrap_or_else(|| Some(PublicAccess::of_bits(0xf))),
         cors: text(row, 11)?,
-        unreadable,
+        unreadable: Unreadable { versioning: versioning.is_none(), retention: retention.is_none(), public_access: public_access.is_none() },
     })
 }
 

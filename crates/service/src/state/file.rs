@@ -8,7 +8,7 @@ use fulgurite_domain::ArchiveId;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Damage, StateError};
+use super::StateError;
 
 /// The schema. The application ID is "FuSe".
 const FILE: Schema = Schema { application: 0x4675_5365, migrations: MIGRATIONS };
@@ -23,6 +23,22 @@ const MIGRATIONS: &[&str] = &[
 pub(super) const SCHEMA: i64 = FILE.newest();
 /// How long to wait for another process that is writing.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum Damage {
+    #[error("could not {action}: {source}")]
+    Engine { action: &'static str, source: rusqlite::Error },
+    #[error("can't create it: {0}")]
+    NotCreated(#[source] std::io::Error),
+    /// No program ever wrote such a schema.
+    #[error("a schema of version {0}")]
+    Schema(i64),
+    #[error("it belongs to another program")]
+    OtherProgram,
+    #[error("it doesn't name its archive")]
+    Nameless,
+}
 
 /// Whether the file exists and isn't empty. A crash during its creation can leave an empty file.
 pub(super) fn is_there(path: &Path) -> bool {

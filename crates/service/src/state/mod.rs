@@ -2,7 +2,7 @@
 //! restores, and mutable state of versions. It is one SQLite file, `service.db`, in the archive's
 //! folder.
 //!
-//! Most of it can't be recreated from other data, so the archive contains a [backup](COPY_NAME) of
+//! Most of it can't be recreated from other data, so the archive contains a [backup](BACKUP_NAME) of
 //! it, as an object. The backup omits keys of accounts, which must not be stored where nothing can
 //! be erased, and work in progress.
 //!
@@ -33,18 +33,21 @@ use fulgurite_archive::catalogue::CatalogueError;
 use fulgurite_domain::ArchiveId;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row};
 
-pub(crate) use accounts::AccountKey;
-pub use accounts::{Account, NewKey};
-pub use backup::{COPY_NAME, CopyError, Counts, Malformed};
-pub(crate) use backup::{Copied, copy_name};
-pub use buckets::{Bucket, DefaultRetention, PublicAccess, RetentionMode, Unreadable, Versioning};
-pub(crate) use quotas::Begun;
-pub use quotas::{OwnQuota, Quota};
-pub(crate) use recovery::copies;
-pub use recovery::{Found, Recovered, begin_without_copy, find, recover};
+pub use accounts::NewKey;
+pub(crate) use accounts::{Account, AccountKey};
+pub use backup::BACKUP_NAME;
+pub(crate) use backup::{BackupError, BackupStatus, backup_name};
+pub use buckets::RetentionMode;
+pub(crate) use buckets::{Bucket, DefaultRetention, PublicAccess, Versioning};
+use file::Damage;
+pub use quotas::OwnQuota;
+pub(crate) use quotas::{Begun, Quota};
+pub(crate) use recovery::backups;
+pub use recovery::{Found, Recovered, begin_without_backup, find, recover};
 pub(crate) use restores::Restore;
 pub(crate) use uploads::{MultipartUpload, Part};
-pub use versions::{Retention, Said, VersionState};
+pub(crate) use versions::VersionState;
+pub use versions::{Retention, Said};
 
 /// The file's name in the archive's folder.
 pub const FILE: &str = "service.db";
@@ -111,79 +114,36 @@ pub enum StateError {
     },
     /// The backup in the archive can't be used.
     #[error(
-        "{path} is missing and can't be recovered from its backup in the archive, {COPY_NAME}: {source}. \
+        "{path} is missing and can't be recovered from its backup in the archive, {BACKUP_NAME}: {source}. \
          `fulgurite serve --without-copy` starts with a new account and no buckets, and leaves the backup unchanged"
     )]
     Copy {
         /// Path of the missing file.
         path: PathBuf,
         /// What is wrong with the backup.
-        source: CopyError,
+        source: BackupError,
     },
     /// A panic left the connection in an unknown state.
-    #[error("{path} can't be used: a panic left its connection in an unknown state; restart the server")]
-    Poisoned {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{0} can't be used: a panic left its connection in an unknown state; restart the server")]
+    Poisoned(PathBuf),
     /// The catalogue failed.
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),
     /// The account exists already.
-    #[error("an account called {name} already exists")]
-    AccountExists {
-        /// Name of the account.
-        name: String,
-    },
+    #[error("an account called {0} already exists")]
+    AccountExists(String),
     /// The account doesn't exist.
-    #[error("no account called {name}; `fulgurite accounts list` lists all accounts")]
-    NoAccount {
-        /// The name.
-        name: String,
-    },
+    #[error("no account called {0}; `fulgurite accounts list` lists all accounts")]
+    NoAccount(String),
     /// The bucket doesn't exist.
-    #[error("no bucket called {name}")]
-    NoBucket {
-        /// The name.
-        name: String,
-    },
+    #[error("no bucket called {0}")]
+    NoBucket(String),
     /// No active key has this ID.
-    #[error("no active access key {id}; `fulgurite accounts list` lists active keys")]
-    NoKey {
-        /// ID of the key.
-        id: String,
-    },
+    #[error("no active access key {0}; `fulgurite accounts list` lists active keys")]
+    NoKey(String),
     /// The account name is invalid.
-    #[error("invalid account name {name:?}: use 1-64 letters, digits, \"-\" or \"_\"")]
-    BadName {
-        /// The name.
-        name: String,
-    },
-}
-
-/// What is wrong with a file.
-#[derive(Debug, thiserror::Error)]
-pub enum Damage {
-    /// SQLite can't read it.
-    #[error("could not {action}: {source}")]
-    Engine {
-        /// The operation that failed.
-        action: &'static str,
-        /// The error of SQLite.
-        source: rusqlite::Error,
-    },
-    /// It is missing and can't be created.
-    #[error("can't create it: {0}")]
-    NotCreated(#[source] std::io::Error),
-    /// No program ever wrote such a schema.
-    #[error("a schema of version {0}")]
-    Schema(i64),
-    /// It isn't the state of a service.
-    #[error("it belongs to another program")]
-    OtherProgram,
-    /// It has no identifier of an archive.
-    #[error("it doesn't name its archive")]
-    Nameless,
+    #[error("invalid account name {0:?}: use 1-64 letters, digits, \"-\" or \"_\"")]
+    BadName(String),
 }
 
 impl StateError {
@@ -198,7 +158,6 @@ impl StateError {
     }
 }
 
-/// The cache.
 #[derive(Default)]
 struct Kept {
     buckets: HashMap<String, Arc<Bucket>>,
@@ -258,7 +217,7 @@ impl State {
     }
 
     fn poisoned(&self) -> StateError {
-        StateError::Poisoned { path: self.path.clone() }
+        StateError::Poisoned(self.path.clone())
     }
 
     /// Whether a panic left the state unusable.
@@ -287,7 +246,20 @@ impl State {
         })
     }
 
-    /// Runs queries.
+    /// Runs a transaction that requires an account.
+    fn change_with_account<T>(
+        &self,
+        action: &'static str,
+        name: &str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StateError> {
+        let changed = self.change(action, |connection| match accounts::account(connection, name)? {
+            Some(_) => work(connection).map(Some),
+            None => Ok(None),
+        });
+        changed?.ok_or_else(|| StateError::NoAccount(name.to_owned()))
+    }
+
     fn look<T>(&self, action: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
         self.alone(action, |connection| work(connection))
     }
@@ -357,7 +329,6 @@ impl State {
         self.unreadable_settings().len()
     }
 
-    /// Clears the records of a bucket whose settings were changed.
     fn readable_again(&self, bucket: &str) {
         self.unreadable_settings().retain(|(of, _)| of != bucket);
     }
@@ -367,7 +338,6 @@ impl State {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that versions have mutable state.
     fn says_of_versions(&self) {
         self.says.store(true, Ordering::Release);
     }
@@ -381,7 +351,6 @@ impl State {
     }
 }
 
-/// The row that a query finds, if any.
 fn one<T>(
     connection: &Connection,
     query: &str,
@@ -391,7 +360,6 @@ fn one<T>(
     connection.prepare_cached(query)?.query_row(values, read).optional()
 }
 
-/// All rows that a query finds.
 fn all<T>(
     connection: &Connection,
     query: &str,
@@ -427,7 +395,6 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     hex_simd::encode_to_string(bytes, hex_simd::AsciiCase::Lower)
 }

@@ -8,18 +8,15 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, params};
 
-use super::accounts::account;
 use super::restores::insert;
 use super::{Restore, State, StateError, all, one};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// The limits of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     /// Maximum number of open restores.
     pub open: u64,
-    /// Maximum bytes requested per day.
     pub bytes_a_day: u64,
 }
 
@@ -32,21 +29,16 @@ pub struct OwnQuota {
     pub bytes_a_day: Option<u64>,
 }
 
-/// The outcome of a restore request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begun {
-    /// The restore is open.
     Yes,
     /// The account has reached its limit of open restores.
     TooMany {
-        /// The limit.
         quota: u64,
     },
-    /// The account has reached its limit of bytes per day.
+    /// The account has reached its limit of bytes per day; the next day begins at `until_ms`.
     TooMuch {
-        /// The limit, in bytes.
         quota: u64,
-        /// When the next day begins, in milliseconds since 1970.
         until_ms: i64,
     },
 }
@@ -90,25 +82,18 @@ impl State {
     /// [`StateError::NoAccount`], or an error of the database.
     pub fn set_quota(&self, name: &str, quota: OwnQuota) -> Result<(), StateError> {
         let number = |value: Option<u64>| value.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
-        let set = self.change("set a quota", |connection| {
-            if account(connection, name)?.is_none() {
-                return Ok(false);
-            }
+        self.change_with_account("set a quota", name, |connection| {
             if quota == OwnQuota::default() {
                 connection.execute("DELETE FROM quota WHERE account = ?1", [name])?;
             } else {
                 let statement = "INSERT OR REPLACE INTO quota (account, open, bytes_a_day) VALUES (?1, ?2, ?3)";
                 connection.execute(statement, params![name, number(quota.open), number(quota.bytes_a_day)])?;
             }
-            Ok(true)
-        })?;
-        if set { Ok(()) } else { Err(StateError::NoAccount { name: name.to_owned() }) }
+            Ok(())
+        })
     }
 
     /// The accounts that have their own quotas.
-    ///
-    /// # Errors
-    /// An error of the database.
     pub fn quotas(&self) -> Result<BTreeMap<String, OwnQuota>, StateError> {
         self.look("list quotas", |connection| {
             let quotas = all(connection, "SELECT open, bytes_a_day, account FROM quota", [], |row| Ok((row.get(2)?, read(row)?)))?;

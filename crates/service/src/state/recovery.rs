@@ -9,7 +9,7 @@ use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::object::{ObjectReader, ReadError};
 use rusqlite::Connection;
 
-use super::backup::{Counts, Reader, copy_name};
+use super::backup::{Counts, Reader, backup_name};
 use super::{FILE, StateError, file};
 
 /// The state that exists before it is opened.
@@ -40,15 +40,15 @@ pub fn find(archive: &Archive) -> Result<Found, StateError> {
     if file::is_there(&archive.home().join(FILE)) {
         return Ok(Found::File);
     }
-    let newest = copies(archive)?.into_iter().next();
+    let newest = backups(archive)?.into_iter().next();
     Ok(newest.map_or(Found::Nothing, |copy| Found::Copy(Box::new(copy))))
 }
 
 /// The backups in the archive, newest first.
-pub(crate) fn copies(archive: &Archive) -> Result<Vec<VersionRow>, StateError> {
-    let mut copies = archive.reading().versions_of(&copy_name())?;
-    copies.retain(|row| row.record.kind.has_content());
-    Ok(copies)
+pub(crate) fn backups(archive: &Archive) -> Result<Vec<VersionRow>, StateError> {
+    let mut backups = archive.reading().versions_of(&backup_name())?;
+    backups.retain(|row| row.record.kind.has_content());
+    Ok(backups)
 }
 
 /// Recovers the state of an archive from its backup, which contains no keys of accounts.
@@ -82,11 +82,8 @@ pub fn recover(archive: &Archive, copy: &VersionRow) -> Result<Recovered, StateE
 }
 
 /// Creates an empty state though the archive has a backup. That backup is never replaced, not even
-/// by backups of the new state.
-///
-/// # Errors
-/// The error that occurred; no file is created then.
-pub fn begin_without_copy(archive: &Archive) -> Result<(), StateError> {
+/// by backups of the new state. If this fails, no file is created.
+pub fn begin_without_backup(archive: &Archive) -> Result<(), StateError> {
     make(archive, |_| Ok(()))
 }
 
@@ -145,10 +142,10 @@ mod tests {
 
     use super::*;
     use crate::sample::archive;
-    use crate::state::{CopyError, State};
+    use crate::state::{BackupError, State};
 
     fn put(archive: &Archive, text: &str) {
-        let source = Source::Stream { reader: Box::new(std::io::Cursor::new(text.to_owned())), name: copy_name() };
+        let source = Source::Stream { reader: Box::new(std::io::Cursor::new(text.to_owned())), name: backup_name() };
         assert_eq!(archive.put(std::iter::once(source), &Unwatched).expect("put").objects, 1);
     }
 
@@ -168,7 +165,7 @@ mod tests {
             text.extend(piece);
             Ok(())
         };
-        state.write_copy(&mut gather).expect("a copy");
+        state.write_backup(&mut gather).expect("a copy");
         drop(state);
         remove_database(&archive.home().join(FILE)).expect("removed");
         String::from_utf8(text).expect("text")
@@ -194,10 +191,10 @@ mod tests {
         let state = State::open(archive.clone()).expect("it opens");
         let accounts = state.accounts().expect("accounts");
         assert_eq!((accounts[0].0.name.as_str(), accounts[0].1.len()), ("bo", 0), "without its key");
-        let copied = state.copied().expect("known");
-        assert_eq!((copied.is_changed, copied.version), (false, Some(copy.id)));
+        let status = state.backup_status().expect("known");
+        assert_eq!((status.is_changed, status.version), (false, Some(copy.id)));
         state.add_account("eve", false).expect("an account");
-        assert!(state.copied().expect("known").is_changed);
+        assert!(state.backup_status().expect("known").is_changed);
     }
 
     #[test]
@@ -210,13 +207,13 @@ mod tests {
         assert!(newer.contains("format 99") && newer.contains("--without-copy"), "{newer}");
         put(&archive, &text[..text.len() / 2]);
         let copy = newest(&archive);
-        assert!(matches!(recover(&archive, &copy), Err(StateError::Copy { source: CopyError::Counts { .. }, .. })));
+        assert!(matches!(recover(&archive, &copy), Err(StateError::Copy { source: BackupError::Counts { .. }, .. })));
         let left: Vec<_> = std::fs::read_dir(folder.path()).expect("listed").map(|entry| entry.expect("an entry").file_name()).collect();
         assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(FILE)), "{left:?}");
-        begin_without_copy(&archive).expect("begun");
+        begin_without_backup(&archive).expect("begun");
         let state = State::open(archive.clone()).expect("it opens");
         assert!(state.accounts().expect("accounts").is_empty());
-        assert_eq!(state.copied().expect("known").version, None, "no backup belongs to this state");
+        assert_eq!(state.backup_status().expect("known").version, None, "no backup belongs to this state");
     }
 
     #[test]

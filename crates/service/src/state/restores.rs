@@ -5,35 +5,26 @@ use rusqlite::{Connection, Row, params};
 
 use super::{State, StateError, all, one};
 
-/// A restore, open or done.
+/// A restore, open or done. Times are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Restore {
-    /// The version.
     pub(crate) id: VersionId,
-    /// Its bucket.
     pub(crate) bucket: String,
-    /// Its key.
     pub(crate) key: String,
-    /// Name of the account that requested it.
     pub(crate) account: String,
     /// S3's name of its urgency.
     pub(crate) tier: String,
     /// How many days the copy is kept.
     pub(crate) days: u32,
-    /// When it was requested, in milliseconds since 1970.
     pub(crate) requested_ms: i64,
-    /// Its deadline.
     pub(crate) due_ms: i64,
-    /// When it was done.
     pub(crate) done_ms: Option<i64>,
-    /// When the copy expires.
     pub(crate) expires_ms: Option<i64>,
 }
 
 const COLUMNS: &str = "id, bucket, key, account, tier, days, requested, due, done, expires";
 
 impl State {
-    /// The restore of a version, if it has one.
     pub(crate) fn restore(&self, id: VersionId) -> Result<Option<Restore>, StateError> {
         self.look("look up a restore", |connection| one(connection, &format!("SELECT {COLUMNS} FROM restore WHERE id = ?1"), [id.0], read))
     }
@@ -61,7 +52,6 @@ impl State {
         })
     }
 
-    /// Number of open restores.
     pub(crate) fn count_open_restores(&self) -> Result<u64, StateError> {
         self.look("count restores", |connection| {
             let count: i64 =
@@ -84,13 +74,11 @@ impl State {
         })
     }
 
-    /// Deletes the restore of a version.
     pub(crate) fn forget_restore(&self, id: VersionId) -> Result<(), StateError> {
         self.change("forget a restore", |connection| connection.execute("DELETE FROM restore WHERE id = ?1", [id.0]).map(drop))
     }
 }
 
-/// Records a restore, replacing any other of the version.
 pub(super) fn insert(connection: &Connection, restore: &Restore) -> rusqlite::Result<()> {
     let statement = format!("INSERT OR REPLACE INTO restore ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
     connection.prepare_cached(&statement)?.execute(params![

@@ -8,43 +8,32 @@ use rusqlite::{Row, params};
 
 use super::{State, StateError, all, hex, now_ms, one, random};
 
-/// A multipart upload.
+/// A multipart upload. Times are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MultipartUpload {
-    /// ID of the upload.
     pub(crate) id: String,
-    /// The bucket.
     pub(crate) bucket: String,
     /// The key of the future object.
     pub(crate) key: String,
-    /// Name of the account that created it.
     pub(crate) account: String,
-    /// When it was created, in milliseconds since 1970.
     pub(crate) created_ms: i64,
-    /// The checksum algorithm of its parts.
     pub(crate) checksum_algorithm: Option<String>,
     /// Whether the object's checksum covers all its bytes or its parts' checksums.
     pub(crate) checksum_type: Option<String>,
-    /// Attributes of the future object.
     pub(crate) attributes: Attributes,
 }
 
-/// A stored part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     /// Part number, from 1.
     pub(crate) number: u32,
     /// ID of the part's file, also bound into the encryption of its frames.
     pub(crate) file: VersionId,
-    /// The wrapped key of its frames.
     pub(crate) wrapped: Option<WrappedKey>,
-    /// Bytes of content.
     pub(crate) size: u64,
-    /// MD5 of the content.
     pub(crate) md5: [u8; 16],
     /// Checksum in Base64, by the upload's algorithm.
     pub(crate) checksum: Option<String>,
-    /// When the part was stored, in milliseconds since 1970.
     pub(crate) modified_ms: i64,
 }
 
@@ -83,7 +72,6 @@ impl State {
         Ok((begun == 1).then_some(id))
     }
 
-    /// An upload in progress.
     pub(crate) fn upload(&self, id: &str) -> Result<Option<MultipartUpload>, StateError> {
         self.look("look up an upload", |connection| one(connection, &format!("SELECT {COLUMNS} FROM upload WHERE id = ?1"), [id], read))
     }
@@ -163,7 +151,6 @@ impl State {
         })
     }
 
-    /// Whether a file belongs to a part.
     pub(crate) fn knows_part(&self, file: VersionId) -> Result<bool, StateError> {
         self.look("look up a part", |connection| connection.prepare_cached("SELECT 1 FROM part WHERE file = ?1")?.exists([file.0]))
     }

@@ -9,7 +9,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::{CopyError, FILE, Found, RetentionMode, State, StateError, file, find, one};
+use super::{BackupError, FILE, Found, RetentionMode, State, StateError, file, find, one};
 
 /// The retention of a version. Backups of the state contain it by the names of its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,6 @@ pub struct VersionState {
 const COLUMNS: &str = "id, tags, retention_mode, retention_until, legal_hold";
 
 impl State {
-    /// The mutable state of a version.
     pub(crate) fn version(&self, id: VersionId) -> Result<VersionState, StateError> {
         if !self.says.load(Ordering::Acquire) {
             return Ok(VersionState::default());
@@ -104,9 +103,6 @@ impl Said {
     }
 
     /// The mutable state of a version.
-    ///
-    /// # Errors
-    /// An error of the database.
     pub fn of(&self, id: VersionId) -> Result<VersionState, StateError> {
         let Some(connection) = &self.connection else { return Ok(VersionState::default()) };
         said(connection, id).map_err(|source| StateError::of_engine(&self.path, "look up a version", source))
@@ -118,11 +114,10 @@ fn said(connection: &Connection, id: VersionId) -> rusqlite::Result<VersionState
     Ok(found.map(|(_, said)| said).unwrap_or_default())
 }
 
-/// Visits the state of all versions.
 pub(super) fn each(
     connection: &Connection,
-    each: &mut dyn FnMut(VersionId, VersionState) -> Result<(), CopyError>,
-) -> Result<(), CopyError> {
+    each: &mut dyn FnMut(VersionId, VersionState) -> Result<(), BackupError>,
+) -> Result<(), BackupError> {
     let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM version_state ORDER BY id"))?;
     for said in statement.query_map([], read)? {
         let (id, said) = said?;
@@ -131,7 +126,6 @@ pub(super) fn each(
     Ok(())
 }
 
-/// Changes the state of a version. Fields that are `None` stay unchanged.
 pub(super) fn say(connection: &Connection, id: VersionId, said: &VersionState) -> rusqlite::Result<()> {
     let VersionState { tags, retention, legal_hold } = said;
     let mode = retention.map(|retention| retention.map_or("", |retention| retention.mode.name()));

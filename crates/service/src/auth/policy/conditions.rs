@@ -9,6 +9,7 @@
 //! ```
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::net::IpAddr;
 
 use s3s::dto::{CopySource, Timestamp, TimestampFormat};
@@ -17,7 +18,6 @@ use super::facts::{Facts, listed, parameter, tag};
 use super::patterns::{Network, like};
 use crate::s3::version::ms_of;
 
-/// A parsed condition.
 #[derive(Debug)]
 pub(super) struct Condition {
     key: Key,
@@ -28,7 +28,6 @@ pub(super) struct Condition {
     if_exists: bool,
 }
 
-/// The key of a condition.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Key {
     SourceIp,
@@ -49,14 +48,13 @@ pub(super) enum Key {
     NewTag(String),
 }
 
-/// The required value.
 #[derive(Debug)]
 enum Test {
     Absent(bool),
     Text { values: Vec<String>, fits: fn(&str, &str) -> bool },
     Truth(Vec<bool>),
-    Number { values: Vec<f64>, fits: fn(f64, f64) -> bool },
-    Date { values: Vec<i64>, fits: fn(i64, i64) -> bool },
+    Number { values: Vec<f64>, fits: fn(Ordering) -> bool },
+    Date { values: Vec<i64>, fits: fn(Ordering) -> bool },
     Address(Vec<Network>),
 }
 
@@ -142,13 +140,12 @@ impl Key {
 }
 
 impl Condition {
-    /// Parses a condition; `None` if it isn't supported.
     pub(super) fn parse(operator: &str, key: &str, values: &[&str]) -> Option<Self> {
         let key = Key::parse(key)?;
         let (name, if_exists) = operator.strip_suffix("IfExists").map_or((operator, false), |name| (name, true));
         let negated = name.contains("Not");
-        let number = |fits| Some(Test::Number { values: all(values, |value| value.parse().ok())?, fits });
-        let date = |fits| Some(Test::Date { values: all(values, date_ms)?, fits });
+        let number = |operator| Some(Test::Number { values: all(values, |value| value.parse().ok())?, fits: comparison(operator)? });
+        let date = |operator| Some(Test::Date { values: all(values, date_ms)?, fits: comparison(operator)? });
         // A copy source may start with a slash.
         let plain =
             |value: &str| if key == Key::CopySource { value.strip_prefix('/').unwrap_or(value).to_owned() } else { value.to_owned() };
@@ -162,17 +159,9 @@ impl Condition {
             ("IpAddress" | "NotIpAddress", Key::SourceIp) => all(values, Network::parse).map(Test::Address),
             // Addresses and times must not be compared as text.
             (_, Key::SourceIp) => None,
-            ("DateEquals" | "DateNotEquals", Key::CurrentTime | Key::EpochTime) => date(|own, wanted| own == wanted),
-            ("DateLessThan", Key::CurrentTime | Key::EpochTime) => date(|own, wanted| own < wanted),
-            ("DateLessThanEquals", Key::CurrentTime | Key::EpochTime) => date(|own, wanted| own <= wanted),
-            ("DateGreaterThan", Key::CurrentTime | Key::EpochTime) => date(|own, wanted| own > wanted),
-            ("DateGreaterThanEquals", Key::CurrentTime | Key::EpochTime) => date(|own, wanted| own >= wanted),
+            (_, Key::CurrentTime | Key::EpochTime) if name.starts_with("Date") => date(&name["Date".len()..]),
             (_, Key::CurrentTime) => None,
-            ("NumericEquals" | "NumericNotEquals", Key::EpochTime | Key::Parameter("max-keys")) => number(|own, wanted| own == wanted),
-            ("NumericLessThan", Key::EpochTime | Key::Parameter("max-keys")) => number(|own, wanted| own < wanted),
-            ("NumericLessThanEquals", Key::EpochTime | Key::Parameter("max-keys")) => number(|own, wanted| own <= wanted),
-            ("NumericGreaterThan", Key::EpochTime | Key::Parameter("max-keys")) => number(|own, wanted| own > wanted),
-            ("NumericGreaterThanEquals", Key::EpochTime | Key::Parameter("max-keys")) => number(|own, wanted| own >= wanted),
+            (_, Key::EpochTime | Key::Parameter("max-keys")) if name.starts_with("Numeric") => number(&name["Numeric".len()..]),
             (_, Key::EpochTime) => None,
             ("Bool", Key::SecureTransport) => all(values, truth).map(Test::Truth),
             ("StringEquals" | "StringNotEquals", _) => text(|own, wanted| own == wanted),
@@ -183,12 +172,10 @@ impl Condition {
         Some(Self { key, test, negated, if_exists })
     }
 
-    /// Whether the condition tests tags that objects have.
     pub(super) fn asks_tags(&self) -> bool {
         matches!(self.key, Key::ExistingTag(_))
     }
 
-    /// Whether the condition tests tags that objects get.
     pub(super) fn asks_new_tags(&self) -> bool {
         matches!(self.key, Key::NewTag(_))
     }
@@ -223,11 +210,26 @@ impl Test {
             Self::Absent(_) => false,
             Self::Text { values, fits } => values.iter().any(|wanted| fits(value, wanted)),
             Self::Truth(values) => truth(value).is_some_and(|value| values.contains(&value)),
-            Self::Number { values, fits } => value.parse().is_ok_and(|number: f64| values.iter().any(|wanted| fits(number, *wanted))),
-            Self::Date { values, fits } => date_ms(value).is_some_and(|date| values.iter().any(|wanted| fits(date, *wanted))),
+            Self::Number { values, fits } => {
+                value.parse().is_ok_and(|number: f64| values.iter().any(|wanted| number.partial_cmp(wanted).is_some_and(fits)))
+            }
+            Self::Date { values, fits } => date_ms(value).is_some_and(|date| values.iter().any(|wanted| fits(date.cmp(wanted)))),
             Self::Address(networks) => value.parse().is_ok_and(|peer: IpAddr| networks.iter().any(|network| network.holds(peer))),
         }
     }
+}
+
+/// What an operator without its kind of value requires of the request's value, compared with the
+/// condition's.
+fn comparison(operator: &str) -> Option<fn(Ordering) -> bool> {
+    Some(match operator {
+        "Equals" | "NotEquals" => Ordering::is_eq,
+        "LessThan" => Ordering::is_lt,
+        "LessThanEquals" => Ordering::is_le,
+        "GreaterThan" => Ordering::is_gt,
+        "GreaterThanEquals" => Ordering::is_ge,
+        _ => return None,
+    })
 }
 
 fn all<'a, T>(values: &[&'a str], read: impl Fn(&'a str) -> Option<T>) -> Option<Vec<T>> {

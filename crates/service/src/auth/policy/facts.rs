@@ -10,7 +10,6 @@ use s3s::dto::Tag;
 /// the request does.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Origin {
-    /// Address of the other end of the connection.
     pub(crate) peer: Option<IpAddr>,
     /// Whether the server terminates TLS on the connection.
     pub(crate) is_tls: bool,
@@ -36,11 +35,9 @@ impl Origin {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts<'a> {
     pub(crate) origin: &'a Origin,
-    /// The current time, in milliseconds since 1970.
     pub(crate) now_ms: i64,
     pub(crate) query: Option<&'a str>,
     pub(crate) headers: Option<&'a HeaderMap>,
-    /// The version ID in the request.
     pub(crate) version_id: Option<&'a str>,
     /// Whether the request continues a multipart upload. Conditions on the new object were checked
     /// when the upload was created.
@@ -80,7 +77,6 @@ pub(crate) fn has_parameter(query: Option<&str>, name: &str) -> bool {
     names.any(|found| found == name || (found.contains('%') && crate::s3::tags::decode(found).as_deref() == Some(name)))
 }
 
-/// The value of a tag.
 pub(super) fn tag(tags: &[Tag], name: &str) -> Option<String> {
     tags.iter().find(|tag| tag.key.as_deref() == Some(name)).map(|tag| tag.value.clone().unwrap_or_default())
 }

@@ -24,12 +24,10 @@ pub(crate) use patterns::like;
 
 /// Maximum length of a policy, the same as AWS.
 const BYTES_MAX: usize = 20 << 10;
-/// Prefix of resources.
 const ARN: &str = "arn:aws:s3:::";
 /// The language version that has policy variables.
 const VERSION: &str = "2012-10-17";
 
-/// A parsed and supported policy.
 #[derive(Debug)]
 pub(crate) struct Policy(Vec<Statement>);
 
@@ -68,7 +66,6 @@ pub(crate) struct Question<'a> {
     pub(crate) facts: Facts<'a>,
 }
 
-/// The decision of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     Allowed,
@@ -78,10 +75,7 @@ pub(crate) enum Answer {
 }
 
 impl Policy {
-    /// Parses a policy.
-    ///
-    /// # Errors
-    /// A sentence for the client that says what is wrong.
+    /// Parses a policy. The error is a sentence for the client.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > BYTES_MAX {
             return Err(format!("Policies must not be longer than {BYTES_MAX} bytes."));
@@ -101,10 +95,7 @@ impl Policy {
         Ok(Self(statements))
     }
 
-    /// Validates a new policy for this bucket.
-    ///
-    /// # Errors
-    /// A sentence for the client that says what is wrong.
+    /// Validates a new policy for this bucket. The error is a sentence for the client.
     pub(crate) fn check(&self, bucket: &str) -> Result<(), String> {
         // Stored policies aren't validated again: rejecting one that is older than a rule would
         // drop its denials.
@@ -152,7 +143,6 @@ impl Policy {
         knows_existing_tags(action) && self.0.iter().any(|statement| statement.conditions.iter().any(Condition::asks_tags))
     }
 
-    /// Whether the decision may depend on the tags that the object gets.
     pub(crate) fn asks_new_tags(&self) -> bool {
         self.0.iter().any(|statement| statement.conditions.iter().any(Condition::asks_new_tags))
     }

@@ -74,7 +74,6 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Parses an address, or a network as `address/bits`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().ok()?;

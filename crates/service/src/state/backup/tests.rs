@@ -114,7 +114,7 @@ fn text_of(connection: &Connection) -> Vec<u8> {
     text
 }
 
-fn read_back(text: &[u8], piece: usize) -> Result<(Connection, Counts), CopyError> {
+fn read_back(text: &[u8], piece: usize) -> Result<(Connection, Counts), BackupError> {
     let (_folder, connection) = empty();
     let mut reader = Reader::new(&connection, ARCHIVE);
     text.chunks(piece).try_for_each(|piece| reader.read(piece))?;
@@ -196,20 +196,20 @@ fn incomplete_and_foreign_backups_are_refused() {
         kept.collect::<String>()
     };
     assert!(read(&text).is_ok());
-    assert!(matches!(read(""), Err(CopyError::Counts { said: None, .. })));
-    assert!(matches!(read(&text[..text.len() - 1]), Err(CopyError::Counts { said: None, .. })), "the last line is cut short");
-    assert!(matches!(read(&without(lines.len() - 1)), Err(CopyError::Counts { said: None, .. })));
-    assert!(matches!(read(&without(lines.len() - 2)), Err(CopyError::Counts { said: Some(_), .. })));
-    assert!(matches!(read(&without(0)), Err(CopyError::Line { line: 1, .. })), "the head is missing");
-    assert!(matches!(read(&format!("{text}{}\n", lines[1])), Err(CopyError::Line { .. })), "a line follows the end");
+    assert!(matches!(read(""), Err(BackupError::Counts { said: None, .. })));
+    assert!(matches!(read(&text[..text.len() - 1]), Err(BackupError::Counts { said: None, .. })), "the last line is cut short");
+    assert!(matches!(read(&without(lines.len() - 1)), Err(BackupError::Counts { said: None, .. })));
+    assert!(matches!(read(&without(lines.len() - 2)), Err(BackupError::Counts { said: Some(_), .. })));
+    assert!(matches!(read(&without(0)), Err(BackupError::Line { line: 1, .. })), "the head is missing");
+    assert!(matches!(read(&format!("{text}{}\n", lines[1])), Err(BackupError::Line { .. })), "a line follows the end");
     let newer = text.replacen("\"format\":1", "\"format\":2,\"more\":true", 1);
-    assert!(matches!(read(&newer), Err(CopyError::Newer { found: 2 })));
+    assert!(matches!(read(&newer), Err(BackupError::Newer { found: 2 })));
     let other = text.replacen("a5a5", "a5a6", 1);
-    assert!(matches!(read(&other), Err(CopyError::OtherArchive { .. })));
+    assert!(matches!(read(&other), Err(BackupError::OtherArchive { .. })));
     let unknown = text.replacen("\"admin\":", "\"colour\":1,\"admin\":", 1);
-    assert!(matches!(read(&unknown), Err(CopyError::Line { line: 2, .. })), "unknown fields are not ignored");
+    assert!(matches!(read(&unknown), Err(BackupError::Line { line: 2, .. })), "unknown fields are not ignored");
     let endless = format!("{}\n{}", lines[0], "x".repeat(LINE_BYTES_MAX + 1));
-    assert!(matches!(read(&endless), Err(CopyError::Line { line: 2, .. })));
+    assert!(matches!(read(&endless), Err(BackupError::Line { line: 2, .. })));
 }
 
 #[test]
@@ -233,8 +233,8 @@ fn with_rules(bytes: usize) -> (tempfile::TempDir, Connection) {
     let (folder, connection) = empty();
     connection.execute("INSERT INTO account (name, id, admin, created) VALUES ('ada', '1', 0, 0)", []).expect("an account");
     let plain = r#"{"name":"b","owner":"ada","created_ms":0,"versioning":"never","object_lock":false}"#;
-    let plain: CopiedBucket = serde_json::from_str(plain).expect("a bucket");
-    let rules = Bucket { name: "long".into(), owner: "ada".into(), cors: Some("x".repeat(bytes)), ..plain.into() };
+    let plain: Bucket = serde_json::from_str(plain).expect("a bucket");
+    let rules = Bucket { name: "long".into(), owner: "ada".into(), cors: Some("x".repeat(bytes)), ..plain };
     buckets::insert(&connection, &rules).expect("a bucket");
     (folder, connection)
 }
@@ -254,5 +254,5 @@ fn a_line_longer_than_readers_accept_makes_no_backup() {
     assert_eq!(read_back(&copy, 1 << 20).expect("it is readable").1.buckets, 1);
     let (_folder, connection) = with_rules(LINE_BYTES_MAX);
     let error = text(&connection).expect_err("too long");
-    assert!(matches!(&error, CopyError::TooLong { what, .. } if what == "bucket \"long\""), "{error}");
+    assert!(matches!(&error, BackupError::TooLong { what, .. } if what == "bucket \"long\""), "{error}");
 }
