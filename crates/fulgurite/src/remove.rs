@@ -9,7 +9,7 @@ use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::{Access, Archive};
 use fulgurite_domain::ObjectName;
 use fulgurite_service::object_lock::{Hold, Lock};
-use fulgurite_service::state::{Retention, RetentionMode, Said};
+use fulgurite_service::state::{Retention, RetentionMode, VersionStates};
 use serde_json::json;
 
 use crate::args::Rm;
@@ -99,14 +99,14 @@ fn check_ambiguity(archive: &Archive, rm: &Rm, names: &[Vec<u8>]) -> Result<()> 
 
 /// Fails if a version is locked over S3, by the lock it was put with or by later changes.
 fn check_locks(archive: &Archive, rm: &Rm, names: &[Vec<u8>]) -> Result<()> {
-    let said = Said::open(archive)?;
+    let states = VersionStates::open(archive)?;
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
     let mut first = None;
     let mut locked = 0_u64;
     for name in names {
         each_version(archive, name, Versions::All, &mut |row| {
             if is_removed(rm, name, &row)
-                && let Some(hold) = Lock::of(&row.record, &said.of(row.id)?).hold(now_ms, rm.bypass_governance_retention)
+                && let Some(hold) = Lock::of(&row.record, &states.of(row.id)?).hold(now_ms, rm.bypass_governance_retention)
             {
                 locked += 1;
                 first.get_or_insert((row.record.name, row.record.version, hold));

@@ -7,7 +7,7 @@ use fulgurite_format::{decode_record, stored_bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use s3s::dto::{CopySource, ETagCondition, Tag, Timestamp, TimestampFormat};
 
-use crate::auth::policy::{Answer, Facts, Network, Origin, Policy, Question, like};
+use crate::auth::policy::{Decision, Network, Origin, Policy, PolicyRequest, RequestContext, like};
 use crate::auth::signatures::{Signing, check, is_form, is_of_signature};
 use crate::s3::bulk_get;
 use crate::s3::bulk_get::tar::{self, BLOCK_BYTES, Entry};
@@ -54,14 +54,19 @@ pub fn policy(text: &str) {
     let origin = Origin::new(peer, true, &headers);
     let tags = [Tag { key: Some("a".to_owned()), value: Some("b".to_owned()) }];
     for account in [None, Some(&account)] {
-        let facts =
-            Facts { query: Some(query), headers: Some(&headers), new_tags: &tags, tags: &tags, ..Facts::of(&origin, 1_700_000_000_000) };
-        let question = Question { facts, account, action, bucket: "b", key: (!key.is_empty()).then_some(key) };
-        let answer = policy.answer(&question);
-        assert_eq!(policy.answer(&question), answer);
+        let context = RequestContext {
+            query: Some(query),
+            headers: Some(&headers),
+            new_tags: &tags,
+            tags: &tags,
+            ..RequestContext::of(&origin, 1_700_000_000_000)
+        };
+        let request = PolicyRequest { context, account, action, bucket: "b", key: (!key.is_empty()).then_some(key) };
+        let answer = policy.decide(&request);
+        assert_eq!(policy.decide(&request), answer);
         // A policy of this bucket doesn't apply to other buckets.
         if is_checked {
-            assert_eq!(policy.answer(&Question { bucket: "c", ..question }), Answer::Silent);
+            assert_eq!(policy.decide(&PolicyRequest { bucket: "c", ..request }), Decision::NotApplicable);
         }
     }
 }

@@ -92,10 +92,10 @@ impl Gateway {
 /// on the name) is dropped only then, even if the client disconnects earlier: the next request must
 /// see what was put.
 pub(crate) fn acknowledgement(held: impl Send + 'static) -> (Acknowledge, oneshot::Receiver<Result<(), IntakeError>>) {
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let acknowledge = move |result| {
         drop(held);
-        drop(tell.send(result));
+        drop(sender.send(result));
     };
-    (Box::new(acknowledge), told)
+    (Box::new(acknowledge), receiver)
 }

@@ -45,7 +45,7 @@ impl Lock {
     /// The lock of a version: from its mutable state, else from the attributes it was put with.
     /// Deletion markers are never locked.
     #[must_use]
-    pub fn of(record: &ObjectRecord, said: &VersionState) -> Self {
+    pub fn of(record: &ObjectRecord, state: &VersionState) -> Self {
         if record.kind == Kind::DeletionMarker {
             return Self::default();
         }
@@ -61,8 +61,8 @@ impl Lock {
             Some(Retention { mode, until_ms })
         };
         Self {
-            retention: said.retention.unwrap_or_else(put_with),
-            legal_hold: said.legal_hold.unwrap_or_else(|| attributes.get(attribute::LEGAL_HOLD).is_some()),
+            retention: state.retention.unwrap_or_else(put_with),
+            legal_hold: state.legal_hold.unwrap_or_else(|| attributes.get(attribute::LEGAL_HOLD).is_some()),
         }
     }
 
@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn mutable_state_overrides_the_attributes_of_a_version() {
         let longer = Retention { mode: RetentionMode::Compliance, until_ms: 9_000 };
-        let said = VersionState { retention: Some(Some(longer)), legal_hold: Some(true), ..VersionState::default() };
-        assert_eq!(Lock::of(&record(Kind::File, GOVERNED), &said), Lock { retention: Some(longer), legal_hold: true });
+        let state = VersionState { retention: Some(Some(longer)), legal_hold: Some(true), ..VersionState::default() };
+        assert_eq!(Lock::of(&record(Kind::File, GOVERNED), &state), Lock { retention: Some(longer), legal_hold: true });
         let freed = VersionState { retention: Some(None), legal_hold: Some(false), ..VersionState::default() };
         let put_with = [GOVERNED, &[(attribute::LEGAL_HOLD, "ON")]].concat();
         assert_eq!(Lock::of(&record(Kind::File, &put_with), &freed), Lock::default());

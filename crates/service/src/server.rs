@@ -23,7 +23,7 @@ use crate::auth::caller::Peer;
 use crate::control::Channel;
 use crate::gateway::Gateway;
 use crate::http::addressing::Domain;
-use crate::http::connections::{Connection, Connections, Lasting};
+use crate::http::connections::{BusyBody, Connection, Connections};
 use crate::http::router::Router;
 use crate::http::tls::{self, TlsError};
 use crate::http::write_timeout::WriteTimeout;
@@ -134,9 +134,9 @@ impl Server {
     /// # Errors
     /// [`ServeError::Failed`] if the server stopped because it could not go on.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let (tell, told) = watch::channel(false);
+        let (stop_sender, stopping) = watch::channel(false);
         let gateway = self.router.gateway.clone();
-        let background = self.start_jobs(&gateway, &told);
+        let background = self.start_jobs(&gateway, &stopping);
         let graceful = GracefulShutdown::new();
         tokio::select! {
             () = self.accept(&graceful) => {}
@@ -144,7 +144,7 @@ impl Server {
             _ = gateway.health.liveness.failed() => {}
         }
         drop(self);
-        let _ = tell.send(true);
+        let _ = stop_sender.send(true);
         let failed = gateway.health.liveness.reason();
         let patience = if failed.is_some() { FAILED_PATIENCE } else { END_PATIENCE };
         if tokio::time::timeout(patience, graceful.shutdown()).await.is_err() {
@@ -237,7 +237,7 @@ async fn answer_all(
             if is_last {
                 response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response.map(|body| Lasting { body, _busy: busy }))
+            Ok::<_, Infallible>(response.map(|body| BusyBody { body, _busy: busy }))
         })
     });
     let mut http = hyper::server::conn::http1::Builder::new();
@@ -281,7 +281,7 @@ mod tests {
     async fn too_little_memory_is_refused_with_the_amount_needed() {
         let home = tempfile::tempdir().expect("a folder");
         let Err(refused) = Server::bind(archive(home.path()), settings(100)).await else { panic!("100 MiB are too little") };
-        let said = refused.to_string();
-        assert!(said.contains("memory_mib = 100") && said.contains("set memory_mib to 898"), "{said}");
+        let message = refused.to_string();
+        assert!(message.contains("memory_mib = 100") && message.contains("set memory_mib to 898"), "{message}");
     }
 }

@@ -12,7 +12,7 @@ use s3s::path::S3Path;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
 
 use crate::auth::caller::{Caller, Peer, Signed, origin};
-use crate::auth::policy::{Answer, Facts, Policy, Question, parameter};
+use crate::auth::policy::{Decision, Policy, PolicyRequest, RequestContext, parameter};
 use crate::s3::errors::{FirstError, internal, no_such_bucket, state_failed};
 use crate::s3::namespace::Namespace;
 use crate::s3::tags;
@@ -72,13 +72,13 @@ impl S3Access for Gate {
         if !rights.asks_new_tags() {
             return Ok(());
         }
-        let facts = Facts {
+        let context = RequestContext {
             headers: Some(&request.headers),
             version_id: input.version_id.as_deref(),
             new_tags: &input.tagging.tag_set,
-            ..Facts::of(&caller.origin, now_ms())
+            ..RequestContext::of(&caller.origin, now_ms())
         };
-        rights.ask(action_of("PutObjectTagging", input.version_id.is_some()), Some(&input.key), facts)
+        rights.ask(action_of("PutObjectTagging", input.version_id.is_some()), Some(&input.key), context)
     }
 }
 
@@ -143,16 +143,16 @@ impl Gate {
         }
         let version_id = parameter(query, "versionId");
         let new_tags = if rights.asks_new_tags() { new_tags(operation, headers) } else { Vec::new() };
-        let facts = Facts {
+        let context = RequestContext {
             query,
             headers: Some(headers),
             version_id: version_id.as_deref(),
-            goes_on: matches!(operation, "UploadPart" | "UploadPartCopy" | "CompleteMultipartUpload"),
+            continues_upload: matches!(operation, "UploadPart" | "UploadPartCopy" | "CompleteMultipartUpload"),
             new_tags: &new_tags,
-            ..Facts::of(&caller.origin, now_ms())
+            ..RequestContext::of(&caller.origin, now_ms())
         };
         let further = further_actions(operation, version_id.is_some(), headers);
-        std::iter::once(action_of(operation, version_id.is_some())).chain(further).try_for_each(|action| rights.ask(action, key, facts))
+        std::iter::once(action_of(operation, version_id.is_some())).chain(further).try_for_each(|action| rights.ask(action, key, context))
     }
 }
 
@@ -252,21 +252,21 @@ impl<'a> Rights<'a> {
 
     /// Checks an action that isn't the request's main one, or that is on another key.
     pub(crate) fn may(&self, action: &str, key: Option<&str>, version_id: Option<&str>) -> S3Result<()> {
-        self.ask(action, key, Facts { version_id, ..Facts::of(&self.caller.origin, now_ms()) })
+        self.ask(action, key, RequestContext { version_id, ..RequestContext::of(&self.caller.origin, now_ms()) })
     }
 
-    fn ask(&self, action: &str, key: Option<&str>, facts: Facts<'_>) -> S3Result<()> {
+    fn ask(&self, action: &str, key: Option<&str>, context: RequestContext<'_>) -> S3Result<()> {
         let (bucket, account) = (self.bucket, self.caller.account.as_deref());
         let answer = match &self.policy {
-            Stored::None => Answer::Silent,
-            Stored::Unreadable => Answer::Denied,
+            Stored::None => Decision::NotApplicable,
+            Stored::Unreadable => Decision::Denied,
             Stored::Read(policy) => {
                 let tags = match key {
-                    Some(key) if policy.asks_tags(action) => self.namespace.tags_at(&bucket.name, key, facts.version_id)?,
+                    Some(key) if policy.asks_tags(action) => self.namespace.tags_at(&bucket.name, key, context.version_id)?,
                     _ => Vec::new(),
                 };
-                let facts = Facts { tags: &tags, ..facts };
-                policy.answer(&Question { account, action, bucket: &bucket.name, key, facts })
+                let context = RequestContext { tags: &tags, ..context };
+                policy.decide(&PolicyRequest { account, action, bucket: &bucket.name, key, context })
             }
         };
         let owns = account.is_some_and(|account| account.admin || account.name == bucket.owner);
@@ -277,8 +277,8 @@ impl<'a> Rights<'a> {
         // An owner may always repair a policy that locks everyone out or can't be read.
         let mends = owns && matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy");
         match answer {
-            Answer::Denied if !mends => Err(s3_error!(AccessDenied, "Access Denied")),
-            Answer::Silent if !owns => Err(s3_error!(AccessDenied, "Access Denied")),
+            Decision::Denied if !mends => Err(s3_error!(AccessDenied, "Access Denied")),
+            Decision::NotApplicable if !owns => Err(s3_error!(AccessDenied, "Access Denied")),
             _ => Ok(()),
         }
     }
@@ -323,8 +323,8 @@ impl Namespace {
     pub(crate) fn may_copy_tags(&self, bucket: &Bucket, caller: Option<&Caller>, headers: &HeaderMap, key: &str) -> S3Result<()> {
         let nobody = Caller::default();
         let caller = caller.unwrap_or(&nobody);
-        let facts = Facts { headers: Some(headers), ..Facts::of(&caller.origin, now_ms()) };
-        Rights::new(self, bucket, caller).ask("s3:PutObjectTagging", Some(key), facts)
+        let context = RequestContext { headers: Some(headers), ..RequestContext::of(&caller.origin, now_ms()) };
+        Rights::new(self, bucket, caller).ask("s3:PutObjectTagging", Some(key), context)
     }
 
     /// Hides from callers without ListBucket that an object doesn't exist.

@@ -11,7 +11,7 @@ use fulgurite_archive::watch::{Trouble, Watcher};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::{Event, Hello, REQUEST_BYTES_MAX, Request, Told, VERSION, socket};
+use super::{Event, Hello, REQUEST_BYTES_MAX, Request, TroubleMessage, VERSION, socket};
 use crate::gateway::Gateway;
 use crate::turns::Turn;
 
@@ -271,7 +271,7 @@ impl Watcher for Relay<'_> {
     }
 
     fn trouble(&self, trouble: Trouble<'_>) {
-        self.client.send(&Event::Trouble(Told::new(&trouble)));
+        self.client.send(&Event::Trouble(TroubleMessage::new(&trouble)));
     }
 
     fn is_stopped(&self) -> bool {
@@ -285,8 +285,8 @@ mod tests {
 
     fn pair() -> (Client, UnixStream, watch::Sender<bool>) {
         let (ours, theirs) = UnixStream::pair().expect("sockets");
-        let (tell, told) = watch::channel(false);
-        (Client::new(ours, told).expect("a client"), theirs, tell)
+        let (stop, stopping) = watch::channel(false);
+        (Client::new(ours, stopping).expect("a client"), theirs, stop)
     }
 
     #[test]
@@ -302,8 +302,8 @@ mod tests {
 
     #[test]
     fn a_stopping_server_stops_reads_and_writes() {
-        let (client, _theirs, tell) = pair();
-        tell.send(true).expect("told");
+        let (client, _theirs, stop) = pair();
+        stop.send(true).expect("sent");
         assert!(Relay::new(&client, true).is_stopped() && Relay::new(&client, false).is_stopped());
         assert!(client.line().expect("no error").is_none());
     }

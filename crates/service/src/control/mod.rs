@@ -80,7 +80,7 @@ enum Event {
         objects: u64,
         bytes: u64,
     },
-    Trouble(Told),
+    Trouble(TroubleMessage),
     /// The report of a finished request.
     Report(serde_json::Value),
     /// The error of a failed request.
@@ -90,7 +90,7 @@ enum Event {
 /// A [`Trouble`] in serializable form. Names and paths are bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Told {
+enum TroubleMessage {
     Unreadable { path: Vec<u8>, why: String },
     Changed { path: Vec<u8>, attempts: u32 },
     Lost { name: Vec<u8>, version: u64, why: String },
@@ -100,7 +100,7 @@ enum Told {
     Note { text: String },
 }
 
-impl Told {
+impl TroubleMessage {
     fn new(trouble: &Trouble<'_>) -> Self {
         let path = |path: &Path| path.as_os_str().as_bytes().to_vec();
         match *trouble {
@@ -122,7 +122,7 @@ impl Told {
         }
     }
 
-    fn tell(self, watcher: &dyn Watcher) {
+    fn report_to(self, watcher: &dyn Watcher) {
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
         match self {
             Self::Unreadable { path: file, why } => watcher.trouble(Trouble::Unreadable { path: &path(&file), why: &why }),
@@ -152,18 +152,18 @@ mod tests {
 
     #[test]
     fn troubles_round_trip() {
-        struct Kept(Mutex<Vec<Told>>);
+        struct Kept(Mutex<Vec<TroubleMessage>>);
         impl Watcher for Kept {
             fn trouble(&self, trouble: Trouble<'_>) {
-                self.0.lock().expect("no panic").push(Told::new(&trouble));
+                self.0.lock().expect("no panic").push(TroubleMessage::new(&trouble));
             }
         }
         let all = vec![
-            Told::Unreadable { path: b"a\xff".to_vec(), why: "why".to_owned() },
-            Told::Changed { path: b"b".to_vec(), attempts: 3 },
-            Told::Lost { name: b"c\xfe/d".to_vec(), version: 7, why: "because".to_owned() },
-            Told::Renamed { name: b"e\xfe".to_vec(), version: 8, path: b"f\xfe".to_vec(), why: "because".to_owned() },
-            Told::Unlisted {
+            TroubleMessage::Unreadable { path: b"a\xff".to_vec(), why: "why".to_owned() },
+            TroubleMessage::Changed { path: b"b".to_vec(), attempts: 3 },
+            TroubleMessage::Lost { name: b"c\xfe/d".to_vec(), version: 7, why: "because".to_owned() },
+            TroubleMessage::Renamed { name: b"e\xfe".to_vec(), version: 8, path: b"f\xfe".to_vec(), why: "because".to_owned() },
+            TroubleMessage::Unlisted {
                 id: [7; 16],
                 why: Unlisted::Incomplete,
                 stored_bytes: 9,
@@ -171,15 +171,15 @@ mod tests {
                 segments: vec![1, 5],
                 key_is_back: true,
             },
-            Told::Note { text: "note\nof two lines".to_owned() },
+            TroubleMessage::Note { text: "note\nof two lines".to_owned() },
         ];
-        let kept = Kept(Mutex::default());
-        for told in &all {
-            let line = serde_json::to_string(&Event::Trouble(told.clone())).expect("JSON");
+        let watcher = Kept(Mutex::default());
+        for message in &all {
+            let line = serde_json::to_string(&Event::Trouble(message.clone())).expect("JSON");
             assert!(!line.contains('\n'), "{line}");
             let Event::Trouble(read) = serde_json::from_str(&line).expect("JSON") else { panic!("{line}") };
-            read.tell(&kept);
+            read.report_to(&watcher);
         }
-        assert_eq!(*kept.0.lock().expect("no panic"), all);
+        assert_eq!(*watcher.0.lock().expect("no panic"), all);
     }
 }

@@ -39,8 +39,8 @@ impl Liveness {
 
     /// Waits for the failure, and returns its reason.
     pub(crate) async fn failed(&self) -> String {
-        let mut told = self.0.subscribe();
-        let reason = told.wait_for(Option::is_some).await.expect("the sender is alive");
+        let mut reasons = self.0.subscribe();
+        let reason = reasons.wait_for(Option::is_some).await.expect("the sender is alive");
         reason.clone().expect("the condition was just checked")
     }
 }

@@ -186,12 +186,12 @@ impl Drop for Busy {
 }
 
 /// A response body that keeps its connection busy.
-pub(crate) struct Lasting {
+pub(crate) struct BusyBody {
     pub(crate) body: s3s::Body,
     pub(crate) _busy: Busy,
 }
 
-impl Body for Lasting {
+impl Body for BusyBody {
     type Data = Bytes;
     type Error = StdError;
 

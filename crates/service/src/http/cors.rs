@@ -127,7 +127,7 @@ impl Cors {
             )
         })?;
         let mut response = Response::new(Body::empty());
-        tell(rule, &asked, response.headers_mut());
+        set_headers(rule, &asked, response.headers_mut());
         Ok(response)
     }
 
@@ -137,7 +137,7 @@ impl Cors {
         // Without the headers the browser refuses access, which is safe.
         let Ok(Some(rules)) = self.rules(uri, headers) else { return };
         match rules.iter().find(|rule| rule.fits(&asked)) {
-            Some(rule) => tell(rule, &asked, answer.headers_mut()),
+            Some(rule) => set_headers(rule, &asked, answer.headers_mut()),
             None => vary(answer.headers_mut()),
         }
     }
@@ -146,7 +146,7 @@ impl Cors {
         let Some((bucket, _)) = self.addresses.find(uri, headers) else { return Ok(None) };
         let Some(bucket) = self.state.bucket(&bucket).map_err(state_failed)? else { return Ok(None) };
         // Unreadable rules allow nothing.
-        Ok(bucket.cors.as_deref().and_then(|text| parse_noting(&self.state, &bucket.name, text)))
+        Ok(bucket.cors.as_deref().and_then(|text| parse_or_log(&self.state, &bucket.name, text)))
     }
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn parse(text: &str) -> Option<Vec<Rule>> {
 }
 
 /// Parses a bucket's stored rules. Logs rules that can't be read.
-pub(crate) fn parse_noting(state: &State, bucket: &str, text: &str) -> Option<Vec<Rule>> {
+pub(crate) fn parse_or_log(state: &State, bucket: &str, text: &str) -> Option<Vec<Rule>> {
     let rules = parse(text);
     if rules.is_none() {
         state.note_unreadable(bucket, "CORS configuration", &"the stored rules are malformed");
@@ -168,7 +168,7 @@ pub(crate) fn encode(rules: &[Rule]) -> String {
     serde_json::to_string(rules).expect("rules are text and numbers")
 }
 
-fn tell(rule: &Rule, asked: &Preflight<'_>, headers: &mut HeaderMap) {
+fn set_headers(rule: &Rule, asked: &Preflight<'_>, headers: &mut HeaderMap) {
     let mut insert = |name: HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
             headers.insert(name, value);

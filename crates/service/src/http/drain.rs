@@ -16,20 +16,20 @@ const DROPPED_BYTES_MAX: usize = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request body. When it is dropped, the rest is read and discarded.
-pub(crate) struct Lingering<B: Body<Data = Bytes> + Unpin + Send + 'static> {
+pub(crate) struct DrainOnDrop<B: Body<Data = Bytes> + Unpin + Send + 'static> {
     body: Option<B>,
     /// The client waits for 100 Continue, which it gets when the body is first polled. Until then
     /// it sends nothing.
     waits: bool,
 }
 
-impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Lingering<B> {
+impl<B: Body<Data = Bytes> + Unpin + Send + 'static> DrainOnDrop<B> {
     pub(crate) fn new(body: B, waits: bool) -> Self {
         Self { body: Some(body), waits }
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Drop for Lingering<B> {
+impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Drop for DrainOnDrop<B> {
     fn drop(&mut self) {
         let Some(body) = self.body.take().filter(|body| !self.waits && !body.is_end_stream()) else { return };
         if let Ok(runtime) = Handle::try_current() {
@@ -48,7 +48,7 @@ async fn dropped<B: Body<Data = Bytes> + Unpin>(mut body: B) {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Body for Lingering<B> {
+impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Body for DrainOnDrop<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -100,7 +100,7 @@ mod tests {
     #[tokio::test]
     async fn an_unread_body_is_drained() {
         let asked = Arc::new(AtomicUsize::new(0));
-        let mut body = Lingering::new(counted(&asked), false);
+        let mut body = DrainOnDrop::new(counted(&asked), false);
         soon(body.frame()).await.expect("a piece").expect("no error");
         drop(body);
         settle().await;
@@ -110,10 +110,10 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_waits_for_100_continue_is_not_drained() {
         let asked = Arc::new(AtomicUsize::new(0));
-        drop(Lingering::new(counted(&asked), true));
+        drop(DrainOnDrop::new(counted(&asked), true));
         settle().await;
         assert_eq!(asked.load(Ordering::Relaxed), 0);
-        let mut body = Lingering::new(counted(&asked), true);
+        let mut body = DrainOnDrop::new(counted(&asked), true);
         soon(body.frame()).await.expect("a piece").expect("no error");
         drop(body);
         settle().await;

@@ -21,7 +21,7 @@ use crate::gateway::Gateway;
 use crate::health::metrics::Metrics;
 use crate::http::addressing::{Addresses, Domain, is_local};
 use crate::http::cors::Cors;
-use crate::http::drain::Lingering;
+use crate::http::drain::DrainOnDrop;
 use crate::http::request_body::{BodyProgress, RequestBody};
 use crate::memory::{Holder, Share};
 use crate::s3::errors::answers::{RequestFacts, complete, refusal};
@@ -204,7 +204,7 @@ impl Router {
         let holder = Holder::of(&head.headers, peer.address);
         head.extensions.insert(holder.clone());
         let progress = BodyProgress::new(self.gateway.buffered_bodies.share(&holder), first.clone());
-        let body = RequestBody::new(Lingering::new(body, expects), &head.headers, self.is_buffered(&head), progress.clone());
+        let body = RequestBody::new(DrainOnDrop::new(body, expects), &head.headers, self.is_buffered(&head), progress.clone());
         let is_own = || self.cors.addresses.is_own(&head.headers, |name| !matches!(self.gateway.state.bucket(name), Ok(None)));
         let mut response = match (&method, asked.path) {
             (&Method::GET, "/-/health") if is_own() => self.health(),

@@ -35,7 +35,7 @@ impl Gateway {
                 Err(error)
             }
             Err(panic) => {
-                self.health.readiness.report(TOPIC, Some(told("it panicked")));
+                self.health.readiness.report(TOPIC, Some(message("it panicked")));
                 resume_unwind(panic)
             }
         }
@@ -47,18 +47,18 @@ impl Gateway {
 fn reason(error: &ArchiveError) -> String {
     match error {
         ArchiveError::TooFewStores { shape, available, .. } => {
-            told(&format!("it needs {} stores with enough room, and {available} are available", shape.platters()))
+            message(&format!("it needs {} stores with enough room, and {available} are available", shape.platters()))
         }
-        ArchiveError::Verification { store, .. } => told(&format!("a platter on store {store} read back wrong")),
-        ArchiveError::Store(_) => told("a store failed"),
-        ArchiveError::Staging(_) => told("staging can't be read or written"),
-        ArchiveError::Catalogue(_) => told("the catalogue failed"),
-        ArchiveError::Keys(_) => told("the key store failed"),
-        _ => told("the archive failed"),
+        ArchiveError::Verification { store, .. } => message(&format!("a platter on store {store} read back wrong")),
+        ArchiveError::Store(_) => message("a store failed"),
+        ArchiveError::Staging(_) => message("staging can't be read or written"),
+        ArchiveError::Catalogue(_) => message("the catalogue failed"),
+        ArchiveError::Keys(_) => message("the key store failed"),
+        _ => message("the archive failed"),
     }
 }
 
-fn told(why: &str) -> String {
+fn message(why: &str) -> String {
     format!("the last set couldn't be written: {why}. New objects stay in staging; see the log for details")
 }
 

@@ -95,9 +95,9 @@ impl Gateway {
         attributes.set("content-type", "application/jsonl");
         let object = NewObject { name: backup_name(), kind: Kind::File, modified: None, mode: Some(0o600), attributes };
         self.state.begin_backup(id)?;
-        let (tell, told) = oneshot::channel();
-        upload.finish(object, replaced, Box::new(move |result| drop(tell.send(result))));
-        told.await.map_err(|_| BackupFailed::Aborted)??;
+        let (acknowledge, acknowledged) = oneshot::channel();
+        upload.finish(object, replaced, Box::new(move |result| drop(acknowledge.send(result))));
+        acknowledged.await.map_err(|_| BackupFailed::Aborted)??;
         self.state.confirm_backup(changes, id)?;
         Ok(true)
     }

@@ -444,7 +444,7 @@ mod tests {
         let shared = soon(sample.gateway.bucket_locks.shared("photos")).await;
         let mut removal = std::pin::pin!(sample.gateway.delete_bucket(request("photos")));
         assert!(poll!(&mut removal).is_pending());
-        let (acknowledge, told) = crate::gateway::acknowledgement(shared);
+        let (acknowledge, acknowledged) = crate::gateway::acknowledgement(shared);
         let object = fulgurite_archive::NewObject {
             name: object_name("photos", "moon"),
             kind: fulgurite_domain::Kind::File,
@@ -453,7 +453,7 @@ mod tests {
             attributes: Attributes::default(),
         };
         sample.upload(b"moon").await.finish(object, Vec::new(), acknowledge);
-        soon(told).await.expect("told").expect("acknowledged");
+        soon(acknowledged).await.expect("an answer").expect("acknowledged");
         let refused = soon(removal).await.expect_err("it is not empty");
         assert_eq!(refused.code().as_str(), "BucketNotEmpty");
         assert!(sample.gateway.namespace.newest("photos", "moon").expect("looked").is_some());

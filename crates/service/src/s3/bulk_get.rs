@@ -153,9 +153,9 @@ impl BulkGet {
         let wanted = tokio::task::block_in_place(|| parse(&list)).map_err(|error| match error {
             AskedError::TooMany => s3_error!(error, InvalidRequest, "{error}"),
             AskedError::Json(_) => {
-                let mut told = custom("MalformedJSON", StatusCode::BAD_REQUEST, "");
-                told.set_message(error.to_string());
-                told
+                let mut answer = custom("MalformedJSON", StatusCode::BAD_REQUEST, "");
+                answer.set_message(error.to_string());
+                answer
             }
         })?;
         drop(list);

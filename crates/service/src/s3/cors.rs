@@ -3,7 +3,7 @@
 use s3s::dto::{self, CORSRule};
 use s3s::{S3Request, S3Response, s3_error};
 
-use crate::http::cors::{RULES_BYTES_MAX, RULES_MAX, Rule, encode, parse_noting};
+use crate::http::cors::{RULES_BYTES_MAX, RULES_MAX, Rule, encode, parse_or_log};
 use crate::s3::Answer;
 use crate::s3::errors::{custom, unreadable_setting};
 use crate::s3::namespace::Namespace;
@@ -13,14 +13,14 @@ impl Namespace {
         let bucket = self.bucket(&request.input.bucket)?;
         let text = bucket.cors.as_deref();
         let text = text.ok_or_else(|| s3_error!(NoSuchCORSConfiguration, "The CORS configuration does not exist"))?;
-        let rules = parse_noting(&self.state, &bucket.name, text).ok_or_else(|| unreadable_setting("CORS configuration"))?;
-        Ok(S3Response::new(dto::GetBucketCorsOutput { cors_rules: Some(rules.into_iter().map(given).collect()) }))
+        let rules = parse_or_log(&self.state, &bucket.name, text).ok_or_else(|| unreadable_setting("CORS configuration"))?;
+        Ok(S3Response::new(dto::GetBucketCorsOutput { cors_rules: Some(rules.into_iter().map(to_dto).collect()) }))
     }
 
     pub(crate) fn put_cors(&self, request: S3Request<dto::PutBucketCorsInput>) -> Answer<dto::PutBucketCorsOutput> {
         let input = request.input;
         self.bucket(&input.bucket)?;
-        let rules: Vec<Rule> = input.cors_configuration.cors_rules.into_iter().map(kept).collect();
+        let rules: Vec<Rule> = input.cors_configuration.cors_rules.into_iter().map(from_dto).collect();
         if rules.is_empty() || rules.len() > RULES_MAX {
             return Err(s3_error!(MalformedXML, "A CORS configuration must have 1 to {RULES_MAX} rules."));
         }
@@ -42,7 +42,7 @@ impl Namespace {
     }
 }
 
-fn kept(rule: CORSRule) -> Rule {
+fn from_dto(rule: CORSRule) -> Rule {
     Rule {
         id: rule.id,
         origins: rule.allowed_origins,
@@ -53,7 +53,7 @@ fn kept(rule: CORSRule) -> Rule {
     }
 }
 
-fn given(rule: Rule) -> CORSRule {
+fn to_dto(rule: Rule) -> CORSRule {
     let some = |names: Vec<String>| (!names.is_empty()).then_some(names);
     CORSRule {
         id: rule.id,

@@ -121,7 +121,7 @@ impl Namespace {
             None => Ok(self.new_encryption()),
             Some(ServerSideEncryption::AES256) => match self.new_encryption() {
                 None => Err(s3_error!(NotImplemented, "This archive does not encrypt its objects.")),
-                said => Ok(said),
+                encryption => Ok(encryption),
             },
             Some(ServerSideEncryption::AWS_KMS | ServerSideEncryption::AWS_KMS_DSSE) => Err(s3_error!(
                 NotImplemented,

@@ -19,14 +19,14 @@ use crate::state::{Bucket, Retention, RetentionMode, VersionState, Versioning, n
 impl Namespace {
     /// The current lock of a version.
     pub(crate) fn lock_of(&self, row: &VersionRow) -> S3Result<Lock> {
-        let said = self.state.version(row.id).map_err(state_failed)?;
-        Ok(Lock::of(&row.record, &said))
+        let state = self.state.version(row.id).map_err(state_failed)?;
+        Ok(Lock::of(&row.record, &state))
     }
 
     /// The tags of a version.
     pub(crate) fn tags_of(&self, version: &Version) -> S3Result<Vec<Tag>> {
-        let said = self.state.version(version.row.id).map_err(state_failed)?.tags;
-        tags::parse(&said.or_else(|| version.text(attribute::TAGS)).unwrap_or_default())
+        let tags = self.state.version(version.row.id).map_err(state_failed)?.tags;
+        tags::parse(&tags.or_else(|| version.text(attribute::TAGS)).unwrap_or_default())
     }
 
     pub(crate) fn get_tags(&self, request: S3Request<dto::GetObjectTaggingInput>) -> Answer<dto::GetObjectTaggingOutput> {
@@ -45,8 +45,8 @@ impl Namespace {
         let bucket = self.bucket(&input.bucket)?;
         tags::check(&input.tagging.tag_set, tags::OBJECT_MAX)?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
-        let said = VersionState { tags: Some(tags::encode(&input.tagging.tag_set)), ..VersionState::default() };
-        self.state.change_version(version.row.id, &said).map_err(state_failed)?;
+        let change = VersionState { tags: Some(tags::encode(&input.tagging.tag_set)), ..VersionState::default() };
+        self.state.change_version(version.row.id, &change).map_err(state_failed)?;
         Ok(S3Response::new(dto::PutObjectTaggingOutput { version_id: shown_id(&bucket, &version) }))
     }
 
@@ -54,8 +54,8 @@ impl Namespace {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
-        let said = VersionState { tags: Some(String::new()), ..VersionState::default() };
-        self.state.change_version(version.row.id, &said).map_err(state_failed)?;
+        let change = VersionState { tags: Some(String::new()), ..VersionState::default() };
+        self.state.change_version(version.row.id, &change).map_err(state_failed)?;
         let output = dto::DeleteObjectTaggingOutput { version_id: shown_id(&bucket, &version) };
         Ok(S3Response::with_status(output, http::StatusCode::NO_CONTENT))
     }
@@ -76,8 +76,8 @@ impl Namespace {
     pub(crate) fn get_legal_hold(&self, request: S3Request<dto::GetObjectLegalHoldInput>) -> Answer<dto::GetObjectLegalHoldOutput> {
         let input = request.input;
         let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
-        let said = self.state.version(version.row.id).map_err(state_failed)?.legal_hold;
-        let held = said.or_else(|| version.attributes().get(attribute::LEGAL_HOLD).map(|_| true));
+        let changed = self.state.version(version.row.id).map_err(state_failed)?.legal_hold;
+        let held = changed.or_else(|| version.attributes().get(attribute::LEGAL_HOLD).map(|_| true));
         let held =
             held.ok_or_else(|| s3_error!(NoSuchObjectLockConfiguration, "The specified object does not have a ObjectLock configuration"))?;
         let status = if held { ObjectLockLegalHoldStatus::ON } else { ObjectLockLegalHoldStatus::OFF };
@@ -127,8 +127,8 @@ impl Gateway {
                 return Err(locked());
             }
         }
-        let said = VersionState { retention: Some(wanted), ..VersionState::default() };
-        self.state.change_version(version.row.id, &said).map_err(state_failed)?;
+        let change = VersionState { retention: Some(wanted), ..VersionState::default() };
+        self.state.change_version(version.row.id, &change).map_err(state_failed)?;
         Ok(S3Response::new(dto::PutObjectRetentionOutput::default()))
     }
 
@@ -143,8 +143,8 @@ impl Gateway {
             ObjectLockLegalHoldStatus::OFF => false,
             _ => return Err(malformed_xml()),
         };
-        let said = VersionState { legal_hold: Some(legal_hold), ..VersionState::default() };
-        self.state.change_version(version.row.id, &said).map_err(state_failed)?;
+        let change = VersionState { legal_hold: Some(legal_hold), ..VersionState::default() };
+        self.state.change_version(version.row.id, &change).map_err(state_failed)?;
         Ok(S3Response::new(dto::PutObjectLegalHoldOutput::default()))
     }
 }

@@ -243,9 +243,9 @@ mod tests {
     async fn put(sample: &Sample, key: &[u8]) {
         let name = ObjectName([b"photos/".as_slice(), key].concat());
         let object = fulgurite_archive::NewObject { name, kind: Kind::File, modified: None, mode: None, attributes: Attributes::default() };
-        let (acknowledge, told) = acknowledgement(());
+        let (acknowledge, acknowledged) = acknowledgement(());
         sample.upload(b"moon").await.finish(object, Vec::new(), acknowledge);
-        soon(told).await.expect("told").expect("acknowledged");
+        soon(acknowledged).await.expect("acknowledged").expect("acknowledged");
     }
 
     #[tokio::test]

@@ -120,9 +120,9 @@ impl Gateway {
         change: impl FnOnce(Vec<VersionRow>, Acknowledge),
     ) -> S3Result<()> {
         let gone: Vec<VersionId> = removed.iter().map(|row| row.id).collect();
-        let (acknowledge, told) = acknowledgement(held);
+        let (acknowledge, acknowledged) = acknowledgement(held);
         change(removed, acknowledge);
-        told.await.map_err(internal_error("the intake"))?.map_err(not_acknowledged)?;
+        acknowledged.await.map_err(internal_error("the intake"))?.map_err(not_acknowledged)?;
         self.namespace.forget_state(&gone);
         Ok(())
     }

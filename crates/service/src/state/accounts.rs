@@ -86,7 +86,7 @@ impl State {
         let revoked = self.change("revoke a key", |connection| {
             connection.execute("UPDATE access_key SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL", params![id, now_ms()])
         })?;
-        self.forget(|kept| kept.keys.clear());
+        self.forget(|cache| cache.keys.clear());
         if revoked == 1 { Ok(()) } else { Err(StateError::NoKey(id.to_owned())) }
     }
 
@@ -101,18 +101,18 @@ impl State {
     }
 
     pub(crate) fn account(&self, name: &str) -> Result<Option<Arc<Account>>, StateError> {
-        self.kept(
-            |kept| kept.accounts.get(name).cloned(),
+        self.cached(
+            |cache| cache.accounts.get(name).cloned(),
             |connection| account(connection, name),
-            |kept, account| drop(kept.accounts.insert(name.to_owned(), account)),
+            |cache, account| drop(cache.accounts.insert(name.to_owned(), account)),
         )
     }
 
     /// An active key by its ID.
     pub(crate) fn key(&self, id: &str) -> Result<Option<Arc<AccountKey>>, StateError> {
         let master_key = self.archive().master_key();
-        self.kept(
-            |kept| kept.keys.get(id).cloned(),
+        self.cached(
+            |cache| cache.keys.get(id).cloned(),
             |connection| {
                 let statement = "SELECT account, wrapped FROM access_key WHERE id = ?1 AND revoked IS NULL";
                 let found: Option<(String, [u8; 40])> = one(connection, statement, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -122,7 +122,7 @@ impl State {
                 let secret = master_key.unwrap(&WrappedKey(wrapped)).ok().map(|key| secret(&key));
                 Ok(secret.map(|secret| AccountKey { account: Arc::new(account), secret }))
             },
-            |kept, key| drop(kept.keys.insert(id.to_owned(), key)),
+            |cache, key| drop(cache.keys.insert(id.to_owned(), key)),
         )
     }
 

@@ -60,8 +60,8 @@ pub enum BackupError {
     #[error("it belongs to archive {found}, but this is archive {expected}")]
     OtherArchive { found: ArchiveId, expected: ArchiveId },
     /// The counts in the last line don't match, or that line is missing.
-    #[error("it is incomplete: its last line counts {said:?}, but it contains {found:?}")]
-    Counts { said: Option<Counts>, found: Counts },
+    #[error("it is incomplete: its last line counts {expected:?}, but it contains {found:?}")]
+    Counts { expected: Option<Counts>, found: Counts },
 }
 
 /// What is wrong with a line of a backup.
@@ -148,13 +148,13 @@ struct VersionLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tags: Option<String>,
     /// `null` if it was removed, absent if it was never set.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     retention: Option<Option<Retention>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     legal_hold: Option<bool>,
 }
 
-fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
@@ -309,7 +309,7 @@ impl<'a> Reader<'a> {
         if self.begun.is_empty() && self.end == Some(self.counts) {
             return Ok(self.counts);
         }
-        Err(BackupError::Counts { said: self.end, found: self.counts })
+        Err(BackupError::Counts { expected: self.end, found: self.counts })
     }
 
     fn wrong(&self, found: impl Into<Malformed>) -> BackupError {
@@ -354,7 +354,7 @@ impl<'a> Reader<'a> {
             }
             Line::Version(VersionLine { id, tags, retention, legal_hold }) => {
                 let id: VersionId = id.parse().map_err(|error| self.wrong(error))?;
-                versions::say(self.connection, id, &VersionState { tags, retention, legal_hold })?;
+                versions::set_version_state(self.connection, id, &VersionState { tags, retention, legal_hold })?;
                 self.counts.versions += 1;
             }
             Line::Head(_) | Line::End(_) => unreachable!("handled above"),

@@ -16,9 +16,9 @@ use super::{BackupError, State, StateError, all, now_ms, one};
 pub enum Versioning {
     /// The new version replaces the old one: versioning was never enabled.
     Never = 0,
-    /// All versions are kept.
+    /// All versions are cache.
     Enabled = 1,
-    /// Versions put while versioning was enabled are kept; the null version is replaced.
+    /// Versions put while versioning was enabled are cache; the null version is replaced.
     Suspended = 2,
 }
 
@@ -118,7 +118,7 @@ impl PublicAccess {
 /// text here; the code that parses them judges them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unreadable {
-    /// Versions are kept meanwhile.
+    /// Versions are cache meanwhile.
     pub versioning: bool,
     /// Meanwhile, versions without their own retention are refused.
     pub retention: bool,
@@ -176,12 +176,12 @@ impl State {
     }
 
     pub(crate) fn bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, StateError> {
-        self.kept(
-            |kept| kept.buckets.get(name).cloned(),
+        self.cached(
+            |cache| cache.buckets.get(name).cloned(),
             |connection| bucket(connection, name),
-            |kept, bucket| {
+            |cache, bucket| {
                 bucket.unreadable.names().for_each(|what| self.note_unreadable(name, what, &"the database has an invalid value"));
-                kept.buckets.insert(name.to_owned(), bucket);
+                cache.buckets.insert(name.to_owned(), bucket);
             },
         )
     }
@@ -200,7 +200,7 @@ impl State {
             let Some(mut bucket) = bucket(connection, name)? else { return Ok(None) };
             change(&mut bucket);
             connection.execute(
-                // An unreadable default retention is kept for inspection until another is put.
+                // An unreadable default retention is cache for inspection until another is put.
                 "UPDATE bucket SET versioning = ?2, object_lock = ?3, retention_mode = iif(?11, retention_mode, ?4), \
                  retention_days = iif(?11, retention_days, ?5), retention_in_years = iif(?11, retention_in_years, ?6), \
                  policy = ?7, tags = ?8, public_access = ?9, cors = ?10 WHERE name = ?1",
@@ -220,7 +220,7 @@ impl State {
             )?;
             Ok(Some(()))
         });
-        self.forget(|kept| drop(kept.buckets.remove(name)));
+        self.forget(|cache| drop(cache.buckets.remove(name)));
         // Settings that are still unreadable are reported again on their next use.
         self.readable_again(name);
         changed
@@ -234,7 +234,7 @@ impl State {
         let given = self.change_with_account("give a bucket to an account", owner, |connection| {
             Ok(connection.execute("UPDATE bucket SET owner = ?2 WHERE name = ?1", [name, owner])? == 1)
         });
-        self.forget(|kept| drop(kept.buckets.remove(name)));
+        self.forget(|cache| drop(cache.buckets.remove(name)));
         if given? { Ok(()) } else { Err(StateError::NoBucket(name.to_owned())) }
     }
 
@@ -244,7 +244,7 @@ impl State {
             connection.execute("DELETE FROM upload WHERE bucket = ?1", [name])?;
             Ok(connection.execute("DELETE FROM bucket WHERE name = ?1", [name])? == 1)
         });
-        self.forget(|kept| drop(kept.buckets.remove(name)));
+        self.forget(|cache| drop(cache.buckets.remove(name)));
         removed
     }
 }
@@ -340,7 +340,7 @@ mod tests {
         assert!(state.add_bucket("b", "ada", true, None).expect("made"));
         let set = |values: &str| {
             state.change("test", |connection| connection.execute(&format!("UPDATE bucket SET {values}"), [])).expect("set");
-            state.forget(|kept| kept.buckets.clear());
+            state.forget(|cache| cache.buckets.clear());
             state.bucket("b").expect("readable").expect("there")
         };
         let all = Some(PublicAccess::of_bits(0xf));

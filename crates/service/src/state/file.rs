@@ -47,7 +47,7 @@ pub(super) fn is_there(path: &Path) -> bool {
 
 /// Opens the file of an archive; creates it if it is missing.
 pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
-    let told = |action| move |source| StateError::of_engine(path, action, source);
+    let failed_to = |action| move |source| StateError::of_engine(path, action, source);
     if !path.exists() {
         use std::os::unix::fs::OpenOptionsExt;
         // The file contains wrapped secrets and names.
@@ -58,7 +58,7 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
             return Err(StateError::Damaged { path: path.to_owned(), found: Damage::NotCreated(error) });
         }
     }
-    let mut connection = Connection::open(path).map_err(told("open it"))?;
+    let mut connection = Connection::open(path).map_err(failed_to("open it"))?;
     let prepare = |connection: &Connection| {
         prepare(connection)?;
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -68,13 +68,13 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
         connection.pragma_update(None, "synchronous", "full")?;
         version(connection)
     };
-    let found = prepare(&connection).map_err(told("prepare it"))?;
+    let found = prepare(&connection).map_err(failed_to("prepare it"))?;
     if (1..=SCHEMA).contains(&found) {
         // Checked before anything is changed in the file.
         check_owner(&connection, path, archive)?;
     }
     if (0..SCHEMA).contains(&found) {
-        FILE.bring_up_to_date(&mut connection, archive, |_| Ok(())).map_err(told("make it"))?;
+        FILE.bring_up_to_date(&mut connection, archive, |_| Ok(())).map_err(failed_to("make it"))?;
     }
     check(&connection, path, archive)?;
     Ok(connection)
@@ -82,10 +82,10 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
 
 /// Opens the file of an archive for reading, possibly with an older schema.
 pub(super) fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
-    let told = |action| move |source| StateError::of_engine(path, action, source);
+    let failed_to = |action| move |source| StateError::of_engine(path, action, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(told("open it"))?;
-    prepare(&connection).map_err(told("prepare it"))?;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed_to("open it"))?;
+    prepare(&connection).map_err(failed_to("prepare it"))?;
     check(&connection, path, archive)?;
     Ok(connection)
 }
@@ -109,11 +109,11 @@ fn check(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(),
 }
 
 fn check_owner(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
-    let told = |source| StateError::of_engine(path, "read it", source);
-    if !FILE.is_of(connection).map_err(told)? {
+    let engine_error = |source| StateError::of_engine(path, "read it", source);
+    if !FILE.is_of(connection).map_err(engine_error)? {
         return Err(StateError::Damaged { path: path.to_owned(), found: Damage::OtherProgram });
     }
-    match archive_of(connection).map_err(told)? {
+    match archive_of(connection).map_err(engine_error)? {
         Some(found) if found == archive => Ok(()),
         Some(found) => Err(StateError::OtherArchive { path: path.to_owned(), found, expected: archive }),
         None => Err(StateError::Damaged { path: path.to_owned(), found: Damage::Nameless }),

@@ -47,7 +47,7 @@ pub use recovery::{Found, Recovered, begin_without_backup, find, recover};
 pub(crate) use restores::Restore;
 pub(crate) use uploads::{MultipartUpload, Part};
 pub(crate) use versions::VersionState;
-pub use versions::{Retention, Said};
+pub use versions::{Retention, VersionStates};
 
 /// The file's name in the archive's folder.
 pub const FILE: &str = "service.db";
@@ -159,7 +159,7 @@ impl StateError {
 }
 
 #[derive(Default)]
-struct Kept {
+struct Cache {
     buckets: HashMap<String, Arc<Bucket>>,
     keys: HashMap<String, Arc<AccountKey>>,
     accounts: HashMap<String, Arc<Account>>,
@@ -172,7 +172,7 @@ pub struct State {
     path: PathBuf,
     archive: Arc<Archive>,
     connection: Mutex<Connection>,
-    kept: RwLock<Kept>,
+    cache: RwLock<Cache>,
     /// True once any version has mutable state or a restore; otherwise reads skip the lookup.
     says: AtomicBool,
     /// Unreadable settings that requests needed, by bucket and setting.
@@ -195,7 +195,7 @@ impl State {
             path,
             archive,
             connection: Mutex::new(connection),
-            kept: RwLock::default(),
+            cache: RwLock::default(),
             says: AtomicBool::new(false),
             unreadable: Mutex::default(),
         };
@@ -222,7 +222,7 @@ impl State {
 
     /// Whether a panic left the state unusable.
     pub(crate) fn is_poisoned(&self) -> bool {
-        self.connection.is_poisoned() || self.kept.is_poisoned()
+        self.connection.is_poisoned() || self.cache.is_poisoned()
     }
 
     /// Poisons the lock, as an uncaught panic would.
@@ -269,7 +269,7 @@ impl State {
     fn alone<T>(&self, action: &'static str, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
         let mut connection = self.connection()?;
         match std::panic::catch_unwind(AssertUnwindSafe(|| work(&mut connection))) {
-            Ok(result) => result.map_err(self.told(action)),
+            Ok(result) => result.map_err(self.failed_to(action)),
             Err(panic) => {
                 if connection.is_autocommit() {
                     drop(connection);
@@ -279,39 +279,40 @@ impl State {
         }
     }
 
-    fn told(&self, action: &'static str) -> impl Fn(rusqlite::Error) -> StateError {
+    fn failed_to(&self, action: &'static str) -> impl Fn(rusqlite::Error) -> StateError {
         let path = self.path.clone();
         move |source| StateError::of_engine(&path, action, source)
     }
 
     /// Looks up an entry in the cache, then in the file.
-    fn kept<T>(
+    fn cached<T>(
         &self,
-        find: impl Fn(&Kept) -> Option<Arc<T>>,
+        find: impl Fn(&Cache) -> Option<Arc<T>>,
         load: impl FnOnce(&Connection) -> rusqlite::Result<Option<T>>,
-        keep: impl FnOnce(&mut Kept, Arc<T>),
+        keep: impl FnOnce(&mut Cache, Arc<T>),
     ) -> Result<Option<Arc<T>>, StateError> {
         {
-            let kept = self.kept.read().map_err(|_| self.poisoned())?;
-            if kept.looked.is_some_and(|looked| looked.elapsed() < FRESH)
-                && let Some(found) = find(&kept)
+            let cache = self.cache.read().map_err(|_| self.poisoned())?;
+            if cache.looked.is_some_and(|looked| looked.elapsed() < FRESH)
+                && let Some(found) = find(&cache)
             {
                 return Ok(Some(found));
             }
         }
         let connection = self.connection()?;
-        let version: i64 = connection.query_row("PRAGMA data_version", [], |row| row.get(0)).map_err(self.told("check for changes"))?;
-        let mut kept = self.kept.write().map_err(|_| self.poisoned())?;
-        if kept.data_version != version {
-            *kept = Kept { data_version: version, ..Kept::default() };
+        let version: i64 =
+            connection.query_row("PRAGMA data_version", [], |row| row.get(0)).map_err(self.failed_to("check for changes"))?;
+        let mut cache = self.cache.write().map_err(|_| self.poisoned())?;
+        if cache.data_version != version {
+            *cache = Cache { data_version: version, ..Cache::default() };
         }
-        kept.looked = Some(Instant::now());
-        if let Some(found) = find(&kept) {
+        cache.looked = Some(Instant::now());
+        if let Some(found) = find(&cache) {
             return Ok(Some(found));
         }
-        let loaded = load(&connection).map_err(self.told("look up an entry"))?.map(Arc::new);
+        let loaded = load(&connection).map_err(self.failed_to("look up an entry"))?.map(Arc::new);
         if let Some(loaded) = &loaded {
-            keep(&mut kept, loaded.clone());
+            keep(&mut cache, loaded.clone());
         }
         Ok(loaded)
     }
@@ -343,10 +344,10 @@ impl State {
     }
 
     /// Removes entries from the cache after this process has changed them.
-    fn forget(&self, which: impl FnOnce(&mut Kept)) {
+    fn forget(&self, which: impl FnOnce(&mut Cache)) {
         // A poisoned cache is never read again.
-        if let Ok(mut kept) = self.kept.write() {
-            which(&mut kept);
+        if let Ok(mut cache) = self.cache.write() {
+            which(&mut cache);
         }
     }
 }

@@ -92,15 +92,15 @@ fn make<T>(archive: &Archive, fill: impl FnOnce(&Connection) -> Result<T, StateE
     let path = archive.home().join(FILE);
     let fresh = with_suffix(&path, ".recovering");
     let not_made = |source| StateError::NotMade { path: path.clone(), source };
-    let told = |source| StateError::of_engine(&fresh, "make it", source);
+    let engine_error = |source| StateError::of_engine(&fresh, "make it", source);
     remove_database(&fresh).map_err(not_made)?;
     let made = (|| {
         let mut connection = file::open(&fresh, archive.id())?;
-        let transaction = connection.transaction().map_err(told)?;
+        let transaction = connection.transaction().map_err(engine_error)?;
         let made = fill(&transaction)?;
-        transaction.commit().map_err(told)?;
+        transaction.commit().map_err(engine_error)?;
         // Moves everything from the write-ahead log into the file.
-        connection.close().map_err(|(_, source)| told(source))?;
+        connection.close().map_err(|(_, source)| engine_error(source))?;
         Ok(made)
     })();
     let Ok(made) = made else {

@@ -40,13 +40,13 @@ impl State {
         if !self.says.load(Ordering::Acquire) {
             return Ok(VersionState::default());
         }
-        self.look("look up a version", |connection| said(connection, id))
+        self.look("look up a version", |connection| version_state(connection, id))
     }
 
     /// Changes the state of a version. Fields that are `None` stay unchanged.
-    pub(crate) fn change_version(&self, id: VersionId, said: &VersionState) -> Result<(), StateError> {
+    pub(crate) fn change_version(&self, id: VersionId, state: &VersionState) -> Result<(), StateError> {
         self.says_of_versions();
-        self.change("change a version", |connection| say(connection, id, said))
+        self.change("change a version", |connection| set_version_state(connection, id, state))
     }
 
     /// Deletes the state and restores of removed versions.
@@ -80,13 +80,13 @@ impl State {
 
 /// Read-only access to the state of versions, for programs without a service.
 #[derive(Debug)]
-pub struct Said {
+pub struct VersionStates {
     path: PathBuf,
     /// `None` if there never was a service.
     connection: Option<Connection>,
 }
 
-impl Said {
+impl VersionStates {
     /// Opens the state of an archive.
     ///
     /// # Errors
@@ -105,13 +105,13 @@ impl Said {
     /// The mutable state of a version.
     pub fn of(&self, id: VersionId) -> Result<VersionState, StateError> {
         let Some(connection) = &self.connection else { return Ok(VersionState::default()) };
-        said(connection, id).map_err(|source| StateError::of_engine(&self.path, "look up a version", source))
+        version_state(connection, id).map_err(|source| StateError::of_engine(&self.path, "look up a version", source))
     }
 }
 
-fn said(connection: &Connection, id: VersionId) -> rusqlite::Result<VersionState> {
+fn version_state(connection: &Connection, id: VersionId) -> rusqlite::Result<VersionState> {
     let found = one(connection, &format!("SELECT {COLUMNS} FROM version_state WHERE id = ?1"), [id.0], read)?;
-    Ok(found.map(|(_, said)| said).unwrap_or_default())
+    Ok(found.map(|(_, state)| state).unwrap_or_default())
 }
 
 pub(super) fn each(
@@ -119,15 +119,15 @@ pub(super) fn each(
     each: &mut dyn FnMut(VersionId, VersionState) -> Result<(), BackupError>,
 ) -> Result<(), BackupError> {
     let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM version_state ORDER BY id"))?;
-    for said in statement.query_map([], read)? {
-        let (id, said) = said?;
-        each(id, said)?;
+    for row in statement.query_map([], read)? {
+        let (id, state) = row?;
+        each(id, state)?;
     }
     Ok(())
 }
 
-pub(super) fn say(connection: &Connection, id: VersionId, said: &VersionState) -> rusqlite::Result<()> {
-    let VersionState { tags, retention, legal_hold } = said;
+pub(super) fn set_version_state(connection: &Connection, id: VersionId, state: &VersionState) -> rusqlite::Result<()> {
+    let VersionState { tags, retention, legal_hold } = state;
     let mode = retention.map(|retention| retention.map_or("", |retention| retention.mode.name()));
     let until = retention.map(|retention| retention.map_or(0, |retention| retention.until_ms));
     connection
@@ -164,8 +164,8 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let state = State::open(archive(home.path())).expect("a state");
         let (id, retention) = (VersionId([7; 16]), Retention { mode: RetentionMode::Governance, until_ms: 9_000 });
-        let said = VersionState { retention: Some(Some(retention)), ..VersionState::default() };
-        state.change_version(id, &said).expect("said");
+        let change = VersionState { retention: Some(Some(retention)), ..VersionState::default() };
+        state.change_version(id, &change).expect("changed");
         let set = |values: &str| {
             state.change("test", |connection| connection.execute(&format!("UPDATE version_state SET {values}"), [])).expect("set");
             state.version(id)

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 
 use s3s::dto::{CopySource, Timestamp, TimestampFormat};
 
-use super::facts::{Facts, listed, parameter, tag};
+use super::context::{RequestContext, listed, parameter, tag};
 use super::patterns::{Network, like};
 use crate::s3::version::ms_of;
 
@@ -109,16 +109,16 @@ impl Key {
     }
 
     /// The value of the key in a request.
-    fn value<'a>(&self, facts: &Facts<'a>) -> Option<Cow<'a, str>> {
-        let header = |name: &str| listed(facts.headers?, name).map(Cow::Owned);
+    fn value<'a>(&self, context: &RequestContext<'a>) -> Option<Cow<'a, str>> {
+        let header = |name: &str| listed(context.headers?, name).map(Cow::Owned);
         match self {
-            Self::SourceIp => facts.origin.peer.map(|peer| peer.to_canonical().to_string().into()),
-            Self::SecureTransport => Some(if facts.origin.is_tls { "true" } else { "false" }.into()),
-            Self::Referer => facts.origin.referer(),
-            Self::UserAgent => facts.origin.user_agent(),
-            Self::CurrentTime | Self::EpochTime => Some((facts.now_ms / 1_000).to_string().into()),
-            Self::VersionId => facts.version_id.map(Cow::Borrowed),
-            Self::Parameter(name) => parameter(facts.query, name).map(Cow::Owned),
+            Self::SourceIp => context.origin.peer.map(|peer| peer.to_canonical().to_string().into()),
+            Self::SecureTransport => Some(if context.origin.is_tls { "true" } else { "false" }.into()),
+            Self::Referer => context.origin.referer(),
+            Self::UserAgent => context.origin.user_agent(),
+            Self::CurrentTime | Self::EpochTime => Some((context.now_ms / 1_000).to_string().into()),
+            Self::VersionId => context.version_id.map(Cow::Borrowed),
+            Self::Parameter(name) => parameter(context.query, name).map(Cow::Owned),
             Self::Header(name) | Self::ObjectHeader(name) => header(name),
             // Normalizes to `bucket/key`. The copy operation rejects a source that can't be parsed.
             Self::CopySource => {
@@ -128,8 +128,8 @@ impl Key {
                     _ => Some(source.into_owned().into()),
                 }
             }
-            Self::ExistingTag(name) => tag(facts.tags, name).map(Cow::Owned),
-            Self::NewTag(name) => tag(facts.new_tags, name).map(Cow::Owned),
+            Self::ExistingTag(name) => tag(context.tags, name).map(Cow::Owned),
+            Self::NewTag(name) => tag(context.new_tags, name).map(Cow::Owned),
         }
     }
 
@@ -188,11 +188,11 @@ impl Condition {
     }
 
     /// Whether the condition holds, in a statement that allows or denies.
-    pub(super) fn holds(&self, facts: &Facts<'_>, allows: bool) -> bool {
-        if facts.goes_on && self.key.is_of_beginning() {
+    pub(super) fn holds(&self, context: &RequestContext<'_>, allows: bool) -> bool {
+        if context.continues_upload && self.key.is_of_beginning() {
             return allows;
         }
-        let value = self.key.value(facts);
+        let value = self.key.value(context);
         if let Test::Absent(wanted) = self.test {
             return value.is_none() == wanted;
         }

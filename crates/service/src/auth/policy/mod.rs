@@ -3,16 +3,16 @@
 //! would let in the callers it should keep out.
 //!
 //! ```text
-//! JSON -> given (as parsed) -> Policy (validated) -> Answer to a Question, by the Facts of a request
+//! JSON -> given (as parsed) -> Policy (validated) -> Decision on a PolicyRequest with its RequestContext
 //! ```
 
 mod actions;
 mod conditions;
-mod facts;
+mod context;
 mod given;
 mod patterns;
 
-pub(crate) use facts::{Facts, Origin, has_parameter, parameter};
+pub(crate) use context::{Origin, RequestContext, has_parameter, parameter};
 
 use crate::state::Account;
 use actions::{is_action, knows_existing_tags};
@@ -57,21 +57,21 @@ struct Scope {
 
 /// Asks whether a caller may do something.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Question<'a> {
+pub(crate) struct PolicyRequest<'a> {
     /// The account; `None` for anonymous callers.
     pub(crate) account: Option<&'a Account>,
     pub(crate) action: &'a str,
     pub(crate) bucket: &'a str,
     pub(crate) key: Option<&'a str>,
-    pub(crate) facts: Facts<'a>,
+    pub(crate) context: RequestContext<'a>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum Decision {
     Allowed,
     Denied,
     /// No statement applies; ownership decides.
-    Silent,
+    NotApplicable,
 }
 
 impl Policy {
@@ -147,16 +147,16 @@ impl Policy {
         self.0.iter().any(|statement| statement.conditions.iter().any(Condition::asks_new_tags))
     }
 
-    pub(crate) fn answer(&self, question: &Question<'_>) -> Answer {
-        let action = question.action.to_ascii_lowercase();
-        let resource = match question.key {
-            Some(key) => format!("{ARN}{}/{key}", question.bucket),
-            None => format!("{ARN}{}", question.bucket),
+    pub(crate) fn decide(&self, request: &PolicyRequest<'_>) -> Decision {
+        let action = request.action.to_ascii_lowercase();
+        let resource = match request.key {
+            Some(key) => format!("{ARN}{}/{key}", request.bucket),
+            None => format!("{ARN}{}", request.bucket),
         };
-        let matching = self.0.iter().filter(|statement| statement.matches(question, &action, &resource));
-        matching.fold(Answer::Silent, |answer, statement| match (answer, statement.allows) {
-            (Answer::Denied, _) | (_, false) => Answer::Denied,
-            (_, true) => Answer::Allowed,
+        let matching = self.0.iter().filter(|statement| statement.matches(request, &action, &resource));
+        matching.fold(Decision::NotApplicable, |decision, statement| match (decision, statement.allows) {
+            (Decision::Denied, _) | (_, false) => Decision::Denied,
+            (_, true) => Decision::Allowed,
         })
     }
 }
@@ -201,8 +201,8 @@ impl Statement {
         })
     }
 
-    fn matches(&self, question: &Question<'_>, action: &str, resource: &str) -> bool {
-        let named = |names: &[String]| names.iter().any(|name| is_named(name, question.account));
+    fn matches(&self, request: &PolicyRequest<'_>, action: &str, resource: &str) -> bool {
+        let named = |names: &[String]| names.iter().any(|name| is_named(name, request.account));
         let is_principal = match &self.principals {
             Principals::Everybody => true,
             Principals::These(names) => named(names),
@@ -211,7 +211,7 @@ impl Statement {
         is_principal
             && self.actions.holds(action)
             && self.resources.holds(resource)
-            && self.conditions.iter().all(|condition| condition.holds(&question.facts, self.allows))
+            && self.conditions.iter().all(|condition| condition.holds(&request.context, self.allows))
     }
 }
 

@@ -16,24 +16,24 @@ fn statement(members: &str) -> String {
     )
 }
 
-fn answer(policy: &str, account: Option<&str>, action: &str, key: Option<&str>, facts: Facts<'_>) -> Answer {
+fn answer(policy: &str, account: Option<&str>, action: &str, key: Option<&str>, context: RequestContext<'_>) -> Decision {
     let policy = Policy::parse(policy).expect("a policy");
     policy.check("b").expect("a policy of this bucket");
     let account = account.map(|name| Account { name: name.to_owned(), id: "0".repeat(64), admin: false });
-    policy.answer(&Question { account: account.as_ref(), action, bucket: "b", key, facts })
+    policy.decide(&PolicyRequest { account: account.as_ref(), action, bucket: "b", key, context })
 }
 
-fn ask(policy: &str, account: Option<&str>, action: &str, key: Option<&str>) -> Answer {
-    answer(policy, account, action, key, Facts::of(&Origin::default(), NEW_YEAR_MS))
+fn ask(policy: &str, account: Option<&str>, action: &str, key: Option<&str>) -> Decision {
+    answer(policy, account, action, key, RequestContext::of(&Origin::default(), NEW_YEAR_MS))
 }
 
 /// Whether the condition holds, both in a statement that allows and in one that denies.
-fn holds(condition: &str, facts: Facts<'_>) -> bool {
-    let allowed = answer(&with(condition), None, "s3:PutObject", Some("k"), facts);
+fn holds(condition: &str, context: RequestContext<'_>) -> bool {
+    let allowed = answer(&with(condition), None, "s3:PutObject", Some("k"), context);
     let denies = statement(&format!(r#""Effect": "Deny", "Condition": {condition}"#));
-    let denied = answer(&denies, None, "s3:PutObject", Some("k"), facts);
-    assert_eq!(allowed == Answer::Allowed, denied == Answer::Denied, "{condition}");
-    allowed == Answer::Allowed
+    let denied = answer(&denies, None, "s3:PutObject", Some("k"), context);
+    assert_eq!(allowed == Decision::Allowed, denied == Decision::Denied, "{condition}");
+    allowed == Decision::Allowed
 }
 
 fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -49,12 +49,12 @@ fn a_denial_overrides_every_grant() {
     let policy = r#"{"Version": "2012-10-17", "Statement": [
         {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/public/*"},
         {"Effect": "Deny", "Principal": {"AWS": ["eve"]}, "Action": "s3:*", "Resource": ["arn:aws:s3:::b", "arn:aws:s3:::b/*"]}]}"#;
-    assert_eq!(ask(policy, None, "s3:GetObject", Some("public/a/b")), Answer::Allowed);
-    assert_eq!(ask(policy, None, "s3:GetObject", Some("private")), Answer::Silent);
-    assert_eq!(ask(policy, None, "s3:PutObject", Some("public/a")), Answer::Silent);
-    assert_eq!(ask(policy, Some("eve"), "s3:GetObject", Some("public/a")), Answer::Denied);
-    assert_eq!(ask(policy, Some("eve"), "s3:ListBucket", None), Answer::Denied);
-    assert_eq!(ask(policy, Some("ada"), "s3:ListBucket", None), Answer::Silent);
+    assert_eq!(ask(policy, None, "s3:GetObject", Some("public/a/b")), Decision::Allowed);
+    assert_eq!(ask(policy, None, "s3:GetObject", Some("private")), Decision::NotApplicable);
+    assert_eq!(ask(policy, None, "s3:PutObject", Some("public/a")), Decision::NotApplicable);
+    assert_eq!(ask(policy, Some("eve"), "s3:GetObject", Some("public/a")), Decision::Denied);
+    assert_eq!(ask(policy, Some("eve"), "s3:ListBucket", None), Decision::Denied);
+    assert_eq!(ask(policy, Some("ada"), "s3:ListBucket", None), Decision::NotApplicable);
 }
 
 #[test]
@@ -62,17 +62,17 @@ fn not_elements_exclude_what_they_list() {
     let policy = r#"{"Statement": [
         {"Effect": "Allow", "Principal": "*", "NotAction": ["s3:Delete*", "s3:Put*"], "Resource": "arn:aws:s3:::b/*"},
         {"Effect": "Deny", "NotPrincipal": {"AWS": "arn:aws:iam::ada:root"}, "Action": "s3:*", "NotResource": "arn:aws:s3:::b/public/*"}]}"#;
-    assert_eq!(ask(policy, None, "s3:GetObject", Some("public/a")), Answer::Allowed);
-    assert_eq!(ask(policy, None, "s3:PutObject", Some("public/a")), Answer::Silent);
-    assert_eq!(ask(policy, None, "s3:GetObject", Some("private")), Answer::Denied);
-    assert_eq!(ask(policy, Some("eve"), "s3:GetObject", Some("private")), Answer::Denied);
-    assert_eq!(ask(policy, Some("ada"), "s3:GetObject", Some("private")), Answer::Allowed);
+    assert_eq!(ask(policy, None, "s3:GetObject", Some("public/a")), Decision::Allowed);
+    assert_eq!(ask(policy, None, "s3:PutObject", Some("public/a")), Decision::NotApplicable);
+    assert_eq!(ask(policy, None, "s3:GetObject", Some("private")), Decision::Denied);
+    assert_eq!(ask(policy, Some("eve"), "s3:GetObject", Some("private")), Decision::Denied);
+    assert_eq!(ask(policy, Some("ada"), "s3:GetObject", Some("private")), Decision::Allowed);
 }
 
 #[test]
 fn conditions_test_parameters_of_lists() {
     let origin = Origin::default();
-    let query = |query| Facts { query: Some(query), ..Facts::of(&origin, NEW_YEAR_MS) };
+    let query = |query| RequestContext { query: Some(query), ..RequestContext::of(&origin, NEW_YEAR_MS) };
     let prefix = r#"{"StringLike": {"s3:prefix": ["a/*", "b"]}}"#;
     assert!(holds(prefix, query("list-type=2&prefix=a%2Fx")) && holds(prefix, query("%70refix=b")));
     assert!(!holds(prefix, query("prefix=c")) && !holds(prefix, query("")));
@@ -84,7 +84,7 @@ fn conditions_test_parameters_of_lists() {
 #[test]
 fn conditions_test_the_origin_of_a_request() {
     let from = |peer: &str, is_tls, fields: &[(&'static str, &'static str)]| Origin::new(peer.parse().ok(), is_tls, &headers(fields));
-    let is = |condition: &str, origin: &Origin| holds(condition, Facts::of(origin, NEW_YEAR_MS));
+    let is = |condition: &str, origin: &Origin| holds(condition, RequestContext::of(origin, NEW_YEAR_MS));
     let network = r#"{"IpAddress": {"aws:SourceIp": ["10.1.0.0/16", "10.3.0.1"]}}"#;
     assert!(is(network, &from("10.1.255.1", false, &[])) && is(network, &from("::ffff:10.3.0.1", false, &[])));
     assert!(!is(network, &from("10.2.0.1", false, &[])) && !is(network, &Origin::default()));
@@ -102,7 +102,7 @@ fn conditions_test_the_origin_of_a_request() {
 #[test]
 fn conditions_test_the_current_time() {
     let now = Origin::default();
-    let is = |condition: &str| holds(condition, Facts::of(&now, NEW_YEAR_MS));
+    let is = |condition: &str| holds(condition, RequestContext::of(&now, NEW_YEAR_MS));
     assert!(is(r#"{"DateGreaterThanEquals": {"aws:CurrentTime": "2026-01-01"}}"#));
     assert!(!is(r#"{"DateGreaterThan": {"aws:CurrentTime": "2026-01-01T00:00:00Z"}}"#));
     assert!(is(r#"{"DateLessThan": {"aws:CurrentTime": "2026-01-01T00:00:01Z"}, "NumericEquals": {"aws:EpochTime": 1767225600}}"#));
@@ -113,7 +113,7 @@ fn conditions_test_headers_of_puts() {
     let origin = Origin::default();
     let is = |condition: &str, fields: &[(&'static str, &'static str)]| {
         let headers = headers(fields);
-        holds(condition, Facts { headers: Some(&headers), ..Facts::of(&origin, NEW_YEAR_MS) })
+        holds(condition, RequestContext { headers: Some(&headers), ..RequestContext::of(&origin, NEW_YEAR_MS) })
     };
     let plain = r#"{"Null": {"s3:x-amz-server-side-encryption": "true"}}"#;
     assert!(is(plain, &[]) && !is(plain, &[("x-amz-server-side-encryption", "AES256")]));
@@ -130,25 +130,28 @@ fn conditions_test_headers_of_puts() {
 #[test]
 fn conditions_tested_at_the_start_of_an_upload_are_not_tested_for_its_parts() {
     let origin = Origin::default();
-    let part = Facts { goes_on: true, ..Facts::of(&origin, NEW_YEAR_MS) };
+    let part = RequestContext { continues_upload: true, ..RequestContext::of(&origin, NEW_YEAR_MS) };
     let condition = r#"{"Null": {"s3:x-amz-server-side-encryption": "true"}}"#;
     let denies = statement(&format!(r#""Effect": "Deny", "Condition": {condition}"#));
-    assert_eq!(answer(&denies, None, "s3:PutObject", Some("k"), part), Answer::Silent);
+    assert_eq!(answer(&denies, None, "s3:PutObject", Some("k"), part), Decision::NotApplicable);
     let needs = with(r#"{"StringEquals": {"s3:RequestObjectTag/rank": "one"}}"#);
-    assert_eq!(answer(&needs, None, "s3:PutObject", Some("k"), part), Answer::Allowed);
+    assert_eq!(answer(&needs, None, "s3:PutObject", Some("k"), part), Decision::Allowed);
     let network = with(r#"{"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}"#);
-    assert_eq!(answer(&network, None, "s3:PutObject", Some("k"), part), Answer::Silent);
+    assert_eq!(answer(&network, None, "s3:PutObject", Some("k"), part), Decision::NotApplicable);
 }
 
 #[test]
 fn conditions_test_tags_by_name() {
     let origin = Origin::default();
     let (rank, other) = (tags("rank", "one"), tags("Rank", "one"));
-    let facts = Facts::of(&origin, NEW_YEAR_MS);
+    let context = RequestContext::of(&origin, NEW_YEAR_MS);
     let existing = r#"{"StringEquals": {"s3:ExistingObjectTag/rank": "one"}}"#;
-    assert!(holds(existing, Facts { tags: &rank, ..facts }) && !holds(existing, Facts { tags: &other, new_tags: &rank, ..facts }));
+    assert!(
+        holds(existing, RequestContext { tags: &rank, ..context })
+            && !holds(existing, RequestContext { tags: &other, new_tags: &rank, ..context })
+    );
     let new = r#"{"StringEquals": {"s3:RequestObjectTag/rank": "one"}}"#;
-    assert!(holds(new, Facts { new_tags: &rank, ..facts }) && !holds(new, Facts { tags: &rank, ..facts }));
+    assert!(holds(new, RequestContext { new_tags: &rank, ..context }) && !holds(new, RequestContext { tags: &rank, ..context }));
     let policy = Policy::parse(&with(existing)).expect("a policy");
     assert!(policy.asks_tags("s3:GetObject") && !policy.asks_tags("s3:PutObject") && !policy.asks_new_tags());
 }

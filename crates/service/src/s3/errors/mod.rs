@@ -26,13 +26,13 @@ impl FirstError {
 
     /// Keeps the error if it is the first one, and returns another for the framework.
     pub(crate) fn keep(&self, error: S3Error) -> S3Error {
-        let mut told = S3Error::with_message(error.code().clone(), error.message().unwrap_or_default().to_owned());
+        let mut for_framework = S3Error::with_message(error.code().clone(), error.message().unwrap_or_default().to_owned());
         if let Some(status) = error.status_code() {
-            told.set_status_code(status);
+            for_framework.set_status_code(status);
         }
         // A poisoned lock is usable: the value is set in one step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        told
+        for_framework
     }
 
     pub(crate) fn take(&self) -> Option<S3Error> {
@@ -87,11 +87,11 @@ pub(crate) fn read_failed(what: &str, error: &ReadError) -> S3Error {
     let Some(hindrance) = error.hindrance() else { return failed(what, error) };
     tracing::warn!(%error, %hindrance, "{what} failed for now");
     let message = "The disks of this object can't be read now. No data is known to be lost. Try again later.";
-    let mut told = S3Error::with_message(S3ErrorCode::ServiceUnavailable, message);
+    let mut answer = S3Error::with_message(S3ErrorCode::ServiceUnavailable, message);
     let mut headers = http::HeaderMap::new();
     headers.insert("retry-after", OUT_OF_REACH_RETRY_S.into());
-    told.set_headers(headers);
-    told
+    answer.set_headers(headers);
+    answer
 }
 
 pub(crate) fn state_failed(error: StateError) -> S3Error {
@@ -109,11 +109,11 @@ pub(crate) fn slow_down() -> S3Error {
 
 /// The request can't be served now; the client should retry after `seconds`.
 pub(crate) fn busy(message: impl Into<Cow<'static, str>>, seconds: u32) -> S3Error {
-    let mut told = S3Error::with_message(S3ErrorCode::SlowDown, message);
+    let mut answer = S3Error::with_message(S3ErrorCode::SlowDown, message);
     let mut headers = http::HeaderMap::new();
     headers.insert("retry-after", seconds.into());
-    told.set_headers(headers);
-    told
+    answer.set_headers(headers);
+    answer
 }
 
 /// A put or removal failed. A full disk is reported as `SlowDown`, so that clients wait.

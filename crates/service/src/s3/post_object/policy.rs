@@ -57,7 +57,7 @@ impl FormPolicy {
         }
         let value = |field: &str| if field == "bucket" { Some(bucket) } else { fields.get(field) };
         for condition in &self.conditions {
-            let (holds, told) = match condition {
+            let (holds, description) = match condition {
                 Condition::Equals { field, value: wanted } => (value(field).unwrap_or_default() == wanted, ("eq", field, wanted)),
                 Condition::StartsWith { field, prefix } => {
                     (starts_with(field, value(field).unwrap_or_default(), prefix), ("starts-with", field, prefix))
@@ -65,13 +65,13 @@ impl FormPolicy {
                 Condition::Length { .. } => continue,
             };
             if !holds {
-                let (operator, field, wanted) = told;
+                let (operator, field, wanted) = description;
                 return Err(denied(&format!("Policy Condition failed: [\"{operator}\", \"${field}\", \"{wanted}\"]")));
             }
         }
         // The bucket is in the URL of the form.
         let mut given = fields.0.keys().map(String::as_str).chain(["bucket"]);
-        match given.find(|field| !is_free(field) && !self.speaks_of(field)) {
+        match given.find(|field| !is_exempt(field) && !self.covers(field)) {
             Some(field) => Err(denied(&format!("Extra input fields: {field}"))),
             None if fields.get("bucket").is_some_and(|named| named != bucket) => Err(denied("The form is for another bucket.")),
             None => Ok(()),
@@ -86,7 +86,7 @@ impl FormPolicy {
         })
     }
 
-    fn speaks_of(&self, name: &str) -> bool {
+    fn covers(&self, name: &str) -> bool {
         self.conditions.iter().any(|condition| match condition {
             Condition::Equals { field, .. } | Condition::StartsWith { field, .. } => field == name,
             Condition::Length { .. } => false,
@@ -106,8 +106,8 @@ impl Condition {
                     _ => Err(wrong()),
                 }
             }
-            Value::Array(three) => {
-                let [Value::String(operator), second, third] = three.as_slice() else { return Err(wrong()) };
+            Value::Array(items) => {
+                let [Value::String(operator), second, third] = items.as_slice() else { return Err(wrong()) };
                 match (operator.to_ascii_lowercase().as_str(), second, third) {
                     ("eq", Value::String(field), Value::String(value)) => Ok(Self::Equals { field: name(field), value: value.clone() }),
                     ("starts-with", Value::String(field), Value::String(prefix)) => {
@@ -131,7 +131,7 @@ fn number(value: &Value) -> Option<u64> {
 }
 
 /// Fields that a policy need not mention: those of the signature, and those that are ignored.
-fn is_free(field: &str) -> bool {
+fn is_exempt(field: &str) -> bool {
     matches!(field, "x-amz-signature" | "signature" | "awsaccesskeyid" | "policy" | "submit") || field.starts_with("x-ignore-")
 }
 
@@ -165,7 +165,7 @@ mod tests {
         let fields = [("key", "user/a"), ("content-type", "image/png, image/jpeg"), ("x-ignore-me", "x")];
         let all = r#"[{"BUCKET": "b"}, ["starts-with", "$Key", "user/"], ["Starts-With", "$Content-Type", "image/"]]"#;
         assert_eq!(check(all, &fields), Ok(()));
-        for (conditions, said) in [
+        for (conditions, message) in [
             (r#"[["starts-with", "$key", "user/"], ["starts-with", "$content-type", ""]]"#, "Extra input fields: bucket"),
             (r#"[{"bucket": "b"}, ["eq", "$key", "user/a"]]"#, "Extra input fields: content-type"),
             (r#"[{"bucket": "other"}]"#, "Policy Condition failed: [\"eq\", \"$bucket\", \"other\"]"),
@@ -175,7 +175,7 @@ mod tests {
                 "Policy Condition failed: [\"starts-with\", \"$content-type\", \"image/p\"]",
             ),
         ] {
-            assert_eq!(check(conditions, &fields), Err(format!("Invalid according to Policy: {said}")), "{conditions}");
+            assert_eq!(check(conditions, &fields), Err(format!("Invalid according to Policy: {message}")), "{conditions}");
         }
     }
 

@@ -196,10 +196,10 @@ fn incomplete_and_foreign_backups_are_refused() {
         kept.collect::<String>()
     };
     assert!(read(&text).is_ok());
-    assert!(matches!(read(""), Err(BackupError::Counts { said: None, .. })));
-    assert!(matches!(read(&text[..text.len() - 1]), Err(BackupError::Counts { said: None, .. })), "the last line is cut short");
-    assert!(matches!(read(&without(lines.len() - 1)), Err(BackupError::Counts { said: None, .. })));
-    assert!(matches!(read(&without(lines.len() - 2)), Err(BackupError::Counts { said: Some(_), .. })));
+    assert!(matches!(read(""), Err(BackupError::Counts { expected: None, .. })));
+    assert!(matches!(read(&text[..text.len() - 1]), Err(BackupError::Counts { expected: None, .. })), "the last line is cut short");
+    assert!(matches!(read(&without(lines.len() - 1)), Err(BackupError::Counts { expected: None, .. })));
+    assert!(matches!(read(&without(lines.len() - 2)), Err(BackupError::Counts { expected: Some(_), .. })));
     assert!(matches!(read(&without(0)), Err(BackupError::Line { line: 1, .. })), "the head is missing");
     assert!(matches!(read(&format!("{text}{}\n", lines[1])), Err(BackupError::Line { .. })), "a line follows the end");
     let newer = text.replacen("\"format\":1", "\"format\":2,\"more\":true", 1);

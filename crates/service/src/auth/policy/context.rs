@@ -1,4 +1,4 @@
-//! Facts about a request that policy conditions test.
+//! The context of a request, which conditions of policies test.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -31,9 +31,9 @@ impl Origin {
     }
 }
 
-/// Facts about one action of a request.
+/// The context of one action of a request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts<'a> {
+pub(crate) struct RequestContext<'a> {
     pub(crate) origin: &'a Origin,
     pub(crate) now_ms: i64,
     pub(crate) query: Option<&'a str>,
@@ -41,17 +41,17 @@ pub(crate) struct Facts<'a> {
     pub(crate) version_id: Option<&'a str>,
     /// Whether the request continues a multipart upload. Conditions on the new object were checked
     /// when the upload was created.
-    pub(crate) goes_on: bool,
+    pub(crate) continues_upload: bool,
     /// Tags that the object gets.
     pub(crate) new_tags: &'a [Tag],
     /// Tags that the object has.
     pub(crate) tags: &'a [Tag],
 }
 
-impl<'a> Facts<'a> {
-    /// The facts that apply to all actions of a request.
+impl<'a> RequestContext<'a> {
+    /// The part of the context that all actions of a request share.
     pub(crate) fn of(origin: &'a Origin, now_ms: i64) -> Self {
-        Self { origin, now_ms, query: None, headers: None, version_id: None, goes_on: false, new_tags: &[], tags: &[] }
+        Self { origin, now_ms, query: None, headers: None, version_id: None, continues_upload: false, new_tags: &[], tags: &[] }
     }
 }
 
