@@ -27,6 +27,5 @@ pub mod results;
 pub mod scenario;
 pub mod settings;
 pub mod simulation;
-pub mod station;
 pub mod statistics;
 pub mod table;
