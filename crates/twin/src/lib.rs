@@ -16,9 +16,10 @@
 pub mod bound;
 pub mod checks;
 pub mod decode;
+mod jobs;
 pub mod journal;
 pub mod kernel;
-pub mod overheads;
+pub(crate) mod overheads;
 pub mod paper;
 pub mod placement_program;
 pub mod plan;
