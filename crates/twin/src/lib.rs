@@ -14,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bound;
-pub mod checks;
 pub mod decode;
 mod jobs;
 pub mod journal;
