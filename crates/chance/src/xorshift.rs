@@ -1,6 +1,5 @@
 //! A small generator for tests, benchmarks and demonstrations.
 
-/// The multiplier of xorshift64*.
 const STAR: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// Pseudo-random bits that are the same in every run: Marsaglia's xorshift64 (2003), or Vigna's

@@ -59,9 +59,6 @@ impl CauchyCode {
     ///
     /// # Panics
     /// If this machine can't run the kernel.
-    ///
-    /// # Errors
-    /// As [`CauchyCode::new`].
     pub fn with_kernel(information: usize, redundancy: usize, kernel: Kernel) -> Result<Self, CodeError> {
         assert!(kernel.is_available(), "{kernel:?} isn't available on this machine");
         if information == 0 {

@@ -3,54 +3,29 @@ use thiserror::Error;
 /// Why a code can't be created, or lost symbols can't be repaired.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum CodeError {
     /// More symbols are lost than the remaining redundancy can rebuild.
     #[error(
         "{lost} information symbols are lost, but only {available} redundancy symbols are available: \
          fetch more redundancy, or go to the next code level"
     )]
-    TooManyLost {
-        /// Information symbols lost.
-        lost: usize,
-        /// Redundancy symbols available.
-        available: usize,
-    },
-
+    TooManyLost { lost: usize, available: usize },
     /// The field has too few elements for a code of this size.
     #[error("a code of {information}+{redundancy} symbols doesn't fit its field: the limit is {limit}")]
     TooLong {
-        /// Information symbols requested.
         information: usize,
-        /// Redundancy symbols requested.
         redundancy: usize,
         /// Symbols that fit the field, in the code's own counting.
         limit: usize,
     },
-
     /// A code without information symbols, or a pooled code without redundancy.
     #[error("a code of {information}+{redundancy} symbols is empty")]
-    Empty {
-        /// Information symbols requested.
-        information: usize,
-        /// Redundancy symbols requested.
-        redundancy: usize,
-    },
-
+    Empty { information: usize, redundancy: usize },
     /// The length of a pooled code's shard isn't a multiple of 64 bytes.
     #[error("a shard of {shard_bytes} bytes isn't a multiple of {block_bytes} bytes: pad it")]
-    ShardLength {
-        /// Bytes of the shard.
-        shard_bytes: usize,
-        /// Bytes of a block.
-        block_bytes: usize,
-    },
-
+    ShardLength { shard_bytes: usize, block_bytes: usize },
     /// A lost or available position is outside the code, or repeated.
     #[error("position {position} is outside the code's {positions}, or is repeated")]
-    Position {
-        /// The position.
-        position: usize,
-        /// Number of positions.
-        positions: usize,
-    },
+    Position { position: usize, positions: usize },
 }

@@ -67,20 +67,15 @@ impl Attributes {
 
 /// Attributes that exceed a record's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum AttributesError {
-    /// Too many attributes.
     #[error("{found} attributes, but a version can have at most {}", Attributes::COUNT_MAX)]
-    TooMany {
-        /// Number of attributes.
-        found: usize,
-    },
-    /// A name is empty or too long.
+    TooMany { found: usize },
     #[error("an attribute name has {found} bytes: it must have 1 to {}", Attributes::NAME_BYTES_MAX)]
     NameLength {
         /// Bytes of the name.
         found: usize,
     },
-    /// The attributes are too long in total.
     #[error("attribute names and values have {found} bytes in total: the limit is {}", Attributes::BYTES_MAX)]
     TooLong {
         /// Bytes of all names and values.

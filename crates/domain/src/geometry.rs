@@ -37,37 +37,18 @@ pub struct Geometry {
 
 /// Why a geometry is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum GeometryError {
-    /// The payload size is not a power of two in range.
     #[error("invalid sector size of {found} bytes: must be a power of two from {SECTOR_BYTES_MIN} to {SECTOR_BYTES_MAX}")]
-    SectorBytes {
-        /// The value found.
-        found: u32,
-    },
+    SectorBytes { found: u32 },
     /// The track code supports at most 255 sectors and needs an information sector.
     #[error("invalid tracks of {information}+{redundancy} sectors: at least 1 information sector and at most 255 sectors in all")]
-    Track {
-        /// Information sectors.
-        information: u16,
-        /// Redundancy sectors.
-        redundancy: u16,
-    },
+    Track { information: u16, redundancy: u16 },
     /// The pooled code supports at most 65,536 symbols.
     #[error("large groups of {information}+{redundancy} tracks of {track_information} sectors exceed the limit of the pooled code")]
-    Group {
-        /// Information tracks.
-        information: u16,
-        /// Redundancy tracks.
-        redundancy: u16,
-        /// Information sectors of a track.
-        track_information: u16,
-    },
-    /// No tracks, or too many to count.
+    Group { information: u16, redundancy: u16, track_information: u16 },
     #[error("invalid number of {found} information tracks: at least 1, and fewer than 2^31 tracks including redundancy")]
-    Tracks {
-        /// The value found.
-        found: u32,
-    },
+    Tracks { found: u32 },
 }
 
 /// One large group of a platter.

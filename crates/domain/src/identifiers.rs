@@ -5,13 +5,10 @@ use std::str::FromStr;
 
 /// Text that is not an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum IdentifierError {
-    /// Not 32 hexadecimal digits.
     #[error("invalid identifier: expected 32 hexadecimal digits, found {found} characters or non-hexadecimal ones")]
-    Malformed {
-        /// Number of characters found.
-        found: usize,
-    },
+    Malformed { found: usize },
 }
 
 macro_rules! identifier {

@@ -23,25 +23,21 @@ pub struct CommandId {
 
 /// A command to the mechanics, or the end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Command {
     /// Tells a shuttle or a drive to act; an event answers it.
     Do {
         /// Repeated in the answer.
         id: CommandId,
-        /// The action.
         action: Action,
     },
     /// A request has ended. No answer follows.
-    Finish {
-        /// The request.
-        request: RequestId,
-        /// How it ended.
-        outcome: Outcome,
-    },
+    Finish { request: RequestId, outcome: Outcome },
 }
 
 /// What a shuttle or drive does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Action {
     /// Shuttle: move along its shelf, or to the next shelf above or below at the same x.
     Move {
@@ -59,25 +55,18 @@ pub enum Action {
     Place {
         /// Destination; it is empty, and the shuttle is at its position.
         to: Berth,
-        /// The carried platter.
         platter: Platter,
     },
     /// Shuttle: charge at a dock until full.
     Charge,
     /// Drive: clamp the platter of a bay, ready to be read.
     Mount {
-        /// The bay.
         bay: Bay,
         /// The platter expected in it.
         platter: Platter,
     },
     /// Drive: release the platter of a bay, ready to be taken.
-    Unmount {
-        /// The bay.
-        bay: Bay,
-        /// The platter in it.
-        platter: Platter,
-    },
+    Unmount { bay: Bay, platter: Platter },
     /// Drive: turn the head to the other bay. A verification in progress is answered first, by
     /// [`Event::Interrupted`](crate::Event::Interrupted).
     Switch {
@@ -86,9 +75,7 @@ pub enum Action {
     },
     /// Drive: seek, then read tracks of the mounted platter.
     Read {
-        /// The platter.
         platter: Platter,
-        /// The tracks.
         tracks: Tracks,
         /// True if the head is already there because these tracks follow the last ones read.
         adjacent: bool,
@@ -98,7 +85,6 @@ pub enum Action {
     /// Drive: read the mounted platter for verification, until all tracks are read or another
     /// command arrives.
     Verify {
-        /// The platter.
         platter: Platter,
         /// The tracks left to verify.
         tracks: Tracks,

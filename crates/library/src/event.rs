@@ -4,6 +4,7 @@ use crate::{Actor, CommandId, Platter, ReadRequest, Shuttle};
 
 /// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Event {
     /// A read was requested.
     ReadRequested(ReadRequest),
@@ -13,58 +14,33 @@ pub enum Event {
         platter: Platter,
     },
     /// A command was carried out.
-    Done {
-        /// The command.
-        command: CommandId,
-    },
+    Done { command: CommandId },
     /// A verification was interrupted by another command for the same drive.
     Interrupted {
-        /// The verification.
         command: CommandId,
         /// Tracks verified; the one under the head is read again next time.
         verified: u32,
     },
     /// A command failed. Its actor is out of order until it is repaired.
-    Failed {
-        /// The command.
-        command: CommandId,
-        /// The cause.
-        fault: Fault,
-    },
+    Failed { command: CommandId, fault: Fault },
     /// An actor failed while it had no command.
-    Lost {
-        /// The actor.
-        actor: Actor,
-        /// The cause.
-        fault: Fault,
-    },
+    Lost { actor: Actor, fault: Fault },
     /// An actor works again. A shuttle is where it was lost, with the platter that it carried. A
     /// drive still holds its platters, both unmounted.
-    Repaired {
-        /// The actor.
-        actor: Actor,
-    },
+    Repaired { actor: Actor },
     /// A platter can't be used from now on, for whatever reason.
-    PlatterUnavailable {
-        /// The platter.
-        platter: Platter,
-    },
+    PlatterUnavailable { platter: Platter },
     /// A platter can be used again.
-    PlatterAvailable {
-        /// The platter.
-        platter: Platter,
-    },
+    PlatterAvailable { platter: Platter },
     /// A shuttle's battery has little more charge than the way to a dock takes.
-    ChargeLow {
-        /// The shuttle.
-        shuttle: Shuttle,
-    },
+    ChargeLow { shuttle: Shuttle },
     /// The controller's deadline has come, or the driver of the controller chose to wake it.
     Woken,
 }
 
 /// Why an actor failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Fault {
     /// It stopped where it is and doesn't answer.
     Stopped {
@@ -74,7 +50,6 @@ pub enum Fault {
     },
     /// It collided with another shuttle; both are lost.
     Collided {
-        /// The other shuttle.
         with: Shuttle,
         /// Its x along the shelf in micrometres.
         x_um: i64,

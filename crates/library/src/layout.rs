@@ -115,17 +115,10 @@ impl Default for Layout {
 
 /// An invalid layout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum LayoutError {
-    /// A number is outside its range.
     #[error("{what}: {found}, but {expected} is expected")]
-    Range {
-        /// The setting.
-        what: &'static str,
-        /// Its value.
-        found: i64,
-        /// The values allowed.
-        expected: &'static str,
-    },
+    Range { what: &'static str, found: i64, expected: &'static str },
 }
 
 impl Layout {

@@ -1,173 +1,15 @@
 //! The panel, as the controller believes it to be. Policies read it to decide what moves next.
 
+mod state;
+
 use fulgurite_domain::Micros;
+
+pub use state::{BayState, Carry, Held, Inventory, Job, Operation, Purpose, Stage, Verification, Whereabouts};
+pub(crate) use state::{Doing, DriveState, PlatterState, ShuttleState};
 
 use crate::placement::Zones;
 use crate::traffic::Traffic;
-use crate::{
-    Bay, Berth, Cell, CommandId, Congestion, Drive, Lane, Layout, Pace, Platter, Position, Queue, Rectangle, Shuttle, Side, Slot, Tracks,
-};
-
-/// Why a platter is in a drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Purpose {
-    /// A request wants its tracks.
-    Customer,
-    /// It was written and is being read back.
-    Verification,
-}
-
-/// Progress of a platter in a drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Stage {
-    /// In the bay, not mounted.
-    Arrived,
-    /// Mounted and readable.
-    Mounted,
-    /// Done; a shuttle may take it.
-    Released,
-}
-
-/// A platter in a drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
-    /// The platter.
-    pub platter: Platter,
-    /// Why it is here.
-    pub purpose: Purpose,
-    /// Its progress.
-    pub stage: Stage,
-    /// The shuttle that is fetching it.
-    pub taker: Option<Shuttle>,
-}
-
-/// One of a drive's two bays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BayState {
-    /// The platter in the bay.
-    pub held: Option<Held>,
-    /// The platter that a shuttle is bringing.
-    pub promised: Option<Platter>,
-}
-
-/// What a drive is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// Clamping the platter of the active bay.
-    Mount,
-    /// Releasing it.
-    Unmount,
-    /// Turning to this bay.
-    Switch(Bay),
-    /// Reading for a request.
-    Read(crate::RequestId, Tracks),
-    /// Verifying.
-    Verify,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DriveState {
-    pub(crate) bays: [BayState; 2],
-    pub(crate) active: Bay,
-    pub(crate) operation: Option<(CommandId, Operation)>,
-    /// The track after the last one read, if a platter is mounted.
-    pub(crate) head: Option<u32>,
-    pub(crate) down: bool,
-    /// True if the policy wants it to verify.
-    pub(crate) verifies: bool,
-}
-
-/// What a shuttle has to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Job {
-    /// Nothing.
-    Idle,
-    /// Carrying a platter from one berth to another.
-    Carry(Carry),
-    /// Going to a dock to charge.
-    Charge(Position),
-}
-
-/// A platter's way from one berth to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Carry {
-    /// The platter.
-    pub platter: Platter,
-    /// Source.
-    pub from: Berth,
-    /// Destination.
-    pub to: Berth,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Doing {
-    Leg(Position),
-    Pick,
-    Place,
-    Charge,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ShuttleState {
-    pub(crate) job: Job,
-    pub(crate) doing: Option<(CommandId, Doing)>,
-    pub(crate) carrying: Option<Platter>,
-    pub(crate) lost: bool,
-    pub(crate) low: bool,
-}
-
-/// Where a platter is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Whereabouts {
-    /// In a slot, a drive, or at the port.
-    Berth(Berth),
-    /// On a shuttle.
-    Shuttle(Shuttle),
-    /// Not written yet.
-    Unwritten,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PlatterState {
-    pub(crate) home: Option<Slot>,
-    pub(crate) whereabouts: Whereabouts,
-    pub(crate) at: Position,
-    pub(crate) lane: Lane,
-    pub(crate) tracks: u32,
-    pub(crate) verified: u32,
-    pub(crate) claimed: bool,
-    pub(crate) unavailable: bool,
-}
-
-/// How much verification a library has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Verification {
-    /// Each drive always has a platter to verify, which never ends: the assumption of the paper's
-    /// evaluation (SOSP '23, section 7.2).
-    #[default]
-    Endless,
-    /// Written platters are brought to drives, verified and stored.
-    Written,
-    /// None.
-    Off,
-}
-
-/// Contents of a library when its controller starts.
-#[derive(Debug, Clone, Default)]
-pub struct Inventory {
-    /// Each platter's home slot. The platter returns there after each read.
-    pub homes: Vec<Slot>,
-    /// Number of platters that are already written and stored; the rest will be written in order.
-    pub written: u32,
-    /// Tracks per platter.
-    pub tracks: u32,
-    /// The verification load.
-    pub verification: Verification,
-    /// The set of each platter, by any numbering; empty if platters belong to no sets.
-    pub sets: Vec<u32>,
-    /// The cells that one failure makes unreachable together.
-    pub zones: Zones,
-}
+use crate::{Bay, Berth, Cell, CommandId, Congestion, Drive, Lane, Layout, Pace, Platter, Position, Queue, Rectangle, Shuttle, Side, Slot};
 
 /// The state of one panel. Policies read it; only the controller changes it.
 #[derive(Debug, Clone)]
@@ -179,14 +21,12 @@ pub struct Panel {
     pub(crate) platters: Vec<PlatterState>,
     /// The platter of each slot: at home there, or a guest.
     pub(crate) tenants: Vec<Option<Platter>>,
-    /// Number of slots without a tenant.
     spare: u32,
     pub(crate) shuttles: Vec<ShuttleState>,
     pub(crate) drives: Vec<DriveState>,
     pub(crate) traffic: Traffic,
     /// Per cell, the number of failures that make it unreachable.
     pub(crate) blocked: Vec<u16>,
-    /// Number of unreachable cells.
     pub(crate) blocked_cells: u32,
     pub(crate) verification: Verification,
     /// The set of each platter, if they belong to sets.
@@ -411,6 +251,18 @@ impl Panel {
         (bays.iter().filter(is_customer).count() + promised) as u32
     }
 
+    /// Whether a drive is reachable, has no customer and has an empty bay.
+    #[must_use]
+    pub fn is_free(&self, drive: Drive) -> bool {
+        self.customers(drive) == 0 && self.empty_bay(drive).is_some() && self.is_reachable(drive)
+    }
+
+    /// The platter with the oldest request in these lanes.
+    pub(crate) fn oldest_in(&self, lanes: impl Iterator<Item = Lane>) -> Option<Platter> {
+        let heads = lanes.filter_map(|lane| self.queue.line(lane).next());
+        heads.min_by_key(|platter| (self.queue.oldest(*platter), *platter))
+    }
+
     /// A bay that is empty and not promised.
     #[must_use]
     pub fn empty_bay(&self, drive: Drive) -> Option<Bay> {
@@ -524,7 +376,6 @@ impl Panel {
     }
 }
 
-/// The lane of a position.
 pub(crate) fn lane_at(layout: &Layout, position: Position) -> Lane {
     Lane(2 * u16::from(position.shelf) + u16::from(layout.side_of(position.x_um) == Side::Right))
 }

@@ -89,7 +89,6 @@ impl Queue {
         Self { nodes: Vec::new(), free: NONE, places: vec![QueuePosition::NOBODY; platters], lines: vec![line; lanes], requests: 0 }
     }
 
-    /// Adds a platter.
     pub(crate) fn add_platter(&mut self) {
         self.places.push(QueuePosition::NOBODY);
     }
@@ -157,7 +156,6 @@ impl Queue {
         self.places[platter.0 as usize].lane
     }
 
-    /// Adds a request.
     pub(crate) fn push(&mut self, now: Micros, request: &ReadRequest) {
         let waiting = Waiting { id: request.id, tracks: request.tracks, arrived: now, deadline: request.deadline };
         let node = Node { request: waiting, next: NONE };

@@ -124,7 +124,6 @@ pub struct Region {
     open: Slab<Open>,
     parts: Slab<Part>,
     recoveries: Slab<Recovery>,
-    /// Commands of the current step.
     scratch: Vec<Command>,
     /// The libraries whose controllers received an event.
     changed: Vec<Library>,

@@ -14,7 +14,6 @@ use crate::health::{Health, Trouble};
 use crate::site::{Site, impossible};
 use crate::{DriveState, DriveStatistics, Service, Whereabouts};
 
-/// A read drive.
 #[derive(Debug, Clone)]
 pub(crate) struct DriveMachine {
     pub(crate) drive: Drive,

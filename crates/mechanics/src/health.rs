@@ -25,7 +25,6 @@ pub(crate) enum Health {
 pub(crate) struct Struck {
     /// When the fault is noticed.
     pub(crate) noticed: Micros,
-    /// The event that reports it.
     pub(crate) news: Event,
     /// If a verification was running: the tracks verified before the fault. The verification still
     /// gives way to another command.
@@ -40,7 +39,6 @@ impl Struck {
         }
     }
 
-    /// The command that will fail.
     pub(crate) fn command(&self) -> Option<CommandId> {
         match self.news {
             Event::Failed { command, .. } => Some(command),

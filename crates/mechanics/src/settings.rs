@@ -199,33 +199,14 @@ impl Default for Faults {
 
 /// Invalid settings.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum SettingsError {
-    /// A value is out of range.
     #[error("{what}: {found} is out of range; expected {expected}")]
-    Range {
-        /// The setting.
-        what: &'static str,
-        /// Its value.
-        found: f64,
-        /// The values it accepts.
-        expected: &'static str,
-    },
-    /// A planned fault names a shuttle that doesn't exist.
+    Range { what: &'static str, found: f64, expected: &'static str },
     #[error("planned faults: shuttle {shuttle} does not exist; the library has {shuttles}, counted from 0")]
-    NoSuchShuttle {
-        /// The shuttle named.
-        shuttle: u16,
-        /// Number of shuttles.
-        shuttles: u16,
-    },
-    /// A planned fault names a drive that doesn't exist.
+    NoSuchShuttle { shuttle: u16, shuttles: u16 },
     #[error("planned faults: drive {drive} does not exist; the library has {drives}, counted from 0")]
-    NoSuchDrive {
-        /// The drive named.
-        drive: u16,
-        /// Number of drives.
-        drives: u16,
-    },
+    NoSuchDrive { drive: u16, drives: u16 },
 }
 
 impl Settings {

@@ -8,7 +8,6 @@ use crate::health::{Health, Trouble};
 use crate::site::{Site, impossible};
 use crate::{Energy, Footprint, MotionLog, Profile, ShuttleState, ShuttleStatistics, Trajectory};
 
-/// A shuttle.
 #[derive(Debug, Clone)]
 pub(crate) struct ShuttleMachine {
     pub(crate) shuttle: Shuttle,

@@ -6,18 +6,15 @@ use fulgurite_domain::Micros;
 
 /// State of a shuttle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "what has no comment is what its name says")]
 pub enum ShuttleState {
-    /// Idle.
     Idle,
     /// Moving along a shelf, including the fine positioning.
     Moving,
     /// Changing shelves.
     Crabbing,
-    /// Picking a platter.
     Picking,
-    /// Placing a platter.
     Placing,
-    /// Charging at a dock.
     Charging,
     /// Out of order.
     Lost,
@@ -25,14 +22,12 @@ pub enum ShuttleState {
 
 /// State of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "what has no comment is what its name says")]
 pub enum DriveState {
-    /// Idle.
     Idle,
     /// Clamping a platter.
     Mounting,
-    /// Seeking a track.
     Seeking,
-    /// Reading for a customer.
     Reading,
     /// Switching between bays.
     Switching,
@@ -61,6 +56,7 @@ pub enum Energy {
 
 /// Statistics of a shuttle.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[allow(missing_docs, reason = "what has no comment is what its name says")]
 pub struct ShuttleStatistics {
     /// Time in each [`ShuttleState`].
     pub time: [Micros; 7],
@@ -68,11 +64,8 @@ pub struct ShuttleStatistics {
     pub moves: u64,
     /// Changes of shelf.
     pub crabs: u64,
-    /// Platters picked.
     pub picks: u64,
-    /// Platters placed.
     pub places: u64,
-    /// Times charged.
     pub charges: u64,
     /// Times lost.
     pub losses: u64,
@@ -84,26 +77,22 @@ pub struct ShuttleStatistics {
 
 /// Statistics of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[allow(missing_docs, reason = "what has no comment is what its name says")]
 pub struct DriveStatistics {
     /// Time in each [`DriveState`].
     pub time: [Micros; 8],
-    /// Platters mounted.
     pub mounts: u64,
-    /// Platters unmounted.
     pub unmounts: u64,
     /// Switches between bays.
     pub switches: u64,
-    /// Reads for customers.
     pub reads: u64,
     /// Reads without a seek, because they were adjacent to the one before.
     pub adjacent_reads: u64,
-    /// Tracks read for customers.
     pub tracks_read: u64,
     /// Tracks read for verification.
     pub tracks_verified: u64,
     /// Verifications interrupted by another command.
     pub interruptions: u64,
-    /// Failures.
     pub failures: u64,
 }
 

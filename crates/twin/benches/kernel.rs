@@ -10,6 +10,9 @@
 //!
 //! SimPy is installed from the package index into a virtual environment in a temporary folder.
 
+#[path = "../tests/support/station.rs"]
+mod station;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hint::black_box;
@@ -20,7 +23,8 @@ use std::time::Instant;
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 use fulgurite_twin::kernel::Queue;
-use fulgurite_twin::station::{ServiceTime, Station};
+
+use station::{ServiceTime, Station};
 
 const SIZES: [u32; 3] = [10, 1_000, 100_000];
 const EVENTS: u64 = 3_000_000;

@@ -14,11 +14,11 @@
 #![forbid(unsafe_code)]
 
 pub mod bound;
-pub mod checks;
 pub mod decode;
+mod jobs;
 pub mod journal;
 pub mod kernel;
-pub mod overheads;
+pub(crate) mod overheads;
 pub mod paper;
 pub mod placement_program;
 pub mod plan;
@@ -27,6 +27,5 @@ pub mod results;
 pub mod scenario;
 pub mod settings;
 pub mod simulation;
-pub mod station;
 pub mod statistics;
 pub mod table;

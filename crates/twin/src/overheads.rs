@@ -13,128 +13,89 @@
 
 /// An MDS code: any `information` of its symbols restore all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Code {
+pub(crate) struct Code {
     /// Symbols that hold content.
-    pub information: u32,
+    pub(crate) information: u32,
     /// Symbols that may be lost.
-    pub redundancy: u32,
+    pub(crate) redundancy: u32,
 }
 
 impl Code {
     /// Redundancy divided by information.
-    #[must_use]
-    pub fn overhead(self) -> f64 {
+    pub(crate) fn overhead(self) -> f64 {
         f64::from(self.redundancy) / f64::from(self.information)
     }
 
     /// Decimal logarithm of the probability that more symbols are lost than the code has
     /// redundancy, if each is lost independently with this probability.
-    #[must_use]
-    pub fn log10_failure(self, symbol_failure: f64) -> f64 {
+    pub(crate) fn log10_failure(self, symbol_failure: f64) -> f64 {
         log10_more_than(self.redundancy, self.information + self.redundancy, symbol_failure)
     }
 }
 
 /// A track of this archive; the paper gives 100 to 200 and 10 to 16.
-pub const TRACK: Code = Code { information: 200, redundancy: 16 };
+pub(crate) const TRACK: Code = Code { information: 200, redundancy: 16 };
 
 /// A large group of this archive, in tracks; the paper gives O(100) and O(10), and about 2 %.
-pub const LARGE_GROUP: Code = Code { information: 240, redundancy: 5 };
+pub(crate) const LARGE_GROUP: Code = Code { information: 240, redundancy: 5 };
 
 /// The sets of Table 1.
-pub const SETS: [Code; 3] =
+pub(crate) const SETS: [Code; 3] =
     [Code { information: 12, redundancy: 3 }, Code { information: 16, redundancy: 3 }, Code { information: 24, redundancy: 3 }];
 
 /// Target for the failure of a track: once in 10^24 (P).
-pub const LOG10_TRACK_FAILURE: f64 = -24.0;
+pub(crate) const LOG10_TRACK_FAILURE: f64 = -24.0;
 
 /// Sector failure rate after the code inside a sector (P).
-pub const SECTOR_FAILURE: f64 = 1e-3;
-
-/// The level that a code works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    /// Sectors of a track.
-    Track,
-    /// Tracks of a large group.
-    LargeGroup,
-    /// Platters of a set.
-    Set,
-}
+pub(crate) const SECTOR_FAILURE: f64 = 1e-3;
 
 /// Overhead of one level of the codes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct OverheadRow {
-    /// The level.
-    pub level: Level,
-    /// Its code.
-    pub code: Code,
-    /// Redundancy divided by information.
-    pub overhead: f64,
+pub(crate) struct OverheadRow {
+    pub(crate) code: Code,
+    pub(crate) overhead: f64,
     /// Bytes that the write drive writes for each byte of content, through this level and those
     /// before it. Headers, labels and file tables aren't counted.
-    pub write_amplification: f64,
+    pub(crate) write_amplification: f64,
 }
 
 /// Overheads of tracks, large groups and sets with these codes, in this order. The last row's write
 /// amplification is the total.
-#[must_use]
-pub fn storage_overheads(track: Code, large_group: Code, set: Code) -> [OverheadRow; 3] {
+pub(crate) fn storage_overheads(track: Code, large_group: Code, set: Code) -> [OverheadRow; 3] {
     let mut write_amplification = 1.0;
-    [(Level::Track, track), (Level::LargeGroup, large_group), (Level::Set, set)].map(|(level, code)| {
+    [track, large_group, set].map(|code| {
         write_amplification *= 1.0 + code.overhead();
-        OverheadRow { level, code, overhead: code.overhead(), write_amplification }
+        OverheadRow { code, overhead: code.overhead(), write_amplification }
     })
 }
 
 /// Failure probability of a code.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FailureRow {
-    /// The code.
-    pub code: Code,
-    /// Its overhead.
-    pub overhead: f64,
-    /// Probability that one of its symbols is lost.
-    pub symbol_failure: f64,
+pub(crate) struct FailureRow {
+    pub(crate) code: Code,
+    pub(crate) overhead: f64,
     /// Decimal logarithm of the probability that the code fails.
-    pub log10_failure: f64,
+    pub(crate) log10_failure: f64,
 }
 
 impl FailureRow {
     fn new(code: Code, symbol_failure: f64) -> Self {
-        Self { code, overhead: code.overhead(), symbol_failure, log10_failure: code.log10_failure(symbol_failure) }
+        Self { code, overhead: code.overhead(), log10_failure: code.log10_failure(symbol_failure) }
     }
 }
 
 /// Failure probabilities of tracks for the paper's range of codes: 100, 110 ... 200 information
 /// sectors with 8 to 16 redundancy sectors each.
-#[must_use]
-pub fn track_failures(sector_failure: f64) -> Vec<FailureRow> {
+pub(crate) fn track_failures(sector_failure: f64) -> Vec<FailureRow> {
     let codes = (100..=200).step_by(10).flat_map(|information| (8..=16).map(move |redundancy| Code { information, redundancy }));
     codes.map(|code| FailureRow::new(code, sector_failure)).collect()
 }
 
 /// The least redundancy with which tracks of `information` sectors fail more rarely than
 /// [`LOG10_TRACK_FAILURE`]. `None` if even as much redundancy as information is too little.
-#[must_use]
-pub fn least_redundancy(information: u32, sector_failure: f64) -> Option<FailureRow> {
+pub(crate) fn least_redundancy(information: u32, sector_failure: f64) -> Option<FailureRow> {
     let rows = (0..=information).map(|redundancy| FailureRow::new(Code { information, redundancy }, sector_failure));
     rows.into_iter().find(|row| row.log10_failure < LOG10_TRACK_FAILURE)
-}
-
-/// Failure probabilities of a large group if whole tracks are lost with these probabilities. For
-/// its code in sectors, pooled over all tracks (48,000+1,000 here), pass the probabilities of
-/// sectors that their tracks couldn't repair.
-#[must_use]
-pub fn large_group_failures(large_group: Code, symbol_failures: &[f64]) -> Vec<FailureRow> {
-    symbol_failures.iter().map(|&symbol_failure| FailureRow::new(large_group, symbol_failure)).collect()
-}
-
-/// Failure probabilities of each set of Table 1, if platters are unavailable with these
-/// probabilities.
-#[must_use]
-pub fn set_failures(unavailable: &[f64]) -> Vec<FailureRow> {
-    unavailable.iter().flat_map(|&unavailable| SETS.map(|set| FailureRow::new(set, unavailable))).collect()
 }
 
 /// Decimal logarithm of the probability that more than `least` of `of` independent events happen,
@@ -146,8 +107,7 @@ pub fn set_failures(unavailable: &[f64]) -> Vec<FailureRow> {
 ///
 /// # Panics
 /// If `probability` is not in 0.0..=1.0.
-#[must_use]
-pub fn log10_more_than(least: u32, of: u32, probability: f64) -> f64 {
+pub(crate) fn log10_more_than(least: u32, of: u32, probability: f64) -> f64 {
     assert!((0.0..=1.0).contains(&probability), "probability is {probability}, expected 0.0 to 1.0");
     if least >= of || probability == 0.0 {
         return f64::NEG_INFINITY;
@@ -250,6 +210,16 @@ mod tests {
         assert_eq!(percent, ["8.0", "2.1", "18.8"]);
         assert!((rows[2].write_amplification - 1.08 * (245.0 / 240.0) * (19.0 / 16.0)).abs() < 1e-12);
         assert_eq!(format!("{:.3}", rows[2].write_amplification), "1.309");
+    }
+
+    /// Of each set of Table 1, with each of these probabilities that a platter is unavailable.
+    fn set_failures(unavailable: &[f64]) -> Vec<FailureRow> {
+        unavailable.iter().flat_map(|&unavailable| SETS.map(|set| FailureRow::new(set, unavailable))).collect()
+    }
+
+    /// If whole tracks are lost with these probabilities.
+    fn large_group_failures(large_group: Code, symbol_failures: &[f64]) -> Vec<FailureRow> {
+        symbol_failures.iter().map(|&symbol_failure| FailureRow::new(large_group, symbol_failure)).collect()
     }
 
     #[test]

@@ -34,27 +34,12 @@ pub enum SolverFailure {
 
 /// A program without a solution.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum ProgramError {
-    /// The solver failed or gave up.
     #[error("the solver found no solution for {racks} racks of {shelves} shelves: {reason}")]
-    Solver {
-        /// Storage racks.
-        racks: u8,
-        /// Shelves.
-        shelves: u8,
-        /// The solver's reason.
-        reason: SolverFailure,
-    },
-    /// No number of racks up to the limit holds such a set.
+    Solver { racks: u8, shelves: u8, reason: SolverFailure },
     #[error("no set of {members} platters fits into {most} racks of {shelves} shelves or fewer")]
-    NoRacks {
-        /// Platters of a set.
-        members: usize,
-        /// Most racks tried.
-        most: u8,
-        /// Shelves.
-        shelves: u8,
-    },
+    NoRacks { members: usize, most: u8, shelves: u8 },
     /// The zones or the set are invalid.
     #[error(transparent)]
     Placement(#[from] PlacementError),
@@ -111,9 +96,6 @@ pub struct SetRow {
 }
 
 /// Table 1: sets of 12+3, 16+3 and 24+3, in racks of `shelves` shelves; the paper has 10.
-///
-/// # Errors
-/// As [`fewest_racks`].
 pub fn table_1(shelves: u8, zones: &Zones) -> Result<Vec<SetRow>, ProgramError> {
     let row = |information: u32| {
         let redundancy = 3;

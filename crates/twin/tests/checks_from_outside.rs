@@ -5,10 +5,10 @@ mod support;
 use fulgurite_domain::Micros;
 use fulgurite_library::Verification;
 use fulgurite_mechanics::{Battery, Breakdown};
-use fulgurite_twin::checks::{Checks, Station};
 use fulgurite_twin::scenario::{Ingest, LibraryFault, PolicyName, Scenario, Workload, WorkloadKind};
 use fulgurite_twin::simulation::{run, run_with};
 
+use support::checks::{Checks, Station};
 use support::{checked, minutes, named, scenario};
 
 const SEEDS: std::ops::Range<u64> = 1..11;

@@ -8,13 +8,13 @@ use fulgurite_library::{
     RegionPlatter, RequestId, Shard, Shuttle, Slot, Task, Tracks,
 };
 use fulgurite_mechanics::{DriveState, Footprint, MotionLog, NoTwoShuttlesMeet, Trajectory};
-use fulgurite_twin::checks::{
-    Busy, Checked, Checks, EveryCommandIsAnsweredOnce, Idled, LittlesLaw, Machines, Misplaced, PlattersAreConserved, Promise, Station,
-    Violation, WorkIsConserved, WrongAnswer, WrongEnd, no_two_shuttles_met,
-};
 use fulgurite_twin::journal::Fact;
 use fulgurite_twin::scenario::{PolicyName, Scenario};
 
+use support::checks::{
+    Busy, Checked, Checks, EveryCommandIsAnsweredOnce, Idled, LittlesLaw, Machines, Misplaced, PlattersAreConserved, Promise, Station,
+    Violation, WorkIsConserved, WrongAnswer, WrongEnd, no_two_shuttles_met,
+};
 use support::{Facts, minutes, scenario, watched};
 
 const HERE: Library = Library(0);

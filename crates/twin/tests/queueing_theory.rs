@@ -4,10 +4,14 @@
 //!
 //! All times are in units of the mean service time.
 
+#[path = "support/station.rs"]
+mod station;
+
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 use fulgurite_twin::decode::{DecodeService, Job, Policy, Settings};
-use fulgurite_twin::station::{Class, Discipline, Polling, ServiceTime, Station, Totals, Visit};
+
+use station::{Class, Discipline, Polling, ServiceTime, Station, Totals, Visit};
 
 const REPLICATIONS: u64 = 10;
 

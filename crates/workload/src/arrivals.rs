@@ -16,7 +16,7 @@ use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 
 use crate::SpecError;
-use crate::error::{counted, positive};
+use crate::error::{counted, fitting, positive};
 
 /// The 99.9th percentile of the standard normal distribution.
 const NORMAL_P999: f64 = 3.090_232_306_167_813_5;
@@ -92,12 +92,8 @@ impl Process {
                 positive("arrivals.median_per_second", median_per_second)?;
                 positive("arrivals.most_per_second", most_per_second)?;
                 counted("arrivals.period", period.0)?;
-                if !(1.0..=1e12).contains(&spread) {
-                    return Err(SpecError::Range { setting: "arrivals.spread", found: spread, expected: "1 to 10^12" });
-                }
-                if !(0.0..1.0).contains(&persistence) {
-                    return Err(SpecError::Range { setting: "arrivals.persistence", found: persistence, expected: "0 to less than 1" });
-                }
+                fitting("arrivals.spread", spread, (1.0..=1e12).contains(&spread), "1 to 10^12")?;
+                fitting("arrivals.persistence", persistence, (0.0..1.0).contains(&persistence), "0 to less than 1")?;
                 Law::Modulated(Box::new(Modulated {
                     median_per_us: median_per_second / 1e6,
                     most_per_us: most_per_second / 1e6,
@@ -117,9 +113,7 @@ impl Process {
                 if period.0 / u64::from(count) <= over.0 {
                     return Err(SpecError::Bursts { count, over_s: over.seconds(), period_s: period.seconds() });
                 }
-                if !(0.0..=1.0).contains(&jitter) {
-                    return Err(SpecError::Range { setting: "arrivals.jitter", found: jitter, expected: "0 to 1" });
-                }
+                fitting("arrivals.jitter", jitter, (0.0..=1.0).contains(&jitter), "0 to 1")?;
                 Law::Bursts(Bursts { period, count, arrivals, over, jitter, next: 0, begin: Micros::ZERO, passed: 0.0, left: 0 })
             }
         };

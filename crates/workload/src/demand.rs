@@ -22,7 +22,7 @@ use fulgurite_domain::Micros;
 
 use crate::SpecError;
 use crate::arrivals::{Arrivals, Process};
-use crate::error::counted;
+use crate::error::{counted, fitting};
 use crate::popularity::{Picker, Popularity};
 use crate::read::{Located, Numbers, Platters, Read, Sharding, Shards, scaled, unit};
 use crate::sizes::{Quantiles, Sizes};
@@ -87,7 +87,6 @@ pub struct Demand {
     groups: u64,
 }
 
-/// A running source.
 #[derive(Debug, Clone)]
 struct Running {
     process: Process,
@@ -229,13 +228,7 @@ impl Running {
             return Err(SpecError::Account { files: source.account_files, fit });
         }
         let files = u128::from(fit) * u128::from(spec.platters.count);
-        if files >= 1 << SOURCE_SHIFT {
-            return Err(SpecError::Range {
-                setting: "files of the mean size on all platters",
-                found: files as f64,
-                expected: "less than 2^56",
-            });
-        }
+        fitting("files of the mean size on all platters", files as f64, files < 1 << SOURCE_SHIFT, "less than 2^56")?;
         let mut process = Process::new(source.arrivals, seed, index)?;
         Ok(Self {
             next: process.next(spec.until),

@@ -3,24 +3,13 @@
 /// An invalid number in a [`Spec`](crate::Spec), [`Sizes`](crate::Sizes) or
 /// [`IngestSpec`](crate::IngestSpec).
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum SpecError {
-    /// A number is out of range.
     #[error("{setting} is {found}: {expected} is expected")]
-    Range {
-        /// The field.
-        setting: &'static str,
-        /// Its value.
-        found: f64,
-        /// The allowed values, in words.
-        expected: &'static str,
-    },
+    Range { setting: &'static str, found: f64, expected: &'static str },
     /// Demand needs a source; the first byte of a file's number can distinguish 256 of them.
     #[error("the workload has {found} sources: it must have 1 to 256")]
-    Sources {
-        /// Number of sources.
-        found: usize,
-    },
-    /// No weighting of the size classes gives this mean.
+    Sources { found: usize },
     #[error("no weighting of the size classes gives a mean read of {found} bytes: it must be more than {least:.0} and less than {most:.0}")]
     Mean {
         /// The requested mean, in bytes.
@@ -30,7 +19,6 @@ pub enum SpecError {
         /// Mean of the largest class, in bytes.
         most: f64,
     },
-    /// The largest file exceeds the capacity of all platters.
     #[error("files of up to {largest} bytes don't fit on platters with a total capacity of {capacity} bytes")]
     File {
         /// The largest file, in bytes.
@@ -38,18 +26,10 @@ pub enum SpecError {
         /// Bytes of all platters.
         capacity: u64,
     },
-    /// The files of an account exceed one platter.
     #[error("an account of {files} files doesn't fit on a platter, which has room for {fit} files of the mean size")]
-    Account {
-        /// Files per account.
-        files: u32,
-        /// Files of the mean size per platter.
-        fit: u64,
-    },
-    /// The bursts of one period would overlap.
+    Account { files: u32, fit: u64 },
     #[error("{count} bursts of {over_s} s don't fit into a period of {period_s} s one after another")]
     Bursts {
-        /// Bursts per period.
         count: u32,
         /// Seconds per burst.
         over_s: f64,
@@ -58,13 +38,17 @@ pub enum SpecError {
     },
 }
 
+/// Returns `found` if it `fits` what is expected.
+pub(crate) fn fitting(setting: &'static str, found: f64, fits: bool, expected: &'static str) -> Result<f64, SpecError> {
+    if fits { Ok(found) } else { Err(SpecError::Range { setting, found, expected }) }
+}
+
 /// Returns `found` if it is positive and finite.
 pub(crate) fn positive(setting: &'static str, found: f64) -> Result<f64, SpecError> {
-    let fits = found > 0.0 && found.is_finite();
-    if fits { Ok(found) } else { Err(SpecError::Range { setting, found, expected: "a finite number above 0" }) }
+    fitting(setting, found, found > 0.0 && found.is_finite(), "a finite number above 0")
 }
 
 /// Returns `found` if it is at least 1.
 pub(crate) fn counted(setting: &'static str, found: u64) -> Result<u64, SpecError> {
-    if found > 0 { Ok(found) } else { Err(SpecError::Range { setting, found: 0.0, expected: "1 or more" }) }
+    fitting(setting, found as f64, found > 0, "1 or more").map(|_| found)
 }

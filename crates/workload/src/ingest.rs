@@ -21,7 +21,7 @@ use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 
 use crate::SpecError;
-use crate::error::{counted, positive};
+use crate::error::{counted, fitting, positive};
 
 /// Parameters of the ingest.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,8 +48,6 @@ impl IngestSpec {
     pub const PERSISTENCE: f64 = 0.5;
     /// Megabytes written per megabyte read (P, section 2).
     pub const BYTES_PER_BYTE_READ: f64 = 47.0;
-    /// Write operations per read operation (P, section 2).
-    pub const WRITES_PER_READ: f64 = 174.0;
     /// Headroom of the write drives: twice the mean, which is the published 30-day peak over the
     /// mean, so that no day's bytes wait longer than about a month.
     pub const HEADROOM: f64 = 2.0;
@@ -112,15 +110,9 @@ impl Ingest {
     pub fn new(spec: IngestSpec, seed: u64) -> Result<Self, SpecError> {
         positive("ingest.bytes_per_day", spec.bytes_per_day)?;
         counted("ingest.platter_bytes", spec.platter_bytes)?;
-        if !(0.0..=5.0).contains(&spec.sigma) {
-            return Err(SpecError::Range { setting: "ingest.sigma", found: spec.sigma, expected: "0 to 5" });
-        }
-        if !(0.0..1.0).contains(&spec.persistence) {
-            return Err(SpecError::Range { setting: "ingest.persistence", found: spec.persistence, expected: "0 to less than 1" });
-        }
-        if !(spec.headroom > 1.0 && spec.headroom.is_finite()) {
-            return Err(SpecError::Range { setting: "ingest.headroom", found: spec.headroom, expected: "a finite number above 1" });
-        }
+        fitting("ingest.sigma", spec.sigma, (0.0..=5.0).contains(&spec.sigma), "0 to 5")?;
+        fitting("ingest.persistence", spec.persistence, (0.0..1.0).contains(&spec.persistence), "0 to less than 1")?;
+        fitting("ingest.headroom", spec.headroom, spec.headroom > 1.0 && spec.headroom.is_finite(), "a finite number above 1")?;
         Ok(Self { spec, stream: Stream::new(seed, "ingest"), state: None, day: 0, staged: 0, credit: 0.0 })
     }
 }

@@ -16,7 +16,7 @@
 use fulgurite_domain::Micros;
 
 use crate::SpecError;
-use crate::error::counted;
+use crate::error::{counted, fitting};
 
 /// A read of one shard of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,16 +119,9 @@ impl Sharding {
         counted("platters.count", platters.count.into())?;
         counted("platters.tracks", platters.tracks.into())?;
         counted("platters.track_bytes", platters.track_bytes)?;
-        if platters.platter_bytes() > PLATTER_BYTES_MAX {
-            return Err(SpecError::Range {
-                setting: "bytes of a platter",
-                found: platters.platter_bytes() as f64,
-                expected: "2^60 at most",
-            });
-        }
-        if shard_bytes == 0 || shard_bytes > platters.platter_bytes() {
-            return Err(SpecError::Range { setting: "shard_bytes", found: shard_bytes as f64, expected: "1 to the bytes of a platter" });
-        }
+        fitting("bytes of a platter", platters.platter_bytes() as f64, platters.platter_bytes() <= PLATTER_BYTES_MAX, "2^60 at most")?;
+        let fits = (1..=platters.platter_bytes()).contains(&shard_bytes);
+        fitting("shard_bytes", shard_bytes as f64, fits, "1 to the bytes of a platter")?;
         let golden = (f64::from(platters.count) * 0.618_033_988_749_894_9) as u32;
         let step = (golden.max(1)..).find(|step| common_factor(*step, platters.count) == 1).expect("a coprime step always exists");
         Ok(Self { platters, shard_bytes, step, numbers: Numbers(key) })
@@ -159,7 +152,6 @@ impl Sharding {
         Shards { file, count, next: 0 }
     }
 
-    /// The next read of a file.
     #[inline]
     pub(crate) fn next(&self, shards: &mut Shards) -> Option<Read> {
         let Shards { file, count, next: shard } = *shards;
@@ -221,7 +213,6 @@ pub(crate) struct Shards {
 }
 
 impl Shards {
-    /// No shards.
     pub(crate) fn none() -> Self {
         let file = Located { at: Micros::ZERO, request: 0, group: 0, object: 0, bytes: 0, platter: 0, track: 0, skip: 0 };
         Self { file, count: 0, next: 0 }

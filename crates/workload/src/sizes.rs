@@ -24,7 +24,7 @@
 //! marginals hold only at 100 MB.
 
 use crate::SpecError;
-use crate::error::{counted, positive};
+use crate::error::{counted, fitting, positive};
 
 const MIB: f64 = 1_048_576.0;
 /// Edges of the classes in bytes; the last is 10^10 times the first.
@@ -103,7 +103,6 @@ impl Quantiles {
         }
     }
 
-    /// The largest size.
     pub(crate) fn largest(&self) -> u64 {
         self.at(1.0 - 1.0 / (1_u64 << 53) as f64)
     }
@@ -128,9 +127,8 @@ struct Class {
 impl Mixture {
     fn new(mean_bytes: f64, largest_bytes: u64) -> Result<Self, SpecError> {
         positive("sizes.mean_bytes", mean_bytes)?;
-        if !(1_000_000_000..=1_000_000_000_000).contains(&largest_bytes) {
-            return Err(SpecError::Range { setting: "sizes.largest_bytes", found: largest_bytes as f64, expected: "10^9 to 10^12" });
-        }
+        let fits = (1_000_000_000..=1_000_000_000_000).contains(&largest_bytes);
+        fitting("sizes.largest_bytes", largest_bytes as f64, fits, "10^9 to 10^12")?;
         let mut powers = published();
         powers[CLASSES - 1] = Power::new(EDGES[CLASSES - 1], largest_bytes as f64, powers[CLASSES - 1].p);
         let means = powers.map(|power| power.mean());

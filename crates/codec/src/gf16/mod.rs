@@ -56,7 +56,6 @@ static FIELD: LazyLock<Field> = LazyLock::new(|| {
     Field { log: log.into(), exp: exp.into() }
 });
 
-/// Product of two symbols.
 pub(crate) fn multiply(a: u16, b: u16) -> u16 {
     if a == 0 || b == 0 { 0 } else { power(log(a) + log(b)) }
 }

@@ -42,7 +42,6 @@ impl Transform {
         self.pitch
     }
 
-    /// Bytes of a block of columns with `rows` rows.
     pub(crate) fn block_bytes(&self, rows: usize) -> usize {
         rows * self.pitch
     }

@@ -48,7 +48,6 @@ const fn field() -> Field {
     Field { log, exp }
 }
 
-/// Product of two field elements.
 pub(crate) const fn multiply(a: u8, b: u8) -> u8 {
     if a == 0 || b == 0 {
         return 0;

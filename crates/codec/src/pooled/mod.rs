@@ -73,9 +73,6 @@ impl PooledCode {
     ///
     /// # Panics
     /// If this machine can't run the kernel.
-    ///
-    /// # Errors
-    /// As [`PooledCode::new`].
     pub fn with_kernel(information: usize, redundancy: usize, kernel: Kernel) -> Result<Self, CodeError> {
         if information == 0 || redundancy == 0 {
             return Err(CodeError::Empty { information, redundancy });

@@ -149,19 +149,19 @@ impl Controller {
             if self.drive(drive).down {
                 continue;
             }
-            if self.panel.customers(drive) == 0 {
-                let heads = self.panel.lanes().filter_map(|lane| self.panel.queue.line(lane).next());
-                if let Some(platter) = heads.min_by_key(|platter| (self.panel.queue.oldest(*platter), *platter)) {
-                    self.appear(drive, platter, Purpose::Customer, commands);
-                }
+            if self.panel.customers(drive) == 0
+                && let Some(platter) = self.panel.oldest_in(self.panel.lanes())
+            {
+                self.appear(drive, platter, commands);
             }
         }
     }
 
-    fn appear(&mut self, drive: Drive, platter: Platter, purpose: Purpose, commands: &mut Vec<Command>) {
+    fn appear(&mut self, drive: Drive, platter: Platter, commands: &mut Vec<Command>) {
         let Some(bay) = self.panel.empty_bay(drive) else { return };
         self.panel.queue.leave(platter);
-        self.drive(drive).bays[usize::from(bay.0)].held = Some(Held { platter, purpose, stage: Stage::Arrived, taker: None });
+        self.drive(drive).bays[usize::from(bay.0)].held =
+            Some(Held { platter, purpose: Purpose::Customer, stage: Stage::Arrived, taker: None });
         let state = &mut self.panel.platters[platter.0 as usize];
         (state.whereabouts, state.claimed) = (Whereabouts::Berth(Berth::Bay(drive, bay)), true);
         self.work(drive, commands);

@@ -143,7 +143,6 @@ impl Controller {
         }
     }
 
-    /// Resumes the shuttle that carries this platter.
     fn proceed_with(&mut self, platter: Platter, commands: &mut Vec<Command>) {
         if let Whereabouts::Shuttle(carrier) = self.panel.whereabouts(platter) {
             self.proceed(carrier, commands);

@@ -30,53 +30,21 @@ pub use zones::{Zone, ZoneShape, Zones};
 
 /// Why no placement exists or can be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum PlacementError {
-    /// Without zones, nothing keeps two platters of a set off the same shelf.
     #[error("no blast zone given: at least one shape is required")]
     NoZones,
-    /// A zone without racks or without shelves.
     #[error("a blast zone of {racks} racks and {shelves} shelves, but at least one of each is expected")]
-    EmptyShape {
-        /// Racks of the shape.
-        racks: u8,
-        /// Shelves of the shape.
-        shelves: u8,
-    },
-    /// Too many choices for the exact planner.
+    EmptyShape { racks: u8, shelves: u8 },
     #[error(
         "{racks} racks of {shelves} shelves with these blast zones have more than {limit} {what}: too many for the exact planner; \
          wider zones or fewer shelves have fewer"
     )]
-    TooLarge {
-        /// Storage racks.
-        racks: usize,
-        /// Shelves.
-        shelves: usize,
-        /// What exceeds the limit.
-        what: &'static str,
-        /// The limit.
-        limit: usize,
-    },
-    /// More members than fit, even in an empty library.
+    TooLarge { racks: usize, shelves: usize, what: &'static str, limit: usize },
     #[error(
         "{members} platters of a set, but {racks} racks of {shelves} shelves hold at most {most} of one set outside each other's blast zones"
     )]
-    TooManyMembers {
-        /// Platters of the set in one library.
-        members: usize,
-        /// The most that fit.
-        most: usize,
-        /// Storage racks.
-        racks: usize,
-        /// Shelves.
-        shelves: usize,
-    },
-    /// A set without platters, or no libraries.
+    TooManyMembers { members: usize, most: usize, racks: usize, shelves: usize },
     #[error("{members} platters over {libraries} libraries, but at least one of each is expected")]
-    Nothing {
-        /// Platters of the set.
-        members: usize,
-        /// Libraries.
-        libraries: u32,
-    },
+    Nothing { members: usize, libraries: u32 },
 }

@@ -170,14 +170,12 @@ struct Stop {
     first_step: usize,
 }
 
-/// A step between two stops.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     subset: u16,
     to: u32,
 }
 
-/// The stops before one rack.
 #[derive(Debug, Clone)]
 struct Stage {
     stops: Vec<Stop>,

@@ -16,7 +16,7 @@ use super::patterns::BLOCKED;
 use super::{Patterns, PlacementError, Search, Zones};
 use crate::{Cell, Layout, Slot};
 
-/// Places sets and platters in one library.
+/// Places sets and platters in one library. The methods panic for a slot that the layout lacks.
 #[derive(Debug, Clone)]
 pub struct Planner {
     layout: Layout,
@@ -28,7 +28,6 @@ pub struct Planner {
     weights: Vec<i64>,
 }
 
-/// The slots of one cell.
 #[derive(Debug, Clone)]
 struct Slots {
     /// One bit per slot, set if it is free.
@@ -83,9 +82,6 @@ impl Planner {
 
     /// Marks a slot as occupied, for example by a platter of an inventory. Returns false if it was
     /// occupied already.
-    ///
-    /// # Panics
-    /// If the layout has no such slot.
     pub fn take(&mut self, slot: Slot) -> bool {
         let was_free = self.is_free(slot);
         if was_free {
@@ -97,9 +93,6 @@ impl Planner {
     }
 
     /// Marks a slot as free. Returns false if it was free already.
-    ///
-    /// # Panics
-    /// If the layout has no such slot.
     pub fn free(&mut self, slot: Slot) -> bool {
         let was_free = self.is_free(slot);
         if !was_free {
@@ -111,9 +104,6 @@ impl Planner {
     }
 
     /// Whether a slot is free.
-    ///
-    /// # Panics
-    /// If the layout has no such slot.
     #[must_use]
     pub fn is_free(&self, slot: Slot) -> bool {
         let (cell, word, bit) = self.place_of(slot);

@@ -214,7 +214,6 @@ impl LeastCost {
         options.min().map(|(_, platter, drive)| Task::Fetch { platter, drive })
     }
 
-    /// Whether a drive can take one more platter.
     fn has_room(&self, panel: &Panel, drive: Drive) -> bool {
         panel.empty_bay(drive).is_some() && panel.customers(drive) <= u32::from(self.is_cleared(panel, drive)) && panel.is_reachable(drive)
     }
@@ -262,7 +261,6 @@ fn beside(layout: &Layout, rectangle: &Rectangle) -> Vec<Lane> {
     lanes.filter(borders).collect()
 }
 
-/// Whether a bay of the drive holds a platter for verification.
 fn has_verification(panel: &Panel, drive: Drive) -> bool {
     panel.bays(drive).iter().any(|bay| bay.held.is_some_and(|held| held.purpose == Purpose::Verification))
 }

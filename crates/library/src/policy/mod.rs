@@ -87,12 +87,10 @@ pub(crate) fn stand_in(panel: &Panel, rectangles: &[Rectangle], own: &Rectangle)
         if let Some((drive, bay)) = drives.find_map(|drive| Some((*drive, panel.released_bay(*drive)?))) {
             return Some(Task::Collect { drive, bay });
         }
-        let heads = orphan.lanes.iter().filter_map(|lane| panel.queue().line(*lane).next());
-        let Some(platter) = heads.min_by_key(|platter| (panel.queue().oldest(*platter), *platter)) else { continue };
+        let Some(platter) = panel.oldest_in(orphan.lanes.iter().copied()) else { continue };
         let at = panel.place_of(platter);
-        let has_room = |drive: &&Drive| panel.is_reachable(**drive) && panel.customers(**drive) == 0 && panel.empty_bay(**drive).is_some();
         let way = |drive: &&Drive| (panel.pace().travel(at, panel.layout().drive_position(**drive)), **drive);
-        if let Some(drive) = orphan.drives.iter().chain(&own.drives).filter(has_room).min_by_key(way) {
+        if let Some(drive) = orphan.drives.iter().chain(&own.drives).filter(|drive| panel.is_free(**drive)).min_by_key(way) {
             return Some(Task::Fetch { platter, drive: *drive });
         }
     }

@@ -28,8 +28,7 @@ impl Partitioned {
     }
 
     fn oldest(&self, panel: &Panel, rectangle: &Rectangle) -> Option<Platter> {
-        let heads = rectangle.lanes.iter().filter_map(|lane| panel.queue().line(*lane).next());
-        heads.min_by_key(|platter| (panel.queue().oldest(*platter), *platter))
+        panel.oldest_in(rectangle.lanes.iter().copied())
     }
 
     fn waiting(&self, panel: &Panel, rectangle: &Rectangle) -> u64 {
@@ -61,15 +60,14 @@ impl Partitioned {
         {
             return Some(Task::Collect { drive, bay });
         }
-        let has_room = |drive: &&Drive| panel.empty_bay(**drive).is_some() && panel.customers(**drive) == 0 && panel.is_reachable(**drive);
-        let platter = match rectangle.drives.iter().any(|drive| has_room(&drive)) {
+        let platter = match rectangle.drives.iter().any(|drive| panel.is_free(*drive)) {
             true => self.oldest(panel, rectangle).or_else(|| self.oldest(panel, (*fullest.get_or_init(|| self.fullest(panel)))?)),
             false => None,
         };
         let Some(platter) = platter else { return stand_in(panel, &self.rectangles, rectangle) };
         let place = panel.place_of(platter);
         let carry = |drive: &&Drive| (panel.pace().travel(place, panel.layout().drive_position(**drive)), **drive);
-        let drive = *rectangle.drives.iter().filter(has_room).min_by_key(carry)?;
+        let drive = *rectangle.drives.iter().filter(|drive| panel.is_free(**drive)).min_by_key(carry)?;
         Some(Task::Fetch { platter, drive })
     }
 }

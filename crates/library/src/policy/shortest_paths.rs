@@ -17,12 +17,10 @@ impl Policy for ShortestPaths {
                 return Some((shuttle, Task::Collect { drive, bay }));
             }
         }
-        let heads = panel.lanes().filter_map(|lane| panel.queue().line(lane).next());
-        let platter = heads.min_by_key(|platter| (panel.queue().oldest(*platter), *platter))?;
+        let platter = panel.oldest_in(panel.lanes())?;
         let at = panel.place_of(platter);
-        let has_room = |drive: &Drive| panel.empty_bay(*drive).is_some() && panel.customers(*drive) == 0 && panel.is_reachable(*drive);
         let way = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
-        let drive = panel.drives().filter(has_room).min_by_key(|drive| (way(drive), *drive))?;
+        let drive = panel.drives().filter(|drive| panel.is_free(*drive)).min_by_key(|drive| (way(drive), *drive))?;
         Some((nearest_idle(panel, at)?, Task::Fetch { platter, drive }))
     }
 }

@@ -70,13 +70,11 @@ impl Path {
         (part == before && along > before).then_some((self.from.x_um, self.to.x_um))
     }
 
-    /// The smallest rectangle around it.
     pub(super) fn bounds(&self) -> SearchRegion {
         let all = SearchRegion::of(self.from, self.to);
         SearchRegion { bottom: all.bottom.min(self.via), top: all.top.max(self.via), ..all }
     }
 
-    /// Crabs, ride, crabs.
     pub(super) fn regions(&self) -> [SearchRegion; 3] {
         let (on, off) = (Position { shelf: self.via, ..self.from }, Position { shelf: self.via, ..self.to });
         [SearchRegion::of(self.from, on), SearchRegion::of(on, off), SearchRegion::of(off, self.to)]

@@ -86,7 +86,6 @@ pub struct ByServer<T> {
 /// The bounded tail begins above this share of requests.
 pub const TAIL: f64 = 0.999;
 
-/// A read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) at: Micros,

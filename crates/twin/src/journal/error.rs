@@ -6,69 +6,23 @@ use fulgurite_domain::Micros;
 
 /// A journal can't be read. Line numbers start at 1.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum JournalError {
-    /// The file can't be read.
     #[error("the journal can't be read after line {line}: {source}")]
-    Io {
-        /// The last line that was read.
-        line: u64,
-        /// The cause.
-        source: io::Error,
-    },
-    /// Not a journal, or one of another version.
+    Io { line: u64, source: io::Error },
     #[error("line 1: found `{found}`, but `fulgurite journal 1` is expected: not a journal, or one of another version")]
-    NoJournal {
-        /// The first line.
-        found: String,
-    },
-    /// A line contains an unexpected word.
+    NoJournal { found: String },
     #[error("line {line}: found {found}, but {expected} is expected")]
-    Line {
-        /// The line.
-        line: u64,
-        /// What the line contains.
-        found: LineContent,
-        /// What was expected instead.
-        expected: &'static str,
-    },
+    Line { line: u64, found: LineContent, expected: &'static str },
     /// This line, or an earlier one without a check of its own, was changed.
     #[error("line {line}: found check {found:08x}, but {expected:08x} is expected: the line was changed, or lines before it are missing")]
-    Damaged {
-        /// The line.
-        line: u64,
-        /// The check at the end of the line.
-        found: u32,
-        /// The check of the line's content.
-        expected: u32,
-    },
-    /// Time goes backwards.
+    Damaged { line: u64, found: u32, expected: u32 },
     #[error("line {line}: found an instant of {found}, but {expected} or later is expected")]
-    Backwards {
-        /// The line.
-        line: u64,
-        /// Its instant.
-        found: Micros,
-        /// Instant of the input before it.
-        expected: Micros,
-    },
-    /// The journal is truncated.
+    Backwards { line: u64, found: Micros, expected: Micros },
     #[error("the journal ends after line {line}, but {expected} is expected: the file was truncated, or the run was cut off")]
-    Truncated {
-        /// The last line.
-        line: u64,
-        /// What should follow.
-        expected: &'static str,
-    },
-    /// The last line has a wrong count of inputs.
+    Truncated { line: u64, expected: &'static str },
     #[error("line {line}: found an end after {found} inputs, but {expected} came before it")]
-    Count {
-        /// The last line.
-        line: u64,
-        /// The count in the line.
-        found: u64,
-        /// The number of inputs before it.
-        expected: u64,
-    },
+    Count { line: u64, found: u64, expected: u64 },
 }
 
 /// Unexpected content of a line.

@@ -20,191 +20,125 @@ use fulgurite_library::{
 
 /// One line of a journal after its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields repeat their names")]
 pub enum Fact {
     /// Input: a request for shards arrived at the region.
-    Requested {
-        /// The instant.
-        now: Micros,
-        /// The request.
-        request: RequestId,
-        /// Deadline for the last byte.
-        deadline: Micros,
-        /// The shards.
-        shards: Vec<Shard>,
-    },
+    Requested { now: Micros, request: RequestId, deadline: Micros, shards: Vec<Shard> },
     /// Input: the controller of a library received an event.
-    Happened {
-        /// The instant.
-        now: Micros,
-        /// The library.
-        library: Library,
-        /// The event.
-        event: Event,
-    },
+    Happened { now: Micros, library: Library, event: Event },
     /// Output: a command to a library.
-    Commanded {
-        /// The library.
-        library: Library,
-        /// The command.
-        command: Command,
-    },
+    Commanded { library: Library, command: Command },
     /// Output: a request to the region ended.
-    Ended {
-        /// The request.
-        request: RequestId,
-        /// The outcome.
-        outcome: RegionOutcome,
-    },
+    Ended { request: RequestId, outcome: RegionOutcome },
     /// A digest that replaces the outputs up to here.
-    Digest {
-        /// Number of outputs.
-        count: u64,
-        /// Digest of their lines.
-        digest: u64,
-    },
+    Digest { count: u64, digest: u64 },
     /// The journal is complete.
-    End {
-        /// Number of inputs.
-        inputs: u64,
-        /// When it ended.
-        now: Micros,
-    },
+    End { inputs: u64, now: Micros },
 }
 
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Requested { now, request, deadline, shards } => {
-                write!(f, "{} R{} by {}", now.0, request.0, Instant(*deadline))?;
-                shards.iter().try_for_each(|shard| write!(f, " P{}:{}", shard.platter.0, Range(shard.tracks)))
+                write!(f, "{} R{} by {}", now.0, request.0, instant(*deadline))?;
+                shards.iter().try_for_each(|shard| write!(f, " P{}:{}", shard.platter.0, range(shard.tracks)))
             }
-            Self::Happened { now, library, event } => write!(f, "{} L{} {}", now.0, library.0, Told(event)),
-            Self::Commanded { library, command: Command::Do { id, action } } => write!(f, "> L{} {} {}", library.0, Id(*id), Doing(action)),
+            Self::Happened { now, library, event } => write!(f, "{} L{} {}", now.0, library.0, told(*event)),
+            Self::Commanded { library, command: Command::Do { id, action } } => {
+                write!(f, "> L{} {} {}", library.0, self::id(*id), doing(*action))
+            }
             Self::Commanded { library, command: Command::Finish { request, outcome } } => {
-                write!(f, "> L{} finish R{} {}", library.0, request.0, outcome_word(*outcome))
+                write!(f, "> L{} finish R{} {}", library.0, request.0, word(&OUTCOMES, outcome))
             }
-            Self::Ended { request, outcome } => write!(f, "> R{} {}", request.0, region_word(*outcome)),
+            Self::Ended { request, outcome } => write!(f, "> R{} {}", request.0, word(&REGION_OUTCOMES, outcome)),
             Self::Digest { count, digest } => write!(f, "= {count} {digest:016x}"),
             Self::End { inputs, now } => write!(f, ". {inputs} {}", now.0),
         }
     }
 }
 
-pub(super) fn outcome_word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Read => "read",
-        Outcome::Unavailable => "unavailable",
-        Outcome::Refused => "refused",
-    }
+/// Each word for how a read of a library ended.
+pub(super) const OUTCOMES: [(&str, Outcome); 3] =
+    [("read", Outcome::Read), ("unavailable", Outcome::Unavailable), ("refused", Outcome::Refused)];
+
+/// Each word for how a request to the region ended.
+pub(super) const REGION_OUTCOMES: [(&str, RegionOutcome); 4] = [
+    ("read", RegionOutcome::Read),
+    ("recovered", RegionOutcome::Recovered),
+    ("unavailable", RegionOutcome::Unavailable),
+    ("refused", RegionOutcome::Refused),
+];
+
+fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: &T) -> &'static str {
+    words.iter().find(|(_, known)| known == meaning).expect("each outcome has a word").0
 }
 
-pub(super) fn region_word(outcome: RegionOutcome) -> &'static str {
-    match outcome {
-        RegionOutcome::Read => "read",
-        RegionOutcome::Recovered => "recovered",
-        RegionOutcome::Unavailable => "unavailable",
-        RegionOutcome::Refused => "refused",
-    }
+fn instant(at: Micros) -> impl fmt::Display {
+    fmt::from_fn(move |f| if at == Micros::NEVER { f.write_str("never") } else { write!(f, "{}", at.0) })
 }
 
-struct Instant(Micros);
-
-impl fmt::Display for Instant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == Micros::NEVER { f.write_str("never") } else { write!(f, "{}", self.0.0) }
-    }
+fn range(tracks: Tracks) -> impl fmt::Display {
+    fmt::from_fn(move |f| write!(f, "{}+{}", tracks.first, tracks.count))
 }
 
-struct Range(Tracks);
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}+{}", self.0.first, self.0.count)
-    }
+fn who(actor: Actor) -> impl fmt::Display {
+    fmt::from_fn(move |f| match actor {
+        Actor::Shuttle(shuttle) => write!(f, "S{}", shuttle.0),
+        Actor::Drive(drive) => write!(f, "D{}", drive.0),
+    })
 }
 
-struct Who(Actor);
+fn id(command: CommandId) -> impl fmt::Display {
+    fmt::from_fn(move |f| write!(f, "{}#{}", who(command.actor), command.number))
+}
 
-impl fmt::Display for Who {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Actor::Shuttle(shuttle) => write!(f, "S{}", shuttle.0),
-            Actor::Drive(drive) => write!(f, "D{}", drive.0),
+fn place(berth: Berth) -> impl fmt::Display {
+    fmt::from_fn(move |f| match berth {
+        Berth::Slot(slot) => write!(f, "slot{}", slot.0),
+        Berth::Bay(drive, Bay(bay)) => write!(f, "D{}.{bay}", drive.0),
+        Berth::Port => f.write_str("port"),
+    })
+}
+
+fn why(fault: Fault) -> impl fmt::Display {
+    fmt::from_fn(move |f| match fault {
+        Fault::Stopped { x_um } => write!(f, "stopped {x_um}"),
+        Fault::Collided { with, x_um } => write!(f, "collided S{} {x_um}", with.0),
+        Fault::DriveDown => f.write_str("down"),
+    })
+}
+
+fn told(event: Event) -> impl fmt::Display {
+    fmt::from_fn(move |f| match event {
+        Event::ReadRequested(asked) => {
+            write!(f, "asked R{} by {} P{}:{}", asked.id.0, instant(asked.deadline), asked.platter.0, range(asked.tracks))
         }
-    }
+        Event::PlatterWritten { platter } => write!(f, "written P{}", platter.0),
+        Event::Done { command } => write!(f, "done {}", id(command)),
+        Event::Interrupted { command, verified } => write!(f, "interrupted {} {verified}", id(command)),
+        Event::Failed { command, fault } => write!(f, "failed {} {}", id(command), why(fault)),
+        Event::Lost { actor, fault } => write!(f, "lost {} {}", who(actor), why(fault)),
+        Event::Repaired { actor } => write!(f, "repaired {}", who(actor)),
+        Event::PlatterUnavailable { platter } => write!(f, "unavailable P{}", platter.0),
+        Event::PlatterAvailable { platter } => write!(f, "available P{}", platter.0),
+        Event::ChargeLow { shuttle } => write!(f, "low S{}", shuttle.0),
+        Event::Woken => f.write_str("woken"),
+    })
 }
 
-struct Id(CommandId);
-
-impl fmt::Display for Id {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}", Who(self.0.actor), self.0.number)
-    }
-}
-
-struct At(Berth);
-
-impl fmt::Display for At {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Berth::Slot(slot) => write!(f, "slot{}", slot.0),
-            Berth::Bay(drive, Bay(bay)) => write!(f, "D{}.{bay}", drive.0),
-            Berth::Port => f.write_str("port"),
+fn doing(action: Action) -> impl fmt::Display {
+    fmt::from_fn(move |f| match action {
+        Action::Move { to: Position { shelf, x_um } } => write!(f, "move {shelf}@{x_um}"),
+        Action::Pick { from, platter } => write!(f, "pick P{} {}", platter.0, place(from)),
+        Action::Place { to, platter } => write!(f, "place P{} {}", platter.0, place(to)),
+        Action::Charge => f.write_str("charge"),
+        Action::Mount { bay, platter } => write!(f, "mount P{} {}", platter.0, bay.0),
+        Action::Unmount { bay, platter } => write!(f, "unmount P{} {}", platter.0, bay.0),
+        Action::Switch { to } => write!(f, "switch {}", to.0),
+        Action::Read { platter, tracks, adjacent, request } => {
+            let how = if adjacent { "adjacent" } else { "seek" };
+            write!(f, "read P{}:{} {how} R{}", platter.0, range(tracks), request.0)
         }
-    }
-}
-
-struct Why(Fault);
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Fault::Stopped { x_um } => write!(f, "stopped {x_um}"),
-            Fault::Collided { with, x_um } => write!(f, "collided S{} {x_um}", with.0),
-            Fault::DriveDown => f.write_str("down"),
-        }
-    }
-}
-
-struct Told<'a>(&'a Event);
-
-impl fmt::Display for Told<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self.0 {
-            Event::ReadRequested(asked) => {
-                write!(f, "asked R{} by {} P{}:{}", asked.id.0, Instant(asked.deadline), asked.platter.0, Range(asked.tracks))
-            }
-            Event::PlatterWritten { platter } => write!(f, "written P{}", platter.0),
-            Event::Done { command } => write!(f, "done {}", Id(command)),
-            Event::Interrupted { command, verified } => write!(f, "interrupted {} {verified}", Id(command)),
-            Event::Failed { command, fault } => write!(f, "failed {} {}", Id(command), Why(fault)),
-            Event::Lost { actor, fault } => write!(f, "lost {} {}", Who(actor), Why(fault)),
-            Event::Repaired { actor } => write!(f, "repaired {}", Who(actor)),
-            Event::PlatterUnavailable { platter } => write!(f, "unavailable P{}", platter.0),
-            Event::PlatterAvailable { platter } => write!(f, "available P{}", platter.0),
-            Event::ChargeLow { shuttle } => write!(f, "low S{}", shuttle.0),
-            Event::Woken => f.write_str("woken"),
-        }
-    }
-}
-
-struct Doing<'a>(&'a Action);
-
-impl fmt::Display for Doing<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self.0 {
-            Action::Move { to: Position { shelf, x_um } } => write!(f, "move {shelf}@{x_um}"),
-            Action::Pick { from, platter } => write!(f, "pick P{} {}", platter.0, At(from)),
-            Action::Place { to, platter } => write!(f, "place P{} {}", platter.0, At(to)),
-            Action::Charge => f.write_str("charge"),
-            Action::Mount { bay, platter } => write!(f, "mount P{} {}", platter.0, bay.0),
-            Action::Unmount { bay, platter } => write!(f, "unmount P{} {}", platter.0, bay.0),
-            Action::Switch { to } => write!(f, "switch {}", to.0),
-            Action::Read { platter, tracks, adjacent, request } => {
-                let how = if adjacent { "adjacent" } else { "seek" };
-                write!(f, "read P{}:{} {how} R{}", platter.0, Range(tracks), request.0)
-            }
-            Action::Verify { platter, tracks } => write!(f, "verify P{}:{}", platter.0, Range(tracks)),
-        }
-    }
+        Action::Verify { platter, tracks } => write!(f, "verify P{}:{}", platter.0, range(tracks)),
+    })
 }

@@ -91,7 +91,6 @@ impl<R: BufRead> Iterator for JournalReader<R> {
     }
 }
 
-/// The lines of a journal of any length.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     from: R,
@@ -153,7 +152,6 @@ impl<R: BufRead> Lines<R> {
         self.from.fill_buf().map(<[u8]>::is_empty).map_err(|source| JournalError::Io { line, source })
     }
 
-    /// The line read last.
     pub(super) fn text(&self) -> &str {
         std::str::from_utf8(&self.buffer[..self.end]).expect("it was checked")
     }
@@ -167,7 +165,6 @@ impl<R: BufRead> Lines<R> {
         Ok(&self.text()[word.len()..])
     }
 
-    /// The error for an unexpected last line.
     pub(super) fn unexpected(&self, expected: &'static str) -> JournalError {
         JournalError::Line { line: self.line, found: LineContent::text(self.text()), expected }
     }

@@ -29,41 +29,22 @@ pub struct Replayed {
 
 /// The journal can't be replayed, or the outputs differ.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum ReplayError {
     /// The journal can't be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Its scenario doesn't parse.
     #[error("the scenario in the journal's header can't be read: {0}")]
     Settings(#[from] SettingErrors),
-    /// Its scenario can't be run.
     #[error("the scenario in the journal's header can't be run: {0}")]
     Scenario(#[from] ScenarioError),
-    /// An input names a library that this region doesn't have.
     #[error("line {line}: found library {}, but the region has {libraries} of them, counted from 0", found.0)]
-    NoLibrary {
-        /// The line.
-        line: u64,
-        /// The library.
-        found: Library,
-        /// Libraries of the region.
-        libraries: usize,
-    },
-    /// An input names a shuttle or drive that its library doesn't have.
+    NoLibrary { line: u64, found: Library, libraries: usize },
     #[error(
         "line {line}: found {} of library {}, but the region has {actors} of them there, counted from 0",
         named(*found), library.0
     )]
-    NoActor {
-        /// The line.
-        line: u64,
-        /// The shuttle or drive.
-        found: Actor,
-        /// The library.
-        library: Library,
-        /// Shuttles or drives of this library.
-        actors: u16,
-    },
+    NoActor { line: u64, found: Actor, library: Library, actors: u16 },
     /// The outputs differ.
     #[error(transparent)]
     Differs(#[from] Box<Difference>),
@@ -131,7 +112,8 @@ pub fn replay_onto<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -
         detail,
         commands: VecDeque::new(),
         ended: VecDeque::new(),
-        scratch: (Vec::new(), Vec::new()),
+        commanded: Vec::new(),
+        finished: Vec::new(),
         digest: FollowedDigest::NEW,
         same_until: 1,
         input: None,
@@ -144,16 +126,15 @@ pub fn replay_onto<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -
     Ok(replay.report)
 }
 
-/// Commands and ended requests caused by one input.
-type Follows = (Vec<(Library, Command)>, Vec<(RequestId, RegionOutcome)>);
-
 struct Replay<'a> {
     region: &'a mut Region,
     detail: Detail,
     /// Outputs of the last input not yet seen in the journal; unused with digests.
-    commands: VecDeque<(Library, Command)>,
-    ended: VecDeque<(RequestId, RegionOutcome)>,
-    scratch: Follows,
+    commands: VecDeque<Fact>,
+    ended: VecDeque<Fact>,
+    /// Empty between inputs; kept to reuse its memory, like the next.
+    commanded: Vec<(Library, Command)>,
+    finished: Vec<(RequestId, RegionOutcome)>,
     digest: FollowedDigest,
     same_until: u64,
     input: Option<(u64, Fact)>,
@@ -163,22 +144,16 @@ struct Replay<'a> {
 impl Replay<'_> {
     fn fact(&mut self, line: u64, fact: Fact) -> Result<(), ReplayError> {
         match fact {
-            Fact::Commanded { library, command } => match self.commands.pop_front() {
-                Some(again) if again == (library, command) => Ok(()),
-                again => {
-                    let again = again.map(|(library, command)| Fact::Commanded { library, command });
-                    let again = again.or_else(|| self.next_followed());
-                    Err(self.differs(line, fact, again))
+            Fact::Commanded { .. } | Fact::Ended { .. } => {
+                let outputs = if let Fact::Ended { .. } = fact { &mut self.ended } else { &mut self.commands };
+                match outputs.pop_front() {
+                    Some(again) if again == fact => Ok(()),
+                    again => {
+                        let again = again.or_else(|| self.next_followed());
+                        Err(self.differs(line, fact, again))
+                    }
                 }
-            },
-            Fact::Ended { request, outcome } => match self.ended.pop_front() {
-                Some(again) if again == (request, outcome) => Ok(()),
-                again => {
-                    let again = again.map(|(request, outcome)| Fact::Ended { request, outcome });
-                    let again = again.or_else(|| self.next_followed());
-                    Err(self.differs(line, fact, again))
-                }
-            },
+            }
             Fact::Digest { count, digest } => {
                 let again = Fact::Digest { count: self.digest.count(), digest: self.digest.digest() };
                 if again != (Fact::Digest { count, digest }) {
@@ -189,8 +164,7 @@ impl Replay<'_> {
             }
             Fact::Requested { now, request, deadline, ref shards } => {
                 self.nothing_more(line, &fact)?;
-                let (commands, ended) = &mut self.scratch;
-                self.region.request(now, request, shards, deadline, commands, ended);
+                self.region.request(now, request, shards, deadline, &mut self.commanded, &mut self.finished);
                 self.report.requests += 1;
                 self.followed(line, fact);
                 Ok(())
@@ -198,8 +172,7 @@ impl Replay<'_> {
             Fact::Happened { now, library, event } => {
                 self.nothing_more(line, &fact)?;
                 self.check(line, library, &event)?;
-                let (commands, ended) = &mut self.scratch;
-                self.region.step(now, library, event, commands, ended);
+                self.region.step(now, library, event, &mut self.commanded, &mut self.finished);
                 self.report.events += 1;
                 self.followed(line, fact);
                 Ok(())
@@ -212,21 +185,16 @@ impl Replay<'_> {
         }
     }
 
-    /// Keeps the outputs of an input for comparison.
     fn followed(&mut self, line: u64, input: Fact) {
-        let (commands, ended) = &mut self.scratch;
-        self.report.commands += commands.len() as u64;
-        self.report.ended += ended.len() as u64;
+        self.report.commands += self.commanded.len() as u64;
+        self.report.ended += self.finished.len() as u64;
+        let commands = self.commanded.drain(..).map(|(library, command)| Fact::Commanded { library, command });
+        let ended = self.finished.drain(..).map(|(request, outcome)| Fact::Ended { request, outcome });
         if self.detail == Detail::Commands {
-            self.commands.extend(commands.drain(..));
-            self.ended.extend(ended.drain(..));
+            self.commands.extend(commands);
+            self.ended.extend(ended);
         } else {
-            for (library, command) in commands.drain(..) {
-                self.digest.add(&Fact::Commanded { library, command });
-            }
-            for (request, outcome) in ended.drain(..) {
-                self.digest.add(&Fact::Ended { request, outcome });
-            }
+            commands.chain(ended).for_each(|fact| self.digest.add(&fact));
         }
         self.input = Some((line, input));
     }
@@ -241,8 +209,7 @@ impl Replay<'_> {
     }
 
     fn next_followed(&mut self) -> Option<Fact> {
-        let command = self.commands.pop_front().map(|(library, command)| Fact::Commanded { library, command });
-        command.or_else(|| self.ended.pop_front().map(|(request, outcome)| Fact::Ended { request, outcome }))
+        self.commands.pop_front().or_else(|| self.ended.pop_front())
     }
 
     fn differs(&mut self, line: u64, journal: Fact, replay: Option<Fact>) -> ReplayError {
@@ -277,7 +244,6 @@ fn named(actor: Actor) -> String {
     }
 }
 
-/// The actors that an event names.
 fn actors(event: &Event) -> [Option<Actor>; 2] {
     let other = |fault: Fault| match fault {
         Fault::Collided { with, .. } => Some(Actor::Shuttle(with)),

@@ -5,14 +5,13 @@ use std::str::Split;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{
-    Action, Actor, Bay, Berth, Command, CommandId, Drive, Event, Fault, Library, Outcome, Platter, Position, ReadRequest, RegionOutcome,
-    RegionPlatter, RequestId, Shard, Shuttle, Slot, Tracks,
+    Action, Actor, Bay, Berth, Command, CommandId, Drive, Event, Fault, Library, Platter, Position, ReadRequest, RegionPlatter, RequestId,
+    Shard, Shuttle, Slot, Tracks,
 };
 
 use super::Fact;
-use super::fact::{outcome_word, region_word};
+use super::fact::{OUTCOMES, REGION_OUTCOMES};
 
-/// An unexpected word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unexpected<'a> {
     /// The word; empty at the end of the line.
@@ -20,7 +19,6 @@ pub(super) struct Unexpected<'a> {
     pub(super) expected: &'static str,
 }
 
-/// The words of one line.
 struct Words<'a>(Split<'a, char>);
 
 /// Reads a line without its check.
@@ -114,12 +112,12 @@ impl<'a> Words<'a> {
     fn followed(&mut self) -> Result<Fact, Unexpected<'a>> {
         let found = self.next();
         if let Some(request) = request(found) {
-            return Ok(Fact::Ended { request, outcome: self.word("how the request ended", region_outcome)? });
+            return Ok(Fact::Ended { request, outcome: self.word("how the request ended", |word| one_of(&REGION_OUTCOMES, word))? });
         }
         let library = library(found).ok_or(Unexpected { found, expected: "a request or a library" })?;
         let found = self.next();
         let command = if found == "finish" {
-            Command::Finish { request: self.request()?, outcome: self.word("how the read ended", outcome)? }
+            Command::Finish { request: self.request()?, outcome: self.word("how the read ended", |word| one_of(&OUTCOMES, word))? }
         } else {
             let id = id(found).ok_or(Unexpected { found, expected: "a command, such as S3#89, or `finish`" })?;
             Command::Do { id, action: self.action()? }
@@ -130,32 +128,15 @@ impl<'a> Words<'a> {
     fn action(&mut self) -> Result<Action, Unexpected<'a>> {
         Ok(match self.next() {
             "move" => Action::Move { to: self.word("a position, such as 4@1200000", position)? },
-            "pick" => {
-                let platter = self.platter()?;
-                Action::Pick { platter, from: self.word(BERTH, berth)? }
-            }
-            "place" => {
-                let platter = self.platter()?;
-                Action::Place { platter, to: self.word(BERTH, berth)? }
-            }
+            "pick" => Action::Pick { platter: self.platter()?, from: self.word(BERTH, berth)? },
+            "place" => Action::Place { platter: self.platter()?, to: self.word(BERTH, berth)? },
             "charge" => Action::Charge,
-            "mount" => {
-                let platter = self.platter()?;
-                Action::Mount { platter, bay: self.bay()? }
-            }
-            "unmount" => {
-                let platter = self.platter()?;
-                Action::Unmount { platter, bay: self.bay()? }
-            }
+            "mount" => Action::Mount { platter: self.platter()?, bay: self.bay()? },
+            "unmount" => Action::Unmount { platter: self.platter()?, bay: self.bay()? },
             "switch" => Action::Switch { to: self.bay()? },
             "read" => {
                 let (platter, tracks) = self.part()?;
-                let how = |word| match word {
-                    "adjacent" => Some(true),
-                    "seek" => Some(false),
-                    _ => None,
-                };
-                let adjacent = self.word("`adjacent` or `seek`", how)?;
+                let adjacent = self.word("`adjacent` or `seek`", |word| one_of(&[("adjacent", true), ("seek", false)], word))?;
                 Action::Read { platter, tracks, adjacent, request: self.request()? }
             }
             "verify" => {
@@ -274,11 +255,6 @@ fn berth(word: &str) -> Option<Berth> {
     Some(Berth::Bay(Drive(number(drive)?), Bay(number(bay)?)))
 }
 
-fn outcome(word: &str) -> Option<Outcome> {
-    [Outcome::Read, Outcome::Unavailable, Outcome::Refused].into_iter().find(|outcome| outcome_word(*outcome) == word)
-}
-
-fn region_outcome(word: &str) -> Option<RegionOutcome> {
-    let all = [RegionOutcome::Read, RegionOutcome::Recovered, RegionOutcome::Unavailable, RegionOutcome::Refused];
-    all.into_iter().find(|outcome| region_word(*outcome) == word)
+fn one_of<T: Copy>(words: &[(&str, T)], word: &str) -> Option<T> {
+    words.iter().find(|(known, _)| *known == word).map(|(_, meaning)| *meaning)
 }

@@ -5,22 +5,17 @@ use crate::statistics::{Interval, confidence};
 
 /// Measurements of a run. Times are in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[allow(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Measured {
-    /// Its seed.
     pub seed: u64,
-    /// Requests that count.
     pub requests: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// 99.9th percentile of completion times: the tail.
     pub tail_s: f64,
     /// 99th percentile.
     pub p99_s: f64,
-    /// Median.
     pub median_s: f64,
-    /// Mean.
     pub mean_s: f64,
-    /// Longest.
     pub longest_s: f64,
     /// Tail that no policy can beat on the same hardware; `None` if unknown.
     pub bound_s: Option<f64>,
@@ -32,11 +27,8 @@ pub struct Measured {
     pub outcomes: Outcomes,
     /// Shards read from other platters of their set.
     pub recoveries: u64,
-    /// Events.
     pub events: u64,
-    /// Drives.
     pub drives: DriveFigures,
-    /// Shuttles.
     pub shuttles: ShuttleFigures,
     /// Queues of the whole system.
     pub system: SystemFigures,

@@ -1,7 +1,7 @@
 //! A chapter: the text, figures and tables of one experiment.
 
 use crate::plot::Figure;
-use crate::table::{Column, Kind, Table, TableError, Value};
+use crate::table::{Column, Table, TableError, Value};
 
 use super::aggregate::{Estimate, Measured, Sample};
 
@@ -25,13 +25,11 @@ pub struct Sheet {
     pub table: Table,
 }
 
-/// A part of a chapter, in page order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Block {
     Paragraph(String),
     /// The heading and rows of a table on the page.
     Listing(Vec<String>, Vec<Vec<String>>),
-    /// A figure, by its index.
     Drawing(usize),
 }
 
@@ -70,11 +68,42 @@ impl Chapter {
     pub(super) fn sheet(&mut self, name: &str, table: Table) {
         self.sheets.push(Sheet { name: name.to_owned(), table });
     }
-}
 
-/// The table of an experiment made of runs: the varied settings and all measurements, as means over
-/// seeds.
-pub(super) struct Runs(Table);
+    /// Adds the table of an experiment made of runs: the varied settings and all measurements, as
+    /// means over seeds.
+    pub(super) fn runs<'r, const N: usize>(
+        &mut self,
+        name: &str,
+        varied: [Column; N],
+        rows: impl IntoIterator<Item = ([Value; N], &'r Sample)>,
+    ) -> Result<(), TableError> {
+        let tail = [
+            Column::i64("seeds", "", "Runs with different seeds, over which everything is averaged."),
+            Column::f64("tail", "s", "99.9th percentile of completion times."),
+            Column::f64("tail_low", "s", "Lower end of the 95 % confidence interval of the tail."),
+            Column::f64("tail_high", "s", "Upper end of the 95 % confidence interval of the tail."),
+            Column::f64("bound", "s", "Tail that no policy can beat on the same hardware."),
+            Column::f64("bound_unforeseen", "s", "Tail that no policy without knowledge of future requests can expect to beat."),
+        ];
+        let measured = MEASURED.iter().map(|(name, unit, description, _)| Column::f64(name, unit, description));
+        let mut table = Table::new(varied.into_iter().chain(tail).chain(measured));
+        for (varied, sample) in rows {
+            let tail = sample.tail();
+            let fixed: [Value; 6] = [
+                (sample.runs().len() as u32).into(),
+                tail.mean.into(),
+                tail.interval.map(|interval| interval.low()).into(),
+                tail.interval.map(|interval| interval.high()).into(),
+                sample.bound().into(),
+                sample.unforeseen().into(),
+            ];
+            let measured = MEASURED.iter().map(|(.., of)| Value::from(sample.mean(of)));
+            table.push(varied.into_iter().chain(fixed).chain(measured))?;
+        }
+        self.sheet(name, table);
+        Ok(())
+    }
+}
 
 type Figure64 = (&'static str, &'static str, &'static str, fn(&Measured) -> f64);
 
@@ -113,41 +142,6 @@ const MEASURED: [Figure64; 28] = [
     ("platters_waiting", "", "Platters waiting to be fetched, averaged over the interval.", |run| run.system.platters_waiting),
     ("events", "", "Events of the run.", |run| run.events as f64),
 ];
-
-impl Runs {
-    /// A table whose first columns are the varied settings.
-    pub(super) fn new(varied: impl IntoIterator<Item = Column>) -> Self {
-        let tail = [
-            Column::new("seeds", Kind::I64, "", "Runs with different seeds, over which everything is averaged."),
-            Column::new("tail", Kind::F64, "s", "99.9th percentile of completion times."),
-            Column::new("tail_low", Kind::F64, "s", "Lower end of the 95 % confidence interval of the tail."),
-            Column::new("tail_high", Kind::F64, "s", "Upper end of the 95 % confidence interval of the tail."),
-            Column::new("bound", Kind::F64, "s", "Tail that no policy can beat on the same hardware."),
-            Column::new("bound_unforeseen", Kind::F64, "s", "Tail that no policy without knowledge of future requests can expect to beat."),
-        ];
-        let measured = MEASURED.iter().map(|(name, unit, description, _)| Column::new(name, Kind::F64, unit, description));
-        Self(Table::new(varied.into_iter().chain(tail).chain(measured)))
-    }
-
-    pub(super) fn row(&mut self, varied: impl IntoIterator<Item = Value>, sample: &Sample) -> Result<(), TableError> {
-        let tail = sample.tail();
-        let end = |of: fn(&crate::statistics::Interval) -> f64| Value::from(tail.interval.as_ref().map(of));
-        let fixed: [Value; 6] = [
-            (sample.runs().len() as u32).into(),
-            tail.mean.into(),
-            end(crate::statistics::Interval::low),
-            end(crate::statistics::Interval::high),
-            sample.bound().into(),
-            sample.unforeseen().into(),
-        ];
-        let measured = MEASURED.iter().map(|(.., of)| Value::from(sample.mean(of)));
-        self.0.push(varied.into_iter().chain(fixed).chain(measured))
-    }
-
-    pub(super) fn table(self) -> Table {
-        self.0
-    }
-}
 
 /// A duration in a suitable unit, with three digits.
 pub(super) fn time(seconds: f64) -> String {

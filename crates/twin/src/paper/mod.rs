@@ -16,7 +16,6 @@
 mod aggregate;
 mod chapter;
 mod chapters;
-mod jobs;
 mod page;
 mod plan;
 mod write;
@@ -66,26 +65,17 @@ impl Settings {
 
 /// The evaluation could not be completed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum PaperError {
-    /// No chapter has this name.
     #[error("no figure or table is named {found}; choose from {}", NAMES.join(", "))]
-    UnknownChapter {
-        /// The name.
-        found: String,
-    },
-    /// The number of seeds is 0.
+    UnknownChapter { found: String },
     #[error("the number of seeds is 0, but 1 or more are expected")]
     NoSeeds,
-    /// A run failed.
     #[error("the run of {chapter}, {scenario} with seed {seed} failed")]
     Run {
-        /// The chapter that first asked for the run.
         chapter: &'static str,
-        /// Policy and workload.
         scenario: String,
-        /// The seed.
         seed: u64,
-        /// The cause.
         #[source]
         source: Box<RunError>,
     },
@@ -95,21 +85,16 @@ pub enum PaperError {
     /// A figure couldn't be drawn or written.
     #[error("figure {figure}")]
     Plot {
-        /// Its name.
         figure: String,
-        /// The cause.
         #[source]
         source: PlotError,
     },
     /// A table couldn't be made.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// A file couldn't be written.
     #[error("{} could not be written", path.display())]
     Write {
-        /// The file.
         path: std::path::PathBuf,
-        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -144,9 +129,4 @@ pub fn run(settings: &Settings, progress: &(dyn Fn(f64) + Sync)) -> Result<Paper
     let results = plan.carry_out(progress)?;
     let chapters = reports.into_iter().map(|report| report(&results)).collect::<Result<_, _>>()?;
     Ok(Paper { settings: settings.clone(), chapters, runs: results.runs(), events: results.events() })
-}
-
-/// A point of a figure, with its interval if there are enough seeds.
-fn plot_point(x: f64, estimate: &Estimate) -> crate::plot::Point {
-    crate::plot::Point { x, y: estimate.mean, within: estimate.shown().map(|interval| (interval.low(), interval.high())) }
 }

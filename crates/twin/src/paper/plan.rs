@@ -4,12 +4,11 @@ use std::any::Any;
 use std::marker::PhantomData;
 
 use super::aggregate::{Measured, Sample};
-use super::jobs::{self, Job};
 use super::{PaperError, Settings};
+use crate::jobs::{self, Job};
 use crate::scenario::{PolicyName, Scenario};
 use crate::simulation::{Repeated, RunError};
 
-/// Handle of a scenario that runs with several seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Point(usize);
 
@@ -35,7 +34,6 @@ struct Planned {
 
 pub(super) struct Plan {
     settings: Settings,
-    /// The chapter that is planning.
     pub(super) chapter: &'static str,
     points: Vec<Planned>,
     tasks: Vec<Job<'static, Answer>>,
@@ -69,7 +67,6 @@ impl Plan {
         self.point_with(scenario, self.settings.seeds)
     }
 
-    /// Plans a scenario with `seeds` seeds.
     pub(super) fn point_with(&mut self, scenario: &Scenario, seeds: u32) -> Point {
         if let Some(index) = self.points.iter().position(|point| *point.scenario.scenario() == *scenario) {
             self.points[index].seeds = self.points[index].seeds.max(seeds);
@@ -89,7 +86,6 @@ impl Plan {
         Task(self.tasks.len() - 1, PhantomData)
     }
 
-    /// The error of a run.
     pub(super) fn failed(chapter: &'static str, scenario: &Scenario, seed: u64, source: RunError) -> PaperError {
         let scenario = format!("{} under {}", scenario.name, scenario.policy.name.text());
         PaperError::Run { chapter, scenario, seed, source: Box::new(source) }
@@ -138,7 +134,6 @@ fn cost(scenario: &Scenario) -> f64 {
     (requests * (1.0 + 15.0 * scenario.sets.unavailable) * 8.0 + drives * 100.0) * ways / 1e6
 }
 
-/// The results of a plan.
 pub(super) struct Results {
     tasks: Vec<Option<Box<dyn Any + Send>>>,
     samples: Vec<Sample>,

@@ -46,9 +46,6 @@ impl Paper {
 
     /// Writes the page and its figures as SVG into the docs folder of a source tree. Removes
     /// figures that the page no longer has.
-    ///
-    /// # Errors
-    /// As [`Paper::write`].
     pub fn write_docs(&self, folder: &Path) -> Result<Vec<PathBuf>, PaperError> {
         let figures = folder.join(FIGURES);
         fs::create_dir_all(&figures).map_err(|source| PaperError::Write { path: figures.clone(), source })?;

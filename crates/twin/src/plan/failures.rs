@@ -5,7 +5,6 @@ use super::load::YEAR_H;
 use super::trial::{SIMULATED_MOST, Trials};
 use super::{Case, FailureEffect, Plan, PlanError, Trial, YearPlan};
 
-/// The effects of failures on a year.
 pub(super) fn effects(plan: &Plan, trials: &mut Trials<'_>, last: &YearPlan) -> Result<Vec<FailureEffect>, PlanError> {
     let mut effects = Vec::new();
     for case in [Case::ByChance, Case::Machines, Case::Library] {
@@ -60,7 +59,6 @@ fn without_simulation(plan: &Plan, case: Case, last: &YearPlan) -> Option<String
     }
 }
 
-/// The effect of a failure, in a sentence.
 fn account(plan: &Plan, case: Case, last: &YearPlan, trial: &Trial, keeps_level: bool) -> String {
     let (before, after) = (last.trial.worst_tail_s(), trial.worst_tail_s());
     let verdict = if keeps_level { "the level is kept" } else { "the level is not kept" };

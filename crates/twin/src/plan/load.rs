@@ -87,7 +87,6 @@ impl Plan {
     /// thousand.
     #[must_use]
     pub fn years_until(&self, stored_bytes: f64) -> f64 {
-        /// An arbitrary limit beyond any plan.
         const MOST: u32 = 1_000;
         let mut before = self.ingest.stored_bytes as f64;
         let mut ingest_bytes = self.ingest.bytes_per_month as f64 * 12.0;

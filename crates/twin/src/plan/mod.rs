@@ -50,26 +50,21 @@ use crate::scenario::{Scenario, WorkloadKind};
 
 /// Input of a plan.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Plan {
     /// Name of the results: the file's name without its ending.
     pub name: String,
-    /// Title for reports.
     pub title: String,
     /// Number of planned years, at least 1.
     pub horizon: u32,
     /// The library, except for the planned racks, drives and shuttles. Also the measuring of a run.
     pub like: Scenario,
-    /// Ingest.
     pub ingest: IngestPlan,
-    /// Reads.
     pub reads: Reads,
-    /// The service level.
     pub service: Service,
-    /// Required margins.
     pub margin: Margin,
     /// Limits of a library, and of the number of libraries.
     pub limits: Limits,
-    /// Failures.
     pub failures: Failures,
     /// Bytes of content that a decode worker decodes per second.
     pub decode_bytes_s: f64,
@@ -186,12 +181,10 @@ pub struct Draws {
 
 /// The number of libraries and machines. All libraries are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Size {
-    /// Libraries.
     pub libraries: u16,
-    /// Drives of each.
     pub drives: u16,
-    /// Shuttles of each.
     pub shuttles: u16,
 }
 

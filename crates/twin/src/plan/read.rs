@@ -1,6 +1,5 @@
 //! Plan files: each setting is declared once, and thereby read, checked, documented and printed.
 
-use std::io;
 use std::path::Path;
 
 use fulgurite_domain::Micros;
@@ -10,7 +9,7 @@ use super::report::time;
 use super::{Case, Draws, Failures, IngestPlan, Limits, Margin, Plan, Reads, Service};
 use crate::scenario::{Scenario, WorkloadKind};
 use crate::settings::kind::{bytes, choice, count, duration, file, frequency, number, power, rate, seconds, share, text};
-use crate::settings::{Document, Override, Reader, SettingErrors};
+use crate::settings::{Document, Override, Reader, SettingErrors, read_file};
 
 impl Plan {
     /// Reads the file at `path` and the files it is based on, with the overrides of the command
@@ -20,25 +19,16 @@ impl Plan {
     /// # Errors
     /// All settings that are wrong, unknown, missing or inconsistent, each with its place.
     pub fn read(path: &Path, overrides: &[Override]) -> Result<Self, SettingErrors> {
-        let load = crate::settings::read_file;
         let name = path.file_stem().map_or_else(|| "plan".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Self::load(&path.to_string_lossy(), &load, &name, overrides)
+        Self::ask(Document::load(&path.to_string_lossy(), &read_file)?, &name, overrides)
     }
 
     /// Like [`Plan::read`], for a text that is based on no file.
-    ///
-    /// # Errors
-    /// As [`Plan::read`].
     pub fn parse(name: &str, text: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
-        let load = |path: &str| match path == name {
-            true => Ok(text.to_owned()),
-            false => Err(io::Error::new(io::ErrorKind::Unsupported, "this plan is not read from a folder")),
-        };
-        Self::load(name, &load, name, overrides)
+        Self::ask(Document::parse(name, text)?, name, overrides)
     }
 
-    fn load(path: &str, load: &dyn Fn(&str) -> io::Result<String>, name: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
-        let mut document = Document::load(path, load)?;
+    fn ask(mut document: Document, name: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
         overrides.iter().for_each(|setting| document.apply(setting));
         let mut reader = Reader::new(document);
         let mut plan = ask(&mut reader)?;

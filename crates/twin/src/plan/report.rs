@@ -17,7 +17,6 @@ pub(super) fn time(seconds: f64) -> String {
     }
 }
 
-/// A column with the function for its values.
 struct Given {
     column: Column,
     of: fn(&Outcome, &YearPlan) -> Value,
@@ -48,7 +47,6 @@ fn limit(index: usize, year: &YearPlan) -> Value {
     Value::Text(year.limits[index].text().to_owned())
 }
 
-/// Columns with the required sizes.
 fn sizes() -> Vec<Given> {
     vec![
         whole("year", "Number of the year, from 1; figures are for its end.", |_, y| number(y.year.number.into())),
@@ -68,7 +66,6 @@ fn sizes() -> Vec<Given> {
     ]
 }
 
-/// Columns with the loads.
 fn loads() -> Vec<Given> {
     vec![
         whole("year", "Number of the year, from 1; figures are for its end.", |_, y| number(y.year.number.into())),
@@ -324,7 +321,6 @@ impl Outcome {
     }
 }
 
-/// A number without trailing zeros.
 fn trimmed(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

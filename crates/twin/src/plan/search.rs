@@ -323,7 +323,6 @@ impl<'p> Search<'p> {
         Ok(None)
     }
 
-    /// Completes a year with all derived figures.
     fn complete(&mut self, year: Year, chosen: Chosen) -> Result<YearPlan, PlanError> {
         let Chosen { limits, trial } = chosen;
         let size = trial.size;

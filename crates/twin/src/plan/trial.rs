@@ -1,9 +1,5 @@
 //! A trial: the simulation of a size under a year's load, with several seeds.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use fulgurite_domain::Micros;
 use fulgurite_library::{Drive, Library, Shuttle, Verification};
 use fulgurite_mechanics::{Breakdown, Faults};
@@ -11,6 +7,7 @@ use fulgurite_mechanics::{Breakdown, Faults};
 use super::decoding::{Leaving, Left};
 use super::load::{Year, at_rate, cool_down, share_of};
 use super::{Failures, Limit, Plan, PlanError, Size};
+use crate::jobs::{self, Job};
 use crate::scenario::{LibraryFault, RunSettings, Scenario, Sets, WorkloadKind};
 use crate::simulation::{Repeated, Run, RunError};
 use crate::statistics::{Interval, confidence};
@@ -146,18 +143,14 @@ impl<'p> Trials<'p> {
 
 /// Runs each seed once, on all cores; the results are in the order of the seeds.
 fn runs(repeated: &Repeated, seeds: &[u64]) -> Vec<Result<(Run, Vec<Left>), RunError>> {
-    let next = AtomicUsize::new(0);
-    let done: Vec<_> = seeds.iter().map(|_| OnceLock::new()).collect();
-    let work = || {
-        while let Some((&seed, done)) = seeds.iter().zip(&done).nth(next.fetch_add(1, Ordering::Relaxed)) {
+    let run = |&seed: &u64| {
+        let work = move || {
             let mut leaving = Leaving::new(repeated.scenario());
-            let run = repeated.run_with(seed, &mut leaving).map(|run| (run, leaving.slots));
-            assert!(done.set(run).is_ok(), "each seed is run by one thread");
-        }
+            repeated.run_with(seed, &mut leaving).map(|run| (run, leaving.slots))
+        };
+        Job { cost: 1.0, work: Box::new(work) }
     };
-    let cores = thread::available_parallelism().map_or(1, usize::from).min(seeds.len());
-    thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
-    done.into_iter().map(|done| done.into_inner().expect("all threads have ended")).collect()
+    jobs::carry_out(&seeds.iter().map(run).collect::<Vec<_>>(), 0, &|_| ())
 }
 
 /// Most libraries simulated for the loss of one.
@@ -166,9 +159,7 @@ pub(super) const SIMULATED_MOST: u16 = 8;
 /// How the simulated libraries represent all.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct StandFor {
-    /// Number of simulated libraries.
     simulated: u16,
-    /// Number of those that are away.
     away: u16,
     /// Number of libraries that they represent.
     all: u16,
@@ -183,7 +174,6 @@ impl StandFor {
     }
 }
 
-/// Chooses the libraries that represent all.
 fn stand_for(is_trace: bool, size: Size, case: Case) -> StandFor {
     let all = size.libraries;
     if case == Case::Library && all > 1 {
@@ -200,7 +190,6 @@ fn stand_for(is_trace: bool, size: Size, case: Case) -> StandFor {
     StandFor { simulated, away: 0, all, unavailable: 0.0 }
 }
 
-/// The scenario of a trial.
 pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Case) -> Scenario {
     let stand_for = stand_for(plan.reads.kind == WorkloadKind::Trace, size, case);
     let libraries = stand_for.simulated;
@@ -247,7 +236,6 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
     }
 }
 
-/// Sums over several runs.
 #[derive(Default)]
 struct Sum {
     stand_for: StandFor,
@@ -282,7 +270,6 @@ impl Sum {
         self.motion_w += run.shuttles.joules / measured_s;
     }
 
-    /// The trial from the runs so far.
     fn trial(&self, plan: &Plan, year: &Year, size: Size, case: Case) -> Trial {
         let (runs, scale) = (self.runs.max(1.0), 1.0 / self.stand_for.part());
         let verified_bytes_s = self.verified_bytes_s / runs * scale;

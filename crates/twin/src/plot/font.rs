@@ -12,7 +12,7 @@
 //! Their licence is in the same folder.
 
 use skrifa::instance::{LocationRef, Size};
-use skrifa::outline::{DrawSettings, OutlinePen};
+use skrifa::outline::OutlineGlyph;
 use skrifa::{FontRef, GlyphId, MetadataProvider};
 
 static REGULAR: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf");
@@ -21,20 +21,17 @@ static BOLD: &[u8] = include_bytes!("../../assets/DejaVuSans-Bold.ttf");
 /// The font families of an SVG, best first. Verdana has the same widths, so labels still fit.
 pub(super) const FAMILIES: &str = "DejaVu Sans, Verdana, Geneva, sans-serif";
 
-/// How heavy a text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weight {
     Regular,
     Bold,
 }
 
-/// Both weights, ready to measure and to draw.
 pub(super) struct Font {
     regular: Face,
     bold: Face,
 }
 
-/// A font of one weight.
 struct Face {
     font: FontRef<'static>,
     units_per_em: f64,
@@ -71,8 +68,9 @@ impl Font {
         units * size / face.units_per_em
     }
 
-    /// Draws the outlines of a text that begins at the origin. Coordinates are in points, upwards.
-    pub(super) fn outline(&self, text: &str, size: f64, weight: Weight, to: &mut impl OutlinePen) {
+    /// The outlines of a text that begins at the origin: `draw` gets each glyph, its distance to
+    /// the right in points, and points per unit of the glyph.
+    pub(super) fn outline(&self, text: &str, size: f64, weight: Weight, mut draw: impl FnMut(&OutlineGlyph<'_>, f64, f64)) {
         let face = self.face(weight);
         let scale = size / face.units_per_em;
         let outlines = face.font.outline_glyphs();
@@ -80,8 +78,7 @@ impl Font {
         for c in text.chars() {
             let glyph = face.glyph(c);
             if let Some(outline) = outlines.get(glyph) {
-                let settings = DrawSettings::unhinted(Size::unscaled(), LocationRef::default());
-                outline.draw(settings, &mut Moved { to, right: at * scale, scale }).expect("the embedded fonts are whole");
+                draw(&outline, at * scale, scale);
             }
             at += face.advance(glyph);
         }
@@ -114,45 +111,6 @@ impl Font {
             Weight::Regular => &self.regular,
             Weight::Bold => &self.bold,
         }
-    }
-}
-
-/// Forwards an outline, scaled and shifted to the right.
-struct Moved<'a, B> {
-    to: &'a mut B,
-    right: f64,
-    scale: f64,
-}
-
-impl<B> Moved<'_, B> {
-    fn place(&self, x: f32, y: f32) -> (f32, f32) {
-        ((self.right + f64::from(x) * self.scale) as f32, (f64::from(y) * self.scale) as f32)
-    }
-}
-
-impl<B: OutlinePen> OutlinePen for Moved<'_, B> {
-    fn move_to(&mut self, x: f32, y: f32) {
-        let (x, y) = self.place(x, y);
-        self.to.move_to(x, y);
-    }
-
-    fn line_to(&mut self, x: f32, y: f32) {
-        let (x, y) = self.place(x, y);
-        self.to.line_to(x, y);
-    }
-
-    fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
-        let ((x1, y1), (x, y)) = (self.place(x1, y1), self.place(x, y));
-        self.to.quad_to(x1, y1, x, y);
-    }
-
-    fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
-        let ((x1, y1), (x2, y2), (x, y)) = (self.place(x1, y1), self.place(x2, y2), self.place(x, y));
-        self.to.curve_to(x1, y1, x2, y2, x, y);
-    }
-
-    fn close(&mut self) {
-        self.to.close();
     }
 }
 

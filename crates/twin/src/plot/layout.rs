@@ -20,7 +20,7 @@ use super::panel::{Form, Panel};
 use super::scene::{Anchor, Area, Coordinates, Scene, Stroke, Text};
 use super::style::{CAP, FAINT, INK, LABEL, LEADING, TICK, TITLE};
 use super::ticks::{Ticks, ticks};
-use super::{Figure, Names, PlotError};
+use super::{Figure, PlotError};
 
 const EDGE: f64 = 6.0;
 const BETWEEN: f64 = 12.0;
@@ -35,13 +35,10 @@ pub(super) fn scene(figure: &Figure, font: &Font) -> Result<Scene, PlotError> {
     figure.panels.iter().try_for_each(Panel::check)?;
     let looks = Looks::of(figure);
     let layout = |at_ends: bool| Layout::roomy(figure, font, &looks, at_ends);
-    let chosen = match figure.names {
-        Names::Above => layout(false)?,
-        Names::AtEnds => layout(true)?,
-        Names::Fitting => match layout(true) {
-            Ok(at_ends) if at_ends.names_fit_at_ends() => at_ends,
-            _ => layout(false)?,
-        },
+    // Names of series go to the ends of lines if they fit there, otherwise above the panels.
+    let chosen = match layout(true) {
+        Ok(at_ends) if at_ends.names_fit_at_ends() => at_ends,
+        _ => layout(false)?,
     };
     Ok(chosen.draw())
 }
@@ -327,11 +324,7 @@ impl Cell<'_> {
         let named = self.frame.panel.x.names().is_some();
         let bottom = area.bottom + if named { 1.0 } else { TICK_LENGTH };
         if !named {
-            let down = |x: f64, length: f64| ((x, area.bottom), (x, area.bottom + length));
-            let majors = self.x_ticks.major.iter().map(|tick| down(self.frame.x.place(tick.0), TICK_LENGTH));
-            scene.segments(&majors.collect::<Vec<_>>(), Stroke::solid(INK, 0.8));
-            let minors = minor_places(&self.x_ticks, &self.frame.x).map(|x| down(x, 0.55 * TICK_LENGTH));
-            scene.segments(&minors.collect::<Vec<_>>(), Stroke::solid(INK, 0.5));
+            draw_ticks(scene, &self.x_ticks, &self.frame.x, |x, length| ((x, area.bottom), (x, area.bottom + length)));
         }
         match &self.x_labels {
             XLabels::Level(labels) => {
@@ -358,13 +351,8 @@ impl Cell<'_> {
 
     fn write_y(&self, scene: &mut Scene) {
         let area = self.frame.area;
-        let out = |y: f64, length: f64| ((area.left, y), (area.left - length, y));
-        let named = self.frame.panel.y.names().is_some();
-        if !named {
-            let majors = self.y_ticks.major.iter().map(|tick| out(self.frame.y.place(tick.0), TICK_LENGTH));
-            scene.segments(&majors.collect::<Vec<_>>(), Stroke::solid(INK, 0.8));
-            let minors = minor_places(&self.y_ticks, &self.frame.y).map(|y| out(y, 0.55 * TICK_LENGTH));
-            scene.segments(&minors.collect::<Vec<_>>(), Stroke::solid(INK, 0.5));
+        if self.frame.panel.y.names().is_none() {
+            draw_ticks(scene, &self.y_ticks, &self.frame.y, |y, length| ((area.left, y), (area.left - length, y)));
         }
         if !self.has_y {
             return;
@@ -381,11 +369,16 @@ impl Cell<'_> {
     }
 }
 
-/// Positions of the minor ticks; empty if they would be too dense.
-fn minor_places<'a>(ticks: &'a Ticks, scale: &'a Scale) -> impl Iterator<Item = f64> + 'a {
+/// `mark` gives the line of a tick at a position, of this length. Minor ticks are left out if they
+/// would be too dense.
+fn draw_ticks(scene: &mut Scene, ticks: &Ticks, scale: &Scale, mark: impl Fn(f64, f64) -> (Coordinates, Coordinates)) {
+    let majors = ticks.major.iter().map(|tick| mark(scale.place(tick.0), TICK_LENGTH));
+    scene.segments(&majors.collect::<Vec<_>>(), Stroke::solid(INK, 0.8));
     let apart = if scale.log { 1.0 } else { 3.0 };
-    let comb = ticks.minor.windows(2).any(|pair| (scale.place(pair[0]) - scale.place(pair[1])).abs() < apart);
-    ticks.minor.iter().filter(move |_| !comb).map(|&value| scale.place(value))
+    if !ticks.minor.windows(2).any(|pair| (scale.place(pair[0]) - scale.place(pair[1])).abs() < apart) {
+        let minors = ticks.minor.iter().map(|&value| mark(scale.place(value), 0.55 * TICK_LENGTH));
+        scene.segments(&minors.collect::<Vec<_>>(), Stroke::solid(INK, 0.5));
+    }
 }
 
 fn text(text: &str, at: Coordinates, size: f64, weight: Weight, anchor: Anchor) -> Text {

@@ -98,7 +98,6 @@ pub(super) fn height(rows: usize) -> f64 {
     if rows == 0 { 0.0 } else { rows as f64 * ROW + 5.0 }
 }
 
-/// The stroke of a bound.
 pub(super) fn bound() -> Stroke {
     Stroke { colour: BLACK, width: 1.2, dashes: BOUND_DASHES }
 }
@@ -111,11 +110,9 @@ fn label(text: &str, at: (f64, f64), colour: Colour) -> Text {
     Text { text: text.into(), at, size: TICK, weight: Weight::Regular, anchor: Anchor::Start, colour, turned: 0.0, rim: false }
 }
 
-/// A name at the end of its line.
 pub(super) struct EndName {
     text: String,
     colour: Colour,
-    /// End of the line.
     end: (f64, f64),
     /// Height of the name, after moving away from others.
     y: f64,

@@ -50,7 +50,7 @@ impl Frame<'_> {
                 Form::Steps => look.dashed(),
                 _ => look.line(),
             };
-            scene.line(self.path(series), stroke, clip);
+            scene.line(self.path(series, |point| self.y.place(point.y)), stroke, clip);
             if !is_banded(series) {
                 series.points.iter().for_each(|point| self.draw_whisker(scene, point.x, point, 2.2, Stroke::solid(stroke.colour, 0.9)));
             }
@@ -61,10 +61,11 @@ impl Frame<'_> {
         self.label_references(scene, font);
     }
 
-    fn path(&self, series: &Series) -> Vec<Coordinates> {
+    /// A line through a series, at the positions that `height` gives for its points.
+    fn path(&self, series: &Series, height: impl Fn(&Point) -> f64) -> Vec<Coordinates> {
         let mut path: Vec<Coordinates> = Vec::new();
         for point in &series.points {
-            let place = self.place(point.x, point.y);
+            let place = (self.x.place(point.x), height(point));
             if let Some(&last) = path.last().filter(|_| series.form == Form::Steps) {
                 path.push((place.0, last.1));
             }
@@ -107,20 +108,8 @@ impl Frame<'_> {
 
     fn draw_band(&self, scene: &mut Scene, series: &Series, look: Look, clip: Option<Area>) {
         let ends = |point: &Point| self.ends(point).unwrap_or_else(|| (self.y.place(point.y), self.y.place(point.y)));
-        let steps = series.form == Form::Steps;
-        let side = |pick: fn((f64, f64)) -> f64| -> Vec<Coordinates> {
-            let mut path: Vec<Coordinates> = Vec::new();
-            for point in &series.points {
-                let place = (self.x.place(point.x), pick(ends(point)));
-                if let Some(&last) = path.last().filter(|_| steps) {
-                    path.push((place.0, last.1));
-                }
-                path.push(place);
-            }
-            path
-        };
-        let mut outline = side(|ends| ends.0);
-        outline.extend(side(|ends| ends.1).into_iter().rev());
+        let mut outline = self.path(series, |point| ends(point).0);
+        outline.extend(self.path(series, |point| ends(point).1).into_iter().rev());
         scene.polygon(outline, Some((look.colour(), 0.2)), None, clip);
     }
 
@@ -225,7 +214,7 @@ impl Frame<'_> {
                 }
                 continue;
             }
-            let path = self.path(series);
+            let path = self.path(series, |point| self.y.place(point.y));
             segments.extend(path.windows(2).map(|pair| (pair[0], pair[1])));
             for point in &series.points {
                 if let Some((low, high)) = self.ends(point) {

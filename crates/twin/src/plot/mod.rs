@@ -44,19 +44,6 @@ use std::{fs, io};
 pub use axis::Axis;
 pub use panel::{Grid, Height, Panel, Point, Series, Spread};
 
-/// Position of the series names. No position covers data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Names {
-    /// At the ends of lines if a single panel has few lines that end apart; above the panels
-    /// otherwise.
-    #[default]
-    Fitting,
-    /// Above the panels, once for all of them.
-    Above,
-    /// At the ends of lines.
-    AtEnds,
-}
-
 /// Panels side by side under one title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
@@ -64,7 +51,6 @@ pub struct Figure {
     panels: Vec<Panel>,
     width: Option<f64>,
     plot_height: Option<f64>,
-    names: Names,
     one_scale: bool,
 }
 
@@ -72,7 +58,7 @@ impl Figure {
     /// A figure without panels. An empty title takes no room: papers have captions.
     #[must_use]
     pub fn new(title: &str) -> Self {
-        Self { title: title.into(), panels: Vec::new(), width: None, plot_height: None, names: Names::default(), one_scale: false }
+        Self { title: title.into(), panels: Vec::new(), width: None, plot_height: None, one_scale: false }
     }
 
     /// Adds a panel, to the right of the others.
@@ -97,13 +83,6 @@ impl Figure {
         self
     }
 
-    /// Sets the position of the series names.
-    #[must_use]
-    pub fn names(mut self, names: Names) -> Self {
-        self.names = names;
-        self
-    }
-
     /// Gives all panels the same vertical axis, which is drawn once, at the left.
     #[must_use]
     pub fn one_scale(mut self) -> Self {
@@ -121,9 +100,6 @@ impl Figure {
     }
 
     /// The figure as a PNG file with 216 pixels per inch.
-    ///
-    /// # Errors
-    /// As [`Figure::svg`].
     pub fn png(&self) -> Result<Vec<u8>, PlotError> {
         let font = Font::embedded();
         Ok(png::write(&layout::scene(self, &font)?, &font))
@@ -150,81 +126,37 @@ impl Figure {
 
 /// A figure couldn't be drawn.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum PlotError {
-    /// The panel has no data.
     #[error("panel `{panel}` has no data")]
-    Empty {
-        /// The panel's title.
-        panel: String,
-    },
-    /// A figure has one to three panels.
+    Empty { panel: String },
     #[error("a figure has one to three panels side by side, not {found}")]
-    Panels {
-        /// How many it has.
-        found: usize,
-    },
-    /// A value is infinite or not a number.
+    Panels { found: usize },
     #[error("`{series}` has the value {value} at {at}, but only finite values can be drawn")]
     NotFinite {
-        /// The name of the series, line or grid.
         series: String,
         /// Index of the point, from 0.
         at: usize,
-        /// The value.
         value: f64,
     },
-    /// A value that is not positive on a logarithmic axis.
     #[error("`{series}` has the value {value} at {at}, but a logarithmic axis shows only values above zero")]
     NotPositive {
-        /// The name of the series, line or grid.
         series: String,
         /// Index of the point, from 0.
         at: usize,
-        /// The value.
         value: f64,
     },
-    /// The number of bars or cells in a row differs from the number of categories of the axis.
     #[error("`{series}` has {found} values, but its axis has {expected} categories")]
-    Categories {
-        /// The name of the series or grid.
-        series: String,
-        /// Number of values.
-        found: usize,
-        /// Number of categories.
-        expected: usize,
-    },
-    /// An axis of the wrong kind for its data.
+    Categories { series: String, found: usize, expected: usize },
     #[error("the axis `{axis}` needs {need}")]
-    Axis {
-        /// The axis' title.
-        axis: String,
-        /// The required kind, and why.
-        need: &'static str,
-    },
-    /// The range of an axis is empty, or too large to be drawn.
+    Axis { axis: String, need: &'static str },
     #[error("the axis `{axis}` can't go from {low} to {high}")]
-    Range {
-        /// The axis' title.
-        axis: String,
-        /// Its lower end.
-        low: f64,
-        /// Its upper end.
-        high: f64,
-    },
-    /// The figure leaves too little room for the axes.
+    Range { axis: String, low: f64, high: f64 },
     #[error("a width of {width} points leaves {left} for the axes of a panel: make the figure wider, or labels shorter")]
-    Narrow {
-        /// The figure's width.
-        width: f64,
-        /// The width left for each panel.
-        left: f64,
-    },
-    /// A file couldn't be written.
+    Narrow { width: f64, left: f64 },
     #[error("{} could not be written", path.display())]
     Write {
-        /// The file.
         path: PathBuf,
-        /// The system's error.
         #[source]
         source: io::Error,
     },

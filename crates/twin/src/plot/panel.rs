@@ -81,49 +81,10 @@ pub struct Series {
 }
 
 impl Series {
-    fn new(name: &str, form: Form, points: Vec<Point>) -> Self {
-        Self { name: name.into(), form, points, spread: None }
-    }
-
     /// A line through points, with markers.
     #[must_use]
     pub fn line(name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
-        Self::new(name, Form::Line, points.into_iter().map(Into::into).collect())
-    }
-
-    /// A line that keeps its height until the next point, such as a count over time.
-    #[must_use]
-    pub fn steps(name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
-        Self::new(name, Form::Steps, points.into_iter().map(Into::into).collect())
-    }
-
-    /// The distribution of samples, from pairs of a value and the share of samples that don't
-    /// exceed it, as returned by [`Recorder::curve`](crate::statistics::Recorder::curve).
-    #[must_use]
-    pub fn ecdf(name: &str, curve: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        let mut points: Vec<Point> = curve.into_iter().map(Point::from).collect();
-        if let Some(first) = points.first().copied() {
-            points.insert(0, Point::new(first.x, 0.0));
-        }
-        Self::new(name, Form::Steps, points)
-    }
-
-    /// A lower bound: a dashed black line without markers.
-    #[must_use]
-    pub fn bound(name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
-        Self::new(name, Form::Bound, points.into_iter().map(Into::into).collect())
-    }
-
-    /// Bars, one per category of the horizontal axis, next to those of other series.
-    #[must_use]
-    pub fn bars(name: &str, heights: impl IntoIterator<Item = impl Into<Height>>) -> Self {
-        Self::new(name, Form::Bars, at_categories(heights))
-    }
-
-    /// Stacked bars, one piece per category of the horizontal axis, on top of the previous series.
-    #[must_use]
-    pub fn stack(name: &str, heights: impl IntoIterator<Item = impl Into<Height>>) -> Self {
-        Self::new(name, Form::Stack, at_categories(heights))
+        Self { name: name.into(), form: Form::Line, points: points.into_iter().map(Into::into).collect(), spread: None }
     }
 
     /// Sets how confidence intervals are drawn. By default, lines of up to 12 points have whiskers,
@@ -156,7 +117,6 @@ impl Grid {
     }
 }
 
-/// A reference line across a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reference {
     pub(super) upright: bool,
@@ -202,40 +162,50 @@ impl Panel {
         self
     }
 
-    /// Adds a [`Series::line`].
+    fn with(self, name: &str, form: Form, points: Vec<Point>) -> Self {
+        self.series(Series { name: name.into(), form, points, spread: None })
+    }
+
+    /// Adds a line through points, with markers.
     #[must_use]
     pub fn line(self, name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
         self.series(Series::line(name, points))
     }
 
-    /// Adds a [`Series::steps`].
+    /// Adds a line that keeps its height until the next point, such as a count over time.
     #[must_use]
     pub fn steps(self, name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
-        self.series(Series::steps(name, points))
+        self.with(name, Form::Steps, points.into_iter().map(Into::into).collect())
     }
 
-    /// Adds a [`Series::ecdf`].
+    /// Adds the distribution of samples, from pairs of a value and the share of samples that don't
+    /// exceed it, as returned by [`Recorder::curve`](crate::statistics::Recorder::curve).
     #[must_use]
     pub fn ecdf(self, name: &str, curve: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        self.series(Series::ecdf(name, curve))
+        let mut points: Vec<Point> = curve.into_iter().map(Point::from).collect();
+        if let Some(first) = points.first().copied() {
+            points.insert(0, Point::new(first.x, 0.0));
+        }
+        self.with(name, Form::Steps, points)
     }
 
-    /// Adds a [`Series::bound`].
+    /// Adds a lower bound: a dashed black line without markers.
     #[must_use]
     pub fn bound(self, name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
-        self.series(Series::bound(name, points))
+        self.with(name, Form::Bound, points.into_iter().map(Into::into).collect())
     }
 
-    /// Adds [`Series::bars`].
+    /// Adds bars, one per category of the horizontal axis, next to those of other series.
     #[must_use]
     pub fn bars(self, name: &str, heights: impl IntoIterator<Item = impl Into<Height>>) -> Self {
-        self.series(Series::bars(name, heights))
+        self.with(name, Form::Bars, at_categories(heights))
     }
 
-    /// Adds a [`Series::stack`].
+    /// Adds stacked bars, one piece per category of the horizontal axis, on top of the previous
+    /// series.
     #[must_use]
     pub fn stack(self, name: &str, heights: impl IntoIterator<Item = impl Into<Height>>) -> Self {
-        self.series(Series::stack(name, heights))
+        self.with(name, Form::Stack, at_categories(heights))
     }
 
     /// Adds a horizontal line at this height, such as a service level. The axis extends to it.
@@ -272,7 +242,6 @@ impl Panel {
         stacked
     }
 
-    /// The ranges of both axes.
     pub(super) fn ranges(&self) -> Result<[(f64, f64); 2], PlotError> {
         let marks = |upright: bool| self.references.iter().filter(move |line| line.upright == upright).map(|line| line.value);
         let xs = self.series.iter().flat_map(|series| series.points.iter().map(|point| point.x)).chain(marks(true));

@@ -2,7 +2,8 @@
 
 use super::font::Font;
 use super::scene::{Anchor, Area, Colour, Coordinates, Item, Scene, Stroke, Text, WHITE};
-use skrifa::outline::OutlinePen;
+use skrifa::instance::{LocationRef, Size};
+use skrifa::outline::{DrawSettings, OutlinePen};
 use tiny_skia::{Color, FillRule, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, Rect, Stroke as SkiaStroke, StrokeDash, Transform};
 
 const PIXELS_TO_A_POINT: f64 = 3.0;
@@ -78,8 +79,12 @@ fn write_text(canvas: &mut Pixmap, text: &Text, font: &Font, to_pixels: Transfor
     // Uses libm, because the platform's sine may differ in its last bit.
     let angle = text.turned * std::f64::consts::PI / 180.0;
     let (sine, cosine) = if text.turned == -90.0 { (-1.0, 0.0) } else { (libm::sin(angle), libm::cos(angle)) };
-    let mut glyphs = Glyphs { builder: PathBuilder::new(), left, sine, cosine, at: text.at };
-    font.outline(&text.text, text.size, text.weight, &mut glyphs);
+    let mut glyphs = Glyphs { builder: PathBuilder::new(), right: 0.0, scale: 1.0, left, sine, cosine, at: text.at };
+    font.outline(&text.text, text.size, text.weight, |glyph, right, scale| {
+        (glyphs.right, glyphs.scale) = (right, scale);
+        let settings = DrawSettings::unhinted(Size::unscaled(), LocationRef::default());
+        glyph.draw(settings, &mut glyphs).expect("the embedded fonts are whole");
+    });
     let Some(path) = glyphs.builder.finish() else { return };
     if text.rim {
         draw(canvas, &path, None, Some(Stroke::solid(WHITE, 2.4)), to_pixels, None);
@@ -87,9 +92,12 @@ fn write_text(canvas: &mut Pixmap, text: &Text, font: &Font, to_pixels: Transfor
     draw(canvas, &path, Some((text.colour, 1.0)), None, to_pixels, None);
 }
 
-/// Moves outlines that begin at the origin and point upwards to the position of the text.
+/// Moves the outline of a glyph, which points upwards, to its place in the text.
 struct Glyphs {
     builder: PathBuilder,
+    /// Distance from the beginning of the text.
+    right: f64,
+    scale: f64,
     left: f64,
     sine: f64,
     cosine: f64,
@@ -98,6 +106,8 @@ struct Glyphs {
 
 impl Glyphs {
     fn place(&self, x: f32, y: f32) -> (f32, f32) {
+        // Rounded to single precision twice, which decides the last bits of a picture.
+        let (x, y) = ((self.right + f64::from(x) * self.scale) as f32, (f64::from(y) * self.scale) as f32);
         let (x, y) = (f64::from(x) + self.left, -f64::from(y));
         ((self.at.0 + x * self.cosine - y * self.sine) as f32, (self.at.1 + x * self.sine + y * self.cosine) as f32)
     }

@@ -6,7 +6,6 @@ use super::font::Weight;
 /// A place in the picture: to the right, and down.
 pub(super) type Coordinates = (f64, f64);
 
-/// Red, green and blue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Colour(pub(super) u8, pub(super) u8, pub(super) u8);
 
@@ -65,7 +64,6 @@ impl Area {
     }
 }
 
-/// How a line is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stroke {
     pub(super) colour: Colour,
@@ -88,7 +86,6 @@ pub(super) enum Anchor {
     End,
 }
 
-/// A text on one line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Text {
     pub(super) text: String,
@@ -107,15 +104,11 @@ pub(super) struct Text {
 /// A piece of a picture; later ones lie upon earlier ones.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Item {
-    /// Polygons, or open lines.
     Shape { contours: Vec<Vec<Coordinates>>, closed: bool, fill: Option<(Colour, f64)>, stroke: Option<Stroke>, clip: Option<Area> },
-    /// A circle.
     Circle { centre: Coordinates, radius: f64, fill: Option<Colour>, stroke: Option<Stroke> },
-    /// A text.
     Text(Text),
 }
 
-/// A whole picture.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scene {
     pub(super) title: String,

@@ -3,7 +3,6 @@
 //! Each kind of axis offers sets of ticks from dense to sparse; the densest set whose labels fit is
 //! used.
 
-/// What an axis measures.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Quantity {
     Number,
@@ -13,7 +12,6 @@ pub(super) enum Quantity {
     Categories(Vec<String>),
 }
 
-/// The ticks of one axis.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Ticks {
     /// Ticks with labels.
@@ -110,7 +108,6 @@ fn linear(quantity: &Quantity, low: f64, high: f64) -> Vec<Ticks> {
     steps.into_iter().filter_map(offer).filter(|offer| offer.major.len() <= 11).collect()
 }
 
-/// The unit of linear labels.
 struct Unit {
     name: &'static str,
     size: f64,

@@ -7,34 +7,23 @@ use crate::simulation::Run;
 
 /// An expectation that a run did not meet.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum Missed {
-    /// A completion time exceeds its limit.
     #[error("{what} is {found_s:.3} s; expected at most {expected}")]
     Time {
-        /// Name of the measure.
         what: &'static str,
         /// Measured time, in seconds.
         found_s: f64,
-        /// The limit.
         expected: Micros,
     },
-    /// The share of requests that ended without their bytes exceeds its limit.
     #[error("a share of {found:.4} of the requests ended without their bytes; expected at most {expected}")]
     Lost {
         /// Measured share, 0 to 1.
         found: f64,
-        /// The limit.
         expected: f64,
     },
-    /// The ratio of the tail to the bound exceeds its limit.
     #[error("the tail is {found:.3} times the bound; expected at most {expected} times")]
-    OverBound {
-        /// Measured ratio.
-        found: f64,
-        /// The limit.
-        expected: f64,
-    },
-    /// The scenario limits the tail over the bound, but the run has no bound.
+    OverBound { found: f64, expected: f64 },
     #[error("the scenario limits the tail over the bound, but no bound is known: too many reads, or any time is enough for them")]
     NoBound,
 }

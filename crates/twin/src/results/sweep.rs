@@ -30,7 +30,6 @@ pub struct PointRuns {
     pub runs: Vec<Run>,
 }
 
-/// Confidence level of the intervals.
 const LEVEL: f64 = 0.95;
 
 /// Reads the scenario for each combination of a sweep. Varied settings override those of the

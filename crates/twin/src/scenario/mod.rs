@@ -188,93 +188,53 @@ impl RunSettings {
 
 /// A scenario that can't be run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum ScenarioError {
-    /// The panel is invalid.
     #[error("library: {0}")]
     Layout(#[from] LayoutError),
-    /// The settings of the machines are invalid.
     #[error("mechanics: {0}")]
     Mechanics(#[from] SettingsError),
-    /// A planned fault names a library that doesn't exist.
     #[error("planned fault {index}: library {found} does not exist; the {libraries} libraries are counted from 0")]
     FaultElsewhere {
         /// Which fault, counted from 0.
         index: usize,
-        /// The library that it names.
         found: u16,
-        /// How many there are.
         libraries: u16,
     },
-    /// A planned fault names a machine that doesn't exist.
     #[error("planned fault {index}: {source}")]
     Fault {
         /// Which fault, counted from 0.
         index: usize,
-        /// Why.
         source: SettingsError,
     },
-    /// The workload is invalid.
     #[error("workload: {0}")]
     Workload(#[from] SpecError),
-    /// The platters can't be placed.
     #[error("placement: {0}")]
     Placement(#[from] PlacementError),
-    /// More platters than fit under the rule on blast zones.
     #[error(
         "{wanted} platters in each library, but only {fit} fit: {sets} sets of {shape} in {libraries} libraries under the blast zone rule"
     )]
-    TooManyPlatters {
-        /// Requested platters in each library.
-        wanted: u32,
-        /// Platters in each library that fit.
-        fit: u32,
-        /// Sets that fit.
-        sets: u64,
-        /// Shape of the sets.
-        shape: SetShape,
-        /// Libraries.
-        libraries: u16,
-    },
-    /// The platters don't make a single set.
+    TooManyPlatters { wanted: u32, fit: u32, sets: u64, shape: SetShape, libraries: u16 },
     #[error("{wanted} platters in each of {libraries} libraries don't make a complete set of {shape}")]
-    NoSet {
-        /// Requested platters in each library.
-        wanted: u32,
-        /// Libraries.
-        libraries: u16,
-        /// Shape of the sets.
-        shape: SetShape,
-    },
-    /// A value is out of range or conflicts with other settings.
+    NoSet { wanted: u32, libraries: u16, shape: SetShape },
     #[error("{setting}: expected {expected}; found {found}")]
-    Range {
-        /// The setting.
-        setting: &'static str,
-        /// Its value.
-        found: SettingValue,
-        /// The values it accepts.
-        expected: Cow<'static, str>,
-    },
+    Range { setting: &'static str, found: SettingValue, expected: Cow<'static, str> },
 }
 
 /// The value of a setting that can't be run.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "what has no comment is what its name says")]
 pub enum SettingValue {
-    /// The setting is missing.
     Nothing,
-    /// A number of things.
     Count(u64),
     /// A share, or a rate in bytes per second.
     Number(f64),
     /// Requests per second.
     Rate(f64),
-    /// A time.
     Time(Micros),
-    /// The shape of sets.
     Shape(SetShape),
     /// What drives verify.
     Verification(Verification),
-    /// A file.
     Path(PathBuf),
 }
 

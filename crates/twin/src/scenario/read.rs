@@ -3,7 +3,6 @@
 
 mod demand;
 
-use std::io;
 use std::path::Path;
 
 use fulgurite_domain::SetShape;
@@ -49,23 +48,15 @@ impl Scenario {
     /// All settings that are invalid, unknown, missing or in conflict, each with its position.
     pub fn read(path: &Path, overrides: &[Override]) -> Result<Self, SettingErrors> {
         let name = path.file_stem().map_or_else(|| "scenario".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Self::load(&path.to_string_lossy(), &read_file, &name, overrides)
+        Self::ask(Document::load(&path.to_string_lossy(), &read_file)?, &name, overrides)
     }
 
     /// Like [`Scenario::read`], from a text without a base.
-    ///
-    /// # Errors
-    /// Those of [`Scenario::read`].
     pub fn parse(name: &str, text: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
-        let load = |path: &str| match path == name {
-            true => Ok(text.to_owned()),
-            false => Err(io::Error::new(io::ErrorKind::Unsupported, "a scenario that is read from a text can't have a base")),
-        };
-        Self::load(name, &load, name, overrides)
+        Self::ask(Document::parse(name, text)?, name, overrides)
     }
 
-    fn load(path: &str, load: &dyn Fn(&str) -> io::Result<String>, name: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
-        let mut document = Document::load(path, load)?;
+    fn ask(mut document: Document, name: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
         overrides.iter().for_each(|setting| document.apply(setting));
         let mut reader = Reader::new(document);
         let mut scenario = ask(&mut reader, &Self { name: name.to_owned(), ..Self::default() });

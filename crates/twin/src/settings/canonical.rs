@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 #[derive(Debug)]
 pub(super) struct Tables(Vec<Table>);
 
-/// One of [`Tables`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TableId(usize);
 
@@ -39,10 +38,6 @@ impl Tables {
         id
     }
 
-    /// Records the value of a setting.
-    ///
-    /// # Panics
-    /// If the table already has a value of this name.
     pub(super) fn set(&mut self, table: TableId, name: &'static str, value: String) {
         let values = &mut self.0[table.0].values;
         assert!(values.iter().all(|(known, _)| *known != name), "the setting `{name}` was declared twice");

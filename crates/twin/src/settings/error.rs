@@ -18,66 +18,43 @@ pub struct SettingError {
 /// A problem at a position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum Problem {
     /// Invalid TOML.
     #[error("{0}")]
     Syntax(String),
-    /// A file can't be read.
     #[error("{path} cannot be read: {reason}")]
-    Unreadable {
-        /// The file, as it was requested.
-        path: String,
-        /// The error of the operating system.
-        reason: String,
-    },
+    Unreadable { path: String, reason: String },
     /// A scenario that exceeds any written by hand or by this program.
     #[error("expected a scenario of at most {} KiB; found {} KiB", .allowed / 1024, .bytes / 1024)]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-        /// Maximum length.
-        allowed: usize,
-    },
-    /// Files that are based on each other in a cycle.
+    TooLong { bytes: usize, allowed: usize },
     #[error("`base`: a scenario cannot be based on itself: {}", .0.join(" -> "))]
     Circle(Vec<String>),
     /// A chain of bases longer than anyone can follow.
     #[error("`base`: expected at most {0} files, each based on the next")]
     TooManyBases(usize),
-    /// A name that isn't a setting or section.
-    #[error("unknown {what} `{name}`{}", Hint(.hint))]
+    #[error("unknown {what} `{name}`{}", end(.hint))]
     Unknown {
-        /// What the name would be.
         what: Named,
         /// The full name, such as `drives.throughput`.
         name: String,
         /// A similar name or the valid names; empty if none is known.
         hint: String,
     },
-    /// A value that its setting rejects.
-    #[error("`{setting}`: expected {expected}; found {found}{}", Hint(.hint))]
+    #[error("`{setting}`: expected {expected}; found {found}{}", end(.hint))]
     Refused {
         /// The full name, such as `drives.throughput`.
         setting: String,
-        /// What the setting accepts.
         expected: String,
-        /// The value found.
         found: String,
         /// The reason, or a suggestion; may be empty.
         hint: String,
     },
     /// A required setting is missing. The position is that of its section.
     #[error("`{setting}` is missing: expected {expected}")]
-    Missing {
-        /// The full name.
-        setting: String,
-        /// What the setting accepts.
-        expected: String,
-    },
-    /// A malformed command-line argument.
-    #[error("expected {expected}{}", Hint(.hint))]
+    Missing { setting: String, expected: String },
+    #[error("expected {expected}{}", end(.hint))]
     Argument {
-        /// The expected form.
         expected: String,
         /// More details; may be empty.
         hint: String,
@@ -103,12 +80,8 @@ impl fmt::Display for Named {
 }
 
 /// The optional end of a message.
-struct Hint<'a>(&'a str);
-
-impl fmt::Display for Hint<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, "; {}", self.0) }
-    }
+fn end(hint: &str) -> String {
+    if hint.is_empty() { String::new() } else { format!("; {hint}") }
 }
 
 /// All errors of a scenario, sorted by file and line; contains at least one.

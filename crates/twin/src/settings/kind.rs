@@ -39,7 +39,9 @@ pub trait Kind {
     fn unit(&self) -> String;
 
     /// Allowed values, for the reference page; empty if all are.
-    fn range(&self) -> String;
+    fn range(&self) -> String {
+        String::new()
+    }
 
     /// A valid value. It replaces an invalid one until all errors are reported.
     fn sample(&self) -> Self::Value;
@@ -76,7 +78,6 @@ impl Refusal {
     }
 }
 
-/// Lower and upper bound.
 #[derive(Debug, Clone, Copy)]
 struct Limits<T> {
     low: Bound<T>,

@@ -10,7 +10,6 @@ use super::quantity::Dimension;
 #[derive(Debug)]
 pub(super) struct Schema(Vec<SectionRecord>);
 
-/// One of the sections of a [`Schema`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SectionId(usize);
 
@@ -90,7 +89,6 @@ impl Schema {
         self.0[section.0].is_repeated
     }
 
-    /// Names of all settings and sections in this section.
     pub(super) fn names(&self, section: SectionId) -> Vec<&'static str> {
         let SectionRecord { settings, children, .. } = &self.0[section.0];
         settings.iter().map(|setting| setting.name).chain(children.iter().map(|(name, _)| *name)).collect()
@@ -132,7 +130,6 @@ impl Schema {
     }
 }
 
-/// The reference table of units.
 fn units() -> String {
     use Dimension::{Acceleration, Drag, Duration, Energy, Frequency, Length, Mass, Power, Rate, Share, Size, Speed};
     let mut out = String::from("\n## Units\n\n| quantity | units |\n| --- | --- |\n");

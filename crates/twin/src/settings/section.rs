@@ -11,7 +11,8 @@ use super::reader::{Reader, joined};
 use super::schema::{Schema, SectionId};
 use super::tree::{Table, Value, parse_argument};
 
-/// A table of a scenario while it is read.
+/// A table of a scenario while it is read. The methods panic if a default is invalid or a setting
+/// is declared twice: programming errors.
 #[derive(Debug)]
 pub struct Section<'r> {
     reader: &'r mut Reader,
@@ -28,18 +29,12 @@ pub struct Section<'r> {
 impl Section<'_> {
     /// Declares a setting with a default in the notation of the command line: `60 MB/s`,
     /// `partitioned`, `20`, `[1, 2]`.
-    ///
-    /// # Panics
-    /// If the default is invalid or the setting is declared twice: programming errors.
     pub fn setting<K: Kind>(&mut self, name: &'static str, kind: K, default: &str, about: &'static str) -> K::Value {
         let value = self.default(name, &kind, default);
         self.setting_or(name, kind, value, about)
     }
 
     /// Declares a setting whose default is a value of the program.
-    ///
-    /// # Panics
-    /// If the default is out of range or the setting is declared twice: programming errors.
     pub fn setting_or<K: Kind>(&mut self, name: &'static str, kind: K, default: K::Value, about: &'static str) -> K::Value {
         let default_text = kind.print(&default);
         let _ = self.default(name, &kind, &default_text);
@@ -54,17 +49,11 @@ impl Section<'_> {
     }
 
     /// Declares an optional setting without a default.
-    ///
-    /// # Panics
-    /// If the setting is declared twice: a programming error.
     pub fn optional<K: Kind>(&mut self, name: &'static str, kind: K, about: &'static str) -> Option<K::Value> {
         self.optional_or(name, kind, None, about)
     }
 
     /// Declares an optional setting with an optional default.
-    ///
-    /// # Panics
-    /// If the setting is declared twice: a programming error.
     pub fn optional_or<K: Kind>(
         &mut self,
         name: &'static str,
@@ -83,9 +72,6 @@ impl Section<'_> {
     }
 
     /// Declares a setting that every scenario must give.
-    ///
-    /// # Panics
-    /// If the setting is declared twice: a programming error.
     pub fn required<K: Kind>(&mut self, name: &'static str, kind: K, about: &'static str) -> K::Value {
         self.reader.schema.add_setting(self.schema, name, &kind, "must be given".to_owned(), about);
         if let Some(value) = self.read(name, &kind) {
@@ -99,9 +85,6 @@ impl Section<'_> {
     }
 
     /// Declares a setting that every scenario must give unless the program has a default.
-    ///
-    /// # Panics
-    /// If the setting is declared twice: a programming error.
     pub fn required_or<K: Kind>(&mut self, name: &'static str, kind: K, default: Option<K::Value>, about: &'static str) -> K::Value {
         match default {
             Some(value) => self.setting_or(name, kind, value, about),
@@ -164,7 +147,6 @@ impl Section<'_> {
         values
     }
 
-    /// Parses the text of a default.
     fn default<K: Kind>(&self, name: &'static str, kind: &K, text: &str) -> K::Value {
         let origin = Arc::new(Origin { order: 0, name: "default".to_owned(), text: String::new(), is_file: false });
         let place = SourceSpan { origin, offset: None };
@@ -216,7 +198,6 @@ impl Section<'_> {
         }
     }
 
-    /// Opens the parts of a nested section.
     fn open(&mut self, name: &'static str, about: &'static str) -> (SourceSpan, Option<Rc<Table>>, Option<TableId>, SectionId) {
         let schema = self.reader.schema.add_section(self.schema, name, about, false);
         let written = self.written.map(|written| self.reader.written.add(written, name, false));

@@ -12,10 +12,8 @@ use super::decimal::Decimal;
 use super::error::{Problem, SettingErrors};
 use super::place::{Origin, SourceSpan};
 
-/// A table of a scenario.
 pub(super) type Table = BTreeMap<String, Entry>;
 
-/// A key and its value.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     /// Position of the key, for errors about unknown settings.
@@ -25,7 +23,6 @@ pub(super) struct Entry {
     pub(super) value: Value,
 }
 
-/// A value as written in a file.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Text(String),

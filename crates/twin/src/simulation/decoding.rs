@@ -77,19 +77,19 @@ impl Decoding {
     }
 }
 
-impl Observer for Decoding {
+impl Observer for Option<Decoding> {
     fn ended(&mut self, ended: &Ended) {
-        if !matches!(ended.outcome, RegionOutcome::Read | RegionOutcome::Recovered) {
+        let Some(decoding) = self.as_mut().filter(|_| matches!(ended.outcome, RegionOutcome::Read | RegionOutcome::Recovered)) else {
             return;
-        }
-        self.advance(ended.at);
+        };
+        decoding.advance(ended.at);
         let job = Job {
             id: ended.id.0,
             ready: ended.at,
-            work: Micros::from_seconds(ended.bytes as f64 / self.bytes_per_second).max(Micros(1)),
+            work: Micros::from_seconds(ended.bytes as f64 / decoding.bytes_per_second).max(Micros(1)),
             width: ended.bytes.div_ceil(SECTOR_BYTES).clamp(1, u64::from(u32::MAX)) as u32,
             deadline: ended.deadline,
         };
-        self.turned_away += u64::from(self.service.submit(job).is_err());
+        decoding.turned_away += u64::from(decoding.service.submit(job).is_err());
     }
 }

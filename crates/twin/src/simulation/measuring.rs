@@ -45,7 +45,6 @@ pub(super) struct Measuring {
     arrivals: Option<Vec<Arrival>>,
 }
 
-/// Statistics of all machines at one instant.
 struct Figures {
     drives: Vec<DriveStatistics>,
     shuttles: Vec<ShuttleStatistics>,
@@ -145,7 +144,6 @@ impl Measuring {
         }
     }
 
-    /// Number of measured requests so far.
     pub(super) fn requests(&self) -> u64 {
         self.requests
     }

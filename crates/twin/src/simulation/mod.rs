@@ -66,9 +66,6 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, RunError> {
 }
 
 /// Runs a scenario with an observer, and a motion log for each library.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_with<O: Observer, L: MotionLog>(
     scenario: &Scenario,
     seed: u64,
@@ -81,9 +78,6 @@ pub fn run_with<O: Observer, L: MotionLog>(
 
 /// Like [`run_with`], for a [checked](Scenario::check) scenario whose platters are already placed
 /// for this seed.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_on<O: Observer, L: MotionLog>(
     scenario: &Scenario,
     stock: &Stock,
@@ -97,9 +91,6 @@ pub fn run_on<O: Observer, L: MotionLog>(
 /// Runs a scenario with a custom policy in each library. Platters, requests and random draws are
 /// the same as with the scenario's own policy, so runs with the same seed differ only in the
 /// policy. The policy must use shuttles.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_with_policy(scenario: &Scenario, seed: u64, policy: impl Fn(&Layout) -> Box<dyn Policy>) -> Result<Run, RunError> {
     scenario.check()?;
     let stock = scenario.stock(seed)?;
@@ -136,7 +127,6 @@ impl Scenario {
     }
 }
 
-/// An event of a library.
 #[derive(Debug, Clone, Copy)]
 struct Occurrence {
     library: Library,
@@ -263,7 +253,6 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         self.plan_ingest();
     }
 
-    /// Handles the arrival of the next request.
     fn arrive(&mut self) -> Result<(), RunError> {
         let at = self.now;
         let Some(bytes) = self.requests.take(self.stock)? else { return Ok(()) };

@@ -107,45 +107,6 @@ impl<O: Observer + ?Sized> Observer for &mut O {
     }
 }
 
-/// An optional observer.
-impl<O: Observer> Observer for Option<O> {
-    fn begin(&mut self, region: &Region) {
-        if let Some(observer) = self {
-            observer.begin(region);
-        }
-    }
-
-    fn request(&mut self, request: &Request<'_>) {
-        if let Some(observer) = self {
-            observer.request(request);
-        }
-    }
-
-    fn event(&mut self, now: Micros, library: Library, event: &Event) {
-        if let Some(observer) = self {
-            observer.event(now, library, event);
-        }
-    }
-
-    fn command(&mut self, now: Micros, library: Library, command: &Command) {
-        if let Some(observer) = self {
-            observer.command(now, library, command);
-        }
-    }
-
-    fn ended(&mut self, ended: &Ended) {
-        if let Some(observer) = self {
-            observer.ended(ended);
-        }
-    }
-
-    fn settled(&mut self, now: Micros, region: &Region) {
-        if let Some(observer) = self {
-            observer.settled(now, region);
-        }
-    }
-}
-
 /// Two observers, called in order.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     fn begin(&mut self, region: &Region) {

@@ -37,17 +37,11 @@ impl Repeated {
     }
 
     /// The same run as [`run`](super::run) with this seed.
-    ///
-    /// # Errors
-    /// As [`run`](super::run).
     pub fn run(&self, seed: u64) -> Result<Run, RunError> {
         self.run_with(seed, ())
     }
 
     /// Like [`Repeated::run`], with an observer.
-    ///
-    /// # Errors
-    /// As [`run`](super::run).
     pub fn run_with<O: Observer>(&self, seed: u64, observer: O) -> Result<Run, RunError> {
         let scenario = &*self.scenario;
         scenario.check()?;

@@ -11,7 +11,6 @@ use super::error::RunError;
 use super::traced::Traced;
 use crate::scenario::{Scenario, Stock, WorkloadKind};
 
-/// The source of reads.
 enum Reads {
     Generated(Box<Demand>),
     Traced(Traced, PathBuf),
@@ -71,9 +70,7 @@ impl Requests {
             Reads::Traced(trace, path) => trace.next(path),
         }
     }
-}
 
-impl Requests {
     /// Reads the rest of a trace: errors after the measured interval also make it invalid.
     pub(super) fn read_to_end(&mut self) -> Result<(), RunError> {
         while matches!(self.reads, Reads::Traced(..)) && self.read()?.is_some() {}
@@ -102,7 +99,6 @@ pub fn workload_statistics(scenario: &Scenario, seed: u64) -> Result<Statistics,
     Ok(statistics)
 }
 
-/// A request in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Open {
     pub(super) arrived: Micros,
@@ -129,10 +125,6 @@ impl OpenRequests {
         RequestId(self.first + self.requests.len() as u64 - 1)
     }
 
-    /// Removes a request that has ended.
-    ///
-    /// # Panics
-    /// If the request has already ended: the region ended it twice.
     pub(super) fn remove(&mut self, id: RequestId) -> Open {
         let place = id.0.checked_sub(self.first).and_then(|index| self.requests.get_mut(index as usize));
         let request = place.and_then(Option::take).unwrap_or_else(|| panic!("request {} ended twice", id.0));
@@ -145,7 +137,6 @@ impl OpenRequests {
         request
     }
 
-    /// Requests that have not ended.
     pub(super) fn under_way(&self) -> impl Iterator<Item = &Open> + '_ {
         self.requests.iter().flatten()
     }

@@ -45,9 +45,12 @@ impl Traced {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
 enum Fault {
-    Rows(RowsError),
-    Trace(TraceError),
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+    #[error(transparent)]
+    Trace(#[from] TraceError),
 }
 
 impl Fault {
@@ -56,18 +59,6 @@ impl Fault {
             Self::Rows(source) => RunError::TraceRows { path: path.into(), source },
             Self::Trace(source) => RunError::Trace { path: path.into(), source },
         }
-    }
-}
-
-impl From<RowsError> for Fault {
-    fn from(error: RowsError) -> Self {
-        Self::Rows(error)
-    }
-}
-
-impl From<TraceError> for Fault {
-    fn from(error: TraceError) -> Self {
-        Self::Trace(error)
     }
 }
 

@@ -73,12 +73,6 @@ impl Moments {
         (self.count > 1).then(|| self.squares / (self.count - 1) as f64)
     }
 
-    /// The square root of the variance.
-    #[must_use]
-    pub fn standard_deviation(&self) -> Option<f64> {
-        self.variance().map(f64::sqrt)
-    }
-
     /// The smallest value.
     #[must_use]
     pub fn smallest(&self) -> Option<f64> {

@@ -216,7 +216,6 @@ fn add(counts: &mut Vec<u64>, value: u64, times: u64) {
     counts[bucket] += times;
 }
 
-/// The bucket that counts this value.
 fn bucket(value: u64) -> usize {
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(SUB_BITS + 1);
     // The leading one of the shifted value is 2^SUB_BITS, which makes consecutive bucket ranges
@@ -224,7 +223,6 @@ fn bucket(value: u64) -> usize {
     ((u64::from(shift) << SUB_BITS) + (value >> shift)) as usize
 }
 
-/// The middle of a bucket's range.
 fn middle(bucket: usize) -> u64 {
     let shift = ((bucket >> SUB_BITS) as u32).saturating_sub(1);
     let first = (bucket as u64 - (u64::from(shift) << SUB_BITS)) << shift;

@@ -2,7 +2,8 @@
 
 use fulgurite_domain::Micros;
 
-/// A value that changes at instants, and its time average since the measurement began.
+/// A value that changes at instants, and its time average since the measurement began. Time never
+/// goes back in a run: the methods panic if an instant is before the last change.
 ///
 /// ```text
 /// value  3 |      ____
@@ -27,9 +28,6 @@ impl TimeWeighted {
     }
 
     /// Sets the value from this instant on.
-    ///
-    /// # Panics
-    /// If the instant is before the last change: time never goes back in a run.
     pub fn set(&mut self, at: Micros, value: f64) {
         self.area = self.area_until(at);
         self.changed = at;
@@ -38,17 +36,11 @@ impl TimeWeighted {
     }
 
     /// Changes the value by `step`; see [`TimeWeighted::set`].
-    ///
-    /// # Panics
-    /// If the instant is before the last change.
     pub fn change(&mut self, at: Micros, step: f64) {
         self.set(at, self.value + step);
     }
 
     /// Discards everything before this instant and keeps the value, as at the end of a warm-up.
-    ///
-    /// # Panics
-    /// If the instant is before the last change.
     pub fn restart(&mut self, at: Micros) {
         assert!(at >= self.changed, "{at} is before the last change, at {}", self.changed);
         *self = Self::new(at, self.value);
@@ -67,18 +59,12 @@ impl TimeWeighted {
     }
 
     /// The integral of the value since the measurement began, in units of the value times seconds.
-    ///
-    /// # Panics
-    /// If the instant is before the last change.
     #[must_use]
     pub fn integral(&self, until: Micros) -> f64 {
         self.area_until(until) / 1e6
     }
 
     /// The average from the beginning until this instant; `None` if no time has passed.
-    ///
-    /// # Panics
-    /// If the instant is before the last change.
     #[must_use]
     pub fn average(&self, until: Micros) -> Option<f64> {
         let area = self.area_until(until);

@@ -276,30 +276,23 @@ impl Table {
 
 /// Why a row or table was rejected.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum TableError {
-    /// The number of values differs from the number of columns.
     #[error("row {row} has {found} values, but the table has {expected} columns")]
     Width {
         /// The row, counted from 0.
         row: usize,
-        /// Number of values in the row.
         found: usize,
-        /// Number of columns.
         expected: usize,
     },
-    /// The kind of a value differs from that of its column.
     #[error("row {row} has a {} in column `{column}`, which holds {}", found.name(), expected.name())]
     Kind {
         /// The row, counted from 0.
         row: usize,
-        /// The column's name.
         column: String,
-        /// The kind of the value.
         found: Kind,
-        /// The kind of the column.
         expected: Kind,
     },
-    /// The Parquet file couldn't be written.
     #[error("the table could not be written as Parquet")]
     Parquet(#[from] parquet::errors::ParquetError),
 }

@@ -206,16 +206,10 @@ impl<R: ChunkReader + 'static> Iterator for ParquetRows<R> {
             return None;
         }
         if self.left_in_batch == 0 {
-            match self.fill() {
-                Ok(true) => {}
-                Ok(false) => {
-                    self.ended = true;
-                    return None;
-                }
-                Err(error) => {
-                    self.ended = true;
-                    return Some(Err(error));
-                }
+            let filled = self.fill();
+            self.ended = !matches!(filled, Ok(true));
+            if self.ended {
+                return filled.err().map(Err);
             }
         }
         self.left_in_batch -= 1;
@@ -247,7 +241,6 @@ fn check(wanted: &Wanted, column: &ColumnDescriptor) -> Result<bool, RowsError> 
     Err(RowsError::Kind { column: wanted.name.clone(), found, expected: wanted.kind })
 }
 
-/// Reads the next `rows` values of a column.
 fn read(reader: &mut ColumnReader, wanted: &Wanted, unsigned: bool, rows: usize, first_row: u64) -> Result<Vec<Value>, RowsError> {
     let float = wanted.kind == Kind::F64;
     let whole = |number: i64| if float { Value::F64(number as f64) } else { Value::I64(number) };
@@ -324,53 +317,29 @@ impl std::fmt::Display for StoredType {
 
 /// Why rows of a Parquet file could not be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum RowsError {
-    /// The file is not a Parquet file.
     #[error("this is not a readable Parquet file")]
     NotParquet(#[source] ParquetError),
-    /// A required column is missing.
     #[error("the file has no column `{column}`; its columns are `{}`", found.join("`, `"))]
-    Missing {
-        /// The column's name.
-        column: String,
-        /// Names of the columns in the file.
-        found: Vec<String>,
-    },
-    /// A column has another kind than requested.
+    Missing { column: String, found: Vec<String> },
     #[error("column `{column}` holds {found}; expected {}", expected.name())]
-    Kind {
-        /// The column's name.
-        column: String,
-        /// Its type.
-        found: StoredType,
-        /// The requested kind.
-        expected: Kind,
-    },
+    Kind { column: String, found: StoredType, expected: Kind },
     /// A value can't be represented: an unsigned number of more than 63 bits, or text that isn't
     /// UTF-8.
     #[error("row {row} of column `{column}` is not a valid {}: a number beyond 63 bits, or bytes that are not UTF-8", expected.name())]
     Unsuitable {
         /// The row, counted from 0.
         row: u64,
-        /// The column's name.
         column: String,
-        /// The requested kind.
         expected: Kind,
     },
-    /// A column uses an unsupported compression.
     #[error("column `{column}` is compressed with {found}; only Snappy and uncompressed columns are supported")]
-    Compressed {
-        /// The column's name.
-        column: String,
-        /// The compression.
-        found: Compression,
-    },
-    /// The file is damaged.
+    Compressed { column: String, found: Compression },
     #[error("the file is damaged and can't be read from row {row} on")]
     Damaged {
         /// Index of the first row that wasn't read, from 0.
         row: u64,
-        /// The error of the Parquet library.
         #[source]
         cause: ParquetError,
     },

@@ -1,14 +1,17 @@
 //! Short runs of many kinds, with all checks enabled.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
+
+pub(crate) mod checks;
 
 use fulgurite_domain::{Micros, SetShape};
 use fulgurite_library::{Command, Event, Layout, Library};
 use fulgurite_mechanics::NoTwoShuttlesMeet;
-use fulgurite_twin::checks::{Checked, Checks, no_two_shuttles_met};
 use fulgurite_twin::journal::Fact;
 use fulgurite_twin::scenario::{PolicyChoice, PolicyName, RunSettings, Scenario, SizeLaw, Workload, WorkloadKind};
 use fulgurite_twin::simulation::{Ended, Finished, Observer, Request, run_with};
+
+use checks::{Checked, Checks, no_two_shuttles_met};
 
 pub(crate) fn minutes(minutes: u64) -> Micros {
     Micros(minutes * 60_000_000)

@@ -38,107 +38,47 @@ const FIELDS: usize = 64;
 
 /// Why a trace can't be read further. Lines count from 1, the header.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum TraceError {
-    /// The trace is empty.
     #[error("the trace is empty: a line with the names of the columns is expected, such as arrival,file,bytes")]
     Empty,
-    /// The trace has only a header.
     #[error("the trace has a header and no rows: one or more are expected")]
     NoRows,
-    /// A required column is missing.
     #[error("line 1: the required column {} is missing", column.name())]
-    MissingColumn {
-        /// The column.
-        column: Column,
-    },
-    /// Neither the file nor the account column exists.
+    MissingColumn { column: Column },
     #[error("line 1: neither a file nor an account column: one of them is required")]
     NoFile,
-    /// An unknown column name.
     #[error("line 1: column {column} is unknown: arrival, file, account, bytes, platter and track are expected")]
-    UnknownColumn {
-        /// The name found.
-        column: Box<str>,
-    },
-    /// A duplicate column.
+    UnknownColumn { column: Box<str> },
     #[error("line 1: column {} appears twice", column.name())]
-    ColumnTwice {
-        /// The column.
-        column: Column,
-    },
-    /// A row with a different number of fields than the header.
+    ColumnTwice { column: Column },
     #[error("line {line}: found {found} fields, expected {expected} as in the header")]
-    FieldCount {
-        /// Line.
-        line: u64,
-        /// Fields of the line.
-        found: usize,
-        /// Fields of the header.
-        expected: usize,
-    },
-    /// An invalid field.
+    FieldCount { line: u64, found: usize, expected: usize },
     #[error("line {line}, column {}: found {found:?}, expected {expected}", column.name())]
-    Value {
-        /// Line.
-        line: u64,
-        /// Column.
-        column: Column,
-        /// The text found, truncated if it is long.
-        found: Box<str>,
-        /// What is valid.
-        expected: Expected,
-    },
-    /// A row that is earlier than the one before.
+    Value { line: u64, column: Column, found: Box<str>, expected: Expected },
     #[error("line {line}, column arrival: found {found:?}, {earlier_s} s before the row above: rows in order of time are expected")]
     Order {
-        /// Line.
         line: u64,
-        /// The text found.
         found: Box<str>,
         /// How much earlier, in seconds.
         earlier_s: f64,
     },
     /// A line that is not UTF-8.
     #[error("line {line}: invalid UTF-8: text is expected")]
-    NotText {
-        /// Line.
-        line: u64,
-    },
-    /// A line that exceeds the limit.
+    NotText { line: u64 },
     #[error("line {line}: it is longer than {LINE_BYTES} bytes")]
-    LongLine {
-        /// Line.
-        line: u64,
-    },
-    /// A quoted field that doesn't end on its line.
+    LongLine { line: u64 },
     #[error("line {line}: a quoted field does not end on its line")]
-    OpenQuote {
-        /// Line.
-        line: u64,
-    },
-    /// More fields than can be separated.
+    OpenQuote { line: u64 },
     #[error("line {line}: found more than {} fields, expected a column for each of 6 names at most", FIELDS - 1)]
-    ManyFields {
-        /// Line.
-        line: u64,
-    },
-    /// A carriage return without a line feed.
+    ManyFields { line: u64 },
     #[error("line {line}: a carriage return inside the line")]
-    LineEnd {
-        /// Line.
-        line: u64,
-    },
+    LineEnd { line: u64 },
     /// Invalid settings.
     #[error(transparent)]
     Settings(#[from] SpecError),
-    /// The input can't be read.
     #[error("line {line} can't be read: {source}")]
-    Input {
-        /// Line.
-        line: u64,
-        /// The cause.
-        source: io::Error,
-    },
+    Input { line: u64, source: io::Error },
 }
 
 /// Yields the reads of a CSV trace, up to the first error.

@@ -179,7 +179,6 @@ struct Clock {
     last: Micros,
 }
 
-/// The time of a row.
 enum Time {
     Seconds(Micros),
     Instant(i64),

@@ -1,12 +1,8 @@
 //! The contribution of each technique of `fulgurite`.
 
 use super::*;
-use crate::paper::chapter::{Runs, compared, digits, percent, time, time_within};
-use crate::plot::{Axis, Figure, Panel};
-use crate::table::{Column, Kind};
 use fulgurite_library::Techniques;
 
-/// A technique, and a function that turns it off.
 type Technique = (&'static str, fn(&mut Techniques));
 
 const TECHNIQUES: [Technique; 4] = [
@@ -94,11 +90,8 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
                 digits(theirs.mean(|run| run.drives.bytes_verified as f64 / 1e12)),
             ));
         }
-        let mut runs = Runs::new([Column::new("variant", Kind::Text, "", "The ideas in use.")]);
-        for (name, point) in &variants {
-            runs.row([name.as_str().into()], results.sample(*point))?;
-        }
-        chapter.sheet("ablation", runs.table());
+        let rows = variants.iter().map(|(name, point)| ([name.as_str().into()], results.sample(*point)));
+        chapter.runs("ablation", [Column::text("variant", "The ideas in use.")], rows)?;
         Ok(chapter)
     })
 }

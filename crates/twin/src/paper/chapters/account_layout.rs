@@ -1,9 +1,6 @@
 //! Account layout: the benefit of storing files that are read together on one platter.
 
 use super::*;
-use crate::paper::chapter::{Runs, digits, time_within};
-use crate::plot::{Axis, Figure, Panel};
-use crate::table::{Column, Kind};
 use fulgurite_workload::AccountLayout;
 
 /// Files per second.
@@ -32,13 +29,12 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         ));
         let of = |layout: &'static str| points.iter().filter(move |point| point.0 == layout);
         let x = || Axis::new("Files asked for", "1/s").log();
-        let tails = Axis::seconds("99.9th percentile of completion times").log();
-        let mut tail = Panel::new(x(), tails).titled("(a) Completion times");
+        let mut tail = Panel::new(x(), tails().log()).titled("(a) Completion times");
         let mut operations = Panel::new(x(), Axis::new("Platter operations per file", "").log()).titled("(b) Platter operations");
         for (_, layout) in LAYOUTS {
             tail = tail.line(layout, of(layout).map(|point| tail_at(point.1, results.sample(point.2))).collect::<Vec<_>>());
             // A quick look carries too few for a logarithmic axis.
-            let carried = of(layout).map(|point| (point.1, results.sample(point.2).mean(crate::paper::Measured::operations_per_request)));
+            let carried = of(layout).map(|point| (point.1, results.sample(point.2).mean(Measured::operations_per_request)));
             operations = operations.line(layout, carried.filter(|point| point.1 > 0.0).collect::<Vec<_>>());
         }
         chapter.draw(
@@ -51,7 +47,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             let find =
                 |layout: &'static str| results.sample(of(layout).find(|point| point.1 == rate).expect("both layouts have every rate").2);
             let (together, scattered) = (find("together"), find("scattered"));
-            let carried = |sample: &Sample| digits(sample.mean(crate::paper::Measured::operations_per_request));
+            let carried = |sample: &Sample| digits(sample.mean(Measured::operations_per_request));
             let median = |sample: &Sample| time_within(&sample.estimate(|run| run.median_s));
             vec![
                 rate.to_string(),
@@ -74,15 +70,10 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         ];
         chapter.list(head, rows.collect());
         chapter.say("The layout *together* needs a sixteenth of the fetches, but one drive reads what several could read in parallel. It changes the capacity of a library most: with scattered files, the shuttles reach their limit much earlier.");
-        let columns = [
-            Column::new("layout", Kind::Text, "", "The placement of an account's files."),
-            Column::new("rate", Kind::F64, "1/s", "Files requested per second."),
-        ];
-        let mut runs = Runs::new(columns);
-        for (layout, rate, point) in &points {
-            runs.row([(*layout).into(), (*rate).into()], results.sample(*point))?;
-        }
-        chapter.sheet("accounts", runs.table());
+        let columns =
+            [Column::text("layout", "The placement of an account's files."), Column::f64("rate", "1/s", "Files requested per second.")];
+        let rows = points.iter().map(|(layout, rate, point)| ([(*layout).into(), (*rate).into()], results.sample(*point)));
+        chapter.runs("accounts", columns, rows)?;
         Ok(chapter)
     })
 }

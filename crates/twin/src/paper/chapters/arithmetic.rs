@@ -2,12 +2,9 @@
 
 use super::*;
 use crate::overheads::{
-    LARGE_GROUP, LOG10_TRACK_FAILURE, Level, SECTOR_FAILURE, SETS, TRACK, least_redundancy, storage_overheads, track_failures,
+    LARGE_GROUP, LOG10_TRACK_FAILURE, SECTOR_FAILURE, SETS, TRACK, least_redundancy, storage_overheads, track_failures,
 };
-use crate::paper::chapter::percent;
 use crate::placement_program::{largest_set, table_1};
-use crate::plot::{Axis, Figure, Panel};
-use crate::table::{Column, Kind, Table, Value};
 use fulgurite_library::placement::{ZoneShape, Zones};
 
 const SHELVES: u8 = 10;
@@ -43,11 +40,11 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         });
         chapter.list(["set", "overhead at the write drive", "fewest storage racks", "one fewer holds at most"], rows.collect());
         let mut table = Table::new([
-            Column::new("information", Kind::I64, "", "Information platters of a set."),
-            Column::new("redundancy", Kind::I64, "", "Redundancy platters of a set."),
-            Column::new("overhead", Kind::F64, "", "Redundancy divided by information: the additional share that the write drive writes."),
-            Column::new("racks", Kind::I64, "", "The fewest storage racks that hold a set."),
-            Column::new("most_in_one_fewer", Kind::I64, "", "Platters of the largest set that one rack fewer holds."),
+            Column::i64("information", "", "Information platters of a set."),
+            Column::i64("redundancy", "", "Redundancy platters of a set."),
+            Column::f64("overhead", "", "Redundancy divided by information: the additional share that the write drive writes."),
+            Column::i64("racks", "", "The fewest storage racks that hold a set."),
+            Column::i64("most_in_one_fewer", "", "Platters of the largest set that one rack fewer holds."),
         ]);
         for (row, smaller) in sets.iter().zip(smaller) {
             table.push([row.information.into(), row.redundancy.into(), row.overhead.into(), row.racks.into(), (*smaller as u32).into()])?;
@@ -60,44 +57,30 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
 }
 
 fn overheads(chapter: &mut Chapter) -> Result<(), PaperError> {
+    const LEVELS: [(&str, &str); 3] =
+        [("track", "100–200 + 10–16, about 8 %"), ("large group", "O(100) + O(10), about 2 %"), ("set", "16+3, 18.8 %")];
     let rows = storage_overheads(TRACK, LARGE_GROUP, SETS[1]);
-    let name = |level| match level {
-        Level::Track => "track",
-        Level::LargeGroup => "large group",
-        Level::Set => "set",
-    };
-    let published = |level| match level {
-        Level::Track => "100–200 + 10–16, about 8 %",
-        Level::LargeGroup => "O(100) + O(10), about 2 %",
-        Level::Set => "16+3, 18.8 %",
-    };
     chapter.say("Overheads of this archive's codes, compared with the paper's:");
-    let listed = rows.iter().map(|row| {
+    let listed = LEVELS.iter().zip(rows).map(|((name, published), row)| {
         vec![
-            name(row.level).to_owned(),
+            (*name).to_owned(),
             format!("{}+{}", row.code.information, row.code.redundancy),
             format!("{:.1} %", row.overhead * 100.0),
-            published(row.level).to_owned(),
+            (*published).to_owned(),
             format!("{:.3}", row.write_amplification),
         ]
     });
     chapter.list(["level", "code", "overhead", "published", "bytes written per byte, up to this level"], listed.collect());
     let mut table = Table::new([
-        Column::new("level", Kind::Text, "", "What the code works on."),
-        Column::new("information", Kind::I64, "", "Symbols with content."),
-        Column::new("redundancy", Kind::I64, "", "Symbols that may be lost."),
-        Column::new("overhead", Kind::F64, "", "Redundancy over information."),
-        Column::new("write_amplification", Kind::F64, "", "Bytes written per byte of content, by this level and those before it."),
+        Column::text("level", "What the code works on."),
+        Column::i64("information", "", "Symbols with content."),
+        Column::i64("redundancy", "", "Symbols that may be lost."),
+        Column::f64("overhead", "", "Redundancy over information."),
+        Column::f64("write_amplification", "", "Bytes written per byte of content, by this level and those before it."),
     ]);
-    for row in rows {
-        let amplification = row.write_amplification;
-        table.push([
-            name(row.level).into(),
-            row.code.information.into(),
-            row.code.redundancy.into(),
-            row.overhead.into(),
-            amplification.into(),
-        ])?;
+    for ((name, _), row) in LEVELS.into_iter().zip(rows) {
+        let (code, amplification) = (row.code, row.write_amplification);
+        table.push([name.into(), code.information.into(), code.redundancy.into(), row.overhead.into(), amplification.into()])?;
     }
     chapter.sheet("overheads", table);
     Ok(())
@@ -129,10 +112,10 @@ fn failures(chapter: &mut Chapter) -> Result<(), PaperError> {
         "Probability that a track fails against its overhead, for 8 to 16 redundancy sectors.",
     );
     let mut table = Table::new([
-        Column::new("information", Kind::I64, "", "Information sectors of a track."),
-        Column::new("redundancy", Kind::I64, "", "Redundancy sectors of a track."),
-        Column::new("overhead", Kind::F64, "", "Redundancy over information."),
-        Column::new("log10_failure", Kind::F64, "", "Decimal logarithm of the probability that the track fails."),
+        Column::i64("information", "", "Information sectors of a track."),
+        Column::i64("redundancy", "", "Redundancy sectors of a track."),
+        Column::f64("overhead", "", "Redundancy over information."),
+        Column::f64("log10_failure", "", "Decimal logarithm of the probability that the track fails."),
     ]);
     for row in rows {
         let values: [Value; 4] = [row.code.information.into(), row.code.redundancy.into(), row.overhead.into(), row.log10_failure.into()];

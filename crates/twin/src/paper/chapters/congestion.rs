@@ -1,9 +1,6 @@
 //! Delays that shuttles cause each other, and the energy of a platter operation.
 
 use super::*;
-use crate::paper::chapter::{Runs, digits, percent};
-use crate::plot::{Axis, Figure, Panel};
-use crate::table::{Column, Kind};
 
 const SHUTTLES: [u16; 9] = [8, 12, 16, 20, 24, 28, 32, 36, 40];
 const MOVING: [PolicyName; 3] = [PolicyName::Partitioned, PolicyName::LeastCost, PolicyName::ShortestPaths];
@@ -25,7 +22,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             "On IOPS, at 60 MB/s. Congestion overhead is the extra time of trips because of other shuttles, relative to their time without others. Energy is that of motion: kinetic energy of each start, drag, crabs, picks and places. Its settings are proposed, so only ratios are meaningful.",
         );
         let of = |policy: PolicyName| points.iter().filter(move |point| point.0 == policy);
-        let panel = |title: &str, y: Axis, value: fn(&crate::paper::Measured) -> f64| {
+        let panel = |title: &str, y: Axis, value: fn(&Measured) -> f64| {
             MOVING.into_iter().fold(Panel::new(Axis::new("Shuttles", ""), y).titled(title), |panel, policy| {
                 let line = of(policy).map(|point| plot_point(f64::from(point.1), &results.sample(point.2).estimate(value)));
                 panel.line(said(policy), line.collect::<Vec<_>>())
@@ -52,13 +49,9 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             ]
         });
         chapter.list(["policy", "shuttles", "congestion", "J/operation", "m/operation", "crabs/operation", "idle"], rows.collect());
-        let columns =
-            [Column::new("policy", Kind::Text, "", "The policy."), Column::new("shuttles", Kind::I64, "", "Shuttles in the library.")];
-        let mut runs = Runs::new(columns);
-        for (policy, shuttles, point) in &points {
-            runs.row([policy.text().into(), (*shuttles).into()], results.sample(*point))?;
-        }
-        chapter.sheet("congestion", runs.table());
+        let columns = [Column::text("policy", "The policy."), Column::i64("shuttles", "", "Shuttles in the library.")];
+        let rows = points.iter().map(|(policy, shuttles, point)| ([policy.text().into(), (*shuttles).into()], results.sample(*point)));
+        chapter.runs("congestion", columns, rows)?;
         Ok(chapter)
     })
 }

@@ -2,11 +2,7 @@
 
 use super::*;
 use crate::decode::{DecodeService, Job, Policy, Settings as Service, Totals};
-use crate::paper::Estimate;
-use crate::paper::chapter::{digits, percent, time};
-use crate::plot::{Axis, Figure, Panel};
 use crate::simulation::{Ended, Observer, run_with};
-use crate::table::{Column, Kind, Table};
 
 /// Deadlines for decoding, in hours after a request's arrival. The service level is 15 (P, section
 /// 2).
@@ -26,7 +22,6 @@ impl Observer for &mut Left {
     }
 }
 
-/// Totals of both policies for one deadline.
 #[derive(Debug, Clone)]
 struct Compared {
     at_once: Totals,
@@ -71,14 +66,14 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             Panel::new(Axis::new("Deadline after arrival", "h").from(0.0), Axis::share("Cost of decoding, to at once").from(0.0));
         let mut rows = Vec::new();
         let mut table = Table::new([
-            Column::new("interval", Kind::Text, "", "The interval."),
-            Column::new("deadline", Kind::F64, "h", "Deadline for decoding, after the request's arrival."),
-            Column::new("cost_at_once", Kind::F64, "", "Cost of decoding at once, in hours of a worker by day."),
-            Column::new("cost_cheapest", Kind::F64, "", "Cost of decoding when it is cheapest."),
-            Column::new("cost_ratio", Kind::F64, "", "Mean ratio of the two, seed by seed."),
-            Column::new("late_at_once", Kind::F64, "", "Share of the requests that were late, at once."),
-            Column::new("late_cheapest", Kind::F64, "", "Share of the requests that were late, when it is cheapest."),
-            Column::new("latest_cheapest", Kind::F64, "s", "Longest delay of a request, when it is cheapest; mean over seeds."),
+            Column::text("interval", "The interval."),
+            Column::f64("deadline", "h", "Deadline for decoding, after the request's arrival."),
+            Column::f64("cost_at_once", "", "Cost of decoding at once, in hours of a worker by day."),
+            Column::f64("cost_cheapest", "", "Cost of decoding when it is cheapest."),
+            Column::f64("cost_ratio", "", "Mean ratio of the two, seed by seed."),
+            Column::f64("late_at_once", "", "Share of the requests that were late, at once."),
+            Column::f64("late_cheapest", "", "Share of the requests that were late, when it is cheapest."),
+            Column::f64("latest_cheapest", "s", "Longest delay of a request, when it is cheapest; mean over seeds."),
         ]);
         for (kind, name) in INTERVALS {
             let points = deadlines.iter().enumerate().map(|(at, &hours)| plot_point(hours, &of(kind, at, &cost)));
@@ -121,7 +116,6 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     })
 }
 
-/// Decodes every request that left a library.
 fn decode(left: &[(Micros, Micros, u64)], track_bytes: u64, policy: Policy, deadline_h: f64) -> Totals {
     let mut service = DecodeService::new(Service { policy, workers: [WORKERS; 24], ..Service::default() });
     for (id, (arrived, at, bytes)) in left.iter().enumerate() {

@@ -1,9 +1,6 @@
 //! Deployments of several libraries, with sets spread over them.
 
 use super::*;
-use crate::paper::chapter::{Runs, digits, percent, time_within};
-use crate::plot::{Axis, Figure, Panel};
-use crate::table::{Column, Kind};
 
 const LIBRARIES: [u16; 3] = [1, 10, 100];
 const UNAVAILABLE: [f64; 2] = [0.0, 0.05];
@@ -35,7 +32,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             digits(f64::from(most) * 3_800.0 * 16.0 / 19.0 * 2e12 / 20e6 / 1e9),
         ));
         let of = |share: f64| points.iter().filter(move |point| point.0 == share);
-        let mut panel = Panel::new(Axis::new("Libraries", "").log(), Axis::seconds("99.9th percentile of completion times").from(0.0));
+        let mut panel = Panel::new(Axis::new("Libraries", "").log(), tails().from(0.0));
         for (share, name) in UNAVAILABLE.into_iter().zip(["all platters available", "5 % unavailable"]) {
             panel = panel.line(name, of(share).map(|point| tail_at(f64::from(point.1), results.sample(point.2))).collect::<Vec<_>>());
         }
@@ -59,14 +56,11 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.list(["libraries", "unavailable", "requests", "tail", "median", "recovered", "lost"], rows.collect());
         chapter.say("A request that must be read from 16 platters waits for the last of them. In one library the fetches queue; spread over libraries, they run in parallel.");
         let columns = [
-            Column::new("unavailable", Kind::F64, "", "Share of unavailable platters."),
-            Column::new("libraries", Kind::I64, "", "Libraries over which sets are spread."),
+            Column::f64("unavailable", "", "Share of unavailable platters."),
+            Column::i64("libraries", "", "Libraries over which sets are spread."),
         ];
-        let mut runs = Runs::new(columns);
-        for (share, libraries, point) in &points {
-            runs.row([(*share).into(), (*libraries).into()], results.sample(*point))?;
-        }
-        chapter.sheet("deployments", runs.table());
+        let rows = points.iter().map(|(share, libraries, point)| ([(*share).into(), (*libraries).into()], results.sample(*point)));
+        chapter.runs("deployments", columns, rows)?;
         Ok(chapter)
     })
 }

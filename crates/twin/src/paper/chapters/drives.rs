@@ -1,9 +1,6 @@
 //! How drives spend their time.
 
 use super::*;
-use crate::paper::chapter::{Runs, percent};
-use crate::plot::{Axis, Figure, Panel};
-use crate::table::{Column, Kind};
 
 /// Read shares of drives without shuttles at 60 MB/s (P, section 7.2), to which the workload is
 /// calibrated.
@@ -30,7 +27,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         for ((kind, name), letter) in INTERVALS.into_iter().zip(["a", "b", "c"]) {
             let here: Vec<_> = points.iter().filter(|point| point.0 == kind).map(|point| (point.1, results.sample(point.2))).collect();
             let axis = Axis::categories("", here.iter().map(|(name, _)| short(name)));
-            let share = |of: fn(&crate::paper::Measured) -> f64| here.iter().map(|(_, sample)| sample.mean(of)).collect::<Vec<f64>>();
+            let share = |of: fn(&Measured) -> f64| here.iter().map(|(_, sample)| sample.mean(of)).collect::<Vec<f64>>();
             let panel = Panel::new(axis, Axis::share("Share of the drives' time").from(0.0).to(1.0)).titled(&format!("({letter}) {name}"));
             figure = figure.panel(
                 panel
@@ -68,12 +65,9 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.say(
             "The intervals are calibrated to the read shares of `no-shuttles`. Slower policies read in fewer visits, since more requests for a platter have arrived by the time it is mounted.",
         );
-        let columns = [("interval", "The interval."), ("policy", "The policy.")];
-        let mut runs = Runs::new(columns.map(|(name, description)| Column::new(name, Kind::Text, "", description)));
-        for (kind, policy, point) in &points {
-            runs.row([kind.text().into(), (*policy).into()], results.sample(*point))?;
-        }
-        chapter.sheet("drives", runs.table());
+        let columns = [Column::text("interval", "The interval."), Column::text("policy", "The policy.")];
+        let rows = points.iter().map(|(kind, policy, point)| ([kind.text().into(), (*policy).into()], results.sample(*point)));
+        chapter.runs("drives", columns, rows)?;
         Ok(chapter)
     })
 }

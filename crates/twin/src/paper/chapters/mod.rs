@@ -8,6 +8,7 @@ mod decoding;
 mod deployment;
 mod drives;
 mod full_library;
+mod grid;
 mod skew;
 mod sweep;
 mod unavailable;
@@ -15,12 +16,13 @@ mod workload;
 
 use fulgurite_domain::Micros;
 
-use super::aggregate::Sample;
-use super::chapter::Chapter;
+use super::PaperError;
+use super::aggregate::{Estimate, Measured, Sample};
+use super::chapter::{Chapter, compared, digits, percent, time, time_within};
 use super::plan::{Plan, Point, Results};
-use super::{PaperError, plot_point};
-use crate::plot;
+use crate::plot::{self, Axis, Figure, Panel};
 use crate::scenario::{PolicyName, Scenario, Workload, WorkloadKind};
+use crate::table::{Column, Table, Value};
 
 /// Reports on the runs that a chapter planned.
 pub(super) type Report = Box<dyn FnOnce(&Results) -> Result<Chapter, PaperError>>;
@@ -58,7 +60,6 @@ const PLANNERS: [fn(&mut Plan) -> Report; NAMES.len()] = [
     deployment::plan,
 ];
 
-/// Lets all selected chapters plan.
 pub(super) fn plan(plan: &mut Plan) -> Vec<Report> {
     let only = plan.settings().only.clone();
     let wanted = NAMES.into_iter().zip(PLANNERS).filter(|(name, _)| only.is_empty() || only.iter().any(|one| one == name));
@@ -122,14 +123,23 @@ fn with_shuttles(mut scenario: Scenario, shuttles: u16) -> Scenario {
     scenario
 }
 
-/// A tail for a figure, with its interval if there are enough seeds.
 fn tail_at(x: f64, sample: &Sample) -> plot::Point {
     plot_point(x, &sample.tail())
 }
 
-/// The bound along a line of samples. A load too light to bound anything has no point.
-fn bound_along<'r>(samples: impl Iterator<Item = (f64, &'r Sample)>) -> Vec<(f64, f64)> {
-    samples.filter_map(|(x, sample)| Some((x, sample.bound().filter(|bound| *bound > 0.0)?))).collect()
+/// A point of a figure, with its interval if there are enough seeds.
+fn plot_point(x: f64, estimate: &Estimate) -> plot::Point {
+    plot::Point { x, y: estimate.mean, within: estimate.shown().map(|interval| (interval.low(), interval.high())) }
+}
+
+fn tails() -> Axis {
+    Axis::seconds("99.9th percentile of completion times")
+}
+
+/// Adds the bound along a line of samples. A load too light to bound anything has no point.
+fn with_bound<'r>(panel: Panel, samples: impl Iterator<Item = (f64, &'r Sample)>) -> Panel {
+    let bound: Vec<(f64, f64)> = samples.filter_map(|(x, sample)| Some((x, sample.bound().filter(|bound| *bound > 0.0)?))).collect();
+    if bound.is_empty() { panel } else { panel.bound(BOUND, bound) }
 }
 
 /// True if the service level is near enough to be drawn with such tails.

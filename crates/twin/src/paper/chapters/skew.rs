@@ -1,9 +1,6 @@
 //! Zipf's law: the effect of a few popular platters, with and without work stealing.
 
 use super::*;
-use crate::paper::chapter::{Runs, compared, time_within};
-use crate::plot::{Axis, Figure, Panel};
-use crate::table::{Column, Kind};
 
 const EXPONENTS: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25];
 const VARIANTS: [&str; 4] = ["no shuttles", "partitioned, no stealing", "partitioned", "fulgurite"];
@@ -31,15 +28,11 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             "On IOPS with 20 shuttles and 20 drives of 60 MB/s. The platter of rank r gets a share of requests proportional to r^-s; ranks are assigned to platters at random. At s = 0 all platters are alike. `partitioned` helps the fullest rectangle when it has 1 GB more waiting than the emptiest (our threshold; the paper's isn't known here), or never.",
         );
         let of = |variant: &'static str| points.iter().filter(move |point| point.0 == variant);
-        let axis = Axis::seconds("99.9th percentile of completion times").log();
-        let mut panel = Panel::new(Axis::new("Exponent of Zipf's law", ""), axis);
+        let mut panel = Panel::new(Axis::new("Exponent of Zipf's law", ""), tails().log());
         for variant in VARIANTS {
             panel = panel.line(variant, of(variant).map(|point| tail_at(point.1, results.sample(point.2))).collect::<Vec<_>>());
         }
-        let bound = bound_along(of("fulgurite").map(|point| (point.1, results.sample(point.2))));
-        if !bound.is_empty() {
-            panel = panel.bound(BOUND, bound);
-        }
+        panel = with_bound(panel, of("fulgurite").map(|point| (point.1, results.sample(point.2))));
         chapter.draw("skew", Figure::new("").panel(panel), "Tail on IOPS against the exponent of Zipf's law.");
         let exponents: Vec<f64> = of("fulgurite").map(|point| point.1).collect();
         let find = |variant: &'static str, exponent: f64| {
@@ -55,14 +48,11 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.list(head, rows.collect());
         chapter.say("With more skew, more requests share a visit, so the load on shuttles falls. The rest depends on the places of the popular platters.");
         let columns = [
-            Column::new("variant", Kind::Text, "", "The policy, and whether it steals."),
-            Column::new("exponent", Kind::F64, "", "Exponent of Zipf's law; 0 is uniform."),
+            Column::text("variant", "The policy, and whether it steals."),
+            Column::f64("exponent", "", "Exponent of Zipf's law; 0 is uniform."),
         ];
-        let mut runs = Runs::new(columns);
-        for (variant, exponent, point) in &points {
-            runs.row([(*variant).into(), (*exponent).into()], results.sample(*point))?;
-        }
-        chapter.sheet("skew", runs.table());
+        let rows = points.iter().map(|(variant, exponent, point)| ([(*variant).into(), (*exponent).into()], results.sample(*point)));
+        chapter.runs("skew", columns, rows)?;
         Ok(chapter)
     })
 }

@@ -1,17 +1,12 @@
 //! Tails of the three intervals, over the throughput of drives and over the number of shuttles.
 
 use super::*;
-use crate::paper::aggregate::Measured;
-use crate::paper::chapter::{Runs, compared, percent, time, time_within};
-use crate::plot::{Axis, Figure, Panel};
-use crate::table::{Column, Kind};
 
 /// Drive throughputs in MB/s (P, section 7).
 const THROUGHPUTS: [f64; 7] = [30.0, 60.0, 90.0, 120.0, 150.0, 180.0, 210.0];
 /// Numbers of shuttles (P, section 7: 8 to 40).
 const SHUTTLES: [f64; 9] = [8.0, 12.0, 16.0, 20.0, 24.0, 28.0, 32.0, 36.0, 40.0];
 
-/// The varied setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Varied {
     Throughput,
@@ -28,8 +23,8 @@ impl Varied {
 
     fn column(self) -> Column {
         match self {
-            Self::Throughput => Column::new("throughput", Kind::F64, "MB/s", "Throughput of each of the 20 drives."),
-            Self::Shuttles => Column::new("shuttles", Kind::F64, "", "Shuttles in the library."),
+            Self::Throughput => Column::f64("throughput", "MB/s", "Throughput of each of the 20 drives."),
+            Self::Shuttles => Column::f64("shuttles", "", "Shuttles in the library."),
         }
     }
 
@@ -94,18 +89,14 @@ impl Sweep {
     fn figure(&self, results: &Results) -> Figure {
         let mut figure = Figure::new("");
         for ((kind, name), letter) in INTERVALS.into_iter().zip(["a", "b", "c"]) {
-            let tails = Axis::seconds("99.9th percentile of completion times").log();
-            let mut panel = Panel::new(self.varied.axis(), tails).titled(&format!("({letter}) {name}"));
+            let mut panel = Panel::new(self.varied.axis(), tails().log()).titled(&format!("({letter}) {name}"));
             let mut longest = 0.0_f64;
             for policy in POLICIES {
                 let points: Vec<plot::Point> = self.of(kind, policy).map(|(x, point)| tail_at(x, results.sample(point))).collect();
                 longest = points.iter().fold(longest, |longest, point| longest.max(point.y));
                 panel = panel.line(said(policy), points);
             }
-            let bound = bound_along(self.of(kind, PolicyName::LeastCost).map(|(x, point)| (x, results.sample(point))));
-            if !bound.is_empty() {
-                panel = panel.bound(BOUND, bound);
-            }
+            panel = with_bound(panel, self.of(kind, PolicyName::LeastCost).map(|(x, point)| (x, results.sample(point))));
             if shows_service_level(longest) {
                 panel = panel.level(SERVICE_LEVEL_S, SERVICE_LEVEL);
             }
@@ -114,14 +105,11 @@ impl Sweep {
         figure
     }
 
-    fn sheet(&self, results: &Results) -> Result<crate::table::Table, PaperError> {
-        let interval = Column::new("interval", Kind::Text, "", "The interval.");
-        let policy = Column::new("policy", Kind::Text, "", "The policy.");
-        let mut runs = Runs::new([interval, policy, self.varied.column()]);
-        for (kind, policy, x, point) in &self.points {
-            runs.row([kind.text().into(), policy.text().into(), (*x).into()], results.sample(*point))?;
-        }
-        Ok(runs.table())
+    fn add_runs(&self, results: &Results, name: &str, chapter: &mut Chapter) -> Result<(), PaperError> {
+        let columns = [Column::text("interval", "The interval."), Column::text("policy", "The policy."), self.varied.column()];
+        let varied = |kind: WorkloadKind, policy: PolicyName, x: f64| [kind.text().into(), policy.text().into(), x.into()];
+        let rows = self.points.iter().map(|(kind, policy, x, point)| (varied(*kind, *policy, *x), results.sample(*point)));
+        Ok(chapter.runs(name, columns, rows)?)
     }
 
     /// Tails at one place, by policy and interval.
@@ -131,15 +119,11 @@ impl Sweep {
             std::iter::once(said(policy).to_owned()).chain(INTERVALS.map(|(kind, _)| cell(kind, policy))).collect()
         };
         let mut rows: Vec<Vec<String>> = POLICIES.into_iter().map(row).collect();
-        let bound = |kind| {
-            let point = self.at(kind, PolicyName::LeastCost, x)?;
-            results.sample(point).bound().map(time)
-        };
-        let bounds: Vec<String> = INTERVALS.map(|(kind, _)| bound(kind).unwrap_or("–".to_owned())).into();
-        rows.push(std::iter::once(BOUND.to_owned()).chain(bounds).collect());
-        let unforeseen = |kind| results.sample(self.at(kind, PolicyName::LeastCost, x)?).unforeseen().map(time);
-        let bounds: Vec<String> = INTERVALS.map(|(kind, _)| unforeseen(kind).unwrap_or("–".to_owned())).into();
-        rows.push(std::iter::once("bound, nothing foreseen".to_owned()).chain(bounds).collect());
+        for (name, bound) in [(BOUND, Sample::bound as fn(&Sample) -> Option<f64>), ("bound, nothing foreseen", Sample::unforeseen)] {
+            let bound = |kind| bound(results.sample(self.at(kind, PolicyName::LeastCost, x)?)).map(time);
+            let bounds = INTERVALS.map(|(kind, _)| bound(kind).unwrap_or("–".to_owned()));
+            rows.push(std::iter::once(name.to_owned()).chain(bounds).collect());
+        }
         chapter.list(["", "Typical", "IOPS", "Volume"], rows);
     }
 
@@ -199,7 +183,7 @@ pub(super) fn throughput(plan: &mut Plan) -> Report {
                 sample_text.unwrap_or_default()
             ));
         }
-        chapter.sheet("throughput", sweep.sheet(results)?);
+        sweep.add_runs(results, "throughput", &mut chapter)?;
         Ok(chapter)
     })
 }
@@ -218,7 +202,7 @@ pub(super) fn shuttles(plan: &mut Plan) -> Report {
             sweep.list(results, x, &mut chapter);
         }
         chapter.say(format!("{} {SLOW}", sweep.compare(results)));
-        chapter.sheet("shuttles", sweep.sheet(results)?);
+        sweep.add_runs(results, "shuttles", &mut chapter)?;
         Ok(chapter)
     })
 }

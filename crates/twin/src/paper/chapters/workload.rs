@@ -1,9 +1,6 @@
 //! The generated workload, compared with published figures.
 
 use super::*;
-use crate::paper::chapter::digits;
-use crate::plot::{Axis, Figure, Panel};
-use crate::table::{Column, Kind, Table, Value};
 use fulgurite_workload::{
     Arrivals, Demand, Ingest, IngestSpec, Interval, Platters, Published, SHARD_BYTES, Sizes, Source, Spec, StatisticRow, Statistics,
     peak_over_mean,
@@ -67,9 +64,9 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         ));
         let mut panel = Panel::new(Axis::share("Share of hours"), Axis::new("Reads in an hour", "").log().from(0.5));
         let mut hourly_table = Table::new([
-            Column::new("spread", Kind::F64, "", "Ratio of the 99.9th percentile of the rate to its median, as set."),
-            Column::new("share", Kind::F64, "", "Share of hours."),
-            Column::new("reads", Kind::F64, "", "Reads in an hour, which this share of the hours doesn't exceed."),
+            Column::f64("spread", "", "Ratio of the 99.9th percentile of the rate to its median, as set."),
+            Column::f64("share", "", "Share of hours."),
+            Column::f64("reads", "", "Reads in an hour, which this share of the hours doesn't exceed."),
         ]);
         for (spread, task) in &hourly {
             let curve = results.task(*task);
@@ -87,10 +84,10 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
 
         let ratios = results.task(ingest);
         let mut table = Table::new([
-            Column::new("days", Kind::I64, "d", "Length of the window."),
-            Column::new("peak_over_mean", Kind::F64, "", "Largest mean over a window, over the mean of all days: median over seeds."),
-            Column::new("low", Kind::F64, "", "Tenth percentile over seeds."),
-            Column::new("high", Kind::F64, "", "Ninetieth percentile over seeds."),
+            Column::i64("days", "d", "Length of the window."),
+            Column::f64("peak_over_mean", "", "Largest mean over a window, over the mean of all days: median over seeds."),
+            Column::f64("low", "", "Tenth percentile over seeds."),
+            Column::f64("high", "", "Ninetieth percentile over seeds."),
         ]);
         for (days, [low, median, high]) in ratios {
             table.push([Value::from(*days as u32), (*median).into(), (*low).into(), (*high).into()])?;
@@ -205,10 +202,10 @@ fn ingest(first: u64, seeds: u64) -> Result<Vec<(usize, [f64; 3])>, PaperError> 
 
 fn statistics(rows: &[StatisticRow]) -> Result<Table, PaperError> {
     let mut table = Table::new([
-        Column::new("figure", Kind::Text, "", "The figure."),
-        Column::new("generated", Kind::F64, "", "Value in the generated reads."),
-        Column::new("published", Kind::Text, "", "Published value."),
-        Column::new("source", Kind::Text, "", "Source of the published value."),
+        Column::text("figure", "The figure."),
+        Column::f64("generated", "", "Value in the generated reads."),
+        Column::text("published", "Published value."),
+        Column::text("source", "Source of the published value."),
     ]);
     for row in rows {
         let generated = row.generated.filter(|value| value.is_finite());
@@ -219,9 +216,9 @@ fn statistics(rows: &[StatisticRow]) -> Result<Table, PaperError> {
 
 fn curve(drawn: &Drawn) -> Result<Table, PaperError> {
     let mut table = Table::new([
-        Column::new("size", Kind::F64, "B", "Upper end of a class of sizes."),
-        Column::new("reads", Kind::F64, "", "Share of reads up to this size."),
-        Column::new("bytes", Kind::F64, "", "Share of bytes up to this size."),
+        Column::f64("size", "B", "Upper end of a class of sizes."),
+        Column::f64("reads", "", "Share of reads up to this size."),
+        Column::f64("bytes", "", "Share of bytes up to this size."),
     ]);
     for ((size, reads), (_, bytes)) in drawn.reads.iter().zip(&drawn.bytes) {
         table.push([(*size).into(), (*reads).into(), (*bytes).into()])?;
@@ -232,13 +229,13 @@ fn curve(drawn: &Drawn) -> Result<Table, PaperError> {
 /// The presets, so that readers can rebuild them.
 fn intervals() -> Result<Table, PaperError> {
     let mut table = Table::new([
-        Column::new("interval", Kind::Text, "", "The interval."),
-        Column::new("requests", Kind::F64, "1/s", "Mean rate of requests, including bursts."),
-        Column::new("mean_size", Kind::F64, "B", "Mean size of a read."),
-        Column::new("largest_size", Kind::F64, "B", "Largest file."),
-        Column::new("bursts", Kind::I64, "", "Bursts in 12 hours."),
-        Column::new("burst_arrivals", Kind::I64, "", "Arrivals of a burst."),
-        Column::new("burst_files", Kind::I64, "", "Files requested at each arrival."),
+        Column::text("interval", "The interval."),
+        Column::f64("requests", "1/s", "Mean rate of requests, including bursts."),
+        Column::f64("mean_size", "B", "Mean size of a read."),
+        Column::f64("largest_size", "B", "Largest file."),
+        Column::i64("bursts", "", "Bursts in 12 hours."),
+        Column::i64("burst_arrivals", "", "Arrivals of a burst."),
+        Column::i64("burst_files", "", "Files requested at each arrival."),
     ]);
     for ((_, name), interval) in INTERVALS.into_iter().zip([Interval::TYPICAL, Interval::IOPS, Interval::VOLUME]) {
         let Interval { requests_per_second, mean_bytes, largest_bytes, bursts, .. } = interval;

@@ -133,10 +133,6 @@ impl Kind for Flag {
         "true or false".to_owned()
     }
 
-    fn range(&self) -> String {
-        String::new()
-    }
-
     fn sample(&self) -> bool {
         false
     }
@@ -226,10 +222,6 @@ impl Kind for Text {
         "text".to_owned()
     }
 
-    fn range(&self) -> String {
-        String::new()
-    }
-
     fn sample(&self) -> String {
         String::new()
     }
@@ -267,10 +259,6 @@ impl Kind for File {
 
     fn unit(&self) -> String {
         "path".to_owned()
-    }
-
-    fn range(&self) -> String {
-        String::new()
     }
 
     fn sample(&self) -> PathBuf {

@@ -9,19 +9,19 @@ use fulgurite_mechanics::{Meeting, NoTwoShuttlesMeet};
 /// Two shuttles of a library met.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("in library {}, {meeting}; {count} times in all", .library.0)]
-pub struct Met {
+pub(crate) struct Met {
     /// The library.
-    pub library: Library,
+    pub(crate) library: Library,
     /// The first meeting.
-    pub meeting: Meeting,
+    pub(crate) meeting: Meeting,
     /// Number of meetings.
-    pub count: u64,
+    pub(crate) count: u64,
 }
 
 /// Reports the meetings that a library's log recorded up to `now`.
 ///
 /// # Errors
 /// [`Met`] with the first meeting.
-pub fn no_two_shuttles_met(library: Library, log: &mut NoTwoShuttlesMeet, now: Micros) -> Result<(), Met> {
+pub(crate) fn no_two_shuttles_met(library: Library, log: &mut NoTwoShuttlesMeet, now: Micros) -> Result<(), Met> {
     log.check(now).map_err(|meeting| Met { library, meeting, count: log.meetings() })
 }

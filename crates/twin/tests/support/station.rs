@@ -9,16 +9,17 @@
 //!                                      most urgent class; it interrupts what is less urgent, which goes on later
 //! ```
 
+#![allow(dead_code, reason = "the benchmark uses a part of it")]
+
 use std::collections::VecDeque;
 
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
-
-use crate::kernel::Queue;
+use fulgurite_twin::kernel::Queue;
 
 /// Distribution of service times.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum ServiceTime {
+pub(crate) enum ServiceTime {
     /// Exponential with this mean, in seconds.
     Exponential(f64),
     /// Constant, in seconds.
@@ -27,52 +28,52 @@ pub enum ServiceTime {
 
 /// A class of customers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Class {
+pub(crate) struct Class {
     /// Mean arrivals per second; arrivals are a Poisson process.
-    pub arrivals_s: f64,
+    pub(crate) arrivals_s: f64,
     /// Distribution of service times.
-    pub service: ServiceTime,
+    pub(crate) service: ServiceTime,
 }
 
 /// Identical servers with one queue in order of arrival for each class. Classes are in order of
 /// priority: the first is served first and interrupts the others (preemptive resume).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Station {
+pub(crate) struct Station {
     /// Number of servers.
-    pub servers: u32,
+    pub(crate) servers: u32,
     /// The classes, the highest priority first.
-    pub classes: Vec<Class>,
+    pub(crate) classes: Vec<Class>,
 }
 
 /// One customer's stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Visit {
+pub(crate) struct Visit {
     /// Class, counted from 0.
-    pub class: usize,
+    pub(crate) class: usize,
     /// Arrival time.
-    pub arrived: Micros,
+    pub(crate) arrived: Micros,
     /// Start of the service.
-    pub begun: Micros,
+    pub(crate) begun: Micros,
     /// Departure time.
-    pub ended: Micros,
+    pub(crate) ended: Micros,
 }
 
 /// Totals of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// End of the run.
-    pub end: Micros,
+    pub(crate) end: Micros,
     /// Number of customers that left.
-    pub left: u64,
+    pub(crate) left: u64,
     /// Number of customers in the station, integrated over time: the mean times `end`.
-    pub customer_seconds: f64,
+    pub(crate) customer_seconds: f64,
     /// Number of busy servers, integrated over time.
-    pub busy_seconds: f64,
+    pub(crate) busy_seconds: f64,
     /// Seconds during which a server was idle while a customer waited. Always 0 in a correct
     /// station.
-    pub wasted_seconds: f64,
+    pub(crate) wasted_seconds: f64,
     /// Number of events processed.
-    pub events: u64,
+    pub(crate) events: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -112,13 +113,13 @@ struct Run<'a> {
 impl Station {
     /// A single class: M/M/c or M/D/c.
     #[must_use]
-    pub fn single(servers: u32, arrivals_s: f64, service: ServiceTime) -> Self {
+    pub(crate) fn single(servers: u32, arrivals_s: f64, service: ServiceTime) -> Self {
         Self { servers, classes: vec![Class { arrivals_s, service }] }
     }
 
     /// Runs from an empty station until this many customers have left, and calls `visit` for each
     /// as it leaves.
-    pub fn run(&self, seed: u64, customers: u64, mut visit: impl FnMut(Visit)) -> Totals {
+    pub(crate) fn run(&self, seed: u64, customers: u64, mut visit: impl FnMut(Visit)) -> Totals {
         let stream =
             |purpose: &'static str| (0..self.classes.len() as u32).map(move |class| Stream::numbered(seed, purpose, class)).collect();
         let mut run = Run {
@@ -237,22 +238,22 @@ impl ServiceTime {
 
 /// One server that cycles through a ring of queues, like a shuttle through the places it serves.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Polling {
+pub(crate) struct Polling {
     /// Number of queues.
-    pub queues: usize,
+    pub(crate) queues: usize,
     /// Arrivals per second at each queue.
-    pub arrivals_s: f64,
+    pub(crate) arrivals_s: f64,
     /// Distribution of service times.
-    pub service: ServiceTime,
+    pub(crate) service: ServiceTime,
     /// Constant time to switch to the next queue, in seconds.
-    pub switch_s: f64,
+    pub(crate) switch_s: f64,
     /// Which customers are served per visit.
-    pub discipline: Discipline,
+    pub(crate) discipline: Discipline,
 }
 
 /// Which customers are served per visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Discipline {
+pub(crate) enum Discipline {
     /// All, including those that arrive during the visit.
     Exhaustive,
     /// Those present when the server arrives.
@@ -269,7 +270,7 @@ enum Round {
 impl Polling {
     /// Runs from empty queues until this many customers have left, and calls `visit` for each as it
     /// leaves, with its queue as its class.
-    pub fn run(&self, seed: u64, customers: u64, mut visit: impl FnMut(Visit)) {
+    pub(crate) fn run(&self, seed: u64, customers: u64, mut visit: impl FnMut(Visit)) {
         let mut arrivals: Vec<Stream> = (0..self.queues as u32).map(|queue| Stream::numbered(seed, "polling arrivals", queue)).collect();
         let mut services = Stream::new(seed, "polling services");
         let mut waiting = vec![VecDeque::new(); self.queues];

@@ -22,13 +22,13 @@ use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Bay, Berth, Drive, Event, Library, Platter, Region, Shuttle, Stage};
+use fulgurite_twin::journal::Fact;
 
 use super::{Answered, PlattersAreConserved};
-use crate::journal::Fact;
 
 /// A place where customers spend time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Station {
+pub(crate) enum Station {
     /// Requests in the region, from arrival to end.
     Region,
     /// Platters that wait in a line of a library.
@@ -43,29 +43,29 @@ pub enum Station {
 
 /// What was measured at a station.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Law {
+pub(crate) struct Law {
     /// The station.
-    pub station: Station,
+    pub(crate) station: Station,
     /// Integral of the number present over time, in microseconds: the left side.
-    pub present_us: u128,
+    pub(crate) present_us: u128,
     /// Sum of the times spent, in microseconds: the right side.
-    pub spent_us: u128,
+    pub(crate) spent_us: u128,
     /// Arrivals, including the customers present at the beginning.
-    pub arrivals: u64,
+    pub(crate) arrivals: u64,
     /// Departures.
-    pub departures: u64,
+    pub(crate) departures: u64,
     /// Mean number present: L.
-    pub l: f64,
+    pub(crate) l: f64,
     /// Arrivals per second: lambda.
-    pub lambda: f64,
+    pub(crate) lambda: f64,
     /// Mean seconds spent by those that left: W.
-    pub w: f64,
+    pub(crate) w: f64,
 }
 
 /// The law is broken: a customer was counted but not present, or present but not counted.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("{:?}: counting those present gives {} µs, adding up the time of each gives {} µs", .0.station, .0.present_us, .0.spent_us)]
-pub struct Unequal(pub Law);
+pub(crate) struct Unequal(pub(crate) Law);
 
 #[derive(Debug, Clone, Default)]
 struct Record {
@@ -116,7 +116,7 @@ impl Record {
 
 /// All stations of a run.
 #[derive(Debug, Clone, Default)]
-pub struct LittlesLaw {
+pub(crate) struct LittlesLaw {
     stations: BTreeMap<Station, Record>,
     /// The platters in the lines of each library.
     lines: Vec<Vec<Platter>>,
@@ -127,8 +127,7 @@ pub struct LittlesLaw {
 
 impl LittlesLaw {
     /// For a region without input so far.
-    #[must_use]
-    pub fn new(region: &Region, platters: &PlattersAreConserved, needs_no_shuttles: bool) -> Self {
+    pub(crate) fn new(region: &Region, platters: &PlattersAreConserved, needs_no_shuttles: bool) -> Self {
         let mut law = Self { lines: vec![Vec::new(); region.controllers().len()], needs_no_shuttles, ..Self::default() };
         if !needs_no_shuttles {
             for (library, drive) in drives(region) {
@@ -146,7 +145,7 @@ impl LittlesLaw {
     }
 
     /// Updates the right sides with one fact, and the command that it answers.
-    pub fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) {
+    pub(crate) fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) {
         match *fact {
             Fact::Requested { request, .. } => self.at(Station::Region).arrive(now, request.0),
             Fact::Ended { request, .. } => self.at(Station::Region).leave(now, request.0),
@@ -185,7 +184,7 @@ impl LittlesLaw {
     }
 
     /// Updates the left sides from the controllers after each event or request.
-    pub fn settled(&mut self, now: Micros, region: &Region) {
+    pub(crate) fn settled(&mut self, now: Micros, region: &Region) {
         self.at(Station::Region).count(now, region.open_requests() as u64);
         for (index, controller) in region.controllers().iter().enumerate() {
             let (library, panel) = (Library(index as u16), controller.panel());
@@ -216,7 +215,7 @@ impl LittlesLaw {
     ///
     /// # Errors
     /// [`Unequal`] names the first station where they differ.
-    pub fn finish(&self, now: Micros) -> Result<Vec<Law>, Unequal> {
+    pub(crate) fn finish(&self, now: Micros) -> Result<Vec<Law>, Unequal> {
         let laws: Vec<Law> = self.stations.iter().map(|(station, record)| record.law(*station, now)).collect();
         match laws.iter().find(|law| law.present_us != law.spent_us) {
             Some(law) => Err(Unequal(*law)),

@@ -6,63 +6,23 @@ use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Event, Platter, Region, RegionOutcome, RequestId, Shard, Tracks, Whereabouts};
+use fulgurite_twin::journal::Fact;
 
 use super::Answered;
-use crate::journal::Fact;
 
 /// A violation of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum WrongEnd {
-    /// It arrived twice.
+pub(crate) enum WrongEnd {
     #[error("at {now}, request {} arrives again while it is open", .request.0)]
-    Again {
-        /// The instant.
-        now: Micros,
-        /// The request.
-        request: RequestId,
-    },
-    /// It ended twice, or never arrived.
+    Again { now: Micros, request: RequestId },
     #[error("at {now}, request {} ends as {outcome:?}, but it is not open", .request.0)]
-    NotOpen {
-        /// The instant.
-        now: Micros,
-        /// The request.
-        request: RequestId,
-        /// The outcome.
-        outcome: RegionOutcome,
-    },
-    /// Its outcome is not true.
+    NotOpen { now: Micros, request: RequestId, outcome: RegionOutcome },
     #[error("at {now}, request {} ends as {outcome:?}, but for its shard {shard} {truth}", .request.0)]
-    Untrue {
-        /// The instant.
-        now: Micros,
-        /// The request.
-        request: RequestId,
-        /// The outcome.
-        outcome: RegionOutcome,
-        /// Which of its shards.
-        shard: usize,
-        /// What is true instead.
-        truth: &'static str,
-    },
-    /// It never ended.
+    Untrue { now: Micros, request: RequestId, outcome: RegionOutcome, shard: usize, truth: &'static str },
     #[error("request {} arrived at {arrived} and has not ended at {now}", .request.0)]
-    Never {
-        /// When the run ended.
-        now: Micros,
-        /// The request.
-        request: RequestId,
-        /// When it arrived.
-        arrived: Micros,
-    },
-    /// The region's count of open requests is wrong.
+    Never { now: Micros, request: RequestId, arrived: Micros },
     #[error("the region has {found} open requests, but {expected} are expected")]
-    Count {
-        /// In the region.
-        found: usize,
-        /// By arrivals and ends.
-        expected: usize,
-    },
+    Count { found: usize, expected: usize },
 }
 
 #[derive(Debug, Clone)]
@@ -77,7 +37,7 @@ struct Open {
 
 /// Open requests and what was read for them.
 #[derive(Debug, Clone, Default)]
-pub struct EveryRequestEnds {
+pub(crate) struct EveryRequestEnds {
     open: BTreeMap<RequestId, Open>,
     /// The shards that wait for these tracks of a set.
     wanted: BTreeMap<(u32, Tracks), Vec<(RequestId, usize)>>,
@@ -94,8 +54,7 @@ pub struct EveryRequestEnds {
 
 impl EveryRequestEnds {
     /// For a region without input so far, with `tracks` tracks on a platter.
-    #[must_use]
-    pub fn new(region: &Region, tracks: u32) -> Self {
+    pub(crate) fn new(region: &Region, tracks: u32) -> Self {
         let sets = region.sets();
         let mut names: Vec<Vec<Option<u32>>> =
             region.controllers().iter().map(|controller| vec![None; controller.panel().platter_count() as usize]).collect();
@@ -113,7 +72,7 @@ impl EveryRequestEnds {
     ///
     /// # Errors
     /// [`WrongEnd`] names the request that breaks the rule.
-    pub fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) -> Result<(), WrongEnd> {
+    pub(crate) fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) -> Result<(), WrongEnd> {
         match fact {
             Fact::Requested { request, shards, .. } => self.requested(now, *request, shards),
             Fact::Ended { request, outcome } => self.has_ended(now, *request, *outcome),
@@ -201,7 +160,7 @@ impl EveryRequestEnds {
     /// # Errors
     /// [`WrongEnd::Never`] if a request is open though the run continued until all had ended;
     /// [`WrongEnd::Count`] if the region has another number of open requests.
-    pub fn finish(&self, now: Micros, region: &Region, is_drained: bool) -> Result<(), WrongEnd> {
+    pub(crate) fn finish(&self, now: Micros, region: &Region, is_drained: bool) -> Result<(), WrongEnd> {
         if let Some((request, open)) = self.open.first_key_value().filter(|_| is_drained) {
             return Err(WrongEnd::Never { now, request: *request, arrived: open.arrived });
         }
@@ -210,8 +169,7 @@ impl EveryRequestEnds {
     }
 
     /// Requests that ended.
-    #[must_use]
-    pub fn ended(&self) -> u64 {
+    pub(crate) fn ended(&self) -> u64 {
         self.ended
     }
 }

@@ -3,85 +3,31 @@
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Bay, Berth, Command, Drive, Event, Library, Platter, Region, Slot, Whereabouts};
+use fulgurite_twin::journal::Fact;
 
 use super::{Answered, Machines};
-use crate::journal::Fact;
 
 /// A platter that is not where it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Misplaced {
-    /// It is taken from a place where it isn't.
+pub(crate) enum Misplaced {
     #[error("at {now}, platter {} of library {} is taken from {expected:?}, but it is {found:?}", .platter.0, .library.0)]
-    Elsewhere {
-        /// The instant.
-        now: Micros,
-        /// The library.
-        library: Library,
-        /// The platter.
-        platter: Platter,
-        /// Where it is.
-        found: Whereabouts,
-        /// Where it is taken from.
-        expected: Whereabouts,
-    },
-    /// It is placed where another platter is.
+    Elsewhere { now: Micros, library: Library, platter: Platter, found: Whereabouts, expected: Whereabouts },
     #[error("at {now}, platter {} of library {} is put into {berth:?}, but platter {} is there", .platter.0, .library.0, .found.0)]
-    Taken {
-        /// The instant.
-        now: Micros,
-        /// The library.
-        library: Library,
-        /// The platter.
-        platter: Platter,
-        /// The destination.
-        berth: Berth,
-        /// The platter already there.
-        found: Platter,
-    },
-    /// It is taken out of a drive in which it is mounted.
+    Taken { now: Micros, library: Library, platter: Platter, berth: Berth, found: Platter },
     #[error("at {now}, platter {} of library {} is taken from {berth:?}, but it is mounted there", .platter.0, .library.0)]
-    Mounted {
-        /// The instant.
-        now: Micros,
-        /// The library.
-        library: Library,
-        /// The platter.
-        platter: Platter,
-        /// The bay.
-        berth: Berth,
-    },
-    /// The accounts differ at the end of the run.
+    Mounted { now: Micros, library: Library, platter: Platter, berth: Berth },
     #[error(
         "platter {} of library {} is {told:?} by commands and answers, {believed:?} by the controller, and {actual:?} in truth",
         .platter.0, .library.0
     )]
-    Disputed {
-        /// The library.
-        library: Library,
-        /// The platter.
-        platter: Platter,
-        /// By commands and answers.
-        told: Whereabouts,
-        /// By the controller.
-        believed: Whereabouts,
-        /// By the machines.
-        actual: fulgurite_mechanics::Whereabouts,
-    },
-    /// The number of platters is wrong at the end of the run.
+    Disputed { library: Library, platter: Platter, told: Whereabouts, believed: Whereabouts, actual: fulgurite_mechanics::Whereabouts },
     #[error("library {} holds {found} platters, but {expected} are expected", .library.0)]
-    Count {
-        /// The library.
-        library: Library,
-        /// By the machines' account.
-        found: usize,
-        /// Platters written before or during the run.
-        expected: usize,
-    },
+    Count { library: Library, found: usize, expected: usize },
 }
 
 /// The place of every platter, from commands and answers alone.
 #[derive(Debug, Clone, Default)]
-pub struct PlattersAreConserved {
+pub(crate) struct PlattersAreConserved {
     libraries: Vec<Berths>,
     /// True if mounts take platters out of their slots, and unmounts return them.
     needs_no_shuttles: bool,
@@ -99,8 +45,7 @@ struct Berths {
 
 impl PlattersAreConserved {
     /// Starts from the places of platters in a region without input so far.
-    #[must_use]
-    pub fn new(region: &Region, needs_no_shuttles: bool) -> Self {
+    pub(crate) fn new(region: &Region, needs_no_shuttles: bool) -> Self {
         let libraries = region.controllers().iter().map(|controller| {
             let panel = controller.panel();
             let drives = usize::from(panel.layout().drive_count());
@@ -127,7 +72,7 @@ impl PlattersAreConserved {
     ///
     /// # Errors
     /// [`Misplaced`] names the platter that is not where it should be.
-    pub fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) -> Result<(), Misplaced> {
+    pub(crate) fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) -> Result<(), Misplaced> {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action } } => match (action, id.actor) {
                 (Action::Mount { bay, platter }, Actor::Drive(drive)) if self.needs_no_shuttles => {
@@ -159,20 +104,17 @@ impl PlattersAreConserved {
     }
 
     /// The place of a platter, from commands and answers.
-    #[must_use]
-    pub fn whereabouts(&self, library: Library, platter: Platter) -> Whereabouts {
+    pub(crate) fn whereabouts(&self, library: Library, platter: Platter) -> Whereabouts {
         self.libraries[usize::from(library.0)].whereabouts[platter.0 as usize]
     }
 
     /// The platter in a bay.
-    #[must_use]
-    pub fn in_bay(&self, library: Library, drive: Drive, bay: Bay) -> Option<Platter> {
+    pub(crate) fn in_bay(&self, library: Library, drive: Drive, bay: Bay) -> Option<Platter> {
         self.libraries[usize::from(library.0)].bays[usize::from(drive.0)][usize::from(bay.0)]
     }
 
     /// The platter mounted in a bay.
-    #[must_use]
-    pub fn mounted(&self, library: Library, drive: Drive, bay: Bay) -> Option<Platter> {
+    pub(crate) fn mounted(&self, library: Library, drive: Drive, bay: Bay) -> Option<Platter> {
         self.libraries[usize::from(library.0)].mounted[usize::from(drive.0)][usize::from(bay.0)]
     }
 
@@ -180,7 +122,7 @@ impl PlattersAreConserved {
     ///
     /// # Errors
     /// [`Misplaced`] for the first platter on which they differ.
-    pub fn finish(&self, region: &Region, machines: &[Machines]) -> Result<(), Misplaced> {
+    pub(crate) fn finish(&self, region: &Region, machines: &[Machines]) -> Result<(), Misplaced> {
         for (index, (berths, machines)) in self.libraries.iter().zip(machines).enumerate() {
             let library = Library(index as u16);
             let panel = region.controllers()[index].panel();

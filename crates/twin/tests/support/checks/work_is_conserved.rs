@@ -18,13 +18,13 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{
     Action, Actor, Berth, Command, Drive, Event, Library, Operation, Panel, Platter, Rectangle, Region, Shuttle, rectangles,
 };
+use fulgurite_twin::journal::Fact;
 
 use super::{Answered, EveryCommandIsAnsweredOnce};
-use crate::journal::Fact;
 
 /// A policy's promise beyond what all controllers do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Promise {
+pub(crate) enum Promise {
     /// Drives are never without a customer while a platter waits.
     DrivesFetch,
     /// No shuttle idles anywhere.
@@ -35,73 +35,23 @@ pub enum Promise {
 
 /// An actor idled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Idled {
-    /// A drive with a customer's platter in it.
+pub(crate) enum Idled {
     #[error("from {since} to {now}, drive {} of library {} did nothing for platter {} in it", .drive.0, .library.0, .platter.0)]
-    WithPlatter {
-        /// Start of the interval.
-        since: Micros,
-        /// End of the interval.
-        now: Micros,
-        /// The library.
-        library: Library,
-        /// The drive.
-        drive: Drive,
-        /// The platter.
-        platter: Platter,
-    },
-    /// A drive that could have fetched a platter without a shuttle.
+    WithPlatter { since: Micros, now: Micros, library: Library, drive: Drive, platter: Platter },
     #[error("from {since} to {now}, drive {} of library {} had no customer while platter {} waited", .drive.0, .library.0, .platter.0)]
-    WhileWaited {
-        /// Start of the interval.
-        since: Micros,
-        /// End of the interval.
-        now: Micros,
-        /// The library.
-        library: Library,
-        /// The drive.
-        drive: Drive,
-        /// The platter.
-        platter: Platter,
-    },
-    /// A shuttle that could have brought a platter.
+    WhileWaited { since: Micros, now: Micros, library: Library, drive: Drive, platter: Platter },
     #[error(
         "from {since} to {now}, shuttle {} of library {} was free while platter {} waited and drive {} had room",
         .shuttle.0, .library.0, .platter.0, .drive.0
     )]
-    WhileRoom {
-        /// Start of the interval.
-        since: Micros,
-        /// End of the interval.
-        now: Micros,
-        /// The library.
-        library: Library,
-        /// The shuttle.
-        shuttle: Shuttle,
-        /// The platter.
-        platter: Platter,
-        /// The drive.
-        drive: Drive,
-    },
-    /// A shuttle that could have removed a platter.
+    WhileRoom { since: Micros, now: Micros, library: Library, shuttle: Shuttle, platter: Platter, drive: Drive },
     #[error("from {since} to {now}, shuttle {} of library {} was free while drive {} was done with a platter", .shuttle.0, .library.0, .drive.0)]
-    WhileReleased {
-        /// Start of the interval.
-        since: Micros,
-        /// End of the interval.
-        now: Micros,
-        /// The library.
-        library: Library,
-        /// The shuttle.
-        shuttle: Shuttle,
-        /// The drive.
-        drive: Drive,
-    },
+    WhileReleased { since: Micros, now: Micros, library: Library, shuttle: Shuttle, drive: Drive },
 }
 
 /// Looks for idle actors.
 #[derive(Debug, Clone)]
-pub struct WorkIsConserved {
+pub(crate) struct WorkIsConserved {
     promise: Promise,
     needs_no_shuttles: bool,
     /// For each library, the shuttles that may serve each group of lanes, and the drives to which
@@ -117,8 +67,7 @@ pub struct WorkIsConserved {
 
 impl WorkIsConserved {
     /// For a region without input so far.
-    #[must_use]
-    pub fn new(region: &Region, promise: Promise) -> Self {
+    pub(crate) fn new(region: &Region, promise: Promise) -> Self {
         let panels = || region.controllers().iter().map(fulgurite_library::Controller::panel);
         // Platters without a home are in the library only to be verified, which never ends.
         let endless = |panel: &Panel| (0..panel.platter_count()).map(Platter).filter(|platter| panel.home(*platter).is_none()).collect();
@@ -144,7 +93,7 @@ impl WorkIsConserved {
     ///
     /// # Errors
     /// [`Idled`] if an actor idled.
-    pub fn time_passes(&mut self, since: Micros, now: Micros, commands: &EveryCommandIsAnsweredOnce) -> Result<(), Idled> {
+    pub(crate) fn time_passes(&mut self, since: Micros, now: Micros, commands: &EveryCommandIsAnsweredOnce) -> Result<(), Idled> {
         for (library, drive, platter) in &self.unserved {
             let (library, drive, platter) = (*library, *drive, *platter);
             let actor = Actor::Drive(drive);
@@ -167,7 +116,7 @@ impl WorkIsConserved {
     }
 
     /// Checks one fact, and the command that it answers.
-    pub fn see(&mut self, fact: &Fact, answered: Option<&Answered>) {
+    pub(crate) fn see(&mut self, fact: &Fact, answered: Option<&Answered>) {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action: Action::Mount { platter, .. } } } => {
                 if let (Actor::Drive(drive), true) = (id.actor, self.needs_no_shuttles) {
@@ -207,7 +156,7 @@ impl WorkIsConserved {
 
     /// Looks for idle actors in the controllers after an event or request.
     /// [`WorkIsConserved::time_passes`] reports the one found, if time advances.
-    pub fn settled(&mut self, now: Micros, region: &Region) {
+    pub(crate) fn settled(&mut self, now: Micros, region: &Region) {
         let mut libraries = region.controllers().iter().enumerate();
         self.suspect = libraries.find_map(|(index, controller)| {
             let (library, panel) = (Library(index as u16), controller.panel());

@@ -20,7 +20,7 @@ use super::{Answered, EveryCommandIsAnsweredOnce, Machines};
 
 /// What keeps an actor busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Busy {
+pub(crate) enum Busy {
     /// A shuttle moves along a shelf or to the next one.
     Moving,
     /// A shuttle picks a platter.
@@ -43,8 +43,7 @@ pub enum Busy {
 
 impl Busy {
     /// The kind of this action.
-    #[must_use]
-    pub fn of(action: &Action) -> Self {
+    pub(crate) fn of(action: &Action) -> Self {
         match action {
             Action::Move { .. } => Self::Moving,
             Action::Pick { .. } => Self::Picking,
@@ -57,9 +56,6 @@ impl Busy {
             Action::Verify { .. } => Self::Verifying,
         }
     }
-
-    const SHUTTLE: [Self; 4] = [Self::Moving, Self::Picking, Self::Placing, Self::Charging];
-    const DRIVE: [Self; 5] = [Self::Mounting, Self::Unmounting, Self::Switching, Self::Reading, Self::Verifying];
 }
 
 /// The law is broken.
@@ -67,19 +63,19 @@ impl Busy {
 #[error(
     "{actor:?} of library {} was {busy:?} for {accounted} by its own account, but for {least} to {most} by commands and answers", .library.0
 )]
-pub struct OtherTime {
+pub(crate) struct OtherTime {
     /// The library.
-    pub library: Library,
+    pub(crate) library: Library,
     /// The actor.
-    pub actor: Actor,
+    pub(crate) actor: Actor,
     /// What it was busy with.
-    pub busy: Busy,
+    pub(crate) busy: Busy,
     /// By the machines' account.
-    pub accounted: Micros,
+    pub(crate) accounted: Micros,
     /// Least time, by commands and answers.
-    pub least: Micros,
+    pub(crate) least: Micros,
     /// Most time, by commands and answers.
-    pub most: Micros,
+    pub(crate) most: Micros,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -91,7 +87,7 @@ struct Spent {
 
 /// Service times by actor and kind.
 #[derive(Debug, Clone, Default)]
-pub struct UtilizationLaw {
+pub(crate) struct UtilizationLaw {
     spent: BTreeMap<(Library, Actor, Busy), Spent>,
     /// How long a drive's last interrupted verification took. If a failure follows, the fault may
     /// have come before the interruption.
@@ -100,7 +96,7 @@ pub struct UtilizationLaw {
 
 impl UtilizationLaw {
     /// Records an answered command.
-    pub fn see(&mut self, now: Micros, answered: Option<&Answered>) {
+    pub(crate) fn see(&mut self, now: Micros, answered: Option<&Answered>) {
         let Some(Answered { library, open, how }) = answered else { return };
         let (actor, busy) = (open.id.actor, Busy::of(&open.action));
         let took = now.since(open.begun);
@@ -129,31 +125,31 @@ impl UtilizationLaw {
     ///
     /// # Errors
     /// [`OtherTime`] names the first actor whose times differ.
-    pub fn finish(&self, now: Micros, commands: &EveryCommandIsAnsweredOnce, machines: &[Machines]) -> Result<(), OtherTime> {
+    pub(crate) fn finish(&self, now: Micros, commands: &EveryCommandIsAnsweredOnce, machines: &[Machines]) -> Result<(), OtherTime> {
         for (index, machines) in machines.iter().enumerate() {
             let library = Library(index as u16);
             for (number, shuttle) in machines.shuttles.iter().enumerate() {
                 let actor = Actor::Shuttle(Shuttle(number as u16));
-                for busy in Busy::SHUTTLE {
-                    let accounted = match busy {
-                        Busy::Moving => shuttle.time_in(ShuttleState::Moving) + shuttle.time_in(ShuttleState::Crabbing),
-                        Busy::Picking => shuttle.time_in(ShuttleState::Picking),
-                        Busy::Placing => shuttle.time_in(ShuttleState::Placing),
-                        _ => shuttle.time_in(ShuttleState::Charging),
-                    };
+                let time_in = |state| shuttle.time_in(state);
+                for (busy, accounted) in [
+                    (Busy::Moving, time_in(ShuttleState::Moving) + time_in(ShuttleState::Crabbing)),
+                    (Busy::Picking, time_in(ShuttleState::Picking)),
+                    (Busy::Placing, time_in(ShuttleState::Placing)),
+                    (Busy::Charging, time_in(ShuttleState::Charging)),
+                ] {
                     self.compare(now, library, actor, busy, accounted, shuttle.losses == 0, commands)?;
                 }
             }
             for (number, drive) in machines.drives.iter().enumerate() {
                 let actor = Actor::Drive(Drive(number as u16));
-                for busy in Busy::DRIVE {
-                    let accounted = match busy {
-                        Busy::Mounting => drive.time_in(DriveState::Mounting),
-                        Busy::Unmounting => drive.time_in(DriveState::Unmounting),
-                        Busy::Switching => drive.time_in(DriveState::Switching),
-                        Busy::Reading => drive.time_in(DriveState::Seeking) + drive.time_in(DriveState::Reading),
-                        _ => drive.time_in(DriveState::Verifying),
-                    };
+                let time_in = |state| drive.time_in(state);
+                for (busy, accounted) in [
+                    (Busy::Mounting, time_in(DriveState::Mounting)),
+                    (Busy::Unmounting, time_in(DriveState::Unmounting)),
+                    (Busy::Switching, time_in(DriveState::Switching)),
+                    (Busy::Reading, time_in(DriveState::Seeking) + time_in(DriveState::Reading)),
+                    (Busy::Verifying, time_in(DriveState::Verifying)),
+                ] {
                     self.compare(now, library, actor, busy, accounted, drive.failures == 0, commands)?;
                 }
             }

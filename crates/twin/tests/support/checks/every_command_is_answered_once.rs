@@ -6,83 +6,48 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Command, CommandId, Event, Library};
-
-use crate::journal::Fact;
+use fulgurite_twin::journal::Fact;
 
 /// A command under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Open {
+pub(crate) struct Open {
     /// The command.
-    pub id: CommandId,
+    pub(crate) id: CommandId,
     /// Its action.
-    pub action: Action,
+    pub(crate) action: Action,
     /// When it began.
-    pub begun: Micros,
+    pub(crate) begun: Micros,
 }
 
 /// The answer to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answered {
+pub(crate) struct Answered {
     /// The library.
-    pub library: Library,
+    pub(crate) library: Library,
     /// The command.
-    pub open: Open,
+    pub(crate) open: Open,
     /// The answer: done, interrupted or failed.
-    pub how: Event,
+    pub(crate) how: Event,
 }
 
 /// A violation of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum WrongAnswer {
-    /// An answer to a command that isn't open.
+pub(crate) enum WrongAnswer {
     #[error("at {now}, command {} to {:?} of library {} is answered, but it is not open", .id.number, .id.actor, .library.0)]
-    NotOpen {
-        /// The instant.
-        now: Micros,
-        /// The library.
-        library: Library,
-        /// The command.
-        id: CommandId,
-    },
-    /// A command to an actor that already has one.
+    NotOpen { now: Micros, library: Library, id: CommandId },
     #[error("at {now}, {:?} of library {} is given command {}, but command {} is open", .id.actor, .library.0, .id.number, .open.number)]
-    Busy {
-        /// The instant.
-        now: Micros,
-        /// The library.
-        library: Library,
-        /// The new command.
-        id: CommandId,
-        /// The old one.
-        open: CommandId,
-    },
+    Busy { now: Micros, library: Library, id: CommandId, open: CommandId },
     /// A command to an actor that its controller knows to be out of order.
     #[error("at {now}, {:?} of library {} is given command {}, but it is out of order", .id.actor, .library.0, .id.number)]
-    Down {
-        /// The instant.
-        now: Micros,
-        /// The library.
-        library: Library,
-        /// The command.
-        id: CommandId,
-    },
+    Down { now: Micros, library: Library, id: CommandId },
     /// A verification made room, but no answer reported its progress.
     #[error("command {} to {:?} of library {} made room at {since}, but is not answered at {now}", .id.number, .id.actor, .library.0)]
-    NotInterrupted {
-        /// The instant.
-        now: Micros,
-        /// The library.
-        library: Library,
-        /// The verification.
-        id: CommandId,
-        /// When it made room.
-        since: Micros,
-    },
+    NotInterrupted { now: Micros, library: Library, id: CommandId, since: Micros },
 }
 
 /// The current command of each actor, from commands and answers.
 #[derive(Debug, Clone, Default)]
-pub struct EveryCommandIsAnsweredOnce {
+pub(crate) struct EveryCommandIsAnsweredOnce {
     open: BTreeMap<(Library, Actor), Open>,
     /// Verifications that made room, with the instant.
     making_room: BTreeMap<(Library, Actor), (Open, Micros)>,
@@ -95,7 +60,7 @@ impl EveryCommandIsAnsweredOnce {
     ///
     /// # Errors
     /// [`WrongAnswer`] if the fact breaks the rule.
-    pub fn see(&mut self, now: Micros, fact: &Fact) -> Result<Option<Answered>, WrongAnswer> {
+    pub(crate) fn see(&mut self, now: Micros, fact: &Fact) -> Result<Option<Answered>, WrongAnswer> {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action } } => self.commanded(now, library, id, action).map(|()| None),
             Fact::Happened { library, event, .. } => self.happened(now, library, event),
@@ -153,25 +118,17 @@ impl EveryCommandIsAnsweredOnce {
     }
 
     /// The current command of an actor, not counting a verification that makes room.
-    #[must_use]
-    pub fn open(&self, library: Library, actor: Actor) -> Option<&Open> {
+    pub(crate) fn open(&self, library: Library, actor: Actor) -> Option<&Open> {
         self.open.get(&(library, actor))
     }
 
-    /// The current commands of all actors.
-    pub fn all_open(&self) -> impl Iterator<Item = (Library, &Open)> + '_ {
-        self.open.iter().map(|((library, _), open)| (*library, open))
-    }
-
     /// True if an actor is out of order and its controller knows it.
-    #[must_use]
-    pub fn is_down(&self, library: Library, actor: Actor) -> bool {
+    pub(crate) fn is_down(&self, library: Library, actor: Actor) -> bool {
         self.down.contains(&(library, actor))
     }
 
     /// Commands that were answered.
-    #[must_use]
-    pub fn answered(&self) -> u64 {
+    pub(crate) fn answered(&self) -> u64 {
         self.answered
     }
 }

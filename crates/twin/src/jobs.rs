@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// A job with its estimated cost; only the order of the estimates matters.
-pub(super) struct Job<'a, T> {
-    pub(super) cost: f64,
-    pub(super) work: Box<dyn Fn() -> T + Send + Sync + 'a>,
+pub(crate) struct Job<'a, T> {
+    pub(crate) cost: f64,
+    pub(crate) work: Box<dyn Fn() -> T + Send + Sync + 'a>,
 }
 
 /// Runs all jobs, the most expensive first, so that no long one is left at the end. The results are
 /// in the order of the jobs, whatever the number of threads; 0 means one per core. `progress` gets
 /// the completed share.
-pub(super) fn carry_out<T: Send>(jobs: &[Job<'_, T>], threads: usize, progress: &(dyn Fn(f64) + Sync)) -> Vec<T> {
+pub(crate) fn carry_out<T: Send>(jobs: &[Job<'_, T>], threads: usize, progress: &(dyn Fn(f64) + Sync)) -> Vec<T> {
     let threads = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by(|&a, &b| jobs[b].cost.total_cmp(&jobs[a].cost).then(a.cmp(&b)));

@@ -30,22 +30,21 @@ use fulgurite_library::placement::Zones;
 use fulgurite_library::{Command, Drive, Event, Library, Platter, Region, Shuttle};
 use fulgurite_mechanics::{DriveStatistics, Mechanics, MotionLog, ShuttleStatistics};
 
-pub use every_command_is_answered_once::{Answered, EveryCommandIsAnsweredOnce, Open, WrongAnswer};
-pub use every_request_ends::{EveryRequestEnds, WrongEnd};
-pub use littles_law::{Law, LittlesLaw, Station, Unequal};
-pub use no_two_shuttles_meet::{Met, no_two_shuttles_met};
-pub use platters_are_conserved::{Misplaced, PlattersAreConserved};
-pub use sets_stay_out_of_one_blast_zone::{SetsStayOutOfOneBlastZone, SharedZone};
-pub use utilization_law::{Busy, OtherTime, UtilizationLaw};
-pub use work_is_conserved::{Idled, Promise, WorkIsConserved};
-
-use crate::journal::Fact;
-use crate::scenario::{PolicyName, Scenario};
-use crate::simulation::{Ended, Finished, Observer, Request};
+pub(crate) use every_command_is_answered_once::{Answered, EveryCommandIsAnsweredOnce, WrongAnswer};
+pub(crate) use every_request_ends::{EveryRequestEnds, WrongEnd};
+use fulgurite_twin::journal::Fact;
+use fulgurite_twin::scenario::{PolicyName, Scenario};
+use fulgurite_twin::simulation::{Ended, Finished, Observer, Request};
+pub(crate) use littles_law::{Law, LittlesLaw, Station, Unequal};
+pub(crate) use no_two_shuttles_meet::no_two_shuttles_met;
+pub(crate) use platters_are_conserved::{Misplaced, PlattersAreConserved};
+pub(crate) use sets_stay_out_of_one_blast_zone::{SetsStayOutOfOneBlastZone, SharedZone};
+pub(crate) use utilization_law::{Busy, OtherTime, UtilizationLaw};
+pub(crate) use work_is_conserved::{Idled, Promise, WorkIsConserved};
 
 /// A violated property.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum Violation {
+pub(crate) enum Violation {
     /// Of [`EveryCommandIsAnsweredOnce`].
     #[error("commands: {0}")]
     Answer(#[from] WrongAnswer),
@@ -71,20 +70,19 @@ pub enum Violation {
 
 /// The machines' own account of a library at the end of a run.
 #[derive(Debug, Clone)]
-pub struct Machines {
+pub(crate) struct Machines {
     /// Statistics of each shuttle.
-    pub shuttles: Vec<ShuttleStatistics>,
+    pub(crate) shuttles: Vec<ShuttleStatistics>,
     /// Statistics of each drive.
-    pub drives: Vec<DriveStatistics>,
+    pub(crate) drives: Vec<DriveStatistics>,
     /// Platters in the library.
-    pub platters: usize,
+    pub(crate) platters: usize,
     places: Vec<fulgurite_mechanics::Whereabouts>,
 }
 
 impl Machines {
     /// Their state at `now`, with the whereabouts of platters 0 to `platters`.
-    #[must_use]
-    pub fn of<L: MotionLog>(machines: &Mechanics<L>, platters: u32, now: Micros) -> Self {
+    pub(crate) fn of<L: MotionLog>(machines: &Mechanics<L>, platters: u32, now: Micros) -> Self {
         let layout = machines.layout();
         Self {
             shuttles: (0..layout.shuttles).map(|shuttle| machines.shuttle_statistics(Shuttle(shuttle), now)).collect(),
@@ -95,28 +93,27 @@ impl Machines {
     }
 
     /// Where a platter is.
-    #[must_use]
-    pub fn whereabouts(&self, platter: Platter) -> fulgurite_mechanics::Whereabouts {
+    pub(crate) fn whereabouts(&self, platter: Platter) -> fulgurite_mechanics::Whereabouts {
         self.places.get(platter.0 as usize).copied().unwrap_or(fulgurite_mechanics::Whereabouts::Absent)
     }
 }
 
 /// What the checks covered in a run without violations.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Checked {
+pub(crate) struct Checked {
     /// Commands that were answered.
-    pub commands: u64,
+    pub(crate) commands: u64,
     /// Requests that ended.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// How often a platter was placed in another slot than before.
-    pub guests: u64,
+    pub(crate) guests: u64,
     /// Little's law, by station.
-    pub stations: Vec<Law>,
+    pub(crate) stations: Vec<Law>,
 }
 
 /// All checks of one run.
 #[derive(Debug, Clone)]
-pub struct Checks {
+pub(crate) struct Checks {
     zones: Zones,
     tracks: u32,
     promise: Promise,
@@ -138,8 +135,7 @@ struct State {
 
 impl Checks {
     /// The checks that a run of this scenario must pass.
-    #[must_use]
-    pub fn new(scenario: &Scenario) -> Self {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
         let promise = match scenario.policy.name {
             PolicyName::NoShuttles => Promise::DrivesFetch,
             PolicyName::ShortestPaths => Promise::ShuttlesServeAll,
@@ -150,7 +146,7 @@ impl Checks {
     }
 
     /// Begins the run; the region must not have had any input yet.
-    pub fn begin(&mut self, region: &Region) {
+    pub(crate) fn begin(&mut self, region: &Region) {
         match State::new(region, &self.zones, self.tracks, self.promise) {
             Ok(state) => self.state = Some(state),
             Err(violation) => self.violation = Some(violation),
@@ -158,14 +154,14 @@ impl Checks {
     }
 
     /// Checks one fact of the run.
-    pub fn see(&mut self, fact: &Fact) {
+    pub(crate) fn see(&mut self, fact: &Fact) {
         if let (None, Some(state)) = (&self.violation, &mut self.state) {
             self.violation = state.see(&mut self.now, fact).err();
         }
     }
 
     /// Checks the region after all consequences of a request or event were seen.
-    pub fn settled(&mut self, region: &Region) {
+    pub(crate) fn settled(&mut self, region: &Region) {
         if let (None, Some(state)) = (&self.violation, &mut self.state) {
             state.little.settled(self.now, region);
             state.work.settled(self.now, region);
@@ -173,8 +169,7 @@ impl Checks {
     }
 
     /// The first violation so far.
-    #[must_use]
-    pub fn violation(&self) -> Option<&Violation> {
+    pub(crate) fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
@@ -185,7 +180,7 @@ impl Checks {
     ///
     /// # Panics
     /// If the run never began.
-    pub fn finish(mut self, now: Micros, region: &Region, machines: &[Machines], drained: bool) -> Result<Checked, Violation> {
+    pub(crate) fn finish(mut self, now: Micros, region: &Region, machines: &[Machines], drained: bool) -> Result<Checked, Violation> {
         if let Some(violation) = self.violation.take() {
             return Err(violation);
         }
@@ -205,7 +200,7 @@ impl Checks {
     ///
     /// # Errors
     /// The first [`Violation`].
-    pub fn finish_run<L: MotionLog>(self, finished: &Finished<L>, drained: bool) -> Result<Checked, Violation> {
+    pub(crate) fn finish_run<L: MotionLog>(self, finished: &Finished<L>, drained: bool) -> Result<Checked, Violation> {
         let pairs = finished.region.controllers().iter().zip(&finished.mechanics);
         let machines: Vec<Machines> =
             pairs.map(|(controller, machines)| Machines::of(machines, controller.panel().platter_count(), finished.at)).collect();

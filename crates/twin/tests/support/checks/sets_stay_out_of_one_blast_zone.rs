@@ -14,22 +14,22 @@ use super::Answered;
     "at {now}, platters {} and {} of library {} are of set {set}, but rest in one blast zone, in slots {} and {}",
     .platters[0].0, .platters[1].0, .library.0, .slots[0].0, .slots[1].0
 )]
-pub struct SharedZone {
+pub(crate) struct SharedZone {
     /// When the conflict was found.
-    pub now: Micros,
+    pub(crate) now: Micros,
     /// The library.
-    pub library: Library,
+    pub(crate) library: Library,
     /// Which set.
-    pub set: u32,
+    pub(crate) set: u32,
     /// The two platters.
-    pub platters: [Platter; 2],
+    pub(crate) platters: [Platter; 2],
     /// Their slots.
-    pub slots: [Slot; 2],
+    pub(crate) slots: [Slot; 2],
 }
 
 /// The slots of the platters of each set.
 #[derive(Debug, Clone)]
-pub struct SetsStayOutOfOneBlastZone {
+pub(crate) struct SetsStayOutOfOneBlastZone {
     zones: Zones,
     layout: Layout,
     /// Platters of each set, with their libraries.
@@ -46,7 +46,7 @@ impl SetsStayOutOfOneBlastZone {
     ///
     /// # Errors
     /// [`SharedZone`] names the first two platters that share a zone.
-    pub fn new(region: &Region, zones: Zones) -> Result<Self, SharedZone> {
+    pub(crate) fn new(region: &Region, zones: Zones) -> Result<Self, SharedZone> {
         let panels = || region.controllers().iter().map(fulgurite_library::Controller::panel);
         let rests: Vec<Vec<Option<Slot>>> =
             panels().map(|panel| (0..panel.platter_count()).map(|platter| panel.home(Platter(platter))).collect()).collect();
@@ -70,7 +70,7 @@ impl SetsStayOutOfOneBlastZone {
     ///
     /// # Errors
     /// [`SharedZone`] if it placed a platter in a zone of its set.
-    pub fn see(&mut self, now: Micros, answered: Option<&Answered>) -> Result<(), SharedZone> {
+    pub(crate) fn see(&mut self, now: Micros, answered: Option<&Answered>) -> Result<(), SharedZone> {
         if let Some(Answered { library, open, how: Event::Done { .. } }) = answered
             && let Action::Place { to: Berth::Slot(slot), platter } = open.action
         {
@@ -85,8 +85,7 @@ impl SetsStayOutOfOneBlastZone {
     }
 
     /// How often a platter was placed in another slot than before.
-    #[must_use]
-    pub fn guests(&self) -> u64 {
+    pub(crate) fn guests(&self) -> u64 {
         self.guests
     }
 

@@ -1,0 +1,158 @@
+//! The states of shuttles, drives and platters, as the controller believes them to be.
+
+use crate::placement::Zones;
+use crate::{Bay, Berth, CommandId, Lane, Platter, Position, RequestId, Shuttle, Slot, Tracks};
+
+/// Why a platter is in a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// A request wants its tracks.
+    Customer,
+    /// It was written and is being read back.
+    Verification,
+}
+
+/// Progress of a platter in a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// In the bay, not mounted.
+    Arrived,
+    /// Mounted and readable.
+    Mounted,
+    /// Done; a shuttle may take it.
+    Released,
+}
+
+/// A platter in a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "what has no comment is what its name says")]
+pub struct Held {
+    pub platter: Platter,
+    /// Why it is here.
+    pub purpose: Purpose,
+    pub stage: Stage,
+    pub taker: Option<Shuttle>,
+}
+
+/// One of a drive's two bays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BayState {
+    /// The platter in the bay.
+    pub held: Option<Held>,
+    /// The platter that a shuttle is bringing.
+    pub promised: Option<Platter>,
+}
+
+/// What a drive is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "what has no comment is what its name says")]
+pub enum Operation {
+    /// Clamping the platter of the active bay.
+    Mount,
+    Unmount,
+    Switch(Bay),
+    Read(RequestId, Tracks),
+    Verify,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DriveState {
+    pub(crate) bays: [BayState; 2],
+    pub(crate) active: Bay,
+    pub(crate) operation: Option<(CommandId, Operation)>,
+    /// The track after the last one read, if a platter is mounted.
+    pub(crate) head: Option<u32>,
+    pub(crate) down: bool,
+    /// True if the policy wants it to verify.
+    pub(crate) verifies: bool,
+}
+
+/// What a shuttle has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// Nothing.
+    Idle,
+    /// Carrying a platter from one berth to another.
+    Carry(Carry),
+    /// Going to a dock to charge.
+    Charge(Position),
+}
+
+/// A platter's way from one berth to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "what has no comment is what its name says")]
+pub struct Carry {
+    pub platter: Platter,
+    pub from: Berth,
+    pub to: Berth,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Leg(Position),
+    Pick,
+    Place,
+    Charge,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShuttleState {
+    pub(crate) job: Job,
+    pub(crate) doing: Option<(CommandId, Doing)>,
+    pub(crate) carrying: Option<Platter>,
+    pub(crate) lost: bool,
+    pub(crate) low: bool,
+}
+
+/// Where a platter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Whereabouts {
+    /// In a slot, a drive, or at the port.
+    Berth(Berth),
+    /// On a shuttle.
+    Shuttle(Shuttle),
+    /// Not written yet.
+    Unwritten,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlatterState {
+    pub(crate) home: Option<Slot>,
+    pub(crate) whereabouts: Whereabouts,
+    pub(crate) at: Position,
+    pub(crate) lane: Lane,
+    pub(crate) tracks: u32,
+    pub(crate) verified: u32,
+    pub(crate) claimed: bool,
+    pub(crate) unavailable: bool,
+}
+
+/// How much verification a library has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verification {
+    /// Each drive always has a platter to verify, which never ends: the assumption of the paper's
+    /// evaluation (SOSP '23, section 7.2).
+    #[default]
+    Endless,
+    /// Written platters are brought to drives, verified and stored.
+    Written,
+    /// None.
+    Off,
+}
+
+/// Contents of a library when its controller starts.
+#[derive(Debug, Clone, Default)]
+pub struct Inventory {
+    /// Each platter's home slot. The platter returns there after each read.
+    pub homes: Vec<Slot>,
+    /// Number of platters that are already written and stored; the rest will be written in order.
+    pub written: u32,
+    /// Tracks per platter.
+    pub tracks: u32,
+    /// The verification load.
+    pub verification: Verification,
+    /// The set of each platter, by any numbering; empty if platters belong to no sets.
+    pub sets: Vec<u32>,
+    /// The cells that one failure makes unreachable together.
+    pub zones: Zones,
+}

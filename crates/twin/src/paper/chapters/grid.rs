@@ -1,0 +1,71 @@
+//! Tails over the throughput of drives and another setting, under the policies that move platters.
+
+use super::*;
+
+const THROUGHPUTS: [f64; 3] = [30.0, 60.0, 120.0];
+const MOVING: [PolicyName; 2] = [PolicyName::Partitioned, PolicyName::LeastCost];
+
+pub(super) struct Grid {
+    throughputs: Vec<f64>,
+    /// By policy, throughput in MB/s, and the other setting.
+    points: Vec<(PolicyName, f64, f64, Point)>,
+}
+
+impl Grid {
+    /// Plans the points at these values of the other setting.
+    pub(super) fn plan(plan: &mut Plan, values: &[f64], scenario: impl Fn(&Plan, PolicyName, f64) -> Scenario) -> Self {
+        let throughputs = plan.along(&THROUGHPUTS);
+        let mut points = Vec::new();
+        for &mb_s in &throughputs {
+            for policy in MOVING {
+                for x in plan.along(values) {
+                    let scenario = at_throughput(scenario(plan, policy, x), mb_s);
+                    points.push((policy, mb_s, x, plan.point(&scenario)));
+                }
+            }
+        }
+        Self { throughputs, points }
+    }
+
+    pub(super) fn first(&self) -> Point {
+        self.points[0].3
+    }
+
+    fn of<'r>(&self, results: &'r Results, policy: PolicyName, mb_s: f64) -> impl Iterator<Item = (f64, &'r Sample)> {
+        let here = self.points.iter().filter(move |point| (point.0, point.1) == (policy, mb_s));
+        here.map(move |point| (point.2, results.sample(point.3)))
+    }
+
+    /// A panel for each throughput. `marks` draws on a panel; its number is the longest tail of the
+    /// first line.
+    pub(super) fn figure(&self, results: &Results, x: impl Fn() -> Axis, marks: impl Fn(Panel, f64) -> Panel) -> Figure {
+        let mut figure = Figure::new("").one_scale();
+        for (&mb_s, letter) in self.throughputs.iter().zip(["a", "b", "c"]) {
+            let mut panel = Panel::new(x(), tails().log()).titled(&format!("({letter}) {mb_s} MB/s"));
+            for policy in MOVING {
+                panel = panel.line(said(policy), self.of(results, policy, mb_s).map(|(x, sample)| tail_at(x, sample)));
+            }
+            let longest = self.of(results, MOVING[0], mb_s).map(|(_, sample)| sample.tail().mean).fold(0.0, f64::max);
+            figure = figure.panel(with_bound(marks(panel, longest), self.of(results, PolicyName::LeastCost, mb_s)));
+        }
+        figure
+    }
+
+    /// Throughput, other setting, and the samples of `partitioned` and `fulgurite`.
+    pub(super) fn pairs<'r>(&self, results: &'r Results) -> Vec<(f64, f64, [&'r Sample; 2])> {
+        let both = |&mb_s: &f64| {
+            let [theirs, ours] = MOVING.map(|policy| self.of(results, policy, mb_s));
+            theirs.zip(ours).map(move |((x, theirs), (_, ours))| (mb_s, x, [theirs, ours]))
+        };
+        self.throughputs.iter().flat_map(both).collect()
+    }
+
+    pub(super) fn add_runs(&self, results: &Results, chapter: &mut Chapter, column: Column) -> Result<(), PaperError> {
+        let columns = [Column::text("policy", "The policy."), Column::f64("throughput", "MB/s", "Throughput of each drive."), column];
+        let rows = self
+            .points
+            .iter()
+            .map(|(policy, mb_s, x, point)| ([policy.text().into(), (*mb_s).into(), (*x).into()], results.sample(*point)));
+        Ok(chapter.runs(chapter.name, columns, rows)?)
+    }
+}
