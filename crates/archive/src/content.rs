@@ -7,44 +7,27 @@ use std::sync::Arc;
 use fulgurite_domain::{PlatterId, SetId};
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{CatalogueError, NOWHERE, PlatterPlace, SetDescription, SetRow};
+use crate::catalogue::{CatalogueError, NOWHERE, PlatterPlace, SetDescription};
 use crate::rebuild::has_unknown_places;
 use crate::set_reader::{OpenSet, Repairs, SetReadError, SetReader};
 use crate::store::{PlatterFile, PlatterStore, StoreError};
-use crate::unread::{AwayStore, BeyondRepair, Hindrance, NoPlatter, Presence, Unreachable, Unread};
+use crate::unread::{AwayStore, Hindrance, Loaded, NoPlatter, Presence};
 
 /// Sets whose platters one reader keeps open. File handles are limited, and a reader may go through
 /// all sets of an archive.
 const SETS_OPEN: usize = 8;
 
-/// Why content could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ContentError {
-    /// The content is lost.
-    #[error(transparent)]
-    Lost(#[from] BeyondRepair),
-    /// The content can't be read now.
-    #[error(transparent)]
-    Unreachable(#[from] Unreachable),
-    /// The catalogue failed, or doesn't know the platter.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-}
-
-impl From<SetReadError> for ContentError {
+impl From<SetReadError> for ArchiveError {
     fn from(error: SetReadError) -> Self {
         match error {
-            SetReadError::Unread(Unread::Lost(lost)) => Self::Lost(lost),
-            SetReadError::Unread(Unread::Unreachable(unreachable)) => Self::Unreachable(unreachable),
+            SetReadError::Unread(unread) => unread.into(),
             SetReadError::NoSuchPlace { platter, offset } => {
-                let found = format!("a file at byte {offset} of platter {platter}, past the end of its content");
-                Self::Archive(CatalogueError::Damaged { found }.into())
+                CatalogueError::Damaged(format!("a file at byte {offset} of platter {platter}, past the end of its content")).into()
             }
         }
     }
 }
 
-/// A platter that was found.
 pub(crate) struct FoundPlatter {
     /// The store whose disk holds it.
     pub(crate) store: String,
@@ -61,7 +44,6 @@ pub(crate) struct Disks {
 }
 
 impl Disks {
-    /// Checks every store.
     pub(crate) fn check(archive: &Archive) -> Self {
         let mut disks = Self { there: Vec::new(), away: Vec::new(), has_unknown: has_unknown_places(archive) };
         for store in archive.stores() {
@@ -88,12 +70,10 @@ impl Disks {
         disks
     }
 
-    /// True if the disk of a store can be read.
     pub(crate) fn has(&self, store: &str) -> bool {
         self.there.iter().any(|(name, _)| name == store)
     }
 
-    /// Readable disks, with the names of their stores.
     pub(crate) fn there(&self) -> impl Iterator<Item = (&str, &Arc<dyn PlatterStore>)> {
         self.there.iter().map(|(name, store)| (name.as_str(), store))
     }
@@ -103,7 +83,6 @@ impl Disks {
         self.has_unknown
     }
 
-    /// Stores whose disks can't be read.
     pub(crate) fn all_away(&self) -> &[AwayStore] {
         &self.away
     }
@@ -159,14 +138,13 @@ impl Disks {
         // No store has two platters of a set (I3).
         let has_none = |away: &AwayStore| description.platters.iter().all(|place| place.store != away.store);
         let open = |place: &PlatterPlace| match self.find_or(place, has_none) {
-            Ok(found) => Presence::load(place.platter, description.geometry, found.file, &found.store),
+            Ok(found) => Presence::There(Loaded::new(place.platter, description.geometry, found.file, &found.store)),
             Err(why) => Presence::Gone(why),
         };
         OpenSet { members: description.platters.iter().map(open).collect(), description: description.clone() }
     }
 }
 
-/// Why a platter on one of these stores can't be read.
 fn on_one_of(stores: &[AwayStore]) -> NoPlatter {
     let list = |of: fn(&AwayStore) -> &str| stores.iter().map(of).collect::<Vec<_>>();
     let (store, why) = (list(|away| &away.store).join(", "), list(|away| &away.why).join("; "));
@@ -201,7 +179,7 @@ impl<'a> ContentReader<'a> {
     /// Creates a reader for an archive.
     #[must_use]
     pub fn new(archive: &'a Archive) -> Self {
-        Self { archive, sets: SetReader::new(archive.rebuilding(), archive.threads()), open: VecDeque::new() }
+        Self { archive, sets: SetReader::new(&archive.rebuilding, archive.threads()), open: VecDeque::new() }
     }
 
     /// Repairs so far.
@@ -219,13 +197,11 @@ impl<'a> ContentReader<'a> {
     /// Fills `out` with the content of a platter from byte `offset` on.
     ///
     /// # Errors
-    /// [`ContentError::Lost`] if any of it is beyond repair; [`ContentError::Unreachable`] if it
-    /// can't be read now; [`ContentError::Archive`] if the catalogue doesn't know the platter, or
-    /// lists a place past the end of its content.
-    pub fn read(&mut self, platter: PlatterId, offset: u64, out: &mut [u8]) -> Result<(), ContentError> {
+    /// [`ArchiveError::Unread`] if any of it is lost or can't be read now. Any other error is the
+    /// catalogue's: it doesn't know the platter, or lists a place past the end of its content.
+    pub fn read(&mut self, platter: PlatterId, offset: u64, out: &mut [u8]) -> Result<(), ArchiveError> {
         if !self.sets.knows(platter) {
-            let row: Option<SetRow> = self.archive.reading().set_of(platter).map_err(ArchiveError::from)?;
-            let row = row.ok_or(ArchiveError::UnknownPlatter { platter })?;
+            let row = self.archive.reading().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter(platter))?;
             if self.open.len() == SETS_OPEN
                 && let Some(oldest) = self.open.pop_front()
             {

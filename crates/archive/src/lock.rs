@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::archive::ArchiveError;
 
-/// Lock file in the archive's folder.
 pub(crate) const LOCK_FILE: &str = "lock";
 
 /// The lock, held until this is dropped.
@@ -24,7 +23,7 @@ impl Lock {
         let file = options.map_err(ArchiveError::io(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(ArchiveError::InUse { path: home.to_owned() }),
+            Err(TryLockError::WouldBlock) => Err(ArchiveError::InUse(home.to_owned())),
             Err(TryLockError::Error(source)) => Err(ArchiveError::Io { path, source }),
         }
     }

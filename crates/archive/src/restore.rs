@@ -27,7 +27,6 @@ use crate::reserved::is_reserved;
 use crate::set_reader::Repairs;
 use crate::watch::{OutOfReach, Trouble, Watcher};
 
-/// Rows per catalogue query.
 const PAGE: usize = 256;
 /// Size of a block of zeros that becomes a hole in a restored file.
 const HOLE_BYTES: usize = 4_096;
@@ -58,7 +57,6 @@ pub enum Existing {
     Replace,
 }
 
-/// Reasons why an object can't be restored.
 #[derive(Debug, thiserror::Error)]
 enum RestoreError {
     #[error(transparent)]
@@ -152,7 +150,6 @@ struct Restore<'a> {
 }
 
 impl Restore<'_> {
-    /// Restores objects until the listing ends.
     fn work(&self) -> Result<(), ArchiveError> {
         let mut reader = ObjectReader::new(self.archive);
         loop {
@@ -168,7 +165,6 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Counts and reports an object.
     fn note(&self, row: VersionRow, target: &Target, restored: Result<PathBuf, RestoreError>) {
         let mut report = self.report.lock().expect("no panic holds this lock");
         let (name, version) = (&row.record.name, row.record.version);

@@ -35,31 +35,20 @@ pub use objects::ObjectsReport;
 pub use shared::count_shared_numbers;
 pub use unlisted::UnknownPlatter;
 
-/// Rows per catalogue query.
 const PAGE: usize = 1_000;
 
 impl Archive {
-    /// Reads all platters and all of staging. With `repair`, missing or damaged platters are
-    /// written anew: to their own store or, if that is unusable, to one without a platter of the
-    /// set.
+    /// Reads all platters and all of staging. With `repair`, missing or damaged platters, and those
+    /// that it selects in addition, are written anew: to their own store or, if that is unusable,
+    /// to one without a platter of the set.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails. Problems with platters are in the report.
-    pub fn scrub(&self, repair: bool, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
-        self.scrub_and_replace(repair.then(Replace::default), watcher)
-    }
-
-    /// Like [`scrub`](Self::scrub); `repair` selects further platters to replace in addition to
-    /// missing and damaged ones.
-    ///
-    /// # Errors
-    /// As [`scrub`](Self::scrub).
-    pub fn scrub_and_replace(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
+    pub fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
         Scrub::new(self, repair, watcher).run()
     }
 }
 
-/// A scrub in progress.
 struct Scrub<'a> {
     archive: &'a Archive,
     /// The platters to replace; `None` replaces nothing.
@@ -75,7 +64,7 @@ impl<'a> Scrub<'a> {
 
     fn run(mut self) -> Result<ScrubReport, ArchiveError> {
         for error in self.archive.stores().iter().filter_map(|store| store.check().err()) {
-            self.watcher.trouble(Trouble::Note { text: &error.to_string() });
+            self.watcher.trouble(Trouble::Note(&error.to_string()));
         }
         let sets = self.archive.catalogue().sets()?;
         let sets: Vec<SetDescription> = sets.into_iter().filter(|set| set.state == SetState::Complete).map(|set| set.description).collect();
@@ -107,7 +96,7 @@ impl<'a> Scrub<'a> {
         self.report.platters += findings.len() as u64;
         self.report.platters_read += findings.iter().filter(|finding| finding.was_read(set.geometry)).count() as u64;
         self.report.unsound.extend(findings.iter().filter(|finding| !finding.is_sound()).cloned());
-        let mut reader = SetReader::new(self.archive.rebuilding(), self.archive.threads());
+        let mut reader = SetReader::new(&self.archive.rebuilding, self.archive.threads());
         if let Some(replace) = self.repair {
             self.replace(set, replace, &mut findings, &mut open, &mut reader)?;
         }
@@ -116,7 +105,6 @@ impl<'a> Scrub<'a> {
         Ok(())
     }
 
-    /// Replaces platters of a set, and updates their findings.
     fn replace(
         &mut self,
         set: &SetDescription,
@@ -152,7 +140,7 @@ impl<'a> Scrub<'a> {
                     }
                     Err(error) => {
                         let text = format!("platter {} was not rebuilt: {error}", finding.platter);
-                        self.watcher.trouble(Trouble::Note { text: &text });
+                        self.watcher.trouble(Trouble::Note(&text));
                     }
                 }
             }
@@ -160,7 +148,6 @@ impl<'a> Scrub<'a> {
         Ok(())
     }
 
-    /// Reads and verifies all staged records.
     fn staging(&mut self) -> Result<(), ArchiveError> {
         let totals = self.archive.catalogue().staged_totals()?;
         self.watcher.stage("reading staging", Some(totals.stored_bytes));
@@ -240,6 +227,6 @@ fn note_shared_stores(set: &SetDescription, watcher: &dyn Watcher) {
              run `fulgurite catalogue rebuild`",
             set.id
         );
-        watcher.trouble(Trouble::Note { text: &text });
+        watcher.trouble(Trouble::Note(&text));
     }
 }

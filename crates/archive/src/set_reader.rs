@@ -16,9 +16,7 @@ use fulgurite_glass::{ReadDrive, Rebuilt, SectorRead, Track};
 
 use self::set_repair::{Hopeless, SetRepair, SetRepaired, ask_group};
 use crate::catalogue::SetDescription;
-use crate::unread::{Hindrance, NoPlatter, Presence, Unreachable, Unread};
-
-pub use crate::unread::BeyondRepair;
+use crate::unread::{BeyondRepair, Hindrance, NoPlatter, Presence, Unreachable, Unread};
 
 /// Maximum payload per read, never more than a track. A read of an object requests 1 MiB, which
 /// need not start at a sector boundary.
@@ -83,7 +81,6 @@ impl OpenSet {
         self.members[usize::from(position)].drive()
     }
 
-    /// Describes what keeps the content of a platter from being read although it isn't lost.
     pub(crate) fn unreachable(&self, position: u16) -> Unreachable {
         let mut unreachable = Unreachable {
             platter: self.description.platters[usize::from(position)].platter,

@@ -20,7 +20,6 @@ pub(crate) struct Stranger {
     pub(crate) header: Option<Header>,
 }
 
-/// Differences between the stores and the catalogue.
 pub(crate) struct Compared {
     /// Platters found on stores but not in the catalogue.
     pub(crate) strangers: Vec<Stranger>,
@@ -35,7 +34,6 @@ pub(crate) fn strangers(archive: &Archive) -> Result<Vec<Stranger>, ArchiveError
     Ok(compare_stores(archive)?.strangers)
 }
 
-/// Lists the stores and compares them with the catalogue.
 pub(crate) fn compare_stores(archive: &Archive) -> Result<Compared, ArchiveError> {
     let disks = Disks::check(archive);
     // The order matters. A set begun in between is in the catalogue before its platters are on

@@ -174,6 +174,17 @@ pub enum Unread {
     Unreachable(#[from] Unreachable),
 }
 
+impl Unread {
+    /// Why it can't be read now; `None` if it is lost.
+    #[must_use]
+    pub fn hindrance(&self) -> Option<Hindrance> {
+        match self {
+            Self::Lost(_) => None,
+            Self::Unreachable(unreachable) => Some(unreachable.hindrance()),
+        }
+    }
+}
+
 /// A platter of a set: loaded in a drive, or unavailable.
 #[derive(Clone)]
 pub enum Presence {
@@ -184,14 +195,6 @@ pub enum Presence {
 }
 
 impl Presence {
-    /// Loads a platter that is present on `store`.
-    #[must_use]
-    pub fn load(platter: PlatterId, geometry: Geometry, source: Arc<dyn PlatterSource>, store: &str) -> Self {
-        let faults = Arc::new(Faults { sector_bytes: geometry.sector_stride(), ..Faults::default() });
-        let source = Arc::new(Watched { source, faults: faults.clone() });
-        Self::There(Loaded { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults })
-    }
-
     /// A platter that is on no store.
     #[must_use]
     pub fn missing(store: &str) -> Self {
@@ -227,6 +230,14 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Loads a platter that is present on `store`.
+    #[must_use]
+    pub fn new(platter: PlatterId, geometry: Geometry, source: Arc<dyn PlatterSource>, store: &str) -> Self {
+        let faults = Arc::new(Faults { sector_bytes: geometry.sector_stride(), ..Faults::default() });
+        let source = Arc::new(Watched { source, faults: faults.clone() });
+        Self { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults }
+    }
+
     /// True if the system refused the last read of a sector.
     #[must_use]
     pub fn is_unreadable(&self, physical: PhysicalTrack, sector: u16) -> bool {
@@ -267,7 +278,6 @@ impl Faults {
     }
 }
 
-/// A source that records refused reads.
 struct Watched {
     source: Arc<dyn PlatterSource>,
     faults: Arc<Faults>,

@@ -95,13 +95,9 @@ pub enum Trouble<'a> {
         key_is_back: bool,
     },
     /// A message for the operator.
-    Note {
-        /// The message.
-        text: &'a str,
-    },
+    Note(&'a str),
 }
 
-/// Returns an error if the operation's result is no longer wanted.
 pub(crate) fn go_on(watcher: &dyn Watcher) -> Result<(), crate::ArchiveError> {
     if watcher.is_stopped() { Err(crate::ArchiveError::Stopped) } else { Ok(()) }
 }

@@ -198,7 +198,7 @@ impl Account {
         self.comparison.say(session, DIFFERENCES_SHOWN);
 
         let start = Instant::now();
-        self.scrub = archive.scrub(true, &progress)?;
+        self.scrub = archive.scrub(Some(Default::default()), &progress)?;
         self.stage("scrub: read all, write anew", self.scrub.bytes, start.elapsed());
         progress.finish();
         session.say(&format!(
@@ -210,7 +210,7 @@ impl Account {
         say_repairs(session, self.scrub.repairs);
 
         let start = Instant::now();
-        let verified = archive.scrub(false, &progress)?;
+        let verified = archive.scrub(None, &progress)?;
         self.stage("verify", verified.bytes, start.elapsed());
         progress.finish();
         self.unsound_after = verified.unsound.len() as u64;

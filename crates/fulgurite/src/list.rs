@@ -289,7 +289,7 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
             platters: platters.iter().filter(|platter| platter.place.store == store.name()).count() as u64,
         })
         .collect();
-    let standing = archive.standing()?;
+    let standing = Standing::of(&archive)?;
     let is_unsound =
         |row: &&PlatterRow| row.health.missing || row.health.lost_sectors > 0 || standing.missing_platters.contains(&row.place.platter);
     let unsound = platters.iter().filter(is_unsound).count() as u64;

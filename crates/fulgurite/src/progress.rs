@@ -195,7 +195,7 @@ impl Watcher for Progress {
                 (format!("{}: {} (version {version}): {}", self.when_lost, name.display(), text::harmless(why)), value)
             }
             Trouble::Unlisted { version, key_is_back } => self.unlisted(version, key_is_back),
-            Trouble::Note { text } => (format!("note: {}", text::harmless(text)), json!({ "kind": "note", "text": text })),
+            Trouble::Note(text) => (format!("note: {}", text::harmless(text)), json!({ "kind": "note", "text": text })),
         };
         self.bar().suspend(|| diagnostics::write(&text, &value));
     }

@@ -30,6 +30,13 @@ pub struct StagedData {
     pub place: StagedPlace,
 }
 
+impl StagedData {
+    /// Where these stored bytes of an object end; `None` if they are out of order or have gaps.
+    pub(crate) fn end_of(data: &[Self]) -> Option<u64> {
+        data.iter().try_fold(0, |end, data| (data.stored_offset == end).then(|| end + u64::from(data.place.bytes)))
+    }
+}
+
 /// A version that was just staged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewVersion {
@@ -223,22 +230,26 @@ pub struct ArchivedExtent {
     pub extent: Extent,
 }
 
+/// A version on platters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchivedVersion {
+    /// Its identifier.
+    pub id: VersionId,
+    /// Its record.
+    pub record: ObjectRecord,
+    /// Whether its bytes are encrypted.
+    pub sealed: bool,
+    /// Length of its stored bytes.
+    pub stored_bytes: u64,
+    /// Their locations.
+    pub extents: Vec<Extent>,
+}
+
 /// A version found on platters or in staging by a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundVersion {
     /// All of it is on platters of complete sets.
-    Archived {
-        /// Its identifier.
-        id: VersionId,
-        /// Its record.
-        record: ObjectRecord,
-        /// Whether its bytes are encrypted.
-        sealed: bool,
-        /// Length of its stored bytes.
-        stored_bytes: u64,
-        /// Their locations.
-        extents: Vec<Extent>,
-    },
+    Archived(ArchivedVersion),
     /// It is in staging.
     Staged(NewVersion),
 }
@@ -248,7 +259,7 @@ impl FoundVersion {
     #[must_use]
     pub fn id(&self) -> VersionId {
         match self {
-            Self::Archived { id, .. } | Self::Staged(NewVersion { id, .. }) => *id,
+            Self::Archived(ArchivedVersion { id, .. }) | Self::Staged(NewVersion { id, .. }) => *id,
         }
     }
 }
@@ -290,6 +301,13 @@ pub struct UnlistedVersion {
     pub known_as: Option<(ObjectName, u64)>,
     /// Staging segments that hold parts of it.
     pub segments: Vec<u64>,
+}
+
+impl UnlistedVersion {
+    /// A version of which nothing else is known.
+    pub(crate) fn new(id: VersionId, why: Unlisted) -> Self {
+        Self { id, why, stored_bytes: 0, known_as: None, segments: Vec::new() }
+    }
 }
 
 /// Totals of the staged content.

@@ -105,7 +105,6 @@ impl WrittenSet<'_> {
     }
 }
 
-/// A set that a thread is finishing.
 struct Finishing<'scope> {
     thread: ScopedJoinHandle<'scope, Result<FlushReport, ArchiveError>>,
     held: HashMap<VersionKey, Held>,
@@ -126,7 +125,6 @@ impl Watcher for Progress {
     }
 }
 
-/// Flushes set after set.
 pub(super) struct Flusher<'scope, 'env> {
     archive: &'env Archive,
     scope: &'scope Scope<'scope, 'env>,
@@ -214,7 +212,6 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         Ok(true)
     }
 
-    /// Writes a set. Versions with damaged staged bytes are reported and skipped.
     fn write_readable(&mut self, watcher: &dyn Watcher) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
         loop {
             let error = match self.write_set(watcher) {

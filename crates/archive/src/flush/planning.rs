@@ -20,17 +20,17 @@ use crate::store::PlatterStore;
 /// Memory per staged version while a set is planned and written: its name, locations and plan.
 const ITEM_MEMORY_BYTES: u64 = 512;
 
-/// The limits of a set, from settings and memory.
 pub(super) fn bounds(archive: &Archive) -> Bounds {
-    let shape = archive.settings().shape();
+    let settings = archive.settings();
+    let (shape, memory_bytes) = (settings.shape(), settings.limits.memory_mib << 20);
     let mut sector_bytes_max = fulgurite_domain::SECTOR_BYTES_MAX;
     // Larger sectors suit disks better, but the codes keep thousands of them in memory.
     while sector_bytes_max > 1_024
-        && flush_memory_bytes(disk_geometry(sector_bytes_max, 240), shape, archive.threads()) > archive.memory_bytes() * 3 / 4
+        && flush_memory_bytes(disk_geometry(sector_bytes_max, 240), shape, archive.threads()) > memory_bytes * 3 / 4
     {
         sector_bytes_max /= 2;
     }
-    Bounds { shape, platter_bytes: archive.settings().set.platter_mib << 20, sector_bytes_max }
+    Bounds { shape, platter_bytes: settings.set.platter_mib << 20, sector_bytes_max }
 }
 
 /// Peak memory of a flush: the larger of writing one information platter, and encoding the set
@@ -61,7 +61,7 @@ pub(super) fn gather(
     let mut bytes = 0;
     let mut pages = Pages::default();
     // An eighth of the memory, because two sets may be in progress.
-    let most_items = (archive.memory_bytes() / 8 / ITEM_MEMORY_BYTES) as usize;
+    let most_items = ((archive.settings().limits.memory_mib << 20) / 8 / ITEM_MEMORY_BYTES) as usize;
     while bytes < capacity && items.len() < most_items {
         let mut catalogue = archive.catalogue();
         let Some(page) = pages.next(|after| catalogue.staged_versions(after, PAGE))? else { break };

@@ -26,9 +26,8 @@ use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
 use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES};
 
-use super::committer::commit_batch;
 use super::writer::{Batch, PieceWriter};
-use super::{Buffers, Draft, Piece, RECORD_BYTES};
+use super::{Buffers, Draft, Piece, RECORD_BYTES, digest_of};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::VersionRow;
 use crate::clock::now_ms;
@@ -48,6 +47,12 @@ pub enum IntakeError {
     /// The intake was closed.
     #[error("the archive is being closed")]
     Closed,
+}
+
+impl From<ArchiveError> for IntakeError {
+    fn from(error: ArchiveError) -> Self {
+        Self::Archive(Arc::new(error))
+    }
 }
 
 /// Callback with the result, called once on the intake's own thread. It should only forward the
@@ -117,7 +122,7 @@ impl Intake {
     pub fn upload(&self) -> Upload {
         let created_ms = now_ms();
         let id = VersionId::new(created_ms, random());
-        let key = self.archive.encrypts().then(|| ObjectKey::new(random()));
+        let key = self.archive.settings().archive.encrypt.then(|| ObjectKey::new(random()));
         Upload {
             archive: self.archive.clone(),
             messages: self.messages.clone(),
@@ -171,7 +176,6 @@ impl Drop for Intake {
     }
 }
 
-/// Sends a message, or answers that the intake is closed.
 fn send(messages: &Sender<Message>, message: Message) {
     if let Err(unsent) = messages.send(message) {
         refuse(unsent.0, &IntakeError::Closed);
@@ -198,13 +202,11 @@ pub struct Upload {
     hash: digest::Context,
     /// Sealed frames, followed by the frame being filled.
     payload: Vec<u8>,
-    /// Length of the record when it is full.
     full: usize,
     /// Offset in `payload` of the frame being filled.
     frame: usize,
     ticket: Option<Ticket>,
     size: u64,
-    /// Stored bytes sent so far.
     stored: u64,
 }
 
@@ -292,7 +294,6 @@ impl Upload {
         }
     }
 
-    /// Seals the frame being filled.
     fn seal_frame(&mut self) {
         self.payload.resize(self.payload.len() + TAG_BYTES, 0);
         let index = (self.stored + self.frame as u64) / STORED_FRAME_BYTES as u64;
@@ -313,7 +314,7 @@ impl Upload {
     /// SHA-256 of the content so far.
     #[must_use]
     pub fn sha256(&self) -> Digest {
-        digest_of(self.hash.clone())
+        digest_of(self.hash.clone().finish())
     }
 
     /// Completes the object as a version of `object`, and removes `replaced` in the same
@@ -326,7 +327,7 @@ impl Upload {
             self.send_record();
         }
         let frames = self.frames.take().expect("finish is called once");
-        let sha256 = digest_of(std::mem::replace(&mut self.hash, digest::Context::new(&digest::SHA256)));
+        let sha256 = self.sha256();
         let NewObject { name, kind, modified, mode, attributes } = object;
         let record =
             ObjectRecord { name, version: 0, kind, size: self.size, sha256, modified, mode, created_ms: self.created_ms, attributes };
@@ -342,18 +343,6 @@ impl Drop for Upload {
             let _ = self.messages.send(Message::Piece(Piece::Abandoned(self.id), None));
         }
     }
-}
-
-fn digest_of(hash: digest::Context) -> Digest {
-    let mut digest = Digest([0; 32]);
-    digest.0.copy_from_slice(hash.finish().as_ref());
-    digest
-}
-
-/// Why a session ended.
-enum End {
-    Closed,
-    Failed(IntakeError),
 }
 
 /// Runs sessions one after another. Each has its own segments, so a failed one leaves nothing to
@@ -380,7 +369,7 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
         let writing = match cut.and_then(|()| Ok(archive.staging().begin()?)) {
             Ok(writing) => writing,
             Err(error) => {
-                failure = IntakeError::Archive(Arc::new(error));
+                failure = error.into();
                 refuse(first, &failure);
                 continue;
             }
@@ -392,28 +381,23 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
             removals: Vec::new(),
             failure: failure.clone(),
         };
-        let end = gathering.take_in(archive, &writing, first, messages, own);
-        match end {
-            End::Closed => {
-                drop(writing);
-                // Releases the space of unacknowledged objects. Otherwise the next opening does.
-                let _ = release_segments(archive);
-                return drain(messages);
-            }
-            End::Failed(error) => {
-                // Unacknowledged objects must not reappear later under a number that another
-                // version has by then.
-                let segments = writing.segments();
-                uncut = cut_unacknowledged(archive, segments.clone()).is_err().then_some(segments);
-                drop(writing);
-                let _ = release_segments(archive);
-                failure = error;
-            }
+        let ended = gathering.take_in(archive, &writing, first, messages, own);
+        if ended.is_err() {
+            // Unacknowledged objects must not reappear later under a number that another version
+            // has by then.
+            let segments = writing.segments();
+            uncut = cut_unacknowledged(archive, segments.clone()).is_err().then_some(segments);
+        }
+        drop(writing);
+        // Frees the space of unacknowledged objects. If it fails, the next opening does that.
+        let _ = release_segments(archive);
+        match ended {
+            Ok(()) => return drain(messages),
+            Err(error) => failure = error,
         }
     }
 }
 
-/// Rejects messages that arrived too late.
 fn drain(messages: &Receiver<Message>) {
     while let Ok(message) = messages.try_recv() {
         refuse(message, &IntakeError::Closed);
@@ -426,23 +410,28 @@ struct Own {
     session: u64,
 }
 
-/// A batch and the callbacks waiting for it.
 type Waited = (Batch, Vec<Acknowledge>);
 
-/// What a session has collected for its next commit.
 struct Gathering<'a> {
     writer: PieceWriter<'a>,
     /// Callbacks of complete objects, in order.
     objects: VecDeque<Acknowledge>,
-    /// Callbacks of removals.
     removals: Vec<Acknowledge>,
     /// Why content staged in an earlier session is gone.
     failure: IntakeError,
 }
 
 impl Gathering<'_> {
-    /// Appends messages, and passes complete objects on whenever the committer is free.
-    fn take_in(mut self, archive: &Archive, writing: &Writing<'_>, first: Message, messages: &Receiver<Message>, own: Own) -> End {
+    /// Appends messages, and passes complete objects on whenever the committer is free, until the
+    /// intake closes or fails.
+    fn take_in(
+        mut self,
+        archive: &Archive,
+        writing: &Writing<'_>,
+        first: Message,
+        messages: &Receiver<Message>,
+        own: Own,
+    ) -> Result<(), IntakeError> {
         let session = own.session;
         std::thread::scope(|scope| {
             let (batches, taken) = channel();
@@ -453,25 +442,25 @@ impl Gathering<'_> {
                 if is_free && self.has_waiting() && (next.is_none() || self.writer.is_full()) {
                     is_free = false;
                     if let Err(error) = self.hand_on(&batches) {
-                        break End::Failed(error);
+                        break Err(error);
                     }
                 } else if !is_free
                     && next.is_none()
                     && self.writer.wants_keys()
                     && let Err(error) = self.writer.store_keys()
                 {
-                    break End::Failed(IntakeError::Archive(Arc::new(error)));
+                    break Err(error.into());
                 }
                 // `recv` can't fail: the committer keeps a sender.
                 let message = next.take().unwrap_or_else(|| messages.recv().unwrap_or(Message::Close));
                 match message {
-                    Message::Close => break End::Closed,
+                    Message::Close => break Ok(()),
                     Message::Free(of) => is_free |= of == session,
-                    Message::Failed(of, error) if of == session => break End::Failed(error),
+                    Message::Failed(of, error) if of == session => break Err(error),
                     Message::Failed(..) => {}
                     message => {
                         if let Err(error) = self.append(message) {
-                            break End::Failed(error);
+                            break Err(error);
                         }
                     }
                 }
@@ -485,17 +474,16 @@ impl Gathering<'_> {
     }
 
     fn append(&mut self, message: Message) -> Result<(), IntakeError> {
-        let told = |error| IntakeError::Archive(Arc::new(error));
         match message {
             Message::Piece(piece, ticket) => {
-                self.writer.append(piece).map_err(told)?;
+                self.writer.append(piece)?;
                 drop(ticket);
             }
             Message::Object(draft, replaced, acknowledge) => match self.writer.object(*draft, &replaced) {
                 Ok(true) => self.objects.push_back(acknowledge),
                 Ok(false) => acknowledge(Err(self.failure.clone())),
                 Err(error) => {
-                    let error = told(error);
+                    let error = IntakeError::from(error);
                     acknowledge(Err(error.clone()));
                     return Err(error);
                 }
@@ -525,7 +513,7 @@ impl Gathering<'_> {
                 Ok(())
             }
             Err(error) => {
-                let error = IntakeError::Archive(Arc::new(error));
+                let error = IntakeError::from(error);
                 waiting.extend(self.objects.drain(..));
                 waiting.into_iter().for_each(|acknowledge| acknowledge(Err(error.clone())));
                 Err(error)
@@ -541,7 +529,7 @@ fn commit_all(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<Waite
     for (mut batch, waiting) in batches {
         let result = match &failure {
             Some(error) => Err(IntakeError::clone(error)),
-            None => commit_batch(archive, &mut batch, writing).map_err(|error| IntakeError::Archive(Arc::new(error))),
+            None => batch.commit(archive, writing).map_err(IntakeError::from),
         };
         for acknowledge in waiting {
             acknowledge(result.clone());

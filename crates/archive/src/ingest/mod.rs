@@ -16,7 +16,6 @@
 //! intake is for servers: it commits as soon as the previous commit has ended, with everything that
 //! arrived meanwhile, and answers each client separately.
 
-mod committer;
 mod files;
 mod intake;
 mod known;
@@ -27,7 +26,8 @@ mod writer;
 
 use std::sync::Mutex;
 
-use fulgurite_domain::{ObjectRecord, VersionId};
+use aws_lc_rs::digest;
+use fulgurite_domain::{Digest, ObjectRecord, VersionId};
 use fulgurite_format::{Frames, STORED_FRAME_BYTES, WrappedKey};
 
 pub(crate) use files::{Flushing, put_flushing};
@@ -38,8 +38,11 @@ pub use known::Skip;
 /// Frames in one data record. A shard can be cut only between data records, and each record costs a
 /// catalogue row. 16 frames are 1 MiB.
 pub(crate) const RECORD_FRAMES: usize = 16;
-/// Stored bytes of a full data record.
 pub(crate) const RECORD_BYTES: usize = RECORD_FRAMES * STORED_FRAME_BYTES;
+
+pub(crate) fn digest_of(digest: digest::Digest) -> Digest {
+    Digest(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
+}
 
 /// An object that was read completely, on its way to the writer.
 struct Draft {
@@ -69,31 +72,23 @@ enum Piece {
 struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 impl Buffers {
+    /// A used buffer, if one is left and a full record is wanted.
+    fn used(&self, bytes: usize) -> Option<Vec<u8>> {
+        if bytes < RECORD_BYTES { None } else { self.0.lock().expect("no panic holds this lock").pop() }
+    }
+
     /// A buffer of this length, with arbitrary content.
     fn take(&self, bytes: usize) -> Vec<u8> {
-        if bytes < RECORD_BYTES {
-            return vec![0; bytes];
-        }
-        let used = self.0.lock().expect("no panic holds this lock").pop();
-        used.map_or_else(
-            || vec![0; bytes],
-            |mut buffer| {
-                buffer.resize(bytes, 0);
-                buffer
-            },
-        )
+        let Some(mut buffer) = self.used(bytes) else { return vec![0; bytes] };
+        buffer.resize(bytes, 0);
+        buffer
     }
 
     /// An empty buffer with at least this capacity.
     fn take_empty(&self, bytes: usize) -> Vec<u8> {
-        let used = (bytes >= RECORD_BYTES).then(|| self.0.lock().expect("no panic holds this lock").pop()).flatten();
-        used.map_or_else(
-            || Vec::with_capacity(bytes),
-            |mut buffer| {
-                buffer.clear();
-                buffer
-            },
-        )
+        let mut buffer = self.used(bytes).unwrap_or_else(|| Vec::with_capacity(bytes));
+        buffer.clear();
+        buffer
     }
 
     fn give_back(&self, buffer: Vec<u8>) {

@@ -19,7 +19,6 @@ use crate::staging::Staging;
 /// catalogue and key store.
 const OBJECT_BYTES: u64 = 16 << 10;
 
-/// Room in staging.
 pub(super) struct Room<'a> {
     staging: &'a Staging,
     state: Mutex<State>,
@@ -28,11 +27,9 @@ pub(super) struct Room<'a> {
 
 #[derive(Default)]
 struct State {
-    /// Bytes of all reservations.
     reserved: u64,
     /// The part of `reserved` for records that the writer appends with its next batch.
     owed: u64,
-    /// Number of reservations for objects.
     open: u64,
     /// Number of reservations for pieces on their way to the writer.
     pieces: u64,
@@ -55,7 +52,6 @@ pub(super) struct PieceReservation<'a> {
 /// Staging has no room for an object, even with nothing else in progress.
 pub(super) struct NoRoom {
     pub(super) needed: u64,
-    /// Room reserved for other objects.
     pub(super) reserved: u64,
 }
 

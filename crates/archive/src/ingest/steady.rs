@@ -46,12 +46,10 @@ impl SteadyFile {
         Ok(before.is_file().then_some(Self { file, before }))
     }
 
-    /// The metadata before the first read.
     pub(super) fn metadata(&self) -> &Metadata {
         &self.before
     }
 
-    /// Continues reading where the last read ended.
     pub(super) fn reader(&self) -> impl Read + '_ {
         &self.file
     }

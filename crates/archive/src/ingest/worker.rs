@@ -20,7 +20,7 @@ use super::files::{PutReport, Source};
 use super::known::{Doubt, Known, Skip};
 use super::room::{NoRoom, PieceReservation, Reservation, Room};
 use super::steady::SteadyFile;
-use super::{Buffers, Draft, Piece, RECORD_BYTES};
+use super::{Buffers, Draft, Piece, RECORD_BYTES, digest_of};
 use crate::archive::{Archive, ArchiveError};
 use crate::clock::now_ms;
 use crate::entropy::random;
@@ -28,10 +28,8 @@ use crate::watch::{Trouble, Watcher};
 
 /// A file that changes while it is read is skipped after this many attempts.
 pub(super) const ATTEMPTS: u32 = 3;
-/// Pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Messages from workers to the writer.
 pub(super) enum Handed<'a> {
     /// A piece, with its own reservation if the object's reservation does not cover it.
     Piece(Piece, Option<PieceReservation<'a>>),
@@ -42,7 +40,6 @@ pub(super) enum Handed<'a> {
     Checkpoint(SyncSender<()>),
 }
 
-/// Reads, hashes and seals sources one by one.
 pub(super) struct Worker<'a> {
     pub(super) archive: &'a Archive,
     pub(super) pieces: SyncSender<Handed<'a>>,
@@ -57,7 +54,6 @@ pub(super) struct Worker<'a> {
     pub(super) flush: Option<&'a (dyn Fn() -> bool + Sync)>,
     /// Names of objects that are being read, or are not yet acknowledged.
     pub(super) pending: &'a Mutex<HashSet<ObjectName>>,
-    /// The error that ends the put.
     pub(super) failure: &'a Mutex<Option<ArchiveError>>,
 }
 
@@ -74,7 +70,6 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// The facts of a stream.
     fn unknown(name: ObjectName) -> Self {
         Self { name: Cow::Owned(name), kind: Kind::File, modified: None, mode: None, size: None }
     }
@@ -86,23 +81,16 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Result for a source.
 enum Put {
-    /// The writer has received all of it.
     HandedOver,
     /// The newest version of its name is the same.
     Unchanged,
 }
 
-/// Why a worker gives up an object.
 enum Interrupted {
-    /// The source failed; the put continues with others.
     Source(io::Error),
-    /// The file changed while it was read.
     Changed,
-    /// The writer is gone.
     Writer,
-    /// The archive failed; the put can't continue.
     Archive(ArchiveError),
 }
 
@@ -228,7 +216,6 @@ impl<'a> Worker<'a> {
         self.put_content(&mut file.reader().take(facts.size.unwrap_or(u64::MAX)), &facts, room, &check)
     }
 
-    /// Reads a whole file and returns its SHA-256.
     fn read_digest(&self, file: &SteadyFile) -> Result<Digest, Interrupted> {
         let mut hash = digest::Context::new(&digest::SHA256);
         let mut buffer = self.buffers.take(RECORD_BYTES);
@@ -290,7 +277,7 @@ impl<'a> Worker<'a> {
         let is_unbounded = facts.kind == Kind::File && facts.size.is_none();
         let created_ms = now_ms();
         let id = VersionId::new(created_ms, random());
-        let key = self.archive.encrypts().then(|| ObjectKey::new(random()));
+        let key = self.archive.settings().archive.encrypt.then(|| ObjectKey::new(random()));
         let frames = Frames::new(id, key.as_ref());
         let mut content = SealedContent {
             id,
@@ -384,12 +371,6 @@ impl SealedContent<'_> {
             }
         }
     }
-}
-
-fn digest_of(digest: digest::Digest) -> Digest {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest.as_ref());
-    Digest(bytes)
 }
 
 /// Reads until the buffer is full or the source ends.

@@ -22,9 +22,7 @@ pub(crate) struct Removed {
     /// Sealed versions found on platters and in staging, collected only if the catalogue can't be
     /// read.
     sealed: HashSet<VersionId>,
-    /// Places where tombstones could not be read.
     pub(crate) unread: Vec<String>,
-    /// File tables that could not be read.
     pub(crate) unread_tables: u64,
 }
 
@@ -78,7 +76,6 @@ impl Removed {
         Ok(removed)
     }
 
-    /// True if the version was removed.
     pub(crate) fn contains(&self, id: VersionId) -> bool {
         self.ids.contains(&id)
     }

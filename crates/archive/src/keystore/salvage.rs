@@ -29,7 +29,6 @@ use super::sqlite::SLOT;
 /// x^64 + ..., reflected: that of CRC-64/NVME.
 const POLYNOMIAL: u64 = 0x9A6C_9329_AC4B_C9B5;
 
-/// Bytes read at once.
 const WINDOW: usize = 1 << 20;
 
 /// Disks read or fail in units of this size.

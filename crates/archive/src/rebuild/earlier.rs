@@ -10,7 +10,7 @@ use super::staging::scan_staging;
 use super::{BATCH, lost_platters};
 use crate::archive::ArchiveError;
 use crate::catalogue::{
-    Catalogue, CatalogueError, FoundVersion, NewVersion, Pages, SetState, Unlisted, UnlistedVersion, VersionRow, Versions,
+    ArchivedVersion, Catalogue, CatalogueError, FoundVersion, NewVersion, Pages, SetState, Unlisted, UnlistedVersion, VersionRow, Versions,
 };
 use crate::watch::{Trouble, Watcher};
 
@@ -19,7 +19,6 @@ use crate::watch::{Trouble, Watcher};
 pub(super) struct Earlier<'a> {
     catalogue: Option<&'a mut dyn Catalogue>,
     watcher: &'a dyn Watcher,
-    /// True once it could not be read.
     is_damaged: bool,
 }
 
@@ -34,14 +33,6 @@ impl<'a> Earlier<'a> {
 
     pub(super) fn is_damaged(&self) -> bool {
         self.is_damaged
-    }
-
-    /// The catalogue, unless a part of it could not be read.
-    pub(super) fn undamaged(&mut self) -> Option<&mut dyn Catalogue> {
-        match &mut self.catalogue {
-            Some(catalogue) if !self.is_damaged => Some(*catalogue),
-            _ => None,
-        }
     }
 
     /// Reads from the catalogue. `None` if that fails, or without an earlier catalogue.
@@ -66,7 +57,7 @@ impl<'a> Earlier<'a> {
 
 pub(super) fn note_unreadable(error: &CatalogueError, watcher: &dyn Watcher) {
     let text = format!("can't read all of the earlier catalogue; entries found only there are not carried over: {error}");
-    watcher.trouble(Trouble::Note { text: &text });
+    watcher.trouble(Trouble::Note(&text));
 }
 
 /// Why reading the earlier catalogue stopped: the new catalogue failed, or the earlier one did. The
@@ -85,9 +76,7 @@ impl From<ArchiveError> for Stopped {
 /// What an earlier catalogue tells before platters are read.
 #[derive(Default)]
 pub(super) struct EarlierSets {
-    /// Sets that were complete.
     pub(super) complete: HashSet<SetId>,
-    /// Sets that were being written.
     pub(super) writing: HashSet<SetId>,
     /// Versions whose tombstones are not in staging, and were not found on platters so far.
     pub(super) unplaced: HashSet<VersionId>,
@@ -96,7 +85,6 @@ pub(super) struct EarlierSets {
 /// Versions in old copies of released segments that the earlier catalogue lists.
 #[derive(Default)]
 pub(super) struct OldCopies {
-    /// Versions on sets that are damaged beyond repair.
     pub(super) needed: Vec<NewVersion>,
     /// The others, which count only if they are on no platter.
     pub(super) spare: Vec<NewVersion>,
@@ -116,14 +104,13 @@ impl Rebuild<'_> {
         earlier.segments_in_use().and_then(|used| earlier.old_segments(there, &used)).map_err(Stopped::Earlier)
     }
 
-    /// Reads old copies of released segments.
     pub(super) fn old_copies(&self, earlier: &mut dyn Catalogue, segments: &[u64]) -> Result<OldCopies, Stopped> {
         let mut copies = OldCopies::default();
         if segments.is_empty() {
             return Ok(copies);
         }
         let text = format!("{} in staging were released before: only what is on no platter is taken from them", count_of(segments.len()));
-        self.watcher.trouble(Trouble::Note { text: &text });
+        self.watcher.trouble(Trouble::Note(&text));
         let lost = lost_platters(earlier).map_err(Stopped::Earlier)?;
         for version in scan_staging(self.archive, segments, &|_, _| true, self.watcher)?.versions {
             if self.tombstones.contains_key(&version.id) {
@@ -272,7 +259,7 @@ fn found_version(
     let VersionRow { key, id, record, sealed, stored_bytes, archived } = row;
     if archived {
         let extents = earlier.extents(key)?;
-        return Ok(Ok(FoundVersion::Archived { id, record, sealed, stored_bytes, extents }));
+        return Ok(Ok(FoundVersion::Archived(ArchivedVersion { id, record, sealed, stored_bytes, extents })));
     }
     if let Some((record_place, data)) = earlier.staged(key)? {
         let mut places = data.iter().map(|data| data.place).chain([record_place]);
@@ -281,5 +268,5 @@ fn found_version(
         }
     }
     let known_as = Some((record.name, record.version));
-    Ok(Err(UnlistedVersion { id, why: Unlisted::Gone, stored_bytes, known_as, segments: Vec::new() }))
+    Ok(Err(UnlistedVersion { stored_bytes, known_as, ..UnlistedVersion::new(id, Unlisted::Gone) }))
 }

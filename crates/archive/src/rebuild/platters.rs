@@ -14,10 +14,8 @@ use crate::watch::Trouble;
 
 /// A set of which at least one platter was found.
 pub(super) struct FoundSet {
-    /// Header of any platter of the set.
     pub(super) header: Header,
     pub(super) description: SetDescription,
-    /// Number of platters of the set that were not found.
     pub(super) missing: usize,
     /// True if an earlier catalogue listed the set as complete.
     was_complete: bool,
@@ -56,10 +54,9 @@ impl FoundSet {
 }
 
 impl Rebuild<'_> {
-    /// Finds the sets of all platters on the stores, with a header and a description of each.
     pub(super) fn find_sets(&mut self, known: &EarlierSets) -> Vec<FoundSet> {
         let watcher = self.watcher;
-        let note = |text: String| watcher.trouble(Trouble::Note { text: &text });
+        let note = |text: String| watcher.trouble(Trouble::Note(&text));
         let mut sets: BTreeMap<SetId, Header> = BTreeMap::new();
         let mut places: HashMap<PlatterId, String> = HashMap::new();
         let disks = Disks::check(self.archive);

@@ -93,7 +93,6 @@ pub struct PlatterFinding {
 }
 
 impl PlatterFinding {
-    /// An empty finding for a platter.
     pub(super) fn new(set: &SetDescription, position: u16) -> Self {
         let place = &set.platters[usize::from(position)];
         Self {
@@ -165,7 +164,6 @@ pub struct Replace {
 }
 
 impl Replace {
-    /// True if the platter should be replaced.
     pub(super) fn includes(self, finding: &PlatterFinding) -> bool {
         match finding.state() {
             PlatterState::Sound => false,

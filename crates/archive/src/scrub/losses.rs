@@ -32,7 +32,6 @@ impl ContentSectors {
         self.sectors.keys().map(|(platter, _)| *platter).collect()
     }
 
-    /// True if any of the sectors belongs to the extent.
     fn has_some_of(&self, extent: &Extent) -> bool {
         let (bytes, in_track) = (u64::from(self.geometry.sector_bytes), u64::from(self.geometry.track_information));
         extent.bytes > 0
@@ -43,13 +42,9 @@ impl ContentSectors {
     }
 }
 
-/// What of a set can't be read.
 struct Losses {
-    /// Content sectors that are lost.
     lost: ContentSectors,
-    /// Content sectors that can't be read now.
     out_of_reach: ContentSectors,
-    /// Why the first of those can't be read.
     reason: Option<Unreachable>,
 }
 

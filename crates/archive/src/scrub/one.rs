@@ -36,7 +36,7 @@ impl Archive {
 
 /// The set of a platter, and the platter's position in it.
 pub(super) fn set_with(archive: &Archive, platter: PlatterId) -> Result<(SetDescription, u16), ArchiveError> {
-    let set = archive.catalogue().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter { platter })?.description;
+    let set = archive.catalogue().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter(platter))?.description;
     let position = set.platters.iter().position(|place| place.platter == platter).expect("a set names its platters");
     Ok((set, position as u16))
 }

@@ -103,7 +103,6 @@ pub(super) fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding
     finding.bad_headers = finding.bad_headers.max(length_is_wrong.into());
 }
 
-/// Records a finding in the catalogue.
 pub(super) fn record(archive: &Archive, finding: &PlatterFinding) -> Result<(), ArchiveError> {
     // A read-only archive can't record anything.
     if finding.turned_up && !archive.is_still() {

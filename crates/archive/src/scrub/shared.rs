@@ -13,11 +13,9 @@ use crate::watch::{Trouble, Watcher};
 /// Maximum number of shared numbers to report; further ones are only counted.
 const NAMED: u64 = 100;
 
-/// Finds shared numbers in rows in listing order.
 #[derive(Default)]
 pub(crate) struct SharedNumbers {
     last: Option<(ObjectName, u64)>,
-    /// True if the current number has been counted.
     is_counted: bool,
     count: u64,
 }
@@ -36,13 +34,12 @@ impl SharedNumbers {
                     row.record.name.display(),
                     row.record.version
                 );
-                watcher.trouble(Trouble::Note { text: &text });
+                watcher.trouble(Trouble::Note(&text));
             }
         }
         self.is_counted = is_shared;
     }
 
-    /// Number of shared version numbers found.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }

@@ -33,13 +33,10 @@ pub enum StagingError {
     },
     /// The folder carries no mark.
     #[error(
-        "staging ({place}) is absent: no mark of this archive is in it. Is the disk mounted? If it is gone for good, \
+        "staging ({0}) is absent: no mark of this archive is in it. Is the disk mounted? If it is gone for good, \
          `fulgurite catalogue rebuild --without-unseen` continues with an empty folder and lists what was staged"
     )]
-    Absent {
-        /// Expected path of the staging folder.
-        place: String,
-    },
+    Absent(String),
     /// The folder carries a different mark.
     #[error(
         "staging ({place}) is absent: its folder is marked \"{found}\", expected \"{expected}\". \

@@ -16,7 +16,6 @@ fn mark_text(archive: ArchiveId) -> String {
     format!("fulgurite staging 1\narchive {archive}\n")
 }
 
-/// True if `text` is the mark of any archive's staging.
 fn is_mark(text: &str) -> bool {
     let id = text.strip_prefix("fulgurite staging 1\narchive ").and_then(|rest| rest.strip_suffix('\n'));
     id.is_some_and(|id| id.parse::<ArchiveId>().is_ok())
@@ -26,11 +25,9 @@ fn on_one_line(text: &str) -> String {
     text.trim().replace('\n', ", ")
 }
 
-/// Result of reading the mark file.
 enum Found {
     Ours,
     Nothing,
-    /// The mark of another archive.
     Other(String),
     /// A file that is not a valid mark.
     Damaged(String),
@@ -102,7 +99,7 @@ impl Staging {
     }
 
     pub(crate) fn absent(&self) -> StagingError {
-        StagingError::Absent { place: self.place() }
+        StagingError::Absent(self.place())
     }
 }
 

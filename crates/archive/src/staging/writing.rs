@@ -185,7 +185,6 @@ impl SegmentWriter<'_> {
         *self.staging.spare() = self.current.as_ref().map_or(0, Segment::spare);
     }
 
-    /// Returns the segment for the next record, and opens a new one if needed.
     fn segment(&mut self, kind: RecordKind, payload: usize) -> io::Result<&mut Segment> {
         let of_tombstones = kind == RecordKind::Tombstone;
         let data_number = self.current.as_ref().map_or(0, |segment| segment.number);
@@ -242,7 +241,6 @@ fn allocate(file: &dyn VolumeFile, bytes: u64) -> io::Result<u64> {
 }
 
 impl Segment {
-    /// Bytes reserved but not yet used.
     fn spare(&self) -> i64 {
         self.allocated.max(self.appending.written()) as i64 - self.appending.length() as i64
     }
@@ -258,7 +256,6 @@ impl Segment {
         Ok(())
     }
 
-    /// Frees the unused reservation.
     fn trim(&mut self) {
         let length = self.appending.length();
         if self.allocated > length {

@@ -22,6 +22,7 @@ use fulgurite_glass::PlatterSource;
 
 use crate::attach::ABSENT;
 use crate::unread::Hindrance;
+use crate::volume::read_full;
 
 pub use folder::FolderStore;
 pub use layout::Mark;
@@ -205,13 +206,9 @@ pub trait PlatterFile: PlatterSource {
 }
 
 /// Fills `buffer` from a platter file.
-pub(crate) fn read_exact_at(file: &dyn PlatterFile, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
-    let mut read = 0;
-    while read < buffer.len() {
-        match file.read_at(offset + read as u64, &mut buffer[read..])? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            bytes => read += bytes,
-        }
+pub(crate) fn read_exact_at(file: &dyn PlatterFile, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    match read_full(|offset, buffer| file.read_at(offset, buffer), offset, buffer)? == buffer.len() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
     }
-    Ok(())
 }

@@ -131,8 +131,7 @@ impl Connection {
         Ok(Some(connection))
     }
 
-    /// Runs [`Archive::scrub_and_replace`](fulgurite_archive::Archive::scrub_and_replace) in the
-    /// server.
+    /// Runs [`Archive::scrub`](fulgurite_archive::Archive::scrub) in the server.
     ///
     /// # Errors
     /// [`ControlError`] if the server fails or the connection breaks.
