@@ -30,7 +30,7 @@ pub use self::making::write_new;
 pub(crate) use self::making::{check_places, write_master_key};
 pub(crate) use self::opening::{check_master_key, folder_store};
 pub use self::opening::{folder_stores, open_keys, read_master_key, read_settings};
-pub use crate::error::{ArchiveError, Kept, MasterKeyTrouble, Misread, NoRoomOn};
+pub use crate::error::{ArchiveError, Kept, MasterKeyTrouble, Misread};
 
 /// File of the catalogue in an archive's folder.
 pub const CATALOGUE_FILE: &str = "catalogue.db";

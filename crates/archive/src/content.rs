@@ -38,9 +38,9 @@ pub(crate) struct FoundPlatter {
 /// that are away.
 pub(crate) struct Disks {
     there: Vec<(String, Arc<dyn PlatterStore>)>,
-    away: Vec<AwayStore>,
-    /// True if the last rebuild did not see all places where platters may be.
-    has_unknown: bool,
+    pub(crate) away: Vec<AwayStore>,
+    /// True if platters without a known store may be on stores that are not in the settings.
+    pub(crate) has_unknown: bool,
 }
 
 impl Disks {
@@ -78,19 +78,6 @@ impl Disks {
         self.there.iter().map(|(name, store)| (name.as_str(), store))
     }
 
-    /// True if platters without a known store may be on stores that are not in the settings.
-    pub(crate) fn has_unknown(&self) -> bool {
-        self.has_unknown
-    }
-
-    pub(crate) fn all_away(&self) -> &[AwayStore] {
-        &self.away
-    }
-
-    fn away(&self, store: &str) -> Option<&AwayStore> {
-        self.away.iter().find(|away| away.store == store)
-    }
-
     /// Finds a platter on its store or else on another: users copy disks, and files between disks.
     pub(crate) fn find(&self, place: &PlatterPlace) -> Result<FoundPlatter, NoPlatter> {
         self.find_or(place, |_| true)
@@ -105,32 +92,25 @@ impl Disks {
             match store.open(place.platter) {
                 Ok(Some(file)) => return Ok(FoundPlatter { store: name.clone(), file }),
                 Ok(None) => {}
-                Err(error) => drop(refused.get_or_insert(NoPlatter::Unreadable { store: name.clone(), why: error.to_string() })),
-            }
-        }
-        if let Some(refused) = refused {
-            return Err(refused);
-        }
-        match self.away(&place.store) {
-            Some(AwayStore { store, hindrance: Hindrance::Absent, why }) => {
-                Err(NoPlatter::Absent { store: store.clone(), why: why.clone() })
-            }
-            Some(AwayStore { store, hindrance: Hindrance::Unreadable, why }) => {
-                Err(NoPlatter::Unreadable { store: store.clone(), why: why.clone() })
-            }
-            None => {
-                let may_be_on: Vec<AwayStore> = self.away.iter().filter(|away| may_have(away)).cloned().collect();
-                if place.store == NOWHERE && may_be_on.is_empty() && self.has_unknown {
-                    let why = "its store is not in the settings: `fulgurite store add` adds it".to_owned();
-                    return Err(NoPlatter::Absent { store: NOWHERE.to_owned(), why });
+                Err(error) => {
+                    let why = error.to_string();
+                    refused.get_or_insert(AwayStore { store: name.clone(), hindrance: Hindrance::Unreadable, why });
                 }
-                Err(match place.store != NOWHERE || may_be_on.is_empty() {
-                    true => NoPlatter::Missing { store: place.store.clone(), may_be_on },
-                    // The platter's store is unknown, so any of these may hold it.
-                    false => on_one_of(&may_be_on),
-                })
             }
         }
+        if let Some(away) = refused.or_else(|| self.away.iter().find(|away| away.store == place.store).cloned()) {
+            return Err(NoPlatter::Away(away));
+        }
+        let may_be_on: Vec<AwayStore> = self.away.iter().filter(|away| may_have(away)).cloned().collect();
+        if place.store == NOWHERE && may_be_on.is_empty() && self.has_unknown {
+            let why = "its store is not in the settings: `fulgurite store add` adds it".to_owned();
+            return Err(NoPlatter::Away(AwayStore { store: NOWHERE.to_owned(), hindrance: Hindrance::Absent, why }));
+        }
+        Err(match place.store != NOWHERE || may_be_on.is_empty() {
+            true => NoPlatter::Missing { store: place.store.clone(), may_be_on },
+            // The platter's store is unknown, so any of these may hold it.
+            false => NoPlatter::Away(one_of(&may_be_on)),
+        })
     }
 
     /// Opens the readable platters of a set, with the reason for each of the others.
@@ -145,12 +125,13 @@ impl Disks {
     }
 }
 
-fn on_one_of(stores: &[AwayStore]) -> NoPlatter {
+/// Describes stores of which any may have a platter as one.
+fn one_of(stores: &[AwayStore]) -> AwayStore {
     let list = |of: fn(&AwayStore) -> &str| stores.iter().map(of).collect::<Vec<_>>();
-    let (store, why) = (list(|away| &away.store).join(", "), list(|away| &away.why).join("; "));
-    match stores.iter().all(|away| away.hindrance == Hindrance::Absent) {
-        true => NoPlatter::Absent { store, why },
-        false => NoPlatter::Unreadable { store, why },
+    AwayStore {
+        store: list(|away| &away.store).join(", "),
+        hindrance: stores.iter().map(|away| away.hindrance).max().expect("there is at least one"),
+        why: list(|away| &away.why).join("; "),
     }
 }
 

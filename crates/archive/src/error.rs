@@ -67,7 +67,7 @@ pub enum ArchiveError {
         /// Stores that can be used.
         available: usize,
         /// What is wrong with the other stores.
-        others: Vec<NoRoomOn>,
+        others: Vec<StoreError>,
     },
     /// A newly written platter does not read back correctly.
     #[error("verification of platter {platter} on store {store} failed: {what}. The set was given up, and everything stays staged")]
@@ -227,26 +227,6 @@ pub enum MasterKeyTrouble {
     /// It does not wrap the keys of the archive.
     #[error("the key of version {0} is not wrapped by it, nor are the keys after it; it belongs to another archive")]
     Foreign(VersionId),
-}
-
-/// Why a store can't take a platter.
-#[derive(Debug, thiserror::Error)]
-pub enum NoRoomOn {
-    /// The store can't be used.
-    #[error(transparent)]
-    Unusable(StoreError),
-    /// The platter is larger than the free space.
-    #[error("store {store} ({place}) has {free} bytes free, a platter needs {needed}")]
-    Full {
-        /// The store.
-        store: String,
-        /// Its location.
-        place: String,
-        /// Bytes that can still be written to it.
-        free: u64,
-        /// Bytes of the platter.
-        needed: u64,
-    },
 }
 
 /// What is wrong with a platter that was just written.

@@ -167,13 +167,13 @@ impl Restore<'_> {
 
     fn note(&self, row: VersionRow, target: &Target, restored: Result<PathBuf, RestoreError>) {
         let mut report = self.report.lock().expect("no panic holds this lock");
-        let (name, version) = (&row.record.name, row.record.version);
         match restored {
             Ok(path) => {
                 report.objects += 1;
                 report.bytes += row.record.size;
                 if let Some(why) = target.changed {
                     report.renamed += 1;
+                    let (name, version) = (&row.record.name, row.record.version);
                     self.watcher.trouble(Trouble::Renamed { name, version, path: &path, why });
                 }
                 if target.is_folder {
@@ -187,7 +187,7 @@ impl Restore<'_> {
                     _ => None,
                 };
                 hindrance.into_iter().for_each(|hindrance| report.out_of_reach.add(hindrance));
-                self.watcher.trouble(Trouble::unread(name, version, hindrance, &error.to_string()));
+                self.watcher.trouble(Trouble::unread(&row, hindrance, &error.to_string()));
             }
         }
     }

@@ -10,13 +10,14 @@
 mod finding;
 mod losses;
 mod objects;
-mod one;
 mod reading;
 mod replacing;
 mod shared;
 mod unlisted;
 
 use std::collections::BTreeMap;
+
+use fulgurite_domain::PlatterId;
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{NOWHERE, Pages, SetDescription, SetState, VersionRow, Versions};
@@ -47,6 +48,36 @@ impl Archive {
     pub fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
         Scrub::new(self, repair, watcher).run()
     }
+
+    /// Reads a platter in full and records the result.
+    ///
+    /// # Errors
+    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Stopped`], or an error of the catalogue.
+    pub fn verify_platter(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<PlatterFinding, ArchiveError> {
+        let (set, position) = set_with(self, platter)?;
+        let (finding, _) = read_platter(self, &OpenSet::of(self, &set), position, watcher);
+        go_on(watcher)?;
+        record(self, &finding)?;
+        Ok(finding)
+    }
+
+    /// Reads all platters of the set that contains `platter`, and reports what is lost. Replaces
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Stopped`], or an error of the catalogue.
+    pub fn verify_set_of(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
+        let mut scrub = Scrub::new(self, None, watcher);
+        scrub.set(&set_with(self, platter)?.0)?;
+        Ok(scrub.report)
+    }
+}
+
+/// The set of a platter, and the platter's position in it.
+fn set_with(archive: &Archive, platter: PlatterId) -> Result<(SetDescription, u16), ArchiveError> {
+    let set = archive.catalogue().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter(platter))?.description;
+    let position = set.platters.iter().position(|place| place.platter == platter).expect("a set names its platters");
+    Ok((set, position as u16))
 }
 
 struct Scrub<'a> {
@@ -169,10 +200,7 @@ impl<'a> Scrub<'a> {
                     if self.archive.catalogue().staged(row.key)?.is_none() {
                         continue;
                     }
-                    match error.hindrance() {
-                        None => self.report_version(&row, &error.to_string()),
-                        Some(hindrance) => self.report_out_of_reach(&row, hindrance, &error.to_string()),
-                    }
+                    self.report_version(&row, error.hindrance(), &error.to_string());
                 }
             }
         }
@@ -197,22 +225,21 @@ impl<'a> Scrub<'a> {
                 };
                 // Keys are destroyed after the catalogue has removed their versions.
                 if !is_gone(self.archive, row)? {
-                    self.report_version(row, &why);
+                    self.report_version(row, None, &why);
                 }
             }
         }
-        self.report.shared_numbers = shared.count();
+        self.report.shared_numbers = shared.count;
         Ok(())
     }
 
-    fn report_version(&mut self, row: &VersionRow, why: &str) {
-        self.report.lost_versions += 1;
-        self.watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why });
-    }
-
-    fn report_out_of_reach(&mut self, row: &VersionRow, hindrance: Hindrance, why: &str) {
-        self.report.out_of_reach.add(hindrance);
-        self.watcher.trouble(Trouble::unread(&row.record.name, row.record.version, Some(hindrance), why));
+    /// Counts and reports a version that is lost or, with a hindrance, can't be read now.
+    fn report_version(&mut self, row: &VersionRow, hindrance: Option<Hindrance>, why: &str) {
+        match hindrance {
+            None => self.report.lost_versions += 1,
+            Some(hindrance) => self.report.out_of_reach.add(hindrance),
+        }
+        self.watcher.trouble(Trouble::unread(row, hindrance, why));
     }
 }
 

@@ -103,8 +103,7 @@ impl OpenSet {
                     Some(why) => keeps(&loaded.store, Hindrance::Unreadable, why),
                     None => there += 1,
                 },
-                Presence::Gone(NoPlatter::Absent { store, why }) => keeps(store, Hindrance::Absent, why),
-                Presence::Gone(NoPlatter::Unreadable { store, why }) => keeps(store, Hindrance::Unreadable, why),
+                Presence::Gone(NoPlatter::Away(away)) => keeps(&away.store, away.hindrance, &away.why),
                 Presence::Gone(NoPlatter::Missing { may_be_on, .. }) => {
                     may_be_on.iter().for_each(|away| keeps(&away.store, away.hindrance, &away.why));
                 }

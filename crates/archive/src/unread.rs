@@ -41,22 +41,9 @@ impl fmt::Display for Hindrance {
 /// Why nothing of a platter can be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error, Serialize, Deserialize)]
 pub enum NoPlatter {
-    /// Its store is absent.
-    #[error("{why}")]
-    Absent {
-        /// The store, or several if any of them may have the platter.
-        store: String,
-        /// What was found in its place.
-        why: String,
-    },
-    /// Its store is present, but reads fail.
-    #[error("{why}")]
-    Unreadable {
-        /// The store.
-        store: String,
-        /// The system's error.
-        why: String,
-    },
+    /// Its store can't be read. Names several stores if any of them may have the platter.
+    #[error("{}", .0.why)]
+    Away(AwayStore),
     /// Its store is present but doesn't have the platter.
     #[error("store {store} is present, but the platter is not on it")]
     Missing {
@@ -83,8 +70,7 @@ impl NoPlatter {
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {
-            Self::Absent { .. } => Some(Hindrance::Absent),
-            Self::Unreadable { .. } => Some(Hindrance::Unreadable),
+            Self::Away(away) => Some(away.hindrance),
             Self::Missing { .. } => None,
         }
     }

@@ -5,9 +5,8 @@ use std::path::Path;
 use fulgurite_domain::ObjectName;
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::{UnlistedVersion, VersionRow};
 use crate::unread::Hindrance;
-
-use crate::catalogue::UnlistedVersion;
 
 /// Receives reports from a long operation. All methods may be called from several threads.
 pub trait Watcher: Sync {
@@ -105,7 +104,8 @@ pub(crate) fn go_on(watcher: &dyn Watcher) -> Result<(), crate::ArchiveError> {
 impl<'a> Trouble<'a> {
     /// Reports an object that could not be read.
     #[must_use]
-    pub fn unread(name: &'a ObjectName, version: u64, hindrance: Option<Hindrance>, why: &'a str) -> Self {
+    pub fn unread(version: &'a VersionRow, hindrance: Option<Hindrance>, why: &'a str) -> Self {
+        let (name, version) = (&version.record.name, version.record.version);
         match hindrance {
             Some(hindrance) => Self::Unreachable { name, version, hindrance, why },
             None => Self::Lost { name, version, why },

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::SetState;
 use fulgurite_archive::content::look_for;
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
-use fulgurite_archive::unread::{Hindrance, NoPlatter};
+use fulgurite_archive::unread::{AwayStore, Hindrance, NoPlatter};
 use fulgurite_archive::watch::{OutOfReach, Trouble, Watcher};
 use fulgurite_archive::{Access, NOWHERE, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UnknownPlatter};
 use fulgurite_format::{Frames, decode_record};
@@ -121,7 +121,8 @@ fn unseen(report: &ScrubReport) -> Outcome {
 
 fn unknown_json(unknown: &UnknownPlatter) -> Value {
     json!({
-        "platter": unknown.platter.to_string(), "store": unknown.store, "lost_sectors": unknown.lost_sectors, "readable": unknown.is_readable,
+        "platter": unknown.platter.to_string(), "store": unknown.store, "lost_sectors": unknown.lost_sectors, "unreadable": unknown.unreadable,
+        "readable": unknown.is_readable,
     })
 }
 
@@ -193,7 +194,7 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
         let platters = count(platters, "platter", "platters");
         say(&match gone {
             // A note says what was found in the store's place.
-            NoPlatter::Absent { .. } => format!("{platters} on store {store}: absent"),
+            NoPlatter::Away(AwayStore { hindrance: Hindrance::Absent, .. }) => format!("{platters} on store {store}: absent"),
             gone => format!("{platters} on store {store}: unreadable: {gone}"),
         });
     }
@@ -312,9 +313,7 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
         let is_written = row.state == SetState::Complete;
         let state = match &found {
             _ if !is_written => PlatterState::Sound,
-            Err(NoPlatter::Absent { .. }) => PlatterState::Absent,
-            Err(NoPlatter::Unreadable { .. }) => PlatterState::Unreadable,
-            Err(NoPlatter::Missing { .. }) => PlatterState::Missing,
+            Err(gone) => gone.into(),
             Ok(store) if *store != row.place.store && row.place.store != NOWHERE => PlatterState::Elsewhere,
             Ok(_) if row.health.lost_sectors > 0 => PlatterState::Damaged,
             // The platter was missing when last looked for, and has come back since.

@@ -78,20 +78,6 @@ pub struct SegmentEnd {
     pub bytes: u64,
 }
 
-impl Change {
-    /// True if the change is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Number of versions added or removed.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.staged.len() + self.tombstones.len()
-    }
-}
-
 /// A row of the catalogue: one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionRow {

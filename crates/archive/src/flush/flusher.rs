@@ -284,7 +284,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
                 let Some((record, data)) = self.archive.catalogue().staged(row.key)? else { continue };
                 let mut places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
                 if let Err(error) = places.try_for_each(|place| self.archive.staging().read(place, &mut payload)) {
-                    watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why: &error.to_string() });
+                    watcher.trouble(Trouble::unread(&row, None, &error.to_string()));
                     self.unreadable.insert(row.key);
                 }
             }

@@ -12,10 +12,9 @@ use fulgurite_glass::{Track, WriteDrive};
 use super::{Held, PAGE, Staged, TRACKS_AHEAD, verifying};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Pages, VersionKey};
-use crate::error::NoRoomOn;
 use crate::ingest::RECORD_BYTES;
 use crate::packing::{Bounds, Item, SetPlan, disk_geometry};
-use crate::store::PlatterStore;
+use crate::store::{PlatterStore, StoreError};
 
 /// Memory per staged version while a set is planned and written: its name, locations and plan.
 const ITEM_MEMORY_BYTES: u64 = 512;
@@ -103,9 +102,9 @@ pub(super) fn choose_stores(stores: &[Arc<dyn PlatterStore>], plan: &SetPlan) ->
     let mut usable = Vec::new();
     for store in stores {
         match (store.check(), store.free_bytes()) {
-            (Err(error), _) => others.push(NoRoomOn::Unusable(error)),
+            (Err(error), _) => others.push(error),
             (Ok(()), Some(free)) if free < needed => {
-                others.push(NoRoomOn::Full { store: store.name().to_owned(), place: store.place(), free, needed });
+                others.push(StoreError::Full { store: store.name().to_owned(), place: store.place(), free, needed });
             }
             (Ok(()), free) => usable.push((free.unwrap_or(u64::MAX), store.clone())),
         }

@@ -231,13 +231,13 @@ fn write_pieces(
                 (appended, None)
             }
             Handed::Object(draft, reserved) => {
-                let owed = writer.owed();
+                let owed = writer.owed;
                 let whole = writer.object(*draft, &[]);
-                reserved.content_is_appended(writer.owed() - owed);
+                reserved.content_is_appended(writer.owed - owed);
                 (whole.map(|whole| assert!(whole, "a worker sends all pieces of an object before its end")), None)
             }
             Handed::Checkpoint(reply) => {
-                writer.close_segments();
+                writer.closes = true;
                 (Ok(()), Some(reply))
             }
         };

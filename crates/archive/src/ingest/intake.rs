@@ -15,23 +15,18 @@
 //! sent content fails, because its staged bytes are gone.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use aws_lc_rs::digest;
-use fulgurite_codec::checksum::crc64;
-use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
-use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES};
+use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, VersionId};
+use fulgurite_format::{FRAME_BYTES, STORED_FRAME_BYTES, TAG_BYTES};
 
 use super::writer::{Batch, PieceWriter};
-use super::{Buffers, Draft, Piece, RECORD_BYTES, digest_of};
+use super::{Buffers, Draft, Piece, RECORD_BYTES, Sealing, digest_of};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::VersionRow;
-use crate::clock::now_ms;
-use crate::entropy::random;
 use crate::segments::{cut_unacknowledged, release_segments};
 use crate::staging::Writing;
 
@@ -97,12 +92,6 @@ pub struct Intake {
     writer: Option<JoinHandle<()>>,
 }
 
-impl fmt::Debug for Intake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Intake").finish_non_exhaustive()
-    }
-}
-
 impl Intake {
     /// Starts the intake.
     ///
@@ -120,24 +109,15 @@ impl Intake {
     /// Starts an upload.
     #[must_use]
     pub fn upload(&self) -> Upload {
-        let created_ms = now_ms();
-        let id = VersionId::new(created_ms, random());
-        let key = self.archive.settings().archive.encrypt.then(|| ObjectKey::new(random()));
         Upload {
             archive: self.archive.clone(),
             messages: self.messages.clone(),
             buffers: self.buffers.clone(),
-            id,
-            created_ms,
-            frames: Some(Frames::new(id, key.as_ref())),
-            key,
-            hash: digest::Context::new(&digest::SHA256),
+            sealing: Some(Sealing::new(&self.archive)),
             payload: Vec::new(),
             full: RECORD_BYTES,
             frame: 0,
             ticket: None,
-            size: 0,
-            stored: 0,
         }
     }
 
@@ -194,45 +174,37 @@ pub struct Upload {
     archive: Arc<Archive>,
     messages: Sender<Message>,
     buffers: Arc<Buffers>,
-    id: VersionId,
-    created_ms: u64,
-    key: Option<ObjectKey>,
     /// `None` once the object was handed over.
-    frames: Option<Frames>,
-    hash: digest::Context,
+    sealing: Option<Sealing>,
     /// Sealed frames, followed by the frame being filled.
     payload: Vec<u8>,
     full: usize,
     /// Offset in `payload` of the frame being filled.
     frame: usize,
     ticket: Option<Ticket>,
-    size: u64,
-    stored: u64,
-}
-
-impl fmt::Debug for Upload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upload").field("id", &self.id).field("size", &self.size).finish_non_exhaustive()
-    }
 }
 
 impl Upload {
+    fn sealing(&self) -> &Sealing {
+        self.sealing.as_ref().expect("finish consumes the upload")
+    }
+
     /// The identifier of the future version.
     #[must_use]
     pub fn id(&self) -> VersionId {
-        self.id
+        self.sealing().id
     }
 
     /// Start of the upload, milliseconds since 1970; the version's creation time.
     #[must_use]
     pub fn created_ms(&self) -> u64 {
-        self.created_ms
+        self.sealing().created_ms
     }
 
     /// Content bytes so far.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size
+        self.sealing().size
     }
 
     /// Content bytes that fit before another record, with another ticket, must begin.
@@ -252,7 +224,7 @@ impl Upload {
         let stored = expected + expected.div_ceil(FRAME_BYTES) * TAG_BYTES;
         // A shard is cut at multiples of a full record, and only between records. So after records
         // of one frame, the next record ends where a full one would have ended.
-        let full = RECORD_BYTES - (self.stored % RECORD_BYTES as u64) as usize;
+        let full = RECORD_BYTES - (self.sealing().stored % RECORD_BYTES as u64) as usize;
         self.begin(stored.min(full), full, ticket);
     }
 
@@ -279,8 +251,9 @@ impl Upload {
     /// If `bytes` exceeds [`room`](Self::room).
     pub fn write(&mut self, mut bytes: &[u8]) {
         assert!(bytes.len() <= self.room(), "{} bytes, but room for only {}", bytes.len(), self.room());
-        self.hash.update(bytes);
-        self.size += bytes.len() as u64;
+        let sealing = self.sealing.as_mut().expect("finish consumes the upload");
+        sealing.hash.update(bytes);
+        sealing.size += bytes.len() as u64;
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(FRAME_BYTES - (self.payload.len() - self.frame)));
             self.payload.extend_from_slice(now);
@@ -296,17 +269,15 @@ impl Upload {
 
     fn seal_frame(&mut self) {
         self.payload.resize(self.payload.len() + TAG_BYTES, 0);
-        let index = (self.stored + self.frame as u64) / STORED_FRAME_BYTES as u64;
-        let frames = self.frames.as_ref().expect("no content follows after finish");
-        frames.seal(index, &mut self.payload[self.frame..]);
+        let sealing = self.sealing.as_ref().expect("finish consumes the upload");
+        let index = (sealing.stored + self.frame as u64) / STORED_FRAME_BYTES as u64;
+        sealing.frames.seal(index, &mut self.payload[self.frame..]);
         self.frame = self.payload.len();
     }
 
     fn send_record(&mut self) {
         let payload = std::mem::take(&mut self.payload);
-        let (bytes, crc64) = (payload.len() as u64, crc64(&payload));
-        let piece = Piece::Data { id: self.id, stored_offset: self.stored, sealed: self.key.is_some(), payload, crc64 };
-        self.stored += bytes;
+        let piece = self.sealing.as_mut().expect("finish consumes the upload").piece(payload);
         // If the intake is gone, finishing the object reports it.
         let _ = self.messages.send(Message::Piece(piece, self.ticket.take()));
     }
@@ -314,7 +285,7 @@ impl Upload {
     /// SHA-256 of the content so far.
     #[must_use]
     pub fn sha256(&self) -> Digest {
-        digest_of(self.hash.clone().finish())
+        digest_of(self.sealing().hash.clone().finish())
     }
 
     /// Completes the object as a version of `object`, and removes `replaced` in the same
@@ -326,21 +297,16 @@ impl Upload {
         if !self.payload.is_empty() {
             self.send_record();
         }
-        let frames = self.frames.take().expect("finish is called once");
-        let sha256 = self.sha256();
-        let NewObject { name, kind, modified, mode, attributes } = object;
-        let record =
-            ObjectRecord { name, version: 0, kind, size: self.size, sha256, modified, mode, created_ms: self.created_ms, attributes };
-        let wrapped = self.key.as_ref().map(|key| self.archive.master_key().wrap(key));
-        let draft = Box::new(Draft { id: self.id, frames, wrapped, record, stored_bytes: self.stored });
+        let sealing = self.sealing.take().expect("finish consumes the upload");
+        let draft = Box::new(sealing.draft(&self.archive, object));
         send(&self.messages, Message::Object(draft, replaced, acknowledge));
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if self.frames.is_some() && self.stored > 0 {
-            let _ = self.messages.send(Message::Piece(Piece::Abandoned(self.id), None));
+        if let Some(sealing) = self.sealing.as_ref().filter(|sealing| sealing.stored > 0) {
+            let _ = self.messages.send(Message::Piece(Piece::Abandoned(sealing.id), None));
         }
     }
 }

@@ -27,8 +27,13 @@ mod writer;
 use std::sync::Mutex;
 
 use aws_lc_rs::digest;
+use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{Digest, ObjectRecord, VersionId};
-use fulgurite_format::{Frames, STORED_FRAME_BYTES, WrappedKey};
+use fulgurite_format::{Frames, ObjectKey, STORED_FRAME_BYTES, WrappedKey};
+
+use crate::archive::Archive;
+use crate::clock::now_ms;
+use crate::entropy::random;
 
 pub(crate) use files::{Flushing, put_flushing};
 pub use files::{PutOutcome, PutReport, Source};
@@ -52,6 +57,46 @@ struct Draft {
     /// Complete except for the version number.
     record: ObjectRecord,
     stored_bytes: u64,
+}
+
+/// A new version whose content is hashed and sealed as it arrives.
+struct Sealing {
+    id: VersionId,
+    created_ms: u64,
+    key: Option<ObjectKey>,
+    frames: Frames,
+    hash: digest::Context,
+    /// Content bytes so far.
+    size: u64,
+    /// Stored bytes in pieces so far.
+    stored: u64,
+}
+
+impl Sealing {
+    fn new(archive: &Archive) -> Self {
+        let created_ms = now_ms();
+        let id = VersionId::new(created_ms, random());
+        let key = archive.settings().archive.encrypt.then(|| ObjectKey::new(random()));
+        let frames = Frames::new(id, key.as_ref());
+        Self { id, created_ms, key, frames, hash: digest::Context::new(&digest::SHA256), size: 0, stored: 0 }
+    }
+
+    /// The next piece, from sealed frames.
+    fn piece(&mut self, payload: Vec<u8>) -> Piece {
+        let (stored_offset, crc64) = (self.stored, crc64(&payload));
+        self.stored += payload.len() as u64;
+        Piece::Data { id: self.id, stored_offset, sealed: self.key.is_some(), payload, crc64 }
+    }
+
+    /// The object, once all of its content is in pieces.
+    fn draft(self, archive: &Archive, object: NewObject) -> Draft {
+        let Self { id, created_ms, key, frames, hash, size, stored } = self;
+        let NewObject { name, kind, modified, mode, attributes } = object;
+        let sha256 = digest_of(hash.finish());
+        let record = ObjectRecord { name, version: 0, kind, size, sha256, modified, mode, created_ms, attributes };
+        let wrapped = key.map(|key| archive.master_key().wrap(&key));
+        Draft { id, frames, wrapped, record, stored_bytes: stored }
+    }
 }
 
 /// Content on its way to the writer. The pieces of an object come in order.

@@ -51,8 +51,9 @@ pub(super) struct PieceWriter<'a> {
     /// Removed versions without a replacement.
     removed: Vec<VersionId>,
     /// Space in staging that the records of complete objects will need.
-    owed: u64,
-    closes: bool,
+    pub(super) owed: u64,
+    /// True if the next batch closes its segments, so that they can be released before the put ends.
+    pub(super) closes: bool,
     bytes: u64,
 }
 
@@ -130,12 +131,6 @@ impl<'a> PieceWriter<'a> {
         self.removed.extend(versions.iter().map(|version| version.id));
     }
 
-    /// Space in staging that the records of complete objects will need. They are appended with the
-    /// next batch.
-    pub(super) fn owed(&self) -> u64 {
-        self.owed
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.waiting() == 0
     }
@@ -147,11 +142,6 @@ impl<'a> PieceWriter<'a> {
     /// True if enough is waiting for a commit.
     pub(super) fn is_full(&self) -> bool {
         self.waiting() >= COMMIT_OBJECTS || (self.bytes >= COMMIT_BYTES && !self.is_empty())
-    }
-
-    /// Closes the segments with the next batch, so that they can be released before the put ends.
-    pub(super) fn close_segments(&mut self) {
-        self.closes = true;
     }
 
     pub(super) fn wants_keys(&self) -> bool {

@@ -16,7 +16,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
@@ -40,7 +39,7 @@ use crate::watch::Watcher;
 /// [`KeyringError`]; [`KeyStoreError::Damaged`] if the key store needs a [repair](repair_keys). All
 /// copies are checked before anything is changed.
 pub fn import_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watcher: &dyn Watcher) -> Result<KeyringReport, KeyringError> {
-    merge(home, files, passphrases, false, watcher)
+    merge(home, files, passphrases, Mode::Import, watcher)
 }
 
 /// Like [`import_keys`], but also replaces a damaged key store with a new one that has every key
@@ -49,7 +48,7 @@ pub fn import_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watc
 /// # Errors
 /// [`KeyringError`]; then the key store is unchanged.
 pub fn repair_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watcher: &dyn Watcher) -> Result<KeyringReport, KeyringError> {
-    merge(home, files, passphrases, true, watcher)
+    merge(home, files, passphrases, Mode::Repair, watcher)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +65,7 @@ fn merge(
     home: &Path,
     files: &[PathBuf],
     passphrases: &[Vec<u8>],
-    repair: bool,
+    mode: Mode,
     watcher: &dyn Watcher,
 ) -> Result<KeyringReport, KeyringError> {
     let settings = read_settings(home)?;
@@ -76,7 +75,7 @@ fn merge(
     if let Some(copies) = &copies {
         copies.check_archive(settings.archive.id)?;
     }
-    bring_together(home, &settings, copies.as_ref(), if repair { Mode::Repair } else { Mode::Import }, watcher)
+    bring_together(home, &settings, copies.as_ref(), mode, watcher)
 }
 
 /// The master key in the archive's folder, if there is one.
@@ -195,7 +194,7 @@ fn count_without_key(
         }
         Err(why) => {
             let mut versions = 0;
-            for id in removed.sealed() {
+            for &id in &removed.sealed {
                 versions += u64::from(store.get(id)?.is_none());
             }
             Ok((WithoutKey::Counted { versions, why }, 0))
@@ -280,7 +279,7 @@ impl<'a> Ring<'a> {
         let mut new: BTreeMap<VersionId, WrappedKey> = BTreeMap::new();
         let ids: Vec<VersionId> = keys.iter().map(|(id, _)| *id).collect();
         for (&(id, key), known) in keys.iter().zip(self.store.get_many(&ids)?) {
-            if self.removed.contains(id) {
+            if self.removed.ids.contains(&id) {
                 self.left_out.insert(id);
                 continue;
             }
@@ -343,11 +342,10 @@ fn keep_copies(ring: &mut Ring<'_>, copies: &Copies) -> Result<Vec<CopyReport>, 
 /// The keys in a small file, such as a log.
 fn keys_in(file: &Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyringError> {
     let mut keys = Vec::new();
-    let salvaged = salvage(file, |version, key| {
+    salvage(file, |version, key| {
         keys.push((version, key));
-        Ok::<(), io::Error>(())
-    });
-    salvaged.map_err(ArchiveError::io(file))?;
+        Ok::<_, KeyringError>(())
+    })?;
     Ok(keys)
 }
 
@@ -363,33 +361,12 @@ fn salvage_into(ring: &mut Ring<'_>, home: &Path, damage: String) -> Result<Salv
                 report.keys += ring.keep(&page)?;
                 page.clear();
             }
-            Ok::<(), SalvageError>(())
+            Ok::<_, KeyringError>(())
         });
-        report.unreadable += match salvaged {
-            Ok(salvaged) => salvaged.unreadable,
-            Err(SalvageError::Read(error)) => return Err(ArchiveError::io(&file)(error).into()),
-            Err(SalvageError::Keep(error)) => return Err(error.into()),
-        };
+        report.unreadable += salvaged?.unreadable;
     }
     report.keys += ring.keep(&page)?;
     Ok(report)
-}
-
-enum SalvageError {
-    Read(io::Error),
-    Keep(KeyStoreError),
-}
-
-impl From<io::Error> for SalvageError {
-    fn from(error: io::Error) -> Self {
-        Self::Read(error)
-    }
-}
-
-impl From<KeyStoreError> for SalvageError {
-    fn from(error: KeyStoreError) -> Self {
-        Self::Keep(error)
-    }
 }
 
 fn repairing(home: &Path) -> PathBuf {

@@ -7,7 +7,7 @@ use fulgurite_domain::{SetId, VersionId};
 
 use super::run::Rebuild;
 use super::staging::scan_staging;
-use super::{BATCH, lost_platters};
+use super::{BATCH, UnseenPlace, lost_platters};
 use crate::archive::ArchiveError;
 use crate::catalogue::{
     ArchivedVersion, Catalogue, CatalogueError, FoundVersion, NewVersion, Pages, SetState, Unlisted, UnlistedVersion, VersionRow, Versions,
@@ -17,22 +17,14 @@ use crate::watch::{Trouble, Watcher};
 /// The catalogue that the rebuild replaces, if there is one. Where it can't be read, the rebuild
 /// goes on without.
 pub(super) struct Earlier<'a> {
-    catalogue: Option<&'a mut dyn Catalogue>,
+    pub(super) catalogue: Option<&'a mut dyn Catalogue>,
     watcher: &'a dyn Watcher,
-    is_damaged: bool,
+    pub(super) is_damaged: bool,
 }
 
 impl<'a> Earlier<'a> {
     pub(super) fn new(catalogue: Option<&'a mut dyn Catalogue>, watcher: &'a dyn Watcher) -> Self {
         Self { catalogue, watcher, is_damaged: false }
-    }
-
-    pub(super) fn exists(&self) -> bool {
-        self.catalogue.is_some()
-    }
-
-    pub(super) fn is_damaged(&self) -> bool {
-        self.is_damaged
     }
 
     /// Reads from the catalogue. `None` if that fails, or without an earlier catalogue.
@@ -168,7 +160,8 @@ impl Rebuild<'_> {
             }
         }
         // What was staged in a folder that is absent comes back with it.
-        let missed = if self.report.misses_staging() { Unlisted::OutOfSight } else { Unlisted::Gone };
+        let misses_staging = self.report.unseen.iter().any(|unseen| unseen.place == UnseenPlace::Staging);
+        let missed = if misses_staging { Unlisted::OutOfSight } else { Unlisted::Gone };
         let mut pages = Pages::default();
         while let Some(page) = pages.next(|after| earlier.list(b"", Versions::All, after, BATCH)).map_err(Stopped::Earlier)? {
             let (mut found, mut gone, mut listed) = (Vec::new(), Vec::new(), Vec::new());
@@ -182,7 +175,7 @@ impl Rebuild<'_> {
                 if has_no_key {
                     self.report.no_key += 1;
                     let why = "no key: it is not in the key store. `fulgurite keys import` brings keys back from a copy";
-                    self.watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why });
+                    self.watcher.trouble(Trouble::unread(&row, None, why));
                 }
                 match found_version(earlier, row, &self.segments).map_err(Stopped::Earlier)? {
                     Ok(version) => {

@@ -74,10 +74,6 @@ pub struct RebuildReport {
 }
 
 impl RebuildReport {
-    pub(crate) fn misses_staging(&self) -> bool {
-        self.unseen.iter().any(|unseen| unseen.place == UnseenPlace::Staging)
-    }
-
     /// True if something is lost, or can't be read with the existing keys. While places remain
     /// unseen, a version without a key doesn't count, because it may have been removed.
     #[must_use]
@@ -172,7 +168,7 @@ impl Archive {
     ) -> Result<(RebuildReport, bool), ArchiveError> {
         let mut earlier = Earlier::new(earlier, watcher);
         let report = Rebuild::new(self, unseen, watcher).run(&mut earlier)?;
-        Ok((report, earlier.is_damaged()))
+        Ok((report, earlier.is_damaged))
     }
 }
 

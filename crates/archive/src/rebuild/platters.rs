@@ -20,7 +20,7 @@ pub(super) struct FoundSet {
     /// True if an earlier catalogue listed the set as complete.
     was_complete: bool,
     /// True if an earlier catalogue listed the set as being written, or left it out.
-    was_writing: bool,
+    pub(super) was_writing: bool,
 }
 
 impl FoundSet {
@@ -36,11 +36,6 @@ impl FoundSet {
     /// was written to another set later.
     pub(super) fn is_doubtful(&self) -> bool {
         !self.was_complete && (self.misses_too_many() || (self.was_writing && self.missing > 0))
-    }
-
-    /// Treats the set as unfinished, because an earlier rebuild left it out.
-    pub(super) fn mark_unfinished(&mut self) {
-        self.was_writing = true;
     }
 
     /// True if more platters are missing than the set's redundancy can replace.
@@ -60,7 +55,7 @@ impl Rebuild<'_> {
         let mut sets: BTreeMap<SetId, Header> = BTreeMap::new();
         let mut places: HashMap<PlatterId, String> = HashMap::new();
         let disks = Disks::check(self.archive);
-        for away in disks.all_away() {
+        for away in &disks.away {
             note(away.why.clone());
         }
         for (name, store) in disks.there() {

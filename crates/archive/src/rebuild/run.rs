@@ -65,7 +65,7 @@ impl<'a> Rebuild<'a> {
         self.watcher.stage("reading headers", None);
         let sets = self.look_for_sets(&known, earlier);
         let others = earlier.ask(unseen_places);
-        let had_others = others.map_or(earlier.exists(), |places| places.contains(&UnseenPlace::Others));
+        let had_others = others.map_or(earlier.catalogue.is_some(), |places| places.contains(&UnseenPlace::Others));
         if had_others && sets.iter().any(|found| found.missing > 0) {
             let why = "platters of some sets are on no store, as when the archive was attached".to_owned();
             self.report.add_others(why);
@@ -73,7 +73,7 @@ impl<'a> Rebuild<'a> {
         self.read_platters(&sets, scanned.versions, scanned.unlisted)?;
         self.adopt_unknown(spare)?;
         self.keep_tombstones()?;
-        if earlier.exists() && !earlier.is_damaged() {
+        if earlier.catalogue.is_some() && !earlier.is_damaged {
             self.watcher.stage("comparing with the earlier catalogue", None);
             earlier.read(|earlier| self.carry_over(earlier))?;
         }
@@ -81,7 +81,7 @@ impl<'a> Rebuild<'a> {
         self.report.deleted += scanned.removed + self.deleted.len() as u64;
         self.destroy_keys_of_removed()?;
         // Keys newer than all that the earlier catalogue knew belong to what was put since.
-        let knew_all = !had_others && !earlier.is_damaged();
+        let knew_all = !had_others && !earlier.is_damaged;
         let newest = if knew_all { earlier.ask(|earlier| earlier.newest_id()).flatten() } else { None };
         self.report.surplus_keys = surplus_keys(self.archive, newest)?;
         if self.report.surplus_keys > 0 {
@@ -115,7 +115,7 @@ impl<'a> Rebuild<'a> {
         for found in &mut sets {
             let mut platters = found.description.platters.iter();
             if platters.any(|place| earlier.ask(|earlier| earlier.is_left_out(place.platter)).unwrap_or_default()) {
-                found.mark_unfinished();
+                found.was_writing = true;
             }
         }
         sets

@@ -153,7 +153,7 @@ pub(super) fn unseen_stores(archive: &Archive) -> Vec<AwayStore> {
         let why = store.list().err()?.to_string();
         Some(AwayStore { store: name.to_owned(), hindrance: Hindrance::Unreadable, why })
     });
-    disks.all_away().iter().cloned().chain(unlisted).collect()
+    disks.away.iter().cloned().chain(unlisted).collect()
 }
 
 pub(super) fn refuse_unseen_stores(archive: &Archive) -> Result<(), ArchiveError> {

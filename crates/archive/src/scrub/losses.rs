@@ -115,12 +115,13 @@ impl Scrub<'_> {
                 let only_here = extents.iter().all(|extent| platters.contains(&extent.platter));
                 if extents.iter().any(|extent| lost.has_some_of(extent)) {
                     if only_here || self.report.lost_in_several_sets.insert(row.key) {
-                        self.report_version(row, "its sectors are lost: neither track, large group nor platter-set can rebuild them");
+                        let why = "its sectors are lost: neither track, large group nor platter-set can rebuild them";
+                        self.report_version(row, None, why);
                     }
                 } else if extents.iter().any(|extent| out_of_reach.has_some_of(extent))
                     && (only_here || self.report.out_of_reach_in_several_sets.insert(row.key))
                 {
-                    self.report_out_of_reach(row, reason.hindrance(), &reason.to_string());
+                    self.report_version(row, Some(reason.hindrance()), &reason.to_string());
                 }
             }
         }

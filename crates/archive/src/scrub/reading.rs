@@ -19,9 +19,9 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
     let loaded = match &set.members[usize::from(position)] {
         Presence::There(loaded) => loaded,
         Presence::Gone(why) => {
-            if let (NOWHERE, NoPlatter::Absent { store, .. } | NoPlatter::Unreadable { store, .. }) = (finding.store.as_str(), why) {
+            if let (NOWHERE, NoPlatter::Away(away)) = (finding.store.as_str(), why) {
                 // Names the stores that may hold it.
-                finding.store = store.clone();
+                finding.store.clone_from(&away.store);
             }
             finding.gone = Some(why.clone());
             watcher.done(0, set.description.geometry.file_bytes());

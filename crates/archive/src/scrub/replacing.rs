@@ -7,9 +7,8 @@ use fulgurite_domain::{PlatterId, TrackIndex};
 use fulgurite_format::{Header, find_header};
 use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 
-use super::PlatterFinding;
-use super::one::set_with;
 use super::reading::{read_headers, read_tracks, record};
+use super::{PlatterFinding, set_with};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::SetDescription;
 use crate::content::{Disks, FoundPlatter};

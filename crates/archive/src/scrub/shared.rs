@@ -17,7 +17,7 @@ const NAMED: u64 = 100;
 pub(crate) struct SharedNumbers {
     last: Option<(ObjectName, u64)>,
     is_counted: bool,
-    count: u64,
+    pub(crate) count: u64,
 }
 
 impl SharedNumbers {
@@ -39,10 +39,6 @@ impl SharedNumbers {
         }
         self.is_counted = is_shared;
     }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
 }
 
 /// Counts version numbers shared by several versions of a name, and reports the first of them.
@@ -55,5 +51,5 @@ pub fn count_shared_numbers(archive: &Archive, watcher: &dyn Watcher) -> Result<
     while let Some(page) = pages.next(|after| archive.catalogue().list(b"", Versions::All, after, PAGE))? {
         page.iter().for_each(|row| shared.take(row, watcher));
     }
-    Ok(shared.count())
+    Ok(shared.count)
 }

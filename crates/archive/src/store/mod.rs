@@ -78,6 +78,18 @@ pub enum StoreError {
         /// The missing feature.
         lacks: &'static str,
     },
+    /// A platter is larger than the free space.
+    #[error("store {store} ({place}) has {free} bytes free, a platter needs {needed}")]
+    Full {
+        /// Name in the settings.
+        store: String,
+        /// Location of the store.
+        place: String,
+        /// Bytes that can still be written to it.
+        free: u64,
+        /// Bytes of the platter.
+        needed: u64,
+    },
     /// A read or write failed.
     #[error("can't access store {store} ({place}): {source}")]
     Io {
@@ -131,7 +143,7 @@ impl StoreError {
     pub fn hindrance(&self) -> Hindrance {
         match self {
             Self::Unmarked { .. } | Self::Foreign { .. } | Self::Taken { .. } => Hindrance::Absent,
-            Self::Unfit { .. } | Self::Io { .. } => Hindrance::Unreadable,
+            Self::Unfit { .. } | Self::Full { .. } | Self::Io { .. } => Hindrance::Unreadable,
         }
     }
 }

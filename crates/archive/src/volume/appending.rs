@@ -40,8 +40,9 @@ pub(super) fn write_at(ordinary: &File, direct: &File, mut offset: u64, mut byte
 
 /// Appends to a file through a buffer whose alignment matches the file's.
 pub(crate) struct Appending {
-    file: Arc<dyn VolumeFile>,
-    written: u64,
+    /// The file. It doesn't contain the buffered bytes yet.
+    pub(crate) file: Arc<dyn VolumeFile>,
+    pub(crate) written: u64,
     memory: AlignedBytes,
     gathered: usize,
 }
@@ -51,18 +52,9 @@ impl Appending {
         Self { file, written: 0, memory: AlignedBytes::zeroed(GATHERED_BYTES + ALIGNMENT, ALIGNMENT), gathered: 0 }
     }
 
-    /// The file. It doesn't contain the buffered bytes yet.
-    pub(crate) fn file(&self) -> &Arc<dyn VolumeFile> {
-        &self.file
-    }
-
     /// Length of the file after all buffered bytes are written.
     pub(crate) fn length(&self) -> u64 {
         self.written + self.gathered as u64
-    }
-
-    pub(crate) fn written(&self) -> u64 {
-        self.written
     }
 
     pub(crate) fn is_written(&self) -> bool {
