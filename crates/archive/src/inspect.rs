@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use fulgurite_domain::TrackIndex;
 use fulgurite_format::{Entry, FindHeaderError, FoundHeader, Header, find_header};
-use fulgurite_glass::{PlatterSource, Rebuilt, Track};
+use fulgurite_glass::{PlatterSource, Track};
 
 use crate::catalogue::SetDescription;
 use crate::set_reader::{OpenSet, SetReader};
@@ -156,10 +156,9 @@ impl Inspection {
                 let read = drive.read(physical, &mut track);
                 self.unreadable_sectors += loaded.unreadable_sectors(physical);
                 match read {
-                    Ok(Rebuilt::Nothing) => {}
-                    Ok(Rebuilt::ByTrack { sectors }) => {
+                    Ok(sectors) => {
                         self.lost_sectors += sectors as u64;
-                        self.tracks_by_track += 1;
+                        self.tracks_by_track += u32::from(sectors > 0);
                     }
                     Err(found) => {
                         self.lost_sectors += found.sectors as u64;

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use fulgurite_domain::{Geometry, PlatterId, SECTOR_BYTES_MAX, SetId, TrackIndex};
-use fulgurite_glass::{ReadDrive, Rebuilt, SectorRead, Track};
+use fulgurite_glass::{ReadDrive, Track};
 
 use self::set_repair::{Hopeless, SetRepair, SetRepaired, ask_group};
 use crate::catalogue::SetDescription;
@@ -245,11 +245,8 @@ impl<'a> SetReader<'a> {
             let mut buffer = self.window.take().map_or_else(Vec::new, |window| window.buffer);
             buffer.resize(sectors.len() * geometry.sector_stride(), 0);
             let known_bad = self.rebuilt.as_ref().is_some_and(|rebuilt| (rebuilt.platter, rebuilt.index) == (platter, index));
-            let read = match set.drive(position) {
-                Some(drive) if !known_bad => drive.read_sectors(geometry.physical(index), sectors.clone(), &mut buffer),
-                _ => SectorRead::SomeLost,
-            };
-            if read == SectorRead::SomeLost {
+            let drive = set.drive(position).filter(|_| !known_bad);
+            if !drive.is_some_and(|drive| drive.read_sectors(geometry.physical(index), sectors.clone(), &mut buffer)) {
                 return self.read_rebuilt(set, position, index, at, out);
             }
             self.window = Some(Window { platter, track: index, first: sectors.start, buffer });
@@ -318,10 +315,9 @@ impl<'a> SetReader<'a> {
             Some(drive) => {
                 let read = drive.read(geometry.physical(index), track);
                 match read {
-                    Ok(Rebuilt::Nothing) => return Ok(()),
-                    Ok(Rebuilt::ByTrack { sectors }) => {
+                    Ok(sectors) => {
                         self.repairs.lost_sectors += sectors as u64;
-                        self.repairs.by_track += 1;
+                        self.repairs.by_track += u64::from(sectors > 0);
                         return Ok(());
                     }
                     Err(lost) => self.repairs.lost_sectors += lost.sectors as u64,

@@ -132,7 +132,7 @@ impl Staging {
         let spare = self.spare();
         let within = self.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(self.taken_bytes()));
         let on_disk = self.volume.free_bytes().map_or(u64::MAX, |free| free.saturating_sub(LEFT_FREE_BYTES));
-        let bound = self.limit_bytes.filter(|_| within <= on_disk).map_or(Bound::Disk, |limit| Bound::Limit { mib: limit >> 20 });
+        let bound = self.limit_bytes.filter(|_| within <= on_disk).map_or(Bound::Disk, |limit| Bound::Limit(limit >> 20));
         (within.min(on_disk).saturating_add_signed(*spare), bound)
     }
 

@@ -2,7 +2,7 @@
 
 use fulgurite_domain::{Geometry, TrackIndex};
 use fulgurite_format::Header;
-use fulgurite_glass::{Rebuilt, Track};
+use fulgurite_glass::Track;
 
 use super::PlatterFinding;
 use crate::archive::{Archive, ArchiveError};
@@ -61,8 +61,7 @@ pub(super) fn read_tracks(loaded: &Loaded, finding: &mut PlatterFinding, watcher
             let refused = loaded.unreadable_sectors(physical);
             finding.unreadable += refused;
             match read {
-                Ok(Rebuilt::Nothing) => {}
-                Ok(Rebuilt::ByTrack { sectors }) => finding.lost_sectors += (sectors as u64).saturating_sub(refused),
+                Ok(sectors) => finding.lost_sectors += (sectors as u64).saturating_sub(refused),
                 Err(lost) => {
                     finding.lost_sectors += (lost.sectors as u64).saturating_sub(refused);
                     finding.lost_tracks += 1;

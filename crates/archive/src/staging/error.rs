@@ -98,10 +98,7 @@ impl StagingError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// The limit in the settings.
-    Limit {
-        /// Configured limit in MiB.
-        mib: u64,
-    },
+    Limit(u64),
     /// The disk, or a quota on it.
     Disk,
 }
@@ -109,7 +106,7 @@ pub enum Bound {
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Limit { mib } => write!(f, "the settings limit staging to {mib} MiB (staging.limit_mib)"),
+            Self::Limit(mib) => write!(f, "the settings limit staging to {mib} MiB (staging.limit_mib)"),
             Self::Disk => f.write_str("its disk has no more room"),
         }
     }
