@@ -212,6 +212,8 @@ pub fn attach(
         set: SetSettings { information: 1, redundancy: 0, platter_mib: remains.platter_mib },
         stores: name_stores(&given),
     };
+    let (newest, sealed) = newest_and_sealed(home, &settings, &survey, watcher)?;
+    settings.archive.encrypt = newest.unwrap_or(copies.is_some());
     let (shape, shape_from) = match remains.shape {
         Some(shape) => (shape, ShapeFrom::Caller),
         None => shape_of_sets(&survey, given.len(), default_shape),
@@ -224,15 +226,6 @@ pub fn attach(
         text = text.replace(&entry, &format!("{ABSENT_COMMENT}{entry}"));
     }
     let settings = Settings::parse(&text, &home.join(settings::FILE)).map_err(ArchiveError::from)?;
-
-    let (newest, sealed) = newest_and_sealed(home, &settings, &survey, watcher)?;
-    let mut settings = settings;
-    if let Some(newest_is_sealed) = newest
-        && newest_is_sealed != settings.archive.encrypt
-    {
-        settings.archive.encrypt = newest_is_sealed;
-        text = text.replacen(&format!("\nencrypt = {}\n", !newest_is_sealed), &format!("\nencrypt = {newest_is_sealed}\n"), 1);
-    }
     let own_keys = home.join(&settings.archive.master_key).exists() && home.join(KEYS_FILE).exists();
     if sealed > 0 && copies.is_none() && !own_keys {
         return Err(AttachError::NoKeys { archive, sealed });

@@ -1,32 +1,13 @@
-//! Reads content by platter and offset, from the sets that the catalogue lists and the stores that
-//! hold them.
+//! Finds platters on the stores.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fulgurite_domain::{PlatterId, SetId};
-
-use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{CatalogueError, NOWHERE, PlatterPlace, SetDescription};
+use crate::archive::Archive;
+use crate::catalogue::{NOWHERE, PlatterPlace, SetDescription};
 use crate::rebuild::has_unknown_places;
-use crate::set_reader::{OpenSet, Repairs, SetReadError, SetReader};
+use crate::set_reader::OpenSet;
 use crate::store::{PlatterFile, PlatterStore, StoreError};
 use crate::unread::{AwayStore, Hindrance, Loaded, NoPlatter, Presence};
-
-/// Sets whose platters one reader keeps open. File handles are limited, and a reader may go through
-/// all sets of an archive.
-const SETS_OPEN: usize = 8;
-
-impl From<SetReadError> for ArchiveError {
-    fn from(error: SetReadError) -> Self {
-        match error {
-            SetReadError::Unread(unread) => unread.into(),
-            SetReadError::NoSuchPlace { platter, offset } => {
-                CatalogueError::Damaged(format!("a file at byte {offset} of platter {platter}, past the end of its content")).into()
-            }
-        }
-    }
-}
 
 pub(crate) struct FoundPlatter {
     /// The store whose disk holds it.
@@ -113,7 +94,6 @@ impl Disks {
         })
     }
 
-    /// Opens the readable platters of a set, with the reason for each of the others.
     fn open(&self, description: &SetDescription) -> OpenSet {
         // No store has two platters of a set (I3).
         let has_none = |away: &AwayStore| description.platters.iter().all(|place| place.store != away.store);
@@ -146,51 +126,4 @@ impl OpenSet {
 pub fn look_for<'a>(archive: &Archive, places: impl IntoIterator<Item = &'a PlatterPlace>) -> Vec<Result<String, NoPlatter>> {
     let disks = Disks::check(archive);
     places.into_iter().map(|place| disks.find(place).map(|found| found.store)).collect()
-}
-
-/// Reads the content of platters of an archive. Each thread needs its own.
-pub struct ContentReader<'a> {
-    archive: &'a Archive,
-    sets: SetReader<'a>,
-    /// Open sets, most recently opened last.
-    open: VecDeque<SetId>,
-}
-
-impl<'a> ContentReader<'a> {
-    /// Creates a reader for an archive.
-    #[must_use]
-    pub fn new(archive: &'a Archive) -> Self {
-        Self { archive, sets: SetReader::new(&archive.rebuilding, archive.threads()), open: VecDeque::new() }
-    }
-
-    /// Repairs so far.
-    #[must_use]
-    pub fn repairs(&self) -> Repairs {
-        self.sets.repairs()
-    }
-
-    /// Announces that a platter's content will be read up to byte `end`; see
-    /// [`SetReader::read_ahead`].
-    pub fn read_ahead(&mut self, platter: PlatterId, end: u64) {
-        self.sets.read_ahead(platter, end);
-    }
-
-    /// Fills `out` with the content of a platter from byte `offset` on.
-    ///
-    /// # Errors
-    /// [`ArchiveError::Unread`] if any of it is lost or can't be read now. Any other error is the
-    /// catalogue's: it doesn't know the platter, or lists a place past the end of its content.
-    pub fn read(&mut self, platter: PlatterId, offset: u64, out: &mut [u8]) -> Result<(), ArchiveError> {
-        if !self.sets.knows(platter) {
-            let row = self.archive.reading().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter(platter))?;
-            if self.open.len() == SETS_OPEN
-                && let Some(oldest) = self.open.pop_front()
-            {
-                self.sets.forget(oldest);
-            }
-            self.sets.introduce(Arc::new(OpenSet::of(self.archive, &row.description)));
-            self.open.push_back(row.description.id);
-        }
-        Ok(self.sets.read(platter, offset, out)?)
-    }
 }

@@ -14,9 +14,6 @@ pub(crate) struct Lock(File);
 
 impl Lock {
     /// Takes the lock of the archive in `home`.
-    ///
-    /// # Errors
-    /// [`ArchiveError::InUse`] if another process holds it.
     pub(crate) fn take(home: &Path) -> Result<Self, ArchiveError> {
         let path = home.join(LOCK_FILE);
         let options = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);

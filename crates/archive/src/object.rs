@@ -3,20 +3,20 @@
 //! The tag of every frame is checked before any of its bytes leaves, and a whole object against its
 //! SHA-256 (I5).
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
-use fulgurite_domain::{Digest, PlatterId, VersionId};
+use fulgurite_domain::{Digest, PlatterId, SetId, VersionId};
 use fulgurite_format::{FRAME_BYTES, FrameError, Frames, STORED_FRAME_BYTES, stored_bytes};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Extent, StagedData, VersionRow};
-use crate::content::ContentReader;
 use crate::ingest::{RECORD_FRAMES, digest_of};
 use crate::place::{MediumPosition, reach};
-use crate::set_reader::Repairs;
+use crate::set_reader::{OpenSet, Repairs, SetReader};
 use crate::unread::Hindrance;
 use crate::volume::VolumeFile;
 
@@ -125,10 +125,16 @@ impl Opened {
     }
 }
 
+/// Sets whose platters one reader keeps open. File handles are limited, and a reader may go through
+/// all sets of an archive.
+const SETS_OPEN: usize = 8;
+
 /// Reads objects. Each thread needs its own.
 pub struct ObjectReader<'a> {
     archive: &'a Archive,
-    content: ContentReader<'a>,
+    sets: SetReader<'a>,
+    /// Open sets, most recently opened last.
+    open: VecDeque<SetId>,
     /// How far read-ahead is set.
     ahead: Option<(PlatterId, u64)>,
     buffer: Vec<u8>,
@@ -139,13 +145,14 @@ impl<'a> ObjectReader<'a> {
     /// Creates a reader for an archive's objects.
     #[must_use]
     pub fn new(archive: &'a Archive) -> Self {
-        Self { archive, content: ContentReader::new(archive), ahead: None, buffer: Vec::new(), payload: Vec::new() }
+        let sets = SetReader::new(&archive.rebuilding, archive.threads());
+        Self { archive, sets, open: VecDeque::new(), ahead: None, buffer: Vec::new(), payload: Vec::new() }
     }
 
     /// Repairs so far.
     #[must_use]
     pub fn repairs(&self) -> Repairs {
-        self.content.repairs()
+        self.sets.repairs()
     }
 
     /// Announces the locations of the next versions, in reading order, beginning with the next one.
@@ -162,7 +169,7 @@ impl<'a> ObjectReader<'a> {
         }
         self.ahead = reach(places);
         if let Some((platter, end)) = self.ahead {
-            self.content.read_ahead(platter, end);
+            self.sets.read_ahead(platter, end);
         }
     }
 
@@ -352,9 +359,26 @@ impl<'a> ObjectReader<'a> {
             let extent = extent.ok_or(ReadError::Uncovered(from))?;
             let left = extent.object_offset + extent.bytes - from;
             let (now, later) = out.split_at_mut((out.len() as u64).min(left) as usize);
-            self.content.read(extent.platter, extent.offset + (from - extent.object_offset), now)?;
+            self.introduce_set_of(extent.platter)?;
+            let offset = extent.offset + (from - extent.object_offset);
+            self.sets.read(extent.platter, offset, now).map_err(ArchiveError::from)?;
             from += now.len() as u64;
             out = later;
+        }
+        Ok(())
+    }
+
+    /// Opens the set of a platter, unless it is open.
+    fn introduce_set_of(&mut self, platter: PlatterId) -> Result<(), ArchiveError> {
+        if !self.sets.knows(platter) {
+            let row = self.archive.reading().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter(platter))?;
+            if self.open.len() == SETS_OPEN
+                && let Some(oldest) = self.open.pop_front()
+            {
+                self.sets.forget(oldest);
+            }
+            self.sets.introduce(Arc::new(OpenSet::of(self.archive, &row.description)));
+            self.open.push_back(row.description.id);
         }
         Ok(())
     }

@@ -199,7 +199,6 @@ pub fn file_name(component: &[u8]) -> Cow<'_, [u8]> {
     if component.len() > names::NAME_BYTES { names::renamed(component, "").into() } else { component.into() }
 }
 
-/// Rows of a listing, fetched page by page.
 struct Listing {
     pages: Pages<VersionRow>,
     rows: std::vec::IntoIter<VersionRow>,
@@ -237,7 +236,6 @@ impl Listing {
     }
 }
 
-/// Restores one version to its target in `root`, and returns the path.
 fn restore(
     reader: &mut ObjectReader<'_>,
     version: &VersionRow,

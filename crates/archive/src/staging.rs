@@ -295,9 +295,6 @@ impl Staging {
 
     /// Reads the records of a segment, and verifies their payloads if `checks_payloads`. The inner
     /// error means that the file is not a segment of this archive.
-    ///
-    /// # Errors
-    /// [`StagingError::Read`] if the segment can't be opened.
     pub(crate) fn scan(
         &self,
         segment: u64,

@@ -153,9 +153,6 @@ impl<'a> Survey<'a> {
 
 /// Reads the versions and tombstones in staging. The returned messages name segments that can't be
 /// read or belong to another archive.
-///
-/// # Errors
-/// [`StagingError`] if staging can't be listed.
 pub(crate) fn survey_staging(staging: &Staging, on_mention: &mut dyn FnMut(Mention)) -> Result<Vec<String>, StagingError> {
     let mut unread = Vec::new();
     for segment in staging.segments()? {

@@ -107,42 +107,30 @@ pub struct Unreachable {
     /// Number of platters without a failed read.
     pub there: u16,
     /// Stores that must come back.
-    pub away: Box<AwayStores>,
-}
-
-/// Stores that keep content from being read.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AwayStores {
-    /// Stores that are absent.
-    pub absent: BTreeSet<String>,
-    /// Stores that are partly or entirely unreadable, with the system's error.
-    pub unreadable: BTreeSet<(String, String)>,
+    pub away: BTreeSet<AwayStore>,
 }
 
 impl Unreachable {
     /// The worst reason.
     #[must_use]
     pub fn hindrance(&self) -> Hindrance {
-        if self.away.unreadable.is_empty() { Hindrance::Absent } else { Hindrance::Unreadable }
+        self.away.iter().map(|away| away.hindrance).max().unwrap_or(Hindrance::Absent)
     }
 }
 
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AwayStores { absent, unreadable } = &*self.away;
-        f.write_str("it can't be read now: ")?;
-        if !absent.is_empty() {
-            let names: Vec<&str> = absent.iter().map(String::as_str).collect();
-            let (noun, verb) = if names.len() == 1 { ("store", "is") } else { ("stores", "are") };
-            write!(f, "{noun} {} {verb} absent", names.join(", "))?;
-        }
-        for (index, (store, why)) in unreadable.iter().enumerate() {
-            if index > 0 || !absent.is_empty() {
-                f.write_str("; ")?;
-            }
-            write!(f, "store {store} is unreadable ({why})")?;
-        }
+        let (absent, unreadable): (Vec<_>, Vec<_>) = self.away.iter().partition(|away| away.hindrance == Hindrance::Absent);
+        let names: Vec<&str> = absent.iter().map(|away| away.store.as_str()).collect();
+        let absent = match names.len() {
+            0 => None,
+            1 => Some(format!("store {} is absent", names[0])),
+            _ => Some(format!("stores {} are absent", names.join(", "))),
+        };
+        let unreadable = unreadable.iter().map(|away| format!("store {} is unreadable ({})", away.store, away.why));
+        let reasons: Vec<String> = absent.into_iter().chain(unreadable).collect();
         let Self { needed, platters, there, .. } = self;
+        write!(f, "it can't be read now: {}", reasons.join("; "))?;
         write!(f, ". {needed} of the {platters} platters of its set are needed, and {there} can be read")
     }
 }
@@ -290,20 +278,21 @@ mod tests {
 
     #[test]
     fn the_message_for_unreachable_content_names_the_stores_and_the_platters_needed() {
+        let away = |store: &str, hindrance, why: &str| AwayStore { store: store.to_owned(), hindrance, why: why.to_owned() };
         let mut unreachable = Unreachable {
             platter: PlatterId([1; 16]),
             needed: 4,
             platters: 6,
             there: 3,
-            away: Box::new(AwayStores { absent: ["d1".to_owned()].into(), unreadable: BTreeSet::new() }),
+            away: [away("d1", Hindrance::Absent, "no mark")].into(),
         };
         assert_eq!(
             unreachable.to_string(),
             "it can't be read now: store d1 is absent. 4 of the 6 platters of its set are needed, and 3 can be read"
         );
         assert_eq!(unreachable.hindrance(), Hindrance::Absent);
-        unreachable.away.absent.insert("d4".to_owned());
-        unreachable.away.unreadable.insert(("d2".to_owned(), "Permission denied".to_owned()));
+        unreachable.away.insert(away("d4", Hindrance::Absent, "no mark"));
+        unreachable.away.insert(away("d2", Hindrance::Unreadable, "Permission denied"));
         let said = unreachable.to_string();
         assert!(said.contains("stores d1, d4 are absent; store d2 is unreadable (Permission denied)."), "{said}");
         assert_eq!(unreachable.hindrance(), Hindrance::Unreadable);

@@ -105,9 +105,6 @@ impl SqliteCatalogue {
 
     /// Opens a catalogue for reading without writing anything. No process may change it while it is
     /// open.
-    ///
-    /// # Errors
-    /// As [`SqliteCatalogue::open`].
     pub(crate) fn open_still(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
         let open = || {
             let mut connection = crate::unwritable::connect(path)?;

@@ -25,7 +25,6 @@ use crate::watch::{Trouble, Unwatched, Watcher};
 /// A set whose platters are written, but which is not yet complete.
 pub(super) struct WrittenSet<'a> {
     pub(super) job: SetJob<'a>,
-    /// The header of its first platter.
     pub(super) header: Header,
     /// All tombstones staged when the set was planned. The first of them are on the set.
     pub(super) staged_tombstones: Vec<StagedTombstone>,
@@ -272,7 +271,6 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         }
     }
 
-    /// Finds and reports staged versions that can't be read, except those found before.
     fn find_unreadable(&mut self, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let mut payload = Vec::new();
         let mut pages = Pages::default();

@@ -31,9 +31,6 @@ pub(super) struct SetJob<'a> {
 impl SetJob<'_> {
     /// Writes all platters, and verifies the content of information platters on the way. Returns
     /// the header of the first platter.
-    ///
-    /// # Errors
-    /// Whatever failed. Then platters may be left over.
     pub(super) fn write(&self, watcher: &dyn Watcher) -> Result<Header, ArchiveError> {
         let crcs = self.shard_crcs()?;
         let header = self.header(&crcs)?;

@@ -370,7 +370,6 @@ fn drain(messages: &Receiver<Message>) {
     }
 }
 
-/// How the committer of a session answers the writer.
 struct Own {
     messages: Sender<Message>,
     session: u64,
@@ -380,7 +379,6 @@ type Waited = (Batch, Vec<Acknowledge>);
 
 struct Gathering<'a> {
     writer: PieceWriter<'a>,
-    /// Callbacks of complete objects, in order.
     objects: VecDeque<Acknowledge>,
     removals: Vec<Acknowledge>,
     /// Why content staged in an earlier session is gone.

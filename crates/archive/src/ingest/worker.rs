@@ -49,7 +49,6 @@ pub(super) struct Worker<'a> {
     pub(super) room: &'a Room<'a>,
     /// If the put flushes: writes everything staged to platters, and returns `false` on failure.
     pub(super) flush: Option<&'a (dyn Fn() -> bool + Sync)>,
-    /// Names of objects that are being read, or are not yet acknowledged.
     pub(super) pending: &'a Mutex<HashSet<ObjectName>>,
     pub(super) failure: &'a Mutex<Option<ArchiveError>>,
 }
@@ -231,7 +230,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reserves room in staging for an object with this many content bytes.
     fn reserve(&self, content: u64) -> Result<Reservation<'a>, Interrupted> {
         let mut made = false;
         let reserved = self.room.reserve(content, &mut || {
@@ -241,7 +239,6 @@ impl<'a> Worker<'a> {
         reserved.map_err(|none| self.no_room(none, made))
     }
 
-    /// Reserves room in staging for the next piece of an object of unknown size.
     fn reserve_piece(&self, bytes: u64) -> Result<Reservation<'a>, Interrupted> {
         self.room.reserve_piece(bytes).or_else(|none| match self.make_room() {
             true => self.room.reserve_piece(bytes).map_err(|none| self.no_room(none, true)),
@@ -261,7 +258,6 @@ impl<'a> Worker<'a> {
         ArchiveError::from(full).into()
     }
 
-    /// Makes room by writing everything staged to platters, if this put flushes.
     fn make_room(&self) -> bool {
         let Some(flush) = self.flush else { return false };
         let (reply, replied) = sync_channel(1);

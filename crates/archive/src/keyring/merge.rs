@@ -181,7 +181,6 @@ fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, No
     Ok(SqliteCatalogue::open(&path, archive)?)
 }
 
-/// The versions without a key, and the number of unlisted ones that have theirs now.
 fn count_without_key(
     catalogue: Result<SqliteCatalogue, NoCatalogue>,
     store: &mut SqliteKeyStore,
@@ -339,7 +338,6 @@ fn keep_copies(ring: &mut Ring<'_>, copies: &Copies) -> Result<Vec<CopyReport>, 
     Ok(reports)
 }
 
-/// The keys in a small file, such as a log.
 fn keys_in(file: &Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyringError> {
     let mut keys = Vec::new();
     salvage(file, |version, key| {
@@ -349,7 +347,6 @@ fn keys_in(file: &Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyringError> {
     Ok(keys)
 }
 
-/// Salvages the keys of a damaged key store, and of an interrupted repair.
 fn salvage_into(ring: &mut Ring<'_>, home: &Path, damage: String) -> Result<SalvageReport, KeyringError> {
     let mut report = SalvageReport { damage, ..SalvageReport::default() };
     let place = home.join(KEYS_FILE);

@@ -28,9 +28,6 @@ pub(crate) struct Removed {
 impl Removed {
     /// Collects the tombstones of an archive: from the catalogue, from staging, and from the file
     /// tables of all platters that can be read.
-    ///
-    /// # Errors
-    /// [`ArchiveError`] if staging can't be listed, or the catalogue fails while it is read.
     pub(crate) fn find(
         home: &Path,
         settings: &Settings,

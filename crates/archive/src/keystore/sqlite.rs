@@ -153,9 +153,6 @@ impl SqliteKeyStore {
 
     /// Opens a key store for reading without writing anything. No process may change it while it is
     /// open.
-    ///
-    /// # Errors
-    /// As [`SqliteKeyStore::open`].
     pub(crate) fn open_still(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
         Self::admit_reader(path, archive, || crate::unwritable::connect(path))
     }

@@ -82,7 +82,6 @@ pub(super) fn read_tracks(loaded: &Loaded, finding: &mut PlatterFinding, watcher
     bytes
 }
 
-/// Counts wrong and unreadable copies of the header.
 pub(super) fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding: &mut PlatterFinding) {
     for offset in set.geometry.header_offsets() {
         let mut block = vec![0; Geometry::HEADER_BYTES as usize];

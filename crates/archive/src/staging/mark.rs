@@ -58,10 +58,6 @@ impl Staging {
     }
 
     /// True if the folder carries the mark of this archive's staging, or a damaged mark.
-    ///
-    /// # Errors
-    /// [`StagingError::Foreign`] for another archive's mark, [`StagingError::Unreadable`] as
-    /// [`is_marked`](Self::is_marked).
     pub(crate) fn has_some_mark(&self) -> Result<bool, StagingError> {
         match self.found_mark()? {
             Found::Damaged(_) => Ok(true),

@@ -25,7 +25,6 @@ const DIRECT_READ_BYTES: usize = 1 << 20;
 /// A second, direct path to the bytes of a file.
 pub(super) struct Passing {
     direct: File,
-    /// Bytes that wait for the rest of their piece, and their place in the file.
     gathered: Mutex<Gathered>,
 }
 

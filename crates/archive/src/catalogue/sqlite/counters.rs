@@ -207,7 +207,6 @@ pub(super) fn segment_ends(connection: &Connection) -> Result<Vec<SegmentEnd>, F
     statement.query_and_then([], read)?.collect()
 }
 
-/// All segments with the number of rows that refer to each, ascending.
 pub(super) fn segments(connection: &Connection) -> Result<Vec<(i64, i64)>, Fault> {
     let mut statement = connection.prepare_cached("SELECT number, live, row_check FROM segment ORDER BY number")?;
     let read = |row: &Row<'_>| {

@@ -7,7 +7,6 @@ use super::fault::Fault;
 use super::row::{RowCheck, int, narrow, uint};
 use crate::catalogue::{Extent, VersionKey};
 
-/// The extents of a version, in order of its bytes.
 pub(super) fn of(connection: &Connection, key: VersionKey) -> Result<Vec<Extent>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT object_offset, platter, shard, platter_offset, bytes, extent.row_check, platter.id \

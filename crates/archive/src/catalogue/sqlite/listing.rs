@@ -63,7 +63,6 @@ fn newest(connection: &Connection, prefix: &[u8], after: Option<&After>, limit: 
     Ok(found)
 }
 
-/// A page of a listing, including deletion markers.
 fn page(connection: &Connection, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
     let staged = run(connection, Run::Staged, prefix, versions, after, limit)?;
     let archived = run(connection, Run::Archived, prefix, versions, after, limit)?;
@@ -197,12 +196,10 @@ fn run(
     }
 }
 
-/// True if all versions of the name are still to come.
 fn is_before(after: &After) -> bool {
     after.version == u64::MAX
 }
 
-/// The smallest name after this one.
 fn behind(name: &[u8]) -> Vec<u8> {
     [name, &[0]].concat()
 }

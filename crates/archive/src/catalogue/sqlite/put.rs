@@ -206,7 +206,6 @@ pub(super) fn archive_tombstones(connection: &Connection, ids: &[VersionId], set
     adopt_archived_tombstones(connection, &archived)
 }
 
-/// Records the set of each tombstone that is on platters, in place of an earlier one.
 pub(super) fn adopt_archived_tombstones(connection: &Connection, tombstones: &[(VersionId, SetId)]) -> Result<(), Fault> {
     let mut insert = connection.prepare_cached(
         "INSERT INTO archived_tombstone (id, set_id, row_check) VALUES (?1, ?2, ?3) \
