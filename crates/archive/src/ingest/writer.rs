@@ -52,7 +52,7 @@ pub(super) struct PieceWriter<'a> {
     removed: Vec<VersionId>,
     /// Space in staging that the records of complete objects will need.
     pub(super) owed: u64,
-    /// True if the next batch closes its segments, so that they can be released before the put ends.
+    /// True if the next batch closes its segments: they can be released before the put ends.
     pub(super) closes: bool,
     bytes: u64,
 }

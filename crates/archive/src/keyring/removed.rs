@@ -18,7 +18,7 @@ use crate::watch::Watcher;
 /// The tombstones of an archive, from all sources.
 pub(crate) struct Removed {
     pub(crate) ids: HashSet<VersionId>,
-    /// Sealed versions found on platters and in staging that were not removed, collected only if the
+    /// Sealed versions on platters and in staging that were not removed, collected only if the
     /// catalogue can't be read.
     pub(crate) sealed: HashSet<VersionId>,
     pub(crate) unread: Vec<String>,
