@@ -17,7 +17,7 @@ use aws_lc_rs::digest;
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::volume::{FolderVolume, Volume};
 use fulgurite_archive::watch::{Unwatched, Watcher};
-use fulgurite_archive::{Access, Archive, Existing, Source};
+use fulgurite_archive::{Access, Archive, Existing, Skip, Source};
 use fulgurite_chance::Xorshift;
 use fulgurite_codec::{AlignedBytes, PooledCode, PooledEncoder};
 use fulgurite_domain::{ArchiveId, Geometry, ObjectName, PlatterId, VersionId};
@@ -77,7 +77,8 @@ fn main() {
         for (platter_mib, seconds) in [(PLATTER_MIB, &mut both), (mib / 16, &mut in_sets)] {
             let archive = make_archive(&home, &stores, platter_mib);
             seconds.push(timed(|| {
-                let (_, flushed) = archive.put_and_flush(sources(&large), &Unwatched).expect("put");
+                let (put, flushed) = archive.put_changed_and_flush(sources(&large), Skip::Nothing, &Unwatched);
+                assert!(put.failure.is_none(), "{:?}", put.failure);
                 flushed.expect("flush");
             }));
             remove(&home, &stores);

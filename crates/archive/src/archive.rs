@@ -26,11 +26,11 @@ use crate::staging::Staging;
 use crate::store::PlatterStore;
 use crate::volume::Volume;
 
-pub(crate) use self::making::check_places;
 pub use self::making::write_new;
+pub(crate) use self::making::{check_places, write_master_key};
 pub(crate) use self::opening::{check_master_key, folder_store};
 pub use self::opening::{folder_stores, open_keys, read_master_key, read_settings};
-pub use crate::error::{ArchiveError, Kept, MasterKeyTrouble, Misread, NoRoomOn};
+pub use crate::error::{ArchiveError, Kept, MasterKeyTrouble, Misread};
 
 /// File of the catalogue in an archive's folder.
 pub const CATALOGUE_FILE: &str = "catalogue.db";
@@ -74,7 +74,7 @@ pub struct Archive {
     staging: Staging,
     stores: Vec<Arc<dyn PlatterStore>>,
     /// Held while something is rebuilt, because that takes hundreds of MiB of memory (I9).
-    rebuilding: Mutex<()>,
+    pub(crate) rebuilding: Mutex<()>,
     /// Versions that the catalogue has forgotten but whose keys still exist.
     forgotten: Mutex<Vec<VersionId>>,
     /// True if catalogue and keys can't be written.
@@ -185,25 +185,12 @@ impl Archive {
         &self.master_key
     }
 
-    /// Lock to hold while something is rebuilt.
-    pub(crate) fn rebuilding(&self) -> &Mutex<()> {
-        &self.rebuilding
-    }
-
     pub(crate) fn forgotten(&self) -> MutexGuard<'_, Vec<VersionId>> {
         self.forgotten.lock().expect("no panic holds this lock")
     }
 
-    pub(crate) fn encrypts(&self) -> bool {
-        self.settings.archive.encrypt
-    }
-
     pub(crate) fn threads(&self) -> usize {
         self.settings.limits.threads
-    }
-
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.settings.limits.memory_mib << 20
     }
 }
 

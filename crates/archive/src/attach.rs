@@ -19,10 +19,10 @@ use fulgurite_domain::{ArchiveId, SetId, SetShape};
 use fulgurite_format::MasterKey;
 
 use crate::archive::{
-    Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, Readers, check_master_key, check_places, folder_stores, open_keys,
-    read_master_key, write_new,
+    Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, check_master_key, check_places, folder_stores, write_master_key, write_new,
 };
 use crate::catalogue::{CatalogueError, SqliteCatalogue};
+use crate::database::{SUFFIXES, remove_database, with_suffix};
 use crate::entropy::random;
 use crate::keyring::{Copies, KeyringError, KeyringReport, Mode, bring_together, own_master_key};
 use crate::lock::{LOCK_FILE, Lock};
@@ -56,20 +56,14 @@ pub struct Remains {
 pub enum AttachError {
     /// The folder already contains an archive.
     #[error(
-        "{path} holds an archive already, and has its own settings. If its stores have moved, change their paths in {}; \
+        "{0} holds an archive already, and has its own settings. If its stores have moved, change their paths in {file}; \
          if its keys are lost, use `fulgurite keys import`; if its catalogue is lost, `fulgurite catalogue rebuild`",
-        settings::FILE
+        file = settings::FILE
     )]
-    Exists {
-        /// The folder.
-        path: PathBuf,
-    },
+    Exists(PathBuf),
     /// A folder is not a store.
-    #[error("{path} is not a store: it has neither a mark nor platters. Is the disk mounted?")]
-    NotAStore {
-        /// The folder.
-        path: PathBuf,
-    },
+    #[error("{0} is not a store: it has neither a mark nor platters. Is the disk mounted?")]
+    NotAStore(PathBuf),
     /// A mark can't be read, and no header names the archive.
     #[error("{path}: its mark can't be read ({found:?}), nor the header of any platter")]
     Unknown {
@@ -79,11 +73,8 @@ pub enum AttachError {
         found: String,
     },
     /// The stores belong to several archives.
-    #[error("these are stores of different archives; attach them one by one: {}. Nothing was changed", by_archive(stores))]
-    SeveralArchives {
-        /// The stores of each archive.
-        stores: BTreeMap<ArchiveId, Vec<PathBuf>>,
-    },
+    #[error("these are stores of different archives; attach them one by one: {}. Nothing was changed", by_archive(.0))]
+    SeveralArchives(BTreeMap<ArchiveId, Vec<PathBuf>>),
     /// Sealed versions exist, but no keys were given.
     #[error(
         "archive {archive} holds at least {sealed} encrypted versions, which can't be read without their keys; give a copy of the keys \
@@ -111,7 +102,6 @@ pub enum AttachError {
     Archive(#[from] ArchiveError),
 }
 
-/// Lists the stores of each archive.
 fn by_archive(stores: &BTreeMap<ArchiveId, Vec<PathBuf>>) -> String {
     let of = |(id, paths): (&ArchiveId, &Vec<PathBuf>)| {
         let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
@@ -186,7 +176,6 @@ pub enum ShapeFrom {
     Stores,
 }
 
-/// A store that the caller gave.
 struct Given {
     path: PathBuf,
     name: Option<String>,
@@ -206,7 +195,7 @@ pub fn attach(
     watcher: &dyn Watcher,
 ) -> Result<AttachReport, AttachError> {
     if home.join(settings::FILE).exists() {
-        return Err(AttachError::Exists { path: home.to_owned() });
+        return Err(AttachError::Exists(home.to_owned()));
     }
     let given = look_at_stores(&remains.stores)?;
     let archive = given.first().map_or(ArchiveId([0; 16]), |store| store.archive);
@@ -223,6 +212,8 @@ pub fn attach(
         set: SetSettings { information: 1, redundancy: 0, platter_mib: remains.platter_mib },
         stores: name_stores(&given),
     };
+    let (newest, sealed) = newest_and_sealed(home, &settings, &survey, watcher)?;
+    settings.archive.encrypt = newest.unwrap_or(copies.is_some());
     let (shape, shape_from) = match remains.shape {
         Some(shape) => (shape, ShapeFrom::Caller),
         None => shape_of_sets(&survey, given.len(), default_shape),
@@ -235,15 +226,6 @@ pub fn attach(
         text = text.replace(&entry, &format!("{ABSENT_COMMENT}{entry}"));
     }
     let settings = Settings::parse(&text, &home.join(settings::FILE)).map_err(ArchiveError::from)?;
-
-    let (newest, sealed) = newest_and_sealed(home, &settings, &survey, watcher)?;
-    let mut settings = settings;
-    if let Some(newest_is_sealed) = newest
-        && newest_is_sealed != settings.archive.encrypt
-    {
-        settings.archive.encrypt = newest_is_sealed;
-        text = text.replacen(&format!("\nencrypt = {}\n", !newest_is_sealed), &format!("\nencrypt = {newest_is_sealed}\n"), 1);
-    }
     let own_keys = home.join(&settings.archive.master_key).exists() && home.join(KEYS_FILE).exists();
     if sealed > 0 && copies.is_none() && !own_keys {
         return Err(AttachError::NoKeys { archive, sealed });
@@ -306,7 +288,7 @@ fn look_at_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<Given>, At
         let platters = opened.list().unwrap_or_default();
         match (platters.iter().find_map(|platter| read_header(&*opened, *platter).ok()), text) {
             (Some(header), None) => given.push(Given { archive: header.archive, ..store }),
-            (None, None) => return Err(AttachError::NotAStore { path: path.clone() }),
+            (None, None) => return Err(AttachError::NotAStore(path.clone())),
             // A mark is never overwritten.
             (_, Some(found)) => return Err(AttachError::Unknown { path: path.clone(), found: found.chars().take(200).collect() }),
         }
@@ -316,7 +298,7 @@ fn look_at_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<Given>, At
         stores.entry(store.archive).or_default().push(store.path.clone());
     }
     if stores.len() > 1 {
-        return Err(AttachError::SeveralArchives { stores });
+        return Err(AttachError::SeveralArchives(stores));
     }
     Ok(given)
 }
@@ -429,7 +411,6 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// Records a path that does not exist yet.
     fn will_make(&mut self, path: PathBuf) {
         if !path.exists() {
             self.made.push(path);
@@ -455,7 +436,6 @@ struct Making<'a> {
     text: &'a str,
     copies: Option<&'a Copies>,
     given: &'a [Given],
-    /// What the stores say about places that were not given.
     unseen: Option<Unseen>,
 }
 
@@ -475,7 +455,7 @@ impl Making<'_> {
         let master_key = home.join(&settings.archive.master_key);
         attempt.will_make(master_key.clone());
         if self.copies.is_none() && own_master_key(home, settings)?.is_none() {
-            write_new(&master_key, format!("{}\n", MasterKey::new(random()).to_hex().as_str()).as_bytes())?;
+            write_master_key(&master_key, &MasterKey::new(random()))?;
         }
         // Stores that only lost their mark get a new one: they can't be used without it.
         for (store, given) in folder_stores(home, settings).iter().zip(self.given) {
@@ -490,7 +470,6 @@ impl Making<'_> {
         Ok((keyring, rebuild))
     }
 
-    /// Builds the catalogue, unless one exists.
     fn catalogue(&self, attempt: &mut Attempt, watcher: &dyn Watcher) -> Result<Option<RebuildReport>, AttachError> {
         let Self { home, settings, .. } = *self;
         let (archive, place) = (settings.archive.id, home.join(CATALOGUE_FILE));
@@ -501,22 +480,9 @@ impl Making<'_> {
             };
         }
         let fresh = home.join(format!("{CATALOGUE_FILE}.attaching"));
-        for suffix in ["", "-wal", "-shm", "-journal"] {
-            let mut left = fresh.as_os_str().to_owned();
-            left.push(suffix);
-            attempt.made.push(PathBuf::from(left.clone()));
-            let _ = std::fs::remove_file(left);
-        }
-        let parts = Parts {
-            keys: Box::new(open_keys(home, archive).map_err(ArchiveError::from)?),
-            readers: Readers::default(),
-            master_key: read_master_key(&home.join(&settings.archive.master_key))?,
-            catalogue: Box::new(SqliteCatalogue::create(&fresh, archive).map_err(ArchiveError::from)?),
-            staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
-            stores: folder_stores(home, settings),
-            settings: settings.clone(),
-        };
-        let archive = Archive::assemble(home, parts);
+        attempt.made.extend(SUFFIXES.map(|suffix| with_suffix(&fresh, suffix)));
+        let _ = remove_database(&fresh);
+        let archive = Archive::assemble(home, Parts::with_new_catalogue(home, settings.clone(), &fresh)?);
         check_master_key(&archive)?;
         let (report, _) = archive.rebuild_from(None, self.unseen.clone(), watcher)?;
         archive.catalogue().note_staging_mark().map_err(ArchiveError::from)?;

@@ -1,50 +1,14 @@
-//! Reads content by platter and offset, from the sets that the catalogue lists and the stores that
-//! hold them.
+//! Finds platters on the stores.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fulgurite_domain::{PlatterId, SetId};
-
-use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{CatalogueError, NOWHERE, PlatterPlace, SetDescription, SetRow};
+use crate::archive::Archive;
+use crate::catalogue::{NOWHERE, PlatterPlace, SetDescription};
 use crate::rebuild::has_unknown_places;
-use crate::set_reader::{OpenSet, Repairs, SetReadError, SetReader};
+use crate::set_reader::OpenSet;
 use crate::store::{PlatterFile, PlatterStore, StoreError};
-use crate::unread::{AwayStore, BeyondRepair, Hindrance, NoPlatter, Presence, Unreachable, Unread};
+use crate::unread::{AwayStore, Hindrance, Loaded, NoPlatter, Presence};
 
-/// Sets whose platters one reader keeps open. File handles are limited, and a reader may go through
-/// all sets of an archive.
-const SETS_OPEN: usize = 8;
-
-/// Why content could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ContentError {
-    /// The content is lost.
-    #[error(transparent)]
-    Lost(#[from] BeyondRepair),
-    /// The content can't be read now.
-    #[error(transparent)]
-    Unreachable(#[from] Unreachable),
-    /// The catalogue failed, or doesn't know the platter.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-}
-
-impl From<SetReadError> for ContentError {
-    fn from(error: SetReadError) -> Self {
-        match error {
-            SetReadError::Unread(Unread::Lost(lost)) => Self::Lost(lost),
-            SetReadError::Unread(Unread::Unreachable(unreachable)) => Self::Unreachable(unreachable),
-            SetReadError::NoSuchPlace { platter, offset } => {
-                let found = format!("a file at byte {offset} of platter {platter}, past the end of its content");
-                Self::Archive(CatalogueError::Damaged { found }.into())
-            }
-        }
-    }
-}
-
-/// A platter that was found.
 pub(crate) struct FoundPlatter {
     /// The store whose disk holds it.
     pub(crate) store: String,
@@ -55,13 +19,12 @@ pub(crate) struct FoundPlatter {
 /// that are away.
 pub(crate) struct Disks {
     there: Vec<(String, Arc<dyn PlatterStore>)>,
-    away: Vec<AwayStore>,
-    /// True if the last rebuild did not see all places where platters may be.
-    has_unknown: bool,
+    pub(crate) away: Vec<AwayStore>,
+    /// True if platters without a known store may be on stores that are not in the settings.
+    pub(crate) has_unknown: bool,
 }
 
 impl Disks {
-    /// Checks every store.
     pub(crate) fn check(archive: &Archive) -> Self {
         let mut disks = Self { there: Vec::new(), away: Vec::new(), has_unknown: has_unknown_places(archive) };
         for store in archive.stores() {
@@ -88,28 +51,12 @@ impl Disks {
         disks
     }
 
-    /// True if the disk of a store can be read.
     pub(crate) fn has(&self, store: &str) -> bool {
         self.there.iter().any(|(name, _)| name == store)
     }
 
-    /// Readable disks, with the names of their stores.
     pub(crate) fn there(&self) -> impl Iterator<Item = (&str, &Arc<dyn PlatterStore>)> {
         self.there.iter().map(|(name, store)| (name.as_str(), store))
-    }
-
-    /// True if platters without a known store may be on stores that are not in the settings.
-    pub(crate) fn has_unknown(&self) -> bool {
-        self.has_unknown
-    }
-
-    /// Stores whose disks can't be read.
-    pub(crate) fn all_away(&self) -> &[AwayStore] {
-        &self.away
-    }
-
-    fn away(&self, store: &str) -> Option<&AwayStore> {
-        self.away.iter().find(|away| away.store == store)
     }
 
     /// Finds a platter on its store or else on another: users copy disks, and files between disks.
@@ -126,53 +73,45 @@ impl Disks {
             match store.open(place.platter) {
                 Ok(Some(file)) => return Ok(FoundPlatter { store: name.clone(), file }),
                 Ok(None) => {}
-                Err(error) => drop(refused.get_or_insert(NoPlatter::Unreadable { store: name.clone(), why: error.to_string() })),
-            }
-        }
-        if let Some(refused) = refused {
-            return Err(refused);
-        }
-        match self.away(&place.store) {
-            Some(AwayStore { store, hindrance: Hindrance::Absent, why }) => {
-                Err(NoPlatter::Absent { store: store.clone(), why: why.clone() })
-            }
-            Some(AwayStore { store, hindrance: Hindrance::Unreadable, why }) => {
-                Err(NoPlatter::Unreadable { store: store.clone(), why: why.clone() })
-            }
-            None => {
-                let may_be_on: Vec<AwayStore> = self.away.iter().filter(|away| may_have(away)).cloned().collect();
-                if place.store == NOWHERE && may_be_on.is_empty() && self.has_unknown {
-                    let why = "its store is not in the settings: `fulgurite store add` adds it".to_owned();
-                    return Err(NoPlatter::Absent { store: NOWHERE.to_owned(), why });
+                Err(error) => {
+                    let why = error.to_string();
+                    refused.get_or_insert(AwayStore { store: name.clone(), hindrance: Hindrance::Unreadable, why });
                 }
-                Err(match place.store != NOWHERE || may_be_on.is_empty() {
-                    true => NoPlatter::Missing { store: place.store.clone(), may_be_on },
-                    // The platter's store is unknown, so any of these may hold it.
-                    false => on_one_of(&may_be_on),
-                })
             }
         }
+        if let Some(away) = refused.or_else(|| self.away.iter().find(|away| away.store == place.store).cloned()) {
+            return Err(NoPlatter::Away(away));
+        }
+        let may_be_on: Vec<AwayStore> = self.away.iter().filter(|away| may_have(away)).cloned().collect();
+        if place.store == NOWHERE && may_be_on.is_empty() && self.has_unknown {
+            let why = "its store is not in the settings: `fulgurite store add` adds it".to_owned();
+            return Err(NoPlatter::Away(AwayStore { store: NOWHERE.to_owned(), hindrance: Hindrance::Absent, why }));
+        }
+        Err(match place.store != NOWHERE || may_be_on.is_empty() {
+            true => NoPlatter::Missing { store: place.store.clone(), may_be_on },
+            // The platter's store is unknown, so any of these may hold it.
+            false => NoPlatter::Away(one_of(&may_be_on)),
+        })
     }
 
-    /// Opens the readable platters of a set, with the reason for each of the others.
     fn open(&self, description: &SetDescription) -> OpenSet {
         // No store has two platters of a set (I3).
         let has_none = |away: &AwayStore| description.platters.iter().all(|place| place.store != away.store);
         let open = |place: &PlatterPlace| match self.find_or(place, has_none) {
-            Ok(found) => Presence::load(place.platter, description.geometry, found.file, &found.store),
+            Ok(found) => Presence::There(Loaded::new(place.platter, description.geometry, found.file, &found.store)),
             Err(why) => Presence::Gone(why),
         };
         OpenSet { members: description.platters.iter().map(open).collect(), description: description.clone() }
     }
 }
 
-/// Why a platter on one of these stores can't be read.
-fn on_one_of(stores: &[AwayStore]) -> NoPlatter {
+/// Describes stores of which any may have a platter as one.
+fn one_of(stores: &[AwayStore]) -> AwayStore {
     let list = |of: fn(&AwayStore) -> &str| stores.iter().map(of).collect::<Vec<_>>();
-    let (store, why) = (list(|away| &away.store).join(", "), list(|away| &away.why).join("; "));
-    match stores.iter().all(|away| away.hindrance == Hindrance::Absent) {
-        true => NoPlatter::Absent { store, why },
-        false => NoPlatter::Unreadable { store, why },
+    AwayStore {
+        store: list(|away| &away.store).join(", "),
+        hindrance: stores.iter().map(|away| away.hindrance).max().expect("there is at least one"),
+        why: list(|away| &away.why).join("; "),
     }
 }
 
@@ -187,53 +126,4 @@ impl OpenSet {
 pub fn look_for<'a>(archive: &Archive, places: impl IntoIterator<Item = &'a PlatterPlace>) -> Vec<Result<String, NoPlatter>> {
     let disks = Disks::check(archive);
     places.into_iter().map(|place| disks.find(place).map(|found| found.store)).collect()
-}
-
-/// Reads the content of platters of an archive. Each thread needs its own.
-pub struct ContentReader<'a> {
-    archive: &'a Archive,
-    sets: SetReader<'a>,
-    /// Open sets, most recently opened last.
-    open: VecDeque<SetId>,
-}
-
-impl<'a> ContentReader<'a> {
-    /// Creates a reader for an archive.
-    #[must_use]
-    pub fn new(archive: &'a Archive) -> Self {
-        Self { archive, sets: SetReader::new(archive.rebuilding(), archive.threads()), open: VecDeque::new() }
-    }
-
-    /// Repairs so far.
-    #[must_use]
-    pub fn repairs(&self) -> Repairs {
-        self.sets.repairs()
-    }
-
-    /// Announces that a platter's content will be read up to byte `end`; see
-    /// [`SetReader::read_ahead`].
-    pub fn read_ahead(&mut self, platter: PlatterId, end: u64) {
-        self.sets.read_ahead(platter, end);
-    }
-
-    /// Fills `out` with the content of a platter from byte `offset` on.
-    ///
-    /// # Errors
-    /// [`ContentError::Lost`] if any of it is beyond repair; [`ContentError::Unreachable`] if it
-    /// can't be read now; [`ContentError::Archive`] if the catalogue doesn't know the platter, or
-    /// lists a place past the end of its content.
-    pub fn read(&mut self, platter: PlatterId, offset: u64, out: &mut [u8]) -> Result<(), ContentError> {
-        if !self.sets.knows(platter) {
-            let row: Option<SetRow> = self.archive.reading().set_of(platter).map_err(ArchiveError::from)?;
-            let row = row.ok_or(ArchiveError::UnknownPlatter { platter })?;
-            if self.open.len() == SETS_OPEN
-                && let Some(oldest) = self.open.pop_front()
-            {
-                self.sets.forget(oldest);
-            }
-            self.sets.introduce(Arc::new(OpenSet::of(self.archive, &row.description)));
-            self.open.push_back(row.description.id);
-        }
-        Ok(self.sets.read(platter, offset, out)?)
-    }
 }

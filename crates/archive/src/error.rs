@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fulgurite_domain::{ArchiveId, PhysicalTrack, SetShape, VersionId};
+use fulgurite_domain::{ArchiveId, PhysicalTrack, PlatterId, SetId, SetShape, VersionId};
 use fulgurite_format::KeyTextError;
 
 use crate::catalogue::CatalogueError;
@@ -17,33 +17,21 @@ use crate::unread::{AwayStore, Hindrance, NoPlatter, Unread};
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// The folder contains no archive.
-    #[error("{path} is not an archive: it has no {file}. `fulgurite init` makes a new archive; `fulgurite attach` brings one back from its \
+    #[error("{0} is not an archive: it has no {file}. `fulgurite init` makes a new archive; `fulgurite attach` brings one back from its \
          stores and a copy of its keys", file = settings::FILE)]
-    NotAnArchive {
-        /// The folder.
-        path: PathBuf,
-    },
+    NotAnArchive(PathBuf),
     /// The folder already contains an archive.
-    #[error("{path} holds an archive already")]
-    Exists {
-        /// The folder.
-        path: PathBuf,
-    },
+    #[error("{0} holds an archive already")]
+    Exists(PathBuf),
     /// The folder contains part of an archive, but no settings.
     #[error(
-        "{path} exists, but the folder has no settings: an archive lost its settings, or its creation was interrupted. \
+        "{0} exists, but the folder has no settings: an archive lost its settings, or its creation was interrupted. \
          `fulgurite attach` restores an archive from its stores, and uses this file. Move the file away if it is not needed"
     )]
-    Leftover {
-        /// The file.
-        path: PathBuf,
-    },
+    Leftover(PathBuf),
     /// Another process holds the lock.
-    #[error("the archive in {path} is in use by another fulgurite; try again when it has finished")]
-    InUse {
-        /// The folder.
-        path: PathBuf,
-    },
+    #[error("the archive in {0} is in use by another fulgurite; try again when it has finished")]
+    InUse(PathBuf),
     /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
@@ -79,13 +67,13 @@ pub enum ArchiveError {
         /// Stores that can be used.
         available: usize,
         /// What is wrong with the other stores.
-        others: Vec<NoRoomOn>,
+        others: Vec<StoreError>,
     },
     /// A newly written platter does not read back correctly.
     #[error("verification of platter {platter} on store {store} failed: {what}. The set was given up, and everything stays staged")]
     Verification {
         /// The platter.
-        platter: fulgurite_domain::PlatterId,
+        platter: PlatterId,
         /// The store.
         store: String,
         /// What is wrong, and what to check.
@@ -98,7 +86,7 @@ pub enum ArchiveError {
     )]
     NotReplaced {
         /// The platter.
-        platter: fulgurite_domain::PlatterId,
+        platter: PlatterId,
         /// The store it was written to.
         store: String,
         /// Bad sectors.
@@ -110,13 +98,10 @@ pub enum ArchiveError {
     },
     /// The catalogue refers to a segment that does not exist.
     #[error(
-        "the catalogue needs staging segment {segment:016x}, which does not exist: the catalogue is an old copy, or staging was damaged. \
+        "the catalogue needs staging segment {0:016x}, which does not exist: the catalogue is an old copy, or staging was damaged. \
          `fulgurite catalogue rebuild` recreates the catalogue from platters and staging"
     )]
-    SegmentMissing {
-        /// Number of the segment.
-        segment: u64,
-    },
+    SegmentMissing(u64),
     /// Staging is back, but the catalogue was rebuilt without it.
     #[error(
         "staging holds objects that the catalogue doesn't list, because staging was absent when the catalogue was rebuilt. \
@@ -142,17 +127,11 @@ pub enum ArchiveError {
         source: fulgurite_format::SegmentError,
     },
     /// The platter is not in the catalogue.
-    #[error("the catalogue does not list platter {platter}; `fulgurite catalogue rebuild` recreates it from platters and staging")]
-    UnknownPlatter {
-        /// The platter.
-        platter: fulgurite_domain::PlatterId,
-    },
+    #[error("the catalogue does not list platter {0}; `fulgurite catalogue rebuild` recreates it from platters and staging")]
+    UnknownPlatter(PlatterId),
     /// The settings have no such store.
-    #[error("no store is called {store}; see the [[store]] sections of the settings")]
-    UnknownStore {
-        /// The name.
-        store: String,
-    },
+    #[error("no store is called {0}; see the [[store]] sections of the settings")]
+    UnknownStore(String),
     /// A store of this archive, at another path than the settings say.
     #[error("{found} is store {store}, but the settings have it at {place}; if it is to stay at {found}, change its path in the settings")]
     Moved {
@@ -169,30 +148,21 @@ pub enum ArchiveError {
         /// The store.
         store: String,
         /// The platter on it.
-        other: fulgurite_domain::PlatterId,
+        other: PlatterId,
     },
     /// The new folder of a store is not empty.
-    #[error("{place} is not empty; a replacement for a store must be an empty folder on a mounted disk")]
-    NotEmpty {
-        /// The folder.
-        place: PathBuf,
-    },
+    #[error("{0} is not empty; a replacement for a store must be an empty folder on a mounted disk")]
+    NotEmpty(PathBuf),
     /// The path of staging is a file or a dangling link.
-    #[error("{path} is not a folder, but the settings name it as staging: move it away, or change staging.path")]
-    NotAFolder {
-        /// The file or link.
-        path: PathBuf,
-    },
+    #[error("{0} is not a folder, but the settings name it as staging: move it away, or change staging.path")]
+    NotAFolder(PathBuf),
     /// Stores that a rebuild can't read.
     #[error(
         "the catalogue was not changed, because a new one would lack the content of these stores: {}. Mount them and try again. \
          If they are gone for good, `fulgurite catalogue rebuild --without-unseen` continues with the others",
-        stores.iter().map(|away| away.why.as_str()).collect::<Vec<_>>().join("; ")
+        .0.iter().map(|away| away.why.as_str()).collect::<Vec<_>>().join("; ")
     )]
-    StoresUnseen {
-        /// The stores.
-        stores: Vec<AwayStore>,
-    },
+    StoresUnseen(Vec<AwayStore>),
     /// The stores contain platters that the catalogue does not list.
     #[error(
         "{platters} {} on the stores but not in the catalogue (the first is {first} on store {store}): the catalogue is an old copy. \
@@ -203,7 +173,7 @@ pub enum ArchiveError {
         /// Number of platters.
         platters: u64,
         /// One of them.
-        first: fulgurite_domain::PlatterId,
+        first: PlatterId,
         /// The store it is on.
         store: String,
     },
@@ -214,7 +184,7 @@ pub enum ArchiveError {
     )]
     NoStoreFor {
         /// The platter.
-        platter: fulgurite_domain::PlatterId,
+        platter: PlatterId,
         /// The store it was on.
         store: String,
     },
@@ -222,22 +192,16 @@ pub enum ArchiveError {
     #[error("set {set} was not given up: {why}")]
     SetKept {
         /// The set.
-        set: fulgurite_domain::SetId,
+        set: SetId,
         /// Why.
         why: Kept,
     },
     /// No platter of a set has a readable header.
-    #[error("no platter of set {set} has a readable header")]
-    NoHeader {
-        /// The set.
-        set: fulgurite_domain::SetId,
-    },
-    /// Too much of a set is lost.
+    #[error("no platter of set {0} has a readable header")]
+    NoHeader(SetId),
+    /// Too much of a set is lost, or can't be read now.
     #[error(transparent)]
-    BeyondRepair(crate::unread::BeyondRepair),
-    /// Too much of a set can't be read now.
-    #[error(transparent)]
-    Unreachable(crate::unread::Unreachable),
+    Unread(#[from] Unread),
     /// The watcher asked to stop.
     #[error("stopped before it was finished")]
     Stopped,
@@ -261,31 +225,8 @@ pub enum MasterKeyTrouble {
     #[error(transparent)]
     Text(#[from] KeyTextError),
     /// It does not wrap the keys of the archive.
-    #[error("the key of version {version} is not wrapped by it, nor are the keys after it; it belongs to another archive")]
-    Foreign {
-        /// The version with the oldest key.
-        version: VersionId,
-    },
-}
-
-/// Why a store can't take a platter.
-#[derive(Debug, thiserror::Error)]
-pub enum NoRoomOn {
-    /// The store can't be used.
-    #[error(transparent)]
-    Unusable(StoreError),
-    /// The platter is larger than the free space.
-    #[error("store {store} ({place}) has {free} bytes free, a platter needs {needed}")]
-    Full {
-        /// The store.
-        store: String,
-        /// Its location.
-        place: String,
-        /// Bytes that can still be written to it.
-        free: u64,
-        /// Bytes of the platter.
-        needed: u64,
-    },
+    #[error("the key of version {0} is not wrapped by it, nor are the keys after it; it belongs to another archive")]
+    Foreign(VersionId),
 }
 
 /// What is wrong with a platter that was just written.
@@ -306,11 +247,8 @@ pub enum Misread {
         sectors: usize,
     },
     /// A copy of the header is wrong.
-    #[error("the header at byte {offset} differs from what was written; check that disk")]
-    Header {
-        /// Where the copy starts in the file.
-        offset: u64,
-    },
+    #[error("the header at byte {0} differs from what was written; check that disk")]
+    Header(u64),
     /// The checksum of a shard or of the file table is wrong.
     #[error("a file on it differs from what was staged; check that disk and the memory of this machine")]
     Content,
@@ -342,23 +280,14 @@ pub enum Kept {
     InUse,
 }
 
-impl From<Unread> for ArchiveError {
-    fn from(unread: Unread) -> Self {
-        match unread {
-            Unread::Lost(lost) => Self::BeyondRepair(lost),
-            Unread::Unreachable(unreachable) => Self::Unreachable(unreachable),
-        }
-    }
-}
-
 impl ArchiveError {
     /// The reason why the answer is not known, if nothing is known to be lost or damaged.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {
-            Self::Unreachable(unreachable) => Some(unreachable.hindrance()),
+            Self::Unread(unread) => unread.hindrance(),
             Self::Staging(error) => error.hindrance(),
-            Self::StoresUnseen { stores } => stores.iter().map(|away| away.hindrance).max(),
+            Self::StoresUnseen(stores) => stores.iter().map(|away| away.hindrance).max(),
             Self::SetKept { why: Kept::Unchecked(away), .. } => away.hindrance(),
             _ => None,
         }

@@ -1,18 +1,21 @@
 //! Inspects a platter file without an archive: its header, its entries and its damage.
 
+use std::convert::Infallible;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use fulgurite_domain::{PlatterId, TrackIndex};
-use fulgurite_format::{Entry, FindHeaderError, FoundHeader, TableReader, find_header};
-use fulgurite_glass::{PlatterSource, Rebuilt, Track};
+use fulgurite_domain::TrackIndex;
+use fulgurite_format::{Entry, FindHeaderError, FoundHeader, Header, find_header};
+use fulgurite_glass::{PlatterSource, Track};
 
 use crate::catalogue::SetDescription;
 use crate::set_reader::{OpenSet, SetReader};
+use crate::tables::{TableTrouble, read_table};
 use crate::unread::{Loaded, Presence};
+use crate::watch::Unwatched;
 
 /// Results of an inspection.
 #[derive(Debug)]
@@ -83,8 +86,7 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
     let found = find(path, &file, metadata.len())?;
     let header = &found.header;
     let geometry = header.geometry;
-    let member = Presence::load(header.platter, geometry, Arc::new(Source(file)), "");
-    let Presence::There(loaded) = &member else { unreachable!("it was just loaded") };
+    let loaded = Loaded::new(header.platter, geometry, Arc::new(Source(file)), "");
     let mut inspection = Inspection {
         file_bytes: metadata.len(),
         sectors: u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors()),
@@ -97,14 +99,13 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
         entries: None,
         found: found.clone(),
     };
-    inspection.read_tracks(loaded);
+    inspection.read_tracks(&loaded);
     if header.carries_information() {
-        inspection.entries = Some(read_entries(&found, member, on_entry));
+        inspection.entries = Some(read_entries(header, loaded, on_entry));
     }
     Ok(inspection)
 }
 
-/// Finds the header of a platter file.
 fn find(path: &Path, file: &File, length: u64) -> Result<FoundHeader, InspectError> {
     let mut refused = None;
     let found = find_header(length, |offset, buffer| {
@@ -125,7 +126,6 @@ fn find(path: &Path, file: &File, length: u64) -> Result<FoundHeader, InspectErr
 }
 
 impl Inspection {
-    /// Reads all tracks.
     fn read_tracks(&mut self, loaded: &Loaded) {
         let drive = &loaded.drive;
         let geometry = drive.geometry();
@@ -156,10 +156,9 @@ impl Inspection {
                 let read = drive.read(physical, &mut track);
                 self.unreadable_sectors += loaded.unreadable_sectors(physical);
                 match read {
-                    Ok(Rebuilt::Nothing) => {}
-                    Ok(Rebuilt::ByTrack { sectors }) => {
+                    Ok(sectors) => {
                         self.lost_sectors += sectors as u64;
-                        self.tracks_by_track += 1;
+                        self.tracks_by_track += u32::from(sectors > 0);
                     }
                     Err(found) => {
                         self.lost_sectors += found.sectors as u64;
@@ -180,37 +179,21 @@ impl Inspection {
     }
 }
 
-/// Reads the file table of a single platter.
-fn read_entries(found: &FoundHeader, member: Presence, on_entry: &mut dyn FnMut(&Entry)) -> Result<u64, String> {
-    let header = &found.header;
+/// Reads the file table of a single platter, and counts its entries.
+fn read_entries(header: &Header, platter: Loaded, on_entry: &mut dyn FnMut(&Entry)) -> Result<u64, String> {
     let mut members: Vec<Presence> = header.members.iter().map(|_| Presence::missing("")).collect();
-    members[usize::from(header.position)] = member;
-    let description = SetDescription::of(header, |_| String::new());
+    members[usize::from(header.position)] = Presence::There(platter);
     let rebuilding = Mutex::new(());
     let mut reader = SetReader::new(&rebuilding, 1);
-    reader.introduce(Arc::new(OpenSet { description, members }));
-    let content = Content { reader, platter: header.platter, at: header.member().table_offset };
-    let mut table = TableReader::new(content, header.member().table_bytes).map_err(|error| error.to_string())?;
-    let count = TableReader::count(&table);
-    for entry in &mut table {
-        on_entry(&entry.map_err(|error| error.to_string())?);
-    }
-    match table.finish().map_err(|error| error.to_string())? {
-        crc64 if crc64 == header.member().table_crc64 => Ok(count),
-        _ => Err("the checksum of the file table is wrong".into()),
-    }
-}
-
-struct Content<'a> {
-    reader: SetReader<'a>,
-    platter: PlatterId,
-    at: u64,
-}
-
-impl Read for Content<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.reader.read(self.platter, self.at, buffer).map_err(|error| io::Error::other(error.to_string()))?;
-        self.at += buffer.len() as u64;
-        Ok(buffer.len())
+    reader.introduce(Arc::new(OpenSet { description: SetDescription::of(header, |_| String::new()), members }));
+    let mut count = 0;
+    let read = read_table::<Infallible>(&mut reader, header, &Unwatched, &mut |entry| {
+        on_entry(&entry);
+        count += 1;
+        Ok(())
+    });
+    match read {
+        Ok(()) => Ok(count),
+        Err(TableTrouble::Unreadable(why)) => Err(why),
     }
 }

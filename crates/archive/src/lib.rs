@@ -12,6 +12,7 @@
 mod as_text;
 mod attach;
 mod clock;
+mod database;
 mod entropy;
 mod error;
 mod flush;

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::archive::ArchiveError;
 
-/// Lock file in the archive's folder.
 pub(crate) const LOCK_FILE: &str = "lock";
 
 /// The lock, held until this is dropped.
@@ -15,16 +14,13 @@ pub(crate) struct Lock(File);
 
 impl Lock {
     /// Takes the lock of the archive in `home`.
-    ///
-    /// # Errors
-    /// [`ArchiveError::InUse`] if another process holds it.
     pub(crate) fn take(home: &Path) -> Result<Self, ArchiveError> {
         let path = home.join(LOCK_FILE);
         let options = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let file = options.map_err(ArchiveError::io(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(ArchiveError::InUse { path: home.to_owned() }),
+            Err(TryLockError::WouldBlock) => Err(ArchiveError::InUse(home.to_owned())),
             Err(TryLockError::Error(source)) => Err(ArchiveError::Io { path, source }),
         }
     }

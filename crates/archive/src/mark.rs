@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::volume::Volume;
+use crate::volume::{Volume, read_full};
 
 /// Maximum bytes read of a mark. Longer than any mark, and it keeps a large foreign file from being
 /// read completely.
@@ -17,13 +17,7 @@ pub(crate) fn read_mark(volume: &dyn Volume, name: &str) -> io::Result<Option<St
         Err(error) => return Err(error),
     };
     let mut bytes = vec![0; MARK_BYTES];
-    let mut read = 0;
-    while read < bytes.len() {
-        match file.read_at(read as u64, &mut bytes[read..])? {
-            0 => break,
-            more => read += more,
-        }
-    }
+    let read = read_full(|offset, buffer| file.read_at(offset, buffer), 0, &mut bytes)?;
     Ok(Some(String::from_utf8_lossy(&bytes[..read]).into_owned()))
 }
 

@@ -3,32 +3,26 @@
 //! The tag of every frame is checked before any of its bytes leaves, and a whole object against its
 //! SHA-256 (I5).
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
-use fulgurite_domain::{Digest, PlatterId, VersionId};
+use fulgurite_domain::{Digest, PlatterId, SetId, VersionId};
 use fulgurite_format::{FRAME_BYTES, FrameError, Frames, STORED_FRAME_BYTES, stored_bytes};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Extent, StagedData, VersionRow};
-use crate::content::{ContentError, ContentReader};
-use crate::ingest::RECORD_FRAMES;
+use crate::ingest::{RECORD_FRAMES, digest_of};
 use crate::place::{MediumPosition, reach};
-use crate::set_reader::Repairs;
-use crate::unread::{BeyondRepair, Hindrance, Unreachable};
+use crate::set_reader::{OpenSet, Repairs, SetReader};
+use crate::unread::Hindrance;
 use crate::volume::VolumeFile;
 
 /// Why an object can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Its bytes are lost.
-    #[error(transparent)]
-    Lost(#[from] BeyondRepair),
-    /// Its bytes can't be read now, but are not known to be lost.
-    #[error(transparent)]
-    Unreachable(#[from] Unreachable),
     /// Its key is not in the key store.
     #[error("no key: it is not in the key store. `rm` destroys keys; `fulgurite keys import` brings others back from a copy")]
     NoKey,
@@ -47,12 +41,9 @@ pub enum ReadError {
         expected: Digest,
     },
     /// The catalogue's locations don't cover its bytes.
-    #[error("the catalogue has no location for its bytes from {from} on; `fulgurite catalogue rebuild` recreates the catalogue")]
-    Uncovered {
-        /// First stored byte without a location.
-        from: u64,
-    },
-    /// Staging, catalogue or keys failed.
+    #[error("the catalogue has no location for its bytes from {0} on; `fulgurite catalogue rebuild` recreates the catalogue")]
+    Uncovered(u64),
+    /// Its bytes are lost or can't be read now, or staging, catalogue or keys failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The sink failed.
@@ -60,29 +51,17 @@ pub enum ReadError {
     Sink(#[from] io::Error),
 }
 
-impl From<ContentError> for ReadError {
-    fn from(error: ContentError) -> Self {
-        match error {
-            ContentError::Lost(lost) => Self::Lost(lost),
-            ContentError::Unreachable(unreachable) => Self::Unreachable(unreachable),
-            ContentError::Archive(error) => Self::Archive(error),
-        }
-    }
-}
-
 impl ReadError {
     /// Why the object can't be read now, unless it is known to be lost or damaged.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {
-            Self::Unreachable(unreachable) => Some(unreachable.hindrance()),
-            Self::Archive(ArchiveError::Staging(error)) => error.hindrance(),
+            Self::Archive(error) => error.hindrance(),
             _ => None,
         }
     }
 }
 
-/// How staged bytes are verified.
 #[derive(Clone, Copy)]
 enum Check {
     /// By the tags of their frames, when these are opened. Reads no more than requested.
@@ -102,7 +81,6 @@ fn open_frames(frames: &Frames, first: u64, buffer: &mut [u8]) -> Result<Vec<Ran
     Ok(pieces)
 }
 
-/// Receives content.
 type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<()>;
 
 /// Reads a whole version and compares its SHA-256.
@@ -112,15 +90,13 @@ fn checked(version: &VersionRow, sink: Sink<'_>, read: impl FnOnce(Sink<'_>) -> 
         hash.update(bytes);
         sink(bytes)
     })?;
-    let mut found = Digest([0; 32]);
-    found.0.copy_from_slice(hash.finish().as_ref());
+    let found = digest_of(hash.finish());
     if found != version.record.sha256 {
         return Err(ReadError::Digest { found, expected: version.record.sha256 });
     }
     Ok(())
 }
 
-/// Locations of a version's stored bytes.
 enum Places {
     Staged(Vec<StagedData>),
     Archived(Vec<Extent>),
@@ -149,10 +125,16 @@ impl Opened {
     }
 }
 
+/// Sets whose platters one reader keeps open. File handles are limited, and a reader may go through
+/// all sets of an archive.
+const SETS_OPEN: usize = 8;
+
 /// Reads objects. Each thread needs its own.
 pub struct ObjectReader<'a> {
     archive: &'a Archive,
-    content: ContentReader<'a>,
+    sets: SetReader<'a>,
+    /// Open sets, most recently opened last.
+    open: VecDeque<SetId>,
     /// How far read-ahead is set.
     ahead: Option<(PlatterId, u64)>,
     buffer: Vec<u8>,
@@ -163,13 +145,14 @@ impl<'a> ObjectReader<'a> {
     /// Creates a reader for an archive's objects.
     #[must_use]
     pub fn new(archive: &'a Archive) -> Self {
-        Self { archive, content: ContentReader::new(archive), ahead: None, buffer: Vec::new(), payload: Vec::new() }
+        let sets = SetReader::new(&archive.rebuilding, archive.threads());
+        Self { archive, sets, open: VecDeque::new(), ahead: None, buffer: Vec::new(), payload: Vec::new() }
     }
 
     /// Repairs so far.
     #[must_use]
     pub fn repairs(&self) -> Repairs {
-        self.content.repairs()
+        self.sets.repairs()
     }
 
     /// Announces the locations of the next versions, in reading order, beginning with the next one.
@@ -186,7 +169,7 @@ impl<'a> ObjectReader<'a> {
         }
         self.ahead = reach(places);
         if let Some((platter, end)) = self.ahead {
-            self.content.read_ahead(platter, end);
+            self.sets.read_ahead(platter, end);
         }
     }
 
@@ -247,7 +230,7 @@ impl<'a> ObjectReader<'a> {
     /// [`ReadError`] says why.
     pub fn open(&self, version: &VersionRow) -> Result<Opened, ReadError> {
         if stored_bytes(version.record.size) != version.stored_bytes {
-            return Err(ReadError::Uncovered { from: version.stored_bytes });
+            return Err(ReadError::Uncovered(version.stored_bytes));
         }
         let frames = self.frames(version.id, version.sealed)?;
         let mut opened = Opened { version: version.clone(), frames, places: self.places(version)?, segments: Vec::new() };
@@ -351,7 +334,7 @@ impl<'a> ObjectReader<'a> {
         while !out.is_empty() {
             let after = data.partition_point(|record| record.stored_offset <= from);
             let record = data[..after].last().filter(|record| from < record.stored_offset + u64::from(record.place.bytes));
-            let StagedData { stored_offset, place } = *record.ok_or(ReadError::Uncovered { from })?;
+            let StagedData { stored_offset, place } = *record.ok_or(ReadError::Uncovered(from))?;
             let start = (from - stored_offset) as usize;
             let (now, later) = out.split_at_mut(out.len().min(place.bytes as usize - start));
             let read = match check {
@@ -373,12 +356,29 @@ impl<'a> ObjectReader<'a> {
     fn read_extents(&mut self, extents: &[Extent], mut from: u64, mut out: &mut [u8]) -> Result<(), ReadError> {
         while !out.is_empty() {
             let extent = extents.iter().find(|extent| (extent.object_offset..extent.object_offset + extent.bytes).contains(&from));
-            let extent = extent.ok_or(ReadError::Uncovered { from })?;
+            let extent = extent.ok_or(ReadError::Uncovered(from))?;
             let left = extent.object_offset + extent.bytes - from;
             let (now, later) = out.split_at_mut((out.len() as u64).min(left) as usize);
-            self.content.read(extent.platter, extent.offset + (from - extent.object_offset), now)?;
+            self.introduce_set_of(extent.platter)?;
+            let offset = extent.offset + (from - extent.object_offset);
+            self.sets.read(extent.platter, offset, now).map_err(ArchiveError::from)?;
             from += now.len() as u64;
             out = later;
+        }
+        Ok(())
+    }
+
+    /// Opens the set of a platter, unless it is open.
+    fn introduce_set_of(&mut self, platter: PlatterId) -> Result<(), ArchiveError> {
+        if !self.sets.knows(platter) {
+            let row = self.archive.reading().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter(platter))?;
+            if self.open.len() == SETS_OPEN
+                && let Some(oldest) = self.open.pop_front()
+            {
+                self.sets.forget(oldest);
+            }
+            self.sets.introduce(Arc::new(OpenSet::of(self.archive, &row.description)));
+            self.open.push_back(row.description.id);
         }
         Ok(())
     }

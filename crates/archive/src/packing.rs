@@ -20,7 +20,6 @@ const SHARD_ROOM_BYTES: u64 = 4 << 20;
 /// Longest encoding of a table entry without its record, see `docs/format.md`: the array's head,
 /// the identifier, flags, and seven integers or heads of at most nine bytes.
 const ENTRY_BYTES: u64 = 1 + 17 + 1 + 7 * 9;
-/// Head of a file table.
 const TABLE_HEAD_BYTES: u64 = 24;
 /// A tombstone in a table: the array's head, the identifier, and eight numbers or heads of one
 /// byte.
@@ -29,9 +28,7 @@ const TOMBSTONE_BYTES: u64 = 1 + 17 + 8;
 /// An item to pack: a version, or the part of it that is not on platters yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Item {
-    /// The version.
     pub key: VersionKey,
-    /// Its identifier.
     pub id: VersionId,
     /// Stored bytes of the whole object.
     pub object_bytes: u64,
@@ -45,10 +42,8 @@ pub(crate) struct Item {
     pub cut_bytes: u64,
 }
 
-/// A shard and its location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placed {
-    /// Index of the item.
     pub item: usize,
     /// Shard index among those of the object.
     pub shard: u32,
@@ -56,7 +51,6 @@ pub(crate) struct Placed {
     pub object_offset: u64,
     /// Where it starts in the platter's content.
     pub offset: u64,
-    /// Its length.
     pub bytes: u64,
 }
 
@@ -64,36 +58,27 @@ pub(crate) struct Placed {
 /// [`table_offset`](Self::table_offset).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PlatterPlan {
-    /// Its shards, in order.
     pub shards: Vec<Placed>,
-    /// Where its table starts.
     pub table_offset: u64,
 }
 
-/// A set to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SetPlan {
-    /// The geometry of its platters.
     pub geometry: Geometry,
-    /// Its number of platters.
     pub shape: SetShape,
     /// The content of its information platters, in order of position.
     pub platters: Vec<PlatterPlan>,
 }
 
-/// Limits of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// The shape of a full set.
     pub shape: SetShape,
-    /// Content limit of a platter.
     pub platter_bytes: u64,
     /// The largest sector that fits the memory limit.
     pub sector_bytes_max: u32,
 }
 
 impl Bounds {
-    /// Content limit of a full set.
     pub(crate) fn capacity(self) -> u64 {
         self.platter_bytes * u64::from(self.shape.information)
     }
@@ -119,7 +104,6 @@ pub(crate) fn disk_geometry(sector_bytes: u32, information_tracks: u32) -> Geome
 /// Sectors grow only once a platter has this many tracks, so that the one redundancy track of a
 /// small group costs at most 2.5 %.
 const TRACKS_WANTED: u64 = 40;
-/// The smallest sector that is written.
 const SECTOR_BYTES_MIN: u32 = 1_024;
 
 /// Packs as many of `items` as fit on the platters of one set, and reserves room for `tombstones`

@@ -40,19 +40,19 @@ pub enum MediumPosition {
     Unknown,
 }
 
-impl Archive {
-    /// Current place of a version in the catalogue.
+impl MediumPosition {
+    /// Current place of a version in the catalogue of an archive.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
-    pub fn place_of(&self, version: &VersionRow) -> Result<MediumPosition, ArchiveError> {
-        let mut catalogue = self.reading();
+    pub fn of(archive: &Archive, version: &VersionRow) -> Result<Self, ArchiveError> {
+        let mut catalogue = archive.reading();
         if let Some((record, data)) = catalogue.staged(version.key)? {
             let first = data.first().map_or(record, |data| data.place);
-            return Ok(MediumPosition::Staged { segment: first.segment, offset: first.offset });
+            return Ok(Self::Staged { segment: first.segment, offset: first.offset });
         }
         let extents = catalogue.extents(version.key)?;
-        Ok(extents.first().map_or(MediumPosition::Unknown, |first| MediumPosition::Archived {
+        Ok(extents.first().map_or(Self::Unknown, |first| Self::Archived {
             platter: first.platter,
             offset: first.offset,
             end: first.offset.saturating_add(first.bytes),

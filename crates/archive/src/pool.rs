@@ -29,7 +29,6 @@ impl Cache {
     }
 }
 
-/// Maximum number of connections with a full cache.
 pub(crate) const KEPT: usize = 16;
 
 /// Maximum memory of all connections to a file, in KiB: one for writes with a cache of `main_kib`,

@@ -9,13 +9,14 @@ use fulgurite_domain::{SetId, VersionId};
 use fulgurite_format::RecordKind;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{CatalogueError, Pages, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow};
+use crate::catalogue::{
+    CatalogueError, Change, Pages, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow,
+};
 use crate::content::look_for;
 use crate::error::Kept;
 use crate::segments::release_segments;
 use crate::unread::NoPlatter;
 
-/// Archived tombstones read at once.
 const PAGE: usize = 1_000;
 
 impl Archive {
@@ -111,7 +112,6 @@ impl Archive {
     }
 }
 
-/// The tombstones that are on a set.
 fn tombstones_on(archive: &Archive, set: SetId) -> Result<Vec<VersionId>, ArchiveError> {
     let mut found = Vec::new();
     let mut pages = Pages::default();
@@ -126,7 +126,9 @@ pub(crate) fn restage(archive: &Archive, removed: &[VersionId]) -> Result<(), Ar
     if removed.is_empty() {
         return Ok(());
     }
-    with_tombstones(archive, removed, |tombstones| archive.catalogue().adopt_tombstones(tombstones))
+    with_tombstones(archive, removed, |tombstones| {
+        archive.catalogue().commit(&Change { tombstones: tombstones.to_vec(), ..Change::default() })
+    })
 }
 
 /// Stages tombstones and syncs them, and then records them in the catalogue. Until that is done,

@@ -27,7 +27,6 @@ use crate::reserved::is_reserved;
 use crate::set_reader::Repairs;
 use crate::watch::{OutOfReach, Trouble, Watcher};
 
-/// Rows per catalogue query.
 const PAGE: usize = 256;
 /// Size of a block of zeros that becomes a hole in a restored file.
 const HOLE_BYTES: usize = 4_096;
@@ -58,7 +57,6 @@ pub enum Existing {
     Replace,
 }
 
-/// Reasons why an object can't be restored.
 #[derive(Debug, thiserror::Error)]
 enum RestoreError {
     #[error(transparent)]
@@ -152,7 +150,6 @@ struct Restore<'a> {
 }
 
 impl Restore<'_> {
-    /// Restores objects until the listing ends.
     fn work(&self) -> Result<(), ArchiveError> {
         let mut reader = ObjectReader::new(self.archive);
         loop {
@@ -168,16 +165,15 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Counts and reports an object.
     fn note(&self, row: VersionRow, target: &Target, restored: Result<PathBuf, RestoreError>) {
         let mut report = self.report.lock().expect("no panic holds this lock");
-        let (name, version) = (&row.record.name, row.record.version);
         match restored {
             Ok(path) => {
                 report.objects += 1;
                 report.bytes += row.record.size;
                 if let Some(why) = target.changed {
                     report.renamed += 1;
+                    let (name, version) = (&row.record.name, row.record.version);
                     self.watcher.trouble(Trouble::Renamed { name, version, path: &path, why });
                 }
                 if target.is_folder {
@@ -191,7 +187,7 @@ impl Restore<'_> {
                     _ => None,
                 };
                 hindrance.into_iter().for_each(|hindrance| report.out_of_reach.add(hindrance));
-                self.watcher.trouble(Trouble::unread(name, version, hindrance, &error.to_string()));
+                self.watcher.trouble(Trouble::unread(&row, hindrance, &error.to_string()));
             }
         }
     }
@@ -203,7 +199,6 @@ pub fn file_name(component: &[u8]) -> Cow<'_, [u8]> {
     if component.len() > names::NAME_BYTES { names::renamed(component, "").into() } else { component.into() }
 }
 
-/// Rows of a listing, fetched page by page.
 struct Listing {
     pages: Pages<VersionRow>,
     rows: std::vec::IntoIter<VersionRow>,
@@ -241,7 +236,6 @@ impl Listing {
     }
 }
 
-/// Restores one version to its target in `root`, and returns the path.
 fn restore(
     reader: &mut ObjectReader<'_>,
     version: &VersionRow,

@@ -10,13 +10,14 @@
 mod finding;
 mod losses;
 mod objects;
-mod one;
 mod reading;
 mod replacing;
 mod shared;
 mod unlisted;
 
 use std::collections::BTreeMap;
+
+use fulgurite_domain::PlatterId;
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{NOWHERE, Pages, SetDescription, SetState, VersionRow, Versions};
@@ -35,31 +36,50 @@ pub use objects::ObjectsReport;
 pub use shared::count_shared_numbers;
 pub use unlisted::UnknownPlatter;
 
-/// Rows per catalogue query.
 const PAGE: usize = 1_000;
 
 impl Archive {
-    /// Reads all platters and all of staging. With `repair`, missing or damaged platters are
-    /// written anew: to their own store or, if that is unusable, to one without a platter of the
-    /// set.
+    /// Reads all platters and all of staging. With `repair`, missing or damaged platters, and those
+    /// that it selects in addition, are written anew: to their own store or, if that is unusable,
+    /// to one without a platter of the set.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails. Problems with platters are in the report.
-    pub fn scrub(&self, repair: bool, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
-        self.scrub_and_replace(repair.then(Replace::default), watcher)
+    pub fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
+        Scrub::new(self, repair, watcher).run()
     }
 
-    /// Like [`scrub`](Self::scrub); `repair` selects further platters to replace in addition to
-    /// missing and damaged ones.
+    /// Reads a platter in full and records the result.
     ///
     /// # Errors
-    /// As [`scrub`](Self::scrub).
-    pub fn scrub_and_replace(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
-        Scrub::new(self, repair, watcher).run()
+    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Stopped`], or an error of the catalogue.
+    pub fn verify_platter(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<PlatterFinding, ArchiveError> {
+        let (set, position) = set_with(self, platter)?;
+        let (finding, _) = read_platter(self, &OpenSet::of(self, &set), position, watcher);
+        go_on(watcher)?;
+        record(self, &finding)?;
+        Ok(finding)
+    }
+
+    /// Reads all platters of the set that contains `platter`, and reports what is lost. Replaces
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Stopped`], or an error of the catalogue.
+    pub fn verify_set_of(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
+        let mut scrub = Scrub::new(self, None, watcher);
+        scrub.set(&set_with(self, platter)?.0)?;
+        Ok(scrub.report)
     }
 }
 
-/// A scrub in progress.
+/// The set of a platter, and the platter's position in it.
+fn set_with(archive: &Archive, platter: PlatterId) -> Result<(SetDescription, u16), ArchiveError> {
+    let set = archive.catalogue().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter(platter))?.description;
+    let position = set.platters.iter().position(|place| place.platter == platter).expect("a set names its platters");
+    Ok((set, position as u16))
+}
+
 struct Scrub<'a> {
     archive: &'a Archive,
     /// The platters to replace; `None` replaces nothing.
@@ -75,7 +95,7 @@ impl<'a> Scrub<'a> {
 
     fn run(mut self) -> Result<ScrubReport, ArchiveError> {
         for error in self.archive.stores().iter().filter_map(|store| store.check().err()) {
-            self.watcher.trouble(Trouble::Note { text: &error.to_string() });
+            self.watcher.trouble(Trouble::Note(&error.to_string()));
         }
         let sets = self.archive.catalogue().sets()?;
         let sets: Vec<SetDescription> = sets.into_iter().filter(|set| set.state == SetState::Complete).map(|set| set.description).collect();
@@ -107,7 +127,7 @@ impl<'a> Scrub<'a> {
         self.report.platters += findings.len() as u64;
         self.report.platters_read += findings.iter().filter(|finding| finding.was_read(set.geometry)).count() as u64;
         self.report.unsound.extend(findings.iter().filter(|finding| !finding.is_sound()).cloned());
-        let mut reader = SetReader::new(self.archive.rebuilding(), self.archive.threads());
+        let mut reader = SetReader::new(&self.archive.rebuilding, self.archive.threads());
         if let Some(replace) = self.repair {
             self.replace(set, replace, &mut findings, &mut open, &mut reader)?;
         }
@@ -116,7 +136,6 @@ impl<'a> Scrub<'a> {
         Ok(())
     }
 
-    /// Replaces platters of a set, and updates their findings.
     fn replace(
         &mut self,
         set: &SetDescription,
@@ -152,7 +171,7 @@ impl<'a> Scrub<'a> {
                     }
                     Err(error) => {
                         let text = format!("platter {} was not rebuilt: {error}", finding.platter);
-                        self.watcher.trouble(Trouble::Note { text: &text });
+                        self.watcher.trouble(Trouble::Note(&text));
                     }
                 }
             }
@@ -160,7 +179,6 @@ impl<'a> Scrub<'a> {
         Ok(())
     }
 
-    /// Reads and verifies all staged records.
     fn staging(&mut self) -> Result<(), ArchiveError> {
         let totals = self.archive.catalogue().staged_totals()?;
         self.watcher.stage("reading staging", Some(totals.stored_bytes));
@@ -182,10 +200,7 @@ impl<'a> Scrub<'a> {
                     if self.archive.catalogue().staged(row.key)?.is_none() {
                         continue;
                     }
-                    match error.hindrance() {
-                        None => self.report_version(&row, &error.to_string()),
-                        Some(hindrance) => self.report_out_of_reach(&row, hindrance, &error.to_string()),
-                    }
+                    self.report_version(&row, error.hindrance(), &error.to_string());
                 }
             }
         }
@@ -210,22 +225,21 @@ impl<'a> Scrub<'a> {
                 };
                 // Keys are destroyed after the catalogue has removed their versions.
                 if !is_gone(self.archive, row)? {
-                    self.report_version(row, &why);
+                    self.report_version(row, None, &why);
                 }
             }
         }
-        self.report.shared_numbers = shared.count();
+        self.report.shared_numbers = shared.count;
         Ok(())
     }
 
-    fn report_version(&mut self, row: &VersionRow, why: &str) {
-        self.report.lost_versions += 1;
-        self.watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why });
-    }
-
-    fn report_out_of_reach(&mut self, row: &VersionRow, hindrance: Hindrance, why: &str) {
-        self.report.out_of_reach.add(hindrance);
-        self.watcher.trouble(Trouble::unread(&row.record.name, row.record.version, Some(hindrance), why));
+    /// Counts and reports a version that is lost or, with a hindrance, can't be read now.
+    fn report_version(&mut self, row: &VersionRow, hindrance: Option<Hindrance>, why: &str) {
+        match hindrance {
+            None => self.report.lost_versions += 1,
+            Some(hindrance) => self.report.out_of_reach.add(hindrance),
+        }
+        self.watcher.trouble(Trouble::unread(row, hindrance, why));
     }
 }
 
@@ -240,6 +254,6 @@ fn note_shared_stores(set: &SetDescription, watcher: &dyn Watcher) {
              run `fulgurite catalogue rebuild`",
             set.id
         );
-        watcher.trouble(Trouble::Note { text: &text });
+        watcher.trouble(Trouble::Note(&text));
     }
 }

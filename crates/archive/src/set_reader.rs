@@ -8,17 +8,16 @@
 
 mod set_repair;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use fulgurite_domain::{Geometry, PlatterId, SECTOR_BYTES_MAX, SetId, TrackIndex};
-use fulgurite_glass::{ReadDrive, Rebuilt, SectorRead, Track};
+use fulgurite_glass::{ReadDrive, Track};
 
 use self::set_repair::{Hopeless, SetRepair, SetRepaired, ask_group};
-use crate::catalogue::SetDescription;
-use crate::unread::{Hindrance, NoPlatter, Presence, Unreachable, Unread};
-
-pub use crate::unread::BeyondRepair;
+use crate::archive::ArchiveError;
+use crate::catalogue::{CatalogueError, SetDescription};
+use crate::unread::{AwayStore, BeyondRepair, Hindrance, NoPlatter, Presence, Unreachable, Unread};
 
 /// Maximum payload per read, never more than a track. A read of an object requests 1 MiB, which
 /// need not start at a sector boundary.
@@ -69,6 +68,17 @@ pub enum SetReadError {
     },
 }
 
+impl From<SetReadError> for ArchiveError {
+    fn from(error: SetReadError) -> Self {
+        match error {
+            SetReadError::Unread(unread) => unread.into(),
+            SetReadError::NoSuchPlace { platter, offset } => {
+                CatalogueError::Damaged(format!("a file at byte {offset} of platter {platter}, past the end of its content")).into()
+            }
+        }
+    }
+}
+
 /// A platter-set and those of its platters that are present.
 pub struct OpenSet {
     /// Description of the set.
@@ -83,45 +93,35 @@ impl OpenSet {
         self.members[usize::from(position)].drive()
     }
 
-    /// Describes what keeps the content of a platter from being read although it isn't lost.
     pub(crate) fn unreachable(&self, position: u16) -> Unreachable {
-        let mut unreachable = Unreachable {
-            platter: self.description.platters[usize::from(position)].platter,
-            needed: self.description.shape.information,
-            platters: self.description.shape.platters(),
-            there: 0,
-            away: Box::default(),
-        };
-        let mut keeps = |store: &str, hindrance: Hindrance, why: &str| {
-            let away = &mut unreachable.away;
-            match hindrance {
-                Hindrance::Absent => away.absent.insert(store.to_owned()),
-                Hindrance::Unreadable => away.unreadable.insert((store.to_owned(), why.to_owned())),
-            };
-        };
+        let mut away = BTreeSet::new();
         let mut there = 0;
         for member in &self.members {
             match member {
                 Presence::There(loaded) => match loaded.why_unreadable() {
-                    Some(why) => keeps(&loaded.store, Hindrance::Unreadable, why),
+                    Some(why) => {
+                        let (store, why) = (loaded.store.clone(), why.to_owned());
+                        away.insert(AwayStore { store, hindrance: Hindrance::Unreadable, why });
+                    }
                     None => there += 1,
                 },
-                Presence::Gone(NoPlatter::Absent { store, why }) => keeps(store, Hindrance::Absent, why),
-                Presence::Gone(NoPlatter::Unreadable { store, why }) => keeps(store, Hindrance::Unreadable, why),
-                Presence::Gone(NoPlatter::Missing { may_be_on, .. }) => {
-                    may_be_on.iter().for_each(|away| keeps(&away.store, away.hindrance, &away.why));
-                }
+                Presence::Gone(NoPlatter::Away(store)) => _ = away.insert(store.clone()),
+                Presence::Gone(NoPlatter::Missing { may_be_on, .. }) => away.extend(may_be_on.iter().cloned()),
             }
         }
-        unreachable.there = there;
-        unreachable
+        Unreachable {
+            platter: self.description.platters[usize::from(position)].platter,
+            needed: self.description.shape.information,
+            platters: self.description.shape.platters(),
+            there,
+            away,
+        }
     }
 }
 
 /// Reads the content of [introduced](Self::introduce) platter-sets, and caches the last sectors and
 /// the last rebuilt track.
 pub struct SetReader<'a> {
-    /// Held during a rebuild, which needs hundreds of MiB of memory (I9).
     rebuilding: &'a Mutex<()>,
     threads: usize,
     sets: HashMap<SetId, Arc<OpenSet>>,
@@ -249,11 +249,8 @@ impl<'a> SetReader<'a> {
             let mut buffer = self.window.take().map_or_else(Vec::new, |window| window.buffer);
             buffer.resize(sectors.len() * geometry.sector_stride(), 0);
             let known_bad = self.rebuilt.as_ref().is_some_and(|rebuilt| (rebuilt.platter, rebuilt.index) == (platter, index));
-            let read = match set.drive(position) {
-                Some(drive) if !known_bad => drive.read_sectors(geometry.physical(index), sectors.clone(), &mut buffer),
-                _ => SectorRead::SomeLost,
-            };
-            if read == SectorRead::SomeLost {
+            let drive = set.drive(position).filter(|_| !known_bad);
+            if !drive.is_some_and(|drive| drive.read_sectors(geometry.physical(index), sectors.clone(), &mut buffer)) {
                 return self.read_rebuilt(set, position, index, at, out);
             }
             self.window = Some(Window { platter, track: index, first: sectors.start, buffer });
@@ -322,10 +319,9 @@ impl<'a> SetReader<'a> {
             Some(drive) => {
                 let read = drive.read(geometry.physical(index), track);
                 match read {
-                    Ok(Rebuilt::Nothing) => return Ok(()),
-                    Ok(Rebuilt::ByTrack { sectors }) => {
+                    Ok(sectors) => {
                         self.repairs.lost_sectors += sectors as u64;
-                        self.repairs.by_track += 1;
+                        self.repairs.by_track += u64::from(sectors > 0);
                         return Ok(());
                     }
                     Err(lost) => self.repairs.lost_sectors += lost.sectors as u64,

@@ -35,7 +35,7 @@ pub struct Settings {
 #[serde(deny_unknown_fields)]
 pub struct ArchiveSettings {
     /// Identifier of the archive, 32 hexadecimal digits.
-    #[serde(deserialize_with = "identifier")]
+    #[serde(deserialize_with = "crate::as_text::deserialize")]
     pub id: ArchiveId,
     /// Whether new objects are encrypted, each under a key of its own.
     #[serde(default = "yes")]
@@ -174,10 +174,6 @@ fn default_master_key() -> PathBuf {
 
 fn default_platter_mib() -> u64 {
     1_024
-}
-
-fn identifier<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ArchiveId, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
 impl Settings {

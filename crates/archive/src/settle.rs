@@ -6,7 +6,9 @@ use fulgurite_domain::VersionId;
 use fulgurite_format::HEAD_BYTES;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{FoundVersion, Pages, SegmentEnd, SetDescription, SetState, StagedTombstone, Unlisted, VersionKey, Versions};
+use crate::catalogue::{
+    Change, FoundVersion, Pages, SegmentEnd, SetDescription, SetState, StagedTombstone, Unlisted, VersionKey, Versions,
+};
 use crate::rebuild::{Scanned, scan_staging, was_staging_unseen};
 use crate::remove::finish_removals;
 use crate::segments::release_segments;
@@ -14,7 +16,6 @@ use crate::staging::{check_staging, mark_staging};
 use crate::store::StoreError;
 use crate::watch::Unwatched;
 
-/// Versions per catalogue query or transaction.
 const BATCH: usize = 1_000;
 
 impl Archive {
@@ -38,7 +39,7 @@ impl Archive {
         let old = self.catalogue().old_segments(&there, &used)?;
         there.retain(|segment| old.binary_search(segment).is_err());
         if let Some(&segment) = used.iter().find(|segment| there.binary_search(segment).is_err()) {
-            return Err(ArchiveError::SegmentMissing { segment });
+            return Err(ArchiveError::SegmentMissing(segment));
         }
         if there.iter().any(|segment| used.binary_search(segment).is_err()) && was_staging_unseen(self)? {
             return Err(ArchiveError::StagingUnseen);
@@ -133,7 +134,7 @@ fn adopt_staged(archive: &Archive, there: &[u64], used: &[u64]) -> Result<(), Ar
         archive.catalogue().adopt_unlisted(batch)?;
     }
     kept.iter().try_for_each(|&end| archive.staging().cut(end))?;
-    Ok(archive.catalogue().record_segment_ends(&kept)?)
+    Ok(archive.catalogue().commit(&Change { ends: kept, ..Change::default() })?)
 }
 
 /// Drops versions that were removed, and those whose put was cut short.
@@ -179,7 +180,7 @@ fn completed_removals(archive: &Archive, found: &HashMap<VersionId, u64>) -> Res
     let known: Vec<VersionId> = archive.catalogue().staged_tombstones()?.into_iter().map(|tombstone| tombstone.id).collect();
     let mut completed = Vec::new();
     // In an archive without keys, an acknowledged removal can't be told from an unacknowledged one.
-    if archive.encrypts() {
+    if archive.settings().archive.encrypt {
         for (&id, &segment) in found {
             if known.binary_search(&id).is_err() && matches!(archive.keys().get(id), Ok(None)) {
                 completed.push(StagedTombstone { id, segment });

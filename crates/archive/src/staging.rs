@@ -28,13 +28,12 @@ pub use self::writing::{SegmentWriter, Unsynced, Writing};
 use crate::catalogue::{SegmentEnd, StagedPlace};
 use crate::clock::now_ms;
 use crate::settings::Settings;
-use crate::volume::{FolderVolume, Volume, VolumeFile};
+use crate::volume::{FolderVolume, Volume, VolumeFile, read_full};
 
 /// Space that puts leave free for the catalogue and the key store. Without it, a flush could not
 /// start on a full disk.
 const LEFT_FREE_BYTES: u64 = 8 << 20;
 
-/// Maximum number of segment files kept open for reading.
 const OPEN_SEGMENTS: usize = 32;
 
 /// Free space for further segments; the smaller of the two applies.
@@ -51,21 +50,18 @@ pub struct Staging {
     volume: Arc<dyn Volume>,
     archive: ArchiveId,
     segment_bytes: u64,
-    /// Maximum total size of all segments.
     limit_bytes: Option<u64>,
     /// Bytes that the open segment has reserved but not used. Negative if it buffers bytes in
     /// memory that its file has no space for. The lock is held while segments are counted or
     /// changed, so that both figures describe the same instant.
     spare: Mutex<i64>,
     open: Mutex<HashMap<u64, Arc<dyn VolumeFile>>>,
-    /// Held by the writer.
     writer: Mutex<()>,
     /// First segment that the writer may have written to; `u64::MAX` while no writer is active.
     writing_from: AtomicU64,
     /// All segment numbers below this are taken. A number is not reused while a reader may still
     /// hold a place in the old segment of that number.
     next: AtomicU64,
-    /// Held while segments are removed.
     releaser: Mutex<()>,
     /// True if the folder carried its mark when the archive was opened for writing.
     marked: AtomicBool,
@@ -90,7 +86,6 @@ impl Staging {
         }
     }
 
-    /// Opens staging in a folder with the configured segment size.
     pub(crate) fn in_folder(folder: &Path, settings: &Settings) -> Self {
         Self::new(Arc::new(FolderVolume::new(folder)), settings.archive.id, settings.staging.segment_mib << 20)
     }
@@ -137,7 +132,7 @@ impl Staging {
         let spare = self.spare();
         let within = self.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(self.taken_bytes()));
         let on_disk = self.volume.free_bytes().map_or(u64::MAX, |free| free.saturating_sub(LEFT_FREE_BYTES));
-        let bound = self.limit_bytes.filter(|_| within <= on_disk).map_or(Bound::Disk, |limit| Bound::Limit { mib: limit >> 20 });
+        let bound = self.limit_bytes.filter(|_| within <= on_disk).map_or(Bound::Disk, |limit| Bound::Limit(limit >> 20));
         (within.min(on_disk).saturating_add_signed(*spare), bound)
     }
 
@@ -145,7 +140,6 @@ impl Staging {
         self.spare.lock().expect("no panic holds this lock")
     }
 
-    /// Total length of all segments.
     fn taken_bytes(&self) -> u64 {
         // A segment that can't be opened was just released.
         let length = |segment| self.open(segment).and_then(|file| file.length().map_err(|error| self.write_error(error))).unwrap_or(0);
@@ -227,15 +221,12 @@ impl Staging {
     ///
     /// # Errors
     /// [`StagingError::Damaged`] if the segment ends early.
-    pub fn read_part(&self, segment: &dyn VolumeFile, place: StagedPlace, start: usize, mut out: &mut [u8]) -> Result<(), StagingError> {
-        let mut at = place.offset + start as u64;
-        while !out.is_empty() {
-            match segment.read_at(at, out).map_err(|source| self.read_error(place.segment, source))? {
-                0 => return Err(self.damaged(place)),
-                read => (at, out) = (at + read as u64, &mut out[read..]),
-            }
+    pub fn read_part(&self, segment: &dyn VolumeFile, place: StagedPlace, start: usize, out: &mut [u8]) -> Result<(), StagingError> {
+        let read = read_full(|offset, buffer| segment.read_at(offset, buffer), place.offset + start as u64, out);
+        match read.map_err(|source| self.read_error(place.segment, source))? == out.len() {
+            true => Ok(()),
+            false => Err(self.damaged(place)),
         }
-        Ok(())
     }
 
     fn damaged(&self, place: StagedPlace) -> StagingError {
@@ -304,9 +295,6 @@ impl Staging {
 
     /// Reads the records of a segment, and verifies their payloads if `checks_payloads`. The inner
     /// error means that the file is not a segment of this archive.
-    ///
-    /// # Errors
-    /// [`StagingError::Read`] if the segment can't be opened.
     pub(crate) fn scan(
         &self,
         segment: u64,
@@ -315,15 +303,9 @@ impl Staging {
     ) -> Result<Result<SegmentScan, SegmentError>, StagingError> {
         let file = self.open(segment)?;
         let length = file.length().map_err(|source| self.read_error(segment, source))?;
-        let read_at = |offset: u64, buffer: &mut [u8]| {
-            let mut read = 0;
-            while read < buffer.len() {
-                match file.read_at(offset + read as u64, &mut buffer[read..])? {
-                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    bytes => read += bytes,
-                }
-            }
-            Ok(())
+        let read_at = |offset: u64, buffer: &mut [u8]| match read_full(|offset, buffer| file.read_at(offset, buffer), offset, buffer)? {
+            read if read == buffer.len() => Ok(()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
         };
         Ok(scan_segment(SegmentHead { archive: self.archive, number: segment }, length, read_at, checks_payloads, on_record))
     }

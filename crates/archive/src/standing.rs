@@ -28,17 +28,17 @@ pub struct Standing {
     pub staging: Option<StagingError>,
 }
 
-impl Archive {
-    /// Collects the problems recorded in the catalogue, and compares the catalogue with staging and
-    /// stores.
+impl Standing {
+    /// Collects the problems recorded in an archive's catalogue, and compares the catalogue with
+    /// staging and stores.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
-    pub fn standing(&self) -> Result<Standing, ArchiveError> {
-        let Compared { strangers, missing } = compare_stores(self)?;
-        let mut standing = Standing { unknown_platters: strangers.len() as u64, missing_platters: missing, ..Standing::default() };
+    pub fn of(archive: &Archive) -> Result<Self, ArchiveError> {
+        let Compared { strangers, missing } = compare_stores(archive)?;
+        let mut standing = Self { unknown_platters: strangers.len() as u64, missing_platters: missing, ..Self::default() };
         let mut without_key = 0;
-        each_unlisted(self, &mut |version| match version.why {
+        each_unlisted(archive, &mut |version| match version.why {
             Unlisted::UnseenStore => standing.unseen.extend(UnseenPlace::of(version)),
             Unlisted::OutOfSight | Unlisted::NoKey => without_key += 1,
             _ => standing.unlisted += 1,
@@ -47,14 +47,14 @@ impl Archive {
         if standing.unseen.is_empty() {
             standing.unlisted += without_key;
         }
-        let used = self.catalogue().segments_in_use()?;
-        match staging_segments(self)? {
+        let used = archive.catalogue().segments_in_use()?;
+        match staging_segments(archive)? {
             Err(error) => standing.staging = Some(error),
             Ok(there) => {
                 let is_missing = |segment: &u64| there.binary_search(segment).is_err();
                 if used.iter().any(is_missing) {
                     // Another process may have released some since they were listed.
-                    let still_used = self.catalogue().segments_in_use()?;
+                    let still_used = archive.catalogue().segments_in_use()?;
                     let is_needed = |segment: &&u64| is_missing(segment) && still_used.binary_search(segment).is_ok();
                     standing.missing_segments = used.iter().filter(is_needed).count() as u64;
                 }

@@ -76,7 +76,7 @@ pub fn replace_store(home: &Path, name: &str) -> Result<(), ArchiveError> {
     let settings = read_settings(home)?;
     let _lock = Lock::take(home)?;
     let index = settings.stores.iter().position(|store| store.name == name);
-    let index = index.ok_or_else(|| ArchiveError::UnknownStore { store: name.to_owned() })?;
+    let index = index.ok_or_else(|| ArchiveError::UnknownStore(name.to_owned()))?;
     let store = folder_stores(home, &settings).swap_remove(index);
     match store.check() {
         Err(StoreError::Unmarked { .. }) => {}
@@ -87,7 +87,7 @@ pub fn replace_store(home: &Path, name: &str) -> Result<(), ArchiveError> {
     // The operator must create the folder; it may be missing because a disk isn't mounted.
     for entry in std::fs::read_dir(&place).map_err(ArchiveError::io(&place))? {
         if entry.map_err(ArchiveError::io(&place))?.file_name() != "lost+found" {
-            return Err(ArchiveError::NotEmpty { place });
+            return Err(ArchiveError::NotEmpty(place));
         }
     }
     Ok(store.mark()?)

@@ -20,7 +20,6 @@ pub(crate) struct Stranger {
     pub(crate) header: Option<Header>,
 }
 
-/// Differences between the stores and the catalogue.
 pub(crate) struct Compared {
     /// Platters found on stores but not in the catalogue.
     pub(crate) strangers: Vec<Stranger>,
@@ -35,7 +34,6 @@ pub(crate) fn strangers(archive: &Archive) -> Result<Vec<Stranger>, ArchiveError
     Ok(compare_stores(archive)?.strangers)
 }
 
-/// Lists the stores and compares them with the catalogue.
 pub(crate) fn compare_stores(archive: &Archive) -> Result<Compared, ArchiveError> {
     let disks = Disks::check(archive);
     // The order matters. A set begun in between is in the catalogue before its platters are on
@@ -45,9 +43,9 @@ pub(crate) fn compare_stores(archive: &Archive) -> Result<Compared, ArchiveError
     let known: HashSet<PlatterId> = archive.catalogue().platters()?.into_iter().map(|row| row.place.platter).collect();
     let there: HashSet<PlatterId> = found.iter().flat_map(|(_, _, listed)| listed.iter().flatten().copied()).collect();
     let is_listed = |store: &str| found.iter().any(|(name, _, listed)| *name == store && listed.is_ok());
-    let all_listed = disks.all_away().is_empty() && found.iter().all(|(_, _, listed)| listed.is_ok());
+    let all_listed = disks.away.is_empty() && found.iter().all(|(_, _, listed)| listed.is_ok());
     let is_missing = |row: &PlatterRow| {
-        let may_be_elsewhere = row.place.store == NOWHERE && disks.has_unknown();
+        let may_be_elsewhere = row.place.store == NOWHERE && disks.has_unknown;
         !may_be_elsewhere
             && !there.contains(&row.place.platter)
             && known.contains(&row.place.platter)

@@ -21,34 +21,29 @@ use crate::set_reader::{OpenSet, SetReader};
 use crate::staging::{Staging, StagingError};
 use crate::store::{PlatterStore, StoreError};
 use crate::tables::{TableTrouble, read_header, read_table};
-use crate::unread::Presence;
+use crate::unread::{Loaded, Presence};
 use crate::watch::Watcher;
 
 /// A version or tombstone, as listed in a file table or segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mention {
-    /// The version exists.
     Version { id: VersionId, sealed: bool },
-    /// The version was removed.
     Tombstone { id: VersionId },
 }
 
 /// A set of which platters were found.
 pub(crate) struct SurveyedSet {
-    /// Header of any platter of the set.
     pub(crate) header: Header,
     /// Index of the store of each platter, by position.
     stores: Vec<Option<usize>>,
 }
 
 impl SurveyedSet {
-    /// Number of platters that were not found.
     pub(crate) fn missing(&self) -> usize {
         self.stores.iter().filter(|store| store.is_none()).count()
     }
 }
 
-/// The platters of an archive on some stores.
 pub(crate) struct Survey<'a> {
     stores: &'a [Arc<dyn PlatterStore>],
     /// Sets in the order in which they were written.
@@ -142,29 +137,22 @@ impl<'a> Survey<'a> {
     }
 
     fn open(&self, set: &SurveyedSet) -> OpenSet {
-        let Header { set: id, shape, geometry, written, ref members, .. } = set.header;
-        let place = |(platter, store): (PlatterId, &Option<usize>)| {
-            let store = store.map_or(NOWHERE, |index| self.stores[index].name());
-            PlatterPlace { platter, store: store.to_owned() }
-        };
-        let platters = || members.iter().map(|member| member.platter).zip(&set.stores);
-        let presence = |(platter, store): (PlatterId, &Option<usize>)| {
+        let mut description = SetDescription::of(&set.header, |_| NOWHERE.to_owned());
+        let presence = |(place, store): (&mut PlatterPlace, &Option<usize>)| {
             let Some(store) = store.map(|index| &self.stores[index]) else { return Presence::missing(NOWHERE) };
-            match store.open(platter) {
-                Ok(Some(file)) => Presence::load(platter, geometry, file, store.name()),
+            store.name().clone_into(&mut place.store);
+            match store.open(place.platter) {
+                Ok(Some(file)) => Presence::There(Loaded::new(place.platter, set.header.geometry, file, store.name())),
                 _ => Presence::missing(store.name()),
             }
         };
-        let description = SetDescription { id, shape, geometry, written, platters: platters().map(place).collect() };
-        OpenSet { members: platters().map(presence).collect(), description }
+        let members = description.platters.iter_mut().zip(&set.stores).map(presence).collect();
+        OpenSet { members, description }
     }
 }
 
 /// Reads the versions and tombstones in staging. The returned messages name segments that can't be
 /// read or belong to another archive.
-///
-/// # Errors
-/// [`StagingError`] if staging can't be listed.
 pub(crate) fn survey_staging(staging: &Staging, on_mention: &mut dyn FnMut(Mention)) -> Result<Vec<String>, StagingError> {
     let mut unread = Vec::new();
     for segment in staging.segments()? {

@@ -17,15 +17,12 @@ pub(crate) fn read_header(store: &dyn PlatterStore, platter: PlatterId) -> Resul
     Ok(found.map_err(|error: FindHeaderError| error.to_string())?.header)
 }
 
-/// Why reading a file table stopped early.
 pub(crate) enum TableTrouble<E> {
-    /// The callback returned an error.
     Stopped(E),
     /// The table can't be read completely, or its checksum is wrong. Its entries must be discarded.
     Unreadable(String),
 }
 
-/// Reads the file table of a platter, entry by entry.
 pub(crate) fn read_table<E>(
     reader: &mut SetReader<'_>,
     header: &Header,
@@ -45,7 +42,6 @@ pub(crate) fn read_table<E>(
     }
 }
 
-/// Reads the content of a platter sequentially.
 struct TableContent<'a, 'r> {
     reader: &'a mut SetReader<'r>,
     platter: PlatterId,

@@ -41,22 +41,9 @@ impl fmt::Display for Hindrance {
 /// Why nothing of a platter can be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error, Serialize, Deserialize)]
 pub enum NoPlatter {
-    /// Its store is absent.
-    #[error("{why}")]
-    Absent {
-        /// The store, or several if any of them may have the platter.
-        store: String,
-        /// What was found in its place.
-        why: String,
-    },
-    /// Its store is present, but reads fail.
-    #[error("{why}")]
-    Unreadable {
-        /// The store.
-        store: String,
-        /// The system's error.
-        why: String,
-    },
+    /// Its store can't be read. Names several stores if any of them may have the platter.
+    #[error("{}", .0.why)]
+    Away(AwayStore),
     /// Its store is present but doesn't have the platter.
     #[error("store {store} is present, but the platter is not on it")]
     Missing {
@@ -83,8 +70,7 @@ impl NoPlatter {
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {
-            Self::Absent { .. } => Some(Hindrance::Absent),
-            Self::Unreadable { .. } => Some(Hindrance::Unreadable),
+            Self::Away(away) => Some(away.hindrance),
             Self::Missing { .. } => None,
         }
     }
@@ -121,42 +107,30 @@ pub struct Unreachable {
     /// Number of platters without a failed read.
     pub there: u16,
     /// Stores that must come back.
-    pub away: Box<AwayStores>,
-}
-
-/// Stores that keep content from being read.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AwayStores {
-    /// Stores that are absent.
-    pub absent: BTreeSet<String>,
-    /// Stores that are partly or entirely unreadable, with the system's error.
-    pub unreadable: BTreeSet<(String, String)>,
+    pub away: BTreeSet<AwayStore>,
 }
 
 impl Unreachable {
     /// The worst reason.
     #[must_use]
     pub fn hindrance(&self) -> Hindrance {
-        if self.away.unreadable.is_empty() { Hindrance::Absent } else { Hindrance::Unreadable }
+        self.away.iter().map(|away| away.hindrance).max().unwrap_or(Hindrance::Absent)
     }
 }
 
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AwayStores { absent, unreadable } = &*self.away;
-        f.write_str("it can't be read now: ")?;
-        if !absent.is_empty() {
-            let names: Vec<&str> = absent.iter().map(String::as_str).collect();
-            let (noun, verb) = if names.len() == 1 { ("store", "is") } else { ("stores", "are") };
-            write!(f, "{noun} {} {verb} absent", names.join(", "))?;
-        }
-        for (index, (store, why)) in unreadable.iter().enumerate() {
-            if index > 0 || !absent.is_empty() {
-                f.write_str("; ")?;
-            }
-            write!(f, "store {store} is unreadable ({why})")?;
-        }
+        let (absent, unreadable): (Vec<_>, Vec<_>) = self.away.iter().partition(|away| away.hindrance == Hindrance::Absent);
+        let names: Vec<&str> = absent.iter().map(|away| away.store.as_str()).collect();
+        let absent = match names.len() {
+            0 => None,
+            1 => Some(format!("store {} is absent", names[0])),
+            _ => Some(format!("stores {} are absent", names.join(", "))),
+        };
+        let unreadable = unreadable.iter().map(|away| format!("store {} is unreadable ({})", away.store, away.why));
+        let reasons: Vec<String> = absent.into_iter().chain(unreadable).collect();
         let Self { needed, platters, there, .. } = self;
+        write!(f, "it can't be read now: {}", reasons.join("; "))?;
         write!(f, ". {needed} of the {platters} platters of its set are needed, and {there} can be read")
     }
 }
@@ -174,6 +148,17 @@ pub enum Unread {
     Unreachable(#[from] Unreachable),
 }
 
+impl Unread {
+    /// Why it can't be read now; `None` if it is lost.
+    #[must_use]
+    pub fn hindrance(&self) -> Option<Hindrance> {
+        match self {
+            Self::Lost(_) => None,
+            Self::Unreachable(unreachable) => Some(unreachable.hindrance()),
+        }
+    }
+}
+
 /// A platter of a set: loaded in a drive, or unavailable.
 #[derive(Clone)]
 pub enum Presence {
@@ -184,14 +169,6 @@ pub enum Presence {
 }
 
 impl Presence {
-    /// Loads a platter that is present on `store`.
-    #[must_use]
-    pub fn load(platter: PlatterId, geometry: Geometry, source: Arc<dyn PlatterSource>, store: &str) -> Self {
-        let faults = Arc::new(Faults { sector_bytes: geometry.sector_stride(), ..Faults::default() });
-        let source = Arc::new(Watched { source, faults: faults.clone() });
-        Self::There(Loaded { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults })
-    }
-
     /// A platter that is on no store.
     #[must_use]
     pub fn missing(store: &str) -> Self {
@@ -227,6 +204,14 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Loads a platter that is present on `store`.
+    #[must_use]
+    pub fn new(platter: PlatterId, geometry: Geometry, source: Arc<dyn PlatterSource>, store: &str) -> Self {
+        let faults = Arc::new(Faults { sector_bytes: geometry.sector_stride(), ..Faults::default() });
+        let source = Arc::new(Watched { source, faults: faults.clone() });
+        Self { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults }
+    }
+
     /// True if the system refused the last read of a sector.
     #[must_use]
     pub fn is_unreadable(&self, physical: PhysicalTrack, sector: u16) -> bool {
@@ -267,7 +252,6 @@ impl Faults {
     }
 }
 
-/// A source that records refused reads.
 struct Watched {
     source: Arc<dyn PlatterSource>,
     faults: Arc<Faults>,
@@ -294,20 +278,21 @@ mod tests {
 
     #[test]
     fn the_message_for_unreachable_content_names_the_stores_and_the_platters_needed() {
+        let away = |store: &str, hindrance, why: &str| AwayStore { store: store.to_owned(), hindrance, why: why.to_owned() };
         let mut unreachable = Unreachable {
             platter: PlatterId([1; 16]),
             needed: 4,
             platters: 6,
             there: 3,
-            away: Box::new(AwayStores { absent: ["d1".to_owned()].into(), unreadable: BTreeSet::new() }),
+            away: [away("d1", Hindrance::Absent, "no mark")].into(),
         };
         assert_eq!(
             unreachable.to_string(),
             "it can't be read now: store d1 is absent. 4 of the 6 platters of its set are needed, and 3 can be read"
         );
         assert_eq!(unreachable.hindrance(), Hindrance::Absent);
-        unreachable.away.absent.insert("d4".to_owned());
-        unreachable.away.unreadable.insert(("d2".to_owned(), "Permission denied".to_owned()));
+        unreachable.away.insert(away("d4", Hindrance::Absent, "no mark"));
+        unreachable.away.insert(away("d2", Hindrance::Unreadable, "Permission denied"));
         let said = unreachable.to_string();
         assert!(said.contains("stores d1, d4 are absent; store d2 is unreadable (Permission denied)."), "{said}");
         assert_eq!(unreachable.hindrance(), Hindrance::Unreadable);

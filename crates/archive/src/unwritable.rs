@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use crate::database::with_suffix;
 use crate::entropy::random;
 
 /// True if the error was caused by a file system that rejects writes.
@@ -37,15 +38,8 @@ pub fn is_unwritable(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-fn log_of(database: &Path) -> PathBuf {
-    let mut log = database.as_os_str().to_owned();
-    log.push("-wal");
-    log.into()
-}
-
-/// Opens a database that no process changes while it is open.
 pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    if std::fs::metadata(log_of(path)).map_or(0, |log| log.len()) == 0 {
+    if std::fs::metadata(with_suffix(path, "-wal")).map_or(0, |log| log.len()) == 0 {
         return connect_immutable(path);
     }
     let folder = std::env::temp_dir().join(format!("fulgurite-{:032x}", u128::from_le_bytes(random())));
@@ -69,8 +63,9 @@ fn copy_with_log(path: &Path, folder: &Path) -> rusqlite::Result<PathBuf> {
     std::fs::DirBuilder::new().mode(0o700).create(folder).map_err(told)?;
     let copy = folder.join("database");
     std::fs::copy(path, &copy).map_err(told)?;
-    std::fs::copy(log_of(path), log_of(&copy)).map_err(told)?;
-    for file in [&copy, &log_of(&copy)] {
+    let log = with_suffix(&copy, "-wal");
+    std::fs::copy(with_suffix(path, "-wal"), &log).map_err(told)?;
+    for file in [&copy, &log] {
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).map_err(told)?;
     }
     let connection = Connection::open(&copy)?;

@@ -5,37 +5,26 @@ use std::path::Path;
 use fulgurite_domain::ObjectName;
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::{UnlistedVersion, VersionRow};
 use crate::unread::Hindrance;
-
-use crate::catalogue::UnlistedVersion;
 
 /// Receives reports from a long operation. All methods may be called from several threads.
 pub trait Watcher: Sync {
-    /// A new stage starts, with `bytes` of expected work, if known.
-    fn stage(&self, what: &str, bytes: Option<u64>) {
-        let _ = (what, bytes);
-    }
+    /// A new stage starts, with this many bytes of expected work, if known.
+    fn stage(&self, _what: &str, _bytes: Option<u64>) {}
     /// More work is expected in this stage.
-    fn expect(&self, objects: u64, bytes: u64) {
-        let _ = (objects, bytes);
-    }
+    fn expect(&self, _objects: u64, _bytes: u64) {}
     /// More work was done.
-    fn done(&self, objects: u64, bytes: u64) {
-        let _ = (objects, bytes);
-    }
+    fn done(&self, _objects: u64, _bytes: u64) {}
     /// True once the result is no longer wanted. Reading platters and writing sets then end early
     /// with [`ArchiveError::Stopped`](crate::ArchiveError::Stopped). Once true, it stays true.
     fn is_stopped(&self) -> bool {
         false
     }
     /// The version is acknowledged: it survives a crash.
-    fn stored(&self, name: &ObjectName, version: u64) {
-        let _ = (name, version);
-    }
+    fn stored(&self, _name: &ObjectName, _version: u64) {}
     /// A failure that affects a single item; the operation continues.
-    fn trouble(&self, trouble: Trouble<'_>) {
-        let _ = trouble;
-    }
+    fn trouble(&self, _trouble: Trouble<'_>) {}
 }
 
 /// A failure that affects a single item.
@@ -95,13 +84,9 @@ pub enum Trouble<'a> {
         key_is_back: bool,
     },
     /// A message for the operator.
-    Note {
-        /// The message.
-        text: &'a str,
-    },
+    Note(&'a str),
 }
 
-/// Returns an error if the operation's result is no longer wanted.
 pub(crate) fn go_on(watcher: &dyn Watcher) -> Result<(), crate::ArchiveError> {
     if watcher.is_stopped() { Err(crate::ArchiveError::Stopped) } else { Ok(()) }
 }
@@ -109,7 +94,8 @@ pub(crate) fn go_on(watcher: &dyn Watcher) -> Result<(), crate::ArchiveError> {
 impl<'a> Trouble<'a> {
     /// Reports an object that could not be read.
     #[must_use]
-    pub fn unread(name: &'a ObjectName, version: u64, hindrance: Option<Hindrance>, why: &'a str) -> Self {
+    pub fn unread(version: &'a VersionRow, hindrance: Option<Hindrance>, why: &'a str) -> Self {
+        let (name, version) = (&version.record.name, version.record.version);
         match hindrance {
             Some(hindrance) => Self::Unreachable { name, version, hindrance, why },
             None => Self::Lost { name, version, why },

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Archive, ArchiveError};
+use fulgurite_archive::{Archive, ArchiveError, Standing};
 use sim::Scene;
 use sim::disk::Survival;
 use sim::world::{Photograph, World};
@@ -38,7 +38,7 @@ fn workload(scene: &mut Scene) -> Result<(), ArchiveError> {
     let (store, name) = lost.split_once('/').expect("a store and a name");
     let disk = 1 + store.strip_prefix('d').and_then(|digits| digits.parse::<usize>().ok()).expect("a store's name");
     scene.world.disk(disk, |disk| disk.lose(&format!("platters/{name}")));
-    let report = scene.archive.scrub(true, &Unwatched)?;
+    let report = scene.archive.scrub(Some(Default::default()), &Unwatched)?;
     assert_eq!((report.rebuilt, report.lost_versions), (1, 0));
     let platter = scene.archive.catalogue().platters()?[0].place.platter;
     scene.archive.recover(platter, Some("spare"), &Unwatched)?;
@@ -89,7 +89,7 @@ fn after_a_crash(photograph: &Photograph, survival: Survival) -> Result<(), Stri
     }
     // The same crash, and a rebuild that has the catalogue as the crash left it.
     let world = photograph.reboot(survival);
-    let missing = |archive: &Archive| Ok::<_, String>(archive.standing().map_err(|error| error.to_string())?.missing_platters);
+    let missing = |archive: &Archive| Ok::<_, String>(Standing::of(archive).map_err(|error| error.to_string())?.missing_platters);
     let missing_before = missing(&world.assemble()?)?;
     let archive = world.rebuild_with_earlier()?;
     let expected = world.expected.lock().expect("not poisoned").clone();

@@ -32,7 +32,7 @@ const WORKLOAD: [(&str, Step); 9] = [
             let disk = 1 + store[1..].parse::<usize>().expect("stores are called d0, d1, d2");
             scene.world.disk(disk, |disk| disk.lose(&format!("platters/{name}")));
         }
-        scene.archive.scrub(true, &Unwatched).map(drop)
+        scene.archive.scrub(Some(Default::default()), &Unwatched).map(drop)
     }),
     ("settle", |scene| scene.archive.settle()),
 ];

@@ -85,7 +85,7 @@ fn on_a_platter_it_costs_nothing() {
             world.disk(disk, |disk| disk.damage(&name, |content| content[at] ^= 1 << bit));
             let (seen, archive) = look(&world);
             assert!(seen.wrong.is_empty() && seen.told.is_empty(), "byte {at} on disk {disk}: {:?} {:?}", seen.wrong, seen.told);
-            let report = archive.expect("opened").scrub(true, &Unwatched).expect("scrub");
+            let report = archive.expect("opened").scrub(Some(Default::default()), &Unwatched).expect("scrub");
             assert_eq!((report.unsound.len(), report.rebuilt), (1, 1), "byte {at} on disk {disk}");
         }
     }
@@ -117,7 +117,7 @@ fn damage_beyond_the_codes_is_reported_and_all_other_bytes_are_right() {
             assert!(seen.wrong.is_empty(), "round {round}: {:?}", seen.wrong);
             let archive = archive.expect("an archive with damaged platters opens");
             let troubles = Troubles::default();
-            let report = archive.scrub(true, &troubles).expect("scrub");
+            let report = archive.scrub(Some(Default::default()), &troubles).expect("scrub");
             assert_eq!(report.lost_versions, seen.told.len() as u64, "round {round}: {:?}", troubles.take());
             lost += report.lost_versions;
             drop(archive);

@@ -56,7 +56,7 @@ impl Walk {
             }
             6 | 7 => self.scene.flush().map_err(told).map(|()| "flush"),
             8 => {
-                let report = self.scene.archive.scrub(true, &Unwatched).map_err(told)?;
+                let report = self.scene.archive.scrub(Some(Default::default()), &Unwatched).map_err(told)?;
                 if report.unsound.len() as u64 == report.rebuilt {
                     self.hurt = false;
                 }

@@ -127,13 +127,13 @@ fn a_platter_whose_replacement_fails_stays_unchanged() {
     }
     sick.store(true, Ordering::Relaxed);
     let troubles = Troubles::default();
-    let report = archive.scrub(true, &troubles).expect("scrubbed");
+    let report = archive.scrub(Some(Default::default()), &troubles).expect("scrubbed");
     assert_eq!((report.unsound.len(), report.rebuilt, report.lost_versions), (3, 0, 0), "{:?}", troubles.take());
     let (report, found) = get_all(&archive, &Unwatched);
     assert_eq!((report.failed, found == files), (0, true));
 
     sick.store(false, Ordering::Relaxed);
-    let report = archive.scrub(true, &Unwatched).expect("scrubbed");
+    let report = archive.scrub(Some(Default::default()), &Unwatched).expect("scrubbed");
     assert_eq!((report.unsound.len(), report.rebuilt), (3, 3));
-    assert!(archive.scrub(false, &Unwatched).expect("scrubbed").unsound.is_empty());
+    assert!(archive.scrub(None, &Unwatched).expect("scrubbed").unsound.is_empty());
 }

@@ -181,12 +181,12 @@ fn a_file_is_restored_if_and_only_if_the_codes_guarantee_it() {
         assert_eq!(found.len() + lost.len(), files.len(), "{again}");
         assert!(found.iter().all(|(name, content)| files[name] == *content), "{again}");
         // A verification must report the same without reading any file.
-        archive.scrub(false, &troubles).expect("scrub");
+        archive.scrub(None, &troubles).expect("scrub");
         let verified: BTreeSet<String> = troubles.take().into_iter().collect();
         assert_eq!(verified, expected, "{again}");
         if lost.is_empty() {
             nothing_lost += 1;
-            let report = archive.scrub(true, &Unwatched).expect("scrub");
+            let report = archive.scrub(Some(Default::default()), &Unwatched).expect("scrub");
             assert_eq!(report.rebuilt, report.unsound.len() as u64, "{again}");
             for (path, good) in paths.iter().zip(&good) {
                 assert!(fs::read(path).expect("read") == *good, "{again}");

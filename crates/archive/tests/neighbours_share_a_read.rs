@@ -137,7 +137,8 @@ fn neighbouring_small_objects_are_fetched_with_few_reads_and_few_extra_bytes() {
     archive.flush(&Unwatched).expect("flush");
     let rows = archive.catalogue().list(b"", Versions::Newest, None, 10_000).expect("a list");
     assert_eq!(rows.len(), files.len());
-    let mut placed: Vec<(MediumPosition, &VersionRow)> = rows.iter().map(|row| (archive.place_of(row).expect("a place"), row)).collect();
+    let mut placed: Vec<(MediumPosition, &VersionRow)> =
+        rows.iter().map(|row| (MediumPosition::of(&archive, row).expect("a place"), row)).collect();
     placed.sort_by_key(|(place, _)| *place);
     let take = || [&counter.opened, &counter.reads, &counter.bytes].map(|count| count.swap(0, Ordering::Relaxed));
 
@@ -174,7 +175,7 @@ fn wrong_expectations_do_not_change_what_is_read() {
     archive.flush(&Unwatched).expect("flush");
     let rows = archive.catalogue().list(b"", Versions::Newest, None, 100).expect("a list");
     let mut reader = ObjectReader::new(&archive);
-    let places: Vec<MediumPosition> = rows.iter().map(|row| archive.place_of(row).expect("a place")).collect();
+    let places: Vec<MediumPosition> = rows.iter().map(|row| MediumPosition::of(&archive, row).expect("a place")).collect();
     for (index, row) in rows.iter().enumerate() {
         reader.expect(places[index..].iter().rev().copied());
         assert_reads(&mut reader, row, &files);
@@ -197,7 +198,8 @@ fn a_lost_sector_in_the_read_ahead_is_repaired_and_costs_no_object() {
         file.write_all_at(&[0x55; 100], within).expect("damaged");
     }
     let rows = archive.catalogue().list(b"", Versions::Newest, None, 1_000).expect("a list");
-    let mut placed: Vec<(MediumPosition, &VersionRow)> = rows.iter().map(|row| (archive.place_of(row).expect("a place"), row)).collect();
+    let mut placed: Vec<(MediumPosition, &VersionRow)> =
+        rows.iter().map(|row| (MediumPosition::of(&archive, row).expect("a place"), row)).collect();
     placed.sort_by_key(|(place, _)| *place);
     let mut reader = ObjectReader::new(&archive);
     for (index, (_, row)) in placed.iter().enumerate() {

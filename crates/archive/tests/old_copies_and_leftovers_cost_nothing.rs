@@ -212,7 +212,7 @@ fn a_rebuild_omits_platters_of_an_unfinished_set() {
         let platters: Vec<_> = sets.iter().flat_map(|set| &set.description.platters).collect();
         assert!(platters.iter().all(|place| place.store != fulgurite_archive::NOWHERE), "{platters:?}");
         let troubles = Troubles::default();
-        let report = archive.scrub(false, &troubles).expect("scrub");
+        let report = archive.scrub(None, &troubles).expect("scrub");
         assert!(report.unknown.is_empty(), "the rebuild omitted it and reported that: {report:?}");
         // The rebuild can't tell the content of those platters from lost content, so it names the
         // unreadable tables.
@@ -307,7 +307,7 @@ fn concurrent_puts_removals_and_flushes_lose_nothing() {
     drop(archive);
     let archive = world.open().expect("opens");
     check(&archive);
-    archive.scrub(false, &Troubles::default()).expect("scrub");
+    archive.scrub(None, &Troubles::default()).expect("scrub");
 }
 
 /// An old copy of the catalogue doesn't know that a version with damaged bytes was acknowledged. A
@@ -334,7 +334,7 @@ fn a_damaged_version_is_reported_if_it_must_have_been_acknowledged_and_a_torn_on
         }
         let listed = rows(&archive).expect("rows");
         assert!(listed.iter().map(|row| row.record.name.display()).eq(["whole"]), "{later_ms}");
-        let report = archive.scrub(false, &Troubles::default()).expect("scrub");
+        let report = archive.scrub(None, &Troubles::default()).expect("scrub");
         assert_eq!(report.nothing_is_lost(), !is_reported);
     }
 }

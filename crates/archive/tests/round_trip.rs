@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-use fulgurite_archive::PlatterState;
 use fulgurite_archive::watch::Unwatched;
+use fulgurite_archive::{PlatterState, Skip};
 use support::{Home, Troubles, get_all, noise, put_all};
 
 fn tree() -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -54,9 +54,10 @@ fn puts_larger_than_a_set_are_flushed_while_they_arrive() {
         reader: Box::new(std::io::Cursor::new(content.clone())),
         name: fulgurite_domain::ObjectName(name.clone()),
     });
-    let (put, flushed) = archive.put_and_flush(sources.collect::<Vec<_>>().into_iter(), &Unwatched).expect("put");
+    let (put, flushed) = archive.put_changed_and_flush(sources.collect::<Vec<_>>().into_iter(), Skip::Nothing, &Unwatched);
+    assert!(put.failure.is_none(), "{:?}", put.failure);
     let flushed = flushed.expect("flushed");
-    assert_eq!((put.objects, flushed.versions), (41, 41));
+    assert_eq!((put.report.objects, flushed.versions), (41, 41));
     assert!(flushed.sets >= 7, "{} sets", flushed.sets);
     assert!(archive.staging().segments().expect("segments").is_empty());
     let (report, found) = get_all(&archive, &Unwatched);
@@ -100,7 +101,7 @@ fn with_one_platter_too_many_lost_exactly_the_lost_files_are_reported() {
     assert_eq!(lost.len() as u64, report.failed);
     assert_eq!(found.len() + lost.len(), files.len());
     assert!(found.iter().all(|(name, content)| files[name] == *content));
-    let scrubbed = archive.scrub(false, &troubles).expect("scrub");
+    let scrubbed = archive.scrub(None, &troubles).expect("scrub");
     assert_eq!(troubles.take(), lost);
     assert_eq!(scrubbed.lost_versions, report.failed);
 }
@@ -113,7 +114,7 @@ fn a_version_damaged_in_several_sets_is_reported_once() {
     assert!(archive.flush(&Unwatched).expect("flush").sets >= 3);
     home.platter_files().iter().for_each(|platter| fs::remove_file(platter).expect("removed"));
     let troubles = Troubles::default();
-    assert_eq!(archive.scrub(false, &troubles).expect("scrub").lost_versions, 2);
+    assert_eq!(archive.scrub(None, &troubles).expect("scrub").lost_versions, 2);
     assert_eq!(troubles.take(), ["lost large", "lost small"]);
 }
 
@@ -131,15 +132,15 @@ fn a_platter_on_another_store_is_read_there_and_a_scrub_moves_it_back() {
     fs::rename(&platters[0], platters[1].with_file_name(name(&platters[0]))).expect("moved");
     fs::rename(&platters[1], platters[0].with_file_name(name(&platters[1]))).expect("moved");
     assert_eq!(get_all(&archive, &Unwatched).1, files);
-    let found = archive.scrub(false, &Unwatched).expect("scrub");
+    let found = archive.scrub(None, &Unwatched).expect("scrub");
     let elsewhere: Vec<_> = found.unsound.iter().map(|finding| (finding.state(), finding.elsewhere.clone())).collect();
     assert_eq!((elsewhere.len(), found.lost_versions), (2, 0));
     assert!(elsewhere.iter().all(|(state, elsewhere)| *state == PlatterState::Elsewhere && elsewhere.is_some()), "{elsewhere:?}");
-    assert_eq!(archive.scrub(true, &Unwatched).expect("scrub").rebuilt, 2);
+    assert_eq!(archive.scrub(Some(Default::default()), &Unwatched).expect("scrub").rebuilt, 2);
     assert_eq!(home.platter_files(), platters);
     let after: Vec<Vec<u8>> = platters.iter().map(|path| fs::read(path).expect("read")).collect();
     assert!(before == after);
-    assert!(archive.scrub(false, &Unwatched).expect("scrub").unsound.is_empty());
+    assert!(archive.scrub(None, &Unwatched).expect("scrub").unsound.is_empty());
 }
 
 #[test]
@@ -157,11 +158,11 @@ fn a_repairing_scrub_restores_damaged_and_missing_platters_exactly() {
         file.write_all_at(&vec![0xee; bytes], at).expect("damage");
     }
     fs::File::options().write(true).open(&platters[5]).expect("open").set_len(before[5].len() as u64 / 2).expect("cut");
-    let report = archive.scrub(true, &Unwatched).expect("scrub");
+    let report = archive.scrub(Some(Default::default()), &Unwatched).expect("scrub");
     assert_eq!((report.unsound.len(), report.rebuilt, report.lost_versions), (3, 3, 0));
     let after: Vec<Vec<u8>> = platters.iter().map(|path| fs::read(path).expect("read")).collect();
     assert!(before == after);
-    let clean = archive.scrub(false, &Unwatched).expect("scrub");
+    let clean = archive.scrub(None, &Unwatched).expect("scrub");
     assert!(clean.unsound.is_empty());
 }
 
@@ -189,7 +190,7 @@ fn a_lost_or_wrong_key_costs_its_version_and_a_verification_reports_it() {
     archive.keys().destroy(&[b, c]).expect("destroyed");
     archive.keys().insert(&[(b, fulgurite_format::WrappedKey([7; 40]))]).expect("kept");
     let troubles = Troubles::default();
-    assert_eq!(archive.scrub(false, &troubles).expect("scrub").lost_versions, 2);
+    assert_eq!(archive.scrub(None, &troubles).expect("scrub").lost_versions, 2);
     assert_eq!(troubles.take(), ["lost b", "lost c"]);
     drop(archive);
     // The catalogue lists them, and a rebuild carries them over.
@@ -197,13 +198,13 @@ fn a_lost_or_wrong_key_costs_its_version_and_a_verification_reports_it() {
         || fulgurite_archive::rebuild_catalogue(&home.path(), fulgurite_archive::UnseenStores::Refuse, &Unwatched).expect("rebuilt");
     let report = rebuild();
     assert_eq!((report.archived, report.carried_over, report.deleted), (1, 2, 0), "{report:?}");
-    assert_eq!(home.open().scrub(false, &troubles).expect("scrub").lost_versions, 2);
+    assert_eq!(home.open().scrub(None, &troubles).expect("scrub").lost_versions, 2);
     assert_eq!(troubles.take(), ["lost b", "lost c"]);
     // Without a catalogue their names are unknown, and they are only counted.
     std::fs::remove_file(home.path().join("catalogue.db")).expect("removed");
     let report = rebuild();
     assert_eq!((report.archived, report.no_key, report.incomplete, report.deleted), (1, 1, 1, 0), "{report:?}");
-    let scrubbed = home.open().scrub(false, &troubles).expect("scrub");
+    let scrubbed = home.open().scrub(None, &troubles).expect("scrub");
     assert_eq!((scrubbed.lost_versions, scrubbed.unlisted, scrubbed.nothing_is_lost()), (0, 2, false));
     assert_eq!(get_all(&home.open(), &Unwatched).1, BTreeMap::from([(b"a".to_vec(), b"a".to_vec())]));
 }
@@ -219,7 +220,7 @@ fn a_damaged_key_costs_only_its_version() {
     drop(keys);
     let archive = home.open();
     let troubles = Troubles::default();
-    assert_eq!(archive.scrub(false, &troubles).expect("scrub").lost_versions, 1);
+    assert_eq!(archive.scrub(None, &troubles).expect("scrub").lost_versions, 1);
     let lost = troubles.take();
     let (report, found) = get_all(&archive, &troubles);
     assert_eq!((report.failed, troubles.take()), (1, lost));

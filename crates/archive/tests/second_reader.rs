@@ -17,6 +17,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
 use fulgurite_archive::catalogue::Versions;
+use fulgurite_archive::keyring::export_keys;
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_archive::{Archive, Source};
 use fulgurite_domain::{Geometry, Kind, ObjectName, PhysicalTrack};
@@ -127,7 +128,7 @@ impl Written {
         let flushed = archive.flush(&Unwatched).expect("flush");
         assert_eq!((flushed.sets, flushed.platters), (1, u64::from(information + redundancy)));
         let keys = home.folder.path().join("keys");
-        archive.export_keys(&keys, None).expect("exported");
+        export_keys(&archive, &keys, None).expect("exported");
         let mut found = Vec::new();
         for path in home.platter_files() {
             let image = fs::read(path).expect("readable");
@@ -264,7 +265,7 @@ fn older_versions_are_readable_and_removed_ones_are_not() {
     archive.flush(&Unwatched).expect("flush");
     let kept = archive.catalogue().list(b"", Versions::All, None, 1_000).expect("the catalogue").len();
     written.keys = written.home.folder.path().join("keys after the removal");
-    archive.export_keys(&written.keys, None).expect("exported");
+    export_keys(&archive, &written.keys, None).expect("exported");
     let all = written.home.platter_files();
     let (_first_set, first) = written.lay_out(&written.all());
     let listed = |platters: &[PathBuf], keys: &Path| {
@@ -306,7 +307,7 @@ fn an_object_in_several_sets_is_restored_without_one_platter_of_each() {
     put_all(&archive, &BTreeMap::from([(b"larger than a set".to_vec(), content.clone())]));
     assert!(archive.flush(&Unwatched).expect("flush").sets >= 2);
     let keys = home.folder.path().join("keys");
-    archive.export_keys(&keys, Some(b"a passphrase")).expect("exported");
+    export_keys(&archive, &keys, Some(b"a passphrase")).expect("exported");
     let passphrase = home.folder.path().join("passphrase");
     fs::write(&passphrase, "a passphrase\n").expect("written");
     let mut gone = Vec::new();

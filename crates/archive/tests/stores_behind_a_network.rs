@@ -82,9 +82,9 @@ fn an_archive_survives_the_loss_of_as_many_remote_stores_as_it_has_redundancy_an
         assert!(matches!(store.check(), Err(StoreError::Unmarked { .. })));
         store.mark().expect("an empty store in its place");
     }
-    let scrubbed = archive.scrub(true, &Unwatched).expect("scrub");
+    let scrubbed = archive.scrub(Some(Default::default()), &Unwatched).expect("scrub");
     assert_eq!((scrubbed.unsound.len(), scrubbed.rebuilt, scrubbed.lost_versions), (2, 2, 0));
-    let scrubbed = archive.scrub(false, &Unwatched).expect("scrub");
+    let scrubbed = archive.scrub(None, &Unwatched).expect("scrub");
     assert_eq!((scrubbed.platters, scrubbed.unsound.len()), (6, 0));
 
     // Now the files depend on the rebuilt platters.

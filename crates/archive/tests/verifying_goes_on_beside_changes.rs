@@ -84,7 +84,7 @@ fn an_object_archived_while_staging_is_read_is_not_lost() {
     let watcher = Meddling::new("reading staging", || {
         archive.flush(&Unwatched).expect("a flush");
     });
-    let report = archive.scrub(false, &watcher).expect("a scrub");
+    let report = archive.scrub(None, &watcher).expect("a scrub");
     assert!(archive.staging().segments().expect("segments").is_empty(), "the segments to read are gone");
     assert_eq!((report.lost_versions, watcher.lost()), (0, Vec::<String>::new()));
 }
@@ -110,7 +110,7 @@ fn a_partly_read_platter_does_not_count_as_verified() {
     for platter in &platters {
         archive.catalogue().record_health(*platter, Health::default()).expect("recorded");
     }
-    assert!(matches!(archive.scrub(true, &Stopping::default()), Err(ArchiveError::Stopped)));
+    assert!(matches!(archive.scrub(Some(Default::default()), &Stopping::default()), Err(ArchiveError::Stopped)));
     assert!(matches!(archive.verify_platter(platters[0], &Stopping::default()), Err(ArchiveError::Stopped)));
     assert!(matches!(archive.verify_objects(&Stopping::default()), Err(ArchiveError::Stopped)));
     let rows = archive.reading().platters().expect("a catalogue");

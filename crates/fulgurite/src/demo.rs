@@ -194,7 +194,7 @@ impl Account {
     /// Repairs the platters, and verifies them.
     fn scrub(&mut self, session: &Session, archive: &Archive, progress: &Progress) -> Result<()> {
         let start = Instant::now();
-        let scrub = archive.scrub(true, progress)?;
+        let scrub = archive.scrub(Some(Default::default()), progress)?;
         self.stage("scrub: read all, write anew", scrub.bytes, start);
         progress.finish();
         session.say(&format!(
@@ -207,7 +207,7 @@ impl Account {
         self.scrub = scrub;
 
         let start = Instant::now();
-        let verified = archive.scrub(false, progress)?;
+        let verified = archive.scrub(None, progress)?;
         self.stage("verify", verified.bytes, start);
         progress.finish();
         match (verified.unsound.len() as u64, verified.nothing_is_lost()) {

@@ -49,7 +49,7 @@ impl Session {
 impl Engine {
     pub(crate) fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport> {
         Ok(match self {
-            Self::Own(archive) => archive.scrub_and_replace(repair, watcher)?,
+            Self::Own(archive) => archive.scrub(repair, watcher)?,
             Self::Server(server) => server.scrub(repair, watcher)?,
         })
     }
@@ -79,7 +79,7 @@ impl Engine {
 /// Advice for an archive that is in use. It depends on whether a server or a command uses it.
 pub(crate) fn advice(error: &anyhow::Error) -> Option<String> {
     let home: &Path = error.chain().find_map(|cause| match cause.downcast_ref::<ArchiveError>() {
-        Some(ArchiveError::InUse { path }) => Some(path.as_path()),
+        Some(ArchiveError::InUse(path)) => Some(path.as_path()),
         _ => None,
     })?;
     Some(match is_served(home) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use fulgurite_archive::Access;
-use fulgurite_archive::keyring::{KeyringReport, WithoutKey, import_keys, repair_keys};
+use fulgurite_archive::keyring::{KeyringReport, WithoutKey, export_keys, import_keys, repair_keys};
 use fulgurite_domain::ObjectName;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::{Outcome, Session};
 pub(crate) fn export(session: &Session, export: &KeysExport) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
     let passphrase = export.passphrase_file.as_deref().map(read_passphrase).transpose()?;
-    let keys = archive.export_keys(&export.file, passphrase.as_deref())?;
+    let keys = export_keys(&archive, &export.file, passphrase.as_deref())?;
     session.answer(|| json!({ "keys": keys, "sealed": passphrase.is_some() }));
     session.say(&format!("Wrote the master key and {} to {}.", count(keys, "object key"), export.file.display()));
     if passphrase.is_none() {

@@ -244,7 +244,7 @@ impl<'a> Status<'a> {
         // Sets that are being written are still staged, and count there.
         platters.retain(|platter| platter.state == SetState::Complete);
         let (sets, writing): (Vec<_>, Vec<_>) = archive.catalogue().sets()?.into_iter().partition(|set| set.state == SetState::Complete);
-        let standing = archive.standing()?;
+        let standing = Standing::of(archive)?;
         let is_unsound =
             |row: &&PlatterRow| row.health.missing || row.health.lost_sectors > 0 || standing.missing_platters.contains(&row.place.platter);
         let store = |store: &'a Arc<dyn PlatterStore>| StoreStatus {

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{PlatterRow, SetDescription, SetState};
 use fulgurite_archive::content::look_for;
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
-use fulgurite_archive::unread::{Hindrance, NoPlatter};
+use fulgurite_archive::unread::{AwayStore, Hindrance, NoPlatter};
 use fulgurite_archive::watch::OutOfReach;
 use fulgurite_archive::{Access, NOWHERE, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UnknownPlatter};
 use fulgurite_domain::{Geometry, SetShape};
@@ -106,7 +106,12 @@ fn report_json(report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<V
             "lost_sectors": finding.lost_sectors, "lost_tracks": finding.lost_tracks, "bad_headers": finding.bad_headers,
         })
     };
-    let unknown = |UnknownPlatter { platter, store, lost_sectors, is_readable }: &UnknownPlatter| json!({ "platter": platter.to_string(), "store": store, "lost_sectors": lost_sectors, "readable": is_readable });
+    let unknown = |UnknownPlatter { platter, store, lost_sectors, unreadable, is_readable }: &UnknownPlatter| {
+        json!({
+            "platter": platter.to_string(), "store": store, "lost_sectors": lost_sectors, "unreadable": unreadable,
+            "readable": is_readable,
+        })
+    };
     let mut value = json!({
         "platters": report.platters_read, "platters_expected": report.platters, "bytes": report.bytes,
         "unsound": report.unsound.iter().map(unsound).collect::<Vec<_>>(), "rebuilt": report.rebuilt, "left": report.left,
@@ -161,7 +166,7 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
         let platters = count(platters, "platter");
         session.warn(&match gone {
             // A note says what was found in the store's place.
-            NoPlatter::Absent { .. } => format!("{platters} on store {store}: absent"),
+            NoPlatter::Away(AwayStore { hindrance: Hindrance::Absent, .. }) => format!("{platters} on store {store}: absent"),
             gone => format!("{platters} on store {store}: unreadable: {gone}"),
         });
     }
@@ -292,9 +297,7 @@ fn state(row: &PlatterRow, found: &Result<String, NoPlatter>) -> PlatterState {
         // The content of this platter is still staged, so nothing depends on the platter: it need
         // not exist.
         _ if row.state != SetState::Complete => PlatterState::Sound,
-        Err(NoPlatter::Absent { .. }) => PlatterState::Absent,
-        Err(NoPlatter::Unreadable { .. }) => PlatterState::Unreadable,
-        Err(NoPlatter::Missing { .. }) => PlatterState::Missing,
+        Err(gone) => gone.into(),
         Ok(store) if *store != row.place.store && row.place.store != NOWHERE => PlatterState::Elsewhere,
         Ok(_) if row.health.lost_sectors > 0 => PlatterState::Damaged,
         // The platter was missing when last looked for, and has come back since.

@@ -217,7 +217,7 @@ impl Watcher for Progress {
                 (kind, text, value)
             }
             Trouble::Unlisted { version, key_is_back } => self.unlisted(version, key_is_back),
-            Trouble::Note { text } => ("note".to_owned(), format!("note: {}", text::harmless(text)), json!({ "text": text })),
+            Trouble::Note(text) => ("note".to_owned(), format!("note: {}", text::harmless(text)), json!({ "text": text })),
         };
         value["kind"] = json!(kind);
         lock(&self.bar).suspend(|| diagnostics::write(&text, &value));

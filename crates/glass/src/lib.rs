@@ -18,6 +18,6 @@ mod track;
 mod write;
 
 pub use group::{GroupRepair, RebuiltSector};
-pub use read::{Lost, PlatterSource, ReadDrive, Rebuilt, SectorRead};
+pub use read::{Lost, PlatterSource, ReadDrive};
 pub use track::Track;
 pub use write::{BlankPlatter, WriteDrive, WrittenPlatter};

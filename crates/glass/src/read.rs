@@ -20,32 +20,11 @@ pub trait PlatterSource: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-/// How the information sectors of a track were obtained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rebuilt {
-    /// Nothing was rebuilt: all sectors were good.
-    Nothing,
-    /// The track's own code rebuilt them, with this many sectors of the whole track lost.
-    ByTrack {
-        /// Lost sectors.
-        sectors: usize,
-    },
-}
-
 /// A track that its own code can't rebuild.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
     /// Lost sectors of the track, including redundancy sectors.
     pub sectors: usize,
-}
-
-/// Result of reading single sectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SectorRead {
-    /// All of them are good.
-    Good,
-    /// Some are lost; the whole track has to be read.
-    SomeLost,
 }
 
 /// Reads one platter.
@@ -80,22 +59,18 @@ impl ReadDrive {
     }
 
     /// Reads consecutive sectors of a track, payload plus label, into `buffer`, without reading the
-    /// rest of the track.
+    /// rest of the track. Returns `false` if some are lost; then the whole track has to be read.
     ///
     /// # Panics
     /// If `buffer` doesn't have the length of the sectors.
-    pub fn read_sectors(&self, track: PhysicalTrack, sectors: Range<u16>, buffer: &mut [u8]) -> SectorRead {
+    pub fn read_sectors(&self, track: PhysicalTrack, sectors: Range<u16>, buffer: &mut [u8]) -> bool {
         let stride = self.geometry.sector_stride();
         assert_eq!(buffer.len(), sectors.len() * stride, "the buffer must have the length of the sectors");
         let offset = self.geometry.sector_offset(SectorAddress { track, sector: sectors.start });
         if !matches!(read_fully(&*self.source, offset, buffer), Ok(read) if read == buffer.len()) {
-            return SectorRead::SomeLost;
+            return false;
         }
-        let good = buffer
-            .chunks_exact(stride)
-            .zip(sectors)
-            .all(|(bytes, sector)| label::is_good(bytes, self.platter, SectorAddress { track, sector }));
-        if good { SectorRead::Good } else { SectorRead::SomeLost }
+        buffer.chunks_exact(stride).zip(sectors).all(|(bytes, sector)| label::is_good(bytes, self.platter, SectorAddress { track, sector }))
     }
 
     /// Reads a whole track and marks lost sectors, without repair.
@@ -119,18 +94,15 @@ impl ReadDrive {
         track.check(self.platter, physical);
     }
 
-    /// Reads a whole track and rebuilds lost information sectors with the track's own code.
+    /// Reads a whole track and rebuilds lost information sectors with the track's own code. Returns
+    /// the number of lost sectors, including redundancy sectors.
     ///
     /// # Errors
     /// [`Lost`] if that is not enough; `track` has the good sectors nevertheless.
-    pub fn read(&self, physical: PhysicalTrack, track: &mut Track) -> Result<Rebuilt, Lost> {
+    pub fn read(&self, physical: PhysicalTrack, track: &mut Track) -> Result<usize, Lost> {
         self.scan(physical, track);
         let sectors = track.lost_sectors();
-        match (sectors, track.repair(&self.code)) {
-            (0, _) => Ok(Rebuilt::Nothing),
-            (_, true) => Ok(Rebuilt::ByTrack { sectors }),
-            (_, false) => Err(Lost { sectors }),
-        }
+        if track.repair(&self.code) { Ok(sectors) } else { Err(Lost { sectors }) }
     }
 }
 

@@ -9,6 +9,7 @@ use fulgurite_format::MasterKey;
 
 use super::{Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores};
 use crate::catalogue::{Catalogue as _, SqliteCatalogue};
+use crate::database::with_suffix;
 use crate::entropy::random;
 use crate::keystore::SqliteKeyStore;
 use crate::settings::{self, Settings, SettingsError};
@@ -25,13 +26,13 @@ impl Archive {
     pub fn init(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
         let file = home.join(settings::FILE);
         if file.exists() {
-            return Err(ArchiveError::Exists { path: home.to_owned() });
+            return Err(ArchiveError::Exists(home.to_owned()));
         }
         // An archive that lost its settings still matters: its keys exist nowhere else.
         let (catalogue, keys) = (home.join(CATALOGUE_FILE), home.join(KEYS_FILE));
         for database in [&catalogue, &keys] {
             if database.metadata().is_ok_and(|metadata| metadata.len() > 0) {
-                return Err(ArchiveError::Leftover { path: database.clone() });
+                return Err(ArchiveError::Leftover(database.clone()));
             }
         }
         // The settings must survive a round trip through the file.
@@ -58,7 +59,7 @@ impl Archive {
         }
         let master_key = home.join(&settings.archive.master_key);
         if !master_key.exists() {
-            write_new(&master_key, format!("{}\n", MasterKey::new(random()).to_hex().as_str()).as_bytes())?;
+            write_master_key(&master_key, &MasterKey::new(random()))?;
         }
         // An interrupted `init` can leave either file empty.
         for database in [&catalogue, &keys] {
@@ -85,14 +86,17 @@ pub(crate) fn check_places(home: &Path, settings: &Settings) -> Result<(), Archi
     Ok(())
 }
 
+pub(crate) fn write_master_key(path: &Path, key: &MasterKey) -> Result<(), ArchiveError> {
+    write_new(path, format!("{}\n", key.to_hex().as_str()).as_bytes())
+}
+
 /// Creates a file, readable only by its owner. After a crash it is either complete or absent.
 ///
 /// # Errors
 /// [`ArchiveError::Io`].
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
     let write = || {
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
+        let part = with_suffix(path, ".part");
         let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
         file.write_all(bytes)?;
         file.sync_all()?;

@@ -33,7 +33,7 @@ impl Archive {
         let catalogue = home.join(CATALOGUE_FILE);
         let is_there = catalogue.exists() || (access == Access::Read && comes_back(home, &catalogue));
         if !is_there {
-            return Err(CatalogueError::Damaged { found: format!("{} does not exist", catalogue.display()) }.into());
+            return Err(CatalogueError::Damaged(format!("{} does not exist", catalogue.display())).into());
         }
         let id = settings.archive.id;
         let (databases, still) = match open_databases(home, &catalogue, id) {
@@ -66,13 +66,27 @@ impl Archive {
     }
 }
 
+impl Parts {
+    /// The components of the archive in `home`, with an empty catalogue in the file `catalogue`.
+    pub(crate) fn with_new_catalogue(home: &Path, settings: Settings, catalogue: &Path) -> Result<Self, ArchiveError> {
+        // The catalogue comes last: without keys, it can't be filled.
+        Ok(Self {
+            keys: Box::new(open_keys(home, settings.archive.id)?),
+            readers: Readers::default(),
+            master_key: read_master_key(&home.join(&settings.archive.master_key))?,
+            catalogue: Box::new(SqliteCatalogue::create(catalogue, settings.archive.id)?),
+            staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
+            stores: folder_stores(home, &settings),
+            settings,
+        })
+    }
+}
+
 /// Checks that the master key wraps the object keys. Under another master key, new objects
 /// would be unrecoverable, and exported keys useless.
-///
-/// # Errors
-/// [`ArchiveError::MasterKey`] if it opens none of the 16 oldest keys. It need not open all of
-/// them: one may be damaged, and later ones may have been wrapped under a wrong key.
 pub(crate) fn check_master_key(archive: &Archive) -> Result<(), ArchiveError> {
+    // It need not open all of them: one may be damaged, and later ones may have been wrapped under
+    // a wrong key.
     const TRIED: usize = 16;
     let keys = match archive.keys().page(None, TRIED) {
         // This says nothing about the master key, and must not block reads that other keys can
@@ -85,7 +99,7 @@ pub(crate) fn check_master_key(archive: &Archive) -> Result<(), ArchiveError> {
         return Ok(());
     }
     let path = archive.home.join(&archive.settings.archive.master_key);
-    Err(ArchiveError::MasterKey { path, why: MasterKeyTrouble::Foreign { version: *version } })
+    Err(ArchiveError::MasterKey { path, why: MasterKeyTrouble::Foreign(*version) })
 }
 
 /// Reads the settings of the archive in `home`.
@@ -96,7 +110,7 @@ pub(crate) fn check_master_key(archive: &Archive) -> Result<(), ArchiveError> {
 pub fn read_settings(home: &Path) -> Result<Settings, ArchiveError> {
     let file = home.join(settings::FILE);
     if !file.exists() {
-        return Err(ArchiveError::NotAnArchive { path: home.to_owned() });
+        return Err(ArchiveError::NotAnArchive(home.to_owned()));
     }
     Ok(Settings::read(&file)?)
 }
@@ -109,7 +123,7 @@ pub fn read_settings(home: &Path) -> Result<Settings, ArchiveError> {
 pub fn open_keys(home: &Path, archive: ArchiveId) -> Result<SqliteKeyStore, KeyStoreError> {
     let path = home.join(KEYS_FILE);
     if !path.exists() {
-        return Err(KeyStoreError::Missing { path });
+        return Err(KeyStoreError::Missing(path));
     }
     SqliteKeyStore::open(&path, archive)
 }

@@ -20,6 +20,19 @@ pub(crate) trait Fixture {
     fn open(&self) -> Box<dyn Catalogue>;
 }
 
+/// Shorthands for changes of one kind.
+pub(crate) trait Commit: Catalogue {
+    fn commit_put(&mut self, versions: &[NewVersion]) -> Result<(), CatalogueError> {
+        self.commit(&Change { staged: versions.to_vec(), ..Change::default() })
+    }
+
+    fn adopt_tombstones(&mut self, tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
+        self.commit(&Change { tombstones: tombstones.to_vec(), ..Change::default() })
+    }
+}
+
+impl<C: Catalogue + ?Sized> Commit for C {}
+
 /// Generates a test for each property. `$place` creates a new [`Fixture`].
 macro_rules! conformance {
     ($place:expr) => {

@@ -14,11 +14,8 @@ pub enum CatalogueError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file is damaged, or is not a catalogue.
-    #[error("the catalogue is damaged ({found}); `fulgurite catalogue rebuild` recreates it from platters and staging")]
-    Damaged {
-        /// What is damaged.
-        found: String,
-    },
+    #[error("the catalogue is damaged ({0}); `fulgurite catalogue rebuild` recreates it from platters and staging")]
+    Damaged(String),
     /// A newer program wrote the schema.
     #[error("the catalogue has schema {found}, but this program supports only schemas up to {known}; use a newer fulgurite")]
     Newer {
@@ -36,21 +33,12 @@ pub enum CatalogueError {
         expected: ArchiveId,
     },
     /// The set was already completed or abandoned, or never begun.
-    #[error("set {set} is not being written")]
-    SetNotWriting {
-        /// The set.
-        set: SetId,
-    },
+    #[error("set {0} is not being written")]
+    SetNotWriting(SetId),
     /// The catalogue has no such platter, or the completed set does not contain it.
-    #[error("platter {platter} is not in the catalogue")]
-    UnknownPlatter {
-        /// The platter.
-        platter: PlatterId,
-    },
+    #[error("platter {0} is not in the catalogue")]
+    UnknownPlatter(PlatterId),
     /// The locations given for a version don't add up to its stored bytes.
-    #[error("the locations given for version {id} do not add up to its stored bytes")]
-    Uncovered {
-        /// The version.
-        id: VersionId,
-    },
+    #[error("the locations given for version {0} do not add up to its stored bytes")]
+    Uncovered(VersionId),
 }

@@ -1,7 +1,7 @@
 //! The catalogue: the index of all versions, their locations and the state of each platter.
 //!
 //! The catalogue is only an index: it can be rebuilt from platters and staging (I4). But it decides
-//! what is acknowledged. A put is done when [`Catalogue::commit_put`] returns, and a staged copy
+//! what is acknowledged. A put is done when [`Catalogue::commit`] returns, and a staged copy
 //! may be released once [`Catalogue::complete_set`] returns (I1). So every method that changes
 //! something is one transaction, on stable storage when it returns.
 //!
@@ -27,9 +27,9 @@ use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
 pub use self::error::CatalogueError;
 pub use self::pages::{Listed, Pages};
 pub use self::rows::{
-    After, ArchivedExtent, Change, Extent, FoundVersion, Health, NOWHERE, NewVersion, PlatterPlace, PlatterRow, SegmentEnd, SetDescription,
-    SetRow, SetState, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, Unlisted, UnlistedVersion, VersionKey, VersionRow,
-    Versions,
+    After, ArchivedExtent, ArchivedVersion, Change, Extent, FoundVersion, Health, NOWHERE, NewVersion, PlatterPlace, PlatterRow,
+    SegmentEnd, SetDescription, SetRow, SetState, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, Unlisted,
+    UnlistedVersion, VersionKey, VersionRow, Versions,
 };
 pub use self::sqlite::SqliteCatalogue;
 pub(crate) use self::sqlite::fault::is_damage;
@@ -45,16 +45,16 @@ pub trait Catalogue: Send {
     /// The highest version number of a name, including deletion markers and unlisted versions.
     /// `None` if the name has no versions.
     fn latest_number(&mut self, name: &ObjectName) -> Result<Option<u64>, CatalogueError>;
-    /// Records staged versions, which acknowledges them.
-    fn commit_put(&mut self, versions: &[NewVersion]) -> Result<(), CatalogueError>;
-    /// Records staged versions and forgets others, atomically. Unlike after
-    /// [`commit_delete`](Self::commit_delete), forgotten names may remain in the engine's log until
-    /// [`clear_log`](Self::clear_log).
+    /// Records staged versions, which acknowledges them, and forgets others, atomically. Forgotten
+    /// names may remain in the engine's log until [`clear_log`](Self::clear_log).
     fn commit(&mut self, change: &Change) -> Result<(), CatalogueError>;
     /// Clears forgotten names from the log, unless another connection is reading from it.
     fn clear_log(&mut self) -> Result<(), CatalogueError>;
-    /// Forgets versions and records the tombstones that were staged for them.
-    fn commit_delete(&mut self, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
+    /// Forgets versions and their names, and records the tombstones that were staged for them.
+    fn commit_delete(&mut self, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
+        self.commit(&Change { forgotten: versions.to_vec(), tombstones: tombstones.to_vec(), ..Change::default() })?;
+        self.clear_log()
+    }
 
     /// The newest version of a name.
     fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError>;
@@ -95,8 +95,6 @@ pub trait Catalogue: Send {
     /// The acknowledged lengths of segments, ascending. Segments written by an older program have
     /// none.
     fn segment_ends(&mut self) -> Result<Vec<SegmentEnd>, CatalogueError>;
-    /// Records the acknowledged lengths of segments.
-    fn record_segment_ends(&mut self, ends: &[SegmentEnd]) -> Result<(), CatalogueError>;
 
     /// Records segments that are about to be released.
     fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError>;
@@ -163,8 +161,6 @@ pub trait Catalogue: Send {
     /// first. Versions already known, staged or archived, are skipped. Extents may overlap, as they
     /// do when a part was written twice.
     fn adopt_versions(&mut self, versions: &[FoundVersion]) -> Result<(), CatalogueError>;
-    /// For a rebuild: records tombstones found in staging.
-    fn adopt_tombstones(&mut self, tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
 
     /// For a rebuild: records versions that exist but can't be listed. Their segments count as in
     /// use.

@@ -30,6 +30,13 @@ pub struct StagedData {
     pub place: StagedPlace,
 }
 
+impl StagedData {
+    /// Where these stored bytes of an object end; `None` if they are out of order or have gaps.
+    pub(crate) fn end_of(data: &[Self]) -> Option<u64> {
+        data.iter().try_fold(0, |end, data| (data.stored_offset == end).then(|| end + u64::from(data.place.bytes)))
+    }
+}
+
 /// A version that was just staged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewVersion {
@@ -69,20 +76,6 @@ pub struct SegmentEnd {
     /// Length of the acknowledged part, from the start of the file. Bytes after it were not
     /// acknowledged when this was recorded.
     pub bytes: u64,
-}
-
-impl Change {
-    /// True if the change is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Number of versions added or removed.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.staged.len() + self.tombstones.len()
-    }
 }
 
 /// A row of the catalogue: one version.
@@ -223,22 +216,26 @@ pub struct ArchivedExtent {
     pub extent: Extent,
 }
 
+/// A version on platters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchivedVersion {
+    /// Its identifier.
+    pub id: VersionId,
+    /// Its record.
+    pub record: ObjectRecord,
+    /// Whether its bytes are encrypted.
+    pub sealed: bool,
+    /// Length of its stored bytes.
+    pub stored_bytes: u64,
+    /// Their locations.
+    pub extents: Vec<Extent>,
+}
+
 /// A version found on platters or in staging by a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundVersion {
     /// All of it is on platters of complete sets.
-    Archived {
-        /// Its identifier.
-        id: VersionId,
-        /// Its record.
-        record: ObjectRecord,
-        /// Whether its bytes are encrypted.
-        sealed: bool,
-        /// Length of its stored bytes.
-        stored_bytes: u64,
-        /// Their locations.
-        extents: Vec<Extent>,
-    },
+    Archived(ArchivedVersion),
     /// It is in staging.
     Staged(NewVersion),
 }
@@ -248,7 +245,7 @@ impl FoundVersion {
     #[must_use]
     pub fn id(&self) -> VersionId {
         match self {
-            Self::Archived { id, .. } | Self::Staged(NewVersion { id, .. }) => *id,
+            Self::Archived(ArchivedVersion { id, .. }) | Self::Staged(NewVersion { id, .. }) => *id,
         }
     }
 }
@@ -290,6 +287,13 @@ pub struct UnlistedVersion {
     pub known_as: Option<(ObjectName, u64)>,
     /// Staging segments that hold parts of it.
     pub segments: Vec<u64>,
+}
+
+impl UnlistedVersion {
+    /// A version of which nothing else is known.
+    pub(crate) fn new(id: VersionId, why: Unlisted) -> Self {
+        Self { id, why, stored_bytes: 0, known_as: None, segments: Vec::new() }
+    }
 }
 
 /// Totals of the staged content.

@@ -9,7 +9,6 @@
 //! earlier to split a page, fragments of a name may remain in a gap until the page is rewritten. To
 //! remove every trace of a name, run `catalogue rebuild`.
 
-mod adopt;
 mod check;
 mod counters;
 mod extents;
@@ -36,9 +35,8 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use self::fault::Fault;
 pub(crate) use self::schema::set_cache;
 use super::{
-    After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, NewVersion, PlatterRow, SegmentEnd,
-    SetDescription, SetRow, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey, VersionRow,
-    Versions,
+    After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, PlatterRow, SegmentEnd, SetDescription, SetRow,
+    StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey, VersionRow, Versions,
 };
 use crate::pool::{self, Cache};
 use crate::volume::sync_folder_of;
@@ -90,7 +88,6 @@ impl SqliteCatalogue {
         Self::admit(path, archive, false)
     }
 
-    /// The connection's cache limit, KiB.
     #[cfg(test)]
     pub(crate) fn cache_kib(&self) -> u64 {
         let size: i64 = self.connection.pragma_query_value(None, "cache_size", |row| row.get(0)).expect("a number");
@@ -108,9 +105,6 @@ impl SqliteCatalogue {
 
     /// Opens a catalogue for reading without writing anything. No process may change it while it is
     /// open.
-    ///
-    /// # Errors
-    /// As [`SqliteCatalogue::open`].
     pub(crate) fn open_still(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
         let open = || {
             let mut connection = crate::unwritable::connect(path)?;
@@ -176,21 +170,12 @@ impl Catalogue for SqliteCatalogue {
         })
     }
 
-    fn commit_put(&mut self, versions: &[NewVersion]) -> Result<(), CatalogueError> {
-        self.change("record a put", |connection| put::commit_put(connection, versions))
-    }
-
     fn commit(&mut self, change: &Change) -> Result<(), CatalogueError> {
         self.change("record a change", |connection| put::commit(connection, change))
     }
 
     fn clear_log(&mut self) -> Result<(), CatalogueError> {
         self.empty_log().map_err(|fault| fault.told("empty its log after a deletion"))
-    }
-
-    fn commit_delete(&mut self, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
-        self.change("record a deletion", |connection| put::commit_delete(connection, versions, tombstones))?;
-        self.clear_log()
     }
 
     fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
@@ -262,10 +247,6 @@ impl Catalogue for SqliteCatalogue {
 
     fn segment_ends(&mut self) -> Result<Vec<SegmentEnd>, CatalogueError> {
         self.look("list segments", counters::segment_ends)
-    }
-
-    fn record_segment_ends(&mut self, ends: &[SegmentEnd]) -> Result<(), CatalogueError> {
-        self.change("record the ends of segments", |connection| counters::record_segment_ends(connection, ends))
     }
 
     fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError> {
@@ -343,11 +324,7 @@ impl Catalogue for SqliteCatalogue {
     }
 
     fn adopt_versions(&mut self, versions: &[FoundVersion]) -> Result<(), CatalogueError> {
-        self.change("adopt versions", |connection| adopt::versions(connection, versions))
-    }
-
-    fn adopt_tombstones(&mut self, tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
-        self.change("adopt tombstones", |connection| adopt::tombstones(connection, tombstones))
+        self.change("adopt versions", |connection| put::adopt(connection, versions))
     }
 
     fn adopt_unlisted(&mut self, versions: &[UnlistedVersion]) -> Result<(), CatalogueError> {

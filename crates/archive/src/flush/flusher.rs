@@ -25,7 +25,6 @@ use crate::watch::{Trouble, Unwatched, Watcher};
 /// A set whose platters are written, but which is not yet complete.
 pub(super) struct WrittenSet<'a> {
     pub(super) job: SetJob<'a>,
-    /// The header of its first platter.
     pub(super) header: Header,
     /// All tombstones staged when the set was planned. The first of them are on the set.
     pub(super) staged_tombstones: Vec<StagedTombstone>,
@@ -105,7 +104,6 @@ impl WrittenSet<'_> {
     }
 }
 
-/// A set that a thread is finishing.
 struct Finishing<'scope> {
     thread: ScopedJoinHandle<'scope, Result<FlushReport, ArchiveError>>,
     held: HashMap<VersionKey, Held>,
@@ -126,7 +124,6 @@ impl Watcher for Progress {
     }
 }
 
-/// Flushes set after set.
 pub(super) struct Flusher<'scope, 'env> {
     archive: &'env Archive,
     scope: &'scope Scope<'scope, 'env>,
@@ -214,7 +211,6 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         Ok(true)
     }
 
-    /// Writes a set. Versions with damaged staged bytes are reported and skipped.
     fn write_readable(&mut self, watcher: &dyn Watcher) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
         loop {
             let error = match self.write_set(watcher) {
@@ -275,7 +271,6 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         }
     }
 
-    /// Finds and reports staged versions that can't be read, except those found before.
     fn find_unreadable(&mut self, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let mut payload = Vec::new();
         let mut pages = Pages::default();
@@ -287,7 +282,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
                 let Some((record, data)) = self.archive.catalogue().staged(row.key)? else { continue };
                 let mut places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
                 if let Err(error) = places.try_for_each(|place| self.archive.staging().read(place, &mut payload)) {
-                    watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why: &error.to_string() });
+                    watcher.trouble(Trouble::unread(&row, None, &error.to_string()));
                     self.unreadable.insert(row.key);
                 }
             }

@@ -26,12 +26,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use self::flusher::Flusher;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{StagedData, StagedPlace};
-use crate::ingest::{Flushing, PutOutcome, PutReport, Skip, Source, put_flushing};
+use crate::ingest::{Flushing, PutOutcome, Skip, Source, put_flushing};
 use crate::watch::Watcher;
 
-/// Tracks buffered between reading and coding.
 const TRACKS_AHEAD: usize = 2;
-/// Rows read from the catalogue at once.
 const PAGE: usize = 1_000;
 
 /// Result of a flush.
@@ -67,20 +65,16 @@ impl FlushReport {
 struct Held {
     /// Length of the part, from the start of the stored bytes.
     end: u64,
-    /// Number of its shards.
     shards: u32,
 }
 
-/// A staged version on its way to a platter.
 struct Staged {
     sealed: bool,
     record: StagedPlace,
     data: Vec<StagedData>,
 }
 
-/// A task of the flusher while a put is running.
 enum Due {
-    /// Write full sets, if any.
     FullSets,
     /// Write everything, then reply.
     Everything(SyncSender<()>),
@@ -93,21 +87,6 @@ impl Archive {
     /// Whatever failed. Sets completed before are kept, and everything else stays staged.
     pub fn flush(&self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
         std::thread::scope(|scope| Flusher::new(self, scope).flush(watcher))
-    }
-
-    /// Runs [`put`](Self::put) and [`flush`](Self::flush) concurrently, see
-    /// [`put_changed_and_flush`](Self::put_changed_and_flush).
-    ///
-    /// # Errors
-    /// [`ArchiveError`] if the put fails. If the flush fails, the objects stay staged, and the
-    /// inner result says why.
-    pub fn put_and_flush(
-        &self,
-        sources: impl Iterator<Item = Source> + Send,
-        watcher: &dyn Watcher,
-    ) -> Result<(PutReport, Result<FlushReport, ArchiveError>), ArchiveError> {
-        let (put, flushed) = self.put_changed_and_flush(sources, Skip::Nothing, watcher);
-        put.failure.map_or(Ok((put.report, flushed)), Err)
     }
 
     /// Runs [`put_changed`](Self::put_changed) and [`flush`](Self::flush) concurrently: whenever a

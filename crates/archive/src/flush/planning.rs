@@ -12,25 +12,24 @@ use fulgurite_glass::{Track, WriteDrive};
 use super::{Held, PAGE, Staged, TRACKS_AHEAD, verifying};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Pages, VersionKey};
-use crate::error::NoRoomOn;
 use crate::ingest::RECORD_BYTES;
 use crate::packing::{Bounds, Item, SetPlan, disk_geometry};
-use crate::store::PlatterStore;
+use crate::store::{PlatterStore, StoreError};
 
 /// Memory per staged version while a set is planned and written: its name, locations and plan.
 const ITEM_MEMORY_BYTES: u64 = 512;
 
-/// The limits of a set, from settings and memory.
 pub(super) fn bounds(archive: &Archive) -> Bounds {
-    let shape = archive.settings().shape();
+    let settings = archive.settings();
+    let (shape, memory_bytes) = (settings.shape(), settings.limits.memory_mib << 20);
     let mut sector_bytes_max = fulgurite_domain::SECTOR_BYTES_MAX;
     // Larger sectors suit disks better, but the codes keep thousands of them in memory.
     while sector_bytes_max > 1_024
-        && flush_memory_bytes(disk_geometry(sector_bytes_max, 240), shape, archive.threads()) > archive.memory_bytes() * 3 / 4
+        && flush_memory_bytes(disk_geometry(sector_bytes_max, 240), shape, archive.threads()) > memory_bytes * 3 / 4
     {
         sector_bytes_max /= 2;
     }
-    Bounds { shape, platter_bytes: archive.settings().set.platter_mib << 20, sector_bytes_max }
+    Bounds { shape, platter_bytes: settings.set.platter_mib << 20, sector_bytes_max }
 }
 
 /// Peak memory of a flush: the larger of writing one information platter, and encoding the set
@@ -61,7 +60,7 @@ pub(super) fn gather(
     let mut bytes = 0;
     let mut pages = Pages::default();
     // An eighth of the memory, because two sets may be in progress.
-    let most_items = (archive.memory_bytes() / 8 / ITEM_MEMORY_BYTES) as usize;
+    let most_items = ((archive.settings().limits.memory_mib << 20) / 8 / ITEM_MEMORY_BYTES) as usize;
     while bytes < capacity && items.len() < most_items {
         let mut catalogue = archive.catalogue();
         let Some(page) = pages.next(|after| catalogue.staged_versions(after, PAGE))? else { break };
@@ -103,9 +102,9 @@ pub(super) fn choose_stores(stores: &[Arc<dyn PlatterStore>], plan: &SetPlan) ->
     let mut usable = Vec::new();
     for store in stores {
         match (store.check(), store.free_bytes()) {
-            (Err(error), _) => others.push(NoRoomOn::Unusable(error)),
+            (Err(error), _) => others.push(error),
             (Ok(()), Some(free)) if free < needed => {
-                others.push(NoRoomOn::Full { store: store.name().to_owned(), place: store.place(), free, needed });
+                others.push(StoreError::Full { store: store.name().to_owned(), place: store.place(), free, needed });
             }
             (Ok(()), free) => usable.push((free.unwrap_or(u64::MAX), store.clone())),
         }

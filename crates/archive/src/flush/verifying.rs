@@ -210,7 +210,7 @@ impl SetJob<'_> {
                 return Err(store_error(error).into());
             }
             if copy != expected {
-                return Err(self.wrong(position, Misread::Header { offset }));
+                return Err(self.wrong(position, Misread::Header(offset)));
             }
         }
         Ok(())

@@ -18,14 +18,12 @@ use crate::set_reader::OpenSet;
 use crate::store::{PlatterStore, StoreError};
 use crate::watch::Watcher;
 
-/// A set that is being written.
 pub(super) struct SetJob<'a> {
     pub(super) archive: &'a Archive,
     pub(super) set: SetDescription,
     pub(super) plan: SetPlan,
     pub(super) items: Vec<Item>,
     pub(super) staged: Vec<Staged>,
-    /// Tombstones that go onto the set.
     pub(super) tombstones: Vec<VersionId>,
     pub(super) stores: Vec<Arc<dyn PlatterStore>>,
 }
@@ -33,9 +31,6 @@ pub(super) struct SetJob<'a> {
 impl SetJob<'_> {
     /// Writes all platters, and verifies the content of information platters on the way. Returns
     /// the header of the first platter.
-    ///
-    /// # Errors
-    /// Whatever failed. Then platters may be left over.
     pub(super) fn write(&self, watcher: &dyn Watcher) -> Result<Header, ArchiveError> {
         let crcs = self.shard_crcs()?;
         let header = self.header(&crcs)?;
@@ -166,7 +161,6 @@ impl SetJob<'_> {
         Ok(())
     }
 
-    /// Writes the content of an information platter: shards, then the table.
     fn fill(&self, position: usize, crcs: &[u64], content: &mut TrackFiller) -> Result<(), ArchiveError> {
         let mut payload = Vec::new();
         for shard in &self.plan.platters[position].shards {
@@ -198,7 +192,6 @@ fn records_of(data: &[StagedData], object_offset: u64, bytes: u64) -> &[StagedDa
     &data[start..end]
 }
 
-/// Collects the content of a platter and passes on full tracks.
 struct TrackFiller {
     geometry: Geometry,
     filled: std::sync::mpsc::SyncSender<Track>,
@@ -212,7 +205,6 @@ impl TrackFiller {
         io::Error::new(io::ErrorKind::BrokenPipe, "the write drive stopped")
     }
 
-    /// Pads with zeros to the last track.
     fn finish(mut self) -> io::Result<()> {
         while self.at < self.geometry.content_bytes() {
             let mut track = match self.track.take() {

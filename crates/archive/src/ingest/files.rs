@@ -10,7 +10,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use fulgurite_domain::ObjectName;
 
 use super::Buffers;
-use super::committer::commit_batch;
 use super::known::{Doubt, Skip};
 use super::room::Room;
 use super::worker::{Handed, Worker};
@@ -83,9 +82,7 @@ impl PutOutcome {
     pub const NAMES: usize = 100_000;
 }
 
-/// Callbacks of a put that flushes.
 pub(crate) struct Flushing<'a> {
-    /// Called after each commit.
     pub(crate) committed: &'a (dyn Fn() + Sync),
     /// Writes everything staged to platters. Returns `false` on failure.
     pub(crate) flush: &'a (dyn Fn() -> bool + Sync),
@@ -110,7 +107,6 @@ impl Archive {
     }
 }
 
-/// [`Archive::put_changed`] with optional flushing.
 pub(crate) fn put_flushing(
     archive: &Archive,
     sources: impl Iterator<Item = Source> + Send,
@@ -131,7 +127,6 @@ pub(crate) fn put_flushing(
     PutOutcome { report, failure: Some(failure), unstored: pending.into_iter().chain(rest).take(PutOutcome::NAMES).collect() }
 }
 
-/// A running put.
 struct Put<'a> {
     archive: &'a Archive,
     skip: Skip,
@@ -193,7 +188,7 @@ impl Put<'_> {
 
     fn commit_batches(&self, batches: Receiver<Due>, writing: &Writing<'_>) -> Result<(), ArchiveError> {
         for Due { mut batch, reply } in batches {
-            commit_batch(self.archive, &mut batch, writing)?;
+            batch.commit(self.archive, writing)?;
             self.acknowledged(&batch);
             if let Some(flushing) = self.flushing {
                 (flushing.committed)();
@@ -236,13 +231,13 @@ fn write_pieces(
                 (appended, None)
             }
             Handed::Object(draft, reserved) => {
-                let owed = writer.owed();
+                let owed = writer.owed;
                 let whole = writer.object(*draft, &[]);
-                reserved.content_is_appended(writer.owed() - owed);
+                reserved.content_is_appended(writer.owed - owed);
                 (whole.map(|whole| assert!(whole, "a worker sends all pieces of an object before its end")), None)
             }
             Handed::Checkpoint(reply) => {
-                writer.close_segments();
+                writer.closes = true;
                 (Ok(()), Some(reply))
             }
         };
@@ -275,9 +270,7 @@ fn write_pieces(
     failure.map_or(Ok(()), Err)
 }
 
-/// A batch to commit.
 struct Due {
     batch: Batch,
-    /// Notified after the commit.
     reply: Option<SyncSender<()>>,
 }

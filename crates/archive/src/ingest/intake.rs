@@ -15,24 +15,18 @@
 //! sent content fails, because its staged bytes are gone.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use aws_lc_rs::digest;
-use fulgurite_codec::checksum::crc64;
-use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
-use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES};
+use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, VersionId};
+use fulgurite_format::{FRAME_BYTES, STORED_FRAME_BYTES, TAG_BYTES};
 
-use super::committer::commit_batch;
 use super::writer::{Batch, PieceWriter};
-use super::{Buffers, Draft, Piece, RECORD_BYTES};
+use super::{Buffers, Draft, Piece, RECORD_BYTES, Sealing, digest_of};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::VersionRow;
-use crate::clock::now_ms;
-use crate::entropy::random;
 use crate::segments::{cut_unacknowledged, release_segments};
 use crate::staging::Writing;
 
@@ -48,6 +42,12 @@ pub enum IntakeError {
     /// The intake was closed.
     #[error("the archive is being closed")]
     Closed,
+}
+
+impl From<ArchiveError> for IntakeError {
+    fn from(error: ArchiveError) -> Self {
+        Self::Archive(Arc::new(error))
+    }
 }
 
 /// Callback with the result, called once on the intake's own thread. It should only forward the
@@ -92,12 +92,6 @@ pub struct Intake {
     writer: Option<JoinHandle<()>>,
 }
 
-impl fmt::Debug for Intake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Intake").finish_non_exhaustive()
-    }
-}
-
 impl Intake {
     /// Starts the intake.
     ///
@@ -115,24 +109,15 @@ impl Intake {
     /// Starts an upload.
     #[must_use]
     pub fn upload(&self) -> Upload {
-        let created_ms = now_ms();
-        let id = VersionId::new(created_ms, random());
-        let key = self.archive.encrypts().then(|| ObjectKey::new(random()));
         Upload {
             archive: self.archive.clone(),
             messages: self.messages.clone(),
             buffers: self.buffers.clone(),
-            id,
-            created_ms,
-            frames: Some(Frames::new(id, key.as_ref())),
-            key,
-            hash: digest::Context::new(&digest::SHA256),
+            sealing: Some(Sealing::new(&self.archive)),
             payload: Vec::new(),
             full: RECORD_BYTES,
             frame: 0,
             ticket: None,
-            size: 0,
-            stored: 0,
         }
     }
 
@@ -171,7 +156,6 @@ impl Drop for Intake {
     }
 }
 
-/// Sends a message, or answers that the intake is closed.
 fn send(messages: &Sender<Message>, message: Message) {
     if let Err(unsent) = messages.send(message) {
         refuse(unsent.0, &IntakeError::Closed);
@@ -190,47 +174,37 @@ pub struct Upload {
     archive: Arc<Archive>,
     messages: Sender<Message>,
     buffers: Arc<Buffers>,
-    id: VersionId,
-    created_ms: u64,
-    key: Option<ObjectKey>,
     /// `None` once the object was handed over.
-    frames: Option<Frames>,
-    hash: digest::Context,
+    sealing: Option<Sealing>,
     /// Sealed frames, followed by the frame being filled.
     payload: Vec<u8>,
-    /// Length of the record when it is full.
     full: usize,
     /// Offset in `payload` of the frame being filled.
     frame: usize,
     ticket: Option<Ticket>,
-    size: u64,
-    /// Stored bytes sent so far.
-    stored: u64,
-}
-
-impl fmt::Debug for Upload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upload").field("id", &self.id).field("size", &self.size).finish_non_exhaustive()
-    }
 }
 
 impl Upload {
+    fn sealing(&self) -> &Sealing {
+        self.sealing.as_ref().expect("finish consumes the upload")
+    }
+
     /// The identifier of the future version.
     #[must_use]
     pub fn id(&self) -> VersionId {
-        self.id
+        self.sealing().id
     }
 
     /// Start of the upload, milliseconds since 1970; the version's creation time.
     #[must_use]
     pub fn created_ms(&self) -> u64 {
-        self.created_ms
+        self.sealing().created_ms
     }
 
     /// Content bytes so far.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size
+        self.sealing().size
     }
 
     /// Content bytes that fit before another record, with another ticket, must begin.
@@ -250,7 +224,7 @@ impl Upload {
         let stored = expected + expected.div_ceil(FRAME_BYTES) * TAG_BYTES;
         // A shard is cut at multiples of a full record, and only between records. So after records
         // of one frame, the next record ends where a full one would have ended.
-        let full = RECORD_BYTES - (self.stored % RECORD_BYTES as u64) as usize;
+        let full = RECORD_BYTES - (self.sealing().stored % RECORD_BYTES as u64) as usize;
         self.begin(stored.min(full), full, ticket);
     }
 
@@ -277,8 +251,9 @@ impl Upload {
     /// If `bytes` exceeds [`room`](Self::room).
     pub fn write(&mut self, mut bytes: &[u8]) {
         assert!(bytes.len() <= self.room(), "{} bytes, but room for only {}", bytes.len(), self.room());
-        self.hash.update(bytes);
-        self.size += bytes.len() as u64;
+        let sealing = self.sealing.as_mut().expect("finish consumes the upload");
+        sealing.hash.update(bytes);
+        sealing.size += bytes.len() as u64;
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(FRAME_BYTES - (self.payload.len() - self.frame)));
             self.payload.extend_from_slice(now);
@@ -292,20 +267,17 @@ impl Upload {
         }
     }
 
-    /// Seals the frame being filled.
     fn seal_frame(&mut self) {
         self.payload.resize(self.payload.len() + TAG_BYTES, 0);
-        let index = (self.stored + self.frame as u64) / STORED_FRAME_BYTES as u64;
-        let frames = self.frames.as_ref().expect("no content follows after finish");
-        frames.seal(index, &mut self.payload[self.frame..]);
+        let sealing = self.sealing.as_ref().expect("finish consumes the upload");
+        let index = (sealing.stored + self.frame as u64) / STORED_FRAME_BYTES as u64;
+        sealing.frames.seal(index, &mut self.payload[self.frame..]);
         self.frame = self.payload.len();
     }
 
     fn send_record(&mut self) {
         let payload = std::mem::take(&mut self.payload);
-        let (bytes, crc64) = (payload.len() as u64, crc64(&payload));
-        let piece = Piece::Data { id: self.id, stored_offset: self.stored, sealed: self.key.is_some(), payload, crc64 };
-        self.stored += bytes;
+        let piece = self.sealing.as_mut().expect("finish consumes the upload").piece(payload);
         // If the intake is gone, finishing the object reports it.
         let _ = self.messages.send(Message::Piece(piece, self.ticket.take()));
     }
@@ -313,7 +285,7 @@ impl Upload {
     /// SHA-256 of the content so far.
     #[must_use]
     pub fn sha256(&self) -> Digest {
-        digest_of(self.hash.clone())
+        digest_of(self.sealing().hash.clone().finish())
     }
 
     /// Completes the object as a version of `object`, and removes `replaced` in the same
@@ -325,35 +297,18 @@ impl Upload {
         if !self.payload.is_empty() {
             self.send_record();
         }
-        let frames = self.frames.take().expect("finish is called once");
-        let sha256 = digest_of(std::mem::replace(&mut self.hash, digest::Context::new(&digest::SHA256)));
-        let NewObject { name, kind, modified, mode, attributes } = object;
-        let record =
-            ObjectRecord { name, version: 0, kind, size: self.size, sha256, modified, mode, created_ms: self.created_ms, attributes };
-        let wrapped = self.key.as_ref().map(|key| self.archive.master_key().wrap(key));
-        let draft = Box::new(Draft { id: self.id, frames, wrapped, record, stored_bytes: self.stored });
+        let sealing = self.sealing.take().expect("finish consumes the upload");
+        let draft = Box::new(sealing.draft(&self.archive, object));
         send(&self.messages, Message::Object(draft, replaced, acknowledge));
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if self.frames.is_some() && self.stored > 0 {
-            let _ = self.messages.send(Message::Piece(Piece::Abandoned(self.id), None));
+        if let Some(sealing) = self.sealing.as_ref().filter(|sealing| sealing.stored > 0) {
+            let _ = self.messages.send(Message::Piece(Piece::Abandoned(sealing.id), None));
         }
     }
-}
-
-fn digest_of(hash: digest::Context) -> Digest {
-    let mut digest = Digest([0; 32]);
-    digest.0.copy_from_slice(hash.finish().as_ref());
-    digest
-}
-
-/// Why a session ended.
-enum End {
-    Closed,
-    Failed(IntakeError),
 }
 
 /// Runs sessions one after another. Each has its own segments, so a failed one leaves nothing to
@@ -380,7 +335,7 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
         let writing = match cut.and_then(|()| Ok(archive.staging().begin()?)) {
             Ok(writing) => writing,
             Err(error) => {
-                failure = IntakeError::Archive(Arc::new(error));
+                failure = error.into();
                 refuse(first, &failure);
                 continue;
             }
@@ -392,57 +347,55 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
             removals: Vec::new(),
             failure: failure.clone(),
         };
-        let end = gathering.take_in(archive, &writing, first, messages, own);
-        match end {
-            End::Closed => {
-                drop(writing);
-                // Releases the space of unacknowledged objects. Otherwise the next opening does.
-                let _ = release_segments(archive);
-                return drain(messages);
-            }
-            End::Failed(error) => {
-                // Unacknowledged objects must not reappear later under a number that another
-                // version has by then.
-                let segments = writing.segments();
-                uncut = cut_unacknowledged(archive, segments.clone()).is_err().then_some(segments);
-                drop(writing);
-                let _ = release_segments(archive);
-                failure = error;
-            }
+        let ended = gathering.take_in(archive, &writing, first, messages, own);
+        if ended.is_err() {
+            // Unacknowledged objects must not reappear later under a number that another version
+            // has by then.
+            let segments = writing.segments();
+            uncut = cut_unacknowledged(archive, segments.clone()).is_err().then_some(segments);
+        }
+        drop(writing);
+        // Frees the space of unacknowledged objects. If it fails, the next opening does that.
+        let _ = release_segments(archive);
+        match ended {
+            Ok(()) => return drain(messages),
+            Err(error) => failure = error,
         }
     }
 }
 
-/// Rejects messages that arrived too late.
 fn drain(messages: &Receiver<Message>) {
     while let Ok(message) = messages.try_recv() {
         refuse(message, &IntakeError::Closed);
     }
 }
 
-/// How the committer of a session answers the writer.
 struct Own {
     messages: Sender<Message>,
     session: u64,
 }
 
-/// A batch and the callbacks waiting for it.
 type Waited = (Batch, Vec<Acknowledge>);
 
-/// What a session has collected for its next commit.
 struct Gathering<'a> {
     writer: PieceWriter<'a>,
-    /// Callbacks of complete objects, in order.
     objects: VecDeque<Acknowledge>,
-    /// Callbacks of removals.
     removals: Vec<Acknowledge>,
     /// Why content staged in an earlier session is gone.
     failure: IntakeError,
 }
 
 impl Gathering<'_> {
-    /// Appends messages, and passes complete objects on whenever the committer is free.
-    fn take_in(mut self, archive: &Archive, writing: &Writing<'_>, first: Message, messages: &Receiver<Message>, own: Own) -> End {
+    /// Appends messages, and passes complete objects on whenever the committer is free, until the
+    /// intake closes or fails.
+    fn take_in(
+        mut self,
+        archive: &Archive,
+        writing: &Writing<'_>,
+        first: Message,
+        messages: &Receiver<Message>,
+        own: Own,
+    ) -> Result<(), IntakeError> {
         let session = own.session;
         std::thread::scope(|scope| {
             let (batches, taken) = channel();
@@ -453,25 +406,25 @@ impl Gathering<'_> {
                 if is_free && self.has_waiting() && (next.is_none() || self.writer.is_full()) {
                     is_free = false;
                     if let Err(error) = self.hand_on(&batches) {
-                        break End::Failed(error);
+                        break Err(error);
                     }
                 } else if !is_free
                     && next.is_none()
                     && self.writer.wants_keys()
                     && let Err(error) = self.writer.store_keys()
                 {
-                    break End::Failed(IntakeError::Archive(Arc::new(error)));
+                    break Err(error.into());
                 }
                 // `recv` can't fail: the committer keeps a sender.
                 let message = next.take().unwrap_or_else(|| messages.recv().unwrap_or(Message::Close));
                 match message {
-                    Message::Close => break End::Closed,
+                    Message::Close => break Ok(()),
                     Message::Free(of) => is_free |= of == session,
-                    Message::Failed(of, error) if of == session => break End::Failed(error),
+                    Message::Failed(of, error) if of == session => break Err(error),
                     Message::Failed(..) => {}
                     message => {
                         if let Err(error) = self.append(message) {
-                            break End::Failed(error);
+                            break Err(error);
                         }
                     }
                 }
@@ -485,17 +438,16 @@ impl Gathering<'_> {
     }
 
     fn append(&mut self, message: Message) -> Result<(), IntakeError> {
-        let told = |error| IntakeError::Archive(Arc::new(error));
         match message {
             Message::Piece(piece, ticket) => {
-                self.writer.append(piece).map_err(told)?;
+                self.writer.append(piece)?;
                 drop(ticket);
             }
             Message::Object(draft, replaced, acknowledge) => match self.writer.object(*draft, &replaced) {
                 Ok(true) => self.objects.push_back(acknowledge),
                 Ok(false) => acknowledge(Err(self.failure.clone())),
                 Err(error) => {
-                    let error = told(error);
+                    let error = IntakeError::from(error);
                     acknowledge(Err(error.clone()));
                     return Err(error);
                 }
@@ -525,7 +477,7 @@ impl Gathering<'_> {
                 Ok(())
             }
             Err(error) => {
-                let error = IntakeError::Archive(Arc::new(error));
+                let error = IntakeError::from(error);
                 waiting.extend(self.objects.drain(..));
                 waiting.into_iter().for_each(|acknowledge| acknowledge(Err(error.clone())));
                 Err(error)
@@ -541,7 +493,7 @@ fn commit_all(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<Waite
     for (mut batch, waiting) in batches {
         let result = match &failure {
             Some(error) => Err(IntakeError::clone(error)),
-            None => commit_batch(archive, &mut batch, writing).map_err(|error| IntakeError::Archive(Arc::new(error))),
+            None => batch.commit(archive, writing).map_err(IntakeError::from),
         };
         for acknowledge in waiting {
             acknowledge(result.clone());

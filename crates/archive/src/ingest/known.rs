@@ -38,7 +38,6 @@ pub enum Skip {
 
 /// How a source compares with the newest version of its name.
 pub(super) enum Known {
-    /// They are the same.
     Same,
     /// They are the same if the source's content has this SHA-256.
     IfContent(Digest),
@@ -100,7 +99,6 @@ fn newest(archive: &Archive, name: &ObjectName) -> Result<Option<VersionRow>, Ar
 pub(super) struct Doubt(HashSet<PlatterId>);
 
 impl Doubt {
-    /// Looks for such sets.
     pub(super) fn look(archive: &Archive) -> Result<Self, ArchiveError> {
         let platters = archive.reading().platters()?;
         let found = look_for(archive, platters.iter().map(|row| &row.place));

@@ -16,7 +16,6 @@
 //! intake is for servers: it commits as soon as the previous commit has ended, with everything that
 //! arrived meanwhile, and answers each client separately.
 
-mod committer;
 mod files;
 mod intake;
 mod known;
@@ -27,8 +26,14 @@ mod writer;
 
 use std::sync::Mutex;
 
-use fulgurite_domain::{ObjectRecord, VersionId};
-use fulgurite_format::{Frames, STORED_FRAME_BYTES, WrappedKey};
+use aws_lc_rs::digest;
+use fulgurite_codec::checksum::crc64;
+use fulgurite_domain::{Digest, ObjectRecord, VersionId};
+use fulgurite_format::{Frames, ObjectKey, STORED_FRAME_BYTES, WrappedKey};
+
+use crate::archive::Archive;
+use crate::clock::now_ms;
+use crate::entropy::random;
 
 pub(crate) use files::{Flushing, put_flushing};
 pub use files::{PutOutcome, PutReport, Source};
@@ -38,8 +43,11 @@ pub use known::Skip;
 /// Frames in one data record. A shard can be cut only between data records, and each record costs a
 /// catalogue row. 16 frames are 1 MiB.
 pub(crate) const RECORD_FRAMES: usize = 16;
-/// Stored bytes of a full data record.
 pub(crate) const RECORD_BYTES: usize = RECORD_FRAMES * STORED_FRAME_BYTES;
+
+pub(crate) fn digest_of(digest: digest::Digest) -> Digest {
+    Digest(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
+}
 
 /// An object that was read completely, on its way to the writer.
 struct Draft {
@@ -49,6 +57,46 @@ struct Draft {
     /// Complete except for the version number.
     record: ObjectRecord,
     stored_bytes: u64,
+}
+
+/// A new version whose content is hashed and sealed as it arrives.
+struct Sealing {
+    id: VersionId,
+    created_ms: u64,
+    key: Option<ObjectKey>,
+    frames: Frames,
+    hash: digest::Context,
+    /// Content bytes so far.
+    size: u64,
+    /// Stored bytes in pieces so far.
+    stored: u64,
+}
+
+impl Sealing {
+    fn new(archive: &Archive) -> Self {
+        let created_ms = now_ms();
+        let id = VersionId::new(created_ms, random());
+        let key = archive.settings().archive.encrypt.then(|| ObjectKey::new(random()));
+        let frames = Frames::new(id, key.as_ref());
+        Self { id, created_ms, key, frames, hash: digest::Context::new(&digest::SHA256), size: 0, stored: 0 }
+    }
+
+    /// The next piece, from sealed frames.
+    fn piece(&mut self, payload: Vec<u8>) -> Piece {
+        let (stored_offset, crc64) = (self.stored, crc64(&payload));
+        self.stored += payload.len() as u64;
+        Piece::Data { id: self.id, stored_offset, sealed: self.key.is_some(), payload, crc64 }
+    }
+
+    /// The object, once all of its content is in pieces.
+    fn draft(self, archive: &Archive, object: NewObject) -> Draft {
+        let Self { id, created_ms, key, frames, hash, size, stored } = self;
+        let NewObject { name, kind, modified, mode, attributes } = object;
+        let sha256 = digest_of(hash.finish());
+        let record = ObjectRecord { name, version: 0, kind, size, sha256, modified, mode, created_ms, attributes };
+        let wrapped = key.map(|key| archive.master_key().wrap(&key));
+        Draft { id, frames, wrapped, record, stored_bytes: stored }
+    }
 }
 
 /// Content on its way to the writer. The pieces of an object come in order.
@@ -69,31 +117,23 @@ enum Piece {
 struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 impl Buffers {
+    /// A used buffer, if one is left and a full record is wanted.
+    fn used(&self, bytes: usize) -> Option<Vec<u8>> {
+        if bytes < RECORD_BYTES { None } else { self.0.lock().expect("no panic holds this lock").pop() }
+    }
+
     /// A buffer of this length, with arbitrary content.
     fn take(&self, bytes: usize) -> Vec<u8> {
-        if bytes < RECORD_BYTES {
-            return vec![0; bytes];
-        }
-        let used = self.0.lock().expect("no panic holds this lock").pop();
-        used.map_or_else(
-            || vec![0; bytes],
-            |mut buffer| {
-                buffer.resize(bytes, 0);
-                buffer
-            },
-        )
+        let Some(mut buffer) = self.used(bytes) else { return vec![0; bytes] };
+        buffer.resize(bytes, 0);
+        buffer
     }
 
     /// An empty buffer with at least this capacity.
     fn take_empty(&self, bytes: usize) -> Vec<u8> {
-        let used = (bytes >= RECORD_BYTES).then(|| self.0.lock().expect("no panic holds this lock").pop()).flatten();
-        used.map_or_else(
-            || Vec::with_capacity(bytes),
-            |mut buffer| {
-                buffer.clear();
-                buffer
-            },
-        )
+        let mut buffer = self.used(bytes).unwrap_or_else(|| Vec::with_capacity(bytes));
+        buffer.clear();
+        buffer
     }
 
     fn give_back(&self, buffer: Vec<u8>) {

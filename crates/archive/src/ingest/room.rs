@@ -19,7 +19,6 @@ use crate::staging::Staging;
 /// catalogue and key store.
 const OBJECT_BYTES: u64 = 16 << 10;
 
-/// Room in staging.
 pub(super) struct Room<'a> {
     staging: &'a Staging,
     state: Mutex<State>,
@@ -28,11 +27,9 @@ pub(super) struct Room<'a> {
 
 #[derive(Default)]
 struct State {
-    /// Bytes of all reservations.
     reserved: u64,
     /// The part of `reserved` for records that the writer appends with its next batch.
     owed: u64,
-    /// Number of reservations for objects.
     open: u64,
     /// Number of reservations for pieces on their way to the writer.
     pieces: u64,
@@ -40,22 +37,17 @@ struct State {
     draining: bool,
 }
 
-/// Room for an object, until it is staged or given up.
+/// Room for an object, until it is staged or given up; or for a piece of an object of unknown size,
+/// until it is appended.
 pub(super) struct Reservation<'a> {
     room: &'a Room<'a>,
     bytes: u64,
-}
-
-/// Room for a piece of an object of unknown size, until it is appended.
-pub(super) struct PieceReservation<'a> {
-    room: &'a Room<'a>,
-    bytes: u64,
+    is_piece: bool,
 }
 
 /// Staging has no room for an object, even with nothing else in progress.
 pub(super) struct NoRoom {
     pub(super) needed: u64,
-    /// Room reserved for other objects.
     pub(super) reserved: u64,
 }
 
@@ -88,13 +80,13 @@ impl<'a> Room<'a> {
         }
         state.reserved += needed;
         state.open += 1;
-        Ok(Reservation { room: self, bytes: needed })
+        Ok(Reservation { room: self, bytes: needed, is_piece: false })
     }
 
     /// Reserves room for a piece of an object that has a reservation for itself. If there is too
     /// little, it waits only for pieces on their way: other open objects may be waiting for this
     /// one.
-    pub(super) fn reserve_piece(&'a self, bytes: u64) -> Result<PieceReservation<'a>, NoRoom> {
+    pub(super) fn reserve_piece(&'a self, bytes: u64) -> Result<Reservation<'a>, NoRoom> {
         let needed = bytes.next_multiple_of(HEAD_BYTES as u64) + 2 * HEAD_BYTES as u64;
         let mut state = self.wait_while(self.lock(), |state| state.pieces > 0 && !self.fits(state, needed));
         if !self.fits(&state, needed) {
@@ -102,7 +94,7 @@ impl<'a> Room<'a> {
         }
         state.reserved += needed;
         state.pieces += 1;
-        Ok(PieceReservation { room: self, bytes: needed })
+        Ok(Reservation { room: self, bytes: needed, is_piece: true })
     }
 
     /// Call this when the records that objects reserved room for are appended.
@@ -139,21 +131,12 @@ impl Reservation<'_> {
     }
 }
 
-impl Drop for PieceReservation<'_> {
-    fn drop(&mut self) {
-        let mut state = self.room.lock();
-        state.reserved -= self.bytes;
-        state.pieces -= 1;
-        drop(state);
-        self.room.changed.notify_all();
-    }
-}
-
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         let mut state = self.room.lock();
         state.reserved -= self.bytes;
-        state.open -= 1;
+        *(if self.is_piece { &mut state.pieces } else { &mut state.open }) -= 1;
+        drop(state);
         self.room.changed.notify_all();
     }
 }

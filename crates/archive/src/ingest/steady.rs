@@ -6,7 +6,7 @@
 //! tick without changing its times. So reading such a file waits until that tick is over.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,8 +21,8 @@ const COARSE_TICK: Duration = Duration::from_secs(2);
 
 /// An open file, with its metadata from before the first read.
 pub(super) struct SteadyFile {
-    file: File,
-    before: Metadata,
+    pub(super) file: File,
+    pub(super) before: Metadata,
 }
 
 impl SteadyFile {
@@ -44,16 +44,6 @@ impl SteadyFile {
             before = now;
         }
         Ok(before.is_file().then_some(Self { file, before }))
-    }
-
-    /// The metadata before the first read.
-    pub(super) fn metadata(&self) -> &Metadata {
-        &self.before
-    }
-
-    /// Continues reading where the last read ended.
-    pub(super) fn reader(&self) -> impl Read + '_ {
-        &self.file
     }
 
     /// True if everything read so far belongs to one state of the file.

@@ -12,29 +12,24 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use aws_lc_rs::digest;
-use fulgurite_codec::checksum::crc64;
-use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
-use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES, stored_bytes};
+use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName};
+use fulgurite_format::{FRAME_BYTES, STORED_FRAME_BYTES, TAG_BYTES, stored_bytes};
 
 use super::files::{PutReport, Source};
 use super::known::{Doubt, Known, Skip};
-use super::room::{NoRoom, PieceReservation, Reservation, Room};
+use super::room::{NoRoom, Reservation, Room};
 use super::steady::SteadyFile;
-use super::{Buffers, Draft, Piece, RECORD_BYTES};
+use super::{Buffers, Draft, NewObject, Piece, RECORD_BYTES, Sealing, digest_of};
 use crate::archive::{Archive, ArchiveError};
-use crate::clock::now_ms;
-use crate::entropy::random;
 use crate::watch::{Trouble, Watcher};
 
 /// A file that changes while it is read is skipped after this many attempts.
 pub(super) const ATTEMPTS: u32 = 3;
-/// Pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Messages from workers to the writer.
 pub(super) enum Handed<'a> {
     /// A piece, with its own reservation if the object's reservation does not cover it.
-    Piece(Piece, Option<PieceReservation<'a>>),
+    Piece(Piece, Option<Reservation<'a>>),
     /// A complete object, with its reservation.
     Object(Box<Draft>, Reservation<'a>),
     /// Commit everything sent before this, in segments that can be released. Answered after the
@@ -42,7 +37,6 @@ pub(super) enum Handed<'a> {
     Checkpoint(SyncSender<()>),
 }
 
-/// Reads, hashes and seals sources one by one.
 pub(super) struct Worker<'a> {
     pub(super) archive: &'a Archive,
     pub(super) pieces: SyncSender<Handed<'a>>,
@@ -55,9 +49,7 @@ pub(super) struct Worker<'a> {
     pub(super) room: &'a Room<'a>,
     /// If the put flushes: writes everything staged to platters, and returns `false` on failure.
     pub(super) flush: Option<&'a (dyn Fn() -> bool + Sync)>,
-    /// Names of objects that are being read, or are not yet acknowledged.
     pub(super) pending: &'a Mutex<HashSet<ObjectName>>,
-    /// The error that ends the put.
     pub(super) failure: &'a Mutex<Option<ArchiveError>>,
 }
 
@@ -74,7 +66,6 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// The facts of a stream.
     fn unknown(name: ObjectName) -> Self {
         Self { name: Cow::Owned(name), kind: Kind::File, modified: None, mode: None, size: None }
     }
@@ -86,23 +77,16 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Result for a source.
 enum Put {
-    /// The writer has received all of it.
     HandedOver,
     /// The newest version of its name is the same.
     Unchanged,
 }
 
-/// Why a worker gives up an object.
 enum Interrupted {
-    /// The source failed; the put continues with others.
     Source(io::Error),
-    /// The file changed while it was read.
     Changed,
-    /// The writer is gone.
     Writer,
-    /// The archive failed; the put can't continue.
     Archive(ArchiveError),
 }
 
@@ -217,22 +201,21 @@ impl<'a> Worker<'a> {
         // Waiting for room can take long, so open the file only after that.
         let room = self.reserve(metadata.len())?;
         let file = SteadyFile::open(path)?.ok_or(Interrupted::Changed)?;
-        let bytes = file.metadata().len();
+        let bytes = file.before.len();
         if bytes > metadata.len() {
             return Err(Interrupted::Changed);
         }
-        let mut facts = Facts::of(name, Kind::File, file.metadata());
+        let mut facts = Facts::of(name, Kind::File, &file.before);
         // Some files claim size 0 but have content, for example in /proc.
         facts.size = (bytes > 0).then_some(bytes);
         let check = || if file.is_unchanged()? { Ok(()) } else { Err(Interrupted::Changed) };
-        self.put_content(&mut file.reader().take(facts.size.unwrap_or(u64::MAX)), &facts, room, &check)
+        self.put_content(&mut (&file.file).take(facts.size.unwrap_or(u64::MAX)), &facts, room, &check)
     }
 
-    /// Reads a whole file and returns its SHA-256.
     fn read_digest(&self, file: &SteadyFile) -> Result<Digest, Interrupted> {
         let mut hash = digest::Context::new(&digest::SHA256);
         let mut buffer = self.buffers.take(RECORD_BYTES);
-        let mut reader = file.reader().take(file.metadata().len());
+        let mut reader = (&file.file).take(file.before.len());
         loop {
             let read = read_full(&mut reader, &mut buffer)?;
             if !file.is_unchanged()? {
@@ -247,7 +230,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reserves room in staging for an object with this many content bytes.
     fn reserve(&self, content: u64) -> Result<Reservation<'a>, Interrupted> {
         let mut made = false;
         let reserved = self.room.reserve(content, &mut || {
@@ -257,8 +239,7 @@ impl<'a> Worker<'a> {
         reserved.map_err(|none| self.no_room(none, made))
     }
 
-    /// Reserves room in staging for the next piece of an object of unknown size.
-    fn reserve_piece(&self, bytes: u64) -> Result<PieceReservation<'a>, Interrupted> {
+    fn reserve_piece(&self, bytes: u64) -> Result<Reservation<'a>, Interrupted> {
         self.room.reserve_piece(bytes).or_else(|none| match self.make_room() {
             true => self.room.reserve_piece(bytes).map_err(|none| self.no_room(none, true)),
             false => Err(self.no_room(none, false)),
@@ -277,7 +258,6 @@ impl<'a> Worker<'a> {
         ArchiveError::from(full).into()
     }
 
-    /// Makes room by writing everything staged to platters, if this put flushes.
     fn make_room(&self) -> bool {
         let Some(flush) = self.flush else { return false };
         let (reply, replied) = sync_channel(1);
@@ -287,69 +267,27 @@ impl<'a> Worker<'a> {
     /// Puts the content of `reader`. Calls `check` after each piece, and so also before the object
     /// is handed over.
     fn put_content(&self, reader: &mut dyn Read, facts: &Facts<'_>, room: Reservation<'a>, check: Check<'_>) -> Result<Put, Interrupted> {
-        let is_unbounded = facts.kind == Kind::File && facts.size.is_none();
-        let created_ms = now_ms();
-        let id = VersionId::new(created_ms, random());
-        let key = self.archive.encrypts().then(|| ObjectKey::new(random()));
-        let frames = Frames::new(id, key.as_ref());
-        let mut content = SealedContent {
-            id,
-            frames: &frames,
-            sealed: key.is_some(),
-            hash: digest::Context::new(&digest::SHA256),
-            size: 0,
-            stored: 0,
-            sent: false,
-            is_unbounded,
-        };
-        if let Err(error) = content.send_all(reader, facts.size, check, self) {
-            if content.sent {
-                let _ = self.pieces.send(Handed::Piece(Piece::Abandoned(id), None));
+        let mut sealing = Sealing::new(self.archive);
+        if let Err(error) = self.send_content(&mut sealing, reader, facts, check) {
+            if sealing.stored > 0 {
+                let _ = self.pieces.send(Handed::Piece(Piece::Abandoned(sealing.id), None));
             }
             return Err(error);
         }
-        let SealedContent { hash, size, stored, .. } = content;
-        let sha256 = digest_of(hash.finish());
-        let attributes = Attributes::default();
         let (name, kind, modified, mode) = (facts.name.as_ref().clone(), facts.kind, facts.modified, facts.mode);
-        let record = ObjectRecord { name, version: 0, kind, size, sha256, modified, mode, created_ms, attributes };
-        let wrapped = key.as_ref().map(|key| self.archive.master_key().wrap(key));
-        self.send(Handed::Object(Box::new(Draft { id, frames, wrapped, record, stored_bytes: stored }), room))?;
+        let object = NewObject { name, kind, modified, mode, attributes: Attributes::default() };
+        self.send(Handed::Object(Box::new(sealing.draft(self.archive, object)), room))?;
         self.watcher.done(1, 0);
         Ok(Put::HandedOver)
     }
 
-    fn send(&self, piece: Handed<'a>) -> Result<(), Interrupted> {
-        self.pieces.send(piece).map_err(|_| Interrupted::Writer)
-    }
-}
-
-/// The content of one object while it is hashed and sealed.
-struct SealedContent<'a> {
-    id: VersionId,
-    frames: &'a Frames,
-    sealed: bool,
-    hash: digest::Context,
-    size: u64,
-    stored: u64,
-    /// True once the writer has received a piece.
-    sent: bool,
-    /// True if its pieces need their own reservations, because its size is unknown.
-    is_unbounded: bool,
-}
-
-impl SealedContent<'_> {
-    fn send_all(
-        &mut self,
-        reader: &mut dyn Read,
-        size_hint: Option<u64>,
-        check: Check<'_>,
-        worker: &Worker<'_>,
-    ) -> Result<(), Interrupted> {
+    fn send_content(&self, sealing: &mut Sealing, reader: &mut dyn Read, facts: &Facts<'_>, check: Check<'_>) -> Result<(), Interrupted> {
+        // Without a known size, each piece needs room of its own.
+        let is_unbounded = facts.kind == Kind::File && facts.size.is_none();
         loop {
             // One byte more than what is left, so that a buffer that is not full marks the end.
-            let expected = size_hint.map_or(RECORD_BYTES as u64, |size| stored_bytes(size + 1 - self.size.min(size)));
-            let mut payload = worker.buffers.take(expected.min(RECORD_BYTES as u64) as usize);
+            let expected = facts.size.map_or(RECORD_BYTES as u64, |size| stored_bytes(size + 1 - sealing.size.min(size)));
+            let mut payload = self.buffers.take(expected.min(RECORD_BYTES as u64) as usize);
             let mut filled = 0;
             while filled < payload.len() {
                 let frame_bytes = (payload.len() - filled).min(STORED_FRAME_BYTES);
@@ -358,11 +296,11 @@ impl SealedContent<'_> {
                 if read == 0 {
                     break;
                 }
-                self.hash.update(&frame[..read]);
-                self.frames.seal(self.size / FRAME_BYTES as u64, &mut frame[..read + TAG_BYTES]);
-                self.size += read as u64;
+                sealing.hash.update(&frame[..read]);
+                sealing.frames.seal(sealing.size / FRAME_BYTES as u64, &mut frame[..read + TAG_BYTES]);
+                sealing.size += read as u64;
                 filled += read + TAG_BYTES;
-                worker.watcher.done(0, read as u64);
+                self.watcher.done(0, read as u64);
                 if read + TAG_BYTES < frame_bytes {
                     break;
                 }
@@ -370,26 +308,20 @@ impl SealedContent<'_> {
             check()?;
             let ended = filled < payload.len();
             if filled > 0 {
-                assert!(ended || self.size.is_multiple_of(FRAME_BYTES as u64), "a source never exceeds its size limit");
+                assert!(ended || sealing.size.is_multiple_of(FRAME_BYTES as u64), "a source never exceeds its size limit");
                 payload.truncate(filled);
-                let crc64 = crc64(&payload);
-                let piece = Piece::Data { id: self.id, stored_offset: self.stored, sealed: self.sealed, payload, crc64 };
-                let room = self.is_unbounded.then(|| worker.reserve_piece(filled as u64)).transpose()?;
-                worker.send(Handed::Piece(piece, room))?;
-                self.sent = true;
-                self.stored += filled as u64;
+                let room = is_unbounded.then(|| self.reserve_piece(filled as u64)).transpose()?;
+                self.send(Handed::Piece(sealing.piece(payload), room))?;
             }
             if ended {
                 return Ok(());
             }
         }
     }
-}
 
-fn digest_of(digest: digest::Digest) -> Digest {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest.as_ref());
-    Digest(bytes)
+    fn send(&self, piece: Handed<'a>) -> Result<(), Interrupted> {
+        self.pieces.send(piece).map_err(|_| Interrupted::Writer)
+    }
 }
 
 /// Reads until the buffer is full or the source ends.

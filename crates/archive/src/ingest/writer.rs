@@ -11,12 +11,9 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Change, NewVersion, StagedData, StagedTombstone, VersionKey, VersionRow};
 use crate::staging::{SegmentWriter, Unsynced, Writing};
 
-/// Limit on the objects in one commit.
 const COMMIT_OBJECTS: usize = 4_096;
-/// Amount of data after which a commit is due.
 const COMMIT_BYTES: u64 = 64 << 20;
 
-/// Changes that are acknowledged together.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) change: Change,
@@ -25,12 +22,24 @@ pub(super) struct Batch {
     pub(super) keep_from: u64,
 }
 
-/// Appends pieces to staging.
+impl Batch {
+    /// Syncs the segments of the batch, and commits it to the catalogue. Then it survives any crash
+    /// (I7). Its keys were stored before its records were written.
+    pub(super) fn commit(&mut self, archive: &Archive, writing: &Writing<'_>) -> Result<(), ArchiveError> {
+        if let Some(unsynced) = self.unsynced.take() {
+            unsynced.sync()?;
+        }
+        archive.catalogue().commit(&self.change)?;
+        archive.forgotten().extend(self.change.tombstones.iter().map(|tombstone| tombstone.id));
+        writing.keep_from(self.keep_from);
+        Ok(())
+    }
+}
+
 pub(super) struct PieceWriter<'a> {
     archive: &'a Archive,
     writer: SegmentWriter<'a>,
     buffers: &'a Buffers,
-    /// Data of incomplete objects.
     open: HashMap<VersionId, Vec<StagedData>>,
     numbers: Numbers,
     batch: Batch,
@@ -42,9 +51,9 @@ pub(super) struct PieceWriter<'a> {
     /// Removed versions without a replacement.
     removed: Vec<VersionId>,
     /// Space in staging that the records of complete objects will need.
-    owed: u64,
-    /// True if the next batch closes the segments.
-    closes: bool,
+    pub(super) owed: u64,
+    /// True if the next batch closes its segments: they can be released before the put ends.
+    pub(super) closes: bool,
     bytes: u64,
 }
 
@@ -52,7 +61,6 @@ pub(super) struct PieceWriter<'a> {
 struct Complete {
     id: VersionId,
     record: ObjectRecord,
-    /// The encoded record.
     payload: Vec<u8>,
     wrapped: Option<WrappedKey>,
     stored_bytes: u64,
@@ -86,7 +94,6 @@ impl<'a> PieceWriter<'a> {
         }
     }
 
-    /// Appends a piece of an object.
     pub(super) fn append(&mut self, piece: Piece) -> Result<(), ArchiveError> {
         match piece {
             Piece::Data { id, stored_offset, sealed, payload, crc64 } => {
@@ -107,8 +114,7 @@ impl<'a> PieceWriter<'a> {
     pub(super) fn object(&mut self, draft: Draft, replaced: &[VersionRow]) -> Result<bool, ArchiveError> {
         let Draft { id, frames, wrapped, mut record, stored_bytes } = draft;
         let data = self.open.remove(&id).unwrap_or_default();
-        let end = data.iter().try_fold(0, |end, part| (part.stored_offset == end).then_some(end + u64::from(part.place.bytes)));
-        if end != Some(stored_bytes) {
+        if StagedData::end_of(&data) != Some(stored_bytes) {
             return Ok(false);
         }
         record.version = self.numbers.next(self.archive, &record.name)?;
@@ -120,19 +126,11 @@ impl<'a> PieceWriter<'a> {
         Ok(true)
     }
 
-    /// Removes versions.
     pub(super) fn remove(&mut self, versions: &[VersionRow]) {
         self.batch.change.forgotten.extend(versions.iter().map(|version| version.key));
         self.removed.extend(versions.iter().map(|version| version.id));
     }
 
-    /// Space in staging that the records of complete objects will need. They are appended with the
-    /// next batch.
-    pub(super) fn owed(&self) -> u64 {
-        self.owed
-    }
-
-    /// True if nothing waits to be committed.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting() == 0
     }
@@ -146,12 +144,6 @@ impl<'a> PieceWriter<'a> {
         self.waiting() >= COMMIT_OBJECTS || (self.bytes >= COMMIT_BYTES && !self.is_empty())
     }
 
-    /// Closes the segments with the next batch, so that they can be released before the put ends.
-    pub(super) fn close_segments(&mut self) {
-        self.closes = true;
-    }
-
-    /// True if complete objects have keys that are not stored yet.
     pub(super) fn wants_keys(&self) -> bool {
         self.keyed < self.complete.len()
     }

@@ -11,6 +11,7 @@ use fulgurite_format::{
 };
 
 use super::{KeyringError, PAGE};
+use crate::archive::ArchiveError;
 
 /// Copies of the keys of one archive, all of them checked.
 pub(crate) struct Copies {
@@ -22,13 +23,10 @@ pub(crate) struct Copies {
 /// A copy that was checked and can be read again.
 pub(crate) struct Copy {
     pub(crate) path: PathBuf,
-    /// The passphrase that opens it.
     passphrase: Option<Vec<u8>>,
-    /// Keys in it.
     pub(crate) keys: u64,
     /// Blocks that error correction restored.
     pub(crate) corrected: u64,
-    /// What is wrong with it, if it is damaged.
     pub(crate) damage: Option<KeyExportError>,
 }
 
@@ -74,7 +72,7 @@ fn check(path: &Path, passphrases: &[Vec<u8>], known: Known<'_>) -> Result<(KeyE
             Err(error) => Err(error),
         };
     }
-    let mut refused = KeyringError::NoPassphrase { path: path.to_owned() };
+    let mut refused = KeyringError::NoPassphrase(path.to_owned());
     for passphrase in passphrases {
         match read(path, Some(passphrase), &mut |_| Ok(())) {
             Ok((export, corrected)) => {
@@ -90,7 +88,6 @@ fn check(path: &Path, passphrases: &[Vec<u8>], known: Known<'_>) -> Result<(KeyE
 }
 
 impl Copy {
-    /// Reads the keys again, page by page.
     pub(crate) fn read(&self, archive: ArchiveId, master: &MasterKey, on_page: OnPage<'_>) -> Result<(), KeyringError> {
         if self.damage.is_some() {
             return read_damaged(&self.path, Some((archive, master)), on_page).map(|_| ());
@@ -100,18 +97,18 @@ impl Copy {
 }
 
 fn is_sealed(path: &Path) -> Result<bool, KeyringError> {
-    let file = File::open(path).map_err(KeyringError::io(path))?;
-    is_sealed_export(&mut BufReader::new(file)).map_err(KeyringError::io(path))
+    let file = File::open(path).map_err(ArchiveError::io(path))?;
+    Ok(is_sealed_export(&mut BufReader::new(file)).map_err(ArchiveError::io(path))?)
 }
 
 /// Reads a complete copy. Also returns the number of blocks restored by error correction.
 fn read(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(KeyExport, u64), KeyringError> {
     let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
-    let mut file = BufReader::new(File::open(path).map_err(KeyringError::io(path))?);
+    let mut file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);
     let export = |result: Result<KeyExport, Trouble>| result.map_err(|trouble| trouble.of(path));
     let read = match passphrase {
         None => {
-            file.rewind().map_err(KeyringError::io(path))?;
+            file.rewind().map_err(ArchiveError::io(path))?;
             (export(read_key_export(file, |version, key| pages.push(version, key)))?, 0)
         }
         Some(passphrase) => {
@@ -129,14 +126,13 @@ fn read(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(
 /// the master key in the text, or else `known`. Also returns the number of keys.
 fn read_damaged(path: &Path, known: Known<'_>, on_page: OnPage<'_>) -> Result<(Option<KeyExport>, u64), KeyringError> {
     let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
-    let file = BufReader::new(File::open(path).map_err(KeyringError::io(path))?);
+    let file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);
     let export = read_damaged_key_export(file, known, |version, key| pages.push(version, key)).map_err(|trouble| trouble.of(path))?;
     pages.flush()?;
     let keys = export.as_ref().map_or(0, |export| export.keys);
     Ok((export, keys))
 }
 
-/// Collects keys into pages.
 struct Pages<'a> {
     page: Vec<(VersionId, WrappedKey)>,
     on_page: OnPage<'a>,

@@ -16,15 +16,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
 use fulgurite_format::{MasterKey, WrappedKey};
 
 use super::{Copies, CopyReport, KeyringError, KeyringReport, NoCatalogue, PAGE, Removed, SalvageReport, WithoutKey};
-use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, read_master_key, read_settings, write_new};
+use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, read_master_key, read_settings, write_master_key};
 use crate::catalogue::{Catalogue as _, Pages, SqliteCatalogue, Unlisted, Versions};
+use crate::database::{remove_database, remove_if_there, with_suffix};
 use crate::keystore::salvage::salvage;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
@@ -39,7 +39,7 @@ use crate::watch::Watcher;
 /// [`KeyringError`]; [`KeyStoreError::Damaged`] if the key store needs a [repair](repair_keys). All
 /// copies are checked before anything is changed.
 pub fn import_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watcher: &dyn Watcher) -> Result<KeyringReport, KeyringError> {
-    merge(home, files, passphrases, false, watcher)
+    merge(home, files, passphrases, Mode::Import, watcher)
 }
 
 /// Like [`import_keys`], but also replaces a damaged key store with a new one that has every key
@@ -48,10 +48,9 @@ pub fn import_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watc
 /// # Errors
 /// [`KeyringError`]; then the key store is unchanged.
 pub fn repair_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watcher: &dyn Watcher) -> Result<KeyringReport, KeyringError> {
-    merge(home, files, passphrases, true, watcher)
+    merge(home, files, passphrases, Mode::Repair, watcher)
 }
 
-/// How to treat the key store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Add the keys of copies; leave a damaged store alone.
@@ -66,7 +65,7 @@ fn merge(
     home: &Path,
     files: &[PathBuf],
     passphrases: &[Vec<u8>],
-    repair: bool,
+    mode: Mode,
     watcher: &dyn Watcher,
 ) -> Result<KeyringReport, KeyringError> {
     let settings = read_settings(home)?;
@@ -76,7 +75,7 @@ fn merge(
     if let Some(copies) = &copies {
         copies.check_archive(settings.archive.id)?;
     }
-    bring_together(home, &settings, copies.as_ref(), if repair { Mode::Repair } else { Mode::Import }, watcher)
+    bring_together(home, &settings, copies.as_ref(), mode, watcher)
 }
 
 /// The master key in the archive's folder, if there is one.
@@ -85,7 +84,6 @@ pub(crate) fn own_master_key(home: &Path, settings: &Settings) -> Result<Option<
     if file.exists() { read_master_key(&file).map(Some) } else { Ok(None) }
 }
 
-/// The state in which a key store was found.
 enum Found {
     Sound(SqliteKeyStore),
     Damaged(String),
@@ -106,15 +104,15 @@ pub(crate) fn bring_together(
     let log = if mode == Mode::Import { Vec::new() } else { keys_in(&with_suffix(&home.join(KEYS_FILE), "-wal"))? };
     let found = find(home, archive)?;
     match &found {
-        Found::Damaged(why) if mode == Mode::Import => return Err(KeyStoreError::Damaged { found: why.clone() }.into()),
+        Found::Damaged(why) if mode == Mode::Import => return Err(KeyStoreError::Damaged(why.clone()).into()),
         Found::Missing if copies.is_none() && mode != Mode::Attach => {
-            return Err(KeyStoreError::Missing { path: home.join(KEYS_FILE) }.into());
+            return Err(KeyStoreError::Missing(home.join(KEYS_FILE)).into());
         }
         _ => {}
     }
     let own = own_master_key(home, settings)?;
     if let Some(copies) = copies {
-        write_master_key(&home.join(&settings.archive.master_key), &copies.master)?;
+        keep_master_key(&home.join(&settings.archive.master_key), &copies.master)?;
     }
     let master = copies.map(|copies| &copies.master).or(own.as_ref());
 
@@ -169,7 +167,7 @@ fn find(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
         Ok(_) if repaired(home).exists() => Ok(Found::Damaged("its repair was interrupted".into())),
         Ok(store) => Ok(Found::Sound(store)),
         Err(error @ (KeyStoreError::Newer { .. } | KeyStoreError::OtherArchive { .. })) => Err(error.into()),
-        Err(KeyStoreError::Damaged { found }) => Ok(Found::Damaged(found)),
+        Err(KeyStoreError::Damaged(found)) => Ok(Found::Damaged(found)),
         // For example, the disk can't read the file any more.
         Err(error) => Ok(Found::Damaged(error.to_string())),
     }
@@ -178,12 +176,11 @@ fn find(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
 fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, NoCatalogue> {
     let path = home.join(CATALOGUE_FILE);
     if !path.exists() {
-        return Err(NoCatalogue::Missing { path });
+        return Err(NoCatalogue::Missing(path));
     }
     Ok(SqliteCatalogue::open(&path, archive)?)
 }
 
-/// The versions without a key, and the number of unlisted ones that have theirs now.
 fn count_without_key(
     catalogue: Result<SqliteCatalogue, NoCatalogue>,
     store: &mut SqliteKeyStore,
@@ -196,7 +193,7 @@ fn count_without_key(
         }
         Err(why) => {
             let mut versions = 0;
-            for id in removed.sealed() {
+            for &id in &removed.sealed {
                 versions += u64::from(store.get(id)?.is_none());
             }
             Ok((WithoutKey::Counted { versions, why }, 0))
@@ -204,7 +201,6 @@ fn count_without_key(
     }
 }
 
-/// Versions in the catalogue that have no key in the key store.
 fn without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> Result<Vec<(ObjectName, u64)>, ArchiveError> {
     let mut without = Vec::new();
     let mut pages = Pages::default();
@@ -235,7 +231,6 @@ fn unlisted_without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeySt
 }
 
 impl Copies {
-    /// Checks that the copies belong to this archive.
     pub(crate) fn check_archive(&self, expected: ArchiveId) -> Result<(), KeyringError> {
         match self.archive == expected {
             true => Ok(()),
@@ -244,18 +239,17 @@ impl Copies {
     }
 }
 
-/// Writes the master key file, unless it exists.
-fn write_master_key(path: &Path, master: &MasterKey) -> Result<(), KeyringError> {
+/// Writes the master key file, or checks that it has this key.
+fn keep_master_key(path: &Path, master: &MasterKey) -> Result<(), KeyringError> {
     if !path.exists() {
-        return Ok(write_new(path, format!("{}\n", master.to_hex().as_str()).as_bytes())?);
+        return Ok(write_master_key(path, master)?);
     }
     match read_master_key(path)?.expose() == master.expose() {
         true => Ok(()),
-        false => Err(KeyringError::OtherMasterKey { path: path.to_owned() }),
+        false => Err(KeyringError::OtherMasterKey(path.to_owned())),
     }
 }
 
-/// A key store that is being filled.
 struct Ring<'a> {
     store: SqliteKeyStore,
     /// True if it is a new store next to the one in use.
@@ -284,7 +278,7 @@ impl<'a> Ring<'a> {
         let mut new: BTreeMap<VersionId, WrappedKey> = BTreeMap::new();
         let ids: Vec<VersionId> = keys.iter().map(|(id, _)| *id).collect();
         for (&(id, key), known) in keys.iter().zip(self.store.get_many(&ids)?) {
-            if self.removed.contains(id) {
+            if self.removed.ids.contains(&id) {
                 self.left_out.insert(id);
                 continue;
             }
@@ -313,10 +307,10 @@ impl<'a> Ring<'a> {
         // Closing checkpoints the log into the file.
         drop(self.store);
         let (fresh, repaired, place) = (repairing(home), repaired(home), home.join(KEYS_FILE));
-        let sync = || sync_folder(home).map_err(KeyringError::io(home));
-        File::open(&fresh).and_then(|file| file.sync_all()).map_err(KeyringError::io(&fresh))?;
+        let sync = || sync_folder(home).map_err(ArchiveError::io(home));
+        File::open(&fresh).and_then(|file| file.sync_all()).map_err(ArchiveError::io(&fresh))?;
         remove_database(&repaired)?;
-        std::fs::rename(&fresh, &repaired).map_err(KeyringError::io(&fresh))?;
+        std::fs::rename(&fresh, &repaired).map_err(ArchiveError::io(&fresh))?;
         sync()?;
         let aside = keep_aside(&place)?;
         sync()?;
@@ -324,13 +318,12 @@ impl<'a> Ring<'a> {
             remove_if_there(&with_suffix(&place, log))?;
         }
         sync()?;
-        std::fs::rename(&repaired, &place).map_err(KeyringError::io(&repaired))?;
+        std::fs::rename(&repaired, &place).map_err(ArchiveError::io(&repaired))?;
         sync()?;
         Ok(aside)
     }
 }
 
-/// Stores all keys of the copies.
 fn keep_copies(ring: &mut Ring<'_>, copies: &Copies) -> Result<Vec<CopyReport>, KeyringError> {
     let mut reports = Vec::with_capacity(copies.copies.len());
     for copy in &copies.copies {
@@ -345,18 +338,15 @@ fn keep_copies(ring: &mut Ring<'_>, copies: &Copies) -> Result<Vec<CopyReport>, 
     Ok(reports)
 }
 
-/// The keys in a small file, such as a log.
 fn keys_in(file: &Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyringError> {
     let mut keys = Vec::new();
-    let salvaged = salvage(file, |version, key| {
+    salvage(file, |version, key| {
         keys.push((version, key));
-        Ok::<(), io::Error>(())
-    });
-    salvaged.map_err(KeyringError::io(file))?;
+        Ok::<_, KeyringError>(())
+    })?;
     Ok(keys)
 }
 
-/// Salvages the keys of a damaged key store, and of an interrupted repair.
 fn salvage_into(ring: &mut Ring<'_>, home: &Path, damage: String) -> Result<SalvageReport, KeyringError> {
     let mut report = SalvageReport { damage, ..SalvageReport::default() };
     let place = home.join(KEYS_FILE);
@@ -368,33 +358,12 @@ fn salvage_into(ring: &mut Ring<'_>, home: &Path, damage: String) -> Result<Salv
                 report.keys += ring.keep(&page)?;
                 page.clear();
             }
-            Ok::<(), SalvageError>(())
+            Ok::<_, KeyringError>(())
         });
-        report.unreadable += match salvaged {
-            Ok(salvaged) => salvaged.unreadable,
-            Err(SalvageError::Read(error)) => return Err(KeyringError::io(&file)(error)),
-            Err(SalvageError::Keep(error)) => return Err(error.into()),
-        };
+        report.unreadable += salvaged?.unreadable;
     }
     report.keys += ring.keep(&page)?;
     Ok(report)
-}
-
-enum SalvageError {
-    Read(io::Error),
-    Keep(KeyStoreError),
-}
-
-impl From<io::Error> for SalvageError {
-    fn from(error: io::Error) -> Self {
-        Self::Read(error)
-    }
-}
-
-impl From<KeyStoreError> for SalvageError {
-    fn from(error: KeyStoreError) -> Self {
-        Self::Keep(error)
-    }
 }
 
 fn repairing(home: &Path) -> PathBuf {
@@ -415,28 +384,11 @@ fn keep_aside(place: &Path) -> Result<Option<PathBuf>, KeyringError> {
         number => with_suffix(place, &format!(".damaged-{number}")),
     };
     let aside = (1..).map(name).find(|name| !name.exists() && !with_suffix(name, "-wal").exists()).expect("numbers don't end");
-    std::fs::hard_link(place, &aside).map_err(KeyringError::io(&aside))?;
+    std::fs::hard_link(place, &aside).map_err(ArchiveError::io(&aside))?;
     let log = with_suffix(place, "-wal");
     if log.exists() {
         let aside = with_suffix(&aside, "-wal");
-        std::fs::hard_link(&log, &aside).map_err(KeyringError::io(&aside))?;
+        std::fs::hard_link(&log, &aside).map_err(ArchiveError::io(&aside))?;
     }
     Ok(Some(aside))
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-fn remove_database(path: &Path) -> Result<(), KeyringError> {
-    ["", "-wal", "-shm", "-journal"].iter().try_for_each(|suffix| remove_if_there(&with_suffix(path, suffix)))
-}
-
-fn remove_if_there(path: &Path) -> Result<(), KeyringError> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(KeyringError::io(path)(error)),
-        _ => Ok(()),
-    }
 }

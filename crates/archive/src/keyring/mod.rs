@@ -18,7 +18,6 @@ mod export;
 mod merge;
 mod removed;
 
-use std::io;
 use std::path::PathBuf;
 
 use fulgurite_domain::{ArchiveId, ObjectName};
@@ -29,11 +28,11 @@ use crate::catalogue::CatalogueError;
 use crate::keystore::KeyStoreError;
 
 pub(crate) use copies::Copies;
+pub use export::export_keys;
 pub(crate) use merge::{Mode, bring_together, own_master_key};
 pub use merge::{import_keys, repair_keys};
 use removed::Removed;
 
-/// Keys read or stored at once.
 const PAGE: usize = 1_000;
 
 /// Exporting, importing or repairing keys failed.
@@ -42,20 +41,9 @@ pub enum KeyringError {
     /// An operation on the archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// The file can't be read or written.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
     /// The file exists, and may be the only copy of other keys.
-    #[error("{path} already exists; choose another name, or remove the file")]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{0} already exists; choose another name, or remove the file")]
+    Exists(PathBuf),
     /// The file is not an export, or is incomplete.
     #[error("{path}: {source}")]
     Export {
@@ -73,11 +61,8 @@ pub enum KeyringError {
         source: SealedExportError,
     },
     /// The file is sealed and no passphrase was given.
-    #[error("{path} is sealed with a passphrase; give it with --passphrase-file")]
-    NoPassphrase {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{0} is sealed with a passphrase; give it with --passphrase-file")]
+    NoPassphrase(PathBuf),
     /// The keys belong to another archive.
     #[error("{path} has the keys of archive {found}, but this is archive {expected}; nothing was changed")]
     OtherArchive {
@@ -89,11 +74,8 @@ pub enum KeyringError {
         expected: ArchiveId,
     },
     /// The archive has another master key.
-    #[error("{path} contains another master key; move it away if it is the wrong one. Nothing was changed")]
-    OtherMasterKey {
-        /// File of the master key.
-        path: PathBuf,
-    },
+    #[error("{0} contains another master key; move it away if it is the wrong one. Nothing was changed")]
+    OtherMasterKey(PathBuf),
     /// Two copies have different master keys.
     #[error("{path} and {other} have different master keys, so they can't be used together. Nothing was changed")]
     MasterKeysDiffer {
@@ -107,13 +89,6 @@ pub enum KeyringError {
 impl From<KeyStoreError> for KeyringError {
     fn from(error: KeyStoreError) -> Self {
         Self::Archive(error.into())
-    }
-}
-
-impl KeyringError {
-    fn io(path: &std::path::Path) -> impl Fn(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io { path: path.clone(), source }
     }
 }
 
@@ -201,11 +176,8 @@ pub enum WithoutKey {
 #[derive(Debug, thiserror::Error)]
 pub enum NoCatalogue {
     /// Its file does not exist.
-    #[error("{path} does not exist")]
-    Missing {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{0} does not exist")]
+    Missing(PathBuf),
     /// It can't be opened.
     #[error(transparent)]
     Unusable(#[from] CatalogueError),

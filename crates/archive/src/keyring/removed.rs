@@ -13,27 +13,21 @@ use crate::settings::Settings;
 use crate::staging::Staging;
 use crate::store::PlatterStore;
 use crate::survey::{Mention, Survey, survey_staging};
-use crate::volume::FolderVolume;
 use crate::watch::Watcher;
 
 /// The tombstones of an archive, from all sources.
 pub(crate) struct Removed {
-    ids: HashSet<VersionId>,
-    /// Sealed versions found on platters and in staging, collected only if the catalogue can't be
-    /// read.
-    sealed: HashSet<VersionId>,
-    /// Places where tombstones could not be read.
+    pub(crate) ids: HashSet<VersionId>,
+    /// Sealed versions on platters and in staging that were not removed, collected only if the
+    /// catalogue can't be read.
+    pub(crate) sealed: HashSet<VersionId>,
     pub(crate) unread: Vec<String>,
-    /// File tables that could not be read.
     pub(crate) unread_tables: u64,
 }
 
 impl Removed {
     /// Collects the tombstones of an archive: from the catalogue, from staging, and from the file
     /// tables of all platters that can be read.
-    ///
-    /// # Errors
-    /// [`ArchiveError`] if staging can't be listed, or the catalogue fails while it is read.
     pub(crate) fn find(
         home: &Path,
         settings: &Settings,
@@ -46,8 +40,7 @@ impl Removed {
         let by_catalogue = catalogue.is_some();
         let folder = home.join(&settings.staging.path);
         if folder.exists() {
-            let staging = Staging::new(Arc::new(FolderVolume::new(folder)), settings.archive.id, settings.staging.segment_mib << 20);
-            removed.unread = survey_staging(&staging, &mut |mention| match mention {
+            removed.unread = survey_staging(&Staging::in_folder(&folder, settings), &mut |mention| match mention {
                 Mention::Tombstone { id } => _ = staged.insert(id),
                 Mention::Version { id, sealed: true } if !by_catalogue => _ = removed.sealed.insert(id),
                 Mention::Version { .. } => {}
@@ -76,16 +69,5 @@ impl Removed {
         removed.unread.extend(unread);
         removed.sealed.retain(|id| !removed.ids.contains(id));
         Ok(removed)
-    }
-
-    /// True if the version was removed.
-    pub(crate) fn contains(&self, id: VersionId) -> bool {
-        self.ids.contains(&id)
-    }
-
-    /// Sealed versions found on platters and in staging that were not removed. Empty if the
-    /// catalogue could be read.
-    pub(crate) fn sealed(&self) -> impl Iterator<Item = VersionId> {
-        self.sealed.iter().copied()
     }
 }

@@ -106,7 +106,7 @@ pub(crate) fn a_key_is_never_replaced_by_another(place: &dyn Fixture) {
     let (id, wrapped) = key(1);
     store.insert(&[(id, wrapped)]).expect("kept");
     let refused = store.insert(&[(id, key(2).1)]).expect_err("refused");
-    assert!(matches!(refused, KeyStoreError::OtherKey { id: found } if found == id), "{refused}");
+    assert!(matches!(refused, KeyStoreError::OtherKey(found) if found == id), "{refused}");
     assert_eq!(store.get(id).expect("looked up"), Some(wrapped));
 }
 

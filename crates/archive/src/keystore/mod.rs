@@ -36,22 +36,16 @@ pub enum KeyStoreError {
     },
     /// The file is damaged, or is not a key store.
     #[error(
-        "the key store is damaged ({found}); leave its file where it is: `fulgurite keys repair` saves every key that is still \
+        "the key store is damaged ({0}); leave its file where it is: `fulgurite keys repair` saves every key that is still \
          readable, and `fulgurite keys repair FILE...` adds keys from copies made with `fulgurite keys export`"
     )]
-    Damaged {
-        /// What is damaged.
-        found: String,
-    },
+    Damaged(String),
     /// The file does not exist.
     #[error(
-        "the key store {path} does not exist; `fulgurite keys import FILE...` restores the keys from copies made with \
+        "the key store {0} does not exist; `fulgurite keys import FILE...` restores the keys from copies made with \
          `fulgurite keys export`"
     )]
-    Missing {
-        /// Its expected path.
-        path: PathBuf,
-    },
+    Missing(PathBuf),
     /// A newer program wrote the schema.
     #[error("the key store has schema {found}, but this program supports only schemas up to {known}; use a newer fulgurite")]
     Newer {
@@ -69,11 +63,8 @@ pub enum KeyStoreError {
         expected: ArchiveId,
     },
     /// The version already has another key. Replacing that would lose the version.
-    #[error("version {id} already has another key, which was kept")]
-    OtherKey {
-        /// The version.
-        id: VersionId,
-    },
+    #[error("version {0} already has another key, which was kept")]
+    OtherKey(VersionId),
 }
 
 /// Stores wrapped keys. Each method that changes something is one transaction, durable when it

@@ -25,11 +25,11 @@ use fulgurite_domain::VersionId;
 use fulgurite_format::WrappedKey;
 
 use super::sqlite::SLOT;
+use crate::archive::ArchiveError;
 
 /// x^64 + ..., reflected: that of CRC-64/NVME.
 const POLYNOMIAL: u64 = 0x9A6C_9329_AC4B_C9B5;
 
-/// Bytes read at once.
 const WINDOW: usize = 1 << 20;
 
 /// Disks read or fail in units of this size.
@@ -49,12 +49,12 @@ pub struct Salvaged {
 /// # Errors
 /// Errors of opening the file, and those that `on_key` returns. Unreadable parts are counted and
 /// skipped.
-pub fn salvage<E: From<io::Error>>(path: &Path, mut on_key: impl FnMut(VersionId, WrappedKey) -> Result<(), E>) -> Result<Salvaged, E> {
+pub fn salvage<E: From<ArchiveError>>(path: &Path, mut on_key: impl FnMut(VersionId, WrappedKey) -> Result<(), E>) -> Result<Salvaged, E> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Salvaged::default()),
-        file => file?,
+        file => file.map_err(ArchiveError::io(path))?,
     };
-    let length = file.metadata()?.len();
+    let length = file.metadata().map_err(ArchiveError::io(path))?.len();
     // Slots are allocated in order and take more than 64 bytes each. The file may have been longer
     // once.
     let limit = (length / 4).max(1 << 20);
@@ -151,7 +151,7 @@ mod tests {
         let path = folder.path().join("damaged");
         std::fs::write(&path, bytes).expect("written");
         let mut found = BTreeMap::new();
-        let salvaged = salvage::<io::Error>(&path, |version, key| {
+        let salvaged = salvage::<ArchiveError>(&path, |version, key| {
             assert!(found.insert(version, key).is_none_or(|known| known == key));
             Ok(())
         });

@@ -36,7 +36,6 @@ const SCHEMA: Schema = Schema { application: 0x4675_4b65, migrations: &[include_
 /// How long to wait for another process that is writing or reading.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Bytes of a slot.
 pub(super) const SLOT: usize = 64;
 
 /// A key store in a SQLite file that only its owner may read.
@@ -61,9 +60,9 @@ impl From<rusqlite::Error> for Fault {
 impl Fault {
     fn told(self, action: &'static str) -> KeyStoreError {
         match self {
-            Self::Engine(error) if is_damage(&error) => KeyStoreError::Damaged { found: error.to_string() },
+            Self::Engine(error) if is_damage(&error) => KeyStoreError::Damaged(error.to_string()),
             Self::Engine(error) => KeyStoreError::Engine { action, source: Box::new(error) },
-            Self::Damaged(found) => KeyStoreError::Damaged { found },
+            Self::Damaged(found) => KeyStoreError::Damaged(found),
             Self::Refused(error) => error,
         }
     }
@@ -137,7 +136,6 @@ impl SqliteKeyStore {
         })
     }
 
-    /// The connection's cache limit, KiB.
     #[cfg(test)]
     pub(crate) fn cache_kib(&self) -> u64 {
         let size: i64 = self.connection.pragma_query_value(None, "cache_size", |row| row.get(0)).expect("a number");
@@ -155,9 +153,6 @@ impl SqliteKeyStore {
 
     /// Opens a key store for reading without writing anything. No process may change it while it is
     /// open.
-    ///
-    /// # Errors
-    /// As [`SqliteKeyStore::open`].
     pub(crate) fn open_still(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
         Self::admit_reader(path, archive, || crate::unwritable::connect(path))
     }
@@ -249,7 +244,6 @@ fn empty_log(connection: &Connection, patience: Duration) -> Result<bool, Fault>
     Ok(busy? == 0)
 }
 
-/// Encodes a slot.
 fn pack(slot: i64, id: VersionId, key: &WrappedKey) -> [u8; SLOT] {
     let mut content = [0; SLOT];
     content[..16].copy_from_slice(&id.0);
@@ -299,7 +293,7 @@ fn insert(connection: &Connection, keys: &[(VersionId, WrappedKey)]) -> Result<(
             }
             match find(connection, id)? {
                 Some((_, known)) if known == key => continue,
-                _ => return Err(Fault::Refused(KeyStoreError::OtherKey { id })),
+                _ => return Err(Fault::Refused(KeyStoreError::OtherKey(id))),
             }
         }
         let content = pack(slot, id, &key);
@@ -405,7 +399,7 @@ impl KeyStore for SqliteKeyStore {
     fn len(&mut self) -> Result<u64, KeyStoreError> {
         let keys: rusqlite::Result<i64> = self.connection.query_row("SELECT keys FROM counter WHERE one = 1", [], |row| row.get(0));
         let keys = keys.map_err(|error| Fault::from(error).told("count keys"))?;
-        u64::try_from(keys).map_err(|_| KeyStoreError::Damaged { found: format!("its key count is {keys}") })
+        u64::try_from(keys).map_err(|_| KeyStoreError::Damaged(format!("its key count is {keys}")))
     }
 
     fn check(&mut self) -> Result<(), KeyStoreError> {

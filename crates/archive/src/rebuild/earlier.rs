@@ -7,41 +7,24 @@ use fulgurite_domain::{SetId, VersionId};
 
 use super::run::Rebuild;
 use super::staging::scan_staging;
-use super::{BATCH, lost_platters};
+use super::{BATCH, UnseenPlace, lost_platters};
 use crate::archive::ArchiveError;
 use crate::catalogue::{
-    Catalogue, CatalogueError, FoundVersion, NewVersion, Pages, SetState, Unlisted, UnlistedVersion, VersionRow, Versions,
+    ArchivedVersion, Catalogue, CatalogueError, FoundVersion, NewVersion, Pages, SetState, Unlisted, UnlistedVersion, VersionRow, Versions,
 };
 use crate::watch::{Trouble, Watcher};
 
 /// The catalogue that the rebuild replaces, if there is one. Where it can't be read, the rebuild
 /// goes on without.
 pub(super) struct Earlier<'a> {
-    catalogue: Option<&'a mut dyn Catalogue>,
+    pub(super) catalogue: Option<&'a mut dyn Catalogue>,
     watcher: &'a dyn Watcher,
-    /// True once it could not be read.
-    is_damaged: bool,
+    pub(super) is_damaged: bool,
 }
 
 impl<'a> Earlier<'a> {
     pub(super) fn new(catalogue: Option<&'a mut dyn Catalogue>, watcher: &'a dyn Watcher) -> Self {
         Self { catalogue, watcher, is_damaged: false }
-    }
-
-    pub(super) fn exists(&self) -> bool {
-        self.catalogue.is_some()
-    }
-
-    pub(super) fn is_damaged(&self) -> bool {
-        self.is_damaged
-    }
-
-    /// The catalogue, unless a part of it could not be read.
-    pub(super) fn undamaged(&mut self) -> Option<&mut dyn Catalogue> {
-        match &mut self.catalogue {
-            Some(catalogue) if !self.is_damaged => Some(*catalogue),
-            _ => None,
-        }
     }
 
     /// Reads from the catalogue. `None` if that fails, or without an earlier catalogue.
@@ -66,7 +49,7 @@ impl<'a> Earlier<'a> {
 
 pub(super) fn note_unreadable(error: &CatalogueError, watcher: &dyn Watcher) {
     let text = format!("can't read all of the earlier catalogue; entries found only there are not carried over: {error}");
-    watcher.trouble(Trouble::Note { text: &text });
+    watcher.trouble(Trouble::Note(&text));
 }
 
 /// Why reading the earlier catalogue stopped: the new catalogue failed, or the earlier one did. The
@@ -85,9 +68,7 @@ impl From<ArchiveError> for Stopped {
 /// What an earlier catalogue tells before platters are read.
 #[derive(Default)]
 pub(super) struct EarlierSets {
-    /// Sets that were complete.
     pub(super) complete: HashSet<SetId>,
-    /// Sets that were being written.
     pub(super) writing: HashSet<SetId>,
     /// Versions whose tombstones are not in staging, and were not found on platters so far.
     pub(super) unplaced: HashSet<VersionId>,
@@ -96,7 +77,6 @@ pub(super) struct EarlierSets {
 /// Versions in old copies of released segments that the earlier catalogue lists.
 #[derive(Default)]
 pub(super) struct OldCopies {
-    /// Versions on sets that are damaged beyond repair.
     pub(super) needed: Vec<NewVersion>,
     /// The others, which count only if they are on no platter.
     pub(super) spare: Vec<NewVersion>,
@@ -116,14 +96,13 @@ impl Rebuild<'_> {
         earlier.segments_in_use().and_then(|used| earlier.old_segments(there, &used)).map_err(Stopped::Earlier)
     }
 
-    /// Reads old copies of released segments.
     pub(super) fn old_copies(&self, earlier: &mut dyn Catalogue, segments: &[u64]) -> Result<OldCopies, Stopped> {
         let mut copies = OldCopies::default();
         if segments.is_empty() {
             return Ok(copies);
         }
         let text = format!("{} in staging were released before: only what is on no platter is taken from them", count_of(segments.len()));
-        self.watcher.trouble(Trouble::Note { text: &text });
+        self.watcher.trouble(Trouble::Note(&text));
         let lost = lost_platters(earlier).map_err(Stopped::Earlier)?;
         for version in scan_staging(self.archive, segments, &|_, _| true, self.watcher)?.versions {
             if self.tombstones.contains_key(&version.id) {
@@ -181,7 +160,8 @@ impl Rebuild<'_> {
             }
         }
         // What was staged in a folder that is absent comes back with it.
-        let missed = if self.report.misses_staging() { Unlisted::OutOfSight } else { Unlisted::Gone };
+        let misses_staging = self.report.unseen.iter().any(|unseen| unseen.place == UnseenPlace::Staging);
+        let missed = if misses_staging { Unlisted::OutOfSight } else { Unlisted::Gone };
         let mut pages = Pages::default();
         while let Some(page) = pages.next(|after| earlier.list(b"", Versions::All, after, BATCH)).map_err(Stopped::Earlier)? {
             let (mut found, mut gone, mut listed) = (Vec::new(), Vec::new(), Vec::new());
@@ -195,7 +175,7 @@ impl Rebuild<'_> {
                 if has_no_key {
                     self.report.no_key += 1;
                     let why = "no key: it is not in the key store. `fulgurite keys import` brings keys back from a copy";
-                    self.watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why });
+                    self.watcher.trouble(Trouble::unread(&row, None, why));
                 }
                 match found_version(earlier, row, &self.segments).map_err(Stopped::Earlier)? {
                     Ok(version) => {
@@ -272,7 +252,7 @@ fn found_version(
     let VersionRow { key, id, record, sealed, stored_bytes, archived } = row;
     if archived {
         let extents = earlier.extents(key)?;
-        return Ok(Ok(FoundVersion::Archived { id, record, sealed, stored_bytes, extents }));
+        return Ok(Ok(FoundVersion::Archived(ArchivedVersion { id, record, sealed, stored_bytes, extents })));
     }
     if let Some((record_place, data)) = earlier.staged(key)? {
         let mut places = data.iter().map(|data| data.place).chain([record_place]);
@@ -281,5 +261,5 @@ fn found_version(
         }
     }
     let known_as = Some((record.name, record.version));
-    Ok(Err(UnlistedVersion { id, why: Unlisted::Gone, stored_bytes, known_as, segments: Vec::new() }))
+    Ok(Err(UnlistedVersion { stored_bytes, known_as, ..UnlistedVersion::new(id, Unlisted::Gone) }))
 }

@@ -7,10 +7,10 @@ use fulgurite_format::{Entry, Header, stored_bytes};
 
 use super::BATCH;
 use super::platters::FoundSet;
-use super::record::{OpenedRecord, open_record};
-use super::run::{Parted, Rebuild};
+use super::record::open_record;
+use super::run::Rebuild;
 use crate::archive::ArchiveError;
-use crate::catalogue::{Extent, FoundVersion, NewVersion, Unlisted, UnlistedVersion};
+use crate::catalogue::{ArchivedVersion, Extent, FoundVersion, NewVersion, Unlisted, UnlistedVersion};
 use crate::set_reader::{OpenSet, SetReader};
 use crate::tables::{TableTrouble, read_table};
 use crate::watch::Trouble;
@@ -98,19 +98,13 @@ impl Rebuild<'_> {
         if found.misses_too_many() && !self.report.unseen.is_empty() {
             let text =
                 format!("the contents of platter {} are unknown: {} platters of its set were not found", header.platter, found.missing);
-            self.watcher.trouble(Trouble::Note { text: &text });
+            self.watcher.trouble(Trouble::Note(&text));
             return Ok(());
         }
         let text = format!("can't read the file table of platter {}, so its contents are unknown: {why}", header.platter);
-        self.watcher.trouble(Trouble::Note { text: &text });
+        self.watcher.trouble(Trouble::Note(&text));
         self.report.lost_tables += 1;
-        let table = UnlistedVersion {
-            id: VersionId(header.platter.0),
-            why: Unlisted::UnreadableTable,
-            stored_bytes: 0,
-            known_as: None,
-            segments: Vec::new(),
-        };
+        let table = UnlistedVersion::new(VersionId(header.platter.0), Unlisted::UnreadableTable);
         Ok(self.archive.catalogue().adopt_unlisted(&[table])?)
     }
 
@@ -143,7 +137,6 @@ impl Rebuild<'_> {
         self.adopt_full(1)
     }
 
-    /// Records the versions in a file table.
     fn read_entries(&mut self, reader: &mut SetReader<'_>, found: &FoundSet, header: &Header) -> Result<(), ArchiveError> {
         let watcher = self.watcher;
         let read = read_table(reader, header, watcher, &mut |entry| match entry.tombstone {
@@ -163,21 +156,14 @@ impl Rebuild<'_> {
             self.deleted.insert(id);
             return Ok(());
         }
-        let mut unlist = |why, known_as| {
-            self.unlisted.push(UnlistedVersion { id, why, stored_bytes: object_bytes, known_as, segments: Vec::new() });
-        };
         let record = match open_record(self.archive, id, sealed, &entry.record, self.watcher)? {
-            OpenedRecord::Record(record) if stored_bytes(record.size) == object_bytes => record,
-            OpenedRecord::Record(record) => {
-                unlist(Unlisted::UnreadableRecord, Some((record.name, record.version)));
-                return self.adopt_unlisted_full(BATCH);
-            }
-            OpenedRecord::NoKey => {
-                unlist(Unlisted::NoKey, None);
-                return self.adopt_unlisted_full(BATCH);
-            }
-            OpenedRecord::Unreadable => {
-                unlist(Unlisted::UnreadableRecord, None);
+            Ok(record) if stored_bytes(record.size) == object_bytes => record,
+            unfit => {
+                let (why, known_as) = match unfit {
+                    Ok(record) => (Unlisted::UnreadableRecord, Some((record.name, record.version))),
+                    Err(why) => (why, None),
+                };
+                self.unlisted.push(UnlistedVersion { stored_bytes: object_bytes, known_as, ..UnlistedVersion::new(id, why) });
                 return self.adopt_unlisted_full(BATCH);
             }
         };
@@ -188,51 +174,50 @@ impl Rebuild<'_> {
             offset: entry.offset,
             bytes: entry.stored_bytes,
         };
+        let mut version = ArchivedVersion { id, record, sealed, stored_bytes: object_bytes, extents: Vec::new() };
         if entry.stored_bytes != object_bytes {
-            let parts = self.parted.entry(id).or_insert_with(|| Parted { record, sealed, object_bytes, extents: Vec::new() });
-            parts.extents.push(extent);
+            self.parted.entry(id).or_insert(version).extents.push(extent);
             return Ok(());
         }
         if found.is_doubtful() {
             self.need(found)?;
         }
-        self.adopt_archived(id, Parted { record, sealed, object_bytes, extents: vec![extent] })
+        version.extents.push(extent);
+        self.adopt_archived(version)
     }
 
-    /// Records the versions that are complete by now.
     fn adopt_parted(&mut self, sets: &[FoundSet], doubtful: bool) -> Result<(), ArchiveError> {
-        for (id, parts) in std::mem::take(&mut self.parted) {
-            if !cover(&parts.extents, parts.object_bytes) {
-                self.parted.insert(id, parts);
+        for (id, version) in std::mem::take(&mut self.parted) {
+            if !cover(&version.extents, version.stored_bytes) {
+                self.parted.insert(id, version);
                 continue;
             }
-            for found in sets.iter().filter(|found| doubtful && found.is_doubtful() && found.has_one_of(&parts.extents)) {
+            for found in sets.iter().filter(|found| doubtful && found.is_doubtful() && found.has_one_of(&version.extents)) {
                 self.need(found)?;
             }
-            self.adopt_archived(id, parts)?;
+            self.adopt_archived(version)?;
         }
         self.adopt_full(1)
     }
 
-    fn adopt_archived(&mut self, id: VersionId, parts: Parted) -> Result<(), ArchiveError> {
-        let Parted { record, sealed, object_bytes, extents } = parts;
-        self.wanted.remove(&id);
+    fn adopt_archived(&mut self, version: ArchivedVersion) -> Result<(), ArchiveError> {
+        self.wanted.remove(&version.id);
         self.report.archived += 1;
-        self.batch.push(FoundVersion::Archived { id, record, sealed, stored_bytes: object_bytes, extents });
+        self.batch.push(FoundVersion::Archived(version));
         self.adopt_full(BATCH)
     }
 
     /// Records the versions of which only parts were found.
     fn unlist_parted(&mut self) -> Result<(), ArchiveError> {
         let why = if self.report.unseen.is_empty() { Unlisted::Incomplete } else { Unlisted::OutOfSight };
-        for (id, Parted { record, object_bytes, .. }) in std::mem::take(&mut self.parted) {
+        for (id, ArchivedVersion { record, stored_bytes, .. }) in std::mem::take(&mut self.parted) {
             // Staging contains all of it: a flush was interrupted after it had written the first
             // part to platters.
             if self.archive.catalogue().version(&record.name, id)?.is_some() {
                 continue;
             }
             let known_as = Some((record.name, record.version));
-            self.unlisted.push(UnlistedVersion { id, why, stored_bytes: object_bytes, known_as, segments: Vec::new() });
+            self.unlisted.push(UnlistedVersion { stored_bytes, known_as, ..UnlistedVersion::new(id, why) });
         }
         self.adopt_unlisted_full(1)
     }

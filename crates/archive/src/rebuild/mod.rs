@@ -10,7 +10,6 @@
 //! staged and on platters, the staged one counts: a crash leaves that state when the platters are
 //! written but not yet marked as verified.
 
-mod database;
 mod earlier;
 mod filling;
 mod platters;
@@ -21,28 +20,23 @@ mod unseen;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use fulgurite_domain::{PlatterId, SetId};
 
-use self::database::{copy_database, remove_database, replace_database, with_suffix};
 use self::earlier::{Earlier, note_unreadable};
 use self::run::Rebuild;
 pub(crate) use self::staging::{Scanned, scan_staging};
 pub use self::unseen::{Unseen, UnseenPlace};
 use self::unseen::{find_staging, refuse_unseen_stores};
 pub(crate) use self::unseen::{has_unknown_places, was_staging_unseen};
-use crate::archive::{
-    Archive, ArchiveError, CATALOGUE_FILE, Parts, Readers, check_master_key, folder_stores, open_keys, read_master_key, read_settings,
-};
+use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, check_master_key, read_settings};
 use crate::catalogue::{Catalogue, CatalogueError, Pages, SqliteCatalogue, UnlistedVersion};
 use crate::clock::now_s;
+use crate::database::{copy_database, remove_database, replace_database, with_suffix};
 use crate::lock::Lock;
 use crate::staging::mark_staging;
-use crate::volume::FolderVolume;
 use crate::watch::Watcher;
 
-/// Versions per catalogue transaction.
 const BATCH: usize = 1_000;
 
 /// Result of a rebuild.
@@ -80,11 +74,6 @@ pub struct RebuildReport {
 }
 
 impl RebuildReport {
-    /// True if the staging folder was not seen.
-    pub(crate) fn misses_staging(&self) -> bool {
-        self.unseen.iter().any(|unseen| unseen.place == UnseenPlace::Staging)
-    }
-
     /// True if something is lost, or can't be read with the existing keys. While places remain
     /// unseen, a version without a key doesn't count, because it may have been removed.
     #[must_use]
@@ -117,17 +106,7 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
     remove_database(&fresh)?;
     let id = settings.archive.id;
     let staging = home.join(&settings.staging.path);
-    // The fresh catalogue comes last: without keys the rebuild can't start.
-    let parts = Parts {
-        keys: Box::new(open_keys(home, id)?),
-        readers: Readers::default(),
-        master_key: read_master_key(&home.join(&settings.archive.master_key))?,
-        catalogue: Box::new(SqliteCatalogue::create(&fresh, id)?),
-        staging: Arc::new(FolderVolume::new(&staging)),
-        stores: folder_stores(home, &settings),
-        settings,
-    };
-    let archive = Archive::assemble(home, parts);
+    let archive = Archive::assemble(home, Parts::with_new_catalogue(home, settings, &fresh)?);
     let rebuild = || {
         check_master_key(&archive)?;
         if unseen == UnseenStores::Refuse {
@@ -174,21 +153,13 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
 }
 
 impl Archive {
-    /// Fills an empty catalogue from stores and staging.
-    ///
-    /// # Errors
-    /// [`ArchiveError`] if the catalogue, the key store or staging fails. Damage on platters is
-    /// reported to `watcher`.
-    pub fn rebuild(&self, watcher: &dyn Watcher) -> Result<RebuildReport, ArchiveError> {
-        Ok(self.rebuild_from(None, None, watcher)?.0)
-    }
-
     /// Fills an empty catalogue from stores, staging and an earlier catalogue. The returned flag is
     /// true if the earlier catalogue must be kept because it could not be read completely. `unseen`
     /// names a place other than a store that could not be read.
     ///
     /// # Errors
-    /// As [`rebuild`](Self::rebuild).
+    /// [`ArchiveError`] if the catalogue, the key store or staging fails. Damage on platters is
+    /// reported to `watcher`.
     pub fn rebuild_from<'a>(
         &self,
         earlier: Option<&'a mut dyn Catalogue>,
@@ -197,11 +168,10 @@ impl Archive {
     ) -> Result<(RebuildReport, bool), ArchiveError> {
         let mut earlier = Earlier::new(earlier, watcher);
         let report = Rebuild::new(self, unseen, watcher).run(&mut earlier)?;
-        Ok((report, earlier.is_damaged()))
+        Ok((report, earlier.is_damaged))
     }
 }
 
-/// Calls `on_version` with every unlisted version.
 pub(crate) fn each_unlisted(archive: &Archive, on_version: &mut dyn FnMut(&UnlistedVersion)) -> Result<(), ArchiveError> {
     let mut pages = Pages::default();
     while let Some(page) = pages.next(|after| archive.catalogue().unlisted(after.copied(), BATCH))? {

@@ -14,15 +14,13 @@ use crate::watch::Trouble;
 
 /// A set of which at least one platter was found.
 pub(super) struct FoundSet {
-    /// Header of any platter of the set.
     pub(super) header: Header,
     pub(super) description: SetDescription,
-    /// Number of platters of the set that were not found.
     pub(super) missing: usize,
     /// True if an earlier catalogue listed the set as complete.
     was_complete: bool,
     /// True if an earlier catalogue listed the set as being written, or left it out.
-    was_writing: bool,
+    pub(super) was_writing: bool,
 }
 
 impl FoundSet {
@@ -40,11 +38,6 @@ impl FoundSet {
         !self.was_complete && (self.misses_too_many() || (self.was_writing && self.missing > 0))
     }
 
-    /// Treats the set as unfinished, because an earlier rebuild left it out.
-    pub(super) fn mark_unfinished(&mut self) {
-        self.was_writing = true;
-    }
-
     /// True if more platters are missing than the set's redundancy can replace.
     pub(super) fn misses_too_many(&self) -> bool {
         self.missing > usize::from(self.header.shape.redundancy)
@@ -56,14 +49,13 @@ impl FoundSet {
 }
 
 impl Rebuild<'_> {
-    /// Finds the sets of all platters on the stores, with a header and a description of each.
     pub(super) fn find_sets(&mut self, known: &EarlierSets) -> Vec<FoundSet> {
         let watcher = self.watcher;
-        let note = |text: String| watcher.trouble(Trouble::Note { text: &text });
+        let note = |text: String| watcher.trouble(Trouble::Note(&text));
         let mut sets: BTreeMap<SetId, Header> = BTreeMap::new();
         let mut places: HashMap<PlatterId, String> = HashMap::new();
         let disks = Disks::check(self.archive);
-        for away in disks.all_away() {
+        for away in &disks.away {
             note(away.why.clone());
         }
         for (name, store) in disks.there() {

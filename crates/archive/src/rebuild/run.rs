@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fulgurite_domain::{ObjectRecord, SetId, VersionId};
+use fulgurite_domain::{SetId, VersionId};
 
 use super::earlier::{Earlier, EarlierSets, OldCopies};
 use super::platters::FoundSet;
@@ -10,19 +10,12 @@ use super::staging::{Scanned, scan_staging};
 use super::unseen::{Unseen, UnseenPlace, note_unseen, surplus_keys, unseen_places, unseen_stores};
 use super::{RebuildReport, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Extent, FoundVersion, NOWHERE, NewVersion, SegmentEnd, StagedTombstone, Unlisted, UnlistedVersion};
+use crate::catalogue::{
+    ArchivedVersion, Change, FoundVersion, NOWHERE, NewVersion, SegmentEnd, StagedTombstone, Unlisted, UnlistedVersion,
+};
 use crate::remove::restage;
 use crate::watch::{Trouble, Watcher};
 
-/// A version of which parts were found on several platters.
-pub(super) struct Parted {
-    pub(super) record: ObjectRecord,
-    pub(super) sealed: bool,
-    pub(super) object_bytes: u64,
-    pub(super) extents: Vec<Extent>,
-}
-
-/// A rebuild in progress.
 pub(super) struct Rebuild<'a> {
     pub(super) archive: &'a Archive,
     pub(super) watcher: &'a dyn Watcher,
@@ -35,16 +28,14 @@ pub(super) struct Rebuild<'a> {
     pub(super) wanted: HashSet<VersionId>,
     /// Doubtful sets that contain versions found nowhere else.
     pub(super) needed: HashSet<SetId>,
-    pub(super) parted: HashMap<VersionId, Parted>,
-    /// Removed versions that are on platters.
+    /// Versions of which parts were found so far.
+    pub(super) parted: HashMap<VersionId, ArchivedVersion>,
     pub(super) deleted: HashSet<VersionId>,
     /// Removed versions whose tombstone is in no segment and, so far, on no platter.
     pub(super) unplaced: HashSet<VersionId>,
     /// Tombstones on platters, to be handed to the catalogue.
     pub(super) archived_tombstones: Vec<(VersionId, SetId)>,
-    /// Versions to hand to the catalogue.
     pub(super) batch: Vec<FoundVersion>,
-    /// Unlisted versions to hand to the catalogue.
     pub(super) unlisted: Vec<UnlistedVersion>,
 }
 
@@ -68,14 +59,13 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// Fills the catalogue.
     pub(super) fn run(mut self, earlier: &mut Earlier<'_>) -> Result<RebuildReport, ArchiveError> {
         self.watcher.stage("reading staging", None);
         let (scanned, spare, known) = self.read_staging(earlier)?;
         self.watcher.stage("reading headers", None);
         let sets = self.look_for_sets(&known, earlier);
         let others = earlier.ask(unseen_places);
-        let had_others = others.map_or(earlier.exists(), |places| places.contains(&UnseenPlace::Others));
+        let had_others = others.map_or(earlier.catalogue.is_some(), |places| places.contains(&UnseenPlace::Others));
         if had_others && sets.iter().any(|found| found.missing > 0) {
             let why = "platters of some sets are on no store, as when the archive was attached".to_owned();
             self.report.add_others(why);
@@ -83,16 +73,17 @@ impl<'a> Rebuild<'a> {
         self.read_platters(&sets, scanned.versions, scanned.unlisted)?;
         self.adopt_unknown(spare)?;
         self.keep_tombstones()?;
-        // Keys newer than all that the earlier catalogue knew belong to what was put since.
-        let newest = earlier.undamaged().filter(|_| !had_others).and_then(|earlier| earlier.newest_id().unwrap_or_default());
-        if earlier.undamaged().is_some() {
+        if earlier.catalogue.is_some() && !earlier.is_damaged {
             self.watcher.stage("comparing with the earlier catalogue", None);
             earlier.read(|earlier| self.carry_over(earlier))?;
         }
         self.leave_out(sets.iter().filter(|found| found.is_doubtful() && !self.needed.contains(&found.description.id)))?;
         self.report.deleted += scanned.removed + self.deleted.len() as u64;
         self.destroy_keys_of_removed()?;
-        self.report.surplus_keys = surplus_keys(self.archive, newest.filter(|_| !earlier.is_damaged()))?;
+        // Keys newer than all that the earlier catalogue knew belong to what was put since.
+        let knew_all = !had_others && !earlier.is_damaged;
+        let newest = if knew_all { earlier.ask(|earlier| earlier.newest_id()).flatten() } else { None };
+        self.report.surplus_keys = surplus_keys(self.archive, newest)?;
         if self.report.surplus_keys > 0 {
             self.report.add_others(surplus_text(self.report.surplus_keys));
         }
@@ -124,7 +115,7 @@ impl<'a> Rebuild<'a> {
         for found in &mut sets {
             let mut platters = found.description.platters.iter();
             if platters.any(|place| earlier.ask(|earlier| earlier.is_left_out(place.platter)).unwrap_or_default()) {
-                found.mark_unfinished();
+                found.was_writing = true;
             }
         }
         sets
@@ -134,8 +125,8 @@ impl<'a> Rebuild<'a> {
     /// or was not seen.
     fn keep_tombstones(&self) -> Result<(), ArchiveError> {
         let staged = self.tombstones.iter().filter(|(_, segment)| **segment > 0);
-        let staged: Vec<_> = staged.map(|(&id, &segment)| StagedTombstone { id, segment }).collect();
-        self.archive.catalogue().adopt_tombstones(&staged)?;
+        let tombstones = staged.map(|(&id, &segment)| StagedTombstone { id, segment }).collect();
+        self.archive.catalogue().commit(&Change { tombstones, ..Change::default() })?;
         let unplaced: Vec<VersionId> = self.unplaced.iter().copied().collect();
         restage(self.archive, &unplaced)
     }
@@ -150,7 +141,7 @@ impl<'a> Rebuild<'a> {
                 found.description.id,
                 members - found.missing,
             );
-            self.watcher.trouble(Trouble::Note { text: &text });
+            self.watcher.trouble(Trouble::Note(&text));
             if self.report.unseen.is_empty() {
                 let there = found.description.platters.iter().filter(|place| place.store != NOWHERE);
                 let platters: Vec<_> = there.map(|place| place.platter).collect();
@@ -174,7 +165,6 @@ impl<'a> Rebuild<'a> {
         Ok(())
     }
 
-    /// Counts and reports unlisted versions.
     fn report_unlisted(&mut self) -> Result<(), ArchiveError> {
         let Self { archive, watcher, report, .. } = self;
         each_unlisted(archive, &mut |version| {
@@ -192,12 +182,11 @@ impl<'a> Rebuild<'a> {
     fn record_segment_ends(&self) -> Result<(), ArchiveError> {
         let used = self.archive.catalogue().segments_in_use()?;
         let end = |segment: u64| Ok(SegmentEnd { segment, bytes: self.archive.staging().length(segment)? });
-        let ends: Vec<SegmentEnd> = used.into_iter().map(end).collect::<Result<_, ArchiveError>>()?;
-        Ok(self.archive.catalogue().record_segment_ends(&ends)?)
+        let ends = used.into_iter().map(end).collect::<Result<_, ArchiveError>>()?;
+        Ok(self.archive.catalogue().commit(&Change { ends, ..Change::default() })?)
     }
 }
 
-/// Says what keys tell that belong to nothing that was found.
 fn surplus_text(keys: u64) -> String {
     let keys = match keys {
         1 => "1 key belongs to a version".to_owned(),

@@ -5,20 +5,17 @@ use std::collections::{BTreeMap, HashMap};
 use fulgurite_domain::{ObjectName, VersionId};
 use fulgurite_format::{RecordHead, RecordKind, SegmentError, SegmentScan, stored_bytes};
 
-use super::record::{OpenedRecord, open_record};
+use super::record::open_record;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{NewVersion, StagedData, StagedPlace, Unlisted, UnlistedVersion};
 use crate::staging::Staging;
 use crate::watch::{Trouble, Watcher};
 
-/// Contents of the scanned segments.
 #[derive(Default)]
 pub(crate) struct Scanned {
-    /// The complete versions.
     pub(crate) versions: Vec<NewVersion>,
     /// Versions with an object record that can't be listed.
     pub(crate) unlisted: Vec<UnlistedVersion>,
-    /// Tombstones, with the segments that contain them.
     pub(crate) tombstones: HashMap<VersionId, u64>,
     /// Number of versions whose tombstone is in the scanned segments too.
     pub(super) removed: u64,
@@ -38,7 +35,6 @@ impl Scanned {
 /// Upper bound on how long a put stays appended but unsynced.
 const LONGEST_COMMIT_MS: u64 = 60_000;
 
-/// Records of one version in staging.
 #[derive(Default)]
 struct StagedParts {
     record: Option<(RecordHead, u64)>,
@@ -55,7 +51,6 @@ impl StagedParts {
     }
 }
 
-/// Why a staged version can't be listed.
 struct Unlistable {
     why: Unlisted,
     /// Name and version number, if the record can be read.
@@ -126,14 +121,10 @@ fn staged_version(
     let mut payload = Vec::new();
     archive.staging().read(record_place, &mut payload)?;
     let record = match open_record(archive, id, head.sealed, &payload, watcher)? {
-        OpenedRecord::Record(record) => record,
-        OpenedRecord::NoKey => return Ok(Err(Unlistable { why: Unlisted::NoKey, known_as: None, created_ms: 0 })),
-        OpenedRecord::Unreadable => {
-            return Ok(Err(Unlistable { why: Unlisted::UnreadableRecord, known_as: None, created_ms: 0 }));
-        }
+        Ok(record) => record,
+        Err(why) => return Ok(Err(Unlistable { why, known_as: None, created_ms: 0 })),
     };
-    let end = parts.data.iter().try_fold(0, |end, data| (data.stored_offset == end).then_some(end + u64::from(data.place.bytes)));
-    if end != Some(head.offset) || stored_bytes(record.size) != head.offset {
+    if StagedData::end_of(&parts.data) != Some(head.offset) || stored_bytes(record.size) != head.offset {
         let known_as = Some((record.name, record.version));
         return Ok(Err(Unlistable { why: Unlisted::Incomplete, known_as, created_ms: record.created_ms }));
     }
@@ -141,20 +132,19 @@ fn staged_version(
     Ok(Ok(NewVersion { id, record, sealed: head.sealed, stored_bytes: head.offset, record_place, data }))
 }
 
-/// Reads the records of one segment.
 fn scan_one(staging: &Staging, segment: u64, watcher: &dyn Watcher, on_record: &mut dyn FnMut(RecordHead)) -> Result<(), ArchiveError> {
     match staging.scan(segment, true, on_record)? {
         // The unreadable part may have been acknowledged, so the segment must stay.
         Ok(SegmentScan { unreadable: Some(source), .. }) => return Err(staging.read_error(segment, source).into()),
         Ok(scan) if !scan.damaged.is_empty() => {
             let text = format!("staging segment {segment:016x} is damaged in {} places", scan.damaged.len());
-            watcher.trouble(Trouble::Note { text: &text });
+            watcher.trouble(Trouble::Note(&text));
         }
         Ok(_) => {}
         Err(SegmentError::OtherArchive { found, .. }) => return Err(ArchiveError::ForeignSegment { segment, found }),
         // A crash right after the file was created leaves such a file.
         Err(error @ (SegmentError::NotASegment | SegmentError::Checksum)) => {
-            watcher.trouble(Trouble::Note { text: &format!("staging segment {segment:016x}: {error}") });
+            watcher.trouble(Trouble::Note(&format!("staging segment {segment:016x}: {error}")));
         }
         Err(source) => return Err(ArchiveError::UnusableSegment { segment, source }),
     }

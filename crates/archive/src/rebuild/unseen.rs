@@ -31,7 +31,6 @@ pub enum UnseenPlace {
 const STAGING_NUMBER: u64 = 1;
 const OTHERS_NUMBER: u64 = 2;
 
-/// More than there are stores.
 const FIRST: usize = 100;
 
 impl UnseenPlace {
@@ -132,11 +131,11 @@ pub(super) fn find_staging(
             return Err(absent.into());
         }
         let why = absent.to_string();
-        watcher.trouble(Trouble::Note { text: &why });
+        watcher.trouble(Trouble::Note(&why));
         away = Some(Unseen { place: UnseenPlace::Staging, hindrance: Hindrance::Absent, why });
     }
     if folder.symlink_metadata().is_ok() && !folder.is_dir() {
-        return Err(ArchiveError::NotAFolder { path: folder.to_owned() });
+        return Err(ArchiveError::NotAFolder(folder.to_owned()));
     }
     std::fs::create_dir_all(folder).map_err(ArchiveError::io(folder))?;
     Ok(away)
@@ -148,32 +147,27 @@ pub(crate) fn was_staging_unseen(archive: &Archive) -> Result<bool, ArchiveError
     Ok(unseen_places(&mut **archive.catalogue())?.contains(&UnseenPlace::Staging))
 }
 
-/// Stores that are absent or can't be listed.
 pub(super) fn unseen_stores(archive: &Archive) -> Vec<AwayStore> {
     let disks = Disks::check(archive);
     let unlisted = disks.there().filter_map(|(name, store)| {
         let why = store.list().err()?.to_string();
         Some(AwayStore { store: name.to_owned(), hindrance: Hindrance::Unreadable, why })
     });
-    disks.all_away().iter().cloned().chain(unlisted).collect()
+    disks.away.iter().cloned().chain(unlisted).collect()
 }
 
 pub(super) fn refuse_unseen_stores(archive: &Archive) -> Result<(), ArchiveError> {
     let unseen = unseen_stores(archive);
     match unseen.is_empty() {
         true => Ok(()),
-        false => Err(ArchiveError::StoresUnseen { stores: unseen }),
+        false => Err(ArchiveError::StoresUnseen(unseen)),
     }
 }
 
-/// Records the unseen places in the catalogue.
 pub(super) fn note_unseen(archive: &Archive, report: &RebuildReport) -> Result<(), ArchiveError> {
     let place = |(index, unseen): (usize, &Unseen)| UnlistedVersion {
-        id: VersionId((index as u128).to_be_bytes()),
-        why: Unlisted::UnseenStore,
-        stored_bytes: 0,
         known_as: Some(unseen.place.to_record()),
-        segments: Vec::new(),
+        ..UnlistedVersion::new(VersionId((index as u128).to_be_bytes()), Unlisted::UnseenStore)
     };
     let places: Vec<_> = report.unseen.iter().enumerate().map(place).collect();
     Ok(archive.catalogue().adopt_unlisted(&places)?)
@@ -193,7 +187,6 @@ pub(super) fn surplus_keys(archive: &Archive, newest: Option<VersionId>) -> Resu
     Ok(surplus)
 }
 
-/// Unseen places recorded in a catalogue.
 pub(super) fn unseen_places(catalogue: &mut dyn Catalogue) -> Result<Vec<UnseenPlace>, crate::catalogue::CatalogueError> {
     let mut places = Vec::new();
     let mut pages = Pages::default();

@@ -26,11 +26,8 @@ pub(super) const NAME_BYTES: usize = 255;
 /// Path of an object below the destination folder.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// Names of the folders, and of the file. Empty for the destination folder itself.
     pub(super) components: Vec<Vec<u8>>,
-    /// True if the object is a folder.
     pub(super) is_folder: bool,
-    /// Reason why the name was changed.
     pub(super) changed: Option<&'static str>,
 }
 

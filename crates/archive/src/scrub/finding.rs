@@ -55,6 +55,16 @@ impl PlatterState {
     }
 }
 
+impl From<&NoPlatter> for PlatterState {
+    fn from(gone: &NoPlatter) -> Self {
+        match gone.hindrance() {
+            Some(Hindrance::Absent) => Self::Absent,
+            Some(Hindrance::Unreadable) => Self::Unreadable,
+            None => Self::Missing,
+        }
+    }
+}
+
 /// Findings about one platter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlatterFinding {
@@ -93,7 +103,6 @@ pub struct PlatterFinding {
 }
 
 impl PlatterFinding {
-    /// An empty finding for a platter.
     pub(super) fn new(set: &SetDescription, position: u16) -> Self {
         let place = &set.platters[usize::from(position)];
         Self {
@@ -117,9 +126,7 @@ impl PlatterFinding {
     #[must_use]
     pub fn state(&self) -> PlatterState {
         match &self.gone {
-            Some(NoPlatter::Absent { .. }) => PlatterState::Absent,
-            Some(NoPlatter::Unreadable { .. }) => PlatterState::Unreadable,
-            Some(NoPlatter::Missing { .. }) => PlatterState::Missing,
+            Some(gone) => gone.into(),
             None if self.lost_sectors > 0 || self.bad_headers > 0 => PlatterState::Damaged,
             None if self.unreadable > 0 => PlatterState::Unreadable,
             None if self.elsewhere.is_some() => PlatterState::Elsewhere,
@@ -165,7 +172,6 @@ pub struct Replace {
 }
 
 impl Replace {
-    /// True if the platter should be replaced.
     pub(super) fn includes(self, finding: &PlatterFinding) -> bool {
         match finding.state() {
             PlatterState::Sound => false,
@@ -228,18 +234,18 @@ impl ScrubReport {
     /// The worst hindrance that kept the scrub from reading everything.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
-        self.unsound.iter().filter_map(|finding| finding.state().hindrance()).chain(self.out_of_reach.hindrance()).max()
+        let unsound = self.unsound.iter().filter_map(|finding| finding.state().hindrance());
+        let unknown = self.unknown.iter().filter(|platter| platter.unreadable > 0).map(|_| Hindrance::Unreadable);
+        unsound.chain(unknown).chain(self.out_of_reach.hindrance()).max()
     }
 
     /// Absent stores that should hold platters.
     #[must_use]
     pub fn absent_stores(&self) -> BTreeSet<&str> {
-        self.unsound
-            .iter()
-            .filter_map(|finding| match &finding.gone {
-                Some(NoPlatter::Absent { store, .. }) => Some(store.as_str()),
-                _ => None,
-            })
-            .collect()
+        let away = self.unsound.iter().filter_map(|finding| match &finding.gone {
+            Some(NoPlatter::Away(away)) => Some(away),
+            _ => None,
+        });
+        away.filter(|away| away.hindrance == Hindrance::Absent).map(|away| away.store.as_str()).collect()
     }
 }

@@ -32,7 +32,6 @@ impl ContentSectors {
         self.sectors.keys().map(|(platter, _)| *platter).collect()
     }
 
-    /// True if any of the sectors belongs to the extent.
     fn has_some_of(&self, extent: &Extent) -> bool {
         let (bytes, in_track) = (u64::from(self.geometry.sector_bytes), u64::from(self.geometry.track_information));
         extent.bytes > 0
@@ -43,13 +42,9 @@ impl ContentSectors {
     }
 }
 
-/// What of a set can't be read.
 struct Losses {
-    /// Content sectors that are lost.
     lost: ContentSectors,
-    /// Content sectors that can't be read now.
     out_of_reach: ContentSectors,
-    /// Why the first of those can't be read.
     reason: Option<Unreachable>,
 }
 
@@ -120,12 +115,13 @@ impl Scrub<'_> {
                 let only_here = extents.iter().all(|extent| platters.contains(&extent.platter));
                 if extents.iter().any(|extent| lost.has_some_of(extent)) {
                     if only_here || self.report.lost_in_several_sets.insert(row.key) {
-                        self.report_version(row, "its sectors are lost: neither track, large group nor platter-set can rebuild them");
+                        let why = "its sectors are lost: neither track, large group nor platter-set can rebuild them";
+                        self.report_version(row, None, why);
                     }
                 } else if extents.iter().any(|extent| out_of_reach.has_some_of(extent))
                     && (only_here || self.report.out_of_reach_in_several_sets.insert(row.key))
                 {
-                    self.report_out_of_reach(row, reason.hindrance(), &reason.to_string());
+                    self.report_version(row, Some(reason.hindrance()), &reason.to_string());
                 }
             }
         }

@@ -48,8 +48,7 @@ impl Archive {
                         Some(hindrance) => report.out_of_reach.add(hindrance),
                         None => report.wrong += 1,
                     }
-                    let (name, version) = (&row.record.name, row.record.version);
-                    watcher.trouble(Trouble::unread(name, version, error.hindrance(), &error.to_string()));
+                    watcher.trouble(Trouble::unread(&row, error.hindrance(), &error.to_string()));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use fulgurite_domain::{Geometry, TrackIndex};
 use fulgurite_format::Header;
-use fulgurite_glass::{Rebuilt, Track};
+use fulgurite_glass::Track;
 
 use super::PlatterFinding;
 use crate::archive::{Archive, ArchiveError};
@@ -19,9 +19,9 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
     let loaded = match &set.members[usize::from(position)] {
         Presence::There(loaded) => loaded,
         Presence::Gone(why) => {
-            if let (NOWHERE, NoPlatter::Absent { store, .. } | NoPlatter::Unreadable { store, .. }) = (finding.store.as_str(), why) {
+            if let (NOWHERE, NoPlatter::Away(away)) = (finding.store.as_str(), why) {
                 // Names the stores that may hold it.
-                finding.store = store.clone();
+                finding.store.clone_from(&away.store);
             }
             finding.gone = Some(why.clone());
             watcher.done(0, set.description.geometry.file_bytes());
@@ -61,8 +61,7 @@ pub(super) fn read_tracks(loaded: &Loaded, finding: &mut PlatterFinding, watcher
             let refused = loaded.unreadable_sectors(physical);
             finding.unreadable += refused;
             match read {
-                Ok(Rebuilt::Nothing) => {}
-                Ok(Rebuilt::ByTrack { sectors }) => finding.lost_sectors += (sectors as u64).saturating_sub(refused),
+                Ok(sectors) => finding.lost_sectors += (sectors as u64).saturating_sub(refused),
                 Err(lost) => {
                     finding.lost_sectors += (lost.sectors as u64).saturating_sub(refused);
                     finding.lost_tracks += 1;
@@ -83,7 +82,6 @@ pub(super) fn read_tracks(loaded: &Loaded, finding: &mut PlatterFinding, watcher
     bytes
 }
 
-/// Counts wrong and unreadable copies of the header.
 pub(super) fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding: &mut PlatterFinding) {
     for offset in set.geometry.header_offsets() {
         let mut block = vec![0; Geometry::HEADER_BYTES as usize];
@@ -103,7 +101,6 @@ pub(super) fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding
     finding.bad_headers = finding.bad_headers.max(length_is_wrong.into());
 }
 
-/// Records a finding in the catalogue.
 pub(super) fn record(archive: &Archive, finding: &PlatterFinding) -> Result<(), ArchiveError> {
     // A read-only archive can't record anything.
     if finding.turned_up && !archive.is_still() {

@@ -7,15 +7,14 @@ use fulgurite_domain::{PlatterId, TrackIndex};
 use fulgurite_format::{Header, find_header};
 use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 
-use super::PlatterFinding;
-use super::one::set_with;
 use super::reading::{read_headers, read_tracks, record};
+use super::{PlatterFinding, set_with};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::SetDescription;
 use crate::content::{Disks, FoundPlatter};
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{PlatterFile, PlatterSink, PlatterStore, StoreError, read_exact_at};
-use crate::unread::Presence;
+use crate::unread::Loaded;
 use crate::watch::{Unwatched, Watcher};
 
 impl Archive {
@@ -23,12 +22,12 @@ impl Archive {
     /// [`scrub`](Self::scrub) would choose. Returns the store's name.
     ///
     /// # Errors
-    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::BeyondRepair`], or an error of the store.
+    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Unread`], or an error of the store.
     pub fn recover(&self, platter: PlatterId, store: Option<&str>, watcher: &dyn Watcher) -> Result<String, ArchiveError> {
         let (set, position) = set_with(self, platter)?;
         let target = match store {
             Some(name) => {
-                let target = self.store(name).ok_or_else(|| ArchiveError::UnknownStore { store: name.to_owned() })?;
+                let target = self.store(name).ok_or_else(|| ArchiveError::UnknownStore(name.to_owned()))?;
                 if let Some(other) = set.platters.iter().find(|place| place.store == name && place.platter != platter) {
                     return Err(ArchiveError::SharedStore { store: name.to_owned(), other: other.platter });
                 }
@@ -37,7 +36,7 @@ impl Archive {
             }
             None => store_for(self, &set, position)?,
         };
-        let mut reader = SetReader::new(self.rebuilding(), self.threads());
+        let mut reader = SetReader::new(&self.rebuilding, self.threads());
         watcher.stage("rebuilding", Some(set.geometry.content_bytes()));
         Replacing { archive: self, set: &set, position, target: &*target }.run(&mut reader, watcher)?;
         Ok(target.name().to_owned())
@@ -57,12 +56,10 @@ pub(super) fn store_for(archive: &Archive, set: &SetDescription, position: u16) 
     store.cloned().ok_or_else(|| ArchiveError::NoStoreFor { platter: set.platters[usize::from(position)].platter, store: own.clone() })
 }
 
-/// A platter that is being replaced.
 pub(super) struct Replacing<'a> {
     pub(super) archive: &'a Archive,
     pub(super) set: &'a SetDescription,
     pub(super) position: u16,
-    /// The store that gets it.
     pub(super) target: &'a dyn PlatterStore,
 }
 
@@ -103,7 +100,7 @@ impl Replacing<'_> {
         let Self { archive, set, position, target } = *self;
         let (geometry, platter) = (set.geometry, set.platters[usize::from(position)].platter);
         let header = find_set_header(archive, set)?.for_position(position);
-        let header = header.to_block().map_err(|_| ArchiveError::NoHeader { set: set.id })?;
+        let header = header.to_block().map_err(|_| ArchiveError::NoHeader(set.id))?;
         let open = OpenSet::of(archive, set);
         let store_error = StoreError::io(target);
         let sink = target.create(platter, geometry.file_bytes()).map_err(store_error)?;
@@ -121,16 +118,12 @@ impl Replacing<'_> {
         let Self { set, position, target, .. } = *self;
         let mut finding = PlatterFinding::new(set, position);
         let platter = set.platters[usize::from(position)].platter;
-        let Presence::There(written) = Presence::load(platter, set.geometry, file.clone(), target.name()) else {
-            unreachable!("it was just loaded")
-        };
-        read_tracks(&written, &mut finding, &Unwatched);
+        read_tracks(&Loaded::new(platter, set.geometry, file.clone(), target.name()), &mut finding, &Unwatched);
         read_headers(&*file, set, &mut finding);
         finding
     }
 }
 
-/// Finds a valid header of any platter of a set.
 fn find_set_header(archive: &Archive, set: &SetDescription) -> Result<Header, ArchiveError> {
     let disks = Disks::check(archive);
     for place in &set.platters {
@@ -142,5 +135,5 @@ fn find_set_header(archive: &Archive, set: &SetDescription) -> Result<Header, Ar
             return Ok(found.header);
         }
     }
-    Err(ArchiveError::NoHeader { set: set.id })
+    Err(ArchiveError::NoHeader(set.id))
 }

@@ -13,13 +13,11 @@ use crate::watch::{Trouble, Watcher};
 /// Maximum number of shared numbers to report; further ones are only counted.
 const NAMED: u64 = 100;
 
-/// Finds shared numbers in rows in listing order.
 #[derive(Default)]
 pub(crate) struct SharedNumbers {
     last: Option<(ObjectName, u64)>,
-    /// True if the current number has been counted.
     is_counted: bool,
-    count: u64,
+    pub(crate) count: u64,
 }
 
 impl SharedNumbers {
@@ -36,15 +34,10 @@ impl SharedNumbers {
                     row.record.name.display(),
                     row.record.version
                 );
-                watcher.trouble(Trouble::Note { text: &text });
+                watcher.trouble(Trouble::Note(&text));
             }
         }
         self.is_counted = is_shared;
-    }
-
-    /// Number of shared version numbers found.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
     }
 }
 
@@ -58,5 +51,5 @@ pub fn count_shared_numbers(archive: &Archive, watcher: &dyn Watcher) -> Result<
     while let Some(page) = pages.next(|after| archive.catalogue().list(b"", Versions::All, after, PAGE))? {
         page.iter().for_each(|row| shared.take(row, watcher));
     }
-    Ok(shared.count())
+    Ok(shared.count)
 }

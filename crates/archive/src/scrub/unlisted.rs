@@ -1,16 +1,17 @@
 //! What the catalogue does not list: unlisted versions, unseen places and unknown platters.
 
 use fulgurite_domain::PlatterId;
-use fulgurite_glass::{ReadDrive, Rebuilt, Track};
 use serde::{Deserialize, Serialize};
 
-use super::Scrub;
+use super::reading::read_tracks;
+use super::{PlatterFinding, Scrub};
 use crate::archive::ArchiveError;
-use crate::catalogue::{PlatterPlace, Unlisted};
+use crate::catalogue::{PlatterPlace, SetDescription, Unlisted};
 use crate::content::Disks;
 use crate::rebuild::{UnseenPlace, each_unlisted};
-use crate::strangers::strangers;
-use crate::watch::Trouble;
+use crate::strangers::{Stranger, strangers};
+use crate::unread::Loaded;
+use crate::watch::{Trouble, go_on};
 
 /// A platter on a store that the catalogue doesn't know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,8 +21,11 @@ pub struct UnknownPlatter {
     pub platter: PlatterId,
     /// The store it is on.
     pub store: String,
-    /// Lost sectors, including those of group redundancy tracks.
+    /// Lost sectors, including those of group redundancy tracks, but not sectors that the system
+    /// refused to read.
     pub lost_sectors: u64,
+    /// Sectors that the system refused to read.
+    pub unreadable: u64,
     /// True if its header can be read, which is required to read the platter.
     pub is_readable: bool,
 }
@@ -35,21 +39,25 @@ impl Scrub<'_> {
         }
         let disks = Disks::check(self.archive);
         for stranger in strangers {
-            let mut found =
-                UnknownPlatter { platter: stranger.platter, store: stranger.store.clone(), lost_sectors: 0, is_readable: false };
-            if let Some(header) = stranger.header
-                && let Ok(file) = disks.find(&PlatterPlace { platter: stranger.platter, store: stranger.store.clone() })
+            let Stranger { platter, store, header } = stranger;
+            let mut unknown = UnknownPlatter { platter, store: store.clone(), lost_sectors: 0, unreadable: 0, is_readable: false };
+            if let Some(header) = header
+                && let Ok(found) = disks.find(&PlatterPlace { platter, store })
             {
-                let drive = ReadDrive::load(stranger.platter, header.geometry, file.file);
-                found.lost_sectors = self.count_lost_sectors(&drive);
-                found.is_readable = true;
+                let set = SetDescription::of(&header, |_| unknown.store.clone());
+                let mut finding = PlatterFinding::new(&set, header.position);
+                let loaded = Loaded::new(platter, header.geometry, found.file, &found.store);
+                self.report.bytes += read_tracks(&loaded, &mut finding, self.watcher);
+                go_on(self.watcher)?;
+                unknown.lost_sectors = finding.lost_sectors;
+                unknown.unreadable = finding.unreadable;
+                unknown.is_readable = true;
             }
-            self.report.unknown.push(found);
+            self.report.unknown.push(unknown);
         }
         Ok(())
     }
 
-    /// Reports unlisted versions and unseen places.
     pub(super) fn unlisted(&mut self) -> Result<(), ArchiveError> {
         let Self { archive, watcher, report, .. } = self;
         let mut found = Vec::new();
@@ -72,24 +80,5 @@ impl Scrub<'_> {
             watcher.trouble(Trouble::Unlisted { version: &version, key_is_back });
         }
         Ok(())
-    }
-
-    /// Reads all tracks of a platter and counts the lost sectors.
-    fn count_lost_sectors(&mut self, drive: &ReadDrive) -> u64 {
-        let geometry = drive.geometry();
-        let mut track = Track::new(geometry);
-        let mut lost = 0;
-        for group in (0..geometry.groups()).map(|index| geometry.group(index)) {
-            for physical in group.information_tracks().chain(group.redundancy_tracks()) {
-                lost += match drive.read(physical, &mut track) {
-                    Ok(Rebuilt::Nothing) => 0,
-                    Ok(Rebuilt::ByTrack { sectors }) => sectors as u64,
-                    Err(lost) => lost.sectors as u64,
-                };
-                self.report.bytes += geometry.track_stride() as u64;
-                self.watcher.done(0, geometry.track_stride() as u64);
-            }
-        }
-        lost
     }
 }

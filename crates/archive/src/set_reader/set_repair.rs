@@ -45,7 +45,6 @@ pub(super) struct SetRepair<'a> {
     hopeless: &'a mut Hopeless,
 }
 
-/// What one platter contributes to a repair.
 #[derive(Default)]
 struct Given {
     lost: Vec<u16>,
@@ -53,14 +52,11 @@ struct Given {
     asked_group: bool,
 }
 
-/// Result of a repair by the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SetRepaired {
-    /// The track is complete.
     Whole,
     /// The track could be completed if all sectors that aren't known to be lost were readable.
     NotNow,
-    /// The missing sectors are lost.
     Never,
 }
 

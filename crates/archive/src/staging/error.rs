@@ -33,13 +33,10 @@ pub enum StagingError {
     },
     /// The folder carries no mark.
     #[error(
-        "staging ({place}) is absent: no mark of this archive is in it. Is the disk mounted? If it is gone for good, \
+        "staging ({0}) is absent: no mark of this archive is in it. Is the disk mounted? If it is gone for good, \
          `fulgurite catalogue rebuild --without-unseen` continues with an empty folder and lists what was staged"
     )]
-    Absent {
-        /// Expected path of the staging folder.
-        place: String,
-    },
+    Absent(String),
     /// The folder carries a different mark.
     #[error(
         "staging ({place}) is absent: its folder is marked \"{found}\", expected \"{expected}\". \
@@ -101,10 +98,7 @@ impl StagingError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// The limit in the settings.
-    Limit {
-        /// Configured limit in MiB.
-        mib: u64,
-    },
+    Limit(u64),
     /// The disk, or a quota on it.
     Disk,
 }
@@ -112,7 +106,7 @@ pub enum Bound {
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Limit { mib } => write!(f, "the settings limit staging to {mib} MiB (staging.limit_mib)"),
+            Self::Limit(mib) => write!(f, "the settings limit staging to {mib} MiB (staging.limit_mib)"),
             Self::Disk => f.write_str("its disk has no more room"),
         }
     }

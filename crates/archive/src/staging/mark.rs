@@ -16,7 +16,6 @@ fn mark_text(archive: ArchiveId) -> String {
     format!("fulgurite staging 1\narchive {archive}\n")
 }
 
-/// True if `text` is the mark of any archive's staging.
 fn is_mark(text: &str) -> bool {
     let id = text.strip_prefix("fulgurite staging 1\narchive ").and_then(|rest| rest.strip_suffix('\n'));
     id.is_some_and(|id| id.parse::<ArchiveId>().is_ok())
@@ -26,11 +25,9 @@ fn on_one_line(text: &str) -> String {
     text.trim().replace('\n', ", ")
 }
 
-/// Result of reading the mark file.
 enum Found {
     Ours,
     Nothing,
-    /// The mark of another archive.
     Other(String),
     /// A file that is not a valid mark.
     Damaged(String),
@@ -61,10 +58,6 @@ impl Staging {
     }
 
     /// True if the folder carries the mark of this archive's staging, or a damaged mark.
-    ///
-    /// # Errors
-    /// [`StagingError::Foreign`] for another archive's mark, [`StagingError::Unreadable`] as
-    /// [`is_marked`](Self::is_marked).
     pub(crate) fn has_some_mark(&self) -> Result<bool, StagingError> {
         match self.found_mark()? {
             Found::Damaged(_) => Ok(true),
@@ -102,7 +95,7 @@ impl Staging {
     }
 
     pub(crate) fn absent(&self) -> StagingError {
-        StagingError::Absent { place: self.place() }
+        StagingError::Absent(self.place())
     }
 }
 

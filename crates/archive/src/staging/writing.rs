@@ -174,7 +174,7 @@ impl SegmentWriter<'_> {
         for segment in self.current.iter_mut().chain(&mut self.tombstones) {
             segment.appending.write_out().map_err(|source| self.staging.append_error(0, source))?;
             if std::mem::take(&mut segment.dirty) {
-                self.unsynced.push(segment.appending.file().clone());
+                self.unsynced.push(segment.appending.file.clone());
             }
         }
         Ok(Unsynced { files: std::mem::take(&mut self.unsynced), place: self.staging.place() })
@@ -185,7 +185,6 @@ impl SegmentWriter<'_> {
         *self.staging.spare() = self.current.as_ref().map_or(0, Segment::spare);
     }
 
-    /// Returns the segment for the next record, and opens a new one if needed.
     fn segment(&mut self, kind: RecordKind, payload: usize) -> io::Result<&mut Segment> {
         let of_tombstones = kind == RecordKind::Tombstone;
         let data_number = self.current.as_ref().map_or(0, |segment| segment.number);
@@ -242,9 +241,8 @@ fn allocate(file: &dyn VolumeFile, bytes: u64) -> io::Result<u64> {
 }
 
 impl Segment {
-    /// Bytes reserved but not yet used.
     fn spare(&self) -> i64 {
-        self.allocated.max(self.appending.written()) as i64 - self.appending.length() as i64
+        self.allocated.max(self.appending.written) as i64 - self.appending.length() as i64
     }
 
     /// Writes out buffered bytes and frees the unused reservation. The segment is not appended to
@@ -252,18 +250,17 @@ impl Segment {
     fn close(&mut self, unsynced: &mut Vec<Arc<dyn VolumeFile>>) -> io::Result<()> {
         self.appending.write_out()?;
         if std::mem::take(&mut self.dirty) {
-            unsynced.push(self.appending.file().clone());
+            unsynced.push(self.appending.file.clone());
         }
         self.trim();
         Ok(())
     }
 
-    /// Frees the unused reservation.
     fn trim(&mut self) {
         let length = self.appending.length();
         if self.allocated > length {
             // A failure only wastes space.
-            let _ = self.appending.file().set_length(length);
+            let _ = self.appending.file.set_length(length);
         }
     }
 }

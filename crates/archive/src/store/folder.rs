@@ -39,16 +39,12 @@ impl FolderStore {
         Self::new(volume.describe(), ArchiveId([0; 16]), volume).read_mark()
     }
 
-    fn mark_text(&self) -> String {
-        layout::mark_text(self.archive, &self.name)
-    }
-
-    fn io(&self, source: io::Error) -> StoreError {
-        StoreError::Io { store: self.name.clone(), place: self.place(), source }
-    }
-
     fn read_mark(&self) -> Result<Option<String>, StoreError> {
-        read_mark(&*self.volume, MARK).map_err(|error| self.io(error))
+        read_mark(&*self.volume, MARK).map_err(StoreError::io(self))
+    }
+
+    fn is_marked(&self) -> Result<bool, StoreError> {
+        layout::is_marked(self, self.archive, self.read_mark()?.as_deref())
     }
 }
 
@@ -62,26 +58,20 @@ impl PlatterStore for FolderStore {
     }
 
     fn mark(&self) -> Result<(), StoreError> {
-        if let Some(found) = self.read_mark()? {
-            let expected = self.mark_text();
-            if found == expected {
-                return Ok(());
-            }
-            return Err(layout::foreign(self, &found, &expected));
+        if self.is_marked()? {
+            return Ok(());
         }
         let write = || {
             self.volume.create_directory(PLATTERS)?;
-            write_mark(&*self.volume, MARK, &self.mark_text())
+            write_mark(&*self.volume, MARK, &layout::mark_text(self.archive, &self.name))
         };
-        write().map_err(|error| self.io(error))
+        write().map_err(StoreError::io(self))
     }
 
     fn check(&self) -> Result<(), StoreError> {
-        let expected = self.mark_text();
-        match self.read_mark()? {
-            None => Err(StoreError::Unmarked { store: self.name.clone(), place: self.place() }),
-            Some(found) if found == expected => Ok(()),
-            Some(found) => Err(layout::foreign(self, &found, &expected)),
+        match self.is_marked()? {
+            true => Ok(()),
+            false => Err(StoreError::Unmarked { store: self.name.clone(), place: self.place() }),
         }
     }
 
@@ -160,11 +150,9 @@ struct FolderSink {
     volume: Arc<dyn Volume>,
     platter: PlatterId,
     pieces: Option<SyncSender<(AlignedBytes, usize)>>,
-    /// Written pieces, for reuse.
     emptied: Receiver<AlignedBytes>,
     writer: Option<JoinHandle<io::Result<Box<dyn VolumeFile>>>>,
     piece: Option<AlignedBytes>,
-    /// Bytes in the current piece.
     gathered: usize,
     complete: bool,
     committed: bool,
@@ -209,14 +197,12 @@ impl FolderSink {
         }
     }
 
-    /// Waits until all queued pieces are written.
     fn finish_writing(&mut self) -> io::Result<Box<dyn VolumeFile>> {
         self.pieces = None;
         let writer = self.writer.take().ok_or_else(|| io::Error::other("an earlier write failed"))?;
         writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// Writes the remaining bytes and syncs the file.
     fn complete(&mut self) -> io::Result<()> {
         if self.complete {
             return Ok(());

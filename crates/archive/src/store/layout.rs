@@ -36,9 +36,18 @@ impl Mark {
     }
 }
 
-pub(super) fn foreign(store: &dyn PlatterStore, found: &str, expected: &str) -> StoreError {
-    let line = |text: &str| text.trim().replace('\n', ", ");
-    StoreError::Foreign { store: store.name().to_owned(), place: store.place(), found: line(found), expected: line(expected) }
+/// True if the mark that was found is that of this store of `archive`; false if there is none.
+pub(super) fn is_marked(store: &dyn PlatterStore, archive: ArchiveId, found: Option<&str>) -> Result<bool, StoreError> {
+    let expected = mark_text(archive, store.name());
+    match found {
+        None => Ok(false),
+        Some(found) if found == expected => Ok(true),
+        Some(found) => {
+            let line = |text: &str| text.trim().replace('\n', ", ");
+            let (found, expected) = (line(found), line(&expected));
+            Err(StoreError::Foreign { store: store.name().to_owned(), place: store.place(), found, expected })
+        }
+    }
 }
 
 /// Returns the store named in the mark `found` if it belongs to the same archive as the mark
@@ -56,7 +65,6 @@ pub(super) fn part_name(platter: PlatterId) -> String {
     format!("{PLATTERS}/{platter}.part")
 }
 
-/// Parses the name of a platter file.
 pub(super) fn platter(name: &str) -> Option<PlatterId> {
     name.strip_suffix(".platter")?.parse().ok()
 }

@@ -22,6 +22,7 @@ use fulgurite_glass::PlatterSource;
 
 use crate::attach::ABSENT;
 use crate::unread::Hindrance;
+use crate::volume::read_full;
 
 pub use folder::FolderStore;
 pub use layout::Mark;
@@ -77,6 +78,18 @@ pub enum StoreError {
         /// The missing feature.
         lacks: &'static str,
     },
+    /// A platter is larger than the free space.
+    #[error("store {store} ({place}) has {free} bytes free, a platter needs {needed}")]
+    Full {
+        /// Name in the settings.
+        store: String,
+        /// Location of the store.
+        place: String,
+        /// Bytes that can still be written to it.
+        free: u64,
+        /// Bytes of the platter.
+        needed: u64,
+    },
     /// A read or write failed.
     #[error("can't access store {store} ({place}): {source}")]
     Io {
@@ -130,7 +143,7 @@ impl StoreError {
     pub fn hindrance(&self) -> Hindrance {
         match self {
             Self::Unmarked { .. } | Self::Foreign { .. } | Self::Taken { .. } => Hindrance::Absent,
-            Self::Unfit { .. } | Self::Io { .. } => Hindrance::Unreadable,
+            Self::Unfit { .. } | Self::Full { .. } | Self::Io { .. } => Hindrance::Unreadable,
         }
     }
 }
@@ -205,13 +218,9 @@ pub trait PlatterFile: PlatterSource {
 }
 
 /// Fills `buffer` from a platter file.
-pub(crate) fn read_exact_at(file: &dyn PlatterFile, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
-    let mut read = 0;
-    while read < buffer.len() {
-        match file.read_at(offset + read as u64, &mut buffer[read..])? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            bytes => read += bytes,
-        }
+pub(crate) fn read_exact_at(file: &dyn PlatterFile, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    match read_full(|offset, buffer| file.read_at(offset, buffer), offset, buffer)? == buffer.len() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
     }
-    Ok(())
 }

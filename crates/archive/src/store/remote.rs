@@ -72,10 +72,6 @@ impl RemoteStore {
         }
     }
 
-    fn io(&self, source: io::Error) -> StoreError {
-        StoreError::Io { store: self.name.clone(), place: self.place(), source }
-    }
-
     fn read_mark(&self) -> Result<Option<String>, StoreError> {
         let read = || {
             let Some(bytes) = self.service.length(MARK)? else { return Ok(None) };
@@ -83,17 +79,11 @@ impl RemoteStore {
             self.service.read(MARK, 0, &mut mark)?;
             Ok(Some(String::from_utf8_lossy(&mark).into_owned()))
         };
-        read().map_err(|error| self.io(error))
+        read().map_err(StoreError::io(self))
     }
 
-    /// True if the store has its mark.
     fn is_marked(&self) -> Result<bool, StoreError> {
-        let expected = layout::mark_text(self.archive, &self.name);
-        match self.read_mark()? {
-            None => Ok(false),
-            Some(found) if found == expected => Ok(true),
-            Some(found) => Err(layout::foreign(self, &found, &expected)),
-        }
+        layout::is_marked(self, self.archive, self.read_mark()?.as_deref())
     }
 }
 
@@ -118,7 +108,7 @@ impl PlatterStore for RemoteStore {
             // Published atomically, so that an interrupted write can be retried.
             self.service.put_in_place(part, MARK.to_owned(), bytes)
         };
-        write().map_err(|error| self.io(error))
+        write().map_err(StoreError::io(self))
     }
 
     fn check(&self) -> Result<(), StoreError> {
@@ -193,11 +183,9 @@ const FIRST_WAIT: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 10
 /// With the delays above, 6.3 seconds in total.
 const REPEATS: usize = 6;
 
-/// An operator, and the runtime that runs its requests.
 struct Service {
     operator: Operator,
     renames: bool,
-    /// Present until dropped.
     runtime: Option<Runtime>,
 }
 
@@ -268,7 +256,6 @@ impl Service {
         }
     }
 
-    /// Deletes an object. Succeeds if it doesn't exist.
     fn delete(&self, name: String) -> io::Result<()> {
         let operator = self.operator.clone();
         self.ask(async move { operator.delete(&name).await })
@@ -324,7 +311,6 @@ fn io_error(error: opendal::Error) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// A platter being uploaded.
 struct RemoteSink {
     service: Arc<Service>,
     platter: PlatterId,
@@ -353,7 +339,6 @@ impl RemoteSink {
         Ok(())
     }
 
-    /// Sends the remaining bytes and completes the object.
     fn complete(&mut self) -> io::Result<()> {
         if self.complete {
             return Ok(());

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use fulgurite_codec::AlignedBytes;
 
+use super::VolumeFile;
 use super::passing::{ALIGNMENT, is_refusal};
-use super::{FolderFile, VolumeFile};
 
 /// Maximum number of buffered bytes.
 const GATHERED_BYTES: usize = 2 << 20;
@@ -21,82 +21,35 @@ const GATHERED_BYTES: usize = 2 << 20;
 /// next one is buffered.
 const DIRECT_WRITE_BYTES: usize = 1 << 20;
 
-/// A file with a second, direct path for large pieces whose memory is aligned like their place in
-/// the file ([`Appending`]).
-pub(super) struct AppendedFile {
-    ordinary: FolderFile,
-    direct: Option<File>,
-}
-
-impl AppendedFile {
-    pub(super) fn new(ordinary: FolderFile, direct: Option<File>) -> Self {
-        Self { ordinary, direct }
-    }
-}
-
-impl VolumeFile for AppendedFile {
-    fn write_at(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-        let before = (offset.next_multiple_of(ALIGNMENT as u64) - offset) as usize;
-        let whole = bytes.len().saturating_sub(before) / ALIGNMENT * ALIGNMENT;
-        if let Some(direct) = &self.direct
-            && whole >= DIRECT_WRITE_BYTES
-            && bytes[before..].as_ptr().addr().is_multiple_of(ALIGNMENT)
-        {
-            self.ordinary.write_at(offset, &bytes[..before])?;
-            (offset, bytes) = (offset + before as u64, &bytes[before..]);
-            match direct.write_all_at(&bytes[..whole], offset) {
-                Ok(()) => (offset, bytes) = (offset + whole as u64, &bytes[whole..]),
-                Err(error) if is_refusal(&error) => {}
-                Err(error) => return Err(error),
-            }
+/// Writes to a file. Large pieces whose memory is aligned like their place in the file, as those
+/// of [`Appending`] are, go through the `direct` path.
+pub(super) fn write_at(ordinary: &File, direct: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+    let before = (offset.next_multiple_of(ALIGNMENT as u64) - offset) as usize;
+    let whole = bytes.len().saturating_sub(before) / ALIGNMENT * ALIGNMENT;
+    if whole >= DIRECT_WRITE_BYTES && bytes[before..].as_ptr().addr().is_multiple_of(ALIGNMENT) {
+        ordinary.write_all_at(&bytes[..before], offset)?;
+        (offset, bytes) = (offset + before as u64, &bytes[before..]);
+        match direct.write_all_at(&bytes[..whole], offset) {
+            Ok(()) => (offset, bytes) = (offset + whole as u64, &bytes[whole..]),
+            Err(error) if is_refusal(&error) => {}
+            Err(error) => return Err(error),
         }
-        self.ordinary.write_at(offset, bytes)
     }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.ordinary.read_at(offset, buffer)
-    }
-
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.ordinary.allocate(bytes)
-    }
-
-    fn set_length(&self, bytes: u64) -> io::Result<()> {
-        self.ordinary.set_length(bytes)
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        self.ordinary.length()
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.ordinary.sync()
-    }
-
-    fn forget_cached(&self) {
-        self.ordinary.forget_cached();
-    }
+    ordinary.write_all_at(bytes, offset)
 }
 
 /// Appends to a file through a buffer whose alignment matches the file's.
 pub(crate) struct Appending {
-    file: Arc<dyn VolumeFile>,
-    /// Bytes written to the file.
-    written: u64,
+    /// The file. It doesn't contain the buffered bytes yet.
+    pub(crate) file: Arc<dyn VolumeFile>,
+    pub(crate) written: u64,
     memory: AlignedBytes,
-    /// Bytes buffered since.
     gathered: usize,
 }
 
 impl Appending {
-    /// Starts with an empty file.
     pub(crate) fn new(file: Arc<dyn VolumeFile>) -> Self {
         Self { file, written: 0, memory: AlignedBytes::zeroed(GATHERED_BYTES + ALIGNMENT, ALIGNMENT), gathered: 0 }
-    }
-
-    /// The file. It doesn't contain the buffered bytes yet.
-    pub(crate) fn file(&self) -> &Arc<dyn VolumeFile> {
-        &self.file
     }
 
     /// Length of the file after all buffered bytes are written.
@@ -104,12 +57,6 @@ impl Appending {
         self.written + self.gathered as u64
     }
 
-    /// Bytes written to the file.
-    pub(crate) fn written(&self) -> u64 {
-        self.written
-    }
-
-    /// True if no bytes are buffered.
     pub(crate) fn is_written(&self) -> bool {
         self.gathered == 0
     }
@@ -131,7 +78,6 @@ impl Appending {
         Ok(())
     }
 
-    /// Writes the buffered bytes to the file.
     pub(crate) fn write_out(&mut self) -> io::Result<()> {
         let start = self.start();
         self.file.write_at(self.written, &self.memory[start..start + self.gathered])?;

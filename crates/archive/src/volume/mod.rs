@@ -16,17 +16,15 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use appending::AppendedFile;
 pub(crate) use appending::Appending;
 pub(crate) use passing::{PIECE_BYTES, new_piece};
-use passing::{PassingFile, open_direct};
+use passing::{Passing, open_direct};
 
 /// Makes the names in a folder durable, for files outside of volumes.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Makes the name of a file durable.
 pub(crate) fn sync_folder_of(file: &Path) -> io::Result<()> {
     sync_folder(file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
@@ -104,34 +102,37 @@ impl FolderVolume {
     fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
+
+    fn create_file(&self, name: &str) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(self.path(name))
+    }
 }
 
 impl Volume for FolderVolume {
     fn create(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(self.path(name))?;
-        Ok(Box::new(FolderFile(file)))
+        Ok(Box::new(FolderFile { file: self.create_file(name)?, direct: Direct::Unavailable }))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
-        Ok(Box::new(FolderFile(File::open(self.path(name))?)))
+        Ok(Box::new(FolderFile { file: File::open(self.path(name))?, direct: Direct::Unavailable }))
     }
 
     fn create_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
-        let path = self.path(name);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Box::new(PassingFile::new(FolderFile(file), OpenOptions::new().write(true), &path)))
+        let file = self.create_file(name)?;
+        let direct = open_direct(OpenOptions::new().write(true), &self.path(name));
+        Ok(Box::new(FolderFile { file, direct: Direct::passing(direct) }))
     }
 
     fn create_appended(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
-        let path = self.path(name);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Box::new(AppendedFile::new(FolderFile(file), open_direct(OpenOptions::new().write(true), &path))))
+        let file = self.create_file(name)?;
+        let direct = open_direct(OpenOptions::new().write(true), &self.path(name));
+        Ok(Box::new(FolderFile { file, direct: direct.map_or(Direct::Unavailable, Direct::Appended) }))
     }
 
     fn open_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
-        let path = self.path(name);
-        let file = File::open(&path)?;
-        Ok(Box::new(PassingFile::new(FolderFile(file), OpenOptions::new().read(true), &path)))
+        let file = File::open(self.path(name))?;
+        let direct = open_direct(OpenOptions::new().read(true), &self.path(name));
+        Ok(Box::new(FolderFile { file, direct: Direct::passing(direct) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -174,21 +175,68 @@ impl Volume for FolderVolume {
     }
 }
 
+/// Reads with `read_at` from `offset` on, until the buffer is full or the file ends. Returns the
+/// number of bytes read.
+pub(crate) fn read_full(read_at: impl Fn(u64, &mut [u8]) -> io::Result<usize>, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match read_at(offset + read as u64, &mut buffer[read..])? {
+            0 => break,
+            bytes => read += bytes,
+        }
+    }
+    Ok(read)
+}
+
 /// Bytes that an ordinary user may still write to the file system of `path`.
 pub fn free_bytes(path: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(path).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-struct FolderFile(File);
+struct FolderFile {
+    file: File,
+    direct: Direct,
+}
+
+/// The path by which large pieces bypass the page cache.
+enum Direct {
+    Unavailable,
+    Passing(Passing),
+    Appended(File),
+}
+
+impl Direct {
+    fn passing(direct: Option<File>) -> Self {
+        direct.map_or(Self::Unavailable, |direct| Self::Passing(Passing::new(direct)))
+    }
+}
+
+impl FolderFile {
+    fn finish_writing(&self) -> io::Result<()> {
+        match &self.direct {
+            Direct::Passing(passing) => passing.finish_writing(&self.file),
+            Direct::Unavailable | Direct::Appended(_) => Ok(()),
+        }
+    }
+}
 
 impl VolumeFile for FolderFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        match &self.direct {
+            Direct::Unavailable => self.file.write_all_at(bytes, offset),
+            Direct::Passing(passing) => passing.write_at(&self.file, offset, bytes),
+            Direct::Appended(direct) => appending::write_at(&self.file, direct, offset, bytes),
+        }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(buffer, offset)
+        if let Direct::Passing(passing) = &self.direct
+            && let Some(read) = passing.read_directly(offset, buffer)
+        {
+            return read;
+        }
+        self.file.read_at(buffer, offset)
     }
 
     #[cfg(target_os = "linux")]
@@ -197,7 +245,7 @@ impl VolumeFile for FolderFile {
         if bytes == 0 {
             return Ok(());
         }
-        match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+        match rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
             other => Ok(other?),
         }
@@ -209,21 +257,23 @@ impl VolumeFile for FolderFile {
     }
 
     fn set_length(&self, bytes: u64) -> io::Result<()> {
-        self.0.set_len(bytes)
+        self.finish_writing()?;
+        self.file.set_len(bytes)
     }
 
     fn length(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.finish_writing()?;
+        self.file.sync_data()
     }
 
     fn forget_cached(&self) {
         #[cfg(target_os = "linux")]
         // Only a hint. If it is refused, verification reads from the page cache, and the next scrub
         // reads the disk.
-        let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed);
+        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
     }
 }

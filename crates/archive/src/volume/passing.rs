@@ -15,8 +15,6 @@ use std::sync::Mutex;
 
 use fulgurite_codec::AlignedBytes;
 
-use super::{FolderFile, VolumeFile};
-
 /// Alignment of direct pieces: the largest logical block size in use.
 pub(super) const ALIGNMENT: usize = 4_096;
 /// Bytes per transfer: enough to keep a disk busy.
@@ -24,76 +22,68 @@ pub(crate) const PIECE_BYTES: usize = 4 << 20;
 /// Shorter reads go through the page cache, because their neighbours are likely to be read next.
 const DIRECT_READ_BYTES: usize = 1 << 20;
 
-/// A file with a second, direct path to its bytes.
-pub(super) struct PassingFile {
-    ordinary: FolderFile,
-    direct: Option<File>,
-    /// Bytes that wait for the rest of their piece, and their place in the file.
+/// A second, direct path to the bytes of a file.
+pub(super) struct Passing {
+    direct: File,
     gathered: Mutex<Gathered>,
 }
 
+#[derive(Default)]
 struct Gathered {
     offset: u64,
-    /// Allocated on first use.
     piece: Option<AlignedBytes>,
     bytes: usize,
 }
 
-impl PassingFile {
-    pub(super) fn new(ordinary: FolderFile, options: &mut OpenOptions, path: &Path) -> Self {
-        let gathered = Mutex::new(Gathered { offset: 0, piece: None, bytes: 0 });
-        Self { ordinary, direct: open_direct(options, path), gathered }
+impl Passing {
+    pub(super) fn new(direct: File) -> Self {
+        Self { direct, gathered: Mutex::default() }
     }
 
     /// Writes whole blocks directly, and the rest through the page cache.
-    fn write_now(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    fn write_now(&self, ordinary: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut whole = bytes.len() - bytes.len() % ALIGNMENT;
-        match &self.direct {
-            Some(direct) if whole > 0 && is_aligned(offset, bytes.as_ptr()) => match direct.write_all_at(&bytes[..whole], offset) {
+        if whole > 0 && is_aligned(offset, bytes.as_ptr()) {
+            match self.direct.write_all_at(&bytes[..whole], offset) {
                 Ok(()) => {}
                 Err(error) if is_refusal(&error) => whole = 0,
                 Err(error) => return Err(error),
-            },
-            _ => whole = 0,
+            }
+        } else {
+            whole = 0;
         }
-        if whole < bytes.len() {
-            self.ordinary.write_at(offset + whole as u64, &bytes[whole..])?;
-        }
-        Ok(())
+        ordinary.write_all_at(&bytes[whole..], offset + whole as u64)
     }
 
-    /// Writes the buffered bytes.
-    fn write_out(&self, gathered: &mut Gathered) -> io::Result<()> {
+    fn write_out(&self, ordinary: &File, gathered: &mut Gathered) -> io::Result<()> {
         if let Some(piece) = &gathered.piece {
-            self.write_now(gathered.offset, &piece[..gathered.bytes])?;
+            self.write_now(ordinary, gathered.offset, &piece[..gathered.bytes])?;
         }
         gathered.offset += gathered.bytes as u64;
         gathered.bytes = 0;
         Ok(())
     }
 
-    fn finish_writing(&self) -> io::Result<()> {
-        let mut gathered = self.gathered.lock().expect("no panic holds this lock");
-        if gathered.bytes == 0 { Ok(()) } else { self.write_out(&mut gathered) }
+    pub(super) fn finish_writing(&self, ordinary: &File) -> io::Result<()> {
+        self.write_out(ordinary, &mut self.gathered.lock().expect("no panic holds this lock"))
     }
 
     /// Reads directly: into `buffer` if it is aligned like the file, else into an aligned piece to
     /// copy from. `None` if direct I/O is unavailable or the read is too short for it.
-    fn read_directly(&self, offset: u64, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+    pub(super) fn read_directly(&self, offset: u64, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         thread_local! {
             static PIECE: RefCell<Option<AlignedBytes>> = const { RefCell::new(None) };
         }
-        let direct = self.direct.as_ref()?;
         let read = if is_aligned(offset, buffer.as_ptr()) && buffer.len() >= ALIGNMENT {
             let whole = (buffer.len() - buffer.len() % ALIGNMENT).min(PIECE_BYTES);
-            direct.read_at(&mut buffer[..whole], offset)
+            self.direct.read_at(&mut buffer[..whole], offset)
         } else if buffer.len() >= DIRECT_READ_BYTES {
             let start = offset - offset % ALIGNMENT as u64;
             let skip = (offset - start) as usize;
             PIECE.with_borrow_mut(|piece| {
                 let piece = piece.get_or_insert_with(new_piece);
                 let wanted = (skip + buffer.len()).next_multiple_of(ALIGNMENT).min(PIECE_BYTES);
-                let read = direct.read_at(&mut piece[..wanted], start)?;
+                let read = self.direct.read_at(&mut piece[..wanted], start)?;
                 let bytes = read.saturating_sub(skip).min(buffer.len());
                 buffer[..bytes].copy_from_slice(&piece[skip..skip + bytes]);
                 Ok(bytes)
@@ -106,21 +96,16 @@ impl PassingFile {
             read => Some(read),
         }
     }
-}
 
-impl VolumeFile for PassingFile {
-    fn write_at(&self, offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-        if self.direct.is_none() {
-            return self.ordinary.write_at(offset, bytes);
-        }
+    pub(super) fn write_at(&self, ordinary: &File, offset: u64, mut bytes: &[u8]) -> io::Result<()> {
         let mut gathered = self.gathered.lock().expect("no panic holds this lock");
         if gathered.bytes > 0 && offset != gathered.offset + gathered.bytes as u64 {
-            self.write_out(&mut gathered)?;
+            self.write_out(ordinary, &mut gathered)?;
         }
         if gathered.bytes == 0 {
             // Whole aligned pieces need no buffering.
             if bytes.len() >= PIECE_BYTES && is_aligned(offset, bytes.as_ptr()) {
-                return self.write_now(offset, bytes);
+                return self.write_now(ordinary, offset, bytes);
             }
             gathered.offset = offset;
         }
@@ -130,40 +115,11 @@ impl VolumeFile for PassingFile {
             gathered.piece.get_or_insert_with(new_piece)[at..at + now.len()].copy_from_slice(now);
             gathered.bytes += now.len();
             if gathered.bytes == PIECE_BYTES {
-                self.write_out(&mut gathered)?;
+                self.write_out(ordinary, &mut gathered)?;
             }
             bytes = later;
         }
         Ok(())
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.read_directly(offset, buffer) {
-            Some(result) => result,
-            None => self.ordinary.read_at(offset, buffer),
-        }
-    }
-
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.ordinary.allocate(bytes)
-    }
-
-    fn set_length(&self, bytes: u64) -> io::Result<()> {
-        self.finish_writing()?;
-        self.ordinary.set_length(bytes)
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        self.ordinary.length()
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.finish_writing()?;
-        self.ordinary.sync()
-    }
-
-    fn forget_cached(&self) {
-        self.ordinary.forget_cached();
     }
 }
 
@@ -183,7 +139,6 @@ pub(super) fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
 }
 
-/// Allocates an aligned piece.
 pub(crate) fn new_piece() -> AlignedBytes {
     AlignedBytes::zeroed(PIECE_BYTES, ALIGNMENT)
 }

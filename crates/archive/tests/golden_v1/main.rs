@@ -17,7 +17,7 @@ use fulgurite_archive::catalogue::{PlatterPlace, SetDescription};
 use fulgurite_archive::inspect::inspect;
 use fulgurite_archive::keyring::import_keys;
 use fulgurite_archive::set_reader::{OpenSet, Repairs, SetReader};
-use fulgurite_archive::unread::Presence;
+use fulgurite_archive::unread::{Loaded, Presence};
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_archive::{Access, Archive, rebuild_catalogue};
 use fulgurite_domain::{ArchiveId, Kind, ObjectRecord, VersionId};
@@ -106,7 +106,7 @@ fn read_set(images: Vec<Option<Vec<u8>>>) -> (Objects, Repairs) {
         platters: header.members.iter().map(place).collect(),
     };
     let member = |(image, member): (Option<Vec<u8>>, &fulgurite_format::Member)| match image {
-        Some(image) => Presence::load(member.platter, header.geometry, Arc::new(Image(image)), ""),
+        Some(image) => Presence::There(Loaded::new(member.platter, header.geometry, Arc::new(Image(image)), "")),
         None => Presence::missing(""),
     };
     let members = images.into_iter().zip(&header.members).map(member).collect();

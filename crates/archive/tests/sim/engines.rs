@@ -8,9 +8,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use fulgurite_archive::catalogue::{
-    After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, NewVersion, PlatterRow, SegmentEnd,
-    SetDescription, SetRow, SqliteCatalogue, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey,
-    VersionRow, Versions,
+    After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, PlatterRow, SegmentEnd, SetDescription, SetRow,
+    SqliteCatalogue, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey, VersionRow, Versions,
 };
 use fulgurite_archive::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
@@ -41,9 +40,6 @@ impl FaultyCatalogue {
 impl Catalogue for FaultyCatalogue {
     fn latest_number(&mut self, name: &ObjectName) -> Result<Option<u64>, CatalogueError> {
         self.engine.latest_number(name)
-    }
-    fn commit_put(&mut self, versions: &[NewVersion]) -> Result<(), CatalogueError> {
-        self.change("commit_put", |engine| engine.commit_put(versions))
     }
     fn commit(&mut self, change: &Change) -> Result<(), CatalogueError> {
         self.change("commit", |engine| engine.commit(change))
@@ -144,14 +140,8 @@ impl Catalogue for FaultyCatalogue {
     fn adopt_versions(&mut self, versions: &[FoundVersion]) -> Result<(), CatalogueError> {
         self.change("adopt_versions", |engine| engine.adopt_versions(versions))
     }
-    fn adopt_tombstones(&mut self, tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
-        self.change("adopt_tombstones", |engine| engine.adopt_tombstones(tombstones))
-    }
     fn segment_ends(&mut self) -> Result<Vec<SegmentEnd>, CatalogueError> {
         self.engine.segment_ends()
-    }
-    fn record_segment_ends(&mut self, ends: &[SegmentEnd]) -> Result<(), CatalogueError> {
-        self.change("record_segment_ends", |engine| engine.record_segment_ends(ends))
     }
     fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError> {
         self.change("note_released", |engine| engine.note_released(segments))

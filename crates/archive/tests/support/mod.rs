@@ -167,7 +167,7 @@ impl Watcher for Troubles {
             Trouble::Unreachable { name, .. } => format!("unreachable {}", name.display()),
             Trouble::Renamed { name, path, .. } => format!("renamed {} {}", name.display(), path.display()),
             Trouble::Unlisted { version, .. } => format!("unlisted {} {:?}", version.id, version.why),
-            Trouble::Note { text } => format!("note {text}"),
+            Trouble::Note(text) => format!("note {text}"),
         };
         self.0.lock().expect("not poisoned").push(text);
     }

@@ -65,11 +65,8 @@ pub enum FrameError {
         frame: u64,
     },
     /// The tag of a sealed record does not match its bytes.
-    #[error("the record of version {version} does not match its tag: damaged, of another version, or sealed with another key")]
-    Record {
-        /// The version that was read.
-        version: VersionId,
-    },
+    #[error("the record of version {0} does not match its tag: damaged, of another version, or sealed with another key")]
+    Record(VersionId),
     /// Too few or too many bytes for a frame and its tag.
     #[error("frame {frame} of version {version} has {found} bytes with its tag; expected {} to {STORED_FRAME_BYTES}", TAG_BYTES + 1)]
     Length {
@@ -191,7 +188,7 @@ impl Frames {
         if let How::Sealed(key) = &self.how {
             let aad = Aad::from(self.associated(RECORD_TEXT));
             let opened = key.open_in_place(record_nonce(), aad, &mut record);
-            let bytes = opened.map_err(|_| FrameError::Record { version: self.version })?.len();
+            let bytes = opened.map_err(|_| FrameError::Record(self.version))?.len();
             record.truncate(bytes);
         }
         Ok(record)
@@ -315,8 +312,8 @@ mod tests {
         let stored = encrypted.seal_record(b"record");
         assert_eq!(encrypted.open_record(&stored).as_deref(), Ok(&b"record"[..]));
         let other = Frames::new(VersionId([9; 16]), Some(&key()));
-        assert_eq!(other.open_record(&stored), Err(FrameError::Record { version: VersionId([9; 16]) }));
-        assert_eq!(encrypted.open_record(b"short"), Err(FrameError::Record { version: VERSION }));
+        assert_eq!(other.open_record(&stored), Err(FrameError::Record(VersionId([9; 16]))));
+        assert_eq!(encrypted.open_record(b"short"), Err(FrameError::Record(VERSION)));
         assert_eq!(clear.open_record(&clear.seal_record(b"record")).as_deref(), Ok(&b"record"[..]));
     }
 

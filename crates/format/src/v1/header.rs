@@ -64,43 +64,31 @@ pub struct Member {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The block has the wrong length.
-    #[error("a header has {HEADER_BYTES} bytes, but this block has {found}")]
-    Length {
-        /// Its length.
-        found: usize,
-    },
+    #[error("a header has {HEADER_BYTES} bytes, but this block has {0}")]
+    Length(usize),
     /// The block does not start with the header magic.
     #[error("this is not the header of a Fulgurite platter")]
     NotAPlatter,
     /// Written by a later version of the format.
-    #[error("the platter has format version {found}, this program reads up to {VERSION}: use a newer program")]
-    Newer {
-        /// The version found.
-        found: u32,
-    },
+    #[error("the platter has format version {0}, this program reads up to {VERSION}: use a newer program")]
+    Newer(u32),
     /// The block has changed since it was written.
     #[error("this copy of the header is damaged (its checksum is wrong): use another copy")]
     Checksum,
     /// The checksum is right, but the content violates the format.
-    #[error("the header has {what}: it was written by a faulty program")]
-    Malformed {
-        /// What was found.
-        what: &'static str,
-    },
+    #[error("the header has {0}: it was written by a faulty program")]
+    Malformed(&'static str),
     /// The checksum is right, but the geometry is invalid.
     #[error("the header has an impossible geometry")]
     Geometry(#[from] GeometryError),
     /// More members, or a longer `writer`, than fit into a block.
-    #[error("the header takes {found} bytes of CBOR, but only {} fit: make smaller sets", CRC_AT - CBOR_AT)]
-    TooLarge {
-        /// Bytes of the CBOR item.
-        found: usize,
-    },
+    #[error("the header takes {0} bytes of CBOR, but only {fit} fit: make smaller sets", fit = CRC_AT - CBOR_AT)]
+    TooLarge(usize),
 }
 
 impl From<Malformed> for HeaderError {
     fn from(what: Malformed) -> Self {
-        Self::Malformed { what }
+        Self::Malformed(what)
     }
 }
 
@@ -119,7 +107,7 @@ impl Header {
         self.encode(&mut Encoder(&mut block));
         let length = block.len() - CBOR_AT;
         if block.len() > CRC_AT {
-            return Err(HeaderError::TooLarge { found: length });
+            return Err(HeaderError::TooLarge(length));
         }
         block[12..16].copy_from_slice(&(length as u32).to_le_bytes());
         block.resize(CRC_AT, 0);
@@ -135,7 +123,7 @@ impl Header {
     /// content.
     pub fn from_block(block: &[u8]) -> Result<Self, HeaderError> {
         if block.len() != HEADER_BYTES {
-            return Err(HeaderError::Length { found: block.len() });
+            return Err(HeaderError::Length(block.len()));
         }
         if !block.starts_with(MAGIC) {
             return Err(HeaderError::NotAPlatter);
@@ -143,7 +131,7 @@ impl Header {
         // The version comes before the checksum: a later version may keep its checksum elsewhere.
         let version = u32_at(block, 8);
         if version > VERSION {
-            return Err(HeaderError::Newer { found: version });
+            return Err(HeaderError::Newer(version));
         }
         if crc64(&block[..CRC_AT]) != u64_at(block, CRC_AT) {
             return Err(HeaderError::Checksum);
@@ -431,11 +419,11 @@ pub(crate) mod tests {
     #[test]
     fn foreign_newer_and_damaged_blocks_are_told_apart() {
         let block = sample(3).to_block().unwrap();
-        assert_eq!(Header::from_block(&block[1..]), Err(HeaderError::Length { found: HEADER_BYTES - 1 }));
+        assert_eq!(Header::from_block(&block[1..]), Err(HeaderError::Length(HEADER_BYTES - 1)));
         assert_eq!(Header::from_block(&[0; HEADER_BYTES]), Err(HeaderError::NotAPlatter));
         let mut newer = block.clone();
         newer[8] = 2;
-        assert_eq!(Header::from_block(&newer), Err(HeaderError::Newer { found: 2 }));
+        assert_eq!(Header::from_block(&newer), Err(HeaderError::Newer(2)));
         let mut damaged = block;
         damaged[9_000] ^= 1;
         assert_eq!(Header::from_block(&damaged), Err(HeaderError::Checksum));

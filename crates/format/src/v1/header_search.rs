@@ -32,17 +32,11 @@ pub struct FoundHeader {
 #[derive(Debug, thiserror::Error)]
 pub enum FindHeaderError {
     /// Nothing in the file looks like a header.
-    #[error("this is not a Fulgurite platter: no header in {len} bytes")]
-    NotAPlatter {
-        /// Length of the file.
-        len: u64,
-    },
+    #[error("this is not a Fulgurite platter: no header in {0} bytes")]
+    NotAPlatter(u64),
     /// Written by a later version of the format.
-    #[error("the platter has format version {found}, this program reads up to {}: use a newer program", crate::FORMAT_VERSION)]
-    Newer {
-        /// The version found.
-        found: u32,
-    },
+    #[error("the platter has format version {0}, this program reads up to {known}: use a newer program", known = crate::FORMAT_VERSION)]
+    Newer(u32),
     /// Headers exist, but all of them are unusable.
     #[error("no copy of the header is good; the one at byte {at}: {source}; take the header from another platter of the set")]
     NoGoodCopy {
@@ -99,7 +93,7 @@ pub fn find_header(len: u64, read_at: impl FnMut(u64, &mut [u8]) -> io::Result<(
             && first == second
             && last > 0
         {
-            return Err(FindHeaderError::Newer { found: first });
+            return Err(FindHeaderError::Newer(first));
         }
         if let Some((header, at)) = search.everywhere(len) {
             return Ok(search.inspect_copies(header, at));
@@ -134,7 +128,7 @@ impl<F: FnMut(u64, &mut [u8]) -> io::Result<()>> Search<F> {
             Ok(header) => {
                 self.misplaced.get_or_insert((at, header.platter));
             }
-            Err(HeaderError::Newer { found }) if self.newer.len() < 2 => self.newer.push(found),
+            Err(HeaderError::Newer(found)) if self.newer.len() < 2 => self.newer.push(found),
             Err(HeaderError::NotAPlatter | HeaderError::Newer { .. }) => {}
             Err(source) => {
                 self.bad.get_or_insert((at, source));
@@ -182,7 +176,7 @@ impl<F: FnMut(u64, &mut [u8]) -> io::Result<()>> Search<F> {
 
     fn failure(self, len: u64) -> FindHeaderError {
         if let Some(&found) = self.newer.first() {
-            return FindHeaderError::Newer { found };
+            return FindHeaderError::Newer(found);
         }
         if let Some((at, platter)) = self.misplaced {
             return FindHeaderError::Misplaced { platter, at };
@@ -192,7 +186,7 @@ impl<F: FnMut(u64, &mut [u8]) -> io::Result<()>> Search<F> {
         }
         match self.failed {
             Some((at, source)) => FindHeaderError::Read { at, source },
-            None => FindHeaderError::NotAPlatter { len },
+            None => FindHeaderError::NotAPlatter(len),
         }
     }
 }
@@ -292,7 +286,7 @@ mod tests {
     #[test]
     fn foreign_newer_damaged_and_unreadable_files_are_told_apart() {
         for file in [&[][..], b"FULGPLAT", &[0; 100_000]] {
-            assert!(matches!(find(file), Err(FindHeaderError::NotAPlatter { len }) if len == file.len() as u64));
+            assert!(matches!(find(file), Err(FindHeaderError::NotAPlatter(len)) if len == file.len() as u64));
         }
         let (header, whole) = platter(2);
         let edit = |offset: usize| {
@@ -302,7 +296,7 @@ mod tests {
             }
             file
         };
-        assert!(matches!(find(&edit(8)), Err(FindHeaderError::Newer { found: 7 })));
+        assert!(matches!(find(&edit(8)), Err(FindHeaderError::Newer(7))));
         assert!(matches!(find(&edit(50)), Err(FindHeaderError::NoGoodCopy { at: 0, source: HeaderError::Checksum })));
         let dead = find_header(100_000, |_, _| Err(io::Error::other("dead")));
         assert!(matches!(dead, Err(FindHeaderError::Read { at: 0, .. })));

@@ -46,11 +46,8 @@ pub enum KeyExportError {
     #[error("this key export is sealed: give the passphrase")]
     Sealed,
     /// Written by a later version of the format.
-    #[error("the key export has format version {found}, this program reads up to {VERSION}: use a newer program")]
-    Newer {
-        /// The version found.
-        found: u64,
-    },
+    #[error("the key export has format version {0}, this program reads up to {VERSION}: use a newer program")]
+    Newer(u64),
     /// A line violates the format.
     #[error("line {line} of the key export has {what}: the file was changed or damaged, use another copy")]
     Malformed {
@@ -60,11 +57,8 @@ pub enum KeyExportError {
         what: &'static str,
     },
     /// The last line is missing.
-    #[error("the key export is truncated after line {lines}: use another copy")]
-    Truncated {
-        /// Complete lines found.
-        lines: u64,
-    },
+    #[error("the key export is truncated after line {0}: use another copy")]
+    Truncated(u64),
     /// The last line gives a different number of keys.
     #[error("the key export has {found} keys, but its last line says {expected}: the file was changed or damaged, use another copy")]
     Count {
@@ -173,18 +167,18 @@ pub fn read_key_export<E: From<KeyExportError>>(
 
     check_title(lines.next()?, &mut digest)?;
     let mut archive = ArchiveId([0; 16]);
-    let line = lines.next()?.ok_or(KeyExportError::Truncated { lines: 1 })?;
+    let line = lines.next()?.ok_or(KeyExportError::Truncated(1))?;
     field(line, b"archive ", &mut archive.0).ok_or(KeyExportError::Malformed { line: 2, what: "no archive" })?;
     digest_line(&mut digest, line);
     let mut master = Zeroizing::new([0; 32]);
-    let line = lines.next()?.ok_or(KeyExportError::Truncated { lines: 2 })?;
+    let line = lines.next()?.ok_or(KeyExportError::Truncated(2))?;
     field(line, b"master ", &mut master).ok_or(KeyExportError::Malformed { line: 3, what: "no master key" })?;
     digest_line(&mut digest, line);
 
     let mut keys = 0;
     loop {
         let number = 4 + keys;
-        let line = lines.next()?.ok_or(KeyExportError::Truncated { lines: number - 1 })?;
+        let line = lines.next()?.ok_or(KeyExportError::Truncated(number - 1))?;
         if line.starts_with(b"end ") {
             let last = parse_end(line).ok_or(KeyExportError::Malformed { line: number, what: "no number and digest after `end`" })?;
             if last.keys != keys {
@@ -273,7 +267,7 @@ fn check_title(line: Option<&[u8]>, digest: &mut Context) -> Result<(), KeyExpor
     let version = line.strip_prefix(TITLE.as_bytes()).and_then(|rest| rest.strip_prefix(b" ")).and_then(parse_number);
     match version.ok_or(KeyExportError::NotAnExport)? {
         0 => Err(KeyExportError::NotAnExport),
-        found if found > u64::from(VERSION) => Err(KeyExportError::Newer { found }),
+        found if found > u64::from(VERSION) => Err(KeyExportError::Newer(found)),
         _ => {
             digest_line(digest, line);
             Ok(())
@@ -436,7 +430,7 @@ pub(crate) mod tests {
         assert!(matches!(read(b""), Err(KeyExportError::NotAnExport)));
         assert!(matches!(read(&[0; 10_000]), Err(KeyExportError::NotAnExport)));
         assert!(matches!(read(b"FULGKEYS\x01\0\0\0"), Err(KeyExportError::Sealed)));
-        assert!(matches!(swap("keys 1", "keys 2"), Err(KeyExportError::Newer { found: 2 })));
+        assert!(matches!(swap("keys 1", "keys 2"), Err(KeyExportError::Newer(2))));
         assert!(matches!(swap("archive", "Archive"), Err(KeyExportError::Malformed { line: 2, .. })));
         assert!(matches!(swap("master 0", "master g"), Err(KeyExportError::Malformed { line: 3, .. })));
         assert!(matches!(swap("key 0", "key  0"), Err(KeyExportError::Malformed { line: 4, .. })));
@@ -495,7 +489,7 @@ pub(crate) mod tests {
         for cut in 0..good.len() {
             assert!(read(&good[..cut]).is_err(), "cut to {cut}");
         }
-        assert!(matches!(read(&good[..good.len() - 1]), Err(KeyExportError::Truncated { lines: 5 })));
+        assert!(matches!(read(&good[..good.len() - 1]), Err(KeyExportError::Truncated(5))));
     }
 
     proptest! {

@@ -14,16 +14,13 @@ pub const RECORD_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// The bytes don't follow the format.
-    #[error("the record of an object has {what}: it is damaged, or was written by a faulty program")]
-    Malformed {
-        /// What was found.
-        what: &'static str,
-    },
+    #[error("the record of an object has {0}: it is damaged, or was written by a faulty program")]
+    Malformed(&'static str),
 }
 
 impl From<Malformed> for RecordError {
     fn from(what: Malformed) -> Self {
-        Self::Malformed { what }
+        Self::Malformed(what)
     }
 }
 
@@ -305,7 +302,7 @@ pub(crate) mod tests {
             (b"\xa1\x61a".to_vec(), "a truncated item"),
             (b"\xa1\x61a\x40\x00".to_vec(), "bytes after the last item"),
         ] {
-            let malformed = RecordError::Malformed { what };
+            let malformed = RecordError::Malformed(what);
             assert_eq!(decode_attributes(&map), Err(malformed), "{:x?}", &map[..map.len().min(20)]);
             let mut record = encode_record(&sample());
             record[0] += 1;
@@ -358,7 +355,7 @@ pub(crate) mod tests {
             match what {
                 // An unknown key in place of an optional one.
                 "" => assert_eq!(decode_record(&bad), Ok(ObjectRecord { mode: None, ..sample() })),
-                what => assert_eq!(decode_record(&bad), Err(RecordError::Malformed { what })),
+                what => assert_eq!(decode_record(&bad), Err(RecordError::Malformed(what))),
             }
         }
     }

@@ -70,11 +70,8 @@ pub enum SealedExportError {
     #[error("this is not a sealed Fulgurite key export")]
     NotAnExport,
     /// Written by a later version of the format.
-    #[error("the key export has format version {found}, this program reads up to {}: use a newer program", v2::VERSION)]
-    Newer {
-        /// The version found.
-        found: u32,
-    },
+    #[error("the key export has format version {0}, this program reads up to {known}: use a newer program", known = v2::VERSION)]
+    Newer(u32),
     /// Parameters that scrypt doesn't allow, or that would take too much memory or time.
     #[error("the key export asks for scrypt with N = 2^{log2_n}, r = {r}, p = {p}: N from 2^10 to 2^20 within 256 MiB is accepted")]
     Cost {
@@ -89,17 +86,11 @@ pub enum SealedExportError {
     #[error("the passphrase is wrong (or the beginning of the key export is damaged)")]
     WrongPassphrase,
     /// A later frame does not open, though the passphrase is right.
-    #[error("the passphrase is right, but the key export is damaged at frame {frame}: use another copy")]
-    Damaged {
-        /// The frame, counted from 0.
-        frame: u64,
-    },
+    #[error("the passphrase is right, but the key export is damaged at frame {0}: use another copy")]
+    Damaged(u64),
     /// The file ends early.
-    #[error("the key export is truncated after frame {frames}: use another copy")]
-    Truncated {
-        /// Good frames found.
-        frames: u64,
-    },
+    #[error("the key export is truncated after frame {0}: use another copy")]
+    Truncated(u64),
     /// More blocks are lost than error correction can restore.
     #[error(
         "the key export is damaged beyond correction: {lost} blocks of group {group} in section {section} are lost, but only \
@@ -116,11 +107,8 @@ pub enum SealedExportError {
         redundancy: u32,
     },
     /// Every block of a section is lost.
-    #[error("the key export is damaged beyond correction: all of section {section} is lost; use another copy")]
-    SectionLost {
-        /// The section, counted from 0.
-        section: u32,
-    },
+    #[error("the key export is damaged beyond correction: all of section {0} is lost; use another copy")]
+    SectionLost(u32),
     /// Reading or writing failed.
     #[error("the key export could not be read or written")]
     Io(#[from] io::Error),
@@ -240,7 +228,7 @@ impl<R: Read> FrameReader<R> {
         self.frame.clear();
         self.start = 0;
         let Some(first) = self.ahead.take() else {
-            return if self.opened == 0 { Err(SealedExportError::Truncated { frames: 0 }) } else { Ok(()) };
+            return if self.opened == 0 { Err(SealedExportError::Truncated(0)) } else { Ok(()) };
         };
         self.frame.resize(STORED_FRAME_BYTES, 0);
         self.frame[0] = first;
@@ -258,7 +246,7 @@ impl<R: Read> FrameReader<R> {
                 Some(stored) if read == STORED_FRAME_BYTES => {
                     *self.frame = stored.to_vec();
                     return Err(match self.open(false) {
-                        Ok(_) => SealedExportError::Truncated { frames: self.opened + 1 },
+                        Ok(_) => SealedExportError::Truncated(self.opened + 1),
                         Err(_) => error,
                     });
                 }
@@ -275,7 +263,7 @@ impl<R: Read> FrameReader<R> {
         match self.key.open_in_place(nonce, associated(last), &mut self.frame) {
             Ok(content) if !content.is_empty() => Ok(content.len()),
             _ if self.opened == 0 => Err(SealedExportError::WrongPassphrase),
-            _ => Err(SealedExportError::Damaged { frame: self.opened }),
+            _ => Err(SealedExportError::Damaged(self.opened)),
         }
     }
 }
@@ -404,18 +392,18 @@ pub(crate) mod tests {
         assert!(matches!(wrong, Err(SealedExportError::WrongPassphrase)));
         let mut damaged = good.clone();
         damaged[HEAD_BYTES + STORED_FRAME_BYTES + 9] ^= 1;
-        assert!(matches!(open(&damaged), Err(SealedExportError::Damaged { frame: 1 })));
+        assert!(matches!(open(&damaged), Err(SealedExportError::Damaged(1))));
         for frames in 0..=2 {
             let cut = &good[..HEAD_BYTES + frames * STORED_FRAME_BYTES];
             let found = open(cut);
-            assert!(matches!(found, Err(SealedExportError::Truncated { frames: n }) if n == frames as u64), "{found:?}");
+            assert!(matches!(found, Err(SealedExportError::Truncated(n)) if n == frames as u64), "{found:?}");
         }
         for cut in [0, 7, 8, 36, 38, 53, 54, 1_000, 70_000, good.len() - 1] {
             assert!(open(&good[..cut]).is_err(), "cut to {cut}");
         }
         let mut newer = good;
         newer[8] = 3;
-        assert!(matches!(open(&newer), Err(SealedExportError::Newer { found: 3 })));
+        assert!(matches!(open(&newer), Err(SealedExportError::Newer(3))));
     }
 
     #[test]

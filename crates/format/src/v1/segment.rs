@@ -40,11 +40,8 @@ pub enum SegmentError {
     #[error("this is not a Fulgurite staging segment: move the file out of the staging directory")]
     NotASegment,
     /// Written by a later version of the format.
-    #[error("the segment has format version {found}, this program reads up to {VERSION}: use a newer program")]
-    Newer {
-        /// The version found.
-        found: u32,
-    },
+    #[error("the segment has format version {0}, this program reads up to {VERSION}: use a newer program")]
+    Newer(u32),
     /// The head has changed since it was written.
     #[error("the head of the segment is damaged (its checksum is wrong), and no record in it is good")]
     Checksum,
@@ -98,7 +95,7 @@ impl SegmentHead {
         }
         let version = u32_at(bytes, 8);
         if version > VERSION {
-            return Err(SegmentError::Newer { found: version });
+            return Err(SegmentError::Newer(version));
         }
         if version != VERSION || crc64(&bytes[..56]) != u64_at(bytes, 56) {
             return Err(SegmentError::Checksum);
@@ -261,7 +258,7 @@ mod tests {
             SegmentHead::from_bytes(&bytes)
         };
         assert!(matches!(change(0, 0), Err(SegmentError::NotASegment)));
-        assert!(matches!(change(8, 2), Err(SegmentError::Newer { found: 2 })));
+        assert!(matches!(change(8, 2), Err(SegmentError::Newer(2))));
         for at in [8, 12, 16, 32, 40, 56] {
             assert!(matches!(change(at, 0x77 * u8::from(at != 8)), Err(SegmentError::Checksum)), "byte {at}");
         }

@@ -327,7 +327,7 @@ pub(crate) mod tests {
         assert!(matches!(head(SegmentHead { archive, ..HEAD }), Err(SegmentError::OtherArchive { found, .. }) if found == archive));
         let mut newer = HEAD.to_bytes();
         newer[8] = 2;
-        assert!(matches!(scan(&newer, true), Err(SegmentError::Newer { found: 2 })));
+        assert!(matches!(scan(&newer, true), Err(SegmentError::Newer(2))));
     }
 
     #[test]

@@ -132,11 +132,8 @@ pub enum TableError {
     #[error("no file table at the offset given by the header: repair the platter from its set")]
     NotATable,
     /// Written by a later version of the format.
-    #[error("the file table has format version {found}, this program reads up to {VERSION}: use a newer program")]
-    Newer {
-        /// The version found.
-        found: u32,
-    },
+    #[error("the file table has format version {0}, this program reads up to {VERSION}: use a newer program")]
+    Newer(u32),
     /// An entry violates the format.
     #[error("entry {entry} of the file table has {what}: the table is damaged, or was written by a faulty program")]
     Malformed {
@@ -154,11 +151,8 @@ pub enum TableError {
         found: u64,
     },
     /// The table ends before its last entry.
-    #[error("the file table ends within entry {entry}: it is truncated or damaged")]
-    Truncated {
-        /// Index of the entry.
-        entry: u64,
-    },
+    #[error("the file table ends within entry {0}: it is truncated or damaged")]
+    Truncated(u64),
     /// Reading or writing failed.
     #[error("the file table could not be read or written")]
     Io(#[from] io::Error),
@@ -262,7 +256,7 @@ impl<R: Read> TableReader<R> {
         }
         let version = u32_at(head, 8);
         if version > VERSION {
-            return Err(TableError::Newer { found: version });
+            return Err(TableError::Newer(version));
         }
         if version != VERSION {
             return Err(TableError::NotATable);
@@ -288,7 +282,7 @@ impl<R: Read> TableReader<R> {
             entry?;
         }
         if self.failed {
-            return Err(TableError::Truncated { entry: self.next });
+            return Err(TableError::Truncated(self.next));
         }
         if self.taken < self.buffer.len() || self.unread > 0 {
             return Err(TableError::Malformed { entry: self.count, what: "bytes after the last entry" });
@@ -308,7 +302,7 @@ impl<R: Read> TableReader<R> {
         self.buffer.resize(old + more, 0);
         if let Err(error) = self.reader.read_exact(&mut self.buffer[old..]) {
             return Err(match error.kind() {
-                io::ErrorKind::UnexpectedEof => TableError::Truncated { entry: self.next },
+                io::ErrorKind::UnexpectedEof => TableError::Truncated(self.next),
                 _ => TableError::Io(error),
             });
         }
@@ -328,7 +322,7 @@ impl<R: Read> TableReader<R> {
         let length = length.ok_or(TableError::RecordTooLong { entry: number, found: record_bytes })?;
         self.taken += prefix;
         self.fill(length)?;
-        let record = self.buffer[self.taken..].get(..length).ok_or(TableError::Truncated { entry: number })?;
+        let record = self.buffer[self.taken..].get(..length).ok_or(TableError::Truncated(number))?;
         entry.record = record.to_vec();
         self.taken += length;
         entry.check().map_err(|what| TableError::Malformed { entry: number, what })?;
@@ -480,7 +474,7 @@ pub(crate) mod tests {
     fn a_newer_table_is_reported_as_such() {
         let (mut bytes, _) = written(&sample());
         bytes[8] = 2;
-        assert!(matches!(read(&bytes), Err(TableError::Newer { found: 2 })));
+        assert!(matches!(read(&bytes), Err(TableError::Newer(2))));
     }
 
     #[test]

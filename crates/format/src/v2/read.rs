@@ -72,7 +72,7 @@ impl<R: Read + Seek> BlockReader<R> {
         let (mut lost, mut file_bytes) = (0, 0);
         for (expected, (number, blocks)) in (0..).zip(by_section) {
             if number != expected {
-                return Err(SealedExportError::SectionLost { section: expected });
+                return Err(SealedExportError::SectionLost(expected));
             }
             let (information, bytes) = most(blocks.iter().map(|(place, _)| (place.information, place.bytes)));
             let shape = Shape::new(information);

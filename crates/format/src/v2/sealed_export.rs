@@ -90,13 +90,13 @@ impl<R: Read + Seek> SealedExportReader<R> {
             return Err(SealedExportError::NotAnExport);
         }
         if read < HEAD_BYTES {
-            return Err(SealedExportError::Truncated { frames: 0 });
+            return Err(SealedExportError::Truncated(0));
         }
         match u32_at(&head, 8) {
             v1::VERSION => {}
-            VERSION => return Err(SealedExportError::SectionLost { section: 0 }),
+            VERSION => return Err(SealedExportError::SectionLost(0)),
             0 => return Err(SealedExportError::NotAnExport),
-            found => return Err(SealedExportError::Newer { found }),
+            found => return Err(SealedExportError::Newer(found)),
         }
         let (salt, cost) = parse_head(&head);
         Ok(Self(Inner::Frames(FrameReader::new(reader, passphrase, &salt, cost)?)))

@@ -137,14 +137,14 @@ fn errors_are_reported_precisely() {
     assert!(!is_sealed_export(&mut Cursor::new(b"fulgurite-keys 1\n")).unwrap());
     let mut gone = good.clone();
     gone[12..].fill(0);
-    assert!(matches!(open(&gone), Err(SealedExportError::SectionLost { section: 0 })));
+    assert!(matches!(open(&gone), Err(SealedExportError::SectionLost(0))));
     let mut newer = gone;
     newer[8] = 3;
-    assert!(matches!(open(&newer), Err(SealedExportError::Newer { found: 3 })));
+    assert!(matches!(open(&newer), Err(SealedExportError::Newer(3))));
     // A whole section is missing.
     let long = sealed(&content(10_240 * PAYLOAD_BYTES + 50_000));
     let first = Shape::new(10_240).blocks() as usize * BLOCK_BYTES;
-    assert!(matches!(open(&long[first..]), Err(SealedExportError::SectionLost { section: 0 })));
+    assert!(matches!(open(&long[first..]), Err(SealedExportError::SectionLost(0))));
     assert!(matches!(open(&long[..first]), Err(SealedExportError::Truncated { .. } | SealedExportError::Damaged { .. })));
 }
 

@@ -147,7 +147,7 @@ pub(super) fn walk<'a>(
         let is_own = entry.file_type().is_dir() && entry.path().canonicalize().is_ok_and(|path| own.contains(&path));
         if is_own {
             let text = format!("{} belongs to this archive and is not stored in it", entry.path().display());
-            watcher.trouble(Trouble::Note { text: &text });
+            watcher.trouble(Trouble::Note(&text));
         }
         !is_own
     });

@@ -1,7 +1,7 @@
 //! Names deleted by a deletion marker. Only the service creates deletion markers; these commands
 //! don't.
 
-use fulgurite_archive::catalogue::{Extent, FoundVersion};
+use fulgurite_archive::catalogue::{ArchivedVersion, Extent, FoundVersion};
 use fulgurite_archive::{Access, Archive};
 use fulgurite_domain::{Attributes, Digest, Kind, ObjectName, ObjectRecord, VersionId};
 
@@ -11,7 +11,7 @@ use crate::support::Sandbox;
 fn mark(place: &Sandbox, name: &str, version: u64) {
     let archive = Archive::open(&place.path("a"), Access::Write).expect("opened");
     let platter = archive.catalogue().platters().expect("listed")[0].place.platter;
-    let marker = FoundVersion::Archived {
+    let marker = FoundVersion::Archived(ArchivedVersion {
         id: VersionId::new(version, [version as u8; 10]),
         record: ObjectRecord {
             name: ObjectName(name.into()),
@@ -27,7 +27,7 @@ fn mark(place: &Sandbox, name: &str, version: u64) {
         sealed: false,
         stored_bytes: 0,
         extents: vec![Extent { shard: 0, object_offset: 0, platter, offset: 0, bytes: 0 }],
-    };
+    });
     archive.catalogue().adopt_versions(&[marker]).expect("adopted");
 }
 

@@ -204,7 +204,7 @@ fn carry_out(
     match request {
         Request::Scrub { repair } => {
             let _alone = gateway.jobs.turns.scrubbing();
-            archive.scrub_and_replace(*repair, &relay).map(json)
+            archive.scrub(*repair, &relay).map(json)
         }
         Request::VerifyObjects => archive.verify_objects(&relay).map(json),
         Request::Flush => {
@@ -293,10 +293,10 @@ mod tests {
     fn a_disconnected_client_stops_reads_but_not_writes() {
         let (client, theirs, _tell) = pair();
         let (reading, writing) = (Relay::new(&client, true), Relay::new(&client, false));
-        reading.trouble(Trouble::Note { text: "it is there" });
+        reading.trouble(Trouble::Note("it is there"));
         assert!(!reading.is_stopped());
         drop(theirs);
-        reading.trouble(Trouble::Note { text: "it is gone" });
+        reading.trouble(Trouble::Note("it is gone"));
         assert!(reading.is_stopped() && !writing.is_stopped());
     }
 

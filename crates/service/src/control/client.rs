@@ -126,8 +126,7 @@ impl Connection {
         Ok(Some(connection))
     }
 
-    /// Runs [`Archive::scrub_and_replace`](fulgurite_archive::Archive::scrub_and_replace) in the
-    /// server.
+    /// Runs [`Archive::scrub`](fulgurite_archive::Archive::scrub) in the server.
     pub fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ControlError> {
         self.ask(&Request::Scrub { repair }, watcher)
     }

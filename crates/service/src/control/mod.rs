@@ -118,7 +118,7 @@ impl TroubleMessage {
                 let known_as = known_as.map(|(name, number)| (name.0, number));
                 Self::Unlisted { id: id.0, why, stored_bytes, known_as, segments, key_is_back }
             }
-            Trouble::Note { text } => Self::Note { text: text.to_owned() },
+            Trouble::Note(text) => Self::Note { text: text.to_owned() },
         }
     }
 
@@ -139,7 +139,7 @@ impl TroubleMessage {
                 let version = UnlistedVersion { id: VersionId(id), why, stored_bytes, known_as, segments };
                 watcher.trouble(Trouble::Unlisted { version: &version, key_is_back });
             }
-            Self::Note { text } => watcher.trouble(Trouble::Note { text: &text }),
+            Self::Note { text } => watcher.trouble(Trouble::Note(&text)),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 
 fn found(seed: u64, extents: Vec<Extent>) -> FoundVersion {
     let new = version(format!("found/{seed}"), seed, seed, 3_000);
-    FoundVersion::Archived { id: new.id, record: new.record, sealed: new.sealed, stored_bytes: new.stored_bytes, extents }
+    FoundVersion::Archived(ArchivedVersion { id: new.id, record: new.record, sealed: new.sealed, stored_bytes: new.stored_bytes, extents })
 }
 
 pub(crate) fn adopting_twice_is_adopting_once(place: &dyn Fixture) {
@@ -14,13 +14,13 @@ pub(crate) fn adopting_twice_is_adopting_once(place: &dyn Fixture) {
         found(1, vec![extent(1, 0, 0, 3_000)]),
         FoundVersion::Staged(version("found/1", 1, 1, 3_000)),
         FoundVersion::Staged(version("s", 1, 2, 10)),
-        FoundVersion::Archived {
+        FoundVersion::Archived(ArchivedVersion {
             id: version("s", 1, 2, 10).id,
             record: version("s", 1, 2, 10).record,
             sealed: true,
             stored_bytes: 10,
             extents: vec![extent(1, 0, 0, 10)],
-        },
+        }),
     ];
     let tombstones = [StagedTombstone { id: VersionId([3; 16]), segment: 8 }];
     let mut after_once = None;
@@ -62,7 +62,13 @@ pub(crate) fn attributes_and_deletion_markers_are_adopted_as_they_were(place: &d
     catalogue.adopt_set(&set(1, 3)).expect("adopted");
     let on_platter = |new: NewVersion| {
         let extents = vec![extent(1, 0, 0, new.stored_bytes)];
-        FoundVersion::Archived { id: new.id, record: new.record, sealed: new.sealed, stored_bytes: new.stored_bytes, extents }
+        FoundVersion::Archived(ArchivedVersion {
+            id: new.id,
+            record: new.record,
+            sealed: new.sealed,
+            stored_bytes: new.stored_bytes,
+            extents,
+        })
     };
     let (first, gone, staged) = (version("a", 1, 8, 5), marker("a", 2, 10), marker("b", 1, 5));
     let records = [gone.record.clone(), first.record.clone(), staged.record.clone()];

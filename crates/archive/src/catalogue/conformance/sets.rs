@@ -40,8 +40,7 @@ pub(crate) fn an_abandoned_set_leaves_everything_staged(place: &dyn Fixture) {
 pub(crate) fn only_a_set_being_written_is_completed_or_abandoned(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let id = SetId([1; 16]);
-    let not_writing =
-        |result: Result<(), CatalogueError>| assert!(matches!(result, Err(CatalogueError::SetNotWriting { set }) if set == id));
+    let not_writing = |result: Result<(), CatalogueError>| assert!(matches!(result, Err(CatalogueError::SetNotWriting(set)) if set == id));
     not_writing(catalogue.abandon_set(id));
     not_writing(catalogue.complete_set(id, &mut std::iter::empty(), 5));
     complete(&mut *catalogue, 1, &[]);
@@ -101,7 +100,7 @@ pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(place: &dyn Fixtu
     let mut extents =
         [(a, extent(1, 0, 0, 5)), (b, extent(2, 0, 0, 5))].into_iter().map(|(version, extent)| ArchivedExtent { version, extent });
     let refused = catalogue.complete_set(SetId([1; 16]), &mut extents, 5).expect_err("refused");
-    assert!(matches!(refused, CatalogueError::UnknownPlatter { platter: found } if found == platter(2, 0)), "{refused}");
+    assert!(matches!(refused, CatalogueError::UnknownPlatter(found) if found == platter(2, 0)), "{refused}");
     assert!(!only(&mut *catalogue, "a").archived, "the failed change was rolled back");
     assert!(catalogue.sets().expect("listed").iter().all(|row| row.state == SetState::Writing));
 }
@@ -215,7 +214,7 @@ pub(crate) fn platters_remember_their_health_and_store(place: &dyn Fixture) {
     assert_eq!(catalogue.sets().expect("listed")[0].description.platters[1].store, "attic");
     let unknown = platter(9, 9);
     for result in [catalogue.record_health(unknown, health), catalogue.move_platter(unknown, "attic")] {
-        assert!(matches!(result, Err(CatalogueError::UnknownPlatter { platter }) if platter == unknown));
+        assert!(matches!(result, Err(CatalogueError::UnknownPlatter(platter)) if platter == unknown));
     }
 }
 

@@ -173,7 +173,7 @@ pub(crate) fn a_put_whose_places_leave_bytes_out_is_refused(place: &dyn Fixture)
             _ => new.stored_bytes -= 1,
         }
         let refused = catalogue.commit_put(&[new]).expect_err("refused");
-        assert!(matches!(refused, CatalogueError::Uncovered { id } if id == good.id), "{refused}");
+        assert!(matches!(refused, CatalogueError::Uncovered(id) if id == good.id), "{refused}");
     }
 }
 

@@ -9,7 +9,7 @@ use super::counters::{self, Counters};
 use super::fault::Fault;
 use super::row::{VERSION_COLUMNS, read_version};
 use super::{extents, put, sets, unlisted};
-use crate::catalogue::Pages;
+use crate::catalogue::{Pages, StagedData};
 
 pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
     let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
@@ -42,7 +42,6 @@ pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
 /// A fresh count of what the catalogue counts as it goes.
 struct Count {
     counters: Counters,
-    /// Staged rows, by segment.
     live: BTreeMap<i64, i64>,
 }
 
@@ -51,7 +50,6 @@ impl Count {
         *self.live.entry(segment.cast_signed()).or_default() += 1;
     }
 
-    /// Counts all versions, and checks each.
     fn versions(&mut self, connection: &Connection) -> Result<(), Fault> {
         let mut statement = connection.prepare(&format!("SELECT {VERSION_COLUMNS} FROM version ORDER BY version"))?;
         let mut rows = statement.query([])?;
@@ -72,8 +70,7 @@ impl Count {
                 Some((record, data)) if !row.archived => {
                     self.counters.staged_versions += 1;
                     self.counters.staged_bytes = self.counters.staged_bytes.saturating_add_unsigned(row.stored_bytes);
-                    let end = data.iter().try_fold(0, |end, data| (data.stored_offset == end).then(|| end + u64::from(data.place.bytes)));
-                    if end != Some(row.stored_bytes) {
+                    if StagedData::end_of(&data) != Some(row.stored_bytes) {
                         return Err(Fault::Damaged(format!("the staged parts of version {} do not add up to it", row.id)));
                     }
                     data.iter().map(|data| data.place).chain([record]).for_each(|place| self.row_in(place.segment));
@@ -84,7 +81,6 @@ impl Count {
         Ok(())
     }
 
-    /// Counts names, tombstones and unlisted versions.
     fn others(&mut self, connection: &Connection) -> Result<(), Fault> {
         self.counters.objects = connection.query_row(
             "SELECT count(*) FROM (SELECT name FROM version WHERE archived = 0 UNION SELECT name FROM version WHERE archived = 1)",

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::fault::Fault;
 use super::row::{RowCheck, int, uint};
 use crate::catalogue::{SegmentEnd, StagedTotals, Totals, VersionKey, VersionRow};
 
-/// The one row of `counter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counters {
     pub(super) next_version: i64,
@@ -59,26 +58,14 @@ impl Counters {
     }
 
     fn write(&self, connection: &Connection) -> Result<(), Fault> {
-        let [next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones] = self.numbers();
-        connection
-            .prepare_cached(
-                "UPDATE counter SET next_version = ?1, objects = ?2, versions = ?3, content_bytes = ?4, staged_versions = ?5, \
-                 staged_bytes = ?6, tombstones = ?7, row_check = ?8 WHERE one = 1",
-            )?
-            .execute(params![
-                next_version,
-                objects,
-                versions,
-                content_bytes,
-                staged_versions,
-                staged_bytes,
-                tombstones,
-                self.check().sum()
-            ])?;
+        let mut update = connection.prepare_cached(
+            "UPDATE counter SET next_version = ?1, objects = ?2, versions = ?3, content_bytes = ?4, staged_versions = ?5, \
+             staged_bytes = ?6, tombstones = ?7, row_check = ?8 WHERE one = 1",
+        )?;
+        update.execute(params_from_iter(self.numbers().into_iter().chain([self.check().sum()])))?;
         Ok(())
     }
 
-    /// Totals of the staged content.
     pub(super) fn staged_totals(&self, connection: &Connection) -> Result<StagedTotals, Fault> {
         let oldest: Option<i64> = connection
             .prepare_cached("SELECT created_ms FROM main.version INDEXED BY staged_by_age WHERE archived = 0 ORDER BY created_ms LIMIT 1")?
@@ -92,7 +79,6 @@ impl Counters {
         })
     }
 
-    /// Totals of the catalogue.
     pub(super) fn totals(&self, connection: &Connection) -> Result<Totals, Fault> {
         Ok(Totals {
             objects: uint(self.objects, "the number of objects")?,
@@ -116,7 +102,6 @@ impl<'c> Ledger<'c> {
         Ok(Self { connection, counters: Counters::read(connection)?, segments: BTreeMap::new() })
     }
 
-    /// A key that no version has had before.
     pub(super) fn next_version(&mut self) -> VersionKey {
         let key = VersionKey(self.counters.next_version);
         self.counters.next_version += 1;
@@ -154,7 +139,6 @@ impl<'c> Ledger<'c> {
         *self.segments.entry(number).or_default() += change;
     }
 
-    /// Writes the changed counts.
     pub(super) fn close(self) -> Result<(), Fault> {
         for (&number, &change) in &self.segments {
             if change == 0 {
@@ -215,25 +199,20 @@ pub(super) fn segment_ends(connection: &Connection) -> Result<Vec<SegmentEnd>, F
     let mut statement = connection.prepare_cached(
         "SELECT number, end_offset, row_check FROM segment_end WHERE number IN (SELECT number FROM segment) ORDER BY number",
     )?;
-    let mut rows = statement.query([])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    let read = |row: &Row<'_>| {
         let (number, end): (i64, i64) = (row.get(0)?, row.get(1)?);
         end_check(number, end).confirm(row.get(2)?, || format!("the end of segment {number:016x}"))?;
-        found.push(SegmentEnd { segment: uint(number, "the number of a segment")?, bytes: uint(end, "the end of a segment")? });
-    }
-    Ok(found)
+        Ok(SegmentEnd { segment: uint(number, "the number of a segment")?, bytes: uint(end, "the end of a segment")? })
+    };
+    statement.query_and_then([], read)?.collect()
 }
 
-/// All segments with the number of rows that refer to each, ascending.
 pub(super) fn segments(connection: &Connection) -> Result<Vec<(i64, i64)>, Fault> {
     let mut statement = connection.prepare_cached("SELECT number, live, row_check FROM segment ORDER BY number")?;
-    let mut rows = statement.query([])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    let read = |row: &Row<'_>| {
         let (number, live): (i64, i64) = (row.get(0)?, row.get(1)?);
         segment_check(number, live).confirm(row.get(2)?, || format!("segment {number:016x}"))?;
-        found.push((number, live));
-    }
-    Ok(found)
+        Ok((number, live))
+    };
+    statement.query_and_then([], read)?.collect()
 }

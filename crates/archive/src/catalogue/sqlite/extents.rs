@@ -1,34 +1,31 @@
 //! Extents: which bytes of a version are on which platter, and whether they cover it.
 
 use fulgurite_domain::PlatterId;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use super::fault::Fault;
 use super::row::{RowCheck, int, narrow, uint};
 use crate::catalogue::{Extent, VersionKey};
 
-/// The extents of a version, in order of its bytes.
 pub(super) fn of(connection: &Connection, key: VersionKey) -> Result<Vec<Extent>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT object_offset, platter, shard, platter_offset, bytes, extent.row_check, platter.id \
          FROM extent LEFT JOIN platter ON platter.number = extent.platter WHERE version = ?1 ORDER BY object_offset, platter",
     )?;
-    let mut rows = statement.query([key.0])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    let read = |row: &Row<'_>| {
         let cells: [i64; 5] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
         let [object_offset, platter, shard, offset, bytes] = cells;
         check(key, cells).confirm(row.get(5)?, || format!("an extent on platter {platter} of the catalogue"))?;
         let Some(id) = row.get(6)? else { return Err(Fault::Damaged(format!("platter {platter} of an extent is missing"))) };
-        found.push(Extent {
+        Ok(Extent {
             shard: narrow(shard, "the shard of an extent")?,
             object_offset: uint(object_offset, "the place of an extent")?,
             platter: PlatterId(id),
             offset: uint(offset, "the place of an extent on its platter")?,
             bytes: uint(bytes, "the length of an extent")?,
-        });
-    }
-    Ok(found)
+        })
+    };
+    statement.query_and_then([key.0], read)?.collect()
 }
 
 fn check(key: VersionKey, cells: [i64; 5]) -> RowCheck {
@@ -48,7 +45,6 @@ pub(super) fn insert(connection: &Connection, key: VersionKey, platter: i64, ext
     Ok(())
 }
 
-/// Forgets the extents of a version.
 pub(super) fn remove(connection: &Connection, key: VersionKey) -> Result<(), Fault> {
     connection.prepare_cached("DELETE FROM extent WHERE version = ?1")?.execute([key.0])?;
     Ok(())

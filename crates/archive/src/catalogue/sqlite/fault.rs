@@ -7,7 +7,6 @@ use crate::catalogue::CatalogueError;
 /// A failure before its operation is known.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// SQLite failed.
     Engine(rusqlite::Error),
     /// A row contradicts its checksum or another row.
     Damaged(String),
@@ -29,12 +28,11 @@ impl From<rusqlite::Error> for Fault {
 }
 
 impl Fault {
-    /// Converts the failure to the error of the operation `action`.
     pub(super) fn told(self, action: &'static str) -> CatalogueError {
         match self {
-            Self::Engine(error) if is_damage(&error) => CatalogueError::Damaged { found: error.to_string() },
+            Self::Engine(error) if is_damage(&error) => CatalogueError::Damaged(error.to_string()),
             Self::Engine(error) => CatalogueError::Engine { action, source: Box::new(error) },
-            Self::Damaged(found) => CatalogueError::Damaged { found },
+            Self::Damaged(found) => CatalogueError::Damaged(found),
             Self::Refused(error) => error,
             Self::TooLarge(number) => CatalogueError::Engine { action, source: Box::new(TooLarge(number)) },
         }

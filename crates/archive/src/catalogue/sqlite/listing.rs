@@ -23,7 +23,6 @@ const OLDER_VERSIONS_BEFORE_SEEK: usize = 8;
 /// Upper bound on the deleted names read ahead at once to skip them.
 const DELETED_NAMES_AT_ONCE: usize = 256;
 
-/// One of the two runs of the index.
 #[derive(Debug, Clone, Copy)]
 enum Run {
     Staged = 0,
@@ -43,7 +42,6 @@ pub(super) fn list(
     }
 }
 
-/// The newest version of each name that is not deleted.
 fn newest(connection: &Connection, prefix: &[u8], after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
     let mut found: Vec<VersionRow> = Vec::new();
     let mut after = after.cloned();
@@ -65,7 +63,6 @@ fn newest(connection: &Connection, prefix: &[u8], after: Option<&After>, limit: 
     Ok(found)
 }
 
-/// A page of a listing, including deletion markers.
 fn page(connection: &Connection, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
     let staged = run(connection, Run::Staged, prefix, versions, after, limit)?;
     let archived = run(connection, Run::Archived, prefix, versions, after, limit)?;
@@ -93,39 +90,22 @@ pub(super) fn versions_of(connection: &Connection, name: &ObjectName) -> Result<
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 ORDER BY number DESC, id DESC"
     ))?;
-    let mut runs = [Vec::new(), Vec::new()];
-    for (run, found) in [Run::Staged, Run::Archived].into_iter().zip(&mut runs) {
-        let mut rows = statement.query(params![run as i64, name.0])?;
-        while let Some(row) = rows.next()? {
-            found.push(read_version(row)?);
-        }
-    }
-    let [staged, archived] = runs;
-    Ok(merge(staged, archived, Versions::All, usize::MAX))
+    let mut run = |run: Run| statement.query_and_then(params![run as i64, name.0], read_version)?.collect::<Result<_, Fault>>();
+    Ok(merge(run(Run::Staged)?, run(Run::Archived)?, Versions::All, usize::MAX))
 }
 
 pub(super) fn newest_of(connection: &Connection, name: &ObjectName) -> Result<Option<VersionRow>, Fault> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 ORDER BY number DESC, id DESC LIMIT 1"
     ))?;
-    let mut found: Option<VersionRow> = None;
-    for run in [Run::Staged, Run::Archived] {
-        let mut rows = statement.query(params![run as i64, name.0])?;
-        if let Some(row) = rows.next()? {
-            let row = read_version(row)?;
-            if found.as_ref().is_none_or(|other| order(&row, other).is_lt()) {
-                found = Some(row);
-            }
-        }
-    }
-    Ok(found)
+    let mut newest = |run: Run| statement.query_and_then(params![run as i64, name.0], read_version)?.next().transpose();
+    Ok(newest(Run::Staged)?.into_iter().chain(newest(Run::Archived)?).min_by(order))
 }
 
 pub(super) fn version(connection: &Connection, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, Fault> {
     let mut statement =
         connection.prepare_cached(&format!("SELECT {VERSION_COLUMNS} FROM version WHERE archived IN (0, 1) AND name = ?1 AND id = ?2"))?;
-    let mut rows = statement.query(params![name.0, id.0])?;
-    rows.next()?.map(read_version).transpose()
+    statement.query_and_then(params![name.0, id.0], read_version)?.next().transpose()
 }
 
 /// The null version of a name: the very first version of the name, or one in the index of null
@@ -139,27 +119,20 @@ pub(super) fn null_version(connection: &Connection, name: &ObjectName) -> Result
         "SELECT {VERSION_COLUMNS} FROM version WHERE name = ?1 AND {} ORDER BY number DESC, id DESC",
         is_null_version()
     ))?;
-    let mut found: Option<VersionRow> = None;
-    let mut rows = later.query(params![name.0])?;
-    while let Some(row) = rows.next()? {
-        let row = read_version(row)?;
-        if is_null(&row) {
+    for row in later.query_and_then([&name.0], read_version)? {
+        if let Some(row) = Some(row?).filter(is_null) {
             return Ok(Some(row));
         }
     }
+    let mut found = Vec::new();
     for run in [Run::Staged, Run::Archived] {
-        let mut rows = first.query(params![run as i64, name.0])?;
-        while let Some(row) = rows.next()? {
-            let row = read_version(row)?;
-            if is_null(&row) && found.as_ref().is_none_or(|other| order(&row, other).is_lt()) {
-                found = Some(row);
-            }
+        for row in first.query_and_then(params![run as i64, name.0], read_version)? {
+            found.extend(Some(row?).filter(is_null));
         }
     }
-    Ok(found)
+    Ok(found.into_iter().min_by(order))
 }
 
-/// The first rows of a run after `after`.
 fn run(
     connection: &Connection,
     run: Run,
@@ -181,12 +154,11 @@ fn run(
             "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 AND (number, id) < (?3, ?4) \
              ORDER BY number DESC, id DESC"
         ))?;
-        let mut rows = statement.query(params![run as i64, after.name.0, number_of(after), after.id.0])?;
-        while let Some(row) = rows.next()? {
-            found.push(read_version(row)?);
-            if found.len() == limit {
-                return Ok(found);
-            }
+        for row in statement.query_and_then(params![run as i64, after.name.0, number_of(after), after.id.0], read_version)?.take(limit) {
+            found.push(row?);
+        }
+        if found.len() == limit {
+            return Ok(found);
         }
     }
 
@@ -224,12 +196,10 @@ fn run(
     }
 }
 
-/// True if all versions of the name are still to come.
 fn is_before(after: &After) -> bool {
     after.version == u64::MAX
 }
 
-/// The smallest name after this one.
 fn behind(name: &[u8]) -> Vec<u8> {
     [name, &[0]].concat()
 }
@@ -268,17 +238,16 @@ pub(super) fn gather_versions_on(connection: &Connection, platters: &[PlatterId]
         "DROP TABLE IF EXISTS temp.gathered; \
          CREATE TABLE temp.gathered (name BLOB, number INTEGER, id BLOB, version INTEGER, PRIMARY KEY (name, number DESC, id DESC)) WITHOUT ROWID;",
     )?;
-    for platter in sets::numbers_of(connection, platters)? {
+    for &platter in platters {
         connection.execute(
             "INSERT OR IGNORE INTO temp.gathered SELECT name, number, id, version FROM version \
              WHERE version IN (SELECT version FROM extent WHERE platter = ?1) ORDER BY name, number DESC, id DESC",
-            [platter],
+            [sets::number_of(connection, platter)?],
         )?;
     }
     Ok(())
 }
 
-/// A page of the versions gathered.
 pub(super) fn versions_on_page(connection: &Connection, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
     let mut found = Vec::new();
     let mut take = |mut keys: Rows<'_>| -> Result<(), Fault> {
@@ -315,7 +284,6 @@ pub(super) fn knows(connection: &Connection, id: VersionId) -> Result<bool, Faul
     Ok(select.query_row([id.0], |row| row.get(0))?)
 }
 
-/// Returns the highest identifier of a version, listed or not. Identifiers begin with their time.
 pub(super) fn newest_id(connection: &Connection) -> Result<Option<VersionId>, Fault> {
     let newest = "SELECT max(id) FROM (SELECT max(id) AS id FROM version UNION ALL SELECT max(id) FROM unlisted WHERE why NOT IN (4, 5) \
                   UNION ALL SELECT max(id) FROM tombstone UNION ALL SELECT max(id) FROM archived_tombstone)";

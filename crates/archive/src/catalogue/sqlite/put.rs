@@ -1,13 +1,15 @@
 //! Puts and deletions: adding and removing versions.
 
-use fulgurite_domain::{ObjectRecord, SetId, VersionId};
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use fulgurite_domain::{ObjectName, ObjectRecord, SetId, VersionId};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::counters::{self, Ledger};
-use super::extents;
 use super::fault::Fault;
 use super::row::{RowCheck, VERSION_COLUMNS, VersionCells, int, narrow, read_version, uint};
-use crate::catalogue::{CatalogueError, Change, NewVersion, StagedData, StagedPlace, StagedTombstone, VersionKey, VersionRow};
+use super::{extents, sets};
+use crate::catalogue::{
+    CatalogueError, Change, FoundVersion, NewVersion, StagedData, StagedPlace, StagedTombstone, VersionKey, VersionRow,
+};
 
 /// The prepared statements of a put. They are kept because looking them up again costs more than
 /// running them.
@@ -32,11 +34,9 @@ impl<'c> Insertion<'c> {
         })
     }
 
-    /// Adds a staged version.
     pub(super) fn staged(&mut self, ledger: &mut Ledger<'_>, new: &NewVersion) -> Result<(), Fault> {
-        let end = new.data.iter().try_fold(0, |end, data| (data.stored_offset == end).then(|| end + u64::from(data.place.bytes)));
-        if end != Some(new.stored_bytes) {
-            return Err(Fault::Refused(CatalogueError::Uncovered { id: new.id }));
+        if StagedData::end_of(&new.data) != Some(new.stored_bytes) {
+            return Err(Fault::Refused(CatalogueError::Uncovered(new.id)));
         }
         let key = self.version(ledger, new.id, &new.record, new.sealed, new.stored_bytes, false)?;
         self.part(ledger, key, 0, &StagedData { stored_offset: 0, place: new.record_place })?;
@@ -103,32 +103,50 @@ impl<'c> Insertion<'c> {
 
 const NAME_KNOWN: &str = "SELECT 1 FROM version WHERE archived IN (0, 1) AND name = ?1";
 
-pub(super) fn commit_put(connection: &Connection, versions: &[NewVersion]) -> Result<(), Fault> {
-    let mut ledger = Ledger::open(connection)?;
-    insert(connection, &mut ledger, versions)?;
-    ledger.close()
-}
-
-pub(super) fn commit_delete(connection: &Connection, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), Fault> {
-    let mut ledger = Ledger::open(connection)?;
-    forget(connection, &mut ledger, versions, tombstones)?;
-    ledger.close()
-}
-
 pub(super) fn commit(connection: &Connection, change: &Change) -> Result<(), Fault> {
     let mut ledger = Ledger::open(connection)?;
-    insert(connection, &mut ledger, &change.staged)?;
-    forget(connection, &mut ledger, &change.forgotten, &change.tombstones)?;
+    let mut insertion = Insertion::prepare(connection)?;
+    change.staged.iter().try_for_each(|version| insertion.staged(&mut ledger, version))?;
+    forget(connection, &mut ledger, &change.forgotten)?;
+    add_tombstones(connection, &mut ledger, &change.tombstones)?;
     ledger.close()?;
     counters::record_segment_ends(connection, &change.ends)
 }
 
-fn insert(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[NewVersion]) -> Result<(), Fault> {
+/// Adds versions found on platters and in staging, except those already known.
+pub(super) fn adopt(connection: &Connection, found: &[FoundVersion]) -> Result<(), Fault> {
+    let mut ledger = Ledger::open(connection)?;
     let mut insertion = Insertion::prepare(connection)?;
-    versions.iter().try_for_each(|version| insertion.staged(ledger, version))
+    for version in found {
+        match version {
+            FoundVersion::Staged(new) => {
+                if !known(connection, &new.record.name, new.record.version, new.id)? {
+                    insertion.staged(&mut ledger, new)?;
+                }
+            }
+            FoundVersion::Archived(found) => {
+                if known(connection, &found.record.name, found.record.version, found.id)? {
+                    continue;
+                }
+                let tiles = extents::tile(found.extents.clone(), found.stored_bytes);
+                let tiles = tiles.ok_or(Fault::Refused(CatalogueError::Uncovered(found.id)))?;
+                let key = insertion.version(&mut ledger, found.id, &found.record, found.sealed, found.stored_bytes, true)?;
+                for tile in tiles {
+                    extents::insert(connection, key, sets::number_of(connection, tile.platter)?, &tile)?;
+                }
+            }
+        }
+    }
+    ledger.close()
 }
 
-fn forget(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), Fault> {
+fn known(connection: &Connection, name: &ObjectName, number: u64, id: VersionId) -> Result<bool, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT 1 FROM version WHERE archived IN (0, 1) AND name = ?1 AND number = ?2 AND id = ?3")?;
+    Ok(statement.exists(params![name.0, int(number)?, id.0])?)
+}
+
+fn forget(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[VersionKey]) -> Result<(), Fault> {
     for &key in versions {
         let Some(row) = version(connection, key)? else { continue };
         connection.prepare_cached("DELETE FROM version WHERE version = ?1")?.execute([key.0])?;
@@ -140,14 +158,12 @@ fn forget(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[VersionK
         let others = connection.prepare_cached(NAME_KNOWN)?.exists([row.record.name.0.as_slice()])?;
         ledger.version_removed(&row, !others);
     }
-    add_tombstones(connection, ledger, tombstones)
+    Ok(())
 }
 
-/// A version by its key.
 pub(super) fn version(connection: &Connection, key: VersionKey) -> Result<Option<VersionRow>, Fault> {
     let mut statement = connection.prepare_cached(&format!("SELECT {VERSION_COLUMNS} FROM version WHERE version = ?1"))?;
-    let mut rows = statement.query([key.0])?;
-    rows.next()?.map(read_version).transpose()
+    statement.query_and_then([key.0], read_version)?.next().transpose()
 }
 
 /// Removes a version's rows from staging. The caller keeps or removes the version itself.
@@ -175,7 +191,6 @@ pub(super) fn add_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, t
     Ok(())
 }
 
-/// Records that staged tombstones are on platters of a set and no longer staged.
 pub(super) fn archive_tombstones(connection: &Connection, ids: &[VersionId], set: SetId) -> Result<(), Fault> {
     let mut ledger = Ledger::open(connection)?;
     let mut archived = Vec::new();
@@ -191,7 +206,6 @@ pub(super) fn archive_tombstones(connection: &Connection, ids: &[VersionId], set
     adopt_archived_tombstones(connection, &archived)
 }
 
-/// Records the set of each tombstone that is on platters, in place of an earlier one.
 pub(super) fn adopt_archived_tombstones(connection: &Connection, tombstones: &[(VersionId, SetId)]) -> Result<(), Fault> {
     let mut insert = connection.prepare_cached(
         "INSERT INTO archived_tombstone (id, set_id, row_check) VALUES (?1, ?2, ?3) \
@@ -203,7 +217,6 @@ pub(super) fn adopt_archived_tombstones(connection: &Connection, tombstones: &[(
     Ok(())
 }
 
-/// Returns up to `limit` tombstones on platters, in order of identifier, after `after`.
 pub(super) fn archived_tombstones(
     connection: &Connection,
     after: Option<VersionId>,
@@ -211,14 +224,12 @@ pub(super) fn archived_tombstones(
 ) -> Result<Vec<(VersionId, SetId)>, Fault> {
     let mut statement = connection
         .prepare_cached("SELECT id, set_id, row_check FROM archived_tombstone WHERE ?1 IS NULL OR id > ?1 ORDER BY id LIMIT ?2")?;
-    let mut rows = statement.query(params![after.map(|id| id.0), int(limit as u64)?])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    let read = |row: &Row<'_>| {
         let (id, set) = (VersionId(row.get(0)?), SetId(row.get(1)?));
         archived_check(id, set).confirm(row.get(2)?, || format!("the archived tombstone of version {id}"))?;
-        found.push((id, set));
-    }
-    Ok(found)
+        Ok((id, set))
+    };
+    statement.query_and_then(params![after.map(|id| id.0), int(limit as u64)?], read)?.collect()
 }
 
 pub(super) fn is_removed(connection: &Connection, id: VersionId) -> Result<bool, Fault> {
@@ -234,22 +245,18 @@ fn archived_check(id: VersionId, set: SetId) -> RowCheck {
 
 pub(super) fn tombstones(connection: &Connection) -> Result<Vec<StagedTombstone>, Fault> {
     let mut statement = connection.prepare_cached("SELECT id, segment, row_check FROM tombstone ORDER BY id")?;
-    let mut rows = statement.query([])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let id = VersionId(row.get(0)?);
-        let segment = row.get(1)?;
+    let read = |row: &Row<'_>| {
+        let (id, segment) = (VersionId(row.get(0)?), row.get(1)?);
         tombstone_check(id, segment).confirm(row.get(2)?, || format!("the tombstone of version {id}"))?;
-        found.push(StagedTombstone { id, segment: uint(segment, "the segment of a tombstone")? });
-    }
-    Ok(found)
+        Ok(StagedTombstone { id, segment: uint(segment, "the segment of a tombstone")? })
+    };
+    statement.query_and_then([], read)?.collect()
 }
 
 fn tombstone_check(id: VersionId, segment: i64) -> RowCheck {
     RowCheck::of("tombstone").bytes(&id.0).number(segment)
 }
 
-/// Locations of a version's staged record and stored bytes.
 pub(super) fn staged(connection: &Connection, key: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT part, stored_offset, segment, segment_offset, bytes, crc64, row_check FROM staged WHERE version = ?1 ORDER BY part",

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row};
 
 use super::fault::Fault;
 use super::row::{RowCheck, int, uint};
@@ -22,26 +22,22 @@ pub(super) fn note(connection: &Connection, range: &RangeInclusive<u64>) -> Resu
     }
     let (first, last) = (int(first)?, int(last)?);
     let mut insert = connection.prepare_cached("INSERT INTO released (last_number, first_number, row_check) VALUES (?1, ?2, ?3)")?;
-    insert.execute(params![last, first, row_check(first, last).sum()])?;
+    insert.execute([last, first, row_check(first, last).sum()])?;
     Ok(())
 }
 
-/// Up to `limit` ranges that end at or after `from`, ascending.
 pub(super) fn page(connection: &Connection, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT first_number, last_number, row_check FROM released WHERE last_number >= ?1 ORDER BY last_number LIMIT ?2",
     )?;
-    let mut rows = statement.query(params![int(from)?, int(limit as u64)?])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    let read = |row: &Row<'_>| {
         let (first, last) = (row.get(0)?, row.get(1)?);
         row_check(first, last).confirm(row.get(2)?, || format!("released segments from {first} on"))?;
-        found.push(uint(first, "a released segment")?..=uint(last, "a released segment")?);
-    }
-    Ok(found)
+        Ok(uint(first, "a released segment")?..=uint(last, "a released segment")?)
+    };
+    statement.query_and_then([int(from)?, int(limit as u64)?], read)?.collect()
 }
 
-/// The highest released segment number.
 pub(super) fn last(connection: &Connection) -> Result<Option<u64>, Fault> {
     let last: Option<i64> = connection.query_row("SELECT max(last_number) FROM released", [], |row| row.get(0))?;
     last.map(|last| uint(last, "the last released segment")).transpose()

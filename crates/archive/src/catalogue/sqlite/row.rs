@@ -43,28 +43,23 @@ impl RowCheck {
         row
     }
 
-    /// The checksum.
     pub(super) fn sum(self) -> i64 {
         crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, &self.bytes) as i64
     }
 
-    /// Compares the checksum with the stored one.
     pub(super) fn confirm(self, stored: i64, what: impl FnOnce() -> String) -> Result<(), Fault> {
         if self.sum() == stored { Ok(()) } else { Err(Fault::Damaged(format!("the checksum of {} is wrong", what()))) }
     }
 }
 
-/// Converts a number to SQLite's integer type.
 pub(super) fn int(number: u64) -> Result<i64, Fault> {
     i64::try_from(number).map_err(|_| Fault::TooLarge(number))
 }
 
-/// Converts a number back from [`int`].
 pub(super) fn uint(number: i64, what: &str) -> Result<u64, Fault> {
     u64::try_from(number).map_err(|_| Fault::Damaged(format!("{what} is {number}")))
 }
 
-/// Converts a number to a narrower type.
 pub(super) fn narrow<T: TryFrom<i64>>(number: i64, what: &str) -> Result<T, Fault> {
     T::try_from(number).map_err(|_| Fault::Damaged(format!("{what} is {number}")))
 }
@@ -73,7 +68,6 @@ pub(super) fn narrow<T: TryFrom<i64>>(number: i64, what: &str) -> Result<T, Faul
 pub(super) const VERSION_COLUMNS: &str = "version, archived, name, number, id, kind, sealed, size, sha256, \
      modified_seconds, modified_nanoseconds, mode, created_ms, stored_bytes, attributes, row_check";
 
-/// Index of `name` in [`VERSION_COLUMNS`].
 pub(super) const NAME_COLUMN: usize = 2;
 
 /// The columns of `version` derived from a record, ready to be bound.
@@ -115,7 +109,6 @@ impl VersionCells {
         })
     }
 
-    /// The cells of an existing row.
     pub(super) fn of(row: &VersionRow) -> Result<Self, Fault> {
         Self::new(row.key, row.archived, &row.record, row.sealed, row.stored_bytes)
     }
@@ -135,7 +128,6 @@ impl VersionCells {
     }
 }
 
-/// Reads [`VERSION_COLUMNS`].
 pub(super) fn read_version(row: &Row<'_>) -> Result<VersionRow, Fault> {
     let cells = VersionCells {
         version: row.get(0)?,

@@ -59,13 +59,11 @@ pub(crate) const READER_KIB: u64 = 2_048;
 /// statements and a small cache, took 210 each.
 pub(crate) const BESIDE_KIB: u64 = 160;
 
-/// Sets the connection's cache limit.
 pub(crate) fn set_cache(connection: &Connection, kib: u64) -> rusqlite::Result<()> {
     // Negative numbers are KiB, positive ones pages.
     connection.pragma_update(None, "cache_size", -(kib as i64))
 }
 
-/// Sets up a connection. `writes` says whether it may change anything.
 pub(super) fn prepare(connection: &Connection, writes: bool) -> Result<(), Fault> {
     connection.busy_timeout(PATIENCE)?;
     // Plans must not depend on bound values: SQLite would otherwise plan a statement again whenever

@@ -13,7 +13,6 @@ use crate::catalogue::{
     ArchivedExtent, CatalogueError, Health, PlatterPlace, PlatterRow, SetDescription, SetRow, SetState, VersionKey, VersionRow,
 };
 
-/// A row of `platter_set`.
 struct SetCells {
     number: i64,
     id: SetId,
@@ -44,18 +43,8 @@ impl SetCells {
     }
 
     fn row(&self, connection: &Connection) -> Result<SetRow, Fault> {
-        let [
-            _,
-            information,
-            redundancy,
-            sector_bytes,
-            track_information,
-            track_redundancy,
-            group_information,
-            group_redundancy,
-            tracks,
-            written,
-        ] = self.rest;
+        let [_, information, redundancy, geometry @ .., written] = self.rest;
+        let [sector_bytes, track_information, track_redundancy, group_information, group_redundancy, tracks] = geometry;
         let what = "a number of a set";
         Ok(SetRow {
             description: SetDescription {
@@ -77,7 +66,6 @@ impl SetCells {
     }
 }
 
-/// A row of `platter`.
 struct PlatterCells {
     number: i64,
     set_number: i64,
@@ -137,36 +125,26 @@ impl PlatterCells {
 
 fn find_set(connection: &Connection, id: SetId) -> Result<Option<SetCells>, Fault> {
     let mut statement = connection.prepare_cached(&format!("SELECT {SET_COLUMNS} FROM platter_set WHERE id = ?1"))?;
-    let mut rows = statement.query([id.0])?;
-    rows.next()?.map(SetCells::read).transpose()
+    statement.query_and_then([id.0], SetCells::read)?.next().transpose()
 }
 
 fn platters_of(connection: &Connection, set_number: i64) -> Result<Vec<PlatterCells>, Fault> {
     let mut statement =
         connection.prepare_cached(&format!("SELECT {PLATTER_COLUMNS} FROM platter WHERE set_number = ?1 ORDER BY set_position"))?;
-    let mut rows = statement.query([set_number])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(PlatterCells::read(row)?);
-    }
-    Ok(found)
+    statement.query_and_then([set_number], PlatterCells::read)?.collect()
 }
 
 fn find_platter(connection: &Connection, id: PlatterId) -> Result<Option<PlatterCells>, Fault> {
     let mut statement = connection.prepare_cached(&format!("SELECT {PLATTER_COLUMNS} FROM platter WHERE id = ?1"))?;
-    let mut rows = statement.query([id.0])?;
-    rows.next()?.map(PlatterCells::read).transpose()
+    statement.query_and_then([id.0], PlatterCells::read)?.next().transpose()
 }
 
-/// The catalogue's numbers of platters.
-pub(super) fn numbers_of(connection: &Connection, platters: &[PlatterId]) -> Result<Vec<i64>, Fault> {
-    platters.iter().map(|&id| number_of(connection, id)).collect()
+fn known_platter(connection: &Connection, platter: PlatterId) -> Result<PlatterCells, Fault> {
+    find_platter(connection, platter)?.ok_or(Fault::Refused(CatalogueError::UnknownPlatter(platter)))
 }
 
-/// The catalogue's number of a platter.
 pub(super) fn number_of(connection: &Connection, platter: PlatterId) -> Result<i64, Fault> {
-    let found = find_platter(connection, platter)?;
-    found.map(|cells| cells.number).ok_or(Fault::Refused(CatalogueError::UnknownPlatter { platter }))
+    Ok(known_platter(connection, platter)?.number)
 }
 
 fn insert_set(connection: &Connection, set: &SetDescription, state: SetState) -> Result<(), Fault> {
@@ -222,7 +200,7 @@ pub(super) fn adopt(connection: &Connection, set: &SetDescription) -> Result<(),
 fn writing(connection: &Connection, set: SetId) -> Result<SetCells, Fault> {
     match find_set(connection, set)? {
         Some(cells) if cells.state() == SetState::Writing => Ok(cells),
-        _ => Err(Fault::Refused(CatalogueError::SetNotWriting { set })),
+        _ => Err(Fault::Refused(CatalogueError::SetNotWriting(set))),
     }
 }
 
@@ -232,7 +210,6 @@ fn mark_complete(connection: &Connection, mut set: SetCells) -> Result<(), Fault
     Ok(())
 }
 
-/// See [`Catalogue::complete_set`](crate::catalogue::Catalogue::complete_set).
 pub(super) fn complete(
     connection: &Connection,
     set: SetId,
@@ -252,7 +229,7 @@ pub(super) fn complete(
     let mut in_parts = BTreeSet::new();
     for ArchivedExtent { version: key, extent } in extents {
         let platter = extent.platter;
-        let &number = numbers.get(&platter).ok_or(Fault::Refused(CatalogueError::UnknownPlatter { platter }))?;
+        let &number = numbers.get(&platter).ok_or(Fault::Refused(CatalogueError::UnknownPlatter(platter)))?;
         let Some(row) = put::version(connection, key)? else { continue };
         if row.archived {
             continue;
@@ -298,7 +275,6 @@ pub(super) fn abandon(connection: &Connection, set: SetId) -> Result<(), Fault> 
     delete(connection, &writing(connection, set)?)
 }
 
-/// See [`Catalogue::forget_set`](crate::catalogue::Catalogue::forget_set).
 pub(super) fn forget(connection: &Connection, set: SetId) -> Result<bool, Fault> {
     let Some(cells) = find_set(connection, set)?.filter(|cells| cells.state() == SetState::Complete) else { return Ok(false) };
     let has_content = "SELECT EXISTS (SELECT 1 FROM extent WHERE platter IN (SELECT number FROM platter WHERE set_number = ?1))";
@@ -319,12 +295,7 @@ fn delete(connection: &Connection, set: &SetCells) -> Result<(), Fault> {
 
 fn all(connection: &Connection) -> Result<Vec<SetCells>, Fault> {
     let mut statement = connection.prepare_cached(&format!("SELECT {SET_COLUMNS} FROM platter_set ORDER BY written, number"))?;
-    let mut rows = statement.query([])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(SetCells::read(row)?);
-    }
-    Ok(found)
+    statement.query_and_then([], SetCells::read)?.collect()
 }
 
 pub(super) fn sets(connection: &Connection) -> Result<Vec<SetRow>, Fault> {
@@ -334,11 +305,9 @@ pub(super) fn sets(connection: &Connection) -> Result<Vec<SetRow>, Fault> {
 pub(super) fn set_of(connection: &Connection, platter: PlatterId) -> Result<Option<SetRow>, Fault> {
     let Some(platter) = find_platter(connection, platter)? else { return Ok(None) };
     let mut statement = connection.prepare_cached(&format!("SELECT {SET_COLUMNS} FROM platter_set WHERE number = ?1"))?;
-    let mut rows = statement.query([platter.set_number])?;
-    match rows.next()? {
-        Some(row) => Ok(Some(SetCells::read(row)?.row(connection)?)),
-        None => Err(Fault::Damaged(format!("the set of platter {} is missing", platter.place.platter))),
-    }
+    let set = statement.query_and_then([platter.set_number], SetCells::read)?.next().transpose()?;
+    let set = set.ok_or_else(|| Fault::Damaged(format!("the set of platter {} is missing", platter.place.platter)))?;
+    Ok(Some(set.row(connection)?))
 }
 
 pub(super) fn platters(connection: &Connection) -> Result<Vec<PlatterRow>, Fault> {
@@ -352,15 +321,12 @@ pub(super) fn platters(connection: &Connection) -> Result<Vec<PlatterRow>, Fault
     Ok(found)
 }
 
-/// Changes the row of a platter.
 pub(super) fn change_platter(
     connection: &Connection,
     platter: PlatterId,
     change: impl FnOnce(&mut PlatterPlace, &mut Health),
 ) -> Result<(), Fault> {
-    let Some(mut cells) = find_platter(connection, platter)? else {
-        return Err(Fault::Refused(CatalogueError::UnknownPlatter { platter }));
-    };
+    let mut cells = known_platter(connection, platter)?;
     change(&mut cells.place, &mut cells.health);
     cells.update(connection)
 }

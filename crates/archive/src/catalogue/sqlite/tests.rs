@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use fulgurite_domain::ArchiveId;
 
 use super::*;
-use crate::catalogue::conformance::{Fixture, complete, conformance, extent, marker, only, platter, set, version};
+use crate::catalogue::conformance::{Commit, Fixture, complete, conformance, extent, marker, only, platter, set, version};
 use crate::catalogue::{NULL, Unlisted};
 
 const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);

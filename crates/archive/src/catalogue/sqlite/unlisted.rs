@@ -27,29 +27,24 @@ fn left_out_check(platter: PlatterId) -> RowCheck {
     RowCheck::of("left_out").bytes(&platter.0)
 }
 
+/// The reasons, in the order of their numbers in the column `why`.
+const REASONS: [Unlisted; 7] = [
+    Unlisted::NoKey,
+    Unlisted::UnreadableRecord,
+    Unlisted::Incomplete,
+    Unlisted::Gone,
+    Unlisted::UnreadableTable,
+    Unlisted::UnseenStore,
+    Unlisted::OutOfSight,
+];
+
 fn why_cell(why: Unlisted) -> i64 {
-    match why {
-        Unlisted::NoKey => 0,
-        Unlisted::UnreadableRecord => 1,
-        Unlisted::Incomplete => 2,
-        Unlisted::Gone => 3,
-        Unlisted::UnreadableTable => 4,
-        Unlisted::UnseenStore => 5,
-        Unlisted::OutOfSight => 6,
-    }
+    REASONS.iter().position(|reason| *reason == why).expect("every reason is listed") as i64
 }
 
 fn why_of(cell: i64) -> Result<Unlisted, Fault> {
-    Ok(match cell {
-        0 => Unlisted::NoKey,
-        1 => Unlisted::UnreadableRecord,
-        2 => Unlisted::Incomplete,
-        3 => Unlisted::Gone,
-        4 => Unlisted::UnreadableTable,
-        5 => Unlisted::UnseenStore,
-        6 => Unlisted::OutOfSight,
-        other => return Err(Fault::Damaged(format!("a version is unlisted for reason {other}"))),
-    })
+    let reason = usize::try_from(cell).ok().and_then(|cell| REASONS.get(cell).copied());
+    reason.ok_or_else(|| Fault::Damaged(format!("a version is unlisted for reason {cell}")))
 }
 
 /// Records versions. A version already recorded keeps its first reason, and gains segments, and a
@@ -62,10 +57,7 @@ pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Re
         connection.prepare_cached("INSERT INTO unlisted_segment (id, segment, row_check) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
     for version in versions {
         let (why, bytes) = (why_cell(version.why), int(version.stored_bytes)?);
-        let known_as = match &version.known_as {
-            Some((name, number)) => Some((name.0.as_slice(), int(*number)?)),
-            None => None,
-        };
+        let known_as = version.known_as.as_ref().map(|(name, number)| Ok::<_, Fault>((name.0.as_slice(), int(*number)?))).transpose()?;
         let check = row_check(version.id, why, bytes, known_as).sum();
         let is_new =
             insert.execute(params![version.id.0, why, bytes, known_as.map(|known| known.0), known_as.map(|known| known.1), check])?;
@@ -82,7 +74,6 @@ pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Re
     ledger.close()
 }
 
-/// Adds a name to a version recorded without one.
 fn add_name(connection: &Connection, id: VersionId, known_as: (&[u8], i64)) -> Result<(), Fault> {
     let mut select = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM unlisted WHERE id = ?1 AND name IS NULL"))?;
     let Some(row) = select.query_row([id.0], |row| Ok(read(connection, row))).optional()?.transpose()? else { return Ok(()) };
@@ -92,7 +83,6 @@ fn add_name(connection: &Connection, id: VersionId, known_as: (&[u8], i64)) -> R
     Ok(())
 }
 
-/// Forgets versions, and records their staged tombstones.
 pub(super) fn forget(connection: &Connection, ids: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), Fault> {
     let mut ledger = Ledger::open(connection)?;
     for id in ids {
@@ -111,12 +101,7 @@ pub(super) fn page(connection: &Connection, after: Option<VersionId>, limit: usi
     let columns = format!("SELECT {COLUMNS} FROM unlisted WHERE id > ?1 ORDER BY id LIMIT ?2");
     let first = format!("SELECT {COLUMNS} FROM unlisted WHERE ?1 IS NULL ORDER BY id LIMIT ?2");
     let mut statement = connection.prepare_cached(if after.is_some() { &columns } else { &first })?;
-    let mut rows = statement.query(params![after.map(|id| id.0), int(limit as u64)?])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(read(connection, row)?);
-    }
-    Ok(found)
+    statement.query_and_then(params![after.map(|id| id.0), int(limit as u64)?], |row| read(connection, row))?.collect()
 }
 
 pub(super) fn count(connection: &Connection) -> Result<u64, Fault> {
@@ -130,24 +115,24 @@ fn read(connection: &Connection, row: &Row<'_>) -> Result<UnlistedVersion, Fault
     let known_as = name.zip(number);
     let known = known_as.as_ref().map(|(name, number)| (name.as_slice(), *number));
     row_check(id, why, bytes, known).confirm(row.get(5)?, || format!("unlisted version {id}"))?;
-    let known_as = match known_as {
-        Some((name, number)) => Some((ObjectName(name), uint(number, "the number of an unlisted version")?)),
-        None => None,
-    };
-    let segments = segments_of(connection, id)?;
-    Ok(UnlistedVersion { id, why: why_of(why)?, stored_bytes: uint(bytes, "the length of an unlisted version")?, known_as, segments })
+    let number = |number| uint(number, "the number of an unlisted version");
+    Ok(UnlistedVersion {
+        id,
+        why: why_of(why)?,
+        stored_bytes: uint(bytes, "the length of an unlisted version")?,
+        known_as: known_as.map(|(name, of)| Ok::<_, Fault>((ObjectName(name), number(of)?))).transpose()?,
+        segments: segments_of(connection, id)?,
+    })
 }
 
 fn segments_of(connection: &Connection, id: VersionId) -> Result<Vec<u64>, Fault> {
     let mut statement = connection.prepare_cached("SELECT segment, row_check FROM unlisted_segment WHERE id = ?1 ORDER BY segment")?;
-    let mut rows = statement.query([id.0])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    let read = |row: &Row<'_>| {
         let segment = row.get(0)?;
         segment_check(id, segment).confirm(row.get(1)?, || format!("a segment of unlisted version {id}"))?;
-        found.push(uint(segment, "a segment of an unlisted version")?);
-    }
-    Ok(found)
+        uint(segment, "a segment of an unlisted version")
+    };
+    statement.query_and_then([id.0], read)?.collect()
 }
 
 pub(super) fn leave_out(connection: &Connection, platters: &[PlatterId]) -> Result<(), Fault> {

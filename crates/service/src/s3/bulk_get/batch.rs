@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulgurite_archive::object::{ObjectReader, ReadError};
+use fulgurite_archive::place::MediumPosition;
 use s3s::S3Result;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -98,7 +99,7 @@ impl Batch {
             rights.may(action, Some(&wanted.key), wanted.version_id.as_deref())?;
             let found = gateway.namespace.find(&bucket.name, &wanted.key, wanted.version_id.as_deref());
             let version = found.map_err(|error| rights.hidden(error))?;
-            let place = gateway.archive.place_of(&version.row).map_err(internal_error("looking for an object"))?;
+            let place = MediumPosition::of(&gateway.archive, &version.row).map_err(internal_error("looking for an object"))?;
             Ok(Outcome::Found { id: version.row.id, place })
         };
         for (index, item) in self.items.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Copies, replaces and removes the files of a catalogue that no process has open.
+//! Copies, replaces and removes the files of a database that no process has open.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use crate::archive::ArchiveError;
 use crate::volume::sync_folder;
 
 /// Copies a database together with its write-ahead log. No process may have it open.
-pub(super) fn copy_database(from: &Path, to: &Path) -> Result<(), ArchiveError> {
+pub(crate) fn copy_database(from: &Path, to: &Path) -> Result<(), ArchiveError> {
     for suffix in ["", "-wal"] {
         let (from, to) = (with_suffix(from, suffix), with_suffix(to, suffix));
         match std::fs::copy(&from, &to) {
@@ -25,7 +25,7 @@ pub(super) fn copy_database(from: &Path, to: &Path) -> Result<(), ArchiveError> 
 ///
 /// A database without its log looks intact but is out of date, and SQLite would replay a log next
 /// to the wrong database. So the old database is first renamed together with its log.
-pub(super) fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<(), ArchiveError> {
+pub(crate) fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<(), ArchiveError> {
     let sync = || sync_folder(home).map_err(ArchiveError::io(home));
     let aside = with_suffix(old, ".old");
     remove_database(&aside)?;
@@ -40,17 +40,20 @@ pub(super) fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<
     remove_database(&aside)
 }
 
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+/// Suffixes of the files that SQLite may keep for one database.
+pub(crate) const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-pub(super) fn remove_database(path: &Path) -> Result<(), ArchiveError> {
-    ["", "-wal", "-shm", "-journal"].iter().try_for_each(|suffix| remove_if_there(&with_suffix(path, suffix)))
+pub(crate) fn remove_database(path: &Path) -> Result<(), ArchiveError> {
+    SUFFIXES.iter().try_for_each(|suffix| remove_if_there(&with_suffix(path, suffix)))
 }
 
-fn remove_if_there(path: &Path) -> Result<(), ArchiveError> {
+pub(crate) fn remove_if_there(path: &Path) -> Result<(), ArchiveError> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ArchiveError::io(path)(error)),
         _ => Ok(()),
