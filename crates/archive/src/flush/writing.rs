@@ -48,8 +48,8 @@ impl SetJob<'_> {
     /// Gives the set up; all of its content is still staged. Platters that can't be removed now are
     /// removed when the archive is opened next.
     pub(super) fn abandon(&self) {
-        let removed = self.set.platters.iter().zip(&self.stores).all(|(place, store)| store.remove(place.platter).is_ok());
-        if removed {
+        let left = self.set.platters.iter().zip(&self.stores).filter(|(place, store)| store.remove(place.platter).is_err()).count();
+        if left == 0 {
             let _ = self.archive.catalogue().abandon_set(self.set.id);
         }
     }

@@ -1,9 +1,10 @@
 //! Detects files that change while they are read.
 //!
 //! A file counts as unchanged if its size, modification time and change time (`ctime`) are the same
-//! before and after reading. The system sets `ctime` on every write, and nothing can set it back.
-//! But its resolution is one tick: a file written a moment ago can be written again within the same
-//! tick without changing its times. So reading such a file waits until that tick is over.
+//! before and after reading. The system sets `ctime` on every `write`, and programs can't set it.
+//! (Stores through a shared mapping may go unnoticed.) But its resolution is a tick of the clock: a
+//! file written a moment ago can be written again within the same tick without changing its times.
+//! So the reader first waits until that tick is certainly over.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -15,9 +16,9 @@ use rustix::fs::OFlags;
 
 /// Longest time in which two writes can get the same time stamp: two ticks of the slowest kernel
 /// clock in use, 100 Hz.
-const TICK: Duration = Duration::from_millis(20);
+const SAME_STAMP_MAX: Duration = Duration::from_millis(20);
 /// The same for file systems with a time resolution of one or two seconds.
-const COARSE_TICK: Duration = Duration::from_secs(2);
+const COARSE_SAME_STAMP_MAX: Duration = Duration::from_secs(2);
 
 /// An open file, with its metadata from before the first read.
 pub(super) struct SteadyFile {
@@ -26,7 +27,7 @@ pub(super) struct SteadyFile {
 }
 
 impl SteadyFile {
-    /// Opens a file. `None` if it is being written right now, or is no longer a regular file.
+    /// Opens a file. `None` if it changed meanwhile, or is no longer a regular file.
     pub(super) fn open(path: &Path) -> io::Result<Option<Self>> {
         // What was listed as a file may have become a link, or a pipe that would block.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -35,7 +36,7 @@ impl SteadyFile {
             file => file?,
         };
         let mut before = file.metadata()?;
-        if let Some(rest) = rest_of_tick(&before, SystemTime::now()) {
+        if let Some(rest) = wait_before_reading(&before, SystemTime::now()) {
             std::thread::sleep(rest);
             let now = file.metadata()?;
             if stamp(&now) != stamp(&before) {
@@ -56,12 +57,12 @@ fn stamp(metadata: &Metadata) -> (u64, (i64, i64), (i64, i64)) {
     (metadata.len(), (metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()))
 }
 
-/// How long writes may still go unnoticed in a file's times; `None` if they can't.
-fn rest_of_tick(metadata: &Metadata, now: SystemTime) -> Option<Duration> {
+/// Time until a further write must change the file's times; `None` if that is already so.
+fn wait_before_reading(metadata: &Metadata, now: SystemTime) -> Option<Duration> {
     let seconds = u64::try_from(metadata.ctime()).ok()?;
     let changed = UNIX_EPOCH + Duration::new(seconds, metadata.ctime_nsec().clamp(0, 999_999_999) as u32);
-    let tick = if metadata.ctime_nsec() == 0 { COARSE_TICK } else { TICK };
-    // A time in the future comes from another clock, and says nothing.
+    let tick = if metadata.ctime_nsec() == 0 { COARSE_SAME_STAMP_MAX } else { SAME_STAMP_MAX };
+    // A time in the future was set by another clock, so it can't be compared.
     tick.checked_sub(now.duration_since(changed).ok()?).filter(|rest| !rest.is_zero())
 }
 
@@ -76,11 +77,11 @@ mod tests {
         std::fs::write(&path, b"content").expect("written");
         let metadata = std::fs::metadata(&path).expect("there");
         let changed = UNIX_EPOCH + Duration::new(metadata.ctime() as u64, metadata.ctime_nsec() as u32);
-        let tick = if metadata.ctime_nsec() == 0 { COARSE_TICK } else { TICK };
-        assert_eq!(rest_of_tick(&metadata, changed), Some(tick));
-        assert_eq!(rest_of_tick(&metadata, changed + tick / 2), Some(tick / 2));
-        assert_eq!(rest_of_tick(&metadata, changed + tick), None);
-        assert_eq!(rest_of_tick(&metadata, changed - tick), None);
+        let tick = if metadata.ctime_nsec() == 0 { COARSE_SAME_STAMP_MAX } else { SAME_STAMP_MAX };
+        assert_eq!(wait_before_reading(&metadata, changed), Some(tick));
+        assert_eq!(wait_before_reading(&metadata, changed + tick / 2), Some(tick / 2));
+        assert_eq!(wait_before_reading(&metadata, changed + tick), None);
+        assert_eq!(wait_before_reading(&metadata, changed - tick), None);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Checksums that clients send or ask for: the ten of S3, and Content-MD5.
 //!
 //! The framework has fields for only five of them. So they are read from and written to headers
-//! here. In XML responses, those without a field use the SHA-256 field, and [`ChecksumElement`] renames the
-//! element.
+//! here. In XML responses, those without a field use the SHA-256 field, and [`ChecksumElement`]
+//! renames the element.
 
 mod algorithm;
 

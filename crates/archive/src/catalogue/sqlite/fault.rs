@@ -42,8 +42,9 @@ impl Fault {
 /// Whether the error shows damage of the file, as opposed to trouble with the disk, locks or the
 /// program.
 ///
-/// Values of an unexpected type count as damage, since all were written with the right one. So does
-/// a statement that fails to compile for lack of a table.
+/// Values of an unexpected type count as damage, since all were written with the right one. So do
+/// missing rows, where a query always finds one, and SQLite's generic error (`Unknown`): our
+/// statements are fixed and tested, so it means that a table or column is missing.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, _) => {
