@@ -16,9 +16,9 @@ use super::{BackupError, State, StateError, all, now_ms, one};
 pub enum Versioning {
     /// The new version replaces the old one: versioning was never enabled.
     Never = 0,
-    /// All versions are cache.
+    /// All versions are kept.
     Enabled = 1,
-    /// Versions put while versioning was enabled are cache; the null version is replaced.
+    /// Versions put while versioning was enabled are kept; the null version is replaced.
     Suspended = 2,
 }
 
@@ -118,7 +118,7 @@ impl PublicAccess {
 /// text here; the code that parses them judges them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unreadable {
-    /// Versions are cache meanwhile.
+    /// Versions are kept meanwhile.
     pub versioning: bool,
     /// Meanwhile, versions without their own retention are refused.
     pub retention: bool,
@@ -200,7 +200,7 @@ impl State {
             let Some(mut bucket) = bucket(connection, name)? else { return Ok(None) };
             change(&mut bucket);
             connection.execute(
-                // An unreadable default retention is cache for inspection until another is put.
+                // An unreadable default retention is kept for inspection until another is put.
                 "UPDATE bucket SET versioning = ?2, object_lock = ?3, retention_mode = iif(?11, retention_mode, ?4), \
                  retention_days = iif(?11, retention_days, ?5), retention_in_years = iif(?11, retention_in_years, ?6), \
                  policy = ?7, tags = ?8, public_access = ?9, cors = ?10 WHERE name = ?1",
