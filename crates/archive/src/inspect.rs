@@ -182,10 +182,10 @@ impl Inspection {
 /// Reads the file table of a single platter, and counts its entries.
 fn read_entries(header: &Header, platter: Loaded, on_entry: &mut dyn FnMut(&Entry)) -> Result<u64, String> {
     let mut members: Vec<Presence> = header.members.iter().map(|_| Presence::missing("")).collect();
-    members[usize::from(header.position)] = Presence::There(platter);
+    members[usize::from(header.position)] = Presence::Loaded(platter);
     let rebuilding = Mutex::new(());
     let mut reader = SetReader::new(&rebuilding, 1);
-    reader.introduce(Arc::new(OpenSet { description: SetDescription::of(header, |_| String::new()), members }));
+    reader.open(Arc::new(OpenSet { description: SetDescription::of(header, |_| String::new()), members }));
     let mut count = 0;
     let read = read_table::<Infallible>(&mut reader, header, &Unwatched, &mut |entry| {
         on_entry(&entry);

@@ -125,9 +125,9 @@ impl Opened {
     }
 }
 
-/// Sets whose platters one reader keeps open. File handles are limited, and a reader may go through
+/// Number of sets whose platters one reader keeps open. File handles are limited, and a reader may go through
 /// all sets of an archive.
-const SETS_OPEN: usize = 8;
+const OPEN_SETS_MAX: usize = 8;
 
 /// Reads objects. Each thread needs its own.
 pub struct ObjectReader<'a> {
@@ -359,7 +359,7 @@ impl<'a> ObjectReader<'a> {
             let extent = extent.ok_or(ReadError::Uncovered(from))?;
             let left = extent.object_offset + extent.bytes - from;
             let (now, later) = out.split_at_mut((out.len() as u64).min(left) as usize);
-            self.introduce_set_of(extent.platter)?;
+            self.open_set_of(extent.platter)?;
             let offset = extent.offset + (from - extent.object_offset);
             self.sets.read(extent.platter, offset, now).map_err(ArchiveError::from)?;
             from += now.len() as u64;
@@ -369,15 +369,15 @@ impl<'a> ObjectReader<'a> {
     }
 
     /// Opens the set of a platter, unless it is open.
-    fn introduce_set_of(&mut self, platter: PlatterId) -> Result<(), ArchiveError> {
-        if !self.sets.knows(platter) {
+    fn open_set_of(&mut self, platter: PlatterId) -> Result<(), ArchiveError> {
+        if !self.sets.is_open(platter) {
             let row = self.archive.reading().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter(platter))?;
-            if self.open.len() == SETS_OPEN
+            if self.open.len() == OPEN_SETS_MAX
                 && let Some(oldest) = self.open.pop_front()
             {
-                self.sets.forget(oldest);
+                self.sets.close(oldest);
             }
-            self.sets.introduce(Arc::new(OpenSet::of(self.archive, &row.description)));
+            self.sets.open(Arc::new(OpenSet::of(self.archive, &row.description)));
             self.open.push_back(row.description.id);
         }
         Ok(())

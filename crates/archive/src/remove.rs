@@ -12,7 +12,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
     CatalogueError, Change, Pages, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow,
 };
-use crate::content::look_for;
+use crate::content::locate_platters;
 use crate::error::Kept;
 use crate::segments::release_segments;
 use crate::unread::NoPlatter;
@@ -66,17 +66,17 @@ impl Archive {
         let kept = |why: Kept| ArchiveError::SetKept { set, why };
         let row = self.catalogue().sets()?.into_iter().find(|row| row.description.id == set && row.state == SetState::Complete);
         let description = row.ok_or_else(|| kept(Kept::Unknown))?.description;
-        let found = look_for(self, &description.platters);
-        if let Some(away) = found.iter().find_map(|found| found.as_ref().err().filter(|why| why.hindrance().is_some())) {
-            return Err(kept(Kept::Unchecked(Box::new(away.clone()))));
+        let found = locate_platters(self, &description.platters);
+        if let Some(unread) = found.iter().find_map(|found| found.as_ref().err().filter(|why| why.hindrance().is_some())) {
+            return Err(kept(Kept::Unchecked(Box::new(unread.clone()))));
         }
         let rows = self.catalogue().platters()?;
         let is_damaged = |platter| rows.iter().any(|row| row.place.platter == platter && row.health.lost_tracks > 0);
-        let is_gone = |(place, found): &(&PlatterPlace, &Result<_, NoPlatter>)| {
+        let is_lost = |(place, found): &(&PlatterPlace, &Result<_, NoPlatter>)| {
             matches!(found, Err(NoPlatter::Missing { .. })) || is_damaged(place.platter)
         };
-        let gone = description.platters.iter().zip(&found).filter(is_gone).count();
-        if gone <= usize::from(description.shape.redundancy) {
+        let lost = description.platters.iter().zip(&found).filter(is_lost).count();
+        if lost <= usize::from(description.shape.redundancy) {
             return Err(kept(Kept::Repairable));
         }
         if self.catalogue().unlisted_count()? > 0 {

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use fulgurite_domain::PlatterId;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{NOWHERE, Pages, SetDescription, SetState, VersionRow, Versions};
+use crate::catalogue::{Pages, SetDescription, SetState, UNKNOWN_STORE, VersionRow, Versions};
 use crate::keystore::KeyStoreError;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::unread::Hindrance;
@@ -247,7 +247,7 @@ impl<'a> Scrub<'a> {
 /// rebuilt after platters were moved.
 fn note_shared_stores(set: &SetDescription, watcher: &dyn Watcher) {
     let mut platters: BTreeMap<&str, u64> = BTreeMap::new();
-    set.platters.iter().filter(|place| place.store != NOWHERE).for_each(|place| *platters.entry(&place.store).or_default() += 1);
+    set.platters.iter().filter(|place| place.store != UNKNOWN_STORE).for_each(|place| *platters.entry(&place.store).or_default() += 1);
     for (store, count) in platters.into_iter().filter(|(_, count)| *count > 1) {
         let text = format!(
             "store {store} has {count} platters of set {}, so losing the store loses all of them: move all but one to stores without any, then \

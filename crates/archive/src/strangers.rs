@@ -7,8 +7,8 @@ use fulgurite_domain::PlatterId;
 use fulgurite_format::Header;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{NOWHERE, PlatterRow, SetState};
-use crate::content::Disks;
+use crate::catalogue::{PlatterRow, SetState, UNKNOWN_STORE};
+use crate::content::StoreSnapshot;
 use crate::tables::read_header;
 
 /// A platter of this archive that the catalogue doesn't know.
@@ -35,17 +35,17 @@ pub(crate) fn strangers(archive: &Archive) -> Result<Vec<Stranger>, ArchiveError
 }
 
 pub(crate) fn compare_stores(archive: &Archive) -> Result<Compared, ArchiveError> {
-    let disks = Disks::check(archive);
+    let snapshot = StoreSnapshot::take(archive);
     // The order matters. A set begun in between is in the catalogue before its platters are on
     // stores; a complete set is on the stores before the catalogue lists it as complete.
     let complete: Vec<PlatterRow> = archive.catalogue().platters()?.into_iter().filter(|row| row.state == SetState::Complete).collect();
-    let found: Vec<_> = disks.there().map(|(name, store)| (name, store, store.list())).collect();
+    let found: Vec<_> = snapshot.readable().map(|(name, store)| (name, store, store.list())).collect();
     let known: HashSet<PlatterId> = archive.catalogue().platters()?.into_iter().map(|row| row.place.platter).collect();
     let there: HashSet<PlatterId> = found.iter().flat_map(|(_, _, listed)| listed.iter().flatten().copied()).collect();
     let is_listed = |store: &str| found.iter().any(|(name, _, listed)| *name == store && listed.is_ok());
-    let all_listed = disks.away.is_empty() && found.iter().all(|(_, _, listed)| listed.is_ok());
+    let all_listed = snapshot.unavailable.is_empty() && found.iter().all(|(_, _, listed)| listed.is_ok());
     let is_missing = |row: &PlatterRow| {
-        let may_be_elsewhere = row.place.store == NOWHERE && disks.has_unknown;
+        let may_be_elsewhere = row.place.store == UNKNOWN_STORE && snapshot.has_unknown;
         !may_be_elsewhere
             && !there.contains(&row.place.platter)
             && known.contains(&row.place.platter)

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use fulgurite_domain::{ArchiveId, PlatterId, SetId, VersionId};
 use fulgurite_format::{Header, RecordKind};
 
-use crate::catalogue::{NOWHERE, PlatterPlace, SetDescription};
+use crate::catalogue::{PlatterPlace, SetDescription, UNKNOWN_STORE};
 use crate::set_reader::{OpenSet, SetReader};
 use crate::staging::{Staging, StagingError};
 use crate::store::{PlatterStore, StoreError};
@@ -114,7 +114,7 @@ impl<'a> Survey<'a> {
         let mut reader = SetReader::new(&rebuilding, threads);
         let mut mentions = Vec::new();
         for set in &self.sets {
-            reader.introduce(Arc::new(self.open(set)));
+            reader.open(Arc::new(self.open(set)));
             for header in (0..set.header.shape.information).map(|position| set.header.for_position(position)) {
                 mentions.clear();
                 let read = read_table::<Infallible>(&mut reader, &header, watcher, &mut |entry| {
@@ -131,18 +131,18 @@ impl<'a> Survey<'a> {
                     }
                 }
             }
-            reader.forget(set.header.set);
+            reader.close(set.header.set);
         }
         unread
     }
 
     fn open(&self, set: &SurveyedSet) -> OpenSet {
-        let mut description = SetDescription::of(&set.header, |_| NOWHERE.to_owned());
+        let mut description = SetDescription::of(&set.header, |_| UNKNOWN_STORE.to_owned());
         let presence = |(place, store): (&mut PlatterPlace, &Option<usize>)| {
-            let Some(store) = store.map(|index| &self.stores[index]) else { return Presence::missing(NOWHERE) };
+            let Some(store) = store.map(|index| &self.stores[index]) else { return Presence::missing(UNKNOWN_STORE) };
             store.name().clone_into(&mut place.store);
             match store.open(place.platter) {
-                Ok(Some(file)) => Presence::There(Loaded::new(place.platter, set.header.geometry, file, store.name())),
+                Ok(Some(file)) => Presence::Loaded(Loaded::new(place.platter, set.header.geometry, file, store.name())),
                 _ => Presence::missing(store.name()),
             }
         };

@@ -210,7 +210,7 @@ fn a_rebuild_omits_platters_of_an_unfinished_set() {
         scene.world.expected.lock().expect("not poisoned").check(&archive).expect("all is there");
         let sets = archive.catalogue().sets().expect("sets");
         let platters: Vec<_> = sets.iter().flat_map(|set| &set.description.platters).collect();
-        assert!(platters.iter().all(|place| place.store != fulgurite_archive::NOWHERE), "{platters:?}");
+        assert!(platters.iter().all(|place| place.store != fulgurite_archive::UNKNOWN_STORE), "{platters:?}");
         let troubles = Troubles::default();
         let report = archive.scrub(None, &troubles).expect("scrub");
         assert!(report.unknown.is_empty(), "the rebuild omitted it and reported that: {report:?}");

@@ -27,8 +27,8 @@ use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
 pub use self::error::CatalogueError;
 pub use self::pages::{Listed, Pages};
 pub use self::rows::{
-    After, ArchivedExtent, ArchivedVersion, Change, Extent, FoundVersion, Health, NOWHERE, NewVersion, PlatterPlace, PlatterRow,
-    SegmentEnd, SetDescription, SetRow, SetState, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, Unlisted,
+    After, ArchivedExtent, ArchivedVersion, Change, Extent, FoundVersion, Health, NewVersion, PlatterPlace, PlatterRow, SegmentEnd,
+    SetDescription, SetRow, SetState, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UNKNOWN_STORE, Unlisted,
     UnlistedVersion, VersionKey, VersionRow, Versions,
 };
 pub use self::sqlite::SqliteCatalogue;

@@ -150,7 +150,7 @@ impl SetDescription {
 }
 
 /// Store name of a platter that a rebuild did not find.
-pub const NOWHERE: &str = "?";
+pub const UNKNOWN_STORE: &str = "?";
 
 /// A platter and the store that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]

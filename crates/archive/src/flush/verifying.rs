@@ -219,8 +219,8 @@ impl SetJob<'_> {
     /// Reads a track of a platter that was just written. No sector may be lost.
     fn read_back(&self, open: &OpenSet, position: u16, physical: PhysicalTrack, track: &mut Track) -> Result<(), ArchiveError> {
         let drive = match &open.members[usize::from(position)] {
-            Presence::There(loaded) => &loaded.drive,
-            Presence::Gone(why) => return Err(self.wrong(position, Misread::Gone(Box::new(why.clone())))),
+            Presence::Loaded(loaded) => &loaded.drive,
+            Presence::Unavailable(why) => return Err(self.wrong(position, Misread::Gone(Box::new(why.clone())))),
         };
         drive.scan(physical, track);
         match track.lost_sectors() {

@@ -15,7 +15,7 @@ use fulgurite_domain::{Digest, Kind, ObjectName, PlatterId, SetId};
 use super::worker::Facts;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{SetRow, SetState, VersionRow};
-use crate::content::look_for;
+use crate::content::locate_platters;
 use crate::object::ObjectReader;
 use crate::unread::NoPlatter;
 
@@ -101,7 +101,7 @@ pub(super) struct Doubt(HashSet<PlatterId>);
 impl Doubt {
     pub(super) fn look(archive: &Archive) -> Result<Self, ArchiveError> {
         let platters = archive.reading().platters()?;
-        let found = look_for(archive, platters.iter().map(|row| &row.place));
+        let found = locate_platters(archive, platters.iter().map(|row| &row.place));
         let mut bad: HashMap<SetId, usize> = HashMap::new();
         for (row, found) in platters.iter().zip(found) {
             if matches!(found, Err(NoPlatter::Missing { .. })) || row.health.lost_tracks > 0 {

@@ -11,7 +11,7 @@ use super::unseen::{Unseen, UnseenPlace, note_unseen, surplus_keys, unseen_place
 use super::{RebuildReport, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
-    ArchivedVersion, Change, FoundVersion, NOWHERE, NewVersion, SegmentEnd, StagedTombstone, Unlisted, UnlistedVersion,
+    ArchivedVersion, Change, FoundVersion, NewVersion, SegmentEnd, StagedTombstone, UNKNOWN_STORE, Unlisted, UnlistedVersion,
 };
 use crate::remove::restage;
 use crate::watch::{Trouble, Watcher};
@@ -143,7 +143,7 @@ impl<'a> Rebuild<'a> {
             );
             self.watcher.trouble(Trouble::Note(&text));
             if self.report.unseen.is_empty() {
-                let there = found.description.platters.iter().filter(|place| place.store != NOWHERE);
+                let there = found.description.platters.iter().filter(|place| place.store != UNKNOWN_STORE);
                 let platters: Vec<_> = there.map(|place| place.platter).collect();
                 self.archive.catalogue().leave_out(&platters)?;
             }

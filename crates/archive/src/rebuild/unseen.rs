@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{BATCH, RebuildReport, UnseenStores, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Catalogue, Pages, SqliteCatalogue, Unlisted, UnlistedVersion};
-use crate::content::Disks;
+use crate::content::StoreSnapshot;
 use crate::staging::Staging;
-use crate::unread::{AwayStore, Hindrance};
+use crate::unread::{Hindrance, UnavailableStore};
 use crate::watch::{Trouble, Watcher};
 
 /// A place that a rebuild could not read.
@@ -75,8 +75,8 @@ pub struct Unseen {
     pub why: String,
 }
 
-impl From<AwayStore> for Unseen {
-    fn from(AwayStore { store, hindrance, why }: AwayStore) -> Self {
+impl From<UnavailableStore> for Unseen {
+    fn from(UnavailableStore { store, hindrance, why }: UnavailableStore) -> Self {
         Self { place: UnseenPlace::Store(store), hindrance, why }
     }
 }
@@ -147,13 +147,13 @@ pub(crate) fn was_staging_unseen(archive: &Archive) -> Result<bool, ArchiveError
     Ok(unseen_places(&mut **archive.catalogue())?.contains(&UnseenPlace::Staging))
 }
 
-pub(super) fn unseen_stores(archive: &Archive) -> Vec<AwayStore> {
-    let disks = Disks::check(archive);
-    let unlisted = disks.there().filter_map(|(name, store)| {
+pub(super) fn unseen_stores(archive: &Archive) -> Vec<UnavailableStore> {
+    let snapshot = StoreSnapshot::take(archive);
+    let unlisted = snapshot.readable().filter_map(|(name, store)| {
         let why = store.list().err()?.to_string();
-        Some(AwayStore { store: name.to_owned(), hindrance: Hindrance::Unreadable, why })
+        Some(UnavailableStore { store: name.to_owned(), hindrance: Hindrance::Unreadable, why })
     });
-    disks.away.iter().cloned().chain(unlisted).collect()
+    snapshot.unavailable.iter().cloned().chain(unlisted).collect()
 }
 
 pub(super) fn refuse_unseen_stores(archive: &Archive) -> Result<(), ArchiveError> {

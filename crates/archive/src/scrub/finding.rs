@@ -56,8 +56,8 @@ impl PlatterState {
 }
 
 impl From<&NoPlatter> for PlatterState {
-    fn from(gone: &NoPlatter) -> Self {
-        match gone.hindrance() {
+    fn from(reason: &NoPlatter) -> Self {
+        match reason.hindrance() {
             Some(Hindrance::Absent) => Self::Absent,
             Some(Hindrance::Unreadable) => Self::Unreadable,
             None => Self::Missing,
@@ -76,7 +76,8 @@ pub struct PlatterFinding {
     /// The store it should be on.
     pub store: String,
     /// Why nothing of it could be read.
-    pub gone: Option<NoPlatter>,
+    #[serde(rename = "gone")]
+    pub unavailable: Option<NoPlatter>,
     /// True if the platter had no known store when the catalogue was rebuilt, and was now found on
     /// `store`.
     pub turned_up: bool,
@@ -109,7 +110,7 @@ impl PlatterFinding {
             platter: place.platter,
             position,
             store: place.store.clone(),
-            gone: None,
+            unavailable: None,
             turned_up: false,
             elsewhere: None,
             own_store_is_there: true,
@@ -125,8 +126,8 @@ impl PlatterFinding {
     /// State of the platter: the worst problem found.
     #[must_use]
     pub fn state(&self) -> PlatterState {
-        match &self.gone {
-            Some(gone) => gone.into(),
+        match &self.unavailable {
+            Some(reason) => reason.into(),
             None if self.lost_sectors > 0 || self.bad_headers > 0 => PlatterState::Damaged,
             None if self.unreadable > 0 => PlatterState::Unreadable,
             None if self.elsewhere.is_some() => PlatterState::Elsewhere,
@@ -142,7 +143,7 @@ impl PlatterFinding {
 
     /// True if at least part of the platter could be read.
     pub(super) fn was_read(&self, geometry: Geometry) -> bool {
-        self.gone.is_none() && self.unreadable < u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors())
+        self.unavailable.is_none() && self.unreadable < u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors())
     }
 
     /// Health to record in the catalogue; `None` if nothing new is known.
@@ -242,10 +243,10 @@ impl ScrubReport {
     /// Absent stores that should hold platters.
     #[must_use]
     pub fn absent_stores(&self) -> BTreeSet<&str> {
-        let away = self.unsound.iter().filter_map(|finding| match &finding.gone {
-            Some(NoPlatter::Away(away)) => Some(away),
+        let unavailable = self.unsound.iter().filter_map(|finding| match &finding.unavailable {
+            Some(NoPlatter::Unavailable(store)) => Some(store),
             _ => None,
         });
-        away.filter(|away| away.hindrance == Hindrance::Absent).map(|away| away.store.as_str()).collect()
+        unavailable.filter(|store| store.hindrance == Hindrance::Absent).map(|store| store.store.as_str()).collect()
     }
 }

@@ -54,7 +54,7 @@ impl Losses {
     fn find(set: &OpenSet, findings: &[PlatterFinding], reader: &mut SetReader<'_>) -> Self {
         let (shape, geometry) = (set.description.shape, set.description.geometry);
         let sectors = usize::from(geometry.track_information);
-        let lost_at = |finding: &PlatterFinding, track: TrackIndex| match finding.gone {
+        let lost_at = |finding: &PlatterFinding, track: TrackIndex| match finding.unavailable {
             Some(_) => sectors,
             None => finding.lost.get(&track).map_or(0, Vec::len),
         };
@@ -97,7 +97,7 @@ impl Scrub<'_> {
         reader: &mut SetReader<'_>,
     ) -> Result<(), ArchiveError> {
         let information = &findings[..usize::from(set.description.shape.information)];
-        if information.iter().all(|finding| finding.gone.is_none() && finding.lost.is_empty()) {
+        if information.iter().all(|finding| finding.unavailable.is_none() && finding.lost.is_empty()) {
             return Ok(());
         }
         self.watcher.stage("checking for lost versions", None);

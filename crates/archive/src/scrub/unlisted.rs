@@ -7,7 +7,7 @@ use super::reading::read_tracks;
 use super::{PlatterFinding, Scrub};
 use crate::archive::ArchiveError;
 use crate::catalogue::{PlatterPlace, SetDescription, Unlisted};
-use crate::content::Disks;
+use crate::content::StoreSnapshot;
 use crate::rebuild::{UnseenPlace, each_unlisted};
 use crate::strangers::{Stranger, strangers};
 use crate::unread::Loaded;
@@ -37,12 +37,12 @@ impl Scrub<'_> {
         if !strangers.is_empty() {
             self.watcher.stage("reading platters that the catalogue doesn't know", None);
         }
-        let disks = Disks::check(self.archive);
+        let snapshot = StoreSnapshot::take(self.archive);
         for stranger in strangers {
             let Stranger { platter, store, header } = stranger;
             let mut unknown = UnknownPlatter { platter, store: store.clone(), lost_sectors: 0, unreadable: 0, is_readable: false };
             if let Some(header) = header
-                && let Ok(found) = disks.find(&PlatterPlace { platter, store })
+                && let Ok(found) = snapshot.find(&PlatterPlace { platter, store })
             {
                 let set = SetDescription::of(&header, |_| unknown.store.clone());
                 let mut finding = PlatterFinding::new(&set, header.position);
