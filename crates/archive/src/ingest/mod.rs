@@ -35,7 +35,7 @@ use crate::archive::Archive;
 use crate::clock::now_ms;
 use crate::entropy::random;
 
-pub(crate) use files::{Flushing, put_flushing};
+pub(crate) use files::{FlushHooks, put_flushing};
 pub use files::{PutOutcome, PutReport, Source};
 pub use intake::{Acknowledge, Intake, IntakeError, NewObject, Ticket, Upload};
 pub use known::Skip;
