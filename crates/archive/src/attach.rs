@@ -24,7 +24,7 @@ use crate::archive::{
 use crate::catalogue::{CatalogueError, SqliteCatalogue};
 use crate::database::{SUFFIXES, remove_database, with_suffix};
 use crate::entropy::random;
-use crate::keyring::{Copies, KeyringError, KeyringReport, Mode, bring_together, own_master_key};
+use crate::keyring::{Copies, KeyringError, KeyringReport, Mode, merge_copies, own_master_key};
 use crate::lock::{LOCK_FILE, Lock};
 use crate::rebuild::{RebuildReport, Unseen, UnseenPlace};
 use crate::settings::{self, ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
@@ -464,7 +464,7 @@ impl Making<'_> {
             }
         }
         attempt.will_make(home.join(KEYS_FILE));
-        let keyring = bring_together(home, settings, self.copies, Mode::Attach, watcher)?;
+        let keyring = merge_copies(home, settings, self.copies, Mode::Attach, watcher)?;
         let rebuild = self.catalogue(attempt, watcher)?;
         write_new(&home.join(settings::FILE), self.text.as_bytes())?;
         Ok((keyring, rebuild))

@@ -26,7 +26,7 @@ pub use self::error::{Bound, StagingError};
 pub(crate) use self::mark::{MARK as STAGING_MARK, check_staging, mark_staging};
 pub use self::writing::{SegmentWriter, Unsynced, Writing};
 use crate::catalogue::{SegmentEnd, StagedPlace};
-use crate::clock::now_ms;
+use crate::clock::unix_ms;
 use crate::settings::Settings;
 use crate::volume::{FolderVolume, Volume, VolumeFile, read_full};
 
@@ -166,7 +166,7 @@ impl Staging {
         let alone = self.writer.lock().expect("no panic holds this lock");
         // Numbers follow the clock. With a reused number, an old copy of the catalogue would
         // mistake one segment for another.
-        let first = self.segments()?.last().map_or(1, |last| last + 1).max(self.next.load(Ordering::SeqCst)).max(now_ms());
+        let first = self.segments()?.last().map_or(1, |last| last + 1).max(self.next.load(Ordering::SeqCst)).max(unix_ms());
         self.writing_from.store(first, Ordering::SeqCst);
         Ok(Writing { staging: self, first, _alone: alone })
     }

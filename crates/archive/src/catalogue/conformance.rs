@@ -190,10 +190,10 @@ fn listed(catalogue: &mut dyn Catalogue, prefix: &[u8], versions: Versions, page
     pages(page, |after| catalogue.list(prefix, versions, after, page).expect("listed"))
 }
 
-fn pages(page: usize, mut list: impl FnMut(Option<&After>) -> Vec<VersionRow>) -> Vec<VersionRow> {
+fn pages(page: usize, mut list: impl FnMut(Option<&ListCursor>) -> Vec<VersionRow>) -> Vec<VersionRow> {
     let mut all: Vec<VersionRow> = Vec::new();
     loop {
-        let after = all.last().map(After::row);
+        let after = all.last().map(ListCursor::row);
         let rows = list(after.as_ref());
         assert!(rows.len() <= page);
         if rows.is_empty() {

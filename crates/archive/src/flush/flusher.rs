@@ -13,7 +13,7 @@ use super::writing::SetJob;
 use super::{FlushReport, Held, PAGE};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{ArchivedExtent, Extent, Pages, PlatterPlace, SetDescription, StagedTombstone, VersionKey};
-use crate::clock::now_s;
+use crate::clock::unix_s;
 use crate::entropy::random;
 use crate::packing::{Placed, plan_set};
 use crate::remove::finish_removals;
@@ -72,7 +72,7 @@ impl WrittenSet<'_> {
                 },
             })
         });
-        archive.catalogue().complete_set(job.set.id, &mut extents, now_s())?;
+        archive.catalogue().complete_set(job.set.id, &mut extents, unix_s())?;
         release_segments(archive)?;
         self.archive_tombstones()?;
         let finished = |shard: &&Placed| shard.object_offset + shard.bytes == job.items[shard.item].object_bytes;
@@ -253,7 +253,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             id: SetId(random()),
             shape: plan.shape,
             geometry: plan.geometry,
-            written: now_s(),
+            written: unix_s(),
             platters: stores.iter().map(|store| PlatterPlace { platter: PlatterId(random()), store: store.name().to_owned() }).collect(),
         };
         archive.catalogue().begin_set(&set)?;

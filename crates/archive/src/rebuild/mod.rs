@@ -31,7 +31,7 @@ use self::unseen::{find_staging, refuse_unseen_stores};
 pub(crate) use self::unseen::{has_unknown_places, was_staging_unseen};
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, check_master_key, read_settings};
 use crate::catalogue::{Catalogue, CatalogueError, Pages, SqliteCatalogue, UnlistedVersion};
-use crate::clock::now_s;
+use crate::clock::unix_s;
 use crate::database::{copy_database, remove_database, replace_database, with_suffix};
 use crate::lock::Lock;
 use crate::staging::mark_staging;
@@ -144,7 +144,7 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
     // Closing the last connection checkpoints the write-ahead log into the file.
     drop(archive);
     if keeps_old {
-        let kept = with_suffix(&catalogue, &format!(".damaged-{}", now_s()));
+        let kept = with_suffix(&catalogue, &format!(".damaged-{}", unix_s()));
         copy_database(&catalogue, &kept)?;
         report.kept = Some(kept);
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::unlisted::UnknownPlatter;
 use crate::catalogue::{Health, SetDescription, VersionKey};
-use crate::clock::now_s;
+use crate::clock::unix_s;
 use crate::rebuild::UnseenPlace;
 use crate::set_reader::Repairs;
 use crate::unread::{Hindrance, NoPlatter};
@@ -153,7 +153,7 @@ impl PlatterFinding {
             return None;
         }
         Some(Health {
-            verified: Some(now_s()),
+            verified: Some(unix_s()),
             // It is missing from its own store, and readers shouldn't rely on another.
             missing: state == PlatterState::Missing || self.elsewhere.is_some(),
             lost_sectors: self.lost_sectors,
