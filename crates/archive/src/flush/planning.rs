@@ -43,7 +43,7 @@ fn flush_memory_bytes(geometry: Geometry, shape: SetShape, threads: usize) -> u6
     };
     let ahead = (TRACKS_AHEAD as u64 + 2) * tracks;
     let information = WriteDrive::<io::Sink>::memory_bytes(geometry) + ahead;
-    let read = (verifying::readers(threads, shape) * verifying::TRACKS_EACH + 1) as u64 * tracks;
+    let read = (verifying::readers(threads, shape) * verifying::TRACKS_PER_READER + 1) as u64 * tracks;
     let redundancy = set_code + u64::from(shape.redundancy) * WriteDrive::<io::Sink>::memory_bytes(geometry) + read;
     // The previous set may still be read back.
     information.max(redundancy) + verifying::readers(threads, shape) as u64 * tracks
