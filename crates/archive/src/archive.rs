@@ -97,7 +97,7 @@ pub enum Access {
 }
 
 impl Archive {
-    /// Assembles an archive without cleaning up after a crash: see [`settle`](Self::settle).
+    /// Assembles an archive without cleaning up after a crash: see [`reconcile`](Self::reconcile).
     #[must_use]
     pub fn assemble(home: &Path, parts: Parts) -> Self {
         let StagingSettings { segment_mib, limit_mib, .. } = parts.settings.staging;

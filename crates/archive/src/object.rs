@@ -15,7 +15,7 @@ use fulgurite_format::{FRAME_BYTES, FrameError, Frames, STORED_FRAME_BYTES, stor
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Extent, StagedData, VersionRow};
 use crate::ingest::{RECORD_FRAMES, digest_of};
-use crate::place::{MediumPosition, reach};
+use crate::read_order::{MediumPosition, neighbour_run};
 use crate::set_reader::{OpenSet, Repairs, SetReader};
 use crate::unread::Hindrance;
 use crate::volume::VolumeFile;
@@ -167,7 +167,7 @@ impl<'a> ObjectReader<'a> {
         {
             return;
         }
-        self.ahead = reach(places);
+        self.ahead = neighbour_run(places);
         if let Some((platter, end)) = self.ahead {
             self.sets.read_ahead(platter, end);
         }

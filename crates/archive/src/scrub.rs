@@ -107,7 +107,7 @@ impl<'a> Scrub<'a> {
         self.staging()?;
         self.keys()?;
         self.unlisted()?;
-        self.strangers()?;
+        self.find_uncatalogued()?;
         Ok(self.report)
     }
 

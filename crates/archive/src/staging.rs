@@ -266,11 +266,11 @@ impl Staging {
         // The order matters: a put that starts from here on writes to segments that are not in the
         // list; a put in progress protects its own segments; and a finished put is visible in the
         // catalogue.
-        let there = self.segments()?;
+        let existing = self.segments()?;
         let writing_from = self.writing_from.load(Ordering::SeqCst);
         let used = used()?;
         let unused: Vec<u64> =
-            there.into_iter().filter(|segment| *segment < writing_from && used.binary_search(segment).is_err()).collect();
+            existing.into_iter().filter(|segment| *segment < writing_from && used.binary_search(segment).is_err()).collect();
         if unused.is_empty() {
             return Ok(());
         }

@@ -116,7 +116,7 @@ fn segments_of_another_archive_are_reported_and_left_alone() {
         disk.write(file, 0, &head);
     });
     let archive = world.assemble().expect("assembled");
-    assert!(matches!(archive.settle(), Err(ArchiveError::ForeignSegment { segment: 1, found }) if found == ArchiveId([0x77; 16])));
+    assert!(matches!(archive.reconcile(), Err(ArchiveError::ForeignSegment { segment: 1, found }) if found == ArchiveId([0x77; 16])));
     assert_eq!(world.disk(0, |disk| disk.names()), ["0000000000000001.segment"]);
 }
 

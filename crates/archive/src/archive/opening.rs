@@ -14,7 +14,7 @@ use crate::keystore::{KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
 use crate::settings::{self, Settings};
 use crate::store::{FolderStore, PlatterStore};
-use crate::strangers::refuse_strangers;
+use crate::uncatalogued::refuse_uncatalogued;
 use crate::unwritable::is_unwritable;
 use crate::volume::FolderVolume;
 
@@ -57,10 +57,10 @@ impl Archive {
         archive._lock = lock.or(still);
         check_master_key(&archive)?;
         if access != Access::Read {
-            archive.settle()?;
+            archive.reconcile()?;
         }
         if access == Access::Write {
-            refuse_strangers(&archive)?;
+            refuse_uncatalogued(&archive)?;
         }
         Ok(archive)
     }

@@ -106,11 +106,11 @@ pub trait Catalogue: Send {
     fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError>;
     /// Up to `limit` ranges of released segments that end at or after `from`, ascending.
     fn released(&mut self, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, CatalogueError>;
-    /// Those of `there` that are old copies of released segments. Segments in `used` are never
+    /// Those of `existing` that are old copies of released segments. Segments in `used` are never
     /// among them.
-    fn old_segments(&mut self, there: &[u64], used: &[u64]) -> Result<Vec<u64>, CatalogueError> {
+    fn old_segments(&mut self, existing: &[u64], used: &[u64]) -> Result<Vec<u64>, CatalogueError> {
         let mut old = Vec::new();
-        for segment in there.iter().filter(|segment| used.binary_search(segment).is_err()) {
+        for segment in existing.iter().filter(|segment| used.binary_search(segment).is_err()) {
             if self.released(*segment, 1)?.iter().any(|range| range.contains(segment)) {
                 old.push(*segment);
             }

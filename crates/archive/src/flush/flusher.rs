@@ -144,7 +144,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         self.unreadable.clear();
         while self.next(watcher)? {
             if watcher.is_stopped() {
-                self.settle(watcher)?;
+                self.await_finishing(watcher)?;
                 return Err(ArchiveError::Stopped);
             }
         }
@@ -156,7 +156,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
     pub(super) fn write_full_sets(&mut self) -> Result<(), ArchiveError> {
         loop {
             if self.finishing.as_ref().is_some_and(|finishing| finishing.thread.is_finished()) {
-                self.settle(&Unwatched)?;
+                self.await_finishing(&Unwatched)?;
             }
             let staged = self.archive.catalogue().staged_totals()?.stored_bytes;
             let held = self.finishing.as_ref().map_or(0, |finishing| finishing.stored_bytes);
@@ -178,7 +178,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
     pub(super) fn next(&mut self, watcher: &dyn Watcher) -> Result<bool, ArchiveError> {
         // Otherwise the tombstones of the unfinished set would go onto the next one, too.
         if self.finishing.is_some() && !self.archive.catalogue().staged_tombstones()?.is_empty() {
-            self.settle(watcher)?;
+            self.await_finishing(watcher)?;
         }
         let written = match self.write_readable(watcher) {
             Ok(Some(written)) => written,
@@ -188,17 +188,17 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
                     // Now it costs no time, because the last set is still being finished.
                     self.archive.staging().forget_cached();
                 }
-                self.settle(watcher)?;
+                self.await_finishing(watcher)?;
                 return Ok(false);
             }
             Err(error) => {
-                self.settle(watcher)?;
+                self.await_finishing(watcher)?;
                 return Err(error);
             }
         };
         // The new set may continue objects that the previous set begins. So it is valid only after
         // that one is complete.
-        if let Err(error) = self.settle(watcher) {
+        if let Err(error) = self.await_finishing(watcher) {
             written.job.abandon();
             return Err(error);
         }
@@ -219,7 +219,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             };
             // Staged bytes of the set being finished may be released at any moment, and would then
             // look unreadable.
-            self.settle(watcher)?;
+            self.await_finishing(watcher)?;
             let before = self.unreadable.len();
             self.find_unreadable(watcher)?;
             if self.unreadable.len() == before {
@@ -291,7 +291,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
     }
 
     /// Waits for the set that is being finished, and reports all that this flusher did.
-    pub(super) fn settle(&mut self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
+    pub(super) fn await_finishing(&mut self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
         let Some(finishing) = self.finishing.take() else { return Ok(self.report) };
         if !finishing.thread.is_finished() {
             watcher.stage("verifying redundancy", Some(finishing.bytes_to_read));

@@ -132,7 +132,7 @@ impl Archive {
             let (mut flusher, flushed) = flusher_thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let flushed = match (flushed, &put.failure) {
                 (Err(error), _) => Err(error),
-                (Ok(()), Some(_)) => flusher.settle(watcher),
+                (Ok(()), Some(_)) => flusher.await_finishing(watcher),
                 (Ok(()), None) => flusher.flush(watcher),
             };
             (put, flushed)
@@ -148,7 +148,7 @@ impl Archive {
         std::thread::scope(|scope| {
             let mut flusher = Flusher::new(self, scope);
             flusher.next(watcher)?;
-            let report = flusher.settle(watcher)?;
+            let report = flusher.await_finishing(watcher)?;
             Ok((report.sets > 0).then_some(report))
         })
     }

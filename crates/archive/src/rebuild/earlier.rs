@@ -85,7 +85,7 @@ pub(super) struct OldCopies {
 impl Rebuild<'_> {
     /// Records the earlier catalogue's list of released segments in the new one. Returns the
     /// released segments that exist again.
-    pub(super) fn carry_released(&self, earlier: &mut dyn Catalogue, there: &[u64]) -> Result<Vec<u64>, Stopped> {
+    pub(super) fn carry_released(&self, earlier: &mut dyn Catalogue, existing: &[u64]) -> Result<Vec<u64>, Stopped> {
         let mut from = 0;
         loop {
             let page = earlier.released(from, BATCH).map_err(Stopped::Earlier)?;
@@ -93,7 +93,7 @@ impl Rebuild<'_> {
             from = last.end() + 1;
             self.archive.catalogue().note_released(&page).map_err(ArchiveError::from)?;
         }
-        earlier.segments_in_use().and_then(|used| earlier.old_segments(there, &used)).map_err(Stopped::Earlier)
+        earlier.segments_in_use().and_then(|used| earlier.old_segments(existing, &used)).map_err(Stopped::Earlier)
     }
 
     pub(super) fn old_copies(&self, earlier: &mut dyn Catalogue, segments: &[u64]) -> Result<OldCopies, Stopped> {

@@ -97,9 +97,9 @@ impl<'a> Rebuild<'a> {
     /// versions in old copies of released segments that count only if they are on no platter, and
     /// the sets that the earlier catalogue knew.
     fn read_staging(&mut self, earlier: &mut Earlier<'_>) -> Result<(Scanned, Vec<NewVersion>, EarlierSets), ArchiveError> {
-        let there = self.archive.staging().segments()?;
-        let old = earlier.read(|earlier| self.carry_released(earlier, &there))?.unwrap_or_default();
-        self.segments = there.into_iter().filter(|segment| old.binary_search(segment).is_err()).collect();
+        let existing = self.archive.staging().segments()?;
+        let old = earlier.read(|earlier| self.carry_released(earlier, &existing))?.unwrap_or_default();
+        self.segments = existing.into_iter().filter(|segment| old.binary_search(segment).is_err()).collect();
         let mut scanned = scan_staging(self.archive, &self.segments, &|_, _| true, self.watcher)?;
         self.tombstones = std::mem::take(&mut scanned.tombstones);
         let mut known = earlier.ask(|earlier| self.removals_and_sets(earlier)).unwrap_or_default();
@@ -143,8 +143,8 @@ impl<'a> Rebuild<'a> {
             );
             self.watcher.trouble(Trouble::Note(&text));
             if self.report.unseen.is_empty() {
-                let there = found.description.platters.iter().filter(|place| place.store != UNKNOWN_STORE);
-                let platters: Vec<_> = there.map(|place| place.platter).collect();
+                let found_platters = found.description.platters.iter().filter(|place| place.store != UNKNOWN_STORE);
+                let platters: Vec<_> = found_platters.map(|place| place.platter).collect();
                 self.archive.catalogue().leave_out(&platters)?;
             }
         }

@@ -9,7 +9,7 @@ use crate::archive::ArchiveError;
 use crate::catalogue::{PlatterPlace, SetDescription, Unlisted};
 use crate::content::StoreSnapshot;
 use crate::rebuild::{UnseenPlace, each_unlisted};
-use crate::strangers::{Stranger, strangers};
+use crate::uncatalogued::{UncataloguedPlatter, find_uncatalogued};
 use crate::unread::Loaded;
 use crate::watch::{Trouble, go_on};
 
@@ -32,14 +32,14 @@ pub struct UnknownPlatter {
 
 impl Scrub<'_> {
     /// Reads the platters that the catalogue doesn't know, without changing them.
-    pub(super) fn strangers(&mut self) -> Result<(), ArchiveError> {
-        let strangers = strangers(self.archive)?;
-        if !strangers.is_empty() {
+    pub(super) fn find_uncatalogued(&mut self) -> Result<(), ArchiveError> {
+        let uncatalogued = find_uncatalogued(self.archive)?;
+        if !uncatalogued.is_empty() {
             self.watcher.stage("reading platters that the catalogue doesn't know", None);
         }
         let snapshot = StoreSnapshot::take(self.archive);
-        for stranger in strangers {
-            let Stranger { platter, store, header } = stranger;
+        for found in uncatalogued {
+            let UncataloguedPlatter { platter, store, header } = found;
             let mut unknown = UnknownPlatter { platter, store: store.clone(), lost_sectors: 0, unreadable: 0, is_readable: false };
             if let Some(header) = header
                 && let Ok(found) = snapshot.find(&PlatterPlace { platter, store })

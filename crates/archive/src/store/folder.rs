@@ -14,7 +14,7 @@ use fulgurite_glass::PlatterSource;
 
 use super::layout::{self, MARK, PLATTERS, file_name, part_name};
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
-use crate::mark::{read_mark, write_mark};
+use crate::folder_mark::{read_mark, write_mark};
 use crate::volume::{PIECE_BYTES, Volume, VolumeFile, new_piece};
 
 /// A store in a folder.

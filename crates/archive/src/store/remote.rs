@@ -38,7 +38,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::layout::{self, MARK, PLATTERS, file_name, part_name};
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
-use crate::mark::MARK_BYTES;
+use crate::folder_mark::MARK_BYTES;
 
 /// A store in a network service.
 pub struct RemoteStore {

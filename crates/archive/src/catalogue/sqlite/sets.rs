@@ -226,7 +226,7 @@ pub(super) fn complete(
     mark_complete(connection, cells)?;
 
     let mut ledger = Ledger::open(connection)?;
-    let mut in_parts = BTreeSet::new();
+    let mut sharded = BTreeSet::new();
     for ArchivedExtent { version: key, extent } in extents {
         let platter = extent.platter;
         let &number = numbers.get(&platter).ok_or(EngineError::Refused(CatalogueError::UnknownPlatter(platter)))?;
@@ -240,17 +240,17 @@ pub(super) fn complete(
             archive(connection, &mut ledger, row)?;
         } else {
             extents::insert(connection, key, number, &extent)?;
-            in_parts.insert(key);
+            sharded.insert(key);
         }
     }
-    for key in in_parts {
-        settle(connection, &mut ledger, key)?;
+    for key in sharded {
+        archive_if_covered(connection, &mut ledger, key)?;
     }
     ledger.close()
 }
 
 /// Archives a version if its recorded extents now cover all of it.
-fn settle(connection: &Connection, ledger: &mut Ledger<'_>, key: VersionKey) -> Result<(), EngineError> {
+fn archive_if_covered(connection: &Connection, ledger: &mut Ledger<'_>, key: VersionKey) -> Result<(), EngineError> {
     let Some(row) = put::version(connection, key)? else { return Ok(()) };
     if row.archived {
         return Ok(());
