@@ -30,7 +30,7 @@ pub use self::making::write_new;
 pub(crate) use self::making::{check_places, write_master_key};
 pub(crate) use self::opening::{check_master_key, folder_store};
 pub use self::opening::{folder_stores, open_keys, read_master_key, read_settings};
-pub use crate::error::{ArchiveError, Kept, MasterKeyTrouble, Misread};
+pub use crate::error::{ArchiveError, MasterKeyTrouble, Misread, SetKeptReason};
 
 /// File of the catalogue in an archive's folder.
 pub const CATALOGUE_FILE: &str = "catalogue.db";
@@ -198,7 +198,7 @@ impl Archive {
 /// threads read at once (I9).
 #[must_use]
 pub const fn databases_kib(reading: u64) -> u64 {
-    crate::catalogue::most_kib(reading) + crate::keystore::most_kib(reading)
+    crate::catalogue::memory_max_kib(reading) + crate::keystore::memory_max_kib(reading)
 }
 
 #[cfg(test)]
@@ -217,7 +217,7 @@ mod tests {
             + SqliteKeyStore::create(&keys, id).expect("made").cache_kib();
         assert!(caches <= databases_kib(0), "{caches}");
         for reading in 1..=40 {
-            let cache = if reading <= crate::pool::KEPT as u64 { Cache::Full } else { Cache::Small };
+            let cache = if reading <= crate::pool::CACHED_READERS_MAX as u64 { Cache::Full } else { Cache::Small };
             caches += SqliteCatalogue::open_reader(&catalogue, id, cache).expect("opened").cache_kib();
             caches += SqliteKeyStore::open_reader(&keys, id, cache).expect("opened").cache_kib();
             assert!(caches <= databases_kib(reading), "{caches} KiB with {reading} readers");

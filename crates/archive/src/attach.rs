@@ -176,7 +176,7 @@ pub enum ShapeFrom {
     Stores,
 }
 
-struct Given {
+struct GivenStore {
     path: PathBuf,
     name: Option<String>,
     archive: ArchiveId,
@@ -197,7 +197,7 @@ pub fn attach(
     if home.join(settings::FILE).exists() {
         return Err(AttachError::Exists(home.to_owned()));
     }
-    let given = look_at_stores(&remains.stores)?;
+    let given = inspect_stores(&remains.stores)?;
     let archive = given.first().map_or(ArchiveId([0; 16]), |store| store.archive);
     let copies = Copies::check(&remains.keys, &remains.passphrases, None)?;
     if let Some(copies) = &copies {
@@ -265,7 +265,7 @@ const ABSENT_COMMENT: &str = "# Absent when the archive was attached. If it turn
 /// Prefix for names of stores that were not given.
 pub(crate) const ABSENT: &str = "absent-";
 
-impl Given {
+impl GivenStore {
     /// Opens the store for reading, without checking its mark.
     fn open(&self) -> Arc<dyn PlatterStore> {
         let name = self.name.clone().unwrap_or_else(|| self.path.display().to_string());
@@ -274,20 +274,20 @@ impl Given {
 }
 
 /// Reads the marks, or headers of platters if a store has no mark.
-fn look_at_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<Given>, AttachError> {
+fn inspect_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<GivenStore>, AttachError> {
     let mut given = Vec::with_capacity(stores.len());
     for (name, path) in stores {
         let volume = Arc::new(FolderVolume::new(path.clone()));
         let text = FolderStore::mark_in(volume)?;
         if let Some(Mark { archive, name }) = text.as_deref().and_then(Mark::parse) {
-            given.push(Given { path: path.clone(), name: Some(name), archive, marked: true });
+            given.push(GivenStore { path: path.clone(), name: Some(name), archive, marked: true });
             continue;
         }
-        let store = Given { path: path.clone(), name: name.clone(), archive: ArchiveId([0; 16]), marked: false };
+        let store = GivenStore { path: path.clone(), name: name.clone(), archive: ArchiveId([0; 16]), marked: false };
         let opened = store.open();
         let platters = opened.list().unwrap_or_default();
         match (platters.iter().find_map(|platter| read_header(&*opened, *platter).ok()), text) {
-            (Some(header), None) => given.push(Given { archive: header.archive, ..store }),
+            (Some(header), None) => given.push(GivenStore { archive: header.archive, ..store }),
             (None, None) => return Err(AttachError::NotAStore(path.clone())),
             // A mark is never overwritten.
             (_, Some(found)) => return Err(AttachError::Unknown { path: path.clone(), found: found.chars().take(200).collect() }),
@@ -317,9 +317,9 @@ fn others(inventory: &Inventory<'_>) -> Option<Unseen> {
 
 /// The store sections of the settings. A store without a mark gets the given name, or the first
 /// free one of `d1`, `d2` …
-fn name_stores(given: &[Given]) -> Vec<StoreSettings> {
+fn name_stores(given: &[GivenStore]) -> Vec<StoreSettings> {
     let mut taken: Vec<String> = given.iter().filter_map(|store| store.name.clone()).collect();
-    let mut name = |store: &Given| match &store.name {
+    let mut name = |store: &GivenStore| match &store.name {
         Some(name) => name.clone(),
         None => {
             let free = (1..).map(|number| format!("d{number}")).find(|name| !taken.contains(name)).expect("numbers don't end");
@@ -435,7 +435,7 @@ struct Making<'a> {
     settings: &'a Settings,
     text: &'a str,
     copies: Option<&'a Copies>,
-    given: &'a [Given],
+    given: &'a [GivenStore],
     unseen: Option<Unseen>,
 }
 

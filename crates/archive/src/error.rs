@@ -194,7 +194,7 @@ pub enum ArchiveError {
         /// The set.
         set: SetId,
         /// Why.
-        why: Kept,
+        why: SetKeptReason,
     },
     /// No platter of a set has a readable header.
     #[error("no platter of set {0} has a readable header")]
@@ -259,7 +259,7 @@ pub enum Misread {
 
 /// Why a set is not given up.
 #[derive(Debug, thiserror::Error)]
-pub enum Kept {
+pub enum SetKeptReason {
     /// No complete set has this identifier.
     #[error("the catalogue does not know it, or it is being written")]
     Unknown,
@@ -288,7 +288,7 @@ impl ArchiveError {
             Self::Unread(unread) => unread.hindrance(),
             Self::Staging(error) => error.hindrance(),
             Self::StoresUnseen(stores) => stores.iter().map(|store| store.hindrance).max(),
-            Self::SetKept { why: Kept::Unchecked(unread), .. } => unread.hindrance(),
+            Self::SetKept { why: SetKeptReason::Unchecked(unread), .. } => unread.hindrance(),
             _ => None,
         }
     }

@@ -106,7 +106,7 @@ enum Places {
 pub type BufferSink<'a> = dyn FnMut(&mut Vec<u8>, &[Range<usize>]) -> io::Result<()> + 'a;
 
 /// Upper bound on the segments that an opened version holds: each is an open file.
-const SEGMENTS_HELD: usize = 16;
+const OPEN_SEGMENTS_MAX: usize = 16;
 
 /// A version that was looked up, with everything needed to read it.
 pub struct Opened {
@@ -237,7 +237,7 @@ impl<'a> ObjectReader<'a> {
         if let Places::Staged(data) = &opened.places {
             for record in data {
                 let segment = record.place.segment;
-                if opened.segments.last().is_none_or(|(held, _)| *held != segment) && opened.segments.len() < SEGMENTS_HELD {
+                if opened.segments.last().is_none_or(|(held, _)| *held != segment) && opened.segments.len() < OPEN_SEGMENTS_MAX {
                     match self.archive.staging().open(segment) {
                         Ok(file) => opened.segments.push((segment, file)),
                         // A flush may have archived the version since and released the segment. The

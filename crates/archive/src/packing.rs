@@ -103,7 +103,7 @@ pub(crate) fn disk_geometry(sector_bytes: u32, information_tracks: u32) -> Geome
 
 /// Sectors grow only once a platter has this many tracks, so that the one redundancy track of a
 /// small group costs at most 2.5 %.
-const TRACKS_WANTED: u64 = 40;
+const TRACKS_MIN: u64 = 40;
 const SECTOR_BYTES_MIN: u32 = 1_024;
 
 /// Packs as many of `items` as fit on the platters of one set, and reserves room for `tombstones`
@@ -120,7 +120,7 @@ pub(crate) fn plan_set(items: &[Item], tombstones: usize, bounds: Bounds) -> Set
     let share = total.div_ceil(bounds.shape.information.into()).min(bounds.platter_bytes);
     let track = |sector_bytes: u32| disk_geometry(sector_bytes, 1).track_bytes();
     let mut sector_bytes = SECTOR_BYTES_MIN;
-    while sector_bytes * 2 <= bounds.sector_bytes_max && track(sector_bytes * 2) * TRACKS_WANTED <= share {
+    while sector_bytes * 2 <= bounds.sector_bytes_max && track(sector_bytes * 2) * TRACKS_MIN <= share {
         sector_bytes *= 2;
     }
     let information = total.div_ceil(track(sector_bytes)).min(bounds.shape.information.into()) as u16;

@@ -13,7 +13,7 @@ use crate::catalogue::{
     CatalogueError, Change, Pages, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow,
 };
 use crate::content::locate_platters;
-use crate::error::Kept;
+use crate::error::SetKeptReason;
 use crate::segments::release_segments;
 use crate::unread::NoPlatter;
 
@@ -63,12 +63,12 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::SetKept`] if the set must be kept, with the reason.
     pub fn give_up_set(&self, set: SetId) -> Result<(), ArchiveError> {
-        let kept = |why: Kept| ArchiveError::SetKept { set, why };
+        let kept = |why: SetKeptReason| ArchiveError::SetKept { set, why };
         let row = self.catalogue().sets()?.into_iter().find(|row| row.description.id == set && row.state == SetState::Complete);
-        let description = row.ok_or_else(|| kept(Kept::Unknown))?.description;
+        let description = row.ok_or_else(|| kept(SetKeptReason::Unknown))?.description;
         let found = locate_platters(self, &description.platters);
         if let Some(unread) = found.iter().find_map(|found| found.as_ref().err().filter(|why| why.hindrance().is_some())) {
-            return Err(kept(Kept::Unchecked(Box::new(unread.clone()))));
+            return Err(kept(SetKeptReason::Unchecked(Box::new(unread.clone()))));
         }
         let rows = self.catalogue().platters()?;
         let is_damaged = |platter| rows.iter().any(|row| row.place.platter == platter && row.health.lost_tracks > 0);
@@ -77,19 +77,19 @@ impl Archive {
         };
         let lost = description.platters.iter().zip(&found).filter(is_lost).count();
         if lost <= usize::from(description.shape.redundancy) {
-            return Err(kept(Kept::Repairable));
+            return Err(kept(SetKeptReason::Repairable));
         }
         if self.catalogue().unlisted_count()? > 0 {
-            return Err(kept(Kept::Unlisted));
+            return Err(kept(SetKeptReason::Unlisted));
         }
         if !self.catalogue().versions_on(&description.platters.iter().map(|place| place.platter).collect::<Vec<_>>(), None, 1)?.is_empty() {
-            return Err(kept(Kept::InUse));
+            return Err(kept(SetKeptReason::InUse));
         }
         // Before the set goes, or the versions that its tombstones removed would come back one day.
         restage(self, &tombstones_on(self, set)?)?;
         match self.catalogue().forget_set(set)? {
             true => Ok(()),
-            false => Err(kept(Kept::InUse)),
+            false => Err(kept(SetKeptReason::InUse)),
         }
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use fulgurite_domain::{Geometry, PlatterId, SECTOR_BYTES_MAX, SetId, TrackIndex};
 use fulgurite_glass::{ReadDrive, Track};
 
-use self::set_repair::{Hopeless, SetRepair, SetRepaired, ask_group};
+use self::set_repair::{FailedGroups, SetRepair, SetRepairOutcome, repair_by_group};
 use crate::archive::ArchiveError;
 use crate::catalogue::{CatalogueError, SetDescription};
 use crate::unread::{BeyondRepair, Hindrance, NoPlatter, Presence, UnavailableStore, Unreachable, Unread};
@@ -130,7 +130,7 @@ pub struct SetReader<'a> {
     /// Platter, and end of the content that the caller is going to read.
     ahead: Option<(PlatterId, u64)>,
     rebuilt: Option<RebuiltTrack>,
-    hopeless: Hopeless,
+    failed_groups: FailedGroups,
     repairs: Repairs,
 }
 
@@ -163,7 +163,7 @@ impl<'a> SetReader<'a> {
             window: None,
             ahead: None,
             rebuilt: None,
-            hopeless: Hopeless::new(),
+            failed_groups: FailedGroups::new(),
             repairs: Repairs::default(),
         }
     }
@@ -184,7 +184,7 @@ impl<'a> SetReader<'a> {
     pub fn forget_damage(&mut self) {
         self.window = None;
         self.rebuilt = None;
-        self.hopeless.clear();
+        self.failed_groups.clear();
     }
 
     /// Announces that the content of a platter will be read up to byte `end`. The next read then
@@ -327,7 +327,7 @@ impl<'a> SetReader<'a> {
                     Err(lost) => self.repairs.lost_sectors += lost.sectors as u64,
                 }
                 let _memory = self.rebuilding.lock().expect("no panic holds this lock");
-                if let Some(repair) = ask_group(drive, index, &mut self.hopeless) {
+                if let Some(repair) = repair_by_group(drive, index, &mut self.failed_groups) {
                     repair.sectors.iter().for_each(|sector| track.restore(sector.sector, &sector.payload));
                     if !track.misses_information() {
                         self.repairs.by_group += 1;
@@ -337,13 +337,13 @@ impl<'a> SetReader<'a> {
             }
         }
         let _memory = self.rebuilding.lock().expect("no panic holds this lock");
-        match SetRepair::new(set, position, index, self.threads, &mut self.hopeless).run(track) {
-            SetRepaired::Whole => {
+        match SetRepair::new(set, position, index, self.threads, &mut self.failed_groups).run(track) {
+            SetRepairOutcome::Whole => {
                 self.repairs.by_set += 1;
                 Ok(())
             }
-            SetRepaired::NotNow => Err(set.unreachable(position).into()),
-            SetRepaired::Never => {
+            SetRepairOutcome::NotNow => Err(set.unreachable(position).into()),
+            SetRepairOutcome::Never => {
                 let sectors = (0..geometry.track_information).filter(|&sector| track.is_lost(sector)).count();
                 let platter = set.description.platters[usize::from(position)].platter;
                 Err(BeyondRepair { platter, track: index, sectors }.into())

@@ -32,9 +32,9 @@ use crate::volume::{FolderVolume, Volume, VolumeFile, read_full};
 
 /// Space that puts leave free for the catalogue and the key store. Without it, a flush could not
 /// start on a full disk.
-const LEFT_FREE_BYTES: u64 = 8 << 20;
+const RESERVED_FREE_BYTES: u64 = 8 << 20;
 
-const OPEN_SEGMENTS: usize = 32;
+const OPEN_SEGMENTS_MAX: usize = 32;
 
 /// Free space for further segments; the smaller of the two applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,7 +131,7 @@ impl Staging {
     fn bounded_room(&self) -> (u64, Bound) {
         let spare = self.spare();
         let within = self.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(self.taken_bytes()));
-        let on_disk = self.volume.free_bytes().map_or(u64::MAX, |free| free.saturating_sub(LEFT_FREE_BYTES));
+        let on_disk = self.volume.free_bytes().map_or(u64::MAX, |free| free.saturating_sub(RESERVED_FREE_BYTES));
         let bound = self.limit_bytes.filter(|_| within <= on_disk).map_or(Bound::Disk, |limit| Bound::Limit(limit >> 20));
         (within.min(on_disk).saturating_add_signed(*spare), bound)
     }
@@ -186,7 +186,7 @@ impl Staging {
             _ => self.read_error(segment, source),
         })?;
         let file: Arc<dyn VolumeFile> = Arc::from(file);
-        if open.len() >= OPEN_SEGMENTS {
+        if open.len() >= OPEN_SEGMENTS_MAX {
             open.clear();
         }
         open.insert(segment, file.clone());

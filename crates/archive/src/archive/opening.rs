@@ -31,7 +31,7 @@ impl Archive {
         };
         let master_key = read_master_key(&home.join(&settings.archive.master_key))?;
         let catalogue = home.join(CATALOGUE_FILE);
-        let is_there = catalogue.exists() || (access == Access::Read && comes_back(home, &catalogue));
+        let is_there = catalogue.exists() || (access == Access::Read && wait_for_catalogue(home, &catalogue));
         if !is_there {
             return Err(CatalogueError::Damaged(format!("{} does not exist", catalogue.display())).into());
         }
@@ -87,8 +87,8 @@ impl Parts {
 pub(crate) fn check_master_key(archive: &Archive) -> Result<(), ArchiveError> {
     // It need not open all of them: one may be damaged, and later ones may have been wrapped under
     // a wrong key.
-    const TRIED: usize = 16;
-    let keys = match archive.keys().page(None, TRIED) {
+    const KEYS_TRIED_MAX: usize = 16;
+    let keys = match archive.keys().page(None, KEYS_TRIED_MAX) {
         // This says nothing about the master key, and must not block reads that other keys can
         // decrypt.
         Err(KeyStoreError::Damaged { .. }) => return Ok(()),
@@ -146,9 +146,9 @@ fn open_still(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Data
 
 /// Waits for a catalogue that another process is replacing. `false` if no process is replacing it,
 /// or on timeout.
-fn comes_back(home: &Path, catalogue: &Path) -> bool {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    const PAUSE: Duration = Duration::from_millis(10);
+fn wait_for_catalogue(home: &Path, catalogue: &Path) -> bool {
+    const TIMEOUT: Duration = Duration::from_secs(10);
+    const POLL_INTERVAL: Duration = Duration::from_millis(10);
     let begun = Instant::now();
     loop {
         let is_held = Lock::is_taken(home);
@@ -156,10 +156,10 @@ fn comes_back(home: &Path, catalogue: &Path) -> bool {
         if catalogue.exists() {
             return true;
         }
-        if !is_held || begun.elapsed() > PATIENCE {
+        if !is_held || begun.elapsed() > TIMEOUT {
             return false;
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

@@ -33,7 +33,7 @@ pub use self::rows::{
 };
 pub use self::sqlite::SqliteCatalogue;
 pub(crate) use self::sqlite::engine_error::is_damage;
-pub(crate) use self::sqlite::{most_kib, set_cache};
+pub(crate) use self::sqlite::{memory_max_kib, set_cache};
 
 /// The attribute that marks a version as the null version of its name. S3 addresses that version as
 /// `null` instead of by an identifier. It is the only attribute that the archive interprets.

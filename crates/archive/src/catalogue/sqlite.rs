@@ -51,8 +51,8 @@ pub struct SqliteCatalogue {
 
 /// Upper bound on the memory of all connections to a catalogue, KiB, if up to `reading` threads
 /// read at once.
-pub(crate) const fn most_kib(reading: u64) -> u64 {
-    pool::most_kib(schema::MAIN_KIB, schema::READER_KIB, schema::BESIDE_KIB, reading)
+pub(crate) const fn memory_max_kib(reading: u64) -> u64 {
+    pool::memory_max_kib(schema::MAIN_KIB, schema::READER_KIB, schema::CONNECTION_KIB, reading)
 }
 
 impl SqliteCatalogue {
@@ -162,7 +162,7 @@ impl SqliteCatalogue {
     fn empty_log(&mut self) -> Result<(), EngineError> {
         self.connection.busy_timeout(Duration::ZERO)?;
         let result = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        self.connection.busy_timeout(schema::PATIENCE)?;
+        self.connection.busy_timeout(schema::BUSY_TIMEOUT)?;
         Ok(result?)
     }
 }

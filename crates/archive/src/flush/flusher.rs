@@ -10,7 +10,7 @@ use fulgurite_format::Header;
 
 use super::planning::{bounds, choose_stores, gather};
 use super::writing::SetJob;
-use super::{FlushReport, Held, PAGE};
+use super::{FlushReport, PAGE, WrittenPart};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{ArchivedExtent, Extent, Pages, PlatterPlace, SetDescription, StagedTombstone, VersionKey};
 use crate::clock::unix_s;
@@ -36,15 +36,16 @@ impl WrittenSet<'_> {
     }
 
     /// The part of each version that is on this set and earlier ones.
-    fn held(&self) -> HashMap<VersionKey, Held> {
-        let mut held: HashMap<VersionKey, Held> = HashMap::new();
+    fn written_parts(&self) -> HashMap<VersionKey, WrittenPart> {
+        let mut written_parts: HashMap<VersionKey, WrittenPart> = HashMap::new();
         for shard in self.shards() {
-            let now = Held { end: shard.object_offset + shard.bytes, shards: shard.shard + 1 };
-            held.entry(self.job.items[shard.item].key)
-                .and_modify(|before| *before = Held { end: before.end.max(now.end), shards: before.shards.max(now.shards) })
+            let now = WrittenPart { end: shard.object_offset + shard.bytes, shards: shard.shard + 1 };
+            written_parts
+                .entry(self.job.items[shard.item].key)
+                .and_modify(|before| *before = WrittenPart { end: before.end.max(now.end), shards: before.shards.max(now.shards) })
                 .or_insert(now);
         }
-        held
+        written_parts
     }
 
     /// Reads back the rest of the set, completes it, and releases its staged copies.
@@ -106,7 +107,7 @@ impl WrittenSet<'_> {
 
 struct Finishing<'scope> {
     thread: ScopedJoinHandle<'scope, Result<FlushReport, ArchiveError>>,
-    held: HashMap<VersionKey, Held>,
+    written_parts: HashMap<VersionKey, WrittenPart>,
     stored_bytes: u64,
     bytes_to_read: u64,
     /// Bytes read, until the thread ends.
@@ -159,8 +160,8 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
                 self.await_finishing(&Unwatched)?;
             }
             let staged = self.archive.catalogue().staged_totals()?.stored_bytes;
-            let held = self.finishing.as_ref().map_or(0, |finishing| finishing.stored_bytes);
-            if staged.saturating_sub(held) < bounds(self.archive).capacity() || !self.next(&Unwatched)? {
+            let finishing_bytes = self.finishing.as_ref().map_or(0, |finishing| finishing.stored_bytes);
+            if staged.saturating_sub(finishing_bytes) < bounds(self.archive).capacity() || !self.next(&Unwatched)? {
                 return Ok(());
             }
         }
@@ -203,11 +204,11 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             return Err(error);
         }
         let (progress_in, progress) = channel();
-        let held = written.held();
+        let written_parts = written.written_parts();
         let stored_bytes = written.shards().map(|shard| shard.bytes).sum();
         let bytes_to_read = u64::from(written.job.set.shape.redundancy) * written.job.set.geometry.file_bytes();
         let thread = self.scope.spawn(move || written.finish(&Progress(progress_in)));
-        self.finishing = Some(Finishing { thread, held, stored_bytes, bytes_to_read, progress });
+        self.finishing = Some(Finishing { thread, written_parts, stored_bytes, bytes_to_read, progress });
         Ok(true)
     }
 
@@ -235,8 +236,8 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         let archive = self.archive;
         let bounds = bounds(archive);
         let nothing = HashMap::new();
-        let held = self.finishing.as_ref().map_or(&nothing, |finishing| &finishing.held);
-        let (items, staged) = gather(archive, bounds.capacity(), &self.unreadable, held)?;
+        let written_parts = self.finishing.as_ref().map_or(&nothing, |finishing| &finishing.written_parts);
+        let (items, staged) = gather(archive, bounds.capacity(), &self.unreadable, written_parts)?;
         if items.is_empty() {
             return Ok(None);
         }

@@ -62,7 +62,7 @@ impl FlushReport {
 
 /// The part of a staged version that is on platters or on its way there.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct WrittenPart {
     /// Length of the part, from the start of the stored bytes.
     end: u64,
     shards: u32,

@@ -34,7 +34,7 @@ use crate::volume::sync_folder_of;
 const SCHEMA: Schema = Schema { application: 0x4675_4b65, migrations: &[include_str!("keys.sql")] };
 
 /// How long to wait for another process that is writing or reading.
-const PATIENCE: Duration = Duration::from_secs(30);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) const SLOT: usize = 64;
 
@@ -76,12 +76,12 @@ const READER_KIB: u64 = 1_024;
 
 /// Memory of a connection in addition to its cache, KiB. Measured: 200 connections, each with a few
 /// statements and a small cache, took 150 each.
-const BESIDE_KIB: u64 = 96;
+const CONNECTION_KIB: u64 = 96;
 
 /// Upper bound on the memory of all connections to a key store, KiB, if up to `reading` threads
 /// read at once.
-pub(crate) const fn most_kib(reading: u64) -> u64 {
-    pool::most_kib(MAIN_KIB, READER_KIB, BESIDE_KIB, reading)
+pub(crate) const fn memory_max_kib(reading: u64) -> u64 {
+    pool::memory_max_kib(MAIN_KIB, READER_KIB, CONNECTION_KIB, reading)
 }
 
 impl SqliteKeyStore {
@@ -165,7 +165,7 @@ impl SqliteKeyStore {
         let open = || {
             check_magic(path)?;
             let connection = connect()?;
-            connection.busy_timeout(PATIENCE)?;
+            connection.busy_timeout(BUSY_TIMEOUT)?;
             connection.pragma_update(None, "trusted_schema", false)?;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             set_cache(&connection, READER_KIB)?;
@@ -193,7 +193,7 @@ impl SqliteKeyStore {
 
 fn connect(path: &Path) -> Result<Connection, EngineError> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "secure_delete", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
@@ -236,11 +236,11 @@ fn admit(connection: &Connection, archive: ArchiveId) -> Result<(), EngineError>
 }
 
 /// Checkpoints the log into the file and truncates it. `false` if another connection still reads
-/// from it after `patience`.
-fn empty_log(connection: &Connection, patience: Duration) -> Result<bool, EngineError> {
-    connection.busy_timeout(patience)?;
+/// from it after `timeout`.
+fn empty_log(connection: &Connection, timeout: Duration) -> Result<bool, EngineError> {
+    connection.busy_timeout(timeout)?;
     let busy: rusqlite::Result<i64> = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     Ok(busy? == 0)
 }
 
@@ -386,7 +386,7 @@ impl KeyStore for SqliteKeyStore {
     fn destroy(&mut self, ids: &[VersionId]) -> Result<(), KeyStoreError> {
         let action = "destroy keys";
         self.transaction(TransactionBehavior::Immediate, action, |connection| destroy(connection, ids))?;
-        match empty_log(&self.connection, PATIENCE).map_err(|error| error.into_key_store_error(action))? {
+        match empty_log(&self.connection, BUSY_TIMEOUT).map_err(|error| error.into_key_store_error(action))? {
             true => Ok(()),
             false => Err(KeyStoreError::Engine { action, source: "another process is still reading the old keys; try again".into() }),
         }

@@ -31,7 +31,7 @@ pub enum UnseenPlace {
 const STAGING_NUMBER: u64 = 1;
 const OTHERS_NUMBER: u64 = 2;
 
-const FIRST: usize = 100;
+const FIRST_PAGE_ROWS: usize = 100;
 
 impl UnseenPlace {
     fn to_record(&self) -> (ObjectName, u64) {
@@ -103,7 +103,7 @@ impl Archive {
 /// True if the last rebuild found signs of stores that are not in the settings.
 pub(crate) fn has_unknown_places(archive: &Archive) -> bool {
     // Their identifiers are the lowest.
-    let first = archive.catalogue().unlisted(None, FIRST);
+    let first = archive.catalogue().unlisted(None, FIRST_PAGE_ROWS);
     first.is_ok_and(|first| first.iter().any(|version| UnseenPlace::of(version) == Some(UnseenPlace::Others)))
 }
 
@@ -120,7 +120,7 @@ pub(super) fn find_staging(
     if staging.has_some_mark()? || staging.segments().is_ok_and(|segments| !segments.is_empty()) {
         return Ok(None);
     }
-    let mut away = None;
+    let mut unseen_staging = None;
     let had_none = match earlier {
         Some(earlier) => !earlier.is_staging_marked()? && earlier.segments_in_use()?.is_empty(),
         None => false,
@@ -132,13 +132,13 @@ pub(super) fn find_staging(
         }
         let why = absent.to_string();
         watcher.trouble(Trouble::Note(&why));
-        away = Some(Unseen { place: UnseenPlace::Staging, hindrance: Hindrance::Absent, why });
+        unseen_staging = Some(Unseen { place: UnseenPlace::Staging, hindrance: Hindrance::Absent, why });
     }
     if folder.symlink_metadata().is_ok() && !folder.is_dir() {
         return Err(ArchiveError::NotAFolder(folder.to_owned()));
     }
     std::fs::create_dir_all(folder).map_err(ArchiveError::io(folder))?;
-    Ok(away)
+    Ok(unseen_staging)
 }
 
 /// True if the catalogue was rebuilt while staging was absent, and no later rebuild has seen

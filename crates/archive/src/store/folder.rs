@@ -159,11 +159,11 @@ struct FolderSink {
 }
 
 /// Pieces that may be queued for the disk.
-const PIECES_BEHIND: usize = 2;
+const PIECES_QUEUED_MAX: usize = 2;
 
 impl FolderSink {
     fn new(volume: Arc<dyn Volume>, platter: PlatterId, file: Box<dyn VolumeFile>) -> Self {
-        let (pieces, to_write) = sync_channel::<(AlignedBytes, usize)>(PIECES_BEHIND);
+        let (pieces, to_write) = sync_channel::<(AlignedBytes, usize)>(PIECES_QUEUED_MAX);
         let (emptied_in, emptied) = channel();
         let writer = std::thread::spawn(move || {
             let mut written = 0;

@@ -48,7 +48,7 @@ const FROM_VERSION_4: &str = "CREATE TEMP VIEW released AS SELECT NULL AS last_n
      CREATE TEMP VIEW archived_tombstone AS SELECT NULL AS id, NULL AS set_id, NULL AS row_check WHERE 0;";
 
 /// How long to wait for another process that is writing.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Cache of the connection that changes the catalogue, KiB.
 pub(crate) const MAIN_KIB: u64 = 49_152;
@@ -57,7 +57,7 @@ pub(crate) const READER_KIB: u64 = 2_048;
 
 /// Memory of a connection in addition to its cache, KiB. Measured: 200 connections, each with a few
 /// statements and a small cache, took 210 each.
-pub(crate) const BESIDE_KIB: u64 = 160;
+pub(crate) const CONNECTION_KIB: u64 = 160;
 
 pub(crate) fn set_cache(connection: &Connection, kib: u64) -> rusqlite::Result<()> {
     // Negative numbers are KiB, positive ones pages.
@@ -65,7 +65,7 @@ pub(crate) fn set_cache(connection: &Connection, kib: u64) -> rusqlite::Result<(
 }
 
 pub(super) fn prepare(connection: &Connection, writes: bool) -> Result<(), EngineError> {
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     // Plans must not depend on bound values: SQLite would otherwise plan a statement again whenever
     // the values differ, which costs more than running it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
