@@ -13,7 +13,7 @@ use std::sync::Arc;
 use fulgurite_codec::AlignedBytes;
 
 use super::VolumeFile;
-use super::passing::{ALIGNMENT, is_refusal};
+use super::direct::{ALIGNMENT, is_refusal};
 
 /// Maximum number of buffered bytes.
 const BUFFER_BYTES: usize = 2 << 20;
