@@ -75,10 +75,11 @@ pub struct Archive {
     stores: Vec<Arc<dyn PlatterStore>>,
     /// Held while something is rebuilt, because that takes hundreds of MiB of memory (I9).
     pub(crate) rebuilding: Mutex<()>,
-    /// Versions that the catalogue has forgotten but whose keys still exist.
-    forgotten: Mutex<Vec<VersionId>>,
+    /// Versions that the catalogue has forgotten but whose keys still exist, until the next
+    /// [`sweep`](Self::sweep).
+    keys_to_destroy: Mutex<Vec<VersionId>>,
     /// True if catalogue and keys can't be written.
-    is_still: bool,
+    is_read_only: bool,
     /// Held while this process may change the archive, or while no process may change it.
     _lock: Option<Lock>,
 }
@@ -110,16 +111,16 @@ impl Archive {
             master_key: parts.master_key,
             stores: parts.stores,
             rebuilding: Mutex::new(()),
-            forgotten: Mutex::new(Vec::new()),
-            is_still: false,
+            keys_to_destroy: Mutex::new(Vec::new()),
+            is_read_only: false,
             _lock: None,
         }
     }
 
     /// True if catalogue and keys are read-only, because their folder can't be written.
     #[must_use]
-    pub fn is_still(&self) -> bool {
-        self.is_still
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// The archive's folder.
@@ -185,8 +186,8 @@ impl Archive {
         &self.master_key
     }
 
-    pub(crate) fn forgotten(&self) -> MutexGuard<'_, Vec<VersionId>> {
-        self.forgotten.lock().expect("no panic holds this lock")
+    pub(crate) fn keys_to_destroy(&self) -> MutexGuard<'_, Vec<VersionId>> {
+        self.keys_to_destroy.lock().expect("no panic holds this lock")
     }
 
     pub(crate) fn threads(&self) -> usize {

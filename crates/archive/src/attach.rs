@@ -231,7 +231,7 @@ pub fn attach(
         return Err(AttachError::NoKeys { archive, sealed });
     }
     let mut attempt = Attempt { made: Vec::new(), complete: false };
-    let report = Making { home, settings: &settings, text: &text, copies: copies.as_ref(), given: &given, unseen: others(&inventory) }
+    let report = NewArchive { home, settings: &settings, text: &text, copies: copies.as_ref(), given: &given, unseen: others(&inventory) }
         .make(&mut attempt, watcher)?;
     attempt.complete = true;
     let (mut keyring, rebuild) = report;
@@ -430,7 +430,7 @@ impl Drop for Attempt {
     }
 }
 
-struct Making<'a> {
+struct NewArchive<'a> {
     home: &'a Path,
     settings: &'a Settings,
     text: &'a str,
@@ -439,7 +439,7 @@ struct Making<'a> {
     unseen: Option<Unseen>,
 }
 
-impl Making<'_> {
+impl NewArchive<'_> {
     fn make(&self, attempt: &mut Attempt, watcher: &dyn Watcher) -> Result<(KeyringReport, Option<RebuildReport>), AttachError> {
         let Self { home, settings, .. } = *self;
         attempt.will_make(home.to_owned());

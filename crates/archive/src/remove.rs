@@ -100,10 +100,10 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError`]; the next sweep retries.
     pub fn sweep(&self) -> Result<(), ArchiveError> {
-        let forgotten = std::mem::take(&mut *self.forgotten());
+        let forgotten = std::mem::take(&mut *self.keys_to_destroy());
         if !forgotten.is_empty() {
             if let Err(error) = self.keys().destroy(&forgotten) {
-                self.forgotten().extend(forgotten);
+                self.keys_to_destroy().extend(forgotten);
                 return Err(error.into());
             }
             self.catalogue().clear_log()?;

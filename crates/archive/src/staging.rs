@@ -163,12 +163,12 @@ impl Staging {
     /// # Errors
     /// [`StagingError::Write`] if the folder can't be listed.
     pub fn begin(&self) -> Result<Writing<'_>, StagingError> {
-        let alone = self.writer.lock().expect("no panic holds this lock");
+        let guard = self.writer.lock().expect("no panic holds this lock");
         // Numbers follow the clock. With a reused number, an old copy of the catalogue would
         // mistake one segment for another.
         let first = self.segments()?.last().map_or(1, |last| last + 1).max(self.next.load(Ordering::SeqCst)).max(unix_ms());
         self.writing_from.store(first, Ordering::SeqCst);
-        Ok(Writing { staging: self, first, _alone: alone })
+        Ok(Writing { staging: self, first, _guard: guard })
     }
 
     /// Opens a segment for reading.
@@ -262,7 +262,7 @@ impl Staging {
         used: impl FnOnce() -> Result<Vec<u64>, E>,
         note: impl FnOnce(&[u64]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let _alone = self.releaser.lock().expect("no panic holds this lock");
+        let _guard = self.releaser.lock().expect("no panic holds this lock");
         // The order matters: a put that starts from here on writes to segments that are not in the
         // list; a put in progress protects its own segments; and a finished put is visible in the
         // catalogue.

@@ -36,8 +36,8 @@ impl Archive {
             return Err(CatalogueError::Damaged(format!("{} does not exist", catalogue.display())).into());
         }
         let id = settings.archive.id;
-        let (databases, still) = match open_databases(home, &catalogue, id) {
-            Err(error) if access == Access::Read && is_unwritable(&error) => match open_still(home, &catalogue, id) {
+        let (databases, read_only_lock) = match open_databases(home, &catalogue, id) {
+            Err(error) if access == Access::Read && is_unwritable(&error) => match open_without_writing(home, &catalogue, id) {
                 Some((databases, lock)) => (databases, Some(lock)),
                 None => return Err(error),
             },
@@ -49,12 +49,12 @@ impl Archive {
             master_key,
             staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
             stores: folder_stores(home, &settings),
-            readers: if still.is_some() { Readers::default() } else { readers(home, id) },
+            readers: if read_only_lock.is_some() { Readers::default() } else { readers(home, id) },
             settings,
         };
         let mut archive = Self::assemble(home, parts);
-        archive.is_still = still.is_some();
-        archive._lock = lock.or(still);
+        archive.is_read_only = read_only_lock.is_some();
+        archive._lock = lock.or(read_only_lock);
         check_master_key(&archive)?;
         if access != Access::Read {
             archive.reconcile()?;
@@ -137,10 +137,11 @@ fn open_databases(home: &Path, catalogue: &Path, archive: ArchiveId) -> Result<D
 /// Opens catalogue and keys without writing anything, and holds the lock that keeps other processes
 /// from changing them. `None` if that is impossible: another process is changing them, or a crash
 /// left a log that must first be checkpointed.
-fn open_still(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Databases, Lock)> {
+fn open_without_writing(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Databases, Lock)> {
     let keys = home.join(KEYS_FILE);
     let lock = Lock::share(home)?;
-    let databases = (SqliteCatalogue::open_still(catalogue, archive).ok()?, SqliteKeyStore::open_still(&keys, archive).ok()?);
+    let databases =
+        (SqliteCatalogue::open_without_writing(catalogue, archive).ok()?, SqliteKeyStore::open_without_writing(&keys, archive).ok()?);
     Some((databases, lock))
 }
 

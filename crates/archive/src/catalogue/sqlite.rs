@@ -105,7 +105,7 @@ impl SqliteCatalogue {
 
     /// Opens a catalogue for reading without writing anything. No process may change it while it is
     /// open.
-    pub(crate) fn open_still(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
+    pub(crate) fn open_without_writing(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
         let open = || {
             let mut connection = crate::unwritable::connect(path)?;
             schema::prepare(&connection, false)?;

@@ -15,7 +15,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{ArchivedExtent, Extent, Pages, PlatterPlace, SetDescription, StagedTombstone, VersionKey};
 use crate::clock::unix_s;
 use crate::entropy::random;
-use crate::packing::{Placed, plan_set};
+use crate::packing::{PlacedShard, plan_set};
 use crate::remove::finish_removals;
 use crate::segments::release_segments;
 use crate::set_reader::OpenSet;
@@ -31,7 +31,7 @@ pub(super) struct WrittenSet<'a> {
 }
 
 impl WrittenSet<'_> {
-    fn shards(&self) -> impl Iterator<Item = &Placed> {
+    fn shards(&self) -> impl Iterator<Item = &PlacedShard> {
         self.job.plan.platters.iter().flat_map(|platter| &platter.shards)
     }
 
@@ -76,7 +76,7 @@ impl WrittenSet<'_> {
         archive.catalogue().complete_set(job.set.id, &mut extents, unix_s())?;
         release_segments(archive)?;
         self.archive_tombstones()?;
-        let finished = |shard: &&Placed| shard.object_offset + shard.bytes == job.items[shard.item].object_bytes;
+        let finished = |shard: &&PlacedShard| shard.object_offset + shard.bytes == job.items[shard.item].object_bytes;
         Ok(FlushReport {
             sets: 1,
             platters: job.set.platters.len() as u64,
@@ -243,7 +243,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         }
         let staged_tombstones = archive.catalogue().staged_tombstones()?;
         // Tombstones that don't fit go onto a later set.
-        let now = staged_tombstones.len().min(bounds.most_tombstones());
+        let now = staged_tombstones.len().min(bounds.tombstones_max());
         let tombstones: Vec<VersionId> = staged_tombstones[..now].iter().map(|tombstone| tombstone.id).collect();
         let plan = plan_set(&items, now, bounds);
         // A removal may have been interrupted after its catalogue transaction. Once its tombstone

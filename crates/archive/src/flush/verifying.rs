@@ -14,7 +14,7 @@ use fulgurite_glass::{Track, WriteDrive};
 use super::writing::SetJob;
 use crate::archive::ArchiveError;
 use crate::error::Misread;
-use crate::packing::Placed;
+use crate::packing::PlacedShard;
 use crate::set_reader::OpenSet;
 use crate::store::{PlatterSink, StoreError, read_exact_at};
 use crate::unread::Presence;
@@ -240,7 +240,7 @@ struct ContentCheck<'a> {
 }
 
 impl<'a> ContentCheck<'a> {
-    fn new(shards: &'a [Placed], crcs: &'a [u64], member: Member) -> Self {
+    fn new(shards: &'a [PlacedShard], crcs: &'a [u64], member: Member) -> Self {
         let shards = shards.iter().zip(crcs).map(|(shard, &crc)| (shard.bytes, crc)).filter(|(bytes, _)| *bytes > 0);
         let mut pieces = Box::new(shards.chain(std::iter::once((member.table_bytes, member.table_crc64))));
         let current = pieces.next();

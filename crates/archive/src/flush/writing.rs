@@ -14,7 +14,7 @@ use super::{Staged, TRACKS_AHEAD};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{SetDescription, StagedData};
 use crate::error::Misread;
-use crate::packing::{Item, Placed, SetPlan};
+use crate::packing::{Item, PlacedShard, SetPlan};
 use crate::set_reader::OpenSet;
 use crate::store::{PlatterStore, StoreError};
 use crate::watch::Watcher;
@@ -57,7 +57,7 @@ impl SetJob<'_> {
 
     /// CRC-64 of every shard, by platter, combined from those of its staged records.
     fn shard_crcs(&self) -> Result<Vec<Vec<u64>>, ArchiveError> {
-        let crc = |shard: &Placed| {
+        let crc = |shard: &PlacedShard| {
             let records = records_of(&self.staged[shard.item].data, shard.object_offset, shard.bytes);
             records.iter().fold(Crc64::new().value(), |crc, data| combine(crc, data.place.crc64, data.place.bytes.into()))
         };

@@ -30,7 +30,7 @@ impl Batch {
             unsynced.sync()?;
         }
         archive.catalogue().commit(&self.change)?;
-        archive.forgotten().extend(self.change.tombstones.iter().map(|tombstone| tombstone.id));
+        archive.keys_to_destroy().extend(self.change.tombstones.iter().map(|tombstone| tombstone.id));
         writing.keep_from(self.keep_from);
         Ok(())
     }

@@ -153,7 +153,7 @@ impl SqliteKeyStore {
 
     /// Opens a key store for reading without writing anything. No process may change it while it is
     /// open.
-    pub(crate) fn open_still(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
+    pub(crate) fn open_without_writing(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
         Self::admit_reader(path, archive, || crate::unwritable::connect(path))
     }
 

@@ -85,7 +85,8 @@ pub struct PlatterFinding {
     pub elsewhere: Option<String>,
     /// True if its own store could be checked. If the platter is elsewhere, its own store may be
     /// absent.
-    pub own_store_is_there: bool,
+    #[serde(rename = "own_store_is_there")]
+    pub own_store_is_readable: bool,
     /// Lost sectors, including those of group redundancy tracks, but not sectors that the system
     /// refused to read.
     pub lost_sectors: u64,
@@ -113,7 +114,7 @@ impl PlatterFinding {
             unavailable: None,
             turned_up: false,
             elsewhere: None,
-            own_store_is_there: true,
+            own_store_is_readable: true,
             lost_sectors: 0,
             lost_tracks: 0,
             bad_headers: 0,
@@ -149,7 +150,7 @@ impl PlatterFinding {
     /// Health to record in the catalogue; `None` if nothing new is known.
     pub(super) fn health(&self) -> Option<Health> {
         let state = self.state();
-        if state.hindrance().is_some() || self.unreadable > 0 || (self.elsewhere.is_some() && !self.own_store_is_there) {
+        if state.hindrance().is_some() || self.unreadable > 0 || (self.elsewhere.is_some() && !self.own_store_is_readable) {
             return None;
         }
         Some(Health {
@@ -178,7 +179,7 @@ impl Replace {
             PlatterState::Sound => false,
             PlatterState::Missing | PlatterState::Damaged => true,
             // A platter elsewhere can't be written back while its own store is absent.
-            PlatterState::Elsewhere => finding.own_store_is_there || self.absent,
+            PlatterState::Elsewhere => finding.own_store_is_readable || self.absent,
             PlatterState::Absent => self.absent,
             PlatterState::Unreadable => self.unreadable,
         }

@@ -39,7 +39,7 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
                 finding.store = found.store;
             } else {
                 finding.elsewhere = (found.store != place.store).then_some(found.store);
-                finding.own_store_is_there = snapshot.has(&place.store) || archive.store(&place.store).is_none();
+                finding.own_store_is_readable = snapshot.has(&place.store) || archive.store(&place.store).is_none();
             }
         }
         // The platter disappeared while it was read.
@@ -103,10 +103,10 @@ pub(super) fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding
 
 pub(super) fn record(archive: &Archive, finding: &PlatterFinding) -> Result<(), ArchiveError> {
     // A read-only archive can't record anything.
-    if finding.turned_up && !archive.is_still() {
+    if finding.turned_up && !archive.is_read_only() {
         archive.catalogue().move_platter(finding.platter, &finding.store)?;
     }
-    match finding.health().filter(|_| !archive.is_still()) {
+    match finding.health().filter(|_| !archive.is_read_only()) {
         Some(health) => Ok(archive.catalogue().record_health(finding.platter, health)?),
         // Absent and unreadable platters yield no new information.
         None => Ok(()),

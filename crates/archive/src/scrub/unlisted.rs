@@ -11,7 +11,7 @@ use crate::content::StoreSnapshot;
 use crate::rebuild::{UnseenPlace, each_unlisted};
 use crate::uncatalogued::{UncataloguedPlatter, find_uncatalogued};
 use crate::unread::Loaded;
-use crate::watch::{Trouble, go_on};
+use crate::watch::{Trouble, check_not_stopped};
 
 /// A platter on a store that the catalogue doesn't know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ impl Scrub<'_> {
                 let mut finding = PlatterFinding::new(&set, header.position);
                 let loaded = Loaded::new(platter, header.geometry, found.file, &found.store);
                 self.report.bytes += read_tracks(&loaded, &mut finding, self.watcher);
-                go_on(self.watcher)?;
+                check_not_stopped(self.watcher)?;
                 unknown.lost_sectors = finding.lost_sectors;
                 unknown.unreadable = finding.unreadable;
                 unknown.is_readable = true;

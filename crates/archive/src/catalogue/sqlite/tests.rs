@@ -445,7 +445,7 @@ fn a_log_left_by_a_crash_is_read_without_writing_any_file() {
         entries.map(|path| (path.clone(), std::fs::read(path).expect("readable"))).collect::<std::collections::BTreeMap<_, _>>()
     };
     let before = files();
-    let mut still = SqliteCatalogue::open_still(&crashed.file(), ARCHIVE).expect("opened");
+    let mut still = SqliteCatalogue::open_without_writing(&crashed.file(), ARCHIVE).expect("opened");
     assert_eq!(all_of(&mut still).expect("sound"), all_of(&mut *catalogue).expect("sound"));
     assert!(files() == before, "no file was written");
 }
