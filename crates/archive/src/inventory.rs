@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A [rebuild](crate::rebuild_catalogue) reads the same data and also opens the records, which
-//! requires the keys. The inventory comes first: it shows which keys must not be restored because their
-//! versions were removed, and it describes an archive that has lost its settings.
+//! requires the keys. The inventory comes first: it shows which keys must not be restored because
+//! their versions were removed, and it describes an archive that has lost its settings.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

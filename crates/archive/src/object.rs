@@ -125,8 +125,8 @@ impl Opened {
     }
 }
 
-/// Number of sets whose platters one reader keeps open. File handles are limited, and a reader may go through
-/// all sets of an archive.
+/// Number of sets whose platters one reader keeps open. File handles are limited, and a reader may
+/// go through all sets of an archive.
 const OPEN_SETS_MAX: usize = 8;
 
 /// Reads objects. Each thread needs its own.
