@@ -30,7 +30,7 @@ pub use self::making::write_new;
 pub(crate) use self::making::{check_places, write_master_key};
 pub(crate) use self::opening::{check_master_key, folder_store};
 pub use self::opening::{folder_stores, open_keys, read_master_key, read_settings};
-pub use crate::error::{ArchiveError, Kept, MasterKeyTrouble, Misread};
+pub use crate::error::{ArchiveError, MasterKeyTrouble, Misread, SetKeptReason};
 
 /// File of the catalogue in an archive's folder.
 pub const CATALOGUE_FILE: &str = "catalogue.db";
@@ -75,10 +75,11 @@ pub struct Archive {
     stores: Vec<Arc<dyn PlatterStore>>,
     /// Held while something is rebuilt, because that takes hundreds of MiB of memory (I9).
     pub(crate) rebuilding: Mutex<()>,
-    /// Versions that the catalogue has forgotten but whose keys still exist.
-    forgotten: Mutex<Vec<VersionId>>,
+    /// Versions that the catalogue has forgotten but whose keys still exist, until the next
+    /// [`sweep`](Self::sweep).
+    keys_to_destroy: Mutex<Vec<VersionId>>,
     /// True if catalogue and keys can't be written.
-    is_still: bool,
+    is_read_only: bool,
     /// Held while this process may change the archive, or while no process may change it.
     _lock: Option<Lock>,
 }
@@ -97,7 +98,7 @@ pub enum Access {
 }
 
 impl Archive {
-    /// Assembles an archive without cleaning up after a crash: see [`settle`](Self::settle).
+    /// Assembles an archive without cleaning up after a crash: see [`reconcile`](Self::reconcile).
     #[must_use]
     pub fn assemble(home: &Path, parts: Parts) -> Self {
         let StagingSettings { segment_mib, limit_mib, .. } = parts.settings.staging;
@@ -110,16 +111,16 @@ impl Archive {
             master_key: parts.master_key,
             stores: parts.stores,
             rebuilding: Mutex::new(()),
-            forgotten: Mutex::new(Vec::new()),
-            is_still: false,
+            keys_to_destroy: Mutex::new(Vec::new()),
+            is_read_only: false,
             _lock: None,
         }
     }
 
     /// True if catalogue and keys are read-only, because their folder can't be written.
     #[must_use]
-    pub fn is_still(&self) -> bool {
-        self.is_still
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// The archive's folder.
@@ -185,8 +186,8 @@ impl Archive {
         &self.master_key
     }
 
-    pub(crate) fn forgotten(&self) -> MutexGuard<'_, Vec<VersionId>> {
-        self.forgotten.lock().expect("no panic holds this lock")
+    pub(crate) fn keys_to_destroy(&self) -> MutexGuard<'_, Vec<VersionId>> {
+        self.keys_to_destroy.lock().expect("no panic holds this lock")
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -198,7 +199,7 @@ impl Archive {
 /// threads read at once (I9).
 #[must_use]
 pub const fn databases_kib(reading: u64) -> u64 {
-    crate::catalogue::most_kib(reading) + crate::keystore::most_kib(reading)
+    crate::catalogue::memory_max_kib(reading) + crate::keystore::memory_max_kib(reading)
 }
 
 #[cfg(test)]
@@ -217,7 +218,7 @@ mod tests {
             + SqliteKeyStore::create(&keys, id).expect("made").cache_kib();
         assert!(caches <= databases_kib(0), "{caches}");
         for reading in 1..=40 {
-            let cache = if reading <= crate::pool::KEPT as u64 { Cache::Full } else { Cache::Small };
+            let cache = if reading <= crate::pool::CACHED_READERS_MAX as u64 { Cache::Full } else { Cache::Small };
             caches += SqliteCatalogue::open_reader(&catalogue, id, cache).expect("opened").cache_kib();
             caches += SqliteKeyStore::open_reader(&keys, id, cache).expect("opened").cache_kib();
             assert!(caches <= databases_kib(reading), "{caches} KiB with {reading} readers");

@@ -24,13 +24,13 @@ use crate::archive::{
 use crate::catalogue::{CatalogueError, SqliteCatalogue};
 use crate::database::{SUFFIXES, remove_database, with_suffix};
 use crate::entropy::random;
-use crate::keyring::{Copies, KeyringError, KeyringReport, Mode, bring_together, own_master_key};
+use crate::inventory::{Inventory, Mention, inventory_staging};
+use crate::keyring::{Copies, KeyringError, KeyringReport, Mode, merge_copies, own_master_key};
 use crate::lock::{LOCK_FILE, Lock};
 use crate::rebuild::{RebuildReport, Unseen, UnseenPlace};
 use crate::settings::{self, ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use crate::staging::{STAGING_MARK, Staging};
 use crate::store::{FolderStore, Mark, PlatterStore, StoreError};
-use crate::survey::{Mention, Survey, survey_staging};
 use crate::tables::read_header;
 use crate::unread::Hindrance;
 use crate::volume::{FolderVolume, sync_folder};
@@ -176,7 +176,7 @@ pub enum ShapeFrom {
     Stores,
 }
 
-struct Given {
+struct GivenStore {
     path: PathBuf,
     name: Option<String>,
     archive: ArchiveId,
@@ -197,14 +197,14 @@ pub fn attach(
     if home.join(settings::FILE).exists() {
         return Err(AttachError::Exists(home.to_owned()));
     }
-    let given = look_at_stores(&remains.stores)?;
+    let given = inspect_stores(&remains.stores)?;
     let archive = given.first().map_or(ArchiveId([0; 16]), |store| store.archive);
     let copies = Copies::check(&remains.keys, &remains.passphrases, None)?;
     if let Some(copies) = &copies {
         copies.check_archive(archive)?;
     }
     let opened: Vec<Arc<dyn PlatterStore>> = given.iter().map(|store| store.open()).collect();
-    let survey = Survey::of_unchecked(archive, &opened, watcher);
+    let inventory = Inventory::of_unchecked(archive, &opened, watcher);
     let mut settings = Settings {
         archive: ArchiveSettings { id: archive, encrypt: copies.is_some(), master_key: "master.key".into() },
         limits: Limits::default(),
@@ -212,11 +212,11 @@ pub fn attach(
         set: SetSettings { information: 1, redundancy: 0, platter_mib: remains.platter_mib },
         stores: name_stores(&given),
     };
-    let (newest, sealed) = newest_and_sealed(home, &settings, &survey, watcher)?;
+    let (newest, sealed) = newest_and_sealed(home, &settings, &inventory, watcher)?;
     settings.archive.encrypt = newest.unwrap_or(copies.is_some());
     let (shape, shape_from) = match remains.shape {
         Some(shape) => (shape, ShapeFrom::Caller),
-        None => shape_of_sets(&survey, given.len(), default_shape),
+        None => shape_of_sets(&inventory, given.len(), default_shape),
     };
     (settings.set.information, settings.set.redundancy) = (shape.information, shape.redundancy);
     let absent_stores = add_absent(&mut settings);
@@ -231,26 +231,26 @@ pub fn attach(
         return Err(AttachError::NoKeys { archive, sealed });
     }
     let mut attempt = Attempt { made: Vec::new(), complete: false };
-    let report = Making { home, settings: &settings, text: &text, copies: copies.as_ref(), given: &given, unseen: others(&survey) }
+    let report = NewArchive { home, settings: &settings, text: &text, copies: copies.as_ref(), given: &given, unseen: others(&inventory) }
         .make(&mut attempt, watcher)?;
     attempt.complete = true;
     let (mut keyring, rebuild) = report;
     // These are the stores that were not given, and the report lists those already.
     keyring.unread.clear();
     Ok(AttachReport {
-        incomplete_sets: incomplete_sets(&survey),
+        incomplete_sets: incomplete_sets(&inventory),
         shape_from,
         absent_stores,
-        platters: survey.platters,
+        platters: inventory.platters,
         keyring,
         rebuild,
-        unread: survey.unread,
+        unread: inventory.unread,
         settings,
     })
 }
 
-fn incomplete_sets(survey: &Survey<'_>) -> Vec<IncompleteSet> {
-    let incomplete = survey.sets.iter().filter(|set| set.missing() > 0).map(|set| IncompleteSet {
+fn incomplete_sets(inventory: &Inventory<'_>) -> Vec<IncompleteSet> {
+    let incomplete = inventory.sets.iter().filter(|set| set.missing() > 0).map(|set| IncompleteSet {
         set: set.header.set,
         platters: set.header.members.len() as u64,
         missing: set.missing() as u64,
@@ -265,7 +265,7 @@ const ABSENT_COMMENT: &str = "# Absent when the archive was attached. If it turn
 /// Prefix for names of stores that were not given.
 pub(crate) const ABSENT: &str = "absent-";
 
-impl Given {
+impl GivenStore {
     /// Opens the store for reading, without checking its mark.
     fn open(&self) -> Arc<dyn PlatterStore> {
         let name = self.name.clone().unwrap_or_else(|| self.path.display().to_string());
@@ -274,20 +274,20 @@ impl Given {
 }
 
 /// Reads the marks, or headers of platters if a store has no mark.
-fn look_at_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<Given>, AttachError> {
+fn inspect_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<GivenStore>, AttachError> {
     let mut given = Vec::with_capacity(stores.len());
     for (name, path) in stores {
         let volume = Arc::new(FolderVolume::new(path.clone()));
         let text = FolderStore::mark_in(volume)?;
         if let Some(Mark { archive, name }) = text.as_deref().and_then(Mark::parse) {
-            given.push(Given { path: path.clone(), name: Some(name), archive, marked: true });
+            given.push(GivenStore { path: path.clone(), name: Some(name), archive, marked: true });
             continue;
         }
-        let store = Given { path: path.clone(), name: name.clone(), archive: ArchiveId([0; 16]), marked: false };
+        let store = GivenStore { path: path.clone(), name: name.clone(), archive: ArchiveId([0; 16]), marked: false };
         let opened = store.open();
         let platters = opened.list().unwrap_or_default();
         match (platters.iter().find_map(|platter| read_header(&*opened, *platter).ok()), text) {
-            (Some(header), None) => given.push(Given { archive: header.archive, ..store }),
+            (Some(header), None) => given.push(GivenStore { archive: header.archive, ..store }),
             (None, None) => return Err(AttachError::NotAStore(path.clone())),
             // A mark is never overwritten.
             (_, Some(found)) => return Err(AttachError::Unknown { path: path.clone(), found: found.chars().take(200).collect() }),
@@ -304,10 +304,10 @@ fn look_at_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<Given>, At
 }
 
 /// What the given stores say about others.
-fn others(survey: &Survey<'_>) -> Option<Unseen> {
-    let why = if survey.platters == 0 {
+fn others(inventory: &Inventory<'_>) -> Option<Unseen> {
+    let why = if inventory.platters == 0 {
         "the given stores contain no platters"
-    } else if survey.sets.iter().any(|set| set.missing() > 0) {
+    } else if inventory.sets.iter().any(|set| set.missing() > 0) {
         "some sets have platters on none of the given stores"
     } else {
         return None;
@@ -317,9 +317,9 @@ fn others(survey: &Survey<'_>) -> Option<Unseen> {
 
 /// The store sections of the settings. A store without a mark gets the given name, or the first
 /// free one of `d1`, `d2` …
-fn name_stores(given: &[Given]) -> Vec<StoreSettings> {
+fn name_stores(given: &[GivenStore]) -> Vec<StoreSettings> {
     let mut taken: Vec<String> = given.iter().filter_map(|store| store.name.clone()).collect();
-    let mut name = |store: &Given| match &store.name {
+    let mut name = |store: &GivenStore| match &store.name {
         Some(name) => name.clone(),
         None => {
             let free = (1..).map(|number| format!("d{number}")).find(|name| !taken.contains(name)).expect("numbers don't end");
@@ -332,14 +332,14 @@ fn name_stores(given: &[Given]) -> Vec<StoreSettings> {
 
 /// Derives the shape from the sets. A set with more than one track on each platter has the shape of
 /// the former settings; a smaller one has at least their redundancy.
-fn shape_of_sets(survey: &Survey<'_>, stores: usize, default_shape: &dyn Fn(usize) -> SetShape) -> (SetShape, ShapeFrom) {
-    let shown = survey.sets.iter().rev().find(|set| set.header.shape.information > 1 && set.header.geometry.information_tracks > 1);
+fn shape_of_sets(inventory: &Inventory<'_>, stores: usize, default_shape: &dyn Fn(usize) -> SetShape) -> (SetShape, ShapeFrom) {
+    let shown = inventory.sets.iter().rev().find(|set| set.header.shape.information > 1 && set.header.geometry.information_tracks > 1);
     if let Some(set) = shown {
         return (set.header.shape, ShapeFrom::Sets);
     }
-    let widest = survey.sets.iter().map(|set| usize::from(set.header.shape.platters())).max().unwrap_or(0);
+    let widest = inventory.sets.iter().map(|set| usize::from(set.header.shape.platters())).max().unwrap_or(0);
     let guess = default_shape(stores.max(widest));
-    match survey.sets.last() {
+    match inventory.sets.last() {
         None => (guess, ShapeFrom::Stores),
         Some(set) => {
             let redundancy = set.header.shape.redundancy;
@@ -385,7 +385,7 @@ pub(crate) fn take_absent_place(text: &mut String, store: &StoreSettings) -> boo
 fn newest_and_sealed(
     home: &Path,
     settings: &Settings,
-    survey: &Survey<'_>,
+    inventory: &Inventory<'_>,
     watcher: &dyn Watcher,
 ) -> Result<(Option<bool>, u64), ArchiveError> {
     let mut versions = BTreeMap::new();
@@ -393,11 +393,11 @@ fn newest_and_sealed(
         Mention::Version { id, sealed } => _ = versions.entry(id).or_insert(Some(sealed)),
         Mention::Tombstone { id } => _ = versions.insert(id, None),
     };
-    survey.read_tables(settings.limits.threads, watcher, &mut on_mention);
+    inventory.read_tables(settings.limits.threads, watcher, &mut on_mention);
     let staging = home.join(&settings.staging.path);
     if staging.exists() {
         let staging = Staging::in_folder(&staging, settings);
-        survey_staging(&staging, &mut on_mention)?;
+        inventory_staging(&staging, &mut on_mention)?;
     }
     // Identifiers sort by time.
     let newest = versions.values().rev().find_map(|sealed| *sealed);
@@ -430,16 +430,16 @@ impl Drop for Attempt {
     }
 }
 
-struct Making<'a> {
+struct NewArchive<'a> {
     home: &'a Path,
     settings: &'a Settings,
     text: &'a str,
     copies: Option<&'a Copies>,
-    given: &'a [Given],
+    given: &'a [GivenStore],
     unseen: Option<Unseen>,
 }
 
-impl Making<'_> {
+impl NewArchive<'_> {
     fn make(&self, attempt: &mut Attempt, watcher: &dyn Watcher) -> Result<(KeyringReport, Option<RebuildReport>), AttachError> {
         let Self { home, settings, .. } = *self;
         attempt.will_make(home.to_owned());
@@ -464,7 +464,7 @@ impl Making<'_> {
             }
         }
         attempt.will_make(home.join(KEYS_FILE));
-        let keyring = bring_together(home, settings, self.copies, Mode::Attach, watcher)?;
+        let keyring = merge_copies(home, settings, self.copies, Mode::Attach, watcher)?;
         let rebuild = self.catalogue(attempt, watcher)?;
         write_new(&home.join(settings::FILE), self.text.as_bytes())?;
         Ok((keyring, rebuild))

@@ -2,10 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub(crate) fn now_ms() -> u64 {
+/// Milliseconds since 1970.
+pub(crate) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-pub(crate) fn now_s() -> u64 {
-    now_ms() / 1_000
+/// Seconds since 1970.
+pub(crate) fn unix_s() -> u64 {
+    unix_ms() / 1_000
 }

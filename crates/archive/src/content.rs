@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::archive::Archive;
-use crate::catalogue::{NOWHERE, PlatterPlace, SetDescription};
+use crate::catalogue::{PlatterPlace, SetDescription, UNKNOWN_STORE};
 use crate::rebuild::has_unknown_places;
 use crate::set_reader::OpenSet;
 use crate::store::{PlatterFile, PlatterStore, StoreError};
-use crate::unread::{AwayStore, Hindrance, Loaded, NoPlatter, Presence};
+use crate::unread::{Hindrance, Loaded, NoPlatter, Presence, UnavailableStore};
 
 pub(crate) struct FoundPlatter {
     /// The store whose disk holds it.
@@ -15,115 +15,129 @@ pub(crate) struct FoundPlatter {
     pub(crate) file: Arc<dyn PlatterFile>,
 }
 
-/// Snapshot of the stores: disks that can be read, under the store names in their marks, and stores
-/// that are away.
-pub(crate) struct Disks {
-    there: Vec<(String, Arc<dyn PlatterStore>)>,
-    pub(crate) away: Vec<AwayStore>,
+/// The archive's stores, as found at one moment: those that can be read, under the store names in
+/// their marks, and the others.
+pub(crate) struct StoreSnapshot {
+    readable: Vec<(String, Arc<dyn PlatterStore>)>,
+    pub(crate) unavailable: Vec<UnavailableStore>,
     /// True if platters without a known store may be on stores that are not in the settings.
     pub(crate) has_unknown: bool,
 }
 
-impl Disks {
-    pub(crate) fn check(archive: &Archive) -> Self {
-        let mut disks = Self { there: Vec::new(), away: Vec::new(), has_unknown: has_unknown_places(archive) };
+impl StoreSnapshot {
+    pub(crate) fn take(archive: &Archive) -> Self {
+        let mut readable: Vec<(String, Arc<dyn PlatterStore>)> = Vec::new();
+        let mut unavailable = Vec::new();
         for store in archive.stores() {
             match store.check() {
-                Ok(()) => disks.there.push((store.name().to_owned(), store.clone())),
+                Ok(()) => readable.push((store.name().to_owned(), store.clone())),
                 Err(error) => {
                     // Swapped disks still belong to this archive, and their marks show which store
                     // each is.
                     if let Some(name) = error.is_disk_of() {
-                        disks.there.push((name.to_owned(), store.clone()));
+                        readable.push((name.to_owned(), store.clone()));
                     }
                     let hindrance = error.hindrance();
                     let why = match error {
                         StoreError::Io { source, .. } => source.to_string(),
                         error => error.to_string(),
                     };
-                    disks.away.push(AwayStore { store: store.name().to_owned(), hindrance, why });
+                    unavailable.push(UnavailableStore { store: store.name().to_owned(), hindrance, why });
                 }
             }
         }
-        // A store whose disk is mounted in place of another is present.
-        let Self { there, away, .. } = &mut disks;
-        away.retain(|away| there.iter().all(|(name, _)| *name != away.store));
-        disks
+        // A store whose disk is mounted in place of another can be read.
+        unavailable.retain(|store| readable.iter().all(|(name, _)| *name != store.store));
+        Self { readable, unavailable, has_unknown: has_unknown_places(archive) }
     }
 
     pub(crate) fn has(&self, store: &str) -> bool {
-        self.there.iter().any(|(name, _)| name == store)
+        self.readable.iter().any(|(name, _)| name == store)
     }
 
-    pub(crate) fn there(&self) -> impl Iterator<Item = (&str, &Arc<dyn PlatterStore>)> {
-        self.there.iter().map(|(name, store)| (name.as_str(), store))
+    pub(crate) fn readable(&self) -> impl Iterator<Item = (&str, &Arc<dyn PlatterStore>)> {
+        self.readable.iter().map(|(name, store)| (name.as_str(), store))
     }
 
     /// Finds a platter on its store or else on another: users copy disks, and files between disks.
     pub(crate) fn find(&self, place: &PlatterPlace) -> Result<FoundPlatter, NoPlatter> {
-        self.find_or(place, |_| true)
+        self.open_platter(place).map_err(|open_error| self.why_not_found(place, open_error, |_| true))
     }
 
-    /// Like [`find`](Self::find); of the stores that are away, only some `may_have` the platter.
-    fn find_or(&self, place: &PlatterPlace, may_have: impl Fn(&AwayStore) -> bool) -> Result<FoundPlatter, NoPlatter> {
+    /// Opens a platter. If no store has it, returns the first store that could not open it.
+    fn open_platter(&self, place: &PlatterPlace) -> Result<FoundPlatter, Option<UnavailableStore>> {
         let is_own = |entry: &&(String, Arc<dyn PlatterStore>)| entry.0 == place.store;
-        let (own, others) = (self.there.iter().filter(is_own), self.there.iter().filter(|entry| !is_own(entry)));
-        let mut refused = None;
+        let (own, others) = (self.readable.iter().filter(is_own), self.readable.iter().filter(|entry| !is_own(entry)));
+        let mut open_error = None;
         for (name, store) in own.chain(others) {
             match store.open(place.platter) {
                 Ok(Some(file)) => return Ok(FoundPlatter { store: name.clone(), file }),
                 Ok(None) => {}
                 Err(error) => {
                     let why = error.to_string();
-                    refused.get_or_insert(AwayStore { store: name.clone(), hindrance: Hindrance::Unreadable, why });
+                    open_error.get_or_insert(UnavailableStore { store: name.clone(), hindrance: Hindrance::Unreadable, why });
                 }
             }
         }
-        if let Some(away) = refused.or_else(|| self.away.iter().find(|away| away.store == place.store).cloned()) {
-            return Err(NoPlatter::Away(away));
-        }
-        let may_be_on: Vec<AwayStore> = self.away.iter().filter(|away| may_have(away)).cloned().collect();
-        if place.store == NOWHERE && may_be_on.is_empty() && self.has_unknown {
-            let why = "its store is not in the settings: `fulgurite store add` adds it".to_owned();
-            return Err(NoPlatter::Away(AwayStore { store: NOWHERE.to_owned(), hindrance: Hindrance::Absent, why }));
-        }
-        Err(match place.store != NOWHERE || may_be_on.is_empty() {
-            true => NoPlatter::Missing { store: place.store.clone(), may_be_on },
-            // The platter's store is unknown, so any of these may hold it.
-            false => NoPlatter::Away(one_of(&may_be_on)),
-        })
+        Err(open_error)
     }
 
-    fn open(&self, description: &SetDescription) -> OpenSet {
+    /// Why [`open_platter`](Self::open_platter) found nothing. `may_have` excludes unavailable
+    /// stores that can't have the platter.
+    fn why_not_found(
+        &self,
+        place: &PlatterPlace,
+        open_error: Option<UnavailableStore>,
+        may_have: impl Fn(&UnavailableStore) -> bool,
+    ) -> NoPlatter {
+        if let Some(store) = open_error.or_else(|| self.unavailable.iter().find(|store| store.store == place.store).cloned()) {
+            return NoPlatter::Unavailable(store);
+        }
+        let may_be_on: Vec<UnavailableStore> = self.unavailable.iter().filter(|store| may_have(store)).cloned().collect();
+        if place.store != UNKNOWN_STORE {
+            return NoPlatter::Missing { store: place.store.clone(), may_be_on };
+        }
+        if !may_be_on.is_empty() {
+            // The platter's store is unknown, so any of these may hold it.
+            return NoPlatter::Unavailable(one_of(&may_be_on));
+        }
+        if self.has_unknown {
+            let why = "its store is not in the settings: `fulgurite store add` adds it".to_owned();
+            return NoPlatter::Unavailable(UnavailableStore { store: UNKNOWN_STORE.to_owned(), hindrance: Hindrance::Absent, why });
+        }
+        NoPlatter::Missing { store: place.store.clone(), may_be_on }
+    }
+
+    fn open_set(&self, description: &SetDescription) -> OpenSet {
         // No store has two platters of a set (I3).
-        let has_none = |away: &AwayStore| description.platters.iter().all(|place| place.store != away.store);
-        let open = |place: &PlatterPlace| match self.find_or(place, has_none) {
-            Ok(found) => Presence::There(Loaded::new(place.platter, description.geometry, found.file, &found.store)),
-            Err(why) => Presence::Gone(why),
+        let may_have = |store: &UnavailableStore| description.platters.iter().all(|place| place.store != store.store);
+        let open = |place: &PlatterPlace| match self.open_platter(place) {
+            Ok(found) => Presence::Loaded(Loaded::new(place.platter, description.geometry, found.file, &found.store)),
+            Err(open_error) => Presence::Unavailable(self.why_not_found(place, open_error, may_have)),
         };
         OpenSet { members: description.platters.iter().map(open).collect(), description: description.clone() }
     }
 }
 
 /// Describes stores of which any may have a platter as one.
-fn one_of(stores: &[AwayStore]) -> AwayStore {
-    let list = |of: fn(&AwayStore) -> &str| stores.iter().map(of).collect::<Vec<_>>();
-    AwayStore {
-        store: list(|away| &away.store).join(", "),
-        hindrance: stores.iter().map(|away| away.hindrance).max().expect("there is at least one"),
-        why: list(|away| &away.why).join("; "),
+fn one_of(stores: &[UnavailableStore]) -> UnavailableStore {
+    let list = |of: fn(&UnavailableStore) -> &str| stores.iter().map(of).collect::<Vec<_>>();
+    UnavailableStore {
+        store: list(|store| &store.store).join(", "),
+        hindrance: stores.iter().map(|store| store.hindrance).max().expect("there is at least one"),
+        why: list(|store| &store.why).join("; "),
     }
 }
 
 impl OpenSet {
     /// Opens the readable platters of a set, with the reason for each of the others.
     pub(crate) fn of(archive: &Archive, description: &SetDescription) -> Self {
-        Disks::check(archive).open(description)
+        StoreSnapshot::take(archive).open_set(description)
     }
 }
 
-/// Looks for platters. Returns the store of each, or the reason why it can't be read.
-pub fn look_for<'a>(archive: &Archive, places: impl IntoIterator<Item = &'a PlatterPlace>) -> Vec<Result<String, NoPlatter>> {
-    let disks = Disks::check(archive);
-    places.into_iter().map(|place| disks.find(place).map(|found| found.store)).collect()
+/// Returns the store on which each platter was found, or the reason why it can't be read.
+pub fn locate_platters<'a>(archive: &Archive, places: impl IntoIterator<Item = &'a PlatterPlace>) -> Vec<Result<String, NoPlatter>> {
+    let snapshot = StoreSnapshot::take(archive);
+    places.into_iter().map(|place| snapshot.find(place).map(|found| found.store)).collect()
 }

@@ -11,7 +11,7 @@ use crate::keystore::KeyStoreError;
 use crate::settings::{self, SettingsError};
 use crate::staging::StagingError;
 use crate::store::StoreError;
-use crate::unread::{AwayStore, Hindrance, NoPlatter, Unread};
+use crate::unread::{Hindrance, NoPlatter, UnavailableStore, Unread};
 
 /// An operation on an archive failed.
 #[derive(Debug, thiserror::Error)]
@@ -160,9 +160,9 @@ pub enum ArchiveError {
     #[error(
         "the catalogue was not changed, because a new one would lack the content of these stores: {}. Mount them and try again. \
          If they are gone for good, `fulgurite catalogue rebuild --without-unseen` continues with the others",
-        .0.iter().map(|away| away.why.as_str()).collect::<Vec<_>>().join("; ")
+        .0.iter().map(|store| store.why.as_str()).collect::<Vec<_>>().join("; ")
     )]
-    StoresUnseen(Vec<AwayStore>),
+    StoresUnseen(Vec<UnavailableStore>),
     /// The stores contain platters that the catalogue does not list.
     #[error(
         "{platters} {} on the stores but not in the catalogue (the first is {first} on store {store}): the catalogue is an old copy. \
@@ -194,7 +194,7 @@ pub enum ArchiveError {
         /// The set.
         set: SetId,
         /// Why.
-        why: Kept,
+        why: SetKeptReason,
     },
     /// No platter of a set has a readable header.
     #[error("no platter of set {0} has a readable header")]
@@ -259,7 +259,7 @@ pub enum Misread {
 
 /// Why a set is not given up.
 #[derive(Debug, thiserror::Error)]
-pub enum Kept {
+pub enum SetKeptReason {
     /// No complete set has this identifier.
     #[error("the catalogue does not know it, or it is being written")]
     Unknown,
@@ -287,8 +287,8 @@ impl ArchiveError {
         match self {
             Self::Unread(unread) => unread.hindrance(),
             Self::Staging(error) => error.hindrance(),
-            Self::StoresUnseen(stores) => stores.iter().map(|away| away.hindrance).max(),
-            Self::SetKept { why: Kept::Unchecked(away), .. } => away.hindrance(),
+            Self::StoresUnseen(stores) => stores.iter().map(|store| store.hindrance).max(),
+            Self::SetKept { why: SetKeptReason::Unchecked(unread), .. } => unread.hindrance(),
             _ => None,
         }
     }

@@ -107,17 +107,17 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
 }
 
 fn find(path: &Path, file: &File, length: u64) -> Result<FoundHeader, InspectError> {
-    let mut refused = None;
+    let mut io_error = None;
     let found = find_header(length, |offset, buffer| {
         let read = file.read_exact_at(buffer, offset);
         if let Err(error) = &read
             && error.kind() != io::ErrorKind::UnexpectedEof
         {
-            refused.get_or_insert_with(|| io::Error::new(error.kind(), error.to_string()));
+            io_error.get_or_insert_with(|| io::Error::new(error.kind(), error.to_string()));
         }
         read
     });
-    match (found, refused) {
+    match (found, io_error) {
         (Ok(found), _) => Ok(found),
         // If a header copy could not be read, the file may still be a platter.
         (Err(_), Some(source)) => Err(InspectError::Io { path: path.to_owned(), source }),
@@ -142,13 +142,13 @@ impl Inspection {
                 break;
             }
             let mut lost = Vec::new();
-            let mut gone = 0;
+            let mut past_end = 0;
             for (index, physical) in group.information_tracks().chain(group.redundancy_tracks()).enumerate() {
                 if is_beyond_end(physical) {
                     self.lost_sectors += u64::from(geometry.track_sectors());
                     self.lost_tracks += 1;
                     if index < group.information as usize {
-                        gone += 1;
+                        past_end += 1;
                         lost.push(TrackIndex(group.first.0 + index as u32));
                     }
                     continue;
@@ -170,9 +170,8 @@ impl Inspection {
                 }
             }
             self.lost_information_tracks += lost.len() as u32;
-            // If whole tracks are missing from the end of the file, their group's redundancy
-            // tracks are missing too.
-            if !lost.is_empty() && gone == 0 && drive.repair_group(group, &[]).is_ok() {
+            // If the file ends before a track, it also ends before the group's redundancy tracks.
+            if !lost.is_empty() && past_end == 0 && drive.repair_group(group, &[]).is_ok() {
                 self.tracks_by_group += lost.len() as u32;
             }
         }
@@ -182,10 +181,10 @@ impl Inspection {
 /// Reads the file table of a single platter, and counts its entries.
 fn read_entries(header: &Header, platter: Loaded, on_entry: &mut dyn FnMut(&Entry)) -> Result<u64, String> {
     let mut members: Vec<Presence> = header.members.iter().map(|_| Presence::missing("")).collect();
-    members[usize::from(header.position)] = Presence::There(platter);
+    members[usize::from(header.position)] = Presence::Loaded(platter);
     let rebuilding = Mutex::new(());
     let mut reader = SetReader::new(&rebuilding, 1);
-    reader.introduce(Arc::new(OpenSet { description: SetDescription::of(header, |_| String::new()), members }));
+    reader.open(Arc::new(OpenSet { description: SetDescription::of(header, |_| String::new()), members }));
     let mut count = 0;
     let read = read_table::<Infallible>(&mut reader, header, &Unwatched, &mut |entry| {
         on_entry(&entry);

@@ -15,7 +15,7 @@ use fulgurite_format::{FRAME_BYTES, FrameError, Frames, STORED_FRAME_BYTES, stor
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Extent, StagedData, VersionRow};
 use crate::ingest::{RECORD_FRAMES, digest_of};
-use crate::place::{MediumPosition, reach};
+use crate::read_order::{MediumPosition, neighbour_run};
 use crate::set_reader::{OpenSet, Repairs, SetReader};
 use crate::unread::Hindrance;
 use crate::volume::VolumeFile;
@@ -106,7 +106,7 @@ enum Places {
 pub type BufferSink<'a> = dyn FnMut(&mut Vec<u8>, &[Range<usize>]) -> io::Result<()> + 'a;
 
 /// Upper bound on the segments that an opened version holds: each is an open file.
-const SEGMENTS_HELD: usize = 16;
+const OPEN_SEGMENTS_MAX: usize = 16;
 
 /// A version that was looked up, with everything needed to read it.
 pub struct Opened {
@@ -125,9 +125,9 @@ impl Opened {
     }
 }
 
-/// Sets whose platters one reader keeps open. File handles are limited, and a reader may go through
-/// all sets of an archive.
-const SETS_OPEN: usize = 8;
+/// Number of sets whose platters one reader keeps open. File handles are limited, and a reader may
+/// go through all sets of an archive.
+const OPEN_SETS_MAX: usize = 8;
 
 /// Reads objects. Each thread needs its own.
 pub struct ObjectReader<'a> {
@@ -167,7 +167,7 @@ impl<'a> ObjectReader<'a> {
         {
             return;
         }
-        self.ahead = reach(places);
+        self.ahead = neighbour_run(places);
         if let Some((platter, end)) = self.ahead {
             self.sets.read_ahead(platter, end);
         }
@@ -237,7 +237,7 @@ impl<'a> ObjectReader<'a> {
         if let Places::Staged(data) = &opened.places {
             for record in data {
                 let segment = record.place.segment;
-                if opened.segments.last().is_none_or(|(held, _)| *held != segment) && opened.segments.len() < SEGMENTS_HELD {
+                if opened.segments.last().is_none_or(|(held, _)| *held != segment) && opened.segments.len() < OPEN_SEGMENTS_MAX {
                     match self.archive.staging().open(segment) {
                         Ok(file) => opened.segments.push((segment, file)),
                         // A flush may have archived the version since and released the segment. The
@@ -359,7 +359,7 @@ impl<'a> ObjectReader<'a> {
             let extent = extent.ok_or(ReadError::Uncovered(from))?;
             let left = extent.object_offset + extent.bytes - from;
             let (now, later) = out.split_at_mut((out.len() as u64).min(left) as usize);
-            self.introduce_set_of(extent.platter)?;
+            self.open_set_of(extent.platter)?;
             let offset = extent.offset + (from - extent.object_offset);
             self.sets.read(extent.platter, offset, now).map_err(ArchiveError::from)?;
             from += now.len() as u64;
@@ -369,15 +369,15 @@ impl<'a> ObjectReader<'a> {
     }
 
     /// Opens the set of a platter, unless it is open.
-    fn introduce_set_of(&mut self, platter: PlatterId) -> Result<(), ArchiveError> {
-        if !self.sets.knows(platter) {
+    fn open_set_of(&mut self, platter: PlatterId) -> Result<(), ArchiveError> {
+        if !self.sets.is_open(platter) {
             let row = self.archive.reading().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter(platter))?;
-            if self.open.len() == SETS_OPEN
+            if self.open.len() == OPEN_SETS_MAX
                 && let Some(oldest) = self.open.pop_front()
             {
-                self.sets.forget(oldest);
+                self.sets.close(oldest);
             }
-            self.sets.introduce(Arc::new(OpenSet::of(self.archive, &row.description)));
+            self.sets.open(Arc::new(OpenSet::of(self.archive, &row.description)));
             self.open.push_back(row.description.id);
         }
         Ok(())

@@ -43,7 +43,7 @@ pub(crate) struct Item {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct PlacedShard {
     pub item: usize,
     /// Shard index among those of the object.
     pub shard: u32,
@@ -58,7 +58,7 @@ pub(crate) struct Placed {
 /// [`table_offset`](Self::table_offset).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PlatterPlan {
-    pub shards: Vec<Placed>,
+    pub shards: Vec<PlacedShard>,
     pub table_offset: u64,
 }
 
@@ -85,7 +85,7 @@ impl Bounds {
 
     /// Limit on the tombstones in the first table of a set: half of a platter stays free for other
     /// content.
-    pub(crate) fn most_tombstones(self) -> usize {
+    pub(crate) fn tombstones_max(self) -> usize {
         usize::try_from(self.platter_bytes / 2 / TOMBSTONE_BYTES).unwrap_or(usize::MAX)
     }
 }
@@ -103,7 +103,7 @@ pub(crate) fn disk_geometry(sector_bytes: u32, information_tracks: u32) -> Geome
 
 /// Sectors grow only once a platter has this many tracks, so that the one redundancy track of a
 /// small group costs at most 2.5 %.
-const TRACKS_WANTED: u64 = 40;
+const TRACKS_MIN: u64 = 40;
 const SECTOR_BYTES_MIN: u32 = 1_024;
 
 /// Packs as many of `items` as fit on the platters of one set, and reserves room for `tombstones`
@@ -120,22 +120,22 @@ pub(crate) fn plan_set(items: &[Item], tombstones: usize, bounds: Bounds) -> Set
     let share = total.div_ceil(bounds.shape.information.into()).min(bounds.platter_bytes);
     let track = |sector_bytes: u32| disk_geometry(sector_bytes, 1).track_bytes();
     let mut sector_bytes = SECTOR_BYTES_MIN;
-    while sector_bytes * 2 <= bounds.sector_bytes_max && track(sector_bytes * 2) * TRACKS_WANTED <= share {
+    while sector_bytes * 2 <= bounds.sector_bytes_max && track(sector_bytes * 2) * TRACKS_MIN <= share {
         sector_bytes *= 2;
     }
     let information = total.div_ceil(track(sector_bytes)).min(bounds.shape.information.into()) as u16;
-    let most_tracks = (bounds.platter_bytes / track(sector_bytes)).max(1);
-    let mut tracks = (total.div_ceil(u64::from(information)).div_ceil(track(sector_bytes))).clamp(1, most_tracks);
+    let tracks_max = (bounds.platter_bytes / track(sector_bytes)).max(1);
+    let mut tracks = (total.div_ceil(u64::from(information)).div_ceil(track(sector_bytes))).clamp(1, tracks_max);
     loop {
         let geometry = disk_geometry(sector_bytes, tracks as u32);
-        let (platters, complete) = fill(items, first_table, geometry.content_bytes(), information);
-        if complete || tracks == most_tracks {
+        let (platters, complete) = assign_shards(items, first_table, geometry.content_bytes(), information);
+        if complete || tracks == tracks_max {
             return SetPlan { geometry, shape: SetShape { information: platters.len() as u16, ..bounds.shape }, platters };
         }
         // The rest did not fit because the ends of platters stayed empty, a fraction of a track
         // each, so one more track is nearly always enough. Adding a hundredth as well limits the
         // number of attempts for a large plan.
-        tracks = (tracks + 1 + tracks / 100).min(most_tracks);
+        tracks = (tracks + 1 + tracks / 100).min(tracks_max);
     }
 }
 
@@ -145,7 +145,7 @@ fn entry_bytes(item: &Item) -> u64 {
 
 /// Packs items onto `information` platters of `content_bytes`. The first platter's table takes
 /// `first_table` bytes before any item. Returns whether everything fit.
-fn fill(items: &[Item], first_table: u64, content_bytes: u64, information: u16) -> (Vec<PlatterPlan>, bool) {
+fn assign_shards(items: &[Item], first_table: u64, content_bytes: u64, information: u16) -> (Vec<PlatterPlan>, bool) {
     if first_table > content_bytes {
         return (Vec::new(), false);
     }
@@ -159,7 +159,7 @@ fn fill(items: &[Item], first_table: u64, content_bytes: u64, information: u16) 
             let room = content_bytes.checked_sub(platter.table_offset + table + entry_bytes(item));
             let bytes = room.and_then(|room| shard_bytes(item, start, room, platter.shards.is_empty()));
             if let Some(bytes) = bytes {
-                platter.shards.push(Placed { item: index, shard, object_offset: start, offset: platter.table_offset, bytes });
+                platter.shards.push(PlacedShard { item: index, shard, object_offset: start, offset: platter.table_offset, bytes });
                 platter.table_offset += bytes;
                 table += entry_bytes(item);
                 start += bytes;
@@ -278,7 +278,7 @@ mod tests {
     fn an_empty_object_takes_a_table_entry_and_nothing_else() {
         let items = [item(1, 0)];
         let plan = plan_set(&items, 0, bounds(1 << 30));
-        assert_eq!(plan.platters[0].shards, [Placed { item: 0, shard: 0, object_offset: 0, offset: 0, bytes: 0 }]);
+        assert_eq!(plan.platters[0].shards, [PlacedShard { item: 0, shard: 0, object_offset: 0, offset: 0, bytes: 0 }]);
         assert_eq!((plan.shape.information, plan.geometry.information_tracks), (1, 1));
     }
 
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn the_first_table_has_room_for_the_tombstones() {
-        for tombstones in [10_000, 100_000, bounds(8 << 20).most_tombstones()] {
+        for tombstones in [10_000, 100_000, bounds(8 << 20).tombstones_max()] {
             for items in [vec![item(1, 5)], vec![item(1, 90 << 20)], (0..3_000).map(|i| item(i, 700)).collect()] {
                 let plan = plan_set(&items, tombstones, bounds(8 << 20));
                 assert!(check(&items, &plan) > 0);

@@ -29,25 +29,26 @@ impl Cache {
     }
 }
 
-pub(crate) const KEPT: usize = 16;
+/// Maximum number of connections for reading that are kept, with a full cache each.
+pub(crate) const CACHED_READERS_MAX: usize = 16;
 
 /// Maximum memory of all connections to a file, in KiB: one for writes with a cache of `main_kib`,
 /// and `reading` concurrent readers, the first of them with `full_kib` each. Every connection needs
-/// `beside_kib` in addition to its cache, for the schema and prepared statements.
-pub(crate) const fn most_kib(main_kib: u64, full_kib: u64, beside_kib: u64, reading: u64) -> u64 {
-    let full = if reading < KEPT as u64 { reading } else { KEPT as u64 };
-    main_kib + full * full_kib + (reading - full) * SMALL_KIB + (reading + 1) * beside_kib
+/// `connection_kib` in addition to its cache, for the schema and prepared statements.
+pub(crate) const fn memory_max_kib(main_kib: u64, full_kib: u64, connection_kib: u64, reading: u64) -> u64 {
+    let full = if reading < CACHED_READERS_MAX as u64 { reading } else { CACHED_READERS_MAX as u64 };
+    main_kib + full * full_kib + (reading - full) * SMALL_KIB + (reading + 1) * connection_kib
 }
 
 pub(crate) struct Pool<T: ?Sized> {
     // First, so that readers close first. The last connection to close checkpoints the log into the
     // file, and a read-only one can't.
-    kept: Mutex<Kept<T>>,
+    cached: Mutex<CachedReaders<T>>,
     main: Mutex<Box<T>>,
     open: Option<Open<T>>,
 }
 
-struct Kept<T: ?Sized> {
+struct CachedReaders<T: ?Sized> {
     idle: Vec<Box<T>>,
     /// Connections with a full cache, idle and in use.
     full: usize,
@@ -55,7 +56,7 @@ struct Kept<T: ?Sized> {
 
 impl<T: ?Sized> Pool<T> {
     pub(crate) fn new(main: Box<T>, open: Option<Open<T>>) -> Self {
-        Self { kept: Mutex::new(Kept { idle: Vec::new(), full: 0 }), main: Mutex::new(main), open }
+        Self { cached: Mutex::new(CachedReaders { idle: Vec::new(), full: 0 }), main: Mutex::new(main), open }
     }
 
     pub(crate) fn main(&self) -> MutexGuard<'_, Box<T>> {
@@ -65,18 +66,18 @@ impl<T: ?Sized> Pool<T> {
     /// Returns a separate connection, or the write connection if no other can be opened.
     pub(crate) fn reading(&self) -> Reading<'_, T> {
         let (idle, cache) = {
-            let mut kept = self.kept.lock().expect("no panic holds this lock");
-            match kept.idle.pop() {
+            let mut cached = self.cached.lock().expect("no panic holds this lock");
+            match cached.idle.pop() {
                 Some(idle) => (Some(idle), Cache::Full),
-                None if self.open.is_some() && kept.full < KEPT => {
-                    kept.full += 1;
+                None if self.open.is_some() && cached.full < CACHED_READERS_MAX => {
+                    cached.full += 1;
                     (None, Cache::Full)
                 }
                 None => (None, Cache::Small),
             }
         };
         // Created before opening, so that the count stays right even if opening panics.
-        let mut reading = Own { connection: idle, cache, kept: &self.kept };
+        let mut reading = PooledConnection { connection: idle, cache, cached: &self.cached };
         if reading.connection.is_none() {
             reading.connection = self.open.as_ref().and_then(|open| open(cache));
         }
@@ -88,15 +89,15 @@ impl<T: ?Sized> Pool<T> {
 pub struct Reading<'a, T: ?Sized>(Kind<'a, T>);
 
 enum Kind<'a, T: ?Sized> {
-    Own(Own<'a, T>),
+    Own(PooledConnection<'a, T>),
     Main(MutexGuard<'a, Box<T>>),
 }
 
 /// An exclusive connection; `None` if it could not be opened.
-struct Own<'a, T: ?Sized> {
+struct PooledConnection<'a, T: ?Sized> {
     connection: Option<Box<T>>,
     cache: Cache,
-    kept: &'a Mutex<Kept<T>>,
+    cached: &'a Mutex<CachedReaders<T>>,
 }
 
 impl<T: ?Sized> Deref for Reading<'_, T> {
@@ -119,19 +120,19 @@ impl<T: ?Sized> DerefMut for Reading<'_, T> {
     }
 }
 
-impl<T: ?Sized> Drop for Own<'_, T> {
+impl<T: ?Sized> Drop for PooledConnection<'_, T> {
     fn drop(&mut self) {
         if self.cache == Cache::Small {
             return;
         }
         let connection = self.connection.take();
-        let mut kept = self.kept.lock().expect("no panic holds this lock");
+        let mut cached = self.cached.lock().expect("no panic holds this lock");
         match connection {
             // A connection is not reused if its thread panicked.
-            Some(connection) if !std::thread::panicking() => kept.idle.push(connection),
+            Some(connection) if !std::thread::panicking() => cached.idle.push(connection),
             connection => {
-                kept.full -= 1;
-                drop(kept);
+                cached.full -= 1;
+                drop(cached);
                 drop(connection);
             }
         }
@@ -167,34 +168,34 @@ mod tests {
         let now = || (open[0].load(Ordering::Relaxed), open[1].load(Ordering::Relaxed) - 1);
         for _ in 0..3 {
             let all: Vec<_> = (0..100).map(|_| pool.reading()).collect();
-            assert_eq!(now(), (KEPT, 100 - KEPT));
+            assert_eq!(now(), (CACHED_READERS_MAX, 100 - CACHED_READERS_MAX));
             drop(all);
-            assert_eq!(now(), (KEPT, 0), "connections with a small cache are closed, the others are kept");
+            assert_eq!(now(), (CACHED_READERS_MAX, 0), "connections with a small cache are closed, the others are kept");
         }
         let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let _reading = pool.reading();
             panic!("for a test");
         }));
         assert!(panics.is_err());
-        assert_eq!(now(), (KEPT - 1, 0));
-        let all: Vec<_> = (0..KEPT + 1).map(|_| pool.reading()).collect();
-        assert_eq!(now(), (KEPT, 1));
+        assert_eq!(now(), (CACHED_READERS_MAX - 1, 0));
+        let all: Vec<_> = (0..CACHED_READERS_MAX + 1).map(|_| pool.reading()).collect();
+        assert_eq!(now(), (CACHED_READERS_MAX, 1));
         drop(all);
     }
 
     #[test]
     fn a_connection_that_fails_to_open_is_not_counted() {
         let pool = Pool::new(Box::new(7), Some(Box::new(|_| None)));
-        for _ in 0..3 * KEPT {
+        for _ in 0..3 * CACHED_READERS_MAX {
             assert_eq!(*pool.reading(), 7);
         }
-        assert_eq!(pool.kept.lock().expect("no panic").full, 0);
+        assert_eq!(pool.cached.lock().expect("no panic").full, 0);
     }
 
     #[test]
     fn the_memory_of_all_connections_adds_up() {
-        assert_eq!(most_kib(1_000, 500, 10, 0), 1_000 + 10);
-        assert_eq!(most_kib(1_000, 500, 10, 2), 1_000 + 2 * 500 + 3 * 10);
-        assert_eq!(most_kib(1_000, 500, 10, 100), 1_000 + 16 * 500 + 84 * SMALL_KIB + 101 * 10);
+        assert_eq!(memory_max_kib(1_000, 500, 10, 0), 1_000 + 10);
+        assert_eq!(memory_max_kib(1_000, 500, 10, 2), 1_000 + 2 * 500 + 3 * 10);
+        assert_eq!(memory_max_kib(1_000, 500, 10, 100), 1_000 + 16 * 500 + 84 * SMALL_KIB + 101 * 10);
     }
 }

@@ -12,8 +12,8 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
     CatalogueError, Change, Pages, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow,
 };
-use crate::content::look_for;
-use crate::error::Kept;
+use crate::content::locate_platters;
+use crate::error::SetKeptReason;
 use crate::segments::release_segments;
 use crate::unread::NoPlatter;
 
@@ -63,33 +63,33 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::SetKept`] if the set must be kept, with the reason.
     pub fn give_up_set(&self, set: SetId) -> Result<(), ArchiveError> {
-        let kept = |why: Kept| ArchiveError::SetKept { set, why };
+        let kept = |why: SetKeptReason| ArchiveError::SetKept { set, why };
         let row = self.catalogue().sets()?.into_iter().find(|row| row.description.id == set && row.state == SetState::Complete);
-        let description = row.ok_or_else(|| kept(Kept::Unknown))?.description;
-        let found = look_for(self, &description.platters);
-        if let Some(away) = found.iter().find_map(|found| found.as_ref().err().filter(|why| why.hindrance().is_some())) {
-            return Err(kept(Kept::Unchecked(Box::new(away.clone()))));
+        let description = row.ok_or_else(|| kept(SetKeptReason::Unknown))?.description;
+        let found = locate_platters(self, &description.platters);
+        if let Some(unread) = found.iter().find_map(|found| found.as_ref().err().filter(|why| why.hindrance().is_some())) {
+            return Err(kept(SetKeptReason::Unchecked(Box::new(unread.clone()))));
         }
         let rows = self.catalogue().platters()?;
         let is_damaged = |platter| rows.iter().any(|row| row.place.platter == platter && row.health.lost_tracks > 0);
-        let is_gone = |(place, found): &(&PlatterPlace, &Result<_, NoPlatter>)| {
+        let is_lost = |(place, found): &(&PlatterPlace, &Result<_, NoPlatter>)| {
             matches!(found, Err(NoPlatter::Missing { .. })) || is_damaged(place.platter)
         };
-        let gone = description.platters.iter().zip(&found).filter(is_gone).count();
-        if gone <= usize::from(description.shape.redundancy) {
-            return Err(kept(Kept::Repairable));
+        let lost = description.platters.iter().zip(&found).filter(is_lost).count();
+        if lost <= usize::from(description.shape.redundancy) {
+            return Err(kept(SetKeptReason::Repairable));
         }
         if self.catalogue().unlisted_count()? > 0 {
-            return Err(kept(Kept::Unlisted));
+            return Err(kept(SetKeptReason::Unlisted));
         }
         if !self.catalogue().versions_on(&description.platters.iter().map(|place| place.platter).collect::<Vec<_>>(), None, 1)?.is_empty() {
-            return Err(kept(Kept::InUse));
+            return Err(kept(SetKeptReason::InUse));
         }
         // Before the set goes, or the versions that its tombstones removed would come back one day.
         restage(self, &tombstones_on(self, set)?)?;
         match self.catalogue().forget_set(set)? {
             true => Ok(()),
-            false => Err(kept(Kept::InUse)),
+            false => Err(kept(SetKeptReason::InUse)),
         }
     }
 
@@ -100,10 +100,10 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError`]; the next sweep retries.
     pub fn sweep(&self) -> Result<(), ArchiveError> {
-        let forgotten = std::mem::take(&mut *self.forgotten());
+        let forgotten = std::mem::take(&mut *self.keys_to_destroy());
         if !forgotten.is_empty() {
             if let Err(error) = self.keys().destroy(&forgotten) {
-                self.forgotten().extend(forgotten);
+                self.keys_to_destroy().extend(forgotten);
                 return Err(error.into());
             }
             self.catalogue().clear_log()?;

@@ -125,7 +125,7 @@ impl Archive {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;
         let is_folder = version.record.kind == Kind::Directory;
-        let target = Target { components: vec![name.as_bytes().to_vec()], is_folder, changed: None };
+        let target = Target { components: vec![name.as_bytes().to_vec()], is_folder, rename_reason: None };
         match restore(&mut reader, version, &target, parent, existing, &mut |n| watcher.done(0, n)) {
             Ok(_) => Ok(reader.repairs()),
             Err(RestoreError::Read(error)) => Err(error),
@@ -171,7 +171,7 @@ impl Restore<'_> {
             Ok(path) => {
                 report.objects += 1;
                 report.bytes += row.record.size;
-                if let Some(why) = target.changed {
+                if let Some(why) = target.rename_reason {
                     report.renamed += 1;
                     let (name, version) = (&row.record.name, row.record.version);
                     self.watcher.trouble(Trouble::Renamed { name, version, path: &path, why });

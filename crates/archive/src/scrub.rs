@@ -20,13 +20,13 @@ use std::collections::BTreeMap;
 use fulgurite_domain::PlatterId;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{NOWHERE, Pages, SetDescription, SetState, VersionRow, Versions};
+use crate::catalogue::{Pages, SetDescription, SetState, UNKNOWN_STORE, VersionRow, Versions};
 use crate::keystore::KeyStoreError;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::unread::Hindrance;
-use crate::watch::{Trouble, Unwatched, Watcher, go_on};
+use crate::watch::{Trouble, Unwatched, Watcher, check_not_stopped};
 
-use objects::is_gone;
+use objects::was_removed;
 use reading::{read_platter, record};
 use replacing::{Replacing, store_for};
 use shared::SharedNumbers;
@@ -56,7 +56,7 @@ impl Archive {
     pub fn verify_platter(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<PlatterFinding, ArchiveError> {
         let (set, position) = set_with(self, platter)?;
         let (finding, _) = read_platter(self, &OpenSet::of(self, &set), position, watcher);
-        go_on(watcher)?;
+        check_not_stopped(watcher)?;
         record(self, &finding)?;
         Ok(finding)
     }
@@ -107,7 +107,7 @@ impl<'a> Scrub<'a> {
         self.staging()?;
         self.keys()?;
         self.unlisted()?;
-        self.strangers()?;
+        self.find_uncatalogued()?;
         Ok(self.report)
     }
 
@@ -119,7 +119,7 @@ impl<'a> Scrub<'a> {
             let (finding, bytes) = read_platter(self.archive, &open, position, self.watcher);
             self.report.bytes += bytes;
             // A partial read says nothing about the rest of the platter.
-            go_on(self.watcher)?;
+            check_not_stopped(self.watcher)?;
             record(self.archive, &finding)?;
             findings.push(finding);
         }
@@ -186,7 +186,7 @@ impl<'a> Scrub<'a> {
         let mut pages = Pages::default();
         while let Some(page) = pages.next(|after| self.archive.catalogue().staged_versions(after, PAGE))? {
             for row in page {
-                go_on(self.watcher)?;
+                check_not_stopped(self.watcher)?;
                 let Some((record, data)) = self.archive.catalogue().staged(row.key)? else { continue };
                 self.report.staged_versions += 1;
                 let places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
@@ -224,7 +224,7 @@ impl<'a> Scrub<'a> {
                     Err(error) => return Err(error.into()),
                 };
                 // Keys are destroyed after the catalogue has removed their versions.
-                if !is_gone(self.archive, row)? {
+                if !was_removed(self.archive, row)? {
                     self.report_version(row, None, &why);
                 }
             }
@@ -247,7 +247,7 @@ impl<'a> Scrub<'a> {
 /// rebuilt after platters were moved.
 fn note_shared_stores(set: &SetDescription, watcher: &dyn Watcher) {
     let mut platters: BTreeMap<&str, u64> = BTreeMap::new();
-    set.platters.iter().filter(|place| place.store != NOWHERE).for_each(|place| *platters.entry(&place.store).or_default() += 1);
+    set.platters.iter().filter(|place| place.store != UNKNOWN_STORE).for_each(|place| *platters.entry(&place.store).or_default() += 1);
     for (store, count) in platters.into_iter().filter(|(_, count)| *count > 1) {
         let text = format!(
             "store {store} has {count} platters of set {}, so losing the store loses all of them: move all but one to stores without any, then \

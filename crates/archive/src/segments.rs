@@ -18,8 +18,8 @@ pub(crate) fn release_segments(archive: &Archive) -> Result<(), ArchiveError> {
 /// beyond repair. A rebuild takes from them what the set has lost.
 fn segments_to_keep(archive: &Archive) -> Result<Vec<u64>, ArchiveError> {
     let mut keep = archive.catalogue().segments_in_use()?;
-    let there = archive.staging().segments()?;
-    let old = archive.catalogue().old_segments(&there, &keep)?;
+    let existing = archive.staging().segments()?;
+    let old = archive.catalogue().old_segments(&existing, &keep)?;
     if !old.is_empty() && !lost_platters(&mut **archive.catalogue())?.is_empty() {
         keep.extend(old);
         keep.sort_unstable();

@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex};
 use fulgurite_domain::{Geometry, PlatterId, SECTOR_BYTES_MAX, SetId, TrackIndex};
 use fulgurite_glass::{ReadDrive, Track};
 
-use self::set_repair::{Hopeless, SetRepair, SetRepaired, ask_group};
+use self::set_repair::{FailedGroups, SetRepair, SetRepairOutcome, repair_by_group};
 use crate::archive::ArchiveError;
 use crate::catalogue::{CatalogueError, SetDescription};
-use crate::unread::{AwayStore, BeyondRepair, Hindrance, NoPlatter, Presence, Unreachable, Unread};
+use crate::unread::{BeyondRepair, Hindrance, NoPlatter, Presence, UnavailableStore, Unreachable, Unread};
 
 /// Maximum payload per read, never more than a track. A read of an object requests 1 MiB, which
 /// need not start at a sector boundary.
@@ -94,32 +94,32 @@ impl OpenSet {
     }
 
     pub(crate) fn unreachable(&self, position: u16) -> Unreachable {
-        let mut away = BTreeSet::new();
-        let mut there = 0;
+        let mut unavailable = BTreeSet::new();
+        let mut readable = 0;
         for member in &self.members {
             match member {
-                Presence::There(loaded) => match loaded.why_unreadable() {
+                Presence::Loaded(loaded) => match loaded.why_unreadable() {
                     Some(why) => {
                         let (store, why) = (loaded.store.clone(), why.to_owned());
-                        away.insert(AwayStore { store, hindrance: Hindrance::Unreadable, why });
+                        unavailable.insert(UnavailableStore { store, hindrance: Hindrance::Unreadable, why });
                     }
-                    None => there += 1,
+                    None => readable += 1,
                 },
-                Presence::Gone(NoPlatter::Away(store)) => _ = away.insert(store.clone()),
-                Presence::Gone(NoPlatter::Missing { may_be_on, .. }) => away.extend(may_be_on.iter().cloned()),
+                Presence::Unavailable(NoPlatter::Unavailable(store)) => _ = unavailable.insert(store.clone()),
+                Presence::Unavailable(NoPlatter::Missing { may_be_on, .. }) => unavailable.extend(may_be_on.iter().cloned()),
             }
         }
         Unreachable {
             platter: self.description.platters[usize::from(position)].platter,
             needed: self.description.shape.information,
             platters: self.description.shape.platters(),
-            there,
-            away,
+            readable,
+            unavailable,
         }
     }
 }
 
-/// Reads the content of [introduced](Self::introduce) platter-sets, and caches the last sectors and
+/// Reads the content of [opened](Self::open) platter-sets, and caches the last sectors and
 /// the last rebuilt track.
 pub struct SetReader<'a> {
     rebuilding: &'a Mutex<()>,
@@ -130,7 +130,7 @@ pub struct SetReader<'a> {
     /// Platter, and end of the content that the caller is going to read.
     ahead: Option<(PlatterId, u64)>,
     rebuilt: Option<RebuiltTrack>,
-    hopeless: Hopeless,
+    failed_groups: FailedGroups,
     repairs: Repairs,
 }
 
@@ -163,7 +163,7 @@ impl<'a> SetReader<'a> {
             window: None,
             ahead: None,
             rebuilt: None,
-            hopeless: Hopeless::new(),
+            failed_groups: FailedGroups::new(),
             repairs: Repairs::default(),
         }
     }
@@ -174,9 +174,9 @@ impl<'a> SetReader<'a> {
         self.repairs
     }
 
-    /// True if the platter's set was introduced.
+    /// True if the platter's set is open.
     #[must_use]
-    pub fn knows(&self, platter: PlatterId) -> bool {
+    pub fn is_open(&self, platter: PlatterId) -> bool {
         self.platters.contains_key(&platter)
     }
 
@@ -184,7 +184,7 @@ impl<'a> SetReader<'a> {
     pub fn forget_damage(&mut self) {
         self.window = None;
         self.rebuilt = None;
-        self.hopeless.clear();
+        self.failed_groups.clear();
     }
 
     /// Announces that the content of a platter will be read up to byte `end`. The next read then
@@ -193,16 +193,16 @@ impl<'a> SetReader<'a> {
         self.ahead = Some((platter, end));
     }
 
-    /// Makes a set known to the reader.
-    pub fn introduce(&mut self, set: Arc<OpenSet>) {
+    /// Lets the reader read the platters of a set.
+    pub fn open(&mut self, set: Arc<OpenSet>) {
         for (position, place) in set.description.platters.iter().enumerate() {
             self.platters.insert(place.platter, (set.description.id, position as u16));
         }
         self.sets.insert(set.description.id, set);
     }
 
-    /// Forgets a set. Its platters are closed unless another reader has them open.
-    pub fn forget(&mut self, set: SetId) {
+    /// Closes a set, and its platters unless another reader has them open.
+    pub fn close(&mut self, set: SetId) {
         self.sets.remove(&set);
         self.platters.retain(|_, (of, _)| *of != set);
     }
@@ -214,7 +214,7 @@ impl<'a> SetReader<'a> {
     /// [`SetReadError::NoSuchPlace`] if the range exceeds the platter's content.
     ///
     /// # Panics
-    /// If the platter's set was not introduced.
+    /// If the platter's set is not open.
     pub fn read(&mut self, platter: PlatterId, mut offset: u64, mut out: &mut [u8]) -> Result<(), SetReadError> {
         let (set, position) = self.platters[&platter];
         let set = self.sets[&set].clone();
@@ -327,7 +327,7 @@ impl<'a> SetReader<'a> {
                     Err(lost) => self.repairs.lost_sectors += lost.sectors as u64,
                 }
                 let _memory = self.rebuilding.lock().expect("no panic holds this lock");
-                if let Some(repair) = ask_group(drive, index, &mut self.hopeless) {
+                if let Some(repair) = repair_by_group(drive, index, &mut self.failed_groups) {
                     repair.sectors.iter().for_each(|sector| track.restore(sector.sector, &sector.payload));
                     if !track.misses_information() {
                         self.repairs.by_group += 1;
@@ -337,13 +337,13 @@ impl<'a> SetReader<'a> {
             }
         }
         let _memory = self.rebuilding.lock().expect("no panic holds this lock");
-        match SetRepair::new(set, position, index, self.threads, &mut self.hopeless).run(track) {
-            SetRepaired::Whole => {
+        match SetRepair::new(set, position, index, self.threads, &mut self.failed_groups).run(track) {
+            SetRepairOutcome::Whole => {
                 self.repairs.by_set += 1;
                 Ok(())
             }
-            SetRepaired::NotNow => Err(set.unreachable(position).into()),
-            SetRepaired::Never => {
+            SetRepairOutcome::NotNow => Err(set.unreachable(position).into()),
+            SetRepairOutcome::Never => {
                 let sectors = (0..geometry.track_information).filter(|&sector| track.is_lost(sector)).count();
                 let platter = set.description.platters[usize::from(position)].platter;
                 Err(BeyondRepair { platter, track: index, sectors }.into())

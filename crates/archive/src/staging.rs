@@ -26,15 +26,15 @@ pub use self::error::{Bound, StagingError};
 pub(crate) use self::mark::{MARK as STAGING_MARK, check_staging, mark_staging};
 pub use self::writing::{SegmentWriter, Unsynced, Writing};
 use crate::catalogue::{SegmentEnd, StagedPlace};
-use crate::clock::now_ms;
+use crate::clock::unix_ms;
 use crate::settings::Settings;
 use crate::volume::{FolderVolume, Volume, VolumeFile, read_full};
 
 /// Space that puts leave free for the catalogue and the key store. Without it, a flush could not
 /// start on a full disk.
-const LEFT_FREE_BYTES: u64 = 8 << 20;
+const RESERVED_FREE_BYTES: u64 = 8 << 20;
 
-const OPEN_SEGMENTS: usize = 32;
+const OPEN_SEGMENTS_MAX: usize = 32;
 
 /// Free space for further segments; the smaller of the two applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,7 +131,7 @@ impl Staging {
     fn bounded_room(&self) -> (u64, Bound) {
         let spare = self.spare();
         let within = self.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(self.taken_bytes()));
-        let on_disk = self.volume.free_bytes().map_or(u64::MAX, |free| free.saturating_sub(LEFT_FREE_BYTES));
+        let on_disk = self.volume.free_bytes().map_or(u64::MAX, |free| free.saturating_sub(RESERVED_FREE_BYTES));
         let bound = self.limit_bytes.filter(|_| within <= on_disk).map_or(Bound::Disk, |limit| Bound::Limit(limit >> 20));
         (within.min(on_disk).saturating_add_signed(*spare), bound)
     }
@@ -163,12 +163,12 @@ impl Staging {
     /// # Errors
     /// [`StagingError::Write`] if the folder can't be listed.
     pub fn begin(&self) -> Result<Writing<'_>, StagingError> {
-        let alone = self.writer.lock().expect("no panic holds this lock");
+        let guard = self.writer.lock().expect("no panic holds this lock");
         // Numbers follow the clock. With a reused number, an old copy of the catalogue would
         // mistake one segment for another.
-        let first = self.segments()?.last().map_or(1, |last| last + 1).max(self.next.load(Ordering::SeqCst)).max(now_ms());
+        let first = self.segments()?.last().map_or(1, |last| last + 1).max(self.next.load(Ordering::SeqCst)).max(unix_ms());
         self.writing_from.store(first, Ordering::SeqCst);
-        Ok(Writing { staging: self, first, _alone: alone })
+        Ok(Writing { staging: self, first, _guard: guard })
     }
 
     /// Opens a segment for reading.
@@ -186,7 +186,7 @@ impl Staging {
             _ => self.read_error(segment, source),
         })?;
         let file: Arc<dyn VolumeFile> = Arc::from(file);
-        if open.len() >= OPEN_SEGMENTS {
+        if open.len() >= OPEN_SEGMENTS_MAX {
             open.clear();
         }
         open.insert(segment, file.clone());
@@ -262,15 +262,15 @@ impl Staging {
         used: impl FnOnce() -> Result<Vec<u64>, E>,
         note: impl FnOnce(&[u64]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let _alone = self.releaser.lock().expect("no panic holds this lock");
+        let _guard = self.releaser.lock().expect("no panic holds this lock");
         // The order matters: a put that starts from here on writes to segments that are not in the
         // list; a put in progress protects its own segments; and a finished put is visible in the
         // catalogue.
-        let there = self.segments()?;
+        let existing = self.segments()?;
         let writing_from = self.writing_from.load(Ordering::SeqCst);
         let used = used()?;
         let unused: Vec<u64> =
-            there.into_iter().filter(|segment| *segment < writing_from && used.binary_search(segment).is_err()).collect();
+            existing.into_iter().filter(|segment| *segment < writing_from && used.binary_search(segment).is_err()).collect();
         if unused.is_empty() {
             return Ok(());
         }

@@ -31,8 +31,8 @@ pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<setting
     let mut text = std::fs::read_to_string(&file).map_err(ArchiveError::io(&file))?;
     let joins = mark.is_some();
     if let Some(mark) = mark {
-        let there = known.stores.iter().find(|store| store.name == mark.name).map(|store| home.join(&store.path));
-        if let Some(place) = there.filter(|place| place.canonicalize().ok() != folder.canonicalize().ok()) {
+        let configured = known.stores.iter().find(|store| store.name == mark.name).map(|store| home.join(&store.path));
+        if let Some(place) = configured.filter(|place| place.canonicalize().ok() != folder.canonicalize().ok()) {
             return Err(ArchiveError::Moved { store: mark.name, place, found: folder });
         }
         // Keep the name if the mark's is already configured, so that the conflict of two stores in

@@ -43,20 +43,22 @@ impl fmt::Display for Hindrance {
 pub enum NoPlatter {
     /// Its store can't be read. Names several stores if any of them may have the platter.
     #[error("{}", .0.why)]
-    Away(AwayStore),
+    #[serde(rename = "Away")]
+    Unavailable(UnavailableStore),
     /// Its store is present but doesn't have the platter.
     #[error("store {store} is present, but the platter is not on it")]
     Missing {
         /// The store.
         store: String,
-        /// Absent and unreadable stores that may hold it: those without any platter of its set.
-        may_be_on: Vec<AwayStore>,
+        /// Absent and unreadable stores that may hold it. Where the whole set is known, stores with
+        /// another of its platters are excluded (I3).
+        may_be_on: Vec<UnavailableStore>,
     },
 }
 
 /// A store that can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct AwayStore {
+pub struct UnavailableStore {
     /// The store.
     pub store: String,
     /// The kind of failure.
@@ -70,7 +72,7 @@ impl NoPlatter {
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {
-            Self::Away(away) => Some(away.hindrance),
+            Self::Unavailable(store) => Some(store.hindrance),
             Self::Missing { .. } => None,
         }
     }
@@ -105,33 +107,33 @@ pub struct Unreachable {
     /// Number of platters in the set.
     pub platters: u16,
     /// Number of platters without a failed read.
-    pub there: u16,
+    pub readable: u16,
     /// Stores that must come back.
-    pub away: BTreeSet<AwayStore>,
+    pub unavailable: BTreeSet<UnavailableStore>,
 }
 
 impl Unreachable {
     /// The worst reason.
     #[must_use]
     pub fn hindrance(&self) -> Hindrance {
-        self.away.iter().map(|away| away.hindrance).max().unwrap_or(Hindrance::Absent)
+        self.unavailable.iter().map(|store| store.hindrance).max().unwrap_or(Hindrance::Absent)
     }
 }
 
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (absent, unreadable): (Vec<_>, Vec<_>) = self.away.iter().partition(|away| away.hindrance == Hindrance::Absent);
-        let names: Vec<&str> = absent.iter().map(|away| away.store.as_str()).collect();
+        let (absent, unreadable): (Vec<_>, Vec<_>) = self.unavailable.iter().partition(|store| store.hindrance == Hindrance::Absent);
+        let names: Vec<&str> = absent.iter().map(|absent| absent.store.as_str()).collect();
         let absent = match names.len() {
             0 => None,
             1 => Some(format!("store {} is absent", names[0])),
             _ => Some(format!("stores {} are absent", names.join(", "))),
         };
-        let unreadable = unreadable.iter().map(|away| format!("store {} is unreadable ({})", away.store, away.why));
+        let unreadable = unreadable.iter().map(|store| format!("store {} is unreadable ({})", store.store, store.why));
         let reasons: Vec<String> = absent.into_iter().chain(unreadable).collect();
-        let Self { needed, platters, there, .. } = self;
+        let Self { needed, platters, readable, .. } = self;
         write!(f, "it can't be read now: {}", reasons.join("; "))?;
-        write!(f, ". {needed} of the {platters} platters of its set are needed, and {there} can be read")
+        write!(f, ". {needed} of the {platters} platters of its set are needed, and {readable} can be read")
     }
 }
 
@@ -163,32 +165,32 @@ impl Unread {
 #[derive(Clone)]
 pub enum Presence {
     /// The platter can be read.
-    There(Loaded),
+    Loaded(Loaded),
     /// The platter is unavailable.
-    Gone(NoPlatter),
+    Unavailable(NoPlatter),
 }
 
 impl Presence {
     /// A platter that is on no store.
     #[must_use]
     pub fn missing(store: &str) -> Self {
-        Self::Gone(NoPlatter::Missing { store: store.to_owned(), may_be_on: Vec::new() })
+        Self::Unavailable(NoPlatter::Missing { store: store.to_owned(), may_be_on: Vec::new() })
     }
 
     /// The drive with the platter, if it is loaded.
     #[must_use]
     pub fn drive(&self) -> Option<&ReadDrive> {
         match self {
-            Self::There(loaded) => Some(&loaded.drive),
-            Self::Gone(_) => None,
+            Self::Loaded(loaded) => Some(&loaded.drive),
+            Self::Unavailable(_) => None,
         }
     }
 
     /// True if a sector that could not be read may be fine.
     pub(crate) fn may_have(&self, physical: PhysicalTrack, sector: u16) -> bool {
         match self {
-            Self::There(loaded) => loaded.is_unreadable(physical, sector),
-            Self::Gone(why) => why.may_exist(),
+            Self::Loaded(loaded) => loaded.is_unreadable(physical, sector),
+            Self::Unavailable(why) => why.may_exist(),
         }
     }
 }
@@ -278,23 +280,23 @@ mod tests {
 
     #[test]
     fn the_message_for_unreachable_content_names_the_stores_and_the_platters_needed() {
-        let away = |store: &str, hindrance, why: &str| AwayStore { store: store.to_owned(), hindrance, why: why.to_owned() };
+        let unavailable = |store: &str, hindrance, why: &str| UnavailableStore { store: store.to_owned(), hindrance, why: why.to_owned() };
         let mut unreachable = Unreachable {
             platter: PlatterId([1; 16]),
             needed: 4,
             platters: 6,
-            there: 3,
-            away: [away("d1", Hindrance::Absent, "no mark")].into(),
+            readable: 3,
+            unavailable: [unavailable("d1", Hindrance::Absent, "no mark")].into(),
         };
         assert_eq!(
             unreachable.to_string(),
             "it can't be read now: store d1 is absent. 4 of the 6 platters of its set are needed, and 3 can be read"
         );
         assert_eq!(unreachable.hindrance(), Hindrance::Absent);
-        unreachable.away.insert(away("d4", Hindrance::Absent, "no mark"));
-        unreachable.away.insert(away("d2", Hindrance::Unreadable, "Permission denied"));
-        let said = unreachable.to_string();
-        assert!(said.contains("stores d1, d4 are absent; store d2 is unreadable (Permission denied)."), "{said}");
+        unreachable.unavailable.insert(unavailable("d4", Hindrance::Absent, "no mark"));
+        unreachable.unavailable.insert(unavailable("d2", Hindrance::Unreadable, "Permission denied"));
+        let message = unreachable.to_string();
+        assert!(message.contains("stores d1, d4 are absent; store d2 is unreadable (Permission denied)."), "{message}");
         assert_eq!(unreachable.hindrance(), Hindrance::Unreadable);
     }
 }

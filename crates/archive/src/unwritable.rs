@@ -51,7 +51,7 @@ pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Copies a database to a new folder and checkpoints its log into the copy.
 fn copy_with_log(path: &Path, folder: &Path) -> rusqlite::Result<PathBuf> {
-    let told = |error: io::Error| {
+    let io_error = |error: io::Error| {
         let text = format!(
             "{} has a log left by a crash, and can't be copied to {} to apply it: {error}. Set TMPDIR to another folder",
             path.display(),
@@ -60,13 +60,13 @@ fn copy_with_log(path: &Path, folder: &Path) -> rusqlite::Result<PathBuf> {
         rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN), Some(text))
     };
     // The catalogue contains object names, which may be secret.
-    std::fs::DirBuilder::new().mode(0o700).create(folder).map_err(told)?;
+    std::fs::DirBuilder::new().mode(0o700).create(folder).map_err(io_error)?;
     let copy = folder.join("database");
-    std::fs::copy(path, &copy).map_err(told)?;
+    std::fs::copy(path, &copy).map_err(io_error)?;
     let log = with_suffix(&copy, "-wal");
-    std::fs::copy(with_suffix(path, "-wal"), &log).map_err(told)?;
+    std::fs::copy(with_suffix(path, "-wal"), &log).map_err(io_error)?;
     for file in [&copy, &log] {
-        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).map_err(told)?;
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).map_err(io_error)?;
     }
     let connection = Connection::open(&copy)?;
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;

@@ -87,7 +87,7 @@ pub enum Trouble<'a> {
     Note(&'a str),
 }
 
-pub(crate) fn go_on(watcher: &dyn Watcher) -> Result<(), crate::ArchiveError> {
+pub(crate) fn check_not_stopped(watcher: &dyn Watcher) -> Result<(), crate::ArchiveError> {
     if watcher.is_stopped() { Err(crate::ArchiveError::Stopped) } else { Ok(()) }
 }
 

@@ -2,8 +2,8 @@
 //! nothing acknowledged is lost.
 //!
 //! ```text
-//! one run of the workload -> a photograph before each step -> for each kind of survival: reboot, settle, check, work on
-//!                                                                                     \-> rebuild the catalogue, check
+//! one run of the workload -> a photograph before each step -> for each kind of survival: reboot, reconcile, check, work on
+//!                                                                                        \-> rebuild the catalogue, check
 //! ```
 //!
 //! The fault model is in `sim/disk.rs` and `sim/world.rs`.
@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Archive, ArchiveError, Standing};
+use fulgurite_archive::{Archive, ArchiveError, ArchiveStatus};
 use sim::Scene;
 use sim::disk::Survival;
 use sim::world::{Photograph, World};
@@ -71,7 +71,7 @@ fn after_a_crash(photograph: &Photograph, survival: Survival) -> Result<(), Stri
     scene.count_from(1_000);
     scene.check()?;
     scene.check_tidy()?;
-    scene.archive.settle().map_err(|error| format!("settling twice: {error}"))?;
+    scene.archive.reconcile().map_err(|error| format!("reconciling twice: {error}"))?;
     scene.check_tidy()?;
     scene.check_usable()?;
 
@@ -89,7 +89,7 @@ fn after_a_crash(photograph: &Photograph, survival: Survival) -> Result<(), Stri
     }
     // The same crash, and a rebuild that has the catalogue as the crash left it.
     let world = photograph.reboot(survival);
-    let missing = |archive: &Archive| Ok::<_, String>(Standing::of(archive).map_err(|error| error.to_string())?.missing_platters);
+    let missing = |archive: &Archive| Ok::<_, String>(ArchiveStatus::of(archive).map_err(|error| error.to_string())?.missing_platters);
     let missing_before = missing(&world.assemble()?)?;
     let archive = world.rebuild_with_earlier()?;
     let expected = world.expected.lock().expect("not poisoned").clone();

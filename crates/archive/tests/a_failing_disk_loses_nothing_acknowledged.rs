@@ -34,7 +34,7 @@ const WORKLOAD: [(&str, Step); 9] = [
         }
         scene.archive.scrub(Some(Default::default()), &Unwatched).map(drop)
     }),
-    ("settle", |scene| scene.archive.settle()),
+    ("reconcile", |scene| scene.archive.reconcile()),
 ];
 
 /// One flush of several sets with one information platter each. Each set is begun before the

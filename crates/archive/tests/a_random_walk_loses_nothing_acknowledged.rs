@@ -62,7 +62,7 @@ impl Walk {
                 }
                 Ok("scrub")
             }
-            _ => self.scene.archive.settle().map_err(told).map(|()| "settle"),
+            _ => self.scene.archive.reconcile().map_err(told).map(|()| "reconcile"),
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fulgurite_archive::archive::{CATALOGUE_FILE, folder_stores, open_keys, read_master_key, read_settings};
 use fulgurite_archive::catalogue::{SqliteCatalogue, VersionRow, Versions};
 use fulgurite_archive::object::ObjectReader;
-use fulgurite_archive::place::MediumPosition;
+use fulgurite_archive::read_order::MediumPosition;
 use fulgurite_archive::store::{PlatterFile, PlatterSink, PlatterStore, StoreError};
 use fulgurite_archive::volume::FolderVolume;
 use fulgurite_archive::watch::Unwatched;

@@ -116,7 +116,7 @@ fn segments_of_another_archive_are_reported_and_left_alone() {
         disk.write(file, 0, &head);
     });
     let archive = world.assemble().expect("assembled");
-    assert!(matches!(archive.settle(), Err(ArchiveError::ForeignSegment { segment: 1, found }) if found == ArchiveId([0x77; 16])));
+    assert!(matches!(archive.reconcile(), Err(ArchiveError::ForeignSegment { segment: 1, found }) if found == ArchiveId([0x77; 16])));
     assert_eq!(world.disk(0, |disk| disk.names()), ["0000000000000001.segment"]);
 }
 
@@ -210,7 +210,7 @@ fn a_rebuild_omits_platters_of_an_unfinished_set() {
         scene.world.expected.lock().expect("not poisoned").check(&archive).expect("all is there");
         let sets = archive.catalogue().sets().expect("sets");
         let platters: Vec<_> = sets.iter().flat_map(|set| &set.description.platters).collect();
-        assert!(platters.iter().all(|place| place.store != fulgurite_archive::NOWHERE), "{platters:?}");
+        assert!(platters.iter().all(|place| place.store != fulgurite_archive::UNKNOWN_STORE), "{platters:?}");
         let troubles = Troubles::default();
         let report = archive.scrub(None, &troubles).expect("scrub");
         assert!(report.unknown.is_empty(), "the rebuild omitted it and reported that: {report:?}");

@@ -99,7 +99,7 @@ fn make_tree(root: &Path) {
 fn put_tree(archive: &Archive, root: &Path) {
     let sources = tree(root).into_keys().map(|name| Source::Path { path: root.join(OsStr::from_bytes(&name)), name: ObjectName(name) });
     let report = archive.put(sources.collect::<Vec<_>>().into_iter(), &Unwatched).expect("put");
-    assert_eq!((report.failed, report.changed), (0, 0));
+    assert_eq!((report.failed, report.unstable), (0, 0));
 }
 
 /// An archive on platters, with the data needed to read it.

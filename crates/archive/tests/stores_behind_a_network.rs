@@ -43,7 +43,7 @@ fn open(home: &Home) -> Archive {
         settings,
     };
     let archive = Archive::assemble(&path, parts);
-    archive.settle().expect("settled");
+    archive.reconcile().expect("reconciled");
     archive
 }
 

@@ -33,7 +33,7 @@ impl Session {
             },
             // Verifying only reads, so a read-only disk is enough.
             Err(error) if command == "verify" && is_unwritable(&error) => match Archive::open(&home, Access::Read) {
-                Ok(archive) if archive.is_still() => {
+                Ok(archive) if archive.is_read_only() => {
                     diagnostics::note(&format!(
                         "the health of platters is not recorded, because the archive's folder is not writable: {error}"
                     ));

@@ -71,8 +71,8 @@ pub(crate) fn tell(session: &Session, report: &KeyringReport) {
         if salvaged.unreadable > 0 {
             note(&format!("{} of it could not be read; check the disk", bytes(salvaged.unreadable)));
         }
-        if !salvaged.aside.as_os_str().is_empty() {
-            session.say(&format!("The damaged file is kept as {}; remove it when nothing is missing.", path(&salvaged.aside)));
+        if !salvaged.moved_to.as_os_str().is_empty() {
+            session.say(&format!("The damaged file is kept as {}; remove it when nothing is missing.", path(&salvaged.moved_to)));
         }
     }
     for copy in &report.copies {
@@ -91,10 +91,10 @@ pub(crate) fn tell(session: &Session, report: &KeyringReport) {
     if report.removed > 0 {
         session.say(&format!("{} left out, because their versions were removed.", phrase(report.removed, "key was", "keys were")));
     }
-    if report.disputed > 0 {
+    if report.conflicting > 0 {
         note(&format!(
             "{} several keys in these sources; the one that opens with the master key was taken",
-            phrase(report.disputed, "version has", "versions have")
+            phrase(report.conflicting, "version has", "versions have")
         ));
     }
     for why in &report.unread {
@@ -147,7 +147,7 @@ pub(crate) fn report_json(report: &KeyringReport) -> Value {
     let salvaged = report.salvaged.as_ref().map(|salvaged| {
         json!({
             "damage": salvaged.damage, "keys": salvaged.keys, "unreadable_bytes": salvaged.unreadable,
-            "kept_as": salvaged.aside.to_string_lossy(),
+            "kept_as": salvaged.moved_to.to_string_lossy(),
         })
     });
     let named = match &report.without_key {
@@ -158,7 +158,7 @@ pub(crate) fn report_json(report: &KeyringReport) -> Value {
         WithoutKey::Counted { .. } => Value::Null,
     };
     json!({
-        "keys": report.keys, "salvaged": salvaged, "copies": copies, "removed": report.removed, "disputed": report.disputed,
+        "keys": report.keys, "salvaged": salvaged, "copies": copies, "removed": report.removed, "disputed": report.conflicting,
         "without_key": report.without_key.count(), "without_key_names": named, "listable": report.listable, "unread": report.unread,
     })
 }

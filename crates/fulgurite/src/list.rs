@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, bail};
 use fulgurite_archive::catalogue::{Pages, PlatterRow, SetState, Totals, VersionRow, Versions};
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::store::{PlatterStore, StoreError};
-use fulgurite_archive::{Access, Archive, Standing, UnseenPlace};
+use fulgurite_archive::{Access, Archive, ArchiveStatus, UnseenPlace};
 use fulgurite_domain::{Kind, ObjectName};
 use fulgurite_service::control::{Connection, Working};
 use serde_json::{Value, json};
@@ -225,7 +225,7 @@ struct Status<'a> {
     /// Platters that are damaged or missing.
     unsound: u64,
     stores: Vec<StoreStatus<'a>>,
-    standing: Standing,
+    status: ArchiveStatus,
     /// The running server and its current command.
     server: Option<Option<Working>>,
 }
@@ -244,9 +244,9 @@ impl<'a> Status<'a> {
         // Sets that are being written are still staged, and count there.
         platters.retain(|platter| platter.state == SetState::Complete);
         let (sets, writing): (Vec<_>, Vec<_>) = archive.catalogue().sets()?.into_iter().partition(|set| set.state == SetState::Complete);
-        let standing = Standing::of(archive)?;
+        let status = ArchiveStatus::of(archive)?;
         let is_unsound =
-            |row: &&PlatterRow| row.health.missing || row.health.lost_sectors > 0 || standing.missing_platters.contains(&row.place.platter);
+            |row: &&PlatterRow| row.health.missing || row.health.lost_sectors > 0 || status.missing_platters.contains(&row.place.platter);
         let store = |store: &'a Arc<dyn PlatterStore>| StoreStatus {
             store: &**store,
             trouble: store.check().err(),
@@ -261,14 +261,14 @@ impl<'a> Status<'a> {
             unsound: platters.iter().filter(is_unsound).count() as u64,
             stores: archive.stores().iter().map(store).collect(),
             platters,
-            standing,
+            status,
             // A server that doesn't answer is left out: `status` is about the archive.
             server: Connection::status(archive.home()).ok().flatten(),
         })
     }
 
     fn outcome(&self) -> Outcome {
-        let Standing { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = &self.standing;
+        let ArchiveStatus { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = &self.status;
         // The rest of the sets of unknown platters may be in places that the rebuild did not read.
         let unknown = if unseen.is_empty() { *unknown_platters } else { 0 };
         let troubled = self.unsound + unlisted + unknown + missing_segments > 0;
@@ -291,7 +291,7 @@ impl<'a> Status<'a> {
     }
 
     fn to_json(&self) -> Value {
-        let Self { totals, standing, .. } = self;
+        let Self { totals, status, .. } = self;
         let store = |StoreStatus { store, trouble, platters }: &StoreStatus<'_>| {
             let state = trouble.as_ref().map_or_else(|| "there".to_owned(), |trouble| trouble.hindrance().to_string());
             json!({
@@ -307,10 +307,10 @@ impl<'a> Status<'a> {
                 "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms,
             },
             "sets": self.sets, "sets_being_written": self.sets_being_written, "platters": self.platters.len(),
-            "platter_bytes": self.on_disk, "unsound_platters": self.unsound, "unlisted": standing.unlisted,
-            "unseen": names_of(&standing.unseen), "unknown_platters": standing.unknown_platters,
-            "missing_platters": standing.missing_platters.len(), "missing_segments": standing.missing_segments,
-            "staging_trouble": standing.staging.as_ref().map(ToString::to_string), "oldest_verified": self.oldest_verified(),
+            "platter_bytes": self.on_disk, "unsound_platters": self.unsound, "unlisted": status.unlisted,
+            "unseen": names_of(&status.unseen), "unknown_platters": status.unknown_platters,
+            "missing_platters": status.missing_platters.len(), "missing_segments": status.missing_segments,
+            "staging_trouble": status.staging.as_ref().map(ToString::to_string), "oldest_verified": self.oldest_verified(),
             "never_verified": self.never_verified(), "stores": self.stores.iter().map(store).collect::<Vec<_>>(),
             "server": self.server.as_ref().map(|working| json!({ "working": working })),
         })
@@ -378,7 +378,7 @@ impl<'a> Status<'a> {
 
     /// Prints problems other than those of stores and platters.
     fn say_standing(&self, session: &Session) {
-        let Standing { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = &self.standing;
+        let ArchiveStatus { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = &self.status;
         if *unlisted > 0 {
             let versions = count(*unlisted, "version");
             session.say(&format!("unlisted  {versions} that can't be listed: `fulgurite verify` says why"));

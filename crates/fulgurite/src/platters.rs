@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{PlatterRow, SetDescription, SetState};
-use fulgurite_archive::content::look_for;
+use fulgurite_archive::content::locate_platters;
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
-use fulgurite_archive::unread::{AwayStore, Hindrance, NoPlatter};
+use fulgurite_archive::unread::{Hindrance, NoPlatter, UnavailableStore};
 use fulgurite_archive::watch::OutOfReach;
-use fulgurite_archive::{Access, NOWHERE, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UnknownPlatter};
+use fulgurite_archive::{Access, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UNKNOWN_STORE, UnknownPlatter};
 use fulgurite_domain::{Geometry, SetShape};
 use fulgurite_format::{Entry, Frames, decode_record};
 use serde_json::{Value, json};
@@ -156,21 +156,21 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsRe
 /// Prints unsound platters: one line per store and reason for those that can't be reached, and one
 /// line for each of the others.
 fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
-    let mut away: BTreeMap<(&str, &NoPlatter), u64> = BTreeMap::new();
+    let mut unavailable: BTreeMap<(&str, &NoPlatter), u64> = BTreeMap::new();
     for finding in unsound {
-        if let Some(gone) = finding.gone.as_ref().filter(|gone| gone.hindrance().is_some()) {
-            *away.entry((&finding.store, gone)).or_default() += 1;
+        if let Some(reason) = finding.unavailable.as_ref().filter(|reason| reason.hindrance().is_some()) {
+            *unavailable.entry((&finding.store, reason)).or_default() += 1;
         }
     }
-    for ((store, gone), platters) in away {
+    for ((store, reason), platters) in unavailable {
         let platters = count(platters, "platter");
-        session.warn(&match gone {
+        session.warn(&match reason {
             // A note says what was found in the store's place.
-            NoPlatter::Away(AwayStore { hindrance: Hindrance::Absent, .. }) => format!("{platters} on store {store}: absent"),
-            gone => format!("{platters} on store {store}: unreadable: {gone}"),
+            NoPlatter::Unavailable(UnavailableStore { hindrance: Hindrance::Absent, .. }) => format!("{platters} on store {store}: absent"),
+            reason => format!("{platters} on store {store}: unreadable: {reason}"),
         });
     }
-    for finding in unsound.iter().filter(|finding| finding.gone.as_ref().is_none_or(|gone| gone.hindrance().is_none())) {
+    for finding in unsound.iter().filter(|finding| finding.unavailable.as_ref().is_none_or(|reason| reason.hindrance().is_none())) {
         let damage = || {
             format!(
                 "{}, {} beyond their own code, {}",
@@ -196,7 +196,7 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
 
 /// Why a platter, or some of it, can't be read.
 fn why(finding: &PlatterFinding) -> Option<String> {
-    finding.gone.as_ref().map(ToString::to_string).or_else(|| finding.why_unreadable.clone())
+    finding.unavailable.as_ref().map(ToString::to_string).or_else(|| finding.why_unreadable.clone())
 }
 
 fn say_unknown(session: &Session, report: &ScrubReport) {
@@ -265,7 +265,7 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
     let rows = archive.catalogue().platters()?;
     let sets = archive.catalogue().sets()?;
-    let found = look_for(&archive, rows.iter().map(|row| &row.place));
+    let found = locate_platters(&archive, rows.iter().map(|row| &row.place));
     let mut outcome = Outcome::Good;
     let mut out = BufWriter::new(std::io::stdout().lock());
     if !session.json && !rows.is_empty() {
@@ -297,8 +297,8 @@ fn state(row: &PlatterRow, found: &Result<String, NoPlatter>) -> PlatterState {
         // The content of this platter is still staged, so nothing depends on the platter: it need
         // not exist.
         _ if row.state != SetState::Complete => PlatterState::Sound,
-        Err(gone) => gone.into(),
-        Ok(store) if *store != row.place.store && row.place.store != NOWHERE => PlatterState::Elsewhere,
+        Err(reason) => reason.into(),
+        Ok(store) if *store != row.place.store && row.place.store != UNKNOWN_STORE => PlatterState::Elsewhere,
         Ok(_) if row.health.lost_sectors > 0 => PlatterState::Damaged,
         // The platter was missing when last looked for, and has come back since.
         Ok(_) => PlatterState::Sound,

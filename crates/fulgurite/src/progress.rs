@@ -22,7 +22,8 @@ pub(crate) struct Progress {
     when_lost: &'static str,
     mutes_losses: AtomicBool,
     objects: AtomicU64,
-    /// Acknowledged versions, as JSON; at most [`PutOutcome::NAMES`], as in the next two lists.
+    /// Acknowledged versions, as JSON; at most [`PutOutcome::UNSTORED_MAX`], as in the next two
+    /// lists.
     stored: Mutex<Vec<Value>>,
     not_stored: Mutex<Vec<Value>>,
     /// Objects restored under another name.
@@ -136,7 +137,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn remember(list: &Mutex<Vec<Value>>, value: &Value) {
     let mut list = lock(list);
-    if list.len() < PutOutcome::NAMES {
+    if list.len() < PutOutcome::UNSTORED_MAX {
         list.push(value.clone());
     }
 }

@@ -54,7 +54,7 @@ fn list(session: &Session, stored: &[Value], unstored: &[ObjectName]) {
 }
 
 fn more(names: usize) -> String {
-    let and = if names == PutOutcome::NAMES { " or more" } else { "" };
+    let and = if names == PutOutcome::UNSTORED_MAX { " or more" } else { "" };
     format!("and {}{and}; --json lists them", count((names - LISTED) as u64, "other"))
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     if report.unchanged > 0 {
         session.say(&format!("{} unchanged, not stored again.", phrase(report.unchanged, "object is", "objects are")));
     }
-    let missed = report.failed + report.changed;
+    let missed = report.failed + report.unstable;
     if missed > 0 {
         diagnostics::trouble(&format!("{} not stored, see above.", phrase(missed, "path was", "paths were")));
     }
@@ -96,7 +96,7 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     session.answer(|| {
         let mut value = json!({
             "objects": report.objects, "bytes": report.bytes, "unchanged": report.unchanged, "failed": report.failed,
-            "changed": report.changed, "not_stored": not_stored(&progress, &unstored),
+            "changed": report.unstable, "not_stored": not_stored(&progress, &unstored),
         });
         if let Some(flushed) = flushed {
             value["flush"] = json!(flushed);

@@ -54,7 +54,7 @@ impl ReadDrive {
         let code = group_code(geometry, group).ok_or(all_lost)?;
         let mut rows = Vec::new();
         for (index, physical) in group.redundancy_tracks().enumerate() {
-            self.read_what_is_good(physical, &mut track);
+            self.read_good_sectors(physical, &mut track);
             rows.extend((0..geometry.track_information).filter(|&s| !track.is_lost(s)).map(|s| index * sectors + usize::from(s)));
         }
         let is_wanted = |symbol: &usize| wanted.contains(&TrackIndex(group.first.0 + (symbol / sectors) as u32));
@@ -62,7 +62,7 @@ impl ReadDrive {
         let plan = code.plan(&lost, &rows, &wanted).map_err(|_| all_lost)?;
         let mut repairer = PooledRepairer::new(&code, plan, geometry.sector_bytes as usize).expect("sectors are multiples of 64 bytes");
         for (index, physical) in group.information_tracks().enumerate() {
-            self.read_what_is_good(physical, &mut track);
+            self.read_good_sectors(physical, &mut track);
             for sector in 0..geometry.track_information {
                 let is_lost = lost.binary_search(&(index * sectors + usize::from(sector))).is_ok();
                 if !is_lost && track.is_lost(sector) {
@@ -78,7 +78,7 @@ impl ReadDrive {
             if rows.is_empty() {
                 continue;
             }
-            self.read_what_is_good(physical, &mut track);
+            self.read_good_sectors(physical, &mut track);
             for row in rows {
                 if track.is_lost((row % sectors) as u16) {
                     return Err(all_lost);
@@ -96,7 +96,7 @@ impl ReadDrive {
     }
 
     /// Reads a track and ignores failure: even a track that can't be rebuilt has good sectors.
-    fn read_what_is_good(&self, physical: PhysicalTrack, track: &mut Track) {
+    fn read_good_sectors(&self, physical: PhysicalTrack, track: &mut Track) {
         let _ = self.read(physical, track);
     }
 }

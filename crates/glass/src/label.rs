@@ -10,27 +10,27 @@ use fulgurite_domain::{LABEL_BYTES, PlatterId, SectorAddress};
 const MAGIC: &[u8; 8] = b"FULGSECT";
 const VERSION: u32 = 1;
 /// Offset of the checksum in the label.
-const CHECKSUM: usize = 56;
+const CHECKSUM_AT: usize = 56;
 
 /// Writes a sector's label after its payload. `sector` is payload plus label.
 pub(crate) fn seal(sector: &mut [u8], platter: PlatterId, at: SectorAddress) {
     let payload_bytes = sector.len() - LABEL_BYTES;
     let label = &mut sector[payload_bytes..];
     label.fill(0);
-    label[..CHECKSUM].copy_from_slice(&fields(payload_bytes, platter, at));
-    let checksum = crc64(&sector[..payload_bytes + CHECKSUM]);
-    sector[payload_bytes + CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+    label[..CHECKSUM_AT].copy_from_slice(&fields(payload_bytes, platter, at));
+    let checksum = crc64(&sector[..payload_bytes + CHECKSUM_AT]);
+    sector[payload_bytes + CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Whether `sector`, payload plus label, is what was written at `at` of `platter`.
+/// True if `sector`, payload plus label, is what was written at `at` of `platter`.
 pub(crate) fn is_good(sector: &[u8], platter: PlatterId, at: SectorAddress) -> bool {
     let payload_bytes = sector.len() - LABEL_BYTES;
-    let (covered, checksum) = sector.split_at(payload_bytes + CHECKSUM);
+    let (covered, checksum) = sector.split_at(payload_bytes + CHECKSUM_AT);
     covered[payload_bytes..][..40] == fields(payload_bytes, platter, at)[..40] && crc64(covered).to_le_bytes() == checksum
 }
 
-fn fields(payload_bytes: usize, platter: PlatterId, at: SectorAddress) -> [u8; CHECKSUM] {
-    let mut fields = [0; CHECKSUM];
+fn fields(payload_bytes: usize, platter: PlatterId, at: SectorAddress) -> [u8; CHECKSUM_AT] {
+    let mut fields = [0; CHECKSUM_AT];
     fields[..8].copy_from_slice(MAGIC);
     fields[8..24].copy_from_slice(&platter.0);
     fields[24..28].copy_from_slice(&at.track.0.to_le_bytes());

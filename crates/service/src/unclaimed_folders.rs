@@ -1,7 +1,7 @@
 //! Top-level folders without a bucket row: content that the command line put, or the remains of
 //! buckets whose rows were lost.
 
-use fulgurite_archive::catalogue::{After, Versions};
+use fulgurite_archive::catalogue::{ListCursor, Versions};
 use fulgurite_archive::reserved::is_reserved;
 use s3s::validation::NameValidation;
 
@@ -28,7 +28,7 @@ pub fn without_bucket(state: &State, most: usize) -> Result<Vec<String>, StateEr
             Some((row, &row.record.name.0[..at]))
         });
         let Some((row, folder)) = first_in_folder else {
-            after = Some(After::row(last));
+            after = Some(ListCursor::row(last));
             continue;
         };
         let name = str::from_utf8(folder).ok().filter(|name| !is_reserved(&row.record.name) && BucketNames.validate_bucket_name(name));
@@ -40,7 +40,7 @@ pub fn without_bucket(state: &State, most: usize) -> Result<Vec<String>, StateEr
                 break;
             }
         }
-        after = After::prefix(&[folder, b"/"].concat());
+        after = ListCursor::prefix(&[folder, b"/"].concat());
     }
     Ok(found)
 }

@@ -14,7 +14,7 @@ use crate::keystore::{KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
 use crate::settings::{self, Settings};
 use crate::store::{FolderStore, PlatterStore};
-use crate::strangers::refuse_strangers;
+use crate::uncatalogued::refuse_uncatalogued;
 use crate::unwritable::is_unwritable;
 use crate::volume::FolderVolume;
 
@@ -31,13 +31,13 @@ impl Archive {
         };
         let master_key = read_master_key(&home.join(&settings.archive.master_key))?;
         let catalogue = home.join(CATALOGUE_FILE);
-        let is_there = catalogue.exists() || (access == Access::Read && comes_back(home, &catalogue));
+        let is_there = catalogue.exists() || (access == Access::Read && wait_for_catalogue(home, &catalogue));
         if !is_there {
             return Err(CatalogueError::Damaged(format!("{} does not exist", catalogue.display())).into());
         }
         let id = settings.archive.id;
-        let (databases, still) = match open_databases(home, &catalogue, id) {
-            Err(error) if access == Access::Read && is_unwritable(&error) => match open_still(home, &catalogue, id) {
+        let (databases, read_only_lock) = match open_databases(home, &catalogue, id) {
+            Err(error) if access == Access::Read && is_unwritable(&error) => match open_without_writing(home, &catalogue, id) {
                 Some((databases, lock)) => (databases, Some(lock)),
                 None => return Err(error),
             },
@@ -49,18 +49,18 @@ impl Archive {
             master_key,
             staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
             stores: folder_stores(home, &settings),
-            readers: if still.is_some() { Readers::default() } else { readers(home, id) },
+            readers: if read_only_lock.is_some() { Readers::default() } else { readers(home, id) },
             settings,
         };
         let mut archive = Self::assemble(home, parts);
-        archive.is_still = still.is_some();
-        archive._lock = lock.or(still);
+        archive.is_read_only = read_only_lock.is_some();
+        archive._lock = lock.or(read_only_lock);
         check_master_key(&archive)?;
         if access != Access::Read {
-            archive.settle()?;
+            archive.reconcile()?;
         }
         if access == Access::Write {
-            refuse_strangers(&archive)?;
+            refuse_uncatalogued(&archive)?;
         }
         Ok(archive)
     }
@@ -87,8 +87,8 @@ impl Parts {
 pub(crate) fn check_master_key(archive: &Archive) -> Result<(), ArchiveError> {
     // It need not open all of them: one may be damaged, and later ones may have been wrapped under
     // a wrong key.
-    const TRIED: usize = 16;
-    let keys = match archive.keys().page(None, TRIED) {
+    const KEYS_TRIED_MAX: usize = 16;
+    let keys = match archive.keys().page(None, KEYS_TRIED_MAX) {
         // This says nothing about the master key, and must not block reads that other keys can
         // decrypt.
         Err(KeyStoreError::Damaged { .. }) => return Ok(()),
@@ -137,18 +137,19 @@ fn open_databases(home: &Path, catalogue: &Path, archive: ArchiveId) -> Result<D
 /// Opens catalogue and keys without writing anything, and holds the lock that keeps other processes
 /// from changing them. `None` if that is impossible: another process is changing them, or a crash
 /// left a log that must first be checkpointed.
-fn open_still(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Databases, Lock)> {
+fn open_without_writing(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Databases, Lock)> {
     let keys = home.join(KEYS_FILE);
     let lock = Lock::share(home)?;
-    let databases = (SqliteCatalogue::open_still(catalogue, archive).ok()?, SqliteKeyStore::open_still(&keys, archive).ok()?);
+    let databases =
+        (SqliteCatalogue::open_without_writing(catalogue, archive).ok()?, SqliteKeyStore::open_without_writing(&keys, archive).ok()?);
     Some((databases, lock))
 }
 
 /// Waits for a catalogue that another process is replacing. `false` if no process is replacing it,
 /// or on timeout.
-fn comes_back(home: &Path, catalogue: &Path) -> bool {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    const PAUSE: Duration = Duration::from_millis(10);
+fn wait_for_catalogue(home: &Path, catalogue: &Path) -> bool {
+    const TIMEOUT: Duration = Duration::from_secs(10);
+    const POLL_INTERVAL: Duration = Duration::from_millis(10);
     let begun = Instant::now();
     loop {
         let is_held = Lock::is_taken(home);
@@ -156,10 +157,10 @@ fn comes_back(home: &Path, catalogue: &Path) -> bool {
         if catalogue.exists() {
             return true;
         }
-        if !is_held || begun.elapsed() > PATIENCE {
+        if !is_held || begun.elapsed() > TIMEOUT {
             return false;
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

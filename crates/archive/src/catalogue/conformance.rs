@@ -14,7 +14,7 @@ use super::*;
 
 pub(crate) use {adopting::*, listing::*, sets::*, versions::*};
 
-/// The place of one catalogue.
+/// Where one catalogue is kept, so that tests can open it again.
 pub(crate) trait Fixture {
     /// Opens the catalogue. The first call creates it.
     fn open(&self) -> Box<dyn Catalogue>;
@@ -33,10 +33,10 @@ pub(crate) trait Commit: Catalogue {
 
 impl<C: Catalogue + ?Sized> Commit for C {}
 
-/// Generates a test for each property. `$place` creates a new [`Fixture`].
+/// Generates a test for each property. `$fixture` creates a new [`Fixture`].
 macro_rules! conformance {
-    ($place:expr) => {
-        $crate::catalogue::conformance::conformance! { $place;
+    ($fixture:expr) => {
+        $crate::catalogue::conformance::conformance! { $fixture;
             a_new_catalogue_is_empty
             what_was_put_is_found_as_it_was
             the_latest_number_is_the_highest_of_the_name
@@ -53,7 +53,7 @@ macro_rules! conformance {
             a_listing_goes_on_after_a_row_that_was_deleted
             versions_of_one_number_are_all_listed
             a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions
-            a_page_of_newest_is_full_whatever_is_passed_over
+            a_page_of_newest_is_full_whatever_is_skipped
             attributes_and_deletion_markers_stay_as_they_were
             totals_count_what_is_there
             the_oldest_staged_version_gives_the_age
@@ -69,9 +69,9 @@ macro_rules! conformance {
             a_complete_set_archives_its_versions
             an_extent_on_a_platter_of_another_set_is_refused
             an_object_without_bytes_is_archived_by_an_extent_of_none
-            an_object_in_parts_stays_staged_until_the_last_part
-            a_part_that_was_written_twice_counts_once
-            a_version_deleted_while_its_set_is_written_is_passed_over
+            a_sharded_object_stays_staged_until_the_last_shard
+            a_shard_that_was_written_twice_counts_once
+            a_version_deleted_while_its_set_is_written_is_skipped
             tombstones_stay_staged_until_they_are_forgotten
             versions_on_platters_are_those_with_an_extent_there
             platters_remember_their_health_and_store
@@ -86,11 +86,11 @@ macro_rules! conformance {
             a_sound_catalogue_passes_its_check
         }
     };
-    ($place:expr; $($property:ident)*) => {
+    ($fixture:expr; $($property:ident)*) => {
         $(
             #[test]
             fn $property() {
-                $crate::catalogue::conformance::$property(&$place);
+                $crate::catalogue::conformance::$property(&$fixture);
             }
         )*
     };
@@ -190,10 +190,10 @@ fn listed(catalogue: &mut dyn Catalogue, prefix: &[u8], versions: Versions, page
     pages(page, |after| catalogue.list(prefix, versions, after, page).expect("listed"))
 }
 
-fn pages(page: usize, mut list: impl FnMut(Option<&After>) -> Vec<VersionRow>) -> Vec<VersionRow> {
+fn pages(page: usize, mut list: impl FnMut(Option<&ListCursor>) -> Vec<VersionRow>) -> Vec<VersionRow> {
     let mut all: Vec<VersionRow> = Vec::new();
     loop {
-        let after = all.last().map(After::row);
+        let after = all.last().map(ListCursor::row);
         let rows = list(after.as_ref());
         assert!(rows.len() <= page);
         if rows.is_empty() {

@@ -25,15 +25,15 @@ use std::ops::RangeInclusive;
 use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
 
 pub use self::error::CatalogueError;
-pub use self::pages::{Listed, Pages};
+pub use self::pages::{Paged, Pages};
 pub use self::rows::{
-    After, ArchivedExtent, ArchivedVersion, Change, Extent, FoundVersion, Health, NOWHERE, NewVersion, PlatterPlace, PlatterRow,
-    SegmentEnd, SetDescription, SetRow, SetState, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, Unlisted,
+    ArchivedExtent, ArchivedVersion, Change, Extent, FoundVersion, Health, ListCursor, NewVersion, PlatterPlace, PlatterRow, SegmentEnd,
+    SetDescription, SetRow, SetState, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UNKNOWN_STORE, Unlisted,
     UnlistedVersion, VersionKey, VersionRow, Versions,
 };
 pub use self::sqlite::SqliteCatalogue;
-pub(crate) use self::sqlite::fault::is_damage;
-pub(crate) use self::sqlite::{most_kib, set_cache};
+pub(crate) use self::sqlite::engine_error::is_damage;
+pub(crate) use self::sqlite::{memory_max_kib, set_cache};
 
 /// The attribute that marks a version as the null version of its name. S3 addresses that version as
 /// `null` instead of by an identifier. It is the only attribute that the archive interprets.
@@ -70,7 +70,13 @@ pub trait Catalogue: Send {
     /// Up to `limit` rows whose names start with `prefix`, after the cursor `after`, in listing
     /// order: names in byte order, the newest version of a name first. Returns fewer than `limit`
     /// rows only at the end.
-    fn list(&mut self, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
+    fn list(
+        &mut self,
+        prefix: &[u8],
+        versions: Versions,
+        after: Option<&ListCursor>,
+        limit: usize,
+    ) -> Result<Vec<VersionRow>, CatalogueError>;
     /// The extents of a version, in order of the object's bytes. Those of an archived version cover
     /// each byte exactly once. A staged version has only the extents that complete sets already
     /// hold, and these may overlap.
@@ -80,14 +86,14 @@ pub trait Catalogue: Send {
     /// Versions with an extent on one of these platters, in listing order: up to `limit` after
     /// `after`. A call without `after` sorts the result; calls with it page through what was
     /// sorted.
-    fn versions_on(&mut self, platters: &[PlatterId], after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
+    fn versions_on(&mut self, platters: &[PlatterId], after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
 
     /// Totals of the staged content.
     fn staged_totals(&mut self) -> Result<StagedTotals, CatalogueError>;
     /// Totals of the archive.
     fn totals(&mut self) -> Result<Totals, CatalogueError>;
     /// Staged versions in listing order, up to `limit` after `after`.
-    fn staged_versions(&mut self, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
+    fn staged_versions(&mut self, after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
     /// Tombstones that are not on a platter yet.
     fn staged_tombstones(&mut self) -> Result<Vec<StagedTombstone>, CatalogueError>;
     /// Segments that still hold staged content, ascending.
@@ -100,11 +106,11 @@ pub trait Catalogue: Send {
     fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError>;
     /// Up to `limit` ranges of released segments that end at or after `from`, ascending.
     fn released(&mut self, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, CatalogueError>;
-    /// Those of `there` that are old copies of released segments. Segments in `used` are never
+    /// Those of `existing` that are old copies of released segments. Segments in `used` are never
     /// among them.
-    fn old_segments(&mut self, there: &[u64], used: &[u64]) -> Result<Vec<u64>, CatalogueError> {
+    fn old_segments(&mut self, existing: &[u64], used: &[u64]) -> Result<Vec<u64>, CatalogueError> {
         let mut old = Vec::new();
-        for segment in there.iter().filter(|segment| used.binary_search(segment).is_err()) {
+        for segment in existing.iter().filter(|segment| used.binary_search(segment).is_err()) {
             if self.released(*segment, 1)?.iter().any(|range| range.contains(segment)) {
                 old.push(*segment);
             }

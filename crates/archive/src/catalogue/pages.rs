@@ -2,69 +2,69 @@
 
 use fulgurite_domain::VersionId;
 
-use super::{After, UnlistedVersion, VersionRow};
+use super::{ListCursor, UnlistedVersion, VersionRow};
 
-/// A row of a listing that is in the order of its rows' positions.
-pub trait Listed {
-    /// Where a row is in the listing.
-    type Position;
+/// A row of a listing that is in the order of its rows' cursors.
+pub trait Paged {
+    /// Place of a row in the listing, from which a later call continues.
+    type Cursor;
 
-    /// The position of this row.
-    fn position(&self) -> Self::Position;
+    /// The cursor after this row.
+    fn cursor(&self) -> Self::Cursor;
 }
 
-impl Listed for VersionRow {
-    type Position = After;
+impl Paged for VersionRow {
+    type Cursor = ListCursor;
 
-    fn position(&self) -> After {
-        After::row(self)
+    fn cursor(&self) -> ListCursor {
+        ListCursor::row(self)
     }
 }
 
-impl Listed for UnlistedVersion {
-    type Position = VersionId;
+impl Paged for UnlistedVersion {
+    type Cursor = VersionId;
 
-    fn position(&self) -> VersionId {
+    fn cursor(&self) -> VersionId {
         self.id
     }
 }
 
-impl<T> Listed for (VersionId, T) {
-    type Position = VersionId;
+impl<T> Paged for (VersionId, T) {
+    type Cursor = VersionId;
 
-    fn position(&self) -> VersionId {
+    fn cursor(&self) -> VersionId {
         self.0
     }
 }
 
 /// The pages of a listing. Each is fetched by a call of its own, so that no lock is held and no
 /// more than one page is in memory while its rows are processed.
-pub struct Pages<R: Listed> {
-    after: Option<R::Position>,
+pub struct Pages<R: Paged> {
+    after: Option<R::Cursor>,
 }
 
-impl<R: Listed> Default for Pages<R> {
+impl<R: Paged> Default for Pages<R> {
     fn default() -> Self {
         Self::after(None)
     }
 }
 
-impl<R: Listed> Pages<R> {
-    /// Starts after a position, or with the first row.
+impl<R: Paged> Pages<R> {
+    /// Starts after `cursor`, or with the first row.
     #[must_use]
-    pub fn after(position: Option<R::Position>) -> Self {
-        Self { after: position }
+    pub fn after(cursor: Option<R::Cursor>) -> Self {
+        Self { after: cursor }
     }
 
-    /// The next page, which `fetch` reads: some rows after the given position. `None` if there are
-    /// none.
+    /// The next page, which `fetch` reads: some rows after the cursor passed to it. `None` if there
+    /// are none.
     ///
     /// # Errors
     /// The error of `fetch`.
-    pub fn next<E>(&mut self, fetch: impl FnOnce(Option<&R::Position>) -> Result<Vec<R>, E>) -> Result<Option<Vec<R>>, E> {
+    pub fn next<E>(&mut self, fetch: impl FnOnce(Option<&R::Cursor>) -> Result<Vec<R>, E>) -> Result<Option<Vec<R>>, E> {
         let page = fetch(self.after.as_ref())?;
         let Some(last) = page.last() else { return Ok(None) };
-        self.after = Some(last.position());
+        self.after = Some(last.cursor());
         Ok(Some(page))
     }
 }

@@ -150,7 +150,7 @@ impl SetDescription {
 }
 
 /// Store name of a platter that a rebuild did not find.
-pub const NOWHERE: &str = "?";
+pub const UNKNOWN_STORE: &str = "?";
 
 /// A platter and the store that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -333,7 +333,7 @@ pub enum Versions {
 
 /// Cursor of a listing: the next page starts after this position.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct After {
+pub struct ListCursor {
     /// Name of the last row of the previous page.
     pub name: ObjectName,
     /// Its version number.
@@ -343,7 +343,7 @@ pub struct After {
     pub id: VersionId,
 }
 
-impl After {
+impl ListCursor {
     /// The position after this row.
     #[must_use]
     pub fn row(row: &VersionRow) -> Self {

@@ -11,8 +11,8 @@
 
 mod check;
 mod counters;
+pub(crate) mod engine_error;
 mod extents;
-pub(crate) mod fault;
 mod listing;
 mod put;
 mod released;
@@ -32,11 +32,11 @@ use std::time::Duration;
 use fulgurite_domain::{ArchiveId, ObjectName, PlatterId, SetId, VersionId};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use self::fault::Fault;
+use self::engine_error::EngineError;
 pub(crate) use self::schema::set_cache;
 use super::{
-    After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, PlatterRow, SegmentEnd, SetDescription, SetRow,
-    StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey, VersionRow, Versions,
+    ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, ListCursor, PlatterRow, SegmentEnd, SetDescription,
+    SetRow, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey, VersionRow, Versions,
 };
 use crate::pool::{self, Cache};
 use crate::volume::sync_folder_of;
@@ -51,8 +51,8 @@ pub struct SqliteCatalogue {
 
 /// Upper bound on the memory of all connections to a catalogue, KiB, if up to `reading` threads
 /// read at once.
-pub(crate) const fn most_kib(reading: u64) -> u64 {
-    pool::most_kib(schema::MAIN_KIB, schema::READER_KIB, schema::BESIDE_KIB, reading)
+pub(crate) const fn memory_max_kib(reading: u64) -> u64 {
+    pool::memory_max_kib(schema::MAIN_KIB, schema::READER_KIB, schema::CONNECTION_KIB, reading)
 }
 
 impl SqliteCatalogue {
@@ -62,12 +62,12 @@ impl SqliteCatalogue {
     /// [`CatalogueError::Engine`] if the file exists or can't be written.
     pub fn create(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
         let action = "create its file";
-        let told = |error: std::io::Error| CatalogueError::Engine { action, source: Box::new(error) };
+        let io_error = |error: std::io::Error| CatalogueError::Engine { action, source: Box::new(error) };
         // Only the owner may read it: it contains the names of sealed objects.
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(told)?;
-        let mut connection = Self::connect(path, true).map_err(|fault| fault.told(action))?;
-        schema::create(&mut connection, archive).map_err(|fault| fault.told(action))?;
-        sync_folder_of(path).map_err(told)?;
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(io_error)?;
+        let mut connection = Self::connect(path, true).map_err(|error| error.into_catalogue_error(action))?;
+        schema::create(&mut connection, archive).map_err(|error| error.into_catalogue_error(action))?;
+        sync_folder_of(path).map_err(io_error)?;
         Ok(Self { connection, gathered: None })
     }
 
@@ -99,20 +99,20 @@ impl SqliteCatalogue {
     pub(crate) fn open_reader(path: &Path, archive: ArchiveId, cache: Cache) -> Result<Self, CatalogueError> {
         let reader = Self::admit(path, archive, false)?;
         let set = schema::set_cache(&reader.connection, cache.kib(schema::READER_KIB));
-        set.map_err(|error| Fault::from(error).told("open it"))?;
+        set.map_err(|error| EngineError::from(error).into_catalogue_error("open it"))?;
         Ok(reader)
     }
 
     /// Opens a catalogue for reading without writing anything. No process may change it while it is
     /// open.
-    pub(crate) fn open_still(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
+    pub(crate) fn open_without_writing(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
         let open = || {
             let mut connection = crate::unwritable::connect(path)?;
             schema::prepare(&connection, false)?;
             schema::admit(&mut connection, archive, false)?;
             Ok(connection)
         };
-        Ok(Self { connection: open().map_err(|fault: Fault| fault.told("open it"))?, gathered: None })
+        Ok(Self { connection: open().map_err(|error: EngineError| error.into_catalogue_error("open it"))?, gathered: None })
     }
 
     fn admit(path: &Path, archive: ArchiveId, writes: bool) -> Result<Self, CatalogueError> {
@@ -121,10 +121,10 @@ impl SqliteCatalogue {
             schema::admit(&mut connection, archive, writes)?;
             Ok(connection)
         };
-        Ok(Self { connection: open().map_err(|fault: Fault| fault.told("open it"))?, gathered: None })
+        Ok(Self { connection: open().map_err(|error: EngineError| error.into_catalogue_error("open it"))?, gathered: None })
     }
 
-    fn connect(path: &Path, writes: bool) -> Result<Connection, Fault> {
+    fn connect(path: &Path, writes: bool) -> Result<Connection, EngineError> {
         let access = if writes { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
         let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         schema::prepare(&connection, writes)?;
@@ -132,21 +132,25 @@ impl SqliteCatalogue {
     }
 
     /// Runs one transaction that changes something.
-    fn change<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, CatalogueError> {
-        self.transaction(TransactionBehavior::Immediate, work).map_err(|fault| fault.told(action))
+    fn change<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, EngineError>) -> Result<T, CatalogueError> {
+        self.transaction(TransactionBehavior::Immediate, work).map_err(|error| error.into_catalogue_error(action))
     }
 
     /// Runs a read-only transaction, so that all statements see the same snapshot.
-    fn read<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, CatalogueError> {
-        self.transaction(TransactionBehavior::Deferred, work).map_err(|fault| fault.told(action))
+    fn read<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, EngineError>) -> Result<T, CatalogueError> {
+        self.transaction(TransactionBehavior::Deferred, work).map_err(|error| error.into_catalogue_error(action))
     }
 
     /// Runs a single reading statement, which sees one snapshot without a transaction.
-    fn look<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, CatalogueError> {
-        work(&self.connection).map_err(|fault| fault.told(action))
+    fn look<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, EngineError>) -> Result<T, CatalogueError> {
+        work(&self.connection).map_err(|error| error.into_catalogue_error(action))
     }
 
-    fn transaction<T>(&mut self, kind: TransactionBehavior, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+    fn transaction<T>(
+        &mut self,
+        kind: TransactionBehavior,
+        work: impl FnOnce(&Connection) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
         let transaction = self.connection.transaction_with_behavior(kind)?;
         let result = work(&transaction)?;
         transaction.commit()?;
@@ -155,10 +159,10 @@ impl SqliteCatalogue {
 
     /// Checkpoints the log into the file and truncates it, unless another connection is reading
     /// from it.
-    fn empty_log(&mut self) -> Result<(), Fault> {
+    fn empty_log(&mut self) -> Result<(), EngineError> {
         self.connection.busy_timeout(Duration::ZERO)?;
         let result = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        self.connection.busy_timeout(schema::PATIENCE)?;
+        self.connection.busy_timeout(schema::BUSY_TIMEOUT)?;
         Ok(result?)
     }
 }
@@ -175,7 +179,7 @@ impl Catalogue for SqliteCatalogue {
     }
 
     fn clear_log(&mut self) -> Result<(), CatalogueError> {
-        self.empty_log().map_err(|fault| fault.told("empty its log after a deletion"))
+        self.empty_log().map_err(|error| error.into_catalogue_error("empty its log after a deletion"))
     }
 
     fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
@@ -198,7 +202,13 @@ impl Catalogue for SqliteCatalogue {
         self.read("list the versions of a name", |connection| listing::versions_of(connection, name))
     }
 
-    fn list(&mut self, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
+    fn list(
+        &mut self,
+        prefix: &[u8],
+        versions: Versions,
+        after: Option<&ListCursor>,
+        limit: usize,
+    ) -> Result<Vec<VersionRow>, CatalogueError> {
         self.read("list names", |connection| listing::list(connection, prefix, versions, after, limit))
     }
 
@@ -210,7 +220,7 @@ impl Catalogue for SqliteCatalogue {
         self.look("find a staged version", |connection| put::staged(connection, version))
     }
 
-    fn versions_on(&mut self, platters: &[PlatterId], after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
+    fn versions_on(&mut self, platters: &[PlatterId], after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
         let gathered = after.is_some() && self.gathered.as_deref() == Some(platters);
         self.gathered = None;
         let page = self.read("list the versions on a platter", |connection| {
@@ -231,7 +241,7 @@ impl Catalogue for SqliteCatalogue {
         self.read("compute its totals", |connection| counters::Counters::read(connection)?.totals(connection))
     }
 
-    fn staged_versions(&mut self, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
+    fn staged_versions(&mut self, after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
         self.read("list what is staged", |connection| listing::staged_versions(connection, after, limit))
     }
 

@@ -10,12 +10,12 @@ use fulgurite_format::Header;
 
 use super::planning::{bounds, choose_stores, gather};
 use super::writing::SetJob;
-use super::{FlushReport, Held, PAGE};
+use super::{FlushReport, PAGE, WrittenPart};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{ArchivedExtent, Extent, Pages, PlatterPlace, SetDescription, StagedTombstone, VersionKey};
-use crate::clock::now_s;
+use crate::clock::unix_s;
 use crate::entropy::random;
-use crate::packing::{Placed, plan_set};
+use crate::packing::{PlacedShard, plan_set};
 use crate::remove::finish_removals;
 use crate::segments::release_segments;
 use crate::set_reader::OpenSet;
@@ -31,20 +31,21 @@ pub(super) struct WrittenSet<'a> {
 }
 
 impl WrittenSet<'_> {
-    fn shards(&self) -> impl Iterator<Item = &Placed> {
+    fn shards(&self) -> impl Iterator<Item = &PlacedShard> {
         self.job.plan.platters.iter().flat_map(|platter| &platter.shards)
     }
 
     /// The part of each version that is on this set and earlier ones.
-    fn held(&self) -> HashMap<VersionKey, Held> {
-        let mut held: HashMap<VersionKey, Held> = HashMap::new();
+    fn written_parts(&self) -> HashMap<VersionKey, WrittenPart> {
+        let mut written_parts: HashMap<VersionKey, WrittenPart> = HashMap::new();
         for shard in self.shards() {
-            let now = Held { end: shard.object_offset + shard.bytes, shards: shard.shard + 1 };
-            held.entry(self.job.items[shard.item].key)
-                .and_modify(|before| *before = Held { end: before.end.max(now.end), shards: before.shards.max(now.shards) })
+            let now = WrittenPart { end: shard.object_offset + shard.bytes, shards: shard.shard + 1 };
+            written_parts
+                .entry(self.job.items[shard.item].key)
+                .and_modify(|before| *before = WrittenPart { end: before.end.max(now.end), shards: before.shards.max(now.shards) })
                 .or_insert(now);
         }
-        held
+        written_parts
     }
 
     /// Reads back the rest of the set, completes it, and releases its staged copies.
@@ -72,10 +73,10 @@ impl WrittenSet<'_> {
                 },
             })
         });
-        archive.catalogue().complete_set(job.set.id, &mut extents, now_s())?;
+        archive.catalogue().complete_set(job.set.id, &mut extents, unix_s())?;
         release_segments(archive)?;
         self.archive_tombstones()?;
-        let finished = |shard: &&Placed| shard.object_offset + shard.bytes == job.items[shard.item].object_bytes;
+        let finished = |shard: &&PlacedShard| shard.object_offset + shard.bytes == job.items[shard.item].object_bytes;
         Ok(FlushReport {
             sets: 1,
             platters: job.set.platters.len() as u64,
@@ -106,7 +107,7 @@ impl WrittenSet<'_> {
 
 struct Finishing<'scope> {
     thread: ScopedJoinHandle<'scope, Result<FlushReport, ArchiveError>>,
-    held: HashMap<VersionKey, Held>,
+    written_parts: HashMap<VersionKey, WrittenPart>,
     stored_bytes: u64,
     bytes_to_read: u64,
     /// Bytes read, until the thread ends.
@@ -144,7 +145,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         self.unreadable.clear();
         while self.next(watcher)? {
             if watcher.is_stopped() {
-                self.settle(watcher)?;
+                self.await_finishing(watcher)?;
                 return Err(ArchiveError::Stopped);
             }
         }
@@ -156,11 +157,11 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
     pub(super) fn write_full_sets(&mut self) -> Result<(), ArchiveError> {
         loop {
             if self.finishing.as_ref().is_some_and(|finishing| finishing.thread.is_finished()) {
-                self.settle(&Unwatched)?;
+                self.await_finishing(&Unwatched)?;
             }
             let staged = self.archive.catalogue().staged_totals()?.stored_bytes;
-            let held = self.finishing.as_ref().map_or(0, |finishing| finishing.stored_bytes);
-            if staged.saturating_sub(held) < bounds(self.archive).capacity() || !self.next(&Unwatched)? {
+            let finishing_bytes = self.finishing.as_ref().map_or(0, |finishing| finishing.stored_bytes);
+            if staged.saturating_sub(finishing_bytes) < bounds(self.archive).capacity() || !self.next(&Unwatched)? {
                 return Ok(());
             }
         }
@@ -178,7 +179,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
     pub(super) fn next(&mut self, watcher: &dyn Watcher) -> Result<bool, ArchiveError> {
         // Otherwise the tombstones of the unfinished set would go onto the next one, too.
         if self.finishing.is_some() && !self.archive.catalogue().staged_tombstones()?.is_empty() {
-            self.settle(watcher)?;
+            self.await_finishing(watcher)?;
         }
         let written = match self.write_readable(watcher) {
             Ok(Some(written)) => written,
@@ -188,26 +189,26 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
                     // Now it costs no time, because the last set is still being finished.
                     self.archive.staging().forget_cached();
                 }
-                self.settle(watcher)?;
+                self.await_finishing(watcher)?;
                 return Ok(false);
             }
             Err(error) => {
-                self.settle(watcher)?;
+                self.await_finishing(watcher)?;
                 return Err(error);
             }
         };
         // The new set may continue objects that the previous set begins. So it is valid only after
         // that one is complete.
-        if let Err(error) = self.settle(watcher) {
+        if let Err(error) = self.await_finishing(watcher) {
             written.job.abandon();
             return Err(error);
         }
         let (progress_in, progress) = channel();
-        let held = written.held();
+        let written_parts = written.written_parts();
         let stored_bytes = written.shards().map(|shard| shard.bytes).sum();
         let bytes_to_read = u64::from(written.job.set.shape.redundancy) * written.job.set.geometry.file_bytes();
         let thread = self.scope.spawn(move || written.finish(&Progress(progress_in)));
-        self.finishing = Some(Finishing { thread, held, stored_bytes, bytes_to_read, progress });
+        self.finishing = Some(Finishing { thread, written_parts, stored_bytes, bytes_to_read, progress });
         Ok(true)
     }
 
@@ -219,7 +220,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             };
             // Staged bytes of the set being finished may be released at any moment, and would then
             // look unreadable.
-            self.settle(watcher)?;
+            self.await_finishing(watcher)?;
             let before = self.unreadable.len();
             self.find_unreadable(watcher)?;
             if self.unreadable.len() == before {
@@ -235,14 +236,14 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         let archive = self.archive;
         let bounds = bounds(archive);
         let nothing = HashMap::new();
-        let held = self.finishing.as_ref().map_or(&nothing, |finishing| &finishing.held);
-        let (items, staged) = gather(archive, bounds.capacity(), &self.unreadable, held)?;
+        let written_parts = self.finishing.as_ref().map_or(&nothing, |finishing| &finishing.written_parts);
+        let (items, staged) = gather(archive, bounds.capacity(), &self.unreadable, written_parts)?;
         if items.is_empty() {
             return Ok(None);
         }
         let staged_tombstones = archive.catalogue().staged_tombstones()?;
         // Tombstones that don't fit go onto a later set.
-        let now = staged_tombstones.len().min(bounds.most_tombstones());
+        let now = staged_tombstones.len().min(bounds.tombstones_max());
         let tombstones: Vec<VersionId> = staged_tombstones[..now].iter().map(|tombstone| tombstone.id).collect();
         let plan = plan_set(&items, now, bounds);
         // A removal may have been interrupted after its catalogue transaction. Once its tombstone
@@ -253,7 +254,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             id: SetId(random()),
             shape: plan.shape,
             geometry: plan.geometry,
-            written: now_s(),
+            written: unix_s(),
             platters: stores.iter().map(|store| PlatterPlace { platter: PlatterId(random()), store: store.name().to_owned() }).collect(),
         };
         archive.catalogue().begin_set(&set)?;
@@ -291,7 +292,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
     }
 
     /// Waits for the set that is being finished, and reports all that this flusher did.
-    pub(super) fn settle(&mut self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
+    pub(super) fn await_finishing(&mut self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
         let Some(finishing) = self.finishing.take() else { return Ok(self.report) };
         if !finishing.thread.is_finished() {
             watcher.stage("verifying redundancy", Some(finishing.bytes_to_read));

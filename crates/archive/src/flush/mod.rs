@@ -26,7 +26,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use self::flusher::Flusher;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{StagedData, StagedPlace};
-use crate::ingest::{Flushing, PutOutcome, Skip, Source, put_flushing};
+use crate::ingest::{FlushHooks, PutOutcome, Skip, Source, put_flushing};
 use crate::watch::Watcher;
 
 const TRACKS_AHEAD: usize = 2;
@@ -62,7 +62,7 @@ impl FlushReport {
 
 /// The part of a staged version that is on platters or on its way there.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct WrittenPart {
     /// Length of the part, from the start of the stored bytes.
     end: u64,
     shards: u32,
@@ -74,7 +74,9 @@ struct Staged {
     data: Vec<StagedData>,
 }
 
-enum Due {
+/// What the flusher does next, while a put goes on.
+enum FlushRequest {
+    /// Write sets while enough is staged for full ones.
     FullSets,
     /// Write everything, then reply.
     Everything(SyncSender<()>),
@@ -101,13 +103,13 @@ impl Archive {
         skip: Skip,
         watcher: &dyn Watcher,
     ) -> (PutOutcome, Result<FlushReport, ArchiveError>) {
-        let (due_in, due) = sync_channel(1);
+        let (flush_tx, flush_rx) = sync_channel(1);
         std::thread::scope(|scope| {
-            let flushing = scope.spawn(move || {
+            let flusher_thread = scope.spawn(move || {
                 let mut flusher = Flusher::new(self, scope);
-                let flushed = due.into_iter().try_for_each(|due| match due {
-                    Due::FullSets => flusher.write_full_sets(),
-                    Due::Everything(reply) => {
+                let flushed = flush_rx.into_iter().try_for_each(|request| match request {
+                    FlushRequest::FullSets => flusher.write_full_sets(),
+                    FlushRequest::Everything(reply) => {
                         flusher.write_everything()?;
                         // The put waits for this reply.
                         let _ = reply.send(());
@@ -119,18 +121,18 @@ impl Archive {
             let put = {
                 // If the flusher is busy, it sees this commit together with the next one, or at the
                 // end.
-                let committed = || drop(due_in.try_send(Due::FullSets));
+                let committed = || drop(flush_tx.try_send(FlushRequest::FullSets));
                 let flush = || {
-                    let (reply, replied) = sync_channel(1);
-                    due_in.send(Due::Everything(reply)).is_ok() && replied.recv().is_ok()
+                    let (reply_tx, reply_rx) = sync_channel(1);
+                    flush_tx.send(FlushRequest::Everything(reply_tx)).is_ok() && reply_rx.recv().is_ok()
                 };
-                put_flushing(self, sources, skip, watcher, Some(&Flushing { committed: &committed, flush: &flush }))
+                put_flushing(self, sources, skip, watcher, Some(&FlushHooks { committed: &committed, flush: &flush }))
             };
-            drop(due_in);
-            let (mut flusher, flushed) = flushing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            drop(flush_tx);
+            let (mut flusher, flushed) = flusher_thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let flushed = match (flushed, &put.failure) {
                 (Err(error), _) => Err(error),
-                (Ok(()), Some(_)) => flusher.settle(watcher),
+                (Ok(()), Some(_)) => flusher.await_finishing(watcher),
                 (Ok(()), None) => flusher.flush(watcher),
             };
             (put, flushed)
@@ -146,7 +148,7 @@ impl Archive {
         std::thread::scope(|scope| {
             let mut flusher = Flusher::new(self, scope);
             flusher.next(watcher)?;
-            let report = flusher.settle(watcher)?;
+            let report = flusher.await_finishing(watcher)?;
             Ok((report.sets > 0).then_some(report))
         })
     }

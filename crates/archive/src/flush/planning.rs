@@ -9,7 +9,7 @@ use fulgurite_codec::PooledCode;
 use fulgurite_domain::{Geometry, SetShape};
 use fulgurite_glass::{Track, WriteDrive};
 
-use super::{Held, PAGE, Staged, TRACKS_AHEAD, verifying};
+use super::{PAGE, Staged, TRACKS_AHEAD, WrittenPart, verifying};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Pages, VersionKey};
 use crate::ingest::RECORD_BYTES;
@@ -43,7 +43,7 @@ fn flush_memory_bytes(geometry: Geometry, shape: SetShape, threads: usize) -> u6
     };
     let ahead = (TRACKS_AHEAD as u64 + 2) * tracks;
     let information = WriteDrive::<io::Sink>::memory_bytes(geometry) + ahead;
-    let read = (verifying::readers(threads, shape) * verifying::TRACKS_EACH + 1) as u64 * tracks;
+    let read = (verifying::readers(threads, shape) * verifying::TRACKS_PER_READER + 1) as u64 * tracks;
     let redundancy = set_code + u64::from(shape.redundancy) * WriteDrive::<io::Sink>::memory_bytes(geometry) + read;
     // The previous set may still be read back.
     information.max(redundancy) + verifying::readers(threads, shape) as u64 * tracks
@@ -54,25 +54,25 @@ pub(super) fn gather(
     archive: &Archive,
     capacity: u64,
     unreadable: &HashSet<VersionKey>,
-    held: &HashMap<VersionKey, Held>,
+    written_parts: &HashMap<VersionKey, WrittenPart>,
 ) -> Result<(Vec<Item>, Vec<Staged>), ArchiveError> {
     let (mut items, mut staged) = (Vec::new(), Vec::new());
     let mut bytes = 0;
     let mut pages = Pages::default();
     // An eighth of the memory, because two sets may be in progress.
-    let most_items = ((archive.settings().limits.memory_mib << 20) / 8 / ITEM_MEMORY_BYTES) as usize;
-    while bytes < capacity && items.len() < most_items {
+    let items_max = ((archive.settings().limits.memory_mib << 20) / 8 / ITEM_MEMORY_BYTES) as usize;
+    while bytes < capacity && items.len() < items_max {
         let mut catalogue = archive.catalogue();
         let Some(page) = pages.next(|after| catalogue.staged_versions(after, PAGE))? else { break };
         for row in page.into_iter().filter(|row| !unreadable.contains(&row.key)) {
             // A part of a large object may be on platters of earlier sets.
-            let done = match held.get(&row.key) {
-                Some(held) if held.end == row.stored_bytes => continue,
-                Some(held) => *held,
+            let written = match written_parts.get(&row.key) {
+                Some(part) if part.end == row.stored_bytes => continue,
+                Some(part) => *part,
                 None => {
                     let extents = catalogue.extents(row.key)?;
                     let end = extents.iter().map(|extent| extent.object_offset + extent.bytes).max().unwrap_or(0);
-                    Held { end, shards: extents.len() as u32 }
+                    WrittenPart { end, shards: extents.len() as u32 }
                 }
             };
             let Some((record, data)) = catalogue.staged(row.key)? else { continue };
@@ -80,14 +80,14 @@ pub(super) fn gather(
                 key: row.key,
                 id: row.id,
                 object_bytes: row.stored_bytes,
-                start: done.end,
-                shard: done.shards,
+                start: written.end,
+                shard: written.shards,
                 record_bytes: record.bytes,
                 cut_bytes: RECORD_BYTES as u64,
             });
             staged.push(Staged { sealed: row.sealed, record, data });
-            bytes += row.stored_bytes - done.end;
-            if bytes >= capacity || items.len() >= most_items {
+            bytes += row.stored_bytes - written.end;
+            if bytes >= capacity || items.len() >= items_max {
                 break;
             }
         }

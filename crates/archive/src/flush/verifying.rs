@@ -14,14 +14,14 @@ use fulgurite_glass::{Track, WriteDrive};
 use super::writing::SetJob;
 use crate::archive::ArchiveError;
 use crate::error::Misread;
-use crate::packing::Placed;
+use crate::packing::PlacedShard;
 use crate::set_reader::OpenSet;
 use crate::store::{PlatterSink, StoreError, read_exact_at};
 use crate::unread::Presence;
 use crate::watch::Watcher;
 
 /// Tracks of each reader: one is read while the other is checked and coded.
-pub(super) const TRACKS_EACH: usize = 2;
+pub(super) const TRACKS_PER_READER: usize = 2;
 
 /// Number of reading threads, each with its own platters. One thread's disk is busy while another
 /// thread checks its tracks, and several disks work at once.
@@ -60,14 +60,14 @@ impl SetJob<'_> {
             let mut reading = Vec::new();
             let mut lanes = Vec::new();
             for reader in 0..readers {
-                let (read_in, read) = sync_channel::<Track>(TRACKS_EACH);
-                let (empty_in, empty) = sync_channel::<Track>(TRACKS_EACH);
-                for _ in 0..TRACKS_EACH {
-                    empty_in.send(Track::new(geometry)).expect("the other end is held here");
+                let (read_tx, read_rx) = sync_channel::<Track>(TRACKS_PER_READER);
+                let (empty_tx, empty_rx) = sync_channel::<Track>(TRACKS_PER_READER);
+                for _ in 0..TRACKS_PER_READER {
+                    empty_tx.send(Track::new(geometry)).expect("the receiver is still in scope");
                 }
                 let positions = move || (reader as u16..shape.information).step_by(readers);
-                reading.push(scope.spawn(move || self.read_information(open, positions, header, crcs, &empty, &read_in)));
-                lanes.push((read, empty_in));
+                reading.push(scope.spawn(move || self.read_information(open, positions, header, crcs, &empty_rx, &read_tx)));
+                lanes.push((read_rx, empty_tx));
             }
             let protected = self.protect(&lanes, &mut encoder, &mut drives, watcher);
             drop(lanes);
@@ -91,8 +91,8 @@ impl SetJob<'_> {
         positions: impl Fn() -> P,
         header: &Header,
         crcs: &[Vec<u64>],
-        empty: &Receiver<Track>,
-        read: &SyncSender<Track>,
+        empty_rx: &Receiver<Track>,
+        read_tx: &SyncSender<Track>,
     ) -> Result<(), ArchiveError> {
         let geometry = self.set.geometry;
         let check = |position: u16| {
@@ -104,16 +104,16 @@ impl SetJob<'_> {
             for (position, check) in &mut checks {
                 // The receiver is gone: another platter is bad or writing failed, and that error is
                 // reported.
-                let Ok(mut track) = empty.recv() else { return Ok(()) };
+                let Ok(mut track) = empty_rx.recv() else { return Ok(()) };
                 self.read_back(open, *position, geometry.physical(index), &mut track)?;
-                check.feed(&track).map_err(|what| self.wrong(*position, what))?;
-                if read.send(track).is_err() {
+                check.feed(&track).map_err(|what| self.verification_error(*position, what))?;
+                if read_tx.send(track).is_err() {
                     return Ok(());
                 }
             }
         }
         for (position, check) in checks {
-            check.finish().map_err(|what| self.wrong(position, what))?;
+            check.finish().map_err(|what| self.verification_error(position, what))?;
         }
         Ok(())
     }
@@ -133,13 +133,13 @@ impl SetJob<'_> {
         let mut redundancy = Track::new(geometry);
         for _ in 0..geometry.information_tracks {
             for position in 0..usize::from(shape.information) {
-                let (read, empty) = &lanes[position % lanes.len()];
-                let Ok(track) = read.recv() else { return Ok(()) };
+                let (read_rx, empty_tx) = &lanes[position % lanes.len()];
+                let Ok(track) = read_rx.recv() else { return Ok(()) };
                 if let Some(encoder) = encoder {
                     encoder.push(&track.information().collect::<Vec<_>>());
                 }
                 watcher.done(0, geometry.track_bytes());
-                let _ = empty.send(track);
+                let _ = empty_tx.send(track);
             }
             let Some(encoder) = encoder else { continue };
             let rows = encoder.finish();
@@ -199,7 +199,7 @@ impl SetJob<'_> {
         let place = &self.set.platters[usize::from(position)];
         let store = &self.stores[usize::from(position)];
         let store_error = StoreError::io(&**store);
-        let file = store.open(place.platter).map_err(store_error)?.ok_or_else(|| self.wrong(position, Misread::Missing))?;
+        let file = store.open(place.platter).map_err(store_error)?.ok_or_else(|| self.verification_error(position, Misread::Missing))?;
         let expected = self.blank(header, position).header;
         for offset in geometry.header_offsets() {
             let mut copy = vec![0; expected.len()];
@@ -210,7 +210,7 @@ impl SetJob<'_> {
                 return Err(store_error(error).into());
             }
             if copy != expected {
-                return Err(self.wrong(position, Misread::Header(offset)));
+                return Err(self.verification_error(position, Misread::Header(offset)));
             }
         }
         Ok(())
@@ -219,13 +219,13 @@ impl SetJob<'_> {
     /// Reads a track of a platter that was just written. No sector may be lost.
     fn read_back(&self, open: &OpenSet, position: u16, physical: PhysicalTrack, track: &mut Track) -> Result<(), ArchiveError> {
         let drive = match &open.members[usize::from(position)] {
-            Presence::There(loaded) => &loaded.drive,
-            Presence::Gone(why) => return Err(self.wrong(position, Misread::Gone(Box::new(why.clone())))),
+            Presence::Loaded(loaded) => &loaded.drive,
+            Presence::Unavailable(why) => return Err(self.verification_error(position, Misread::Gone(Box::new(why.clone())))),
         };
         drive.scan(physical, track);
         match track.lost_sectors() {
             0 => Ok(()),
-            sectors => Err(self.wrong(position, Misread::Sectors { track: physical, sectors })),
+            sectors => Err(self.verification_error(position, Misread::Sectors { track: physical, sectors })),
         }
     }
 }
@@ -240,7 +240,7 @@ struct ContentCheck<'a> {
 }
 
 impl<'a> ContentCheck<'a> {
-    fn new(shards: &'a [Placed], crcs: &'a [u64], member: Member) -> Self {
+    fn new(shards: &'a [PlacedShard], crcs: &'a [u64], member: Member) -> Self {
         let shards = shards.iter().zip(crcs).map(|(shard, &crc)| (shard.bytes, crc)).filter(|(bytes, _)| *bytes > 0);
         let mut pieces = Box::new(shards.chain(std::iter::once((member.table_bytes, member.table_crc64))));
         let current = pieces.next();

@@ -1,4 +1,5 @@
-//! Writes one set: information platters from staging, then the redundancy platters.
+//! Writes one set: information platters from staging; then reads these back, verifies them, and
+//! writes the redundancy platters computed from what was read.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::{Staged, TRACKS_AHEAD};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{SetDescription, StagedData};
 use crate::error::Misread;
-use crate::packing::{Item, Placed, SetPlan};
+use crate::packing::{Item, PlacedShard, SetPlan};
 use crate::set_reader::OpenSet;
 use crate::store::{PlatterStore, StoreError};
 use crate::watch::Watcher;
@@ -56,7 +57,7 @@ impl SetJob<'_> {
 
     /// CRC-64 of every shard, by platter, combined from those of its staged records.
     fn shard_crcs(&self) -> Result<Vec<Vec<u64>>, ArchiveError> {
-        let crc = |shard: &Placed| {
+        let crc = |shard: &PlacedShard| {
             let records = records_of(&self.staged[shard.item].data, shard.object_offset, shard.bytes);
             records.iter().fold(Crc64::new().value(), |crc, data| combine(crc, data.place.crc64, data.place.bytes.into()))
         };
@@ -90,15 +91,16 @@ impl SetJob<'_> {
         })
     }
 
-    /// Writes the file table of an information platter. Tombstones go onto the first platter.
+    /// Writes the file table of an information platter: once to a sink, to learn its length and
+    /// CRC-64 for the header, and once to the platter. Tombstones go onto the first platter.
     fn write_table(&self, position: usize, crcs: &[u64], sink: &mut dyn io::Write) -> Result<fulgurite_format::TableEnd, ArchiveError> {
         let shards = &self.plan.platters[position].shards;
         let tombstones: &[VersionId] = if position == 0 { &self.tombstones } else { &[] };
-        let wrong = |error: fulgurite_format::TableError| match error {
+        let table_error = |error: fulgurite_format::TableError| match error {
             fulgurite_format::TableError::Io(error) => ArchiveError::Io { path: "file table".into(), source: error },
             error => unreachable!("staged records are short enough: {error}"),
         };
-        let mut table = TableWriter::new(sink, (shards.len() + tombstones.len()) as u64).map_err(|error| wrong(error.into()))?;
+        let mut table = TableWriter::new(sink, (shards.len() + tombstones.len()) as u64).map_err(|error| table_error(error.into()))?;
         let mut record = Vec::new();
         for (shard, &crc64) in shards.iter().zip(crcs) {
             let (item, staged) = (&self.items[shard.item], &self.staged[shard.item]);
@@ -113,11 +115,11 @@ impl SetJob<'_> {
                 crc64,
                 record: std::mem::take(&mut record),
             };
-            table.push(&entry).map_err(wrong)?;
+            table.push(&entry).map_err(table_error)?;
             record = entry.record;
         }
         for &version in tombstones {
-            table.push(&Entry::tombstone(version)).map_err(wrong)?;
+            table.push(&Entry::tombstone(version)).map_err(table_error)?;
         }
         Ok(table.finish())
     }
@@ -130,26 +132,26 @@ impl SetJob<'_> {
         let blank = self.blank(header, position);
         let mut drive = WriteDrive::load(blank, sink, self.archive.threads()).map_err(store_error)?;
         std::thread::scope(|scope| {
-            let (filled_in, filled) = sync_channel::<Track>(TRACKS_AHEAD);
-            let (empty_in, empty) = sync_channel::<Track>(TRACKS_AHEAD + 2);
+            let (filled_tx, filled_rx) = sync_channel::<Track>(TRACKS_AHEAD);
+            let (empty_tx, empty_rx) = sync_channel::<Track>(TRACKS_AHEAD + 2);
             for _ in 0..TRACKS_AHEAD + 1 {
-                empty_in.send(Track::new(geometry)).expect("the receiver is still in scope");
+                empty_tx.send(Track::new(geometry)).expect("the receiver is still in scope");
             }
             let filler = scope.spawn(move || {
-                let mut content = TrackFiller { geometry, filled: filled_in, empty, track: None, at: 0 };
-                let filled = self.fill(usize::from(position), &crcs[usize::from(position)], &mut content);
+                let mut content = TrackFiller { geometry, filled_tx, empty_rx, track: None, at: 0 };
+                let filled = self.write_content(usize::from(position), &crcs[usize::from(position)], &mut content);
                 filled.and_then(|()| content.finish().map_err(|error| ArchiveError::Io { path: "track".into(), source: error }))
             });
             let mut written = Ok(());
-            for mut track in filled {
+            for mut track in filled_rx {
                 written = drive.write(&mut track).map_err(store_error);
                 if written.is_err() {
                     break;
                 }
                 watcher.done(0, geometry.track_bytes());
-                let _ = empty_in.send(track);
+                let _ = empty_tx.send(track);
             }
-            drop(empty_in);
+            drop(empty_tx);
             let filled = filler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             // If writing failed, the filler failed only because nothing received its tracks. The
             // write error is the cause.
@@ -161,7 +163,8 @@ impl SetJob<'_> {
         Ok(())
     }
 
-    fn fill(&self, position: usize, crcs: &[u64], content: &mut TrackFiller) -> Result<(), ArchiveError> {
+    /// Writes the shards and the file table of an information platter.
+    fn write_content(&self, position: usize, crcs: &[u64], content: &mut TrackFiller) -> Result<(), ArchiveError> {
         let mut payload = Vec::new();
         for shard in &self.plan.platters[position].shards {
             for data in records_of(&self.staged[shard.item].data, shard.object_offset, shard.bytes) {
@@ -179,7 +182,7 @@ impl SetJob<'_> {
         BlankPlatter { platter: header.platter, geometry: header.geometry, header: block }
     }
 
-    pub(super) fn wrong(&self, position: u16, what: Misread) -> ArchiveError {
+    pub(super) fn verification_error(&self, position: u16, what: Misread) -> ArchiveError {
         let place = &self.set.platters[usize::from(position)];
         ArchiveError::Verification { platter: place.platter, store: place.store.clone(), what }
     }
@@ -192,16 +195,17 @@ fn records_of(data: &[StagedData], object_offset: u64, bytes: u64) -> &[StagedDa
     &data[start..end]
 }
 
+/// Cuts content into tracks for the write drive. The drive returns written tracks as empty ones.
 struct TrackFiller {
     geometry: Geometry,
-    filled: std::sync::mpsc::SyncSender<Track>,
-    empty: std::sync::mpsc::Receiver<Track>,
+    filled_tx: std::sync::mpsc::SyncSender<Track>,
+    empty_rx: std::sync::mpsc::Receiver<Track>,
     track: Option<Track>,
     at: u64,
 }
 
 impl TrackFiller {
-    fn gone() -> io::Error {
+    fn drive_stopped() -> io::Error {
         io::Error::new(io::ErrorKind::BrokenPipe, "the write drive stopped")
     }
 
@@ -209,11 +213,11 @@ impl TrackFiller {
         while self.at < self.geometry.content_bytes() {
             let mut track = match self.track.take() {
                 Some(track) => track,
-                None => self.empty.recv().map_err(|_| Self::gone())?,
+                None => self.empty_rx.recv().map_err(|_| Self::drive_stopped())?,
             };
             track.zero_content_from(self.at % self.geometry.track_bytes());
             self.at += self.geometry.track_bytes() - self.at % self.geometry.track_bytes();
-            self.filled.send(track).map_err(|_| Self::gone())?;
+            self.filled_tx.send(track).map_err(|_| Self::drive_stopped())?;
         }
         Ok(())
     }
@@ -224,14 +228,14 @@ impl io::Write for TrackFiller {
         assert!(self.at < self.geometry.content_bytes(), "the plan fits the platter");
         let track = match &mut self.track {
             Some(track) => track,
-            None => self.track.insert(self.empty.recv().map_err(|_| Self::gone())?),
+            None => self.track.insert(self.empty_rx.recv().map_err(|_| Self::drive_stopped())?),
         };
         let within = self.at % self.geometry.track_bytes();
         let bytes = &bytes[..bytes.len().min((self.geometry.track_bytes() - within) as usize)];
         track.put_content(within, bytes);
         self.at += bytes.len() as u64;
         if self.at.is_multiple_of(self.geometry.track_bytes()) {
-            self.filled.send(self.track.take().expect("just used")).map_err(|_| Self::gone())?;
+            self.filled_tx.send(self.track.take().expect("just used")).map_err(|_| Self::drive_stopped())?;
         }
         Ok(bytes.len())
     }

@@ -1,4 +1,11 @@
-//! Putting files: workers read them, one writer stages them, and the whole put returns one report.
+//! Putting files: workers read them, one writer stages them, one committer acknowledges them, and
+//! the whole put returns one report.
+//!
+//! ```text
+//! sources --> workers --WriterMessage--> writer --CommitRequest--> committer
+//!             read, hash,                append pieces             sync, catalogue,
+//!             seal                       to staging                acknowledge
+//! ```
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -10,17 +17,18 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use fulgurite_domain::ObjectName;
 
 use super::Buffers;
-use super::known::{Doubt, Skip};
+use super::known::{Skip, SuspectPlatters};
 use super::room::Room;
-use super::worker::{Handed, Worker};
+use super::worker::{Worker, WriterMessage};
 use super::writer::{Batch, PieceWriter};
 use crate::archive::{Archive, ArchiveError};
 use crate::segments::{cut_unacknowledged, release_segments};
 use crate::staging::Writing;
 use crate::watch::Watcher;
 
-/// Pieces queued for the writer. Large ones are one record each, so this bounds memory (I9).
-const QUEUE: usize = 64;
+/// Messages queued for the writer. Each has at most one record of content, so this bounds memory
+/// (I9).
+const WRITER_QUEUE: usize = 64;
 
 /// An input of a put.
 pub enum Source {
@@ -62,7 +70,7 @@ pub struct PutReport {
     /// Sources that could not be read, or were too large.
     pub failed: u64,
     /// Files that changed during every attempt to read them, and were not stored.
-    pub changed: u64,
+    pub unstable: u64,
 }
 
 /// Result of a put.
@@ -72,17 +80,19 @@ pub struct PutOutcome {
     pub report: PutReport,
     /// Why the put stopped before everything was stored.
     pub failure: Option<ArchiveError>,
-    /// Names that were therefore not stored, in no particular order, up to [`NAMES`](Self::NAMES)
-    /// of them.
+    /// Names that were therefore not stored, in no particular order, up to
+    /// [`UNSTORED_MAX`](Self::UNSTORED_MAX) of them.
     pub unstored: Vec<ObjectName>,
 }
 
 impl PutOutcome {
     /// Limit on the names listed for a failed put.
-    pub const NAMES: usize = 100_000;
+    pub const UNSTORED_MAX: usize = 100_000;
 }
 
-pub(crate) struct Flushing<'a> {
+/// How a put works with a flusher that runs beside it.
+pub(crate) struct FlushHooks<'a> {
+    /// Called after each commit.
     pub(crate) committed: &'a (dyn Fn() + Sync),
     /// Writes everything staged to platters. Returns `false` on failure.
     pub(crate) flush: &'a (dyn Fn() -> bool + Sync),
@@ -112,26 +122,26 @@ pub(crate) fn put_flushing(
     sources: impl Iterator<Item = Source> + Send,
     skip: Skip,
     watcher: &dyn Watcher,
-    flushing: Option<&Flushing<'_>>,
+    hooks: Option<&FlushHooks<'_>>,
 ) -> PutOutcome {
     let sources = Mutex::new(sources);
-    let put = Put { archive, skip, watcher, flushing, report: Mutex::default(), pending: Mutex::default() };
+    let put = Put { archive, skip, watcher, hooks, report: Mutex::default(), pending: Mutex::default() };
     let result = put.run(&sources);
     let report = put.report.into_inner().expect("no panic holds this lock");
     let Err(failure) = result else { return PutOutcome { report, ..PutOutcome::default() } };
-    // Unacknowledged objects must not reappear later. If they can't be removed now, the next
-    // opening decides.
+    // Frees the space of segments that hold only unacknowledged content. If it fails, the next
+    // opening does that.
     let _ = release_segments(archive);
     let rest = sources.into_inner().expect("no panic holds this lock").map(|source| source.name().clone());
     let pending = put.pending.into_inner().expect("no panic holds this lock");
-    PutOutcome { report, failure: Some(failure), unstored: pending.into_iter().chain(rest).take(PutOutcome::NAMES).collect() }
+    PutOutcome { report, failure: Some(failure), unstored: pending.into_iter().chain(rest).take(PutOutcome::UNSTORED_MAX).collect() }
 }
 
 struct Put<'a> {
     archive: &'a Archive,
     skip: Skip,
     watcher: &'a dyn Watcher,
-    flushing: Option<&'a Flushing<'a>>,
+    hooks: Option<&'a FlushHooks<'a>>,
     report: Mutex<PutReport>,
     /// Names of objects that are being read, or are not yet acknowledged.
     pending: Mutex<HashSet<ObjectName>>,
@@ -139,67 +149,67 @@ struct Put<'a> {
 
 impl Put<'_> {
     fn run(&self, sources: &Mutex<impl Iterator<Item = Source> + Send>) -> Result<(), ArchiveError> {
-        let Self { archive, skip, watcher, flushing, ref report, ref pending } = *self;
+        let Self { archive, skip, watcher, hooks, ref report, ref pending } = *self;
         let stop = AtomicBool::new(false);
         let buffers = Buffers::default();
         let failure = Mutex::new(None);
         let room = Room::new(archive.staging());
-        let doubt = if skip == Skip::Nothing { Doubt::default() } else { Doubt::look(archive)? };
+        let suspects = if skip == Skip::Nothing { SuspectPlatters::default() } else { SuspectPlatters::find(archive)? };
         let writing = archive.staging().begin()?;
         let result = std::thread::scope(|scope| {
-            let (pieces_in, pieces) = sync_channel(QUEUE);
-            let (batches_in, batches) = sync_channel(1);
+            let (writer_tx, writer_rx) = sync_channel(WRITER_QUEUE);
+            let (commit_tx, commit_rx) = sync_channel(1);
             for _ in 0..archive.threads() {
                 let worker = Worker {
                     archive,
-                    pieces: pieces_in.clone(),
+                    writer_tx: writer_tx.clone(),
                     watcher,
                     report,
                     stop: &stop,
                     buffers: &buffers,
                     skip,
-                    doubt: &doubt,
+                    suspects: &suspects,
                     room: &room,
-                    flush: flushing.map(|flushing| flushing.flush),
+                    flush: hooks.map(|hooks| hooks.flush),
                     pending,
                     failure: &failure,
                 };
                 scope.spawn(move || worker.run(sources));
             }
-            drop(pieces_in);
+            drop(writer_tx);
             let committer = scope.spawn(|| {
-                let result = self.commit_batches(batches, &writing);
+                let result = self.commit_batches(commit_rx, &writing);
                 stop.fetch_or(result.is_err(), Ordering::Relaxed);
                 result
             });
-            let written = write_pieces(PieceWriter::new(archive, &writing, &buffers), pieces, batches_in, &room);
+            let written = write_pieces(PieceWriter::new(archive, &writing, &buffers), writer_rx, commit_tx, &room);
             stop.store(true, Ordering::Relaxed);
             let committed = committer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             committed.and(written)
         });
         let result = result.and(failure.into_inner().expect("no panic holds this lock").map_or(Ok(()), Err));
         if result.is_err() {
-            // Unacknowledged objects must not reappear later. If they can't be cut off now, the
-            // next opening decides.
+            // Unacknowledged records must not turn into versions later. If they can't be cut off
+            // now, the next opening decides.
             let _ = cut_unacknowledged(archive, writing.segments());
         }
         result
     }
 
-    fn commit_batches(&self, batches: Receiver<Due>, writing: &Writing<'_>) -> Result<(), ArchiveError> {
-        for Due { mut batch, reply } in batches {
+    fn commit_batches(&self, requests: Receiver<CommitRequest>, writing: &Writing<'_>) -> Result<(), ArchiveError> {
+        for CommitRequest { mut batch, reply } in requests {
             batch.commit(self.archive, writing)?;
-            self.acknowledged(&batch);
-            if let Some(flushing) = self.flushing {
-                (flushing.committed)();
+            self.acknowledge(&batch);
+            if let Some(hooks) = self.hooks {
+                (hooks.committed)();
             }
-            // The receiver may be gone.
+            // The worker may have stopped waiting.
             let _ = reply.map(|reply| reply.send(()));
         }
         Ok(())
     }
 
-    fn acknowledged(&self, batch: &Batch) {
+    fn acknowledge(&self, batch: &Batch) {
         let records = || batch.change.staged.iter().map(|version| &version.record);
         let mut pending = self.pending.lock().expect("no panic holds this lock");
         for record in records() {
@@ -214,29 +224,29 @@ impl Put<'_> {
     }
 }
 
-/// Appends pieces to staging, and passes complete batches on. Takes ownership of `pieces`, so
-/// that workers stop if it fails.
+/// Appends pieces to staging, and passes complete batches to the committer. Takes ownership of
+/// `messages`, so that workers stop if it fails.
 fn write_pieces(
     mut writer: PieceWriter<'_>,
-    pieces: Receiver<Handed<'_>>,
-    batches: SyncSender<Due>,
+    messages: Receiver<WriterMessage<'_>>,
+    commit_tx: SyncSender<CommitRequest>,
     room: &Room<'_>,
 ) -> Result<(), ArchiveError> {
     let mut failure = None;
-    for handed in pieces {
-        let (appended, reply) = match handed {
-            Handed::Piece(piece, reserved) => {
+    for message in messages {
+        let (appended, reply) = match message {
+            WriterMessage::Piece(piece, reserved) => {
                 let appended = writer.append(piece);
                 drop(reserved);
                 (appended, None)
             }
-            Handed::Object(draft, reserved) => {
-                let owed = writer.owed;
-                let whole = writer.object(*draft, &[]);
-                reserved.content_is_appended(writer.owed - owed);
-                (whole.map(|whole| assert!(whole, "a worker sends all pieces of an object before its end")), None)
+            WriterMessage::Object(draft, reserved) => {
+                let reserved_before = writer.reserved_record_bytes;
+                let has_all_pieces = writer.object(*draft, &[]);
+                reserved.content_is_appended(writer.reserved_record_bytes - reserved_before);
+                (has_all_pieces.map(|has_all| assert!(has_all, "a worker sends all pieces of an object before its end")), None)
             }
-            Handed::Checkpoint(reply) => {
+            WriterMessage::Checkpoint(reply) => {
                 writer.closes = true;
                 (Ok(()), Some(reply))
             }
@@ -248,7 +258,7 @@ fn write_pieces(
         if reply.is_some() || writer.is_full() {
             let batch = writer.take_batch()?;
             room.records_are_appended();
-            if batches.send(Due { batch, reply }).is_err() {
+            if commit_tx.send(CommitRequest { batch, reply }).is_err() {
                 // The committer failed, and reports the cause.
                 return Ok(());
             }
@@ -259,7 +269,7 @@ fn write_pieces(
     if !writer.is_empty() {
         match writer.take_batch() {
             Ok(batch) => {
-                let _ = batches.send(Due { batch, reply: None });
+                let _ = commit_tx.send(CommitRequest { batch, reply: None });
             }
             // The first failure explains the others.
             Err(error) => {
@@ -270,7 +280,9 @@ fn write_pieces(
     failure.map_or(Ok(()), Err)
 }
 
-struct Due {
+/// A batch for the committer.
+struct CommitRequest {
     batch: Batch,
+    /// Answered after the commit.
     reply: Option<SyncSender<()>>,
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! Upload -- sealed records --.      keys       .--> committer: sync, catalogue --> acknowledge
 //! Upload -- sealed records ---+--> writer -----'        |
-//! remove -- versions --------'       ^------ free ------'
+//! remove -- versions --------'       ^--- Committed ----'
 //! ```
 //!
 //! Only one commit is in progress at a time. Meanwhile the writer stores the keys of complete
@@ -12,7 +12,7 @@
 //!
 //! If a commit fails, all of its clients get the error, and nothing of it is kept: the intake drops
 //! what is in progress, and starts a new session with the next piece. An upload that had already
-//! sent content fails, because its staged bytes are gone.
+//! sent content fails, because its staged bytes were discarded.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -77,8 +77,8 @@ enum Message {
     /// Puts the object, and removes versions in the same transaction.
     Object(Box<Draft>, Vec<VersionRow>, Acknowledge),
     Remove(Vec<VersionRow>, Acknowledge),
-    /// The committer of this session is ready for a batch.
-    Free(u64),
+    /// The committer of this session has committed a batch, and is ready for the next.
+    Committed(u64),
     /// The committer of this session failed.
     Failed(u64, IntakeError),
     Close,
@@ -98,11 +98,13 @@ impl Intake {
     /// # Errors
     /// [`ArchiveError`] if the system can't start a thread.
     pub fn open(archive: Arc<Archive>) -> Result<Self, ArchiveError> {
-        let (messages, received) = channel();
+        let (messages, messages_rx) = channel();
         let buffers = Arc::new(Buffers::default());
-        let (theirs, own, used) = (archive.clone(), messages.clone(), buffers.clone());
+        let (thread_archive, committer_tx, thread_buffers) = (archive.clone(), messages.clone(), buffers.clone());
         let builder = std::thread::Builder::new().name("intake".into());
-        let writer = builder.spawn(move || run(&theirs, &received, &own, &used)).map_err(ArchiveError::io(archive.home()))?;
+        let writer = builder
+            .spawn(move || run(&thread_archive, &messages_rx, &committer_tx, &thread_buffers))
+            .map_err(ArchiveError::io(archive.home()))?;
         Ok(Self { archive, messages, buffers, writer: Some(writer) })
     }
 
@@ -174,7 +176,7 @@ pub struct Upload {
     archive: Arc<Archive>,
     messages: Sender<Message>,
     buffers: Arc<Buffers>,
-    /// `None` once the object was handed over.
+    /// `None` once the object was sent to the writer.
     sealing: Option<Sealing>,
     /// Sealed frames, followed by the frame being filled.
     payload: Vec<u8>,
@@ -313,7 +315,7 @@ impl Drop for Upload {
 
 /// Runs sessions one after another. Each has its own segments, so a failed one leaves nothing to
 /// the next.
-fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, buffers: &Buffers) {
+fn run(archive: &Archive, messages: &Receiver<Message>, committer_tx: &Sender<Message>, buffers: &Buffers) {
     let mut failure = IntakeError::GivenUp;
     // Segments of a failed session whose unacknowledged part could not be cut off.
     let mut uncut = None;
@@ -323,7 +325,7 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
         let first = loop {
             match messages.recv() {
                 Err(_) | Ok(Message::Close) => return drain(messages),
-                Ok(Message::Free(_) | Message::Failed(..)) => {}
+                Ok(Message::Committed(_) | Message::Failed(..)) => {}
                 Ok(first) => break first,
             }
         };
@@ -340,15 +342,15 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
                 continue;
             }
         };
-        let own = Own { messages: own.clone(), session };
-        let gathering = Gathering {
+        let reports = CommitReports { messages: committer_tx.clone(), session };
+        let batcher = Batcher {
             writer: PieceWriter::new(archive, &writing, buffers),
             objects: VecDeque::new(),
             removals: Vec::new(),
             failure: failure.clone(),
         };
-        let ended = gathering.take_in(archive, &writing, first, messages, own);
-        if ended.is_err() {
+        let result = batcher.run(archive, &writing, first, messages, reports);
+        if result.is_err() {
             // Unacknowledged objects must not reappear later under a number that another version
             // has by then.
             let segments = writing.segments();
@@ -357,7 +359,7 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
         drop(writing);
         // Frees the space of unacknowledged objects. If it fails, the next opening does that.
         let _ = release_segments(archive);
-        match ended {
+        match result {
             Ok(()) => return drain(messages),
             Err(error) => failure = error,
         }
@@ -370,42 +372,45 @@ fn drain(messages: &Receiver<Message>) {
     }
 }
 
-struct Own {
+/// Reports commits of a session to the writer, through the queue of the clients' messages.
+struct CommitReports {
     messages: Sender<Message>,
     session: u64,
 }
 
-type Waited = (Batch, Vec<Acknowledge>);
+/// A batch, and the clients that wait for its commit.
+type PendingBatch = (Batch, Vec<Acknowledge>);
 
-struct Gathering<'a> {
+/// The writer of a session: collects objects and removals in batches.
+struct Batcher<'a> {
     writer: PieceWriter<'a>,
     objects: VecDeque<Acknowledge>,
     removals: Vec<Acknowledge>,
-    /// Why content staged in an earlier session is gone.
+    /// Why content staged in an earlier session was discarded.
     failure: IntakeError,
 }
 
-impl Gathering<'_> {
+impl Batcher<'_> {
     /// Appends messages, and passes complete objects on whenever the committer is free, until the
     /// intake closes or fails.
-    fn take_in(
+    fn run(
         mut self,
         archive: &Archive,
         writing: &Writing<'_>,
         first: Message,
         messages: &Receiver<Message>,
-        own: Own,
+        reports: CommitReports,
     ) -> Result<(), IntakeError> {
-        let session = own.session;
+        let session = reports.session;
         std::thread::scope(|scope| {
-            let (batches, taken) = channel();
-            scope.spawn(move || commit_all(archive, writing, &taken, &own));
+            let (batch_tx, batch_rx) = channel();
+            scope.spawn(move || commit_all(archive, writing, &batch_rx, &reports));
             let mut is_free = true;
             let mut next = Some(first);
             let end = loop {
                 if is_free && self.has_waiting() && (next.is_none() || self.writer.is_full()) {
                     is_free = false;
-                    if let Err(error) = self.hand_on(&batches) {
+                    if let Err(error) = self.send_batch(&batch_tx) {
                         break Err(error);
                     }
                 } else if !is_free
@@ -419,7 +424,7 @@ impl Gathering<'_> {
                 let message = next.take().unwrap_or_else(|| messages.recv().unwrap_or(Message::Close));
                 match message {
                     Message::Close => break Ok(()),
-                    Message::Free(of) => is_free |= of == session,
+                    Message::Committed(of) => is_free |= of == session,
                     Message::Failed(of, error) if of == session => break Err(error),
                     Message::Failed(..) => {}
                     message => {
@@ -432,7 +437,7 @@ impl Gathering<'_> {
             };
             // Complete objects are committed even if the next append failed: a full disk loses
             // nothing already written. After a failed commit, the committer rejects them.
-            while self.has_waiting() && self.hand_on(&batches).is_ok() {}
+            while self.has_waiting() && self.send_batch(&batch_tx).is_ok() {}
             end
         })
     }
@@ -456,7 +461,7 @@ impl Gathering<'_> {
                 self.writer.remove(&versions);
                 self.removals.push(acknowledge);
             }
-            Message::Free(_) | Message::Failed(..) | Message::Close => {}
+            Message::Committed(_) | Message::Failed(..) | Message::Close => {}
         }
         Ok(())
     }
@@ -466,12 +471,12 @@ impl Gathering<'_> {
     }
 
     /// Passes a batch to the committer, or reports the error to all of its clients.
-    fn hand_on(&mut self, batches: &Sender<Waited>) -> Result<(), IntakeError> {
+    fn send_batch(&mut self, batch_tx: &Sender<PendingBatch>) -> Result<(), IntakeError> {
         let mut waiting = std::mem::take(&mut self.removals);
         match self.writer.take_batch() {
             Ok(batch) => {
                 waiting.extend(self.objects.drain(..batch.change.staged.len()));
-                if let Err(unsent) = batches.send((batch, waiting)) {
+                if let Err(unsent) = batch_tx.send((batch, waiting)) {
                     unsent.0.1.into_iter().for_each(|acknowledge| acknowledge(Err(IntakeError::Closed)));
                 }
                 Ok(())
@@ -488,7 +493,7 @@ impl Gathering<'_> {
 
 /// Commits batch after batch, and reports when it is ready for the next. After a failed commit it
 /// rejects all others: their content may be in segments that were not synced.
-fn commit_all(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<Waited>, own: &Own) {
+fn commit_all(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<PendingBatch>, reports: &CommitReports) {
     let mut failure = None;
     for (mut batch, waiting) in batches {
         let result = match &failure {
@@ -499,12 +504,12 @@ fn commit_all(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<Waite
             acknowledge(result.clone());
         }
         let message = match result {
-            Ok(()) => Message::Free(own.session),
+            Ok(()) => Message::Committed(reports.session),
             Err(error) => {
                 failure = Some(error.clone());
-                Message::Failed(own.session, error)
+                Message::Failed(reports.session, error)
             }
         };
-        let _ = own.messages.send(message);
+        let _ = reports.messages.send(message);
     }
 }

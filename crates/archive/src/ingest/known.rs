@@ -4,7 +4,7 @@
 //! usually suffice. They do not if `ctime` shows that the file changed after the version was put,
 //! or at about that time. Then its content is compared.
 //!
-//! A lost version is not a copy of anything, so its source is stored again ([`Doubt`]).
+//! A lost version is not a copy of anything, so its source is stored again ([`SuspectPlatters`]).
 
 use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
@@ -15,7 +15,7 @@ use fulgurite_domain::{Digest, Kind, ObjectName, PlatterId, SetId};
 use super::worker::Facts;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{SetRow, SetState, VersionRow};
-use crate::content::look_for;
+use crate::content::locate_platters;
 use crate::object::ObjectReader;
 use crate::unread::NoPlatter;
 
@@ -48,13 +48,19 @@ pub(super) enum Known {
 impl Skip {
     /// Compares a source with the newest version of its name. `metadata` is that of the file, link
     /// or folder.
-    pub(super) fn compare(self, archive: &Archive, doubt: &Doubt, facts: &Facts<'_>, metadata: &Metadata) -> Result<Known, ArchiveError> {
+    pub(super) fn compare(
+        self,
+        archive: &Archive,
+        suspects: &SuspectPlatters,
+        facts: &Facts<'_>,
+        metadata: &Metadata,
+    ) -> Result<Known, ArchiveError> {
         if self == Self::Nothing {
             return Ok(Known::Other);
         }
         let Some(row) = newest(archive, &facts.name)? else { return Ok(Known::Other) };
         Ok(match self.against(&row, facts, metadata) {
-            Known::Same | Known::IfContent(_) if doubt.is_lost(archive, &row)? => Known::Other,
+            Known::Same | Known::IfContent(_) if suspects.is_lost(archive, &row)? => Known::Other,
             known => known,
         })
     }
@@ -96,12 +102,12 @@ fn newest(archive: &Archive, name: &ObjectName) -> Result<Option<VersionRow>, Ar
 /// Only versions on these platters are read before they count as copies of their sources. So as
 /// long as no set is beyond repair, a put only looks for each platter once.
 #[derive(Default)]
-pub(super) struct Doubt(HashSet<PlatterId>);
+pub(super) struct SuspectPlatters(HashSet<PlatterId>);
 
-impl Doubt {
-    pub(super) fn look(archive: &Archive) -> Result<Self, ArchiveError> {
+impl SuspectPlatters {
+    pub(super) fn find(archive: &Archive) -> Result<Self, ArchiveError> {
         let platters = archive.reading().platters()?;
-        let found = look_for(archive, platters.iter().map(|row| &row.place));
+        let found = locate_platters(archive, platters.iter().map(|row| &row.place));
         let mut bad: HashMap<SetId, usize> = HashMap::new();
         for (row, found) in platters.iter().zip(found) {
             if matches!(found, Err(NoPlatter::Missing { .. })) || row.health.lost_tracks > 0 {

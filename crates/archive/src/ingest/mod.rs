@@ -32,10 +32,10 @@ use fulgurite_domain::{Digest, ObjectRecord, VersionId};
 use fulgurite_format::{Frames, ObjectKey, STORED_FRAME_BYTES, WrappedKey};
 
 use crate::archive::Archive;
-use crate::clock::now_ms;
+use crate::clock::unix_ms;
 use crate::entropy::random;
 
-pub(crate) use files::{Flushing, put_flushing};
+pub(crate) use files::{FlushHooks, put_flushing};
 pub use files::{PutOutcome, PutReport, Source};
 pub use intake::{Acknowledge, Intake, IntakeError, NewObject, Ticket, Upload};
 pub use known::Skip;
@@ -74,7 +74,7 @@ struct Sealing {
 
 impl Sealing {
     fn new(archive: &Archive) -> Self {
-        let created_ms = now_ms();
+        let created_ms = unix_ms();
         let id = VersionId::new(created_ms, random());
         let key = archive.settings().archive.encrypt.then(|| ObjectKey::new(random()));
         let frames = Frames::new(id, key.as_ref());

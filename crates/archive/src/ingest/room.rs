@@ -22,14 +22,14 @@ const OBJECT_BYTES: u64 = 16 << 10;
 pub(super) struct Room<'a> {
     staging: &'a Staging,
     state: Mutex<State>,
-    changed: Condvar,
+    state_changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     reserved: u64,
     /// The part of `reserved` for records that the writer appends with its next batch.
-    owed: u64,
+    record_bytes: u64,
     open: u64,
     /// Number of reservations for pieces on their way to the writer.
     pieces: u64,
@@ -53,7 +53,7 @@ pub(super) struct NoRoom {
 
 impl<'a> Room<'a> {
     pub(super) fn new(staging: &'a Staging) -> Self {
-        Self { staging, state: Mutex::default(), changed: Condvar::new() }
+        Self { staging, state: Mutex::default(), state_changed: Condvar::new() }
     }
 
     /// Reserves room for an object with this many content bytes. `make` is called while nothing is
@@ -71,12 +71,12 @@ impl<'a> Room<'a> {
                 state = self.lock();
                 if !made || !self.fits(&state, needed) {
                     state.draining = false;
-                    self.changed.notify_all();
+                    self.state_changed.notify_all();
                     return Err(NoRoom { needed, reserved: state.reserved });
                 }
             }
             state.draining = false;
-            self.changed.notify_all();
+            self.state_changed.notify_all();
         }
         state.reserved += needed;
         state.open += 1;
@@ -100,9 +100,9 @@ impl<'a> Room<'a> {
     /// Call this when the records that objects reserved room for are appended.
     pub(super) fn records_are_appended(&self) {
         let mut state = self.lock();
-        state.reserved -= std::mem::take(&mut state.owed);
+        state.reserved -= std::mem::take(&mut state.record_bytes);
         drop(state);
-        self.changed.notify_all();
+        self.state_changed.notify_all();
     }
 
     /// Whether this many bytes fit in addition to the reservations. Reserved bytes that are already
@@ -116,7 +116,7 @@ impl<'a> Room<'a> {
     }
 
     fn wait_while<'s>(&self, state: MutexGuard<'s, State>, condition: impl Fn(&State) -> bool) -> MutexGuard<'s, State> {
-        self.changed.wait_while(state, |state| condition(state)).expect("no panic holds this lock")
+        self.state_changed.wait_while(state, |state| condition(state)).expect("no panic holds this lock")
     }
 }
 
@@ -126,7 +126,7 @@ impl Reservation<'_> {
     pub(super) fn content_is_appended(self, record: u64) {
         let mut state = self.room.lock();
         state.reserved += record;
-        state.owed += record;
+        state.record_bytes += record;
         drop(state);
     }
 }
@@ -137,7 +137,7 @@ impl Drop for Reservation<'_> {
         state.reserved -= self.bytes;
         *(if self.is_piece { &mut state.pieces } else { &mut state.open }) -= 1;
         drop(state);
-        self.room.changed.notify_all();
+        self.room.state_changed.notify_all();
     }
 }
 

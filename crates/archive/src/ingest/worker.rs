@@ -16,7 +16,7 @@ use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName};
 use fulgurite_format::{FRAME_BYTES, STORED_FRAME_BYTES, TAG_BYTES, stored_bytes};
 
 use super::files::{PutReport, Source};
-use super::known::{Doubt, Known, Skip};
+use super::known::{Known, Skip, SuspectPlatters};
 use super::room::{NoRoom, Reservation, Room};
 use super::steady::SteadyFile;
 use super::{Buffers, Draft, NewObject, Piece, RECORD_BYTES, Sealing, digest_of};
@@ -24,10 +24,10 @@ use crate::archive::{Archive, ArchiveError};
 use crate::watch::{Trouble, Watcher};
 
 /// A file that changes while it is read is skipped after this many attempts.
-pub(super) const ATTEMPTS: u32 = 3;
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const ATTEMPTS_MAX: u32 = 3;
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) enum Handed<'a> {
+pub(super) enum WriterMessage<'a> {
     /// A piece, with its own reservation if the object's reservation does not cover it.
     Piece(Piece, Option<Reservation<'a>>),
     /// A complete object, with its reservation.
@@ -39,13 +39,13 @@ pub(super) enum Handed<'a> {
 
 pub(super) struct Worker<'a> {
     pub(super) archive: &'a Archive,
-    pub(super) pieces: SyncSender<Handed<'a>>,
+    pub(super) writer_tx: SyncSender<WriterMessage<'a>>,
     pub(super) watcher: &'a dyn Watcher,
     pub(super) report: &'a Mutex<PutReport>,
     pub(super) stop: &'a AtomicBool,
     pub(super) buffers: &'a Buffers,
     pub(super) skip: Skip,
-    pub(super) doubt: &'a Doubt,
+    pub(super) suspects: &'a SuspectPlatters,
     pub(super) room: &'a Room<'a>,
     /// If the put flushes: writes everything staged to platters, and returns `false` on failure.
     pub(super) flush: Option<&'a (dyn Fn() -> bool + Sync)>,
@@ -78,7 +78,7 @@ impl<'a> Facts<'a> {
 }
 
 enum Put {
-    HandedOver,
+    Sent,
     /// The newest version of its name is the same.
     Unchanged,
 }
@@ -114,9 +114,9 @@ impl<'a> Worker<'a> {
             };
             let trouble = match &result {
                 // The committer reports it once it is acknowledged.
-                Ok(Put::HandedOver) => continue,
+                Ok(Put::Sent) => continue,
                 Ok(Put::Unchanged) => None,
-                Err(Interrupted::Changed) => Some(Trouble::Changed { path: &path, attempts: ATTEMPTS }),
+                Err(Interrupted::Changed) => Some(Trouble::Changed { path: &path, attempts: ATTEMPTS_MAX }),
                 Err(Interrupted::Source(error)) => Some(Trouble::Unreadable { path: &path, why: &error.to_string() }),
                 Err(Interrupted::Writer | Interrupted::Archive(_)) => {
                     self.stop.store(true, Ordering::Relaxed);
@@ -130,7 +130,7 @@ impl<'a> Worker<'a> {
             let mut report = self.report.lock().expect("no panic holds this lock");
             match &result {
                 Ok(_) => report.unchanged += 1,
-                Err(Interrupted::Changed) => report.changed += 1,
+                Err(Interrupted::Changed) => report.unstable += 1,
                 Err(_) => report.failed += 1,
             }
             drop(report);
@@ -148,9 +148,9 @@ impl<'a> Worker<'a> {
     /// Puts a file, link or folder. Torn content is never stored: a file that changes while it is
     /// read is discarded and read again.
     fn put_path(&self, path: &Path, name: &ObjectName) -> Result<Put, Interrupted> {
-        for _ in 1..ATTEMPTS {
+        for _ in 1..ATTEMPTS_MAX {
             match self.put_path_once(path, name) {
-                Err(Interrupted::Changed) => std::thread::sleep(PAUSE),
+                Err(Interrupted::Changed) => std::thread::sleep(RETRY_PAUSE),
                 result => return result,
             }
         }
@@ -173,7 +173,7 @@ impl<'a> Worker<'a> {
         } else {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "not a file, a folder or a symbolic link").into());
         };
-        match self.skip.compare(self.archive, self.doubt, &facts, &metadata)? {
+        match self.skip.compare(self.archive, self.suspects, &facts, &metadata)? {
             Known::Same => return Ok(Put::Unchanged),
             Known::IfContent(digest) if digest == digest_of(digest::digest(&digest::SHA256, &content)) => return Ok(Put::Unchanged),
             _ => {}
@@ -183,7 +183,7 @@ impl<'a> Worker<'a> {
     }
 
     fn put_file(&self, path: &Path, name: &ObjectName, metadata: &Metadata) -> Result<Put, Interrupted> {
-        match self.skip.compare(self.archive, self.doubt, &Facts::of(name, Kind::File, metadata), metadata)? {
+        match self.skip.compare(self.archive, self.suspects, &Facts::of(name, Kind::File, metadata), metadata)? {
             Known::Same => {
                 self.watcher.done(1, metadata.len());
                 return Ok(Put::Unchanged);
@@ -246,7 +246,8 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// The error for an object without room. `made` says whether room was made for it.
+    /// The error for an object without room. `made` is true if room was made for it, but not
+    /// enough.
     fn no_room(&self, NoRoom { needed, reserved }: NoRoom, made: bool) -> Interrupted {
         let full = self.archive.staging().full(needed, reserved);
         if made {
@@ -260,25 +261,25 @@ impl<'a> Worker<'a> {
 
     fn make_room(&self) -> bool {
         let Some(flush) = self.flush else { return false };
-        let (reply, replied) = sync_channel(1);
-        self.pieces.send(Handed::Checkpoint(reply)).is_ok() && replied.recv().is_ok() && flush()
+        let (reply_tx, reply_rx) = sync_channel(1);
+        self.writer_tx.send(WriterMessage::Checkpoint(reply_tx)).is_ok() && reply_rx.recv().is_ok() && flush()
     }
 
     /// Puts the content of `reader`. Calls `check` after each piece, and so also before the object
-    /// is handed over.
+    /// is sent to the writer.
     fn put_content(&self, reader: &mut dyn Read, facts: &Facts<'_>, room: Reservation<'a>, check: Check<'_>) -> Result<Put, Interrupted> {
         let mut sealing = Sealing::new(self.archive);
         if let Err(error) = self.send_content(&mut sealing, reader, facts, check) {
             if sealing.stored > 0 {
-                let _ = self.pieces.send(Handed::Piece(Piece::Abandoned(sealing.id), None));
+                let _ = self.writer_tx.send(WriterMessage::Piece(Piece::Abandoned(sealing.id), None));
             }
             return Err(error);
         }
         let (name, kind, modified, mode) = (facts.name.as_ref().clone(), facts.kind, facts.modified, facts.mode);
         let object = NewObject { name, kind, modified, mode, attributes: Attributes::default() };
-        self.send(Handed::Object(Box::new(sealing.draft(self.archive, object)), room))?;
+        self.send(WriterMessage::Object(Box::new(sealing.draft(self.archive, object)), room))?;
         self.watcher.done(1, 0);
-        Ok(Put::HandedOver)
+        Ok(Put::Sent)
     }
 
     fn send_content(&self, sealing: &mut Sealing, reader: &mut dyn Read, facts: &Facts<'_>, check: Check<'_>) -> Result<(), Interrupted> {
@@ -311,7 +312,7 @@ impl<'a> Worker<'a> {
                 assert!(ended || sealing.size.is_multiple_of(FRAME_BYTES as u64), "a source never exceeds its size limit");
                 payload.truncate(filled);
                 let room = is_unbounded.then(|| self.reserve_piece(filled as u64)).transpose()?;
-                self.send(Handed::Piece(sealing.piece(payload), room))?;
+                self.send(WriterMessage::Piece(sealing.piece(payload), room))?;
             }
             if ended {
                 return Ok(());
@@ -319,8 +320,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn send(&self, piece: Handed<'a>) -> Result<(), Interrupted> {
-        self.pieces.send(piece).map_err(|_| Interrupted::Writer)
+    fn send(&self, message: WriterMessage<'a>) -> Result<(), Interrupted> {
+        self.writer_tx.send(message).map_err(|_| Interrupted::Writer)
     }
 }
 

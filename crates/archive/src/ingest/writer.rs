@@ -30,7 +30,7 @@ impl Batch {
             unsynced.sync()?;
         }
         archive.catalogue().commit(&self.change)?;
-        archive.forgotten().extend(self.change.tombstones.iter().map(|tombstone| tombstone.id));
+        archive.keys_to_destroy().extend(self.change.tombstones.iter().map(|tombstone| tombstone.id));
         writing.keep_from(self.keep_from);
         Ok(())
     }
@@ -50,8 +50,8 @@ pub(super) struct PieceWriter<'a> {
     keyed: usize,
     /// Removed versions without a replacement.
     removed: Vec<VersionId>,
-    /// Space in staging that the records of complete objects will need.
-    pub(super) owed: u64,
+    /// Space in staging reserved for the records of complete objects.
+    pub(super) reserved_record_bytes: u64,
     /// True if the next batch closes its segments: they can be released before the put ends.
     pub(super) closes: bool,
     bytes: u64,
@@ -88,7 +88,7 @@ impl<'a> PieceWriter<'a> {
             complete: Vec::new(),
             keyed: 0,
             removed: Vec::new(),
-            owed: 0,
+            reserved_record_bytes: 0,
             closes: false,
             bytes: 0,
         }
@@ -121,7 +121,7 @@ impl<'a> PieceWriter<'a> {
         let payload = frames.seal_record(&encode_record(&record));
         let replaced = replaced.iter().map(|version| (version.key, version.id)).collect();
         let complete = Complete { id, record, payload, wrapped, stored_bytes, data, replaced };
-        self.owed += complete.record_bytes();
+        self.reserved_record_bytes += complete.record_bytes();
         self.complete.push(complete);
         Ok(true)
     }
@@ -192,9 +192,9 @@ impl<'a> PieceWriter<'a> {
         let left = self.complete.iter().map(|object| &object.data);
         let begun = self.open.values().chain(left).filter_map(|data| data.first()).map(|data| data.place.segment).min();
         self.batch.keep_from = begun.unwrap_or(u64::MAX).min(self.writer.segment_number());
-        self.numbers.hand_over();
+        self.numbers.batch_taken();
         self.bytes = 0;
-        self.owed = self.complete.iter().map(Complete::record_bytes).sum();
+        self.reserved_record_bytes = self.complete.iter().map(Complete::record_bytes).sum();
         Ok(std::mem::take(&mut self.batch))
     }
 }
@@ -203,23 +203,23 @@ impl<'a> PieceWriter<'a> {
 /// being collected, the one in the queue and the one being committed.
 #[derive(Default)]
 struct Numbers {
-    gathered: HashMap<ObjectName, u64>,
-    handed_over: [HashMap<ObjectName, u64>; 2],
+    collecting: HashMap<ObjectName, u64>,
+    in_commit: [HashMap<ObjectName, u64>; 2],
 }
 
 impl Numbers {
     fn next(&mut self, archive: &Archive, name: &ObjectName) -> Result<u64, ArchiveError> {
-        let pending = std::iter::once(&self.gathered).chain(&self.handed_over).find_map(|numbers| numbers.get(name).copied());
+        let pending = std::iter::once(&self.collecting).chain(&self.in_commit).find_map(|numbers| numbers.get(name).copied());
         let latest = match pending {
             Some(number) => number,
             None => archive.reading().latest_number(name)?.unwrap_or(0),
         };
-        self.gathered.insert(name.clone(), latest + 1);
+        self.collecting.insert(name.clone(), latest + 1);
         Ok(latest + 1)
     }
 
-    fn hand_over(&mut self) {
-        self.handed_over.rotate_right(1);
-        self.handed_over[0] = std::mem::take(&mut self.gathered);
+    fn batch_taken(&mut self) {
+        self.in_commit.rotate_right(1);
+        self.in_commit[0] = std::mem::take(&mut self.collecting);
     }
 }

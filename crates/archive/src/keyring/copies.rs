@@ -72,7 +72,7 @@ fn check(path: &Path, passphrases: &[Vec<u8>], known: Known<'_>) -> Result<(KeyE
             Err(error) => Err(error),
         };
     }
-    let mut refused = KeyringError::NoPassphrase(path.to_owned());
+    let mut last_error = KeyringError::NoPassphrase(path.to_owned());
     for passphrase in passphrases {
         match read(path, Some(passphrase), &mut |_| Ok(())) {
             Ok((export, corrected)) => {
@@ -80,11 +80,11 @@ fn check(path: &Path, passphrases: &[Vec<u8>], known: Known<'_>) -> Result<(KeyE
                 return Ok((export, copy));
             }
             // Another passphrase may be the right one.
-            Err(error @ KeyringError::Sealed { source: SealedExportError::WrongPassphrase, .. }) => refused = error,
+            Err(error @ KeyringError::Sealed { source: SealedExportError::WrongPassphrase, .. }) => last_error = error,
             Err(error) => return Err(error),
         }
     }
-    Err(refused)
+    Err(last_error)
 }
 
 impl Copy {

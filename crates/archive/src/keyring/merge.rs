@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
 use fulgurite_format::{MasterKey, WrappedKey};
 
-use super::{Copies, CopyReport, KeyringError, KeyringReport, NoCatalogue, PAGE, Removed, SalvageReport, WithoutKey};
+use super::{CatalogueUnavailable, Copies, CopyReport, KeyringError, KeyringReport, PAGE, Removed, SalvageReport, WithoutKey};
 use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, read_master_key, read_settings, write_master_key};
 use crate::catalogue::{Catalogue as _, Pages, SqliteCatalogue, Unlisted, Versions};
 use crate::database::{remove_database, remove_if_there, with_suffix};
@@ -75,7 +75,7 @@ fn merge(
     if let Some(copies) = &copies {
         copies.check_archive(settings.archive.id)?;
     }
-    bring_together(home, &settings, copies.as_ref(), mode, watcher)
+    merge_copies(home, &settings, copies.as_ref(), mode, watcher)
 }
 
 /// The master key in the archive's folder, if there is one.
@@ -92,7 +92,7 @@ enum Found {
 
 /// Merges the key store in `home` with the keys and the master key of copies. The copies must have
 /// been checked, and the caller must hold the lock.
-pub(crate) fn bring_together(
+pub(crate) fn merge_copies(
     home: &Path,
     settings: &Settings,
     copies: Option<&Copies>,
@@ -135,13 +135,13 @@ pub(crate) fn bring_together(
         report.copies = keep_copies(&mut ring, copies)?;
     }
     report.removed = ring.left_out.len() as u64;
-    report.disputed = ring.disputed.len() as u64;
+    report.conflicting = ring.conflicting.len() as u64;
     let mut store = match ring.fresh {
         false => ring.store,
         true => {
-            let aside = ring.finish(home)?;
+            let moved_to = ring.finish(home)?;
             if let Some(salvaged) = &mut report.salvaged {
-                salvaged.aside = aside.unwrap_or_default();
+                salvaged.moved_to = moved_to.unwrap_or_default();
             }
             SqliteKeyStore::open(&home.join(KEYS_FILE), archive)?
         }
@@ -173,16 +173,16 @@ fn find(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
     }
 }
 
-fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, NoCatalogue> {
+fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, CatalogueUnavailable> {
     let path = home.join(CATALOGUE_FILE);
     if !path.exists() {
-        return Err(NoCatalogue::Missing(path));
+        return Err(CatalogueUnavailable::Missing(path));
     }
     Ok(SqliteCatalogue::open(&path, archive)?)
 }
 
 fn count_without_key(
-    catalogue: Result<SqliteCatalogue, NoCatalogue>,
+    catalogue: Result<SqliteCatalogue, CatalogueUnavailable>,
     store: &mut SqliteKeyStore,
     removed: &Removed,
 ) -> Result<(WithoutKey, u64), ArchiveError> {
@@ -256,13 +256,15 @@ struct Ring<'a> {
     fresh: bool,
     master: Option<&'a MasterKey>,
     removed: &'a Removed,
+    /// Removed versions, whose keys were not stored.
     left_out: HashSet<VersionId>,
-    disputed: HashSet<VersionId>,
+    /// Versions with different keys in two sources.
+    conflicting: HashSet<VersionId>,
 }
 
 impl<'a> Ring<'a> {
     fn new(store: SqliteKeyStore, master: Option<&'a MasterKey>, removed: &'a Removed) -> Self {
-        Self { store, fresh: false, master, removed, left_out: HashSet::new(), disputed: HashSet::new() }
+        Self { store, fresh: false, master, removed, left_out: HashSet::new(), conflicting: HashSet::new() }
     }
 
     /// Creates a new key store next to the one in use. [`finish`](Self::finish) puts it in place.
@@ -286,7 +288,7 @@ impl<'a> Ring<'a> {
                 None => _ = new.insert(id, key),
                 Some(known) if known == key => {}
                 Some(other) => {
-                    self.disputed.insert(id);
+                    self.conflicting.insert(id);
                     if !self.opens(&other) && self.opens(&key) {
                         self.store.destroy(&[id])?;
                         new.insert(id, key);
@@ -312,7 +314,7 @@ impl<'a> Ring<'a> {
         remove_database(&repaired)?;
         std::fs::rename(&fresh, &repaired).map_err(ArchiveError::io(&fresh))?;
         sync()?;
-        let aside = keep_aside(&place)?;
+        let moved_to = link_as_damaged(&place)?;
         sync()?;
         for log in ["-wal", "-shm", "-journal"] {
             remove_if_there(&with_suffix(&place, log))?;
@@ -320,7 +322,7 @@ impl<'a> Ring<'a> {
         sync()?;
         std::fs::rename(&repaired, &place).map_err(ArchiveError::io(&repaired))?;
         sync()?;
-        Ok(aside)
+        Ok(moved_to)
     }
 }
 
@@ -375,7 +377,7 @@ fn repaired(home: &Path) -> PathBuf {
 }
 
 /// Links a key store and its log under a second, unused name.
-fn keep_aside(place: &Path) -> Result<Option<PathBuf>, KeyringError> {
+fn link_as_damaged(place: &Path) -> Result<Option<PathBuf>, KeyringError> {
     if !place.exists() {
         return Ok(None);
     }
@@ -383,12 +385,12 @@ fn keep_aside(place: &Path) -> Result<Option<PathBuf>, KeyringError> {
         1 => with_suffix(place, ".damaged"),
         number => with_suffix(place, &format!(".damaged-{number}")),
     };
-    let aside = (1..).map(name).find(|name| !name.exists() && !with_suffix(name, "-wal").exists()).expect("numbers don't end");
-    std::fs::hard_link(place, &aside).map_err(ArchiveError::io(&aside))?;
+    let second_name = (1..).map(name).find(|name| !name.exists() && !with_suffix(name, "-wal").exists()).expect("numbers don't end");
+    std::fs::hard_link(place, &second_name).map_err(ArchiveError::io(&second_name))?;
     let log = with_suffix(place, "-wal");
     if log.exists() {
-        let aside = with_suffix(&aside, "-wal");
-        std::fs::hard_link(&log, &aside).map_err(ArchiveError::io(&aside))?;
+        let second_log = with_suffix(&second_name, "-wal");
+        std::fs::hard_link(&log, &second_log).map_err(ArchiveError::io(&second_log))?;
     }
-    Ok(Some(aside))
+    Ok(Some(second_name))
 }

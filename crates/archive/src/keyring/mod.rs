@@ -29,7 +29,7 @@ use crate::keystore::KeyStoreError;
 
 pub(crate) use copies::Copies;
 pub use export::export_keys;
-pub(crate) use merge::{Mode, bring_together, own_master_key};
+pub(crate) use merge::{Mode, merge_copies, own_master_key};
 pub use merge::{import_keys, repair_keys};
 use removed::Removed;
 
@@ -105,7 +105,7 @@ pub struct KeyringReport {
     pub removed: u64,
     /// Versions with different keys in two sources. The key that the master key opens was kept, or
     /// else the first.
-    pub disputed: u64,
+    pub conflicting: u64,
     /// Versions without a key.
     pub without_key: WithoutKey,
     /// Versions that could not be listed for lack of a key and now have one. A rebuild lists them.
@@ -135,7 +135,7 @@ pub struct SalvageReport {
     /// Bytes of its files that the system failed to read.
     pub unreadable: u64,
     /// Where the damaged file is now.
-    pub aside: PathBuf,
+    pub moved_to: PathBuf,
 }
 
 /// Result for a copy.
@@ -168,19 +168,19 @@ pub enum WithoutKey {
         /// Number of versions.
         versions: u64,
         /// Why the catalogue can't be read.
-        why: NoCatalogue,
+        why: CatalogueUnavailable,
     },
 }
 
 /// Why the catalogue can't be read.
 #[derive(Debug, thiserror::Error)]
-pub enum NoCatalogue {
+pub enum CatalogueUnavailable {
     /// Its file does not exist.
     #[error("{0} does not exist")]
     Missing(PathBuf),
     /// It can't be opened.
     #[error(transparent)]
-    Unusable(#[from] CatalogueError),
+    CantOpen(#[from] CatalogueError),
 }
 
 impl WithoutKey {

@@ -9,10 +9,10 @@ use fulgurite_domain::VersionId;
 use super::PAGE;
 use crate::archive::ArchiveError;
 use crate::catalogue::{Catalogue, Pages, SqliteCatalogue, Versions};
+use crate::inventory::{Inventory, Mention, inventory_staging};
 use crate::settings::Settings;
 use crate::staging::Staging;
 use crate::store::PlatterStore;
-use crate::survey::{Mention, Survey, survey_staging};
 use crate::watch::Watcher;
 
 /// The tombstones of an archive, from all sources.
@@ -40,7 +40,7 @@ impl Removed {
         let by_catalogue = catalogue.is_some();
         let folder = home.join(&settings.staging.path);
         if folder.exists() {
-            removed.unread = survey_staging(&Staging::in_folder(&folder, settings), &mut |mention| match mention {
+            removed.unread = inventory_staging(&Staging::in_folder(&folder, settings), &mut |mention| match mention {
                 Mention::Tombstone { id } => _ = staged.insert(id),
                 Mention::Version { id, sealed: true } if !by_catalogue => _ = removed.sealed.insert(id),
                 Mention::Version { .. } => {}
@@ -58,14 +58,14 @@ impl Removed {
             }
         }
         removed.ids.extend(staged);
-        let survey = Survey::new(settings.archive.id, stores, watcher);
-        let unread = survey.read_tables(settings.limits.threads, watcher, &mut |mention| match mention {
+        let inventory = Inventory::new(settings.archive.id, stores, watcher);
+        let unread = inventory.read_tables(settings.limits.threads, watcher, &mut |mention| match mention {
             Mention::Tombstone { id } => _ = removed.ids.insert(id),
             Mention::Version { id, sealed: true } if !by_catalogue => _ = removed.sealed.insert(id),
             Mention::Version { .. } => {}
         });
         removed.unread_tables = unread.len() as u64;
-        removed.unread.extend(survey.unread);
+        removed.unread.extend(inventory.unread);
         removed.unread.extend(unread);
         removed.sealed.retain(|id| !removed.ids.contains(id));
         Ok(removed)

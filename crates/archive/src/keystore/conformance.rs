@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// The place of one key store.
+/// Where one key store is kept, so that tests can open it again.
 pub(crate) trait Fixture {
     /// Opens the store. The first call creates it.
     fn open(&self) -> Box<dyn KeyStore>;
@@ -11,10 +11,10 @@ pub(crate) trait Fixture {
     fn raw(&self) -> Vec<u8>;
 }
 
-/// Generates a test for each property. `$place` creates a new [`Fixture`].
+/// Generates a test for each property. `$fixture` creates a new [`Fixture`].
 macro_rules! conformance {
-    ($place:expr) => {
-        $crate::keystore::conformance::conformance! { $place;
+    ($fixture:expr) => {
+        $crate::keystore::conformance::conformance! { $fixture;
             a_key_is_found_as_it_was_kept
             keeping_a_key_again_changes_nothing
             a_key_is_never_replaced_by_another
@@ -26,11 +26,11 @@ macro_rules! conformance {
             places_of_destroyed_keys_are_used_again
         }
     };
-    ($place:expr; $($property:ident)*) => {
+    ($fixture:expr; $($property:ident)*) => {
         $(
             #[test]
             fn $property() {
-                $crate::keystore::conformance::$property(&$place);
+                $crate::keystore::conformance::$property(&$fixture);
             }
         )*
     };
@@ -73,8 +73,8 @@ fn found_in(raw: &[u8], keys: &[(VersionId, WrappedKey)]) -> usize {
     raw.windows(8).filter(|window| pieces.contains(window)).count()
 }
 
-pub(crate) fn a_key_is_found_as_it_was_kept(place: &dyn Fixture) {
-    let mut store = place.open();
+pub(crate) fn a_key_is_found_as_it_was_kept(fixture: &dyn Fixture) {
+    let mut store = fixture.open();
     assert!(store.is_empty().expect("counted"));
     let kept = keys(0..500);
     store.insert(&kept[..1]).expect("kept");
@@ -90,8 +90,8 @@ pub(crate) fn a_key_is_found_as_it_was_kept(place: &dyn Fixture) {
     store.check().expect("sound");
 }
 
-pub(crate) fn keeping_a_key_again_changes_nothing(place: &dyn Fixture) {
-    let mut store = place.open();
+pub(crate) fn keeping_a_key_again_changes_nothing(fixture: &dyn Fixture) {
+    let mut store = fixture.open();
     let kept = keys(0..50);
     store.insert(&kept).expect("kept");
     store.destroy(&[kept[5].0]).expect("destroyed");
@@ -101,8 +101,8 @@ pub(crate) fn keeping_a_key_again_changes_nothing(place: &dyn Fixture) {
     store.check().expect("sound");
 }
 
-pub(crate) fn a_key_is_never_replaced_by_another(place: &dyn Fixture) {
-    let mut store = place.open();
+pub(crate) fn a_key_is_never_replaced_by_another(fixture: &dyn Fixture) {
+    let mut store = fixture.open();
     let (id, wrapped) = key(1);
     store.insert(&[(id, wrapped)]).expect("kept");
     let refused = store.insert(&[(id, key(2).1)]).expect_err("refused");
@@ -110,8 +110,8 @@ pub(crate) fn a_key_is_never_replaced_by_another(place: &dyn Fixture) {
     assert_eq!(store.get(id).expect("looked up"), Some(wrapped));
 }
 
-pub(crate) fn a_failed_insert_keeps_nothing(place: &dyn Fixture) {
-    let mut store = place.open();
+pub(crate) fn a_failed_insert_keeps_nothing(fixture: &dyn Fixture) {
+    let mut store = fixture.open();
     store.insert(&[key(1), key(2)]).expect("kept");
     store.destroy(&[key(2).0]).expect("destroyed");
     store.insert(&[key(3), key(4), (key(1).0, key(5).1)]).expect_err("refused");
@@ -119,21 +119,21 @@ pub(crate) fn a_failed_insert_keeps_nothing(place: &dyn Fixture) {
     store.check().expect("sound");
 }
 
-pub(crate) fn a_reopened_store_has_all_keys(place: &dyn Fixture) {
+pub(crate) fn a_reopened_store_has_all_keys(fixture: &dyn Fixture) {
     let mut kept = keys(0..3_000);
-    let mut store = place.open();
+    let mut store = fixture.open();
     store.insert(&kept).expect("kept");
     store.destroy(&[kept[10].0]).expect("destroyed");
     drop(store);
-    let mut store = place.open();
+    let mut store = fixture.open();
     kept.remove(10);
     kept.sort_by_key(|&(id, _)| id);
     assert_eq!(all(&mut *store, 777), kept);
     store.check().expect("sound");
 }
 
-pub(crate) fn pages_give_every_key_once_in_order(place: &dyn Fixture) {
-    let mut store = place.open();
+pub(crate) fn pages_give_every_key_once_in_order(fixture: &dyn Fixture) {
+    let mut store = fixture.open();
     let wrapped = key(1).1;
     let mut kept: Vec<_> = (0..20).map(|i| (VersionId([i * 13; 16]), wrapped)).collect();
     kept.push((VersionId([0xff; 16]), wrapped));
@@ -144,8 +144,8 @@ pub(crate) fn pages_give_every_key_once_in_order(place: &dyn Fixture) {
     }
 }
 
-pub(crate) fn a_destroyed_key_is_gone(place: &dyn Fixture) {
-    let mut store = place.open();
+pub(crate) fn a_destroyed_key_is_gone(fixture: &dyn Fixture) {
+    let mut store = fixture.open();
     store.insert(&keys(0..10)).expect("kept");
     for _ in 0..2 {
         store.destroy(&[key(4).0, key(8).0, key(99).0]).expect("destroyed");
@@ -157,30 +157,30 @@ pub(crate) fn a_destroyed_key_is_gone(place: &dyn Fixture) {
     store.check().expect("sound");
 }
 
-pub(crate) fn a_destroyed_key_is_in_no_file(place: &dyn Fixture) {
-    let mut store = place.open();
+pub(crate) fn a_destroyed_key_is_in_no_file(fixture: &dyn Fixture) {
+    let mut store = fixture.open();
     // Many inserts with destructions in between, so that the store has grown, shrunk and reused
     // space in every way it can.
     let kept = keys(0..8_000);
     let mut lost = Vec::new();
     for (i, chunk) in kept.chunks(800).enumerate() {
         store.insert(chunk).expect("kept");
-        assert_eq!(found_in(&place.raw(), chunk).min(4_000), 4_000, "the search finds stored keys");
+        assert_eq!(found_in(&fixture.raw(), chunk).min(4_000), 4_000, "the search finds stored keys");
         let some: Vec<_> = chunk.iter().chain(&kept[..i * 80]).copied().filter(|key| key.0.0[3] % 3 == (i % 3) as u8).collect();
         store.destroy(&some.iter().map(|&(id, _)| id).collect::<Vec<_>>()).expect("destroyed");
         lost.extend(some);
-        assert_eq!(found_in(&place.raw(), &lost), 0, "after {i} rounds");
+        assert_eq!(found_in(&fixture.raw(), &lost), 0, "after {i} rounds");
     }
     let rest = all(&mut *store, 100_000);
     assert_eq!(rest.len() as u64, store.len().expect("counted"));
     store.destroy(&rest.iter().map(|&(id, _)| id).collect::<Vec<_>>()).expect("destroyed");
-    assert_eq!(found_in(&place.raw(), &kept), 0);
+    assert_eq!(found_in(&fixture.raw(), &kept), 0);
     drop(store);
-    assert_eq!(found_in(&place.raw(), &kept), 0);
+    assert_eq!(found_in(&fixture.raw(), &kept), 0);
 }
 
-pub(crate) fn places_of_destroyed_keys_are_used_again(place: &dyn Fixture) {
-    let mut store = place.open();
+pub(crate) fn places_of_destroyed_keys_are_used_again(fixture: &dyn Fixture) {
+    let mut store = fixture.open();
     let mut bytes = None;
     for round in 0..5 {
         let kept = keys(round * 5_000..(round + 1) * 5_000);
@@ -188,7 +188,7 @@ pub(crate) fn places_of_destroyed_keys_are_used_again(place: &dyn Fixture) {
         store.check().expect("sound");
         store.destroy(&kept.iter().map(|&(id, _)| id).collect::<Vec<_>>()).expect("destroyed");
         store.check().expect("sound");
-        let now = place.raw().len();
+        let now = fixture.raw().len();
         assert!(now <= *bytes.get_or_insert(now) * 5 / 4, "{now} bytes after round {round}");
     }
 }

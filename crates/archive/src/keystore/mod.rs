@@ -21,7 +21,7 @@ use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::WrappedKey;
 
 pub use sqlite::SqliteKeyStore;
-pub(crate) use sqlite::most_kib;
+pub(crate) use sqlite::memory_max_kib;
 
 /// An operation on the key store failed.
 #[derive(Debug, thiserror::Error)]

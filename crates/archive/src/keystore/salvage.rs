@@ -65,7 +65,7 @@ pub fn salvage<E: From<ArchiveError>>(path: &Path, mut on_key: impl FnMut(Versio
     let mut at = 0;
     while start < length {
         let bytes = window.len().min(usize::try_from(length - start).unwrap_or(usize::MAX));
-        salvaged.unreadable += read_what_can_be(&file, start, &mut window[..bytes], WINDOW);
+        salvaged.unreadable += read_or_zero(&file, start, &mut window[..bytes], WINDOW);
         while at + SLOT <= bytes && at < WINDOW {
             let slot: &[u8; SLOT] = window[at..at + SLOT].try_into().expect("as many bytes");
             if number_of(slot).is_some_and(|number| number <= limit) {
@@ -88,7 +88,7 @@ pub fn salvage<E: From<ArchiveError>>(path: &Path, mut on_key: impl FnMut(Versio
 
 /// Fills a buffer, with zeros where the file is unreadable. Returns the number of unreadable bytes
 /// among the first `counted`.
-fn read_what_can_be(file: &File, start: u64, buffer: &mut [u8], counted: usize) -> u64 {
+fn read_or_zero(file: &File, start: u64, buffer: &mut [u8], counted: usize) -> u64 {
     if file.read_exact_at(buffer, start).is_ok() {
         return 0;
     }

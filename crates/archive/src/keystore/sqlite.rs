@@ -34,7 +34,7 @@ use crate::volume::sync_folder_of;
 const SCHEMA: Schema = Schema { application: 0x4675_4b65, migrations: &[include_str!("keys.sql")] };
 
 /// How long to wait for another process that is writing or reading.
-const PATIENCE: Duration = Duration::from_secs(30);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) const SLOT: usize = 64;
 
@@ -45,23 +45,23 @@ pub struct SqliteKeyStore {
 }
 
 /// A failure before its operation is known.
-enum Fault {
-    Engine(rusqlite::Error),
+enum EngineError {
+    Sqlite(rusqlite::Error),
     Damaged(String),
     Refused(KeyStoreError),
 }
 
-impl From<rusqlite::Error> for Fault {
+impl From<rusqlite::Error> for EngineError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Engine(error)
+        Self::Sqlite(error)
     }
 }
 
-impl Fault {
-    fn told(self, action: &'static str) -> KeyStoreError {
+impl EngineError {
+    fn into_key_store_error(self, action: &'static str) -> KeyStoreError {
         match self {
-            Self::Engine(error) if is_damage(&error) => KeyStoreError::Damaged(error.to_string()),
-            Self::Engine(error) => KeyStoreError::Engine { action, source: Box::new(error) },
+            Self::Sqlite(error) if is_damage(&error) => KeyStoreError::Damaged(error.to_string()),
+            Self::Sqlite(error) => KeyStoreError::Engine { action, source: Box::new(error) },
             Self::Damaged(found) => KeyStoreError::Damaged(found),
             Self::Refused(error) => error,
         }
@@ -76,12 +76,12 @@ const READER_KIB: u64 = 1_024;
 
 /// Memory of a connection in addition to its cache, KiB. Measured: 200 connections, each with a few
 /// statements and a small cache, took 150 each.
-const BESIDE_KIB: u64 = 96;
+const CONNECTION_KIB: u64 = 96;
 
 /// Upper bound on the memory of all connections to a key store, KiB, if up to `reading` threads
 /// read at once.
-pub(crate) const fn most_kib(reading: u64) -> u64 {
-    pool::most_kib(MAIN_KIB, READER_KIB, BESIDE_KIB, reading)
+pub(crate) const fn memory_max_kib(reading: u64) -> u64 {
+    pool::memory_max_kib(MAIN_KIB, READER_KIB, CONNECTION_KIB, reading)
 }
 
 impl SqliteKeyStore {
@@ -91,21 +91,21 @@ impl SqliteKeyStore {
     /// [`KeyStoreError::Engine`] if the file exists or can't be written.
     pub fn create(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
         let action = "create its file";
-        let told = |error: std::io::Error| KeyStoreError::Engine { action, source: Box::new(error) };
+        let io_error = |error: std::io::Error| KeyStoreError::Engine { action, source: Box::new(error) };
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         // SQLite gives its log the permissions of the file.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(path).map_err(told)?;
+        options.open(path).map_err(io_error)?;
 
         let make = || {
             let mut connection = connect(path)?;
-            SCHEMA.bring_up_to_date(&mut connection, archive, |_| Ok::<_, Fault>(()))?;
+            SCHEMA.bring_up_to_date(&mut connection, archive, |_| Ok::<_, EngineError>(()))?;
             Ok(connection)
         };
-        let connection = make().map_err(|fault: Fault| fault.told(action))?;
-        sync_folder_of(path).map_err(told)?;
+        let connection = make().map_err(|error: EngineError| error.into_key_store_error(action))?;
+        sync_folder_of(path).map_err(io_error)?;
         Ok(Self { connection })
     }
 
@@ -123,7 +123,7 @@ impl SqliteKeyStore {
             empty_log(&connection, Duration::ZERO)?;
             Ok(connection)
         };
-        Ok(Self { connection: open().map_err(|fault: Fault| fault.told("open its file"))? })
+        Ok(Self { connection: open().map_err(|error: EngineError| error.into_key_store_error("open its file"))? })
     }
 
     /// Opens a key store for reading, while another connection may be writing.
@@ -147,13 +147,13 @@ impl SqliteKeyStore {
     pub(crate) fn open_reader(path: &Path, archive: ArchiveId, cache: Cache) -> Result<Self, KeyStoreError> {
         let reader = Self::open_read_only(path, archive)?;
         let set = set_cache(&reader.connection, cache.kib(READER_KIB));
-        set.map_err(|error| Fault::from(error).told("open its file"))?;
+        set.map_err(|error| EngineError::from(error).into_key_store_error("open its file"))?;
         Ok(reader)
     }
 
     /// Opens a key store for reading without writing anything. No process may change it while it is
     /// open.
-    pub(crate) fn open_still(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
+    pub(crate) fn open_without_writing(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
         Self::admit_reader(path, archive, || crate::unwritable::connect(path))
     }
 
@@ -165,21 +165,21 @@ impl SqliteKeyStore {
         let open = || {
             check_magic(path)?;
             let connection = connect()?;
-            connection.busy_timeout(PATIENCE)?;
+            connection.busy_timeout(BUSY_TIMEOUT)?;
             connection.pragma_update(None, "trusted_schema", false)?;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             set_cache(&connection, READER_KIB)?;
             admit(&connection, archive)?;
             Ok(connection)
         };
-        Ok(Self { connection: open().map_err(|fault: Fault| fault.told("open its file"))? })
+        Ok(Self { connection: open().map_err(|error: EngineError| error.into_key_store_error("open its file"))? })
     }
 
     fn transaction<T>(
         &mut self,
         kind: TransactionBehavior,
         action: &'static str,
-        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+        work: impl FnOnce(&Connection) -> Result<T, EngineError>,
     ) -> Result<T, KeyStoreError> {
         let run = || {
             let transaction = self.connection.transaction_with_behavior(kind)?;
@@ -187,13 +187,13 @@ impl SqliteKeyStore {
             transaction.commit()?;
             Ok(result)
         };
-        run().map_err(|fault: Fault| fault.told(action))
+        run().map_err(|error: EngineError| error.into_key_store_error(action))
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, Fault> {
+fn connect(path: &Path) -> Result<Connection, EngineError> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "secure_delete", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
@@ -209,38 +209,38 @@ fn connect(path: &Path) -> Result<Connection, Fault> {
 
 /// Rejects files that are not databases before SQLite opens them. SQLite removes the log of an
 /// empty file, and that log may contain keys.
-fn check_magic(path: &Path) -> Result<(), Fault> {
+fn check_magic(path: &Path) -> Result<(), EngineError> {
     let mut beginning = [0; 16];
     // SQLite reports files that can't be opened or read.
     let Ok(mut file) = File::open(path) else { return Ok(()) };
     match std::io::Read::read_exact(&mut file, &mut beginning) {
         Ok(()) if beginning == *b"SQLite format 3\0" => Ok(()),
         Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Ok(()),
-        _ => Err(Fault::Damaged("the file is not a key store".into())),
+        _ => Err(EngineError::Damaged("the file is not a key store".into())),
     }
 }
 
-fn admit(connection: &Connection, archive: ArchiveId) -> Result<(), Fault> {
+fn admit(connection: &Connection, archive: ArchiveId) -> Result<(), EngineError> {
     if !SCHEMA.is_of(connection)? {
-        return Err(Fault::Damaged("the file is not a key store".into()));
+        return Err(EngineError::Damaged("the file is not a key store".into()));
     }
     let (found, known) = (version(connection)?, SCHEMA.newest());
     if found > known {
-        return Err(Fault::Refused(KeyStoreError::Newer { found, known }));
+        return Err(EngineError::Refused(KeyStoreError::Newer { found, known }));
     }
     match archive_of(connection)? {
-        None => Err(Fault::Damaged("it does not name its archive".into())),
-        Some(found) if found != archive => Err(Fault::Refused(KeyStoreError::OtherArchive { found, expected: archive })),
+        None => Err(EngineError::Damaged("it does not name its archive".into())),
+        Some(found) if found != archive => Err(EngineError::Refused(KeyStoreError::OtherArchive { found, expected: archive })),
         Some(_) => Ok(()),
     }
 }
 
 /// Checkpoints the log into the file and truncates it. `false` if another connection still reads
-/// from it after `patience`.
-fn empty_log(connection: &Connection, patience: Duration) -> Result<bool, Fault> {
-    connection.busy_timeout(patience)?;
+/// from it after `timeout`.
+fn empty_log(connection: &Connection, timeout: Duration) -> Result<bool, EngineError> {
+    connection.busy_timeout(timeout)?;
     let busy: rusqlite::Result<i64> = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     Ok(busy? == 0)
 }
 
@@ -253,9 +253,9 @@ fn pack(slot: i64, id: VersionId, key: &WrappedKey) -> [u8; SLOT] {
     content
 }
 
-fn unpack(slot: i64, id: VersionId, content: &[u8; SLOT]) -> Result<WrappedKey, Fault> {
+fn unpack(slot: i64, id: VersionId, content: &[u8; SLOT]) -> Result<WrappedKey, EngineError> {
     if content[56..] != slot_check(slot, content) || content[..16] != id.0 {
-        return Err(Fault::Damaged(format!("the checksum of the key of version {id} is wrong")));
+        return Err(EngineError::Damaged(format!("the checksum of the key of version {id} is wrong")));
     }
     let mut key = [0; 40];
     key.copy_from_slice(&content[16..56]);
@@ -269,13 +269,13 @@ fn slot_check(slot: i64, content: &[u8; SLOT]) -> [u8; 8] {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &checked).to_le_bytes()
 }
 
-fn find(connection: &Connection, id: VersionId) -> Result<Option<(i64, WrappedKey)>, Fault> {
+fn find(connection: &Connection, id: VersionId) -> Result<Option<(i64, WrappedKey)>, EngineError> {
     let mut statement = connection.prepare_cached("SELECT slot, content FROM slot_of LEFT JOIN key_slot USING (slot) WHERE id = ?1")?;
     let found: Option<(i64, [u8; SLOT])> = statement.query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     found.map(|(slot, content)| Ok((slot, unpack(slot, id, &content)?))).transpose()
 }
 
-fn insert(connection: &Connection, keys: &[(VersionId, WrappedKey)]) -> Result<(), Fault> {
+fn insert(connection: &Connection, keys: &[(VersionId, WrappedKey)]) -> Result<(), EngineError> {
     let (mut count, mut next): (i64, i64) =
         connection.query_row("SELECT keys, next_slot FROM counter WHERE one = 1", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut reuse = connection.prepare_cached("DELETE FROM free_slot WHERE slot = (SELECT min(slot) FROM free_slot) RETURNING slot")?;
@@ -293,13 +293,13 @@ fn insert(connection: &Connection, keys: &[(VersionId, WrappedKey)]) -> Result<(
             }
             match find(connection, id)? {
                 Some((_, known)) if known == key => continue,
-                _ => return Err(Fault::Refused(KeyStoreError::OtherKey(id))),
+                _ => return Err(EngineError::Refused(KeyStoreError::OtherKey(id))),
             }
         }
         let content = pack(slot, id, &key);
         if free.is_some() {
             if overwrite.execute(params![slot, content])? != 1 {
-                return Err(Fault::Damaged(format!("slot {slot} is missing")));
+                return Err(EngineError::Damaged(format!("slot {slot} is missing")));
             }
         } else {
             append.execute(params![slot, content])?;
@@ -311,7 +311,7 @@ fn insert(connection: &Connection, keys: &[(VersionId, WrappedKey)]) -> Result<(
     Ok(())
 }
 
-fn destroy(connection: &Connection, ids: &[VersionId]) -> Result<(), Fault> {
+fn destroy(connection: &Connection, ids: &[VersionId]) -> Result<(), EngineError> {
     let mut unlink = connection.prepare_cached("DELETE FROM slot_of WHERE id = ?1 RETURNING slot")?;
     let mut overwrite = connection.prepare_cached("UPDATE key_slot SET content = ?2 WHERE slot = ?1")?;
     let mut free = connection.prepare_cached("INSERT INTO free_slot (slot) VALUES (?1)")?;
@@ -326,7 +326,7 @@ fn destroy(connection: &Connection, ids: &[VersionId]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn page(connection: &Connection, after: Option<VersionId>, limit: usize) -> Result<Vec<(VersionId, WrappedKey)>, Fault> {
+fn page(connection: &Connection, after: Option<VersionId>, limit: usize) -> Result<Vec<(VersionId, WrappedKey)>, EngineError> {
     let condition = if after.is_some() { ">" } else { ">=" };
     let mut statement = connection.prepare_cached(&format!(
         "SELECT id, slot, content FROM slot_of LEFT JOIN key_slot USING (slot) WHERE id {condition} ?1 ORDER BY id LIMIT ?2"
@@ -342,10 +342,10 @@ fn page(connection: &Connection, after: Option<VersionId>, limit: usize) -> Resu
     Ok(found)
 }
 
-fn check(connection: &Connection) -> Result<(), Fault> {
+fn check(connection: &Connection) -> Result<(), EngineError> {
     let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if verdict != "ok" {
-        return Err(Fault::Damaged(verdict));
+        return Err(EngineError::Damaged(verdict));
     }
     let mut keys = 0;
     let mut last = None;
@@ -362,7 +362,7 @@ fn check(connection: &Connection) -> Result<(), Fault> {
     )?;
     let (expected, given, slots, free) = counted;
     if keys != expected || slots != given || slots - free != keys {
-        return Err(Fault::Damaged(format!("{keys} keys in {slots} slots, {free} of them free, but expected {expected} in {given}")));
+        return Err(EngineError::Damaged(format!("{keys} keys in {slots} slots, {free} of them free, but expected {expected} in {given}")));
     }
     Ok(())
 }
@@ -373,7 +373,7 @@ impl KeyStore for SqliteKeyStore {
     }
 
     fn get(&mut self, id: VersionId) -> Result<Option<WrappedKey>, KeyStoreError> {
-        let found = find(&self.connection, id).map_err(|fault| fault.told("find a key"))?;
+        let found = find(&self.connection, id).map_err(|error| error.into_key_store_error("find a key"))?;
         Ok(found.map(|(_, key)| key))
     }
 
@@ -386,19 +386,19 @@ impl KeyStore for SqliteKeyStore {
     fn destroy(&mut self, ids: &[VersionId]) -> Result<(), KeyStoreError> {
         let action = "destroy keys";
         self.transaction(TransactionBehavior::Immediate, action, |connection| destroy(connection, ids))?;
-        match empty_log(&self.connection, PATIENCE).map_err(|fault| fault.told(action))? {
+        match empty_log(&self.connection, BUSY_TIMEOUT).map_err(|error| error.into_key_store_error(action))? {
             true => Ok(()),
             false => Err(KeyStoreError::Engine { action, source: "another process is still reading the old keys; try again".into() }),
         }
     }
 
     fn page(&mut self, after: Option<VersionId>, limit: usize) -> Result<Vec<(VersionId, WrappedKey)>, KeyStoreError> {
-        page(&self.connection, after, limit).map_err(|fault| fault.told("list keys"))
+        page(&self.connection, after, limit).map_err(|error| error.into_key_store_error("list keys"))
     }
 
     fn len(&mut self) -> Result<u64, KeyStoreError> {
         let keys: rusqlite::Result<i64> = self.connection.query_row("SELECT keys FROM counter WHERE one = 1", [], |row| row.get(0));
-        let keys = keys.map_err(|error| Fault::from(error).told("count keys"))?;
+        let keys = keys.map_err(|error| EngineError::from(error).into_key_store_error("count keys"))?;
         u64::try_from(keys).map_err(|_| KeyStoreError::Damaged(format!("its key count is {keys}")))
     }
 

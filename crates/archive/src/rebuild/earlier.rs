@@ -28,11 +28,11 @@ impl<'a> Earlier<'a> {
     }
 
     /// Reads from the catalogue. `None` if that fails, or without an earlier catalogue.
-    pub(super) fn ask<T>(&mut self, ask: impl FnOnce(&mut dyn Catalogue) -> Result<T, CatalogueError>) -> Option<T> {
-        self.read(|earlier| ask(earlier).map_err(Stopped::Earlier)).expect("only the earlier catalogue can fail")
+    pub(super) fn query<T>(&mut self, query: impl FnOnce(&mut dyn Catalogue) -> Result<T, CatalogueError>) -> Option<T> {
+        self.read(|earlier| query(earlier).map_err(Stopped::Earlier)).expect("only the earlier catalogue can fail")
     }
 
-    /// Like [`ask`](Self::ask), with something else that can fail.
+    /// Like [`query`](Self::query), with something else that can fail.
     pub(super) fn read<T>(&mut self, read: impl FnOnce(&mut dyn Catalogue) -> Result<T, Stopped>) -> Result<Option<T>, ArchiveError> {
         let Some(catalogue) = &mut self.catalogue else { return Ok(None) };
         match read(*catalogue) {
@@ -71,7 +71,7 @@ pub(super) struct EarlierSets {
     pub(super) complete: HashSet<SetId>,
     pub(super) writing: HashSet<SetId>,
     /// Versions whose tombstones are not in staging, and were not found on platters so far.
-    pub(super) unplaced: HashSet<VersionId>,
+    pub(super) unlocated: HashSet<VersionId>,
 }
 
 /// Versions in old copies of released segments that the earlier catalogue lists.
@@ -79,13 +79,13 @@ pub(super) struct EarlierSets {
 pub(super) struct OldCopies {
     pub(super) needed: Vec<NewVersion>,
     /// The others, which count only if they are on no platter.
-    pub(super) spare: Vec<NewVersion>,
+    pub(super) spare_copies: Vec<NewVersion>,
 }
 
 impl Rebuild<'_> {
     /// Records the earlier catalogue's list of released segments in the new one. Returns the
     /// released segments that exist again.
-    pub(super) fn carry_released(&self, earlier: &mut dyn Catalogue, there: &[u64]) -> Result<Vec<u64>, Stopped> {
+    pub(super) fn carry_released(&self, earlier: &mut dyn Catalogue, existing: &[u64]) -> Result<Vec<u64>, Stopped> {
         let mut from = 0;
         loop {
             let page = earlier.released(from, BATCH).map_err(Stopped::Earlier)?;
@@ -93,7 +93,7 @@ impl Rebuild<'_> {
             from = last.end() + 1;
             self.archive.catalogue().note_released(&page).map_err(ArchiveError::from)?;
         }
-        earlier.segments_in_use().and_then(|used| earlier.old_segments(there, &used)).map_err(Stopped::Earlier)
+        earlier.segments_in_use().and_then(|used| earlier.old_segments(existing, &used)).map_err(Stopped::Earlier)
     }
 
     pub(super) fn old_copies(&self, earlier: &mut dyn Catalogue, segments: &[u64]) -> Result<OldCopies, Stopped> {
@@ -112,7 +112,7 @@ impl Rebuild<'_> {
             let extents = earlier.extents(row.key).map_err(Stopped::Earlier)?;
             match extents.iter().any(|extent| lost.contains(&extent.platter)) {
                 true => copies.needed.push(version),
-                false => copies.spare.push(version),
+                false => copies.spare_copies.push(version),
             }
         }
         Ok(copies)
@@ -126,14 +126,14 @@ impl Rebuild<'_> {
             let is_there = self.segments.binary_search(&tombstone.segment).is_ok();
             self.tombstones.entry(tombstone.id).or_insert(if is_there { tombstone.segment } else { 0 });
             if !is_there {
-                known.unplaced.insert(tombstone.id);
+                known.unlocated.insert(tombstone.id);
             }
         }
         let mut pages = Pages::default();
         while let Some(page) = pages.next(|after| earlier.archived_tombstones(after.copied(), BATCH))? {
             for (id, _) in page {
                 if *self.tombstones.entry(id).or_insert(0) == 0 {
-                    known.unplaced.insert(id);
+                    known.unlocated.insert(id);
                 }
             }
         }

@@ -30,7 +30,7 @@ impl Rebuild<'_> {
             if !found.is_doubtful() {
                 self.adopt_set(found)?;
             }
-            reader.introduce(Arc::new(OpenSet::of(self.archive, &found.description)));
+            reader.open(Arc::new(OpenSet::of(self.archive, &found.description)));
             tables.extend((0..found.header.shape.information).map(|position| (found, found.header.for_position(position))));
         }
         self.watcher.stage("reading tables", Some(tables.iter().map(|(_, header)| 2 * header.member().table_bytes).sum()));
@@ -50,37 +50,42 @@ impl Rebuild<'_> {
             for (found, header) in readable.iter().filter(|(found, _)| found.is_doubtful() == doubtful) {
                 self.read_entries(&mut reader, found, header)?;
             }
-            self.adopt_unlisted_full(1)?;
-            self.adopt_parted(sets, doubtful)?;
+            self.adopt_unlisted_batch_of(1)?;
+            self.adopt_completed(sets, doubtful)?;
         }
-        self.unlist_parted()
+        self.unlist_partial()
     }
 
     /// Reads the tombstones of a file table, and the versions of a doubtful set. Returns `false` if
     /// the table can't be read.
     fn read_tombstones(&mut self, reader: &mut SetReader<'_>, found: &FoundSet, header: &Header) -> Result<bool, ArchiveError> {
         let (archive, set) = (self.archive, found.description.id);
-        let Self { tombstones, wanted, unplaced, archived_tombstones, .. } = self;
+        let Self { tombstones, only_in_doubtful, unlocated, archived_tombstones, .. } = self;
         let read = read_table(reader, header, self.watcher, &mut |entry| {
             if entry.tombstone {
                 tombstones.entry(entry.version).or_insert(0);
                 if !found.is_doubtful() {
-                    unplaced.remove(&entry.version);
+                    unlocated.remove(&entry.version);
                     archived_tombstones.push((entry.version, set));
                     if archived_tombstones.len() >= BATCH {
                         archive.catalogue().adopt_archived_tombstones(&std::mem::take(archived_tombstones))?;
                     }
                 }
             } else if found.is_doubtful() {
-                wanted.insert(entry.version);
+                only_in_doubtful.insert(entry.version);
             }
             Ok(())
         });
-        self.or_lost(found, header, read)
+        self.note_if_lost(found, header, read)
     }
 
     /// Returns true if the file table was read, and records the table as lost if it is unreadable.
-    fn or_lost(&mut self, found: &FoundSet, header: &Header, read: Result<(), TableTrouble<ArchiveError>>) -> Result<bool, ArchiveError> {
+    fn note_if_lost(
+        &mut self,
+        found: &FoundSet,
+        header: &Header,
+        read: Result<(), TableTrouble<ArchiveError>>,
+    ) -> Result<bool, ArchiveError> {
         match read {
             Ok(()) => Ok(true),
             Err(TableTrouble::Stopped(error)) => Err(error),
@@ -116,13 +121,13 @@ impl Rebuild<'_> {
                 continue;
             }
             self.report.staged += 1;
-            self.wanted.remove(&id);
+            self.only_in_doubtful.remove(&id);
             self.batch.push(FoundVersion::Staged(version));
-            self.adopt_full(BATCH)?;
+            self.adopt_batch_of(BATCH)?;
         }
-        self.adopt_full(1)?;
+        self.adopt_batch_of(1)?;
         self.unlisted.extend(unlisted.into_iter().filter(|version| !self.tombstones.contains_key(&version.id)));
-        self.adopt_unlisted_full(1)
+        self.adopt_unlisted_batch_of(1)
     }
 
     /// Records staged versions that were found nowhere else.
@@ -131,10 +136,10 @@ impl Rebuild<'_> {
             if self.archive.catalogue().version(&version.record.name, version.id)?.is_none() {
                 self.report.staged += 1;
                 self.batch.push(FoundVersion::Staged(version));
-                self.adopt_full(BATCH)?;
+                self.adopt_batch_of(BATCH)?;
             }
         }
-        self.adopt_full(1)
+        self.adopt_batch_of(1)
     }
 
     fn read_entries(&mut self, reader: &mut SetReader<'_>, found: &FoundSet, header: &Header) -> Result<(), ArchiveError> {
@@ -143,13 +148,13 @@ impl Rebuild<'_> {
             true => Ok(()),
             false => self.adopt_entry(found, header.platter, entry),
         });
-        self.or_lost(found, header, read)?;
+        self.note_if_lost(found, header, read)?;
         Ok(())
     }
 
     fn adopt_entry(&mut self, found: &FoundSet, platter: PlatterId, entry: Entry) -> Result<(), ArchiveError> {
         let (id, sealed, object_bytes) = (entry.version, entry.sealed, entry.shard.object_bytes);
-        if found.is_doubtful() && !self.wanted.contains(&id) {
+        if found.is_doubtful() && !self.only_in_doubtful.contains(&id) {
             return Ok(());
         }
         if self.tombstones.contains_key(&id) {
@@ -164,7 +169,7 @@ impl Rebuild<'_> {
                     Err(why) => (why, None),
                 };
                 self.unlisted.push(UnlistedVersion { stored_bytes: object_bytes, known_as, ..UnlistedVersion::new(id, why) });
-                return self.adopt_unlisted_full(BATCH);
+                return self.adopt_unlisted_batch_of(BATCH);
             }
         };
         let extent = Extent {
@@ -176,7 +181,7 @@ impl Rebuild<'_> {
         };
         let mut version = ArchivedVersion { id, record, sealed, stored_bytes: object_bytes, extents: Vec::new() };
         if entry.stored_bytes != object_bytes {
-            self.parted.entry(id).or_insert(version).extents.push(extent);
+            self.partial.entry(id).or_insert(version).extents.push(extent);
             return Ok(());
         }
         if found.is_doubtful() {
@@ -186,10 +191,11 @@ impl Rebuild<'_> {
         self.adopt_archived(version)
     }
 
-    fn adopt_parted(&mut self, sets: &[FoundSet], doubtful: bool) -> Result<(), ArchiveError> {
-        for (id, version) in std::mem::take(&mut self.parted) {
+    /// Records the versions of which all parts were found by now.
+    fn adopt_completed(&mut self, sets: &[FoundSet], doubtful: bool) -> Result<(), ArchiveError> {
+        for (id, version) in std::mem::take(&mut self.partial) {
             if !cover(&version.extents, version.stored_bytes) {
-                self.parted.insert(id, version);
+                self.partial.insert(id, version);
                 continue;
             }
             for found in sets.iter().filter(|found| doubtful && found.is_doubtful() && found.has_one_of(&version.extents)) {
@@ -197,20 +203,20 @@ impl Rebuild<'_> {
             }
             self.adopt_archived(version)?;
         }
-        self.adopt_full(1)
+        self.adopt_batch_of(1)
     }
 
     fn adopt_archived(&mut self, version: ArchivedVersion) -> Result<(), ArchiveError> {
-        self.wanted.remove(&version.id);
+        self.only_in_doubtful.remove(&version.id);
         self.report.archived += 1;
         self.batch.push(FoundVersion::Archived(version));
-        self.adopt_full(BATCH)
+        self.adopt_batch_of(BATCH)
     }
 
     /// Records the versions of which only parts were found.
-    fn unlist_parted(&mut self) -> Result<(), ArchiveError> {
+    fn unlist_partial(&mut self) -> Result<(), ArchiveError> {
         let why = if self.report.unseen.is_empty() { Unlisted::Incomplete } else { Unlisted::OutOfSight };
-        for (id, ArchivedVersion { record, stored_bytes, .. }) in std::mem::take(&mut self.parted) {
+        for (id, ArchivedVersion { record, stored_bytes, .. }) in std::mem::take(&mut self.partial) {
             // Staging contains all of it: a flush was interrupted after it had written the first
             // part to platters.
             if self.archive.catalogue().version(&record.name, id)?.is_some() {
@@ -219,12 +225,12 @@ impl Rebuild<'_> {
             let known_as = Some((record.name, record.version));
             self.unlisted.push(UnlistedVersion { stored_bytes, known_as, ..UnlistedVersion::new(id, why) });
         }
-        self.adopt_unlisted_full(1)
+        self.adopt_unlisted_batch_of(1)
     }
 
     /// Records a doubtful set after all, because it contains something found nowhere else.
     fn need(&mut self, found: &FoundSet) -> Result<(), ArchiveError> {
-        match self.needed.insert(found.description.id) {
+        match self.needed_sets.insert(found.description.id) {
             true => self.adopt_set(found),
             false => Ok(()),
         }
@@ -236,17 +242,18 @@ impl Rebuild<'_> {
         Ok(self.archive.catalogue().adopt_set(&found.description)?)
     }
 
-    fn adopt_unlisted_full(&mut self, full: usize) -> Result<(), ArchiveError> {
-        if self.unlisted.len() >= full {
+    /// Hands the unlisted versions to the catalogue if there are at least `rows_min`.
+    fn adopt_unlisted_batch_of(&mut self, rows_min: usize) -> Result<(), ArchiveError> {
+        if self.unlisted.len() >= rows_min {
             self.archive.catalogue().adopt_unlisted(&self.unlisted)?;
             self.unlisted.clear();
         }
         Ok(())
     }
 
-    /// Hands the batch to the catalogue if it has at least `full` versions.
-    fn adopt_full(&mut self, full: usize) -> Result<(), ArchiveError> {
-        if self.batch.len() < full {
+    /// Hands the batch to the catalogue if it has at least `rows_min` versions.
+    fn adopt_batch_of(&mut self, rows_min: usize) -> Result<(), ArchiveError> {
+        if self.batch.len() < rows_min {
             return Ok(());
         }
         self.archive.catalogue().adopt_versions(&self.batch)?;
@@ -265,7 +272,7 @@ impl Rebuild<'_> {
 fn cover(extents: &[Extent], bytes: u64) -> bool {
     let mut sorted: Vec<&Extent> = extents.iter().collect();
     sorted.sort_by_key(|extent| extent.object_offset);
-    let reach =
+    let covered_end =
         |end: u64, extent: &&Extent| (extent.object_offset <= end).then(|| end.max(extent.object_offset.saturating_add(extent.bytes)));
-    sorted.iter().try_fold(0, reach) == Some(bytes)
+    sorted.iter().try_fold(0, covered_end) == Some(bytes)
 }

@@ -31,7 +31,7 @@ use self::unseen::{find_staging, refuse_unseen_stores};
 pub(crate) use self::unseen::{has_unknown_places, was_staging_unseen};
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, check_master_key, read_settings};
 use crate::catalogue::{Catalogue, CatalogueError, Pages, SqliteCatalogue, UnlistedVersion};
-use crate::clock::now_s;
+use crate::clock::unix_s;
 use crate::database::{copy_database, remove_database, replace_database, with_suffix};
 use crate::lock::Lock;
 use crate::staging::mark_staging;
@@ -114,8 +114,8 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
         }
         // A rebuild that was interrupted while replacing the catalogue left the earlier one under
         // this name.
-        let aside = with_suffix(&catalogue, ".old");
-        let known = [&catalogue, &aside].into_iter().find(|path| path.exists());
+        let interrupted = with_suffix(&catalogue, ".old");
+        let known = [&catalogue, &interrupted].into_iter().find(|path| path.exists());
         let mut is_damaged = false;
         let mut earlier = match known.map(|path| SqliteCatalogue::open_read_only(path, id)).transpose() {
             Ok(earlier) => earlier,
@@ -126,9 +126,9 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
             }
             Err(error) => return Err(error.into()),
         };
-        let away = find_staging(archive.staging(), earlier.as_mut(), unseen, &staging, watcher)?;
+        let unseen_staging = find_staging(archive.staging(), earlier.as_mut(), unseen, &staging, watcher)?;
         let earlier = earlier.as_mut().map(|earlier| earlier as &mut dyn Catalogue);
-        let (report, keeps_old) = archive.rebuild_from(earlier, away, watcher)?;
+        let (report, keeps_old) = archive.rebuild_from(earlier, unseen_staging, watcher)?;
         mark_staging(&archive)?;
         Ok((report, keeps_old || is_damaged))
     };
@@ -144,7 +144,7 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
     // Closing the last connection checkpoints the write-ahead log into the file.
     drop(archive);
     if keeps_old {
-        let kept = with_suffix(&catalogue, &format!(".damaged-{}", now_s()));
+        let kept = with_suffix(&catalogue, &format!(".damaged-{}", unix_s()));
         copy_database(&catalogue, &kept)?;
         report.kept = Some(kept);
     }

@@ -7,8 +7,8 @@ use fulgurite_format::Header;
 
 use super::earlier::EarlierSets;
 use super::run::Rebuild;
-use crate::catalogue::{Extent, NOWHERE, SetDescription};
-use crate::content::Disks;
+use crate::catalogue::{Extent, SetDescription, UNKNOWN_STORE};
+use crate::content::StoreSnapshot;
 use crate::tables::read_header;
 use crate::watch::Trouble;
 
@@ -26,8 +26,8 @@ pub(super) struct FoundSet {
 impl FoundSet {
     /// The set that a header describes. `places` are the stores of the platters found.
     fn new(header: Header, places: &HashMap<PlatterId, String>, known: &EarlierSets) -> Self {
-        let description = SetDescription::of(&header, |platter| places.get(&platter).cloned().unwrap_or_else(|| NOWHERE.to_owned()));
-        let missing = description.platters.iter().filter(|place| place.store == NOWHERE).count();
+        let description = SetDescription::of(&header, |platter| places.get(&platter).cloned().unwrap_or_else(|| UNKNOWN_STORE.to_owned()));
+        let missing = description.platters.iter().filter(|place| place.store == UNKNOWN_STORE).count();
         let (was_complete, was_writing) = (known.complete.contains(&header.set), known.writing.contains(&header.set));
         Self { was_complete, was_writing, header, description, missing }
     }
@@ -54,11 +54,11 @@ impl Rebuild<'_> {
         let note = |text: String| watcher.trouble(Trouble::Note(&text));
         let mut sets: BTreeMap<SetId, Header> = BTreeMap::new();
         let mut places: HashMap<PlatterId, String> = HashMap::new();
-        let disks = Disks::check(self.archive);
-        for away in &disks.away {
-            note(away.why.clone());
+        let snapshot = StoreSnapshot::take(self.archive);
+        for store in &snapshot.unavailable {
+            note(store.why.clone());
         }
-        for (name, store) in disks.there() {
+        for (name, store) in snapshot.readable() {
             let platters = match store.list() {
                 Ok(platters) => platters,
                 Err(error) => {

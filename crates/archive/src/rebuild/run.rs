@@ -11,7 +11,7 @@ use super::unseen::{Unseen, UnseenPlace, note_unseen, surplus_keys, unseen_place
 use super::{RebuildReport, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
-    ArchivedVersion, Change, FoundVersion, NOWHERE, NewVersion, SegmentEnd, StagedTombstone, Unlisted, UnlistedVersion,
+    ArchivedVersion, Change, FoundVersion, NewVersion, SegmentEnd, StagedTombstone, UNKNOWN_STORE, Unlisted, UnlistedVersion,
 };
 use crate::remove::restage;
 use crate::watch::{Trouble, Watcher};
@@ -25,14 +25,14 @@ pub(super) struct Rebuild<'a> {
     /// Removed versions, with the segment of their tombstone; 0 if that segment no longer exists.
     pub(super) tombstones: HashMap<VersionId, u64>,
     /// Versions found only in doubtful sets so far.
-    pub(super) wanted: HashSet<VersionId>,
+    pub(super) only_in_doubtful: HashSet<VersionId>,
     /// Doubtful sets that contain versions found nowhere else.
-    pub(super) needed: HashSet<SetId>,
+    pub(super) needed_sets: HashSet<SetId>,
     /// Versions of which parts were found so far.
-    pub(super) parted: HashMap<VersionId, ArchivedVersion>,
+    pub(super) partial: HashMap<VersionId, ArchivedVersion>,
     pub(super) deleted: HashSet<VersionId>,
     /// Removed versions whose tombstone is in no segment and, so far, on no platter.
-    pub(super) unplaced: HashSet<VersionId>,
+    pub(super) unlocated: HashSet<VersionId>,
     /// Tombstones on platters, to be handed to the catalogue.
     pub(super) archived_tombstones: Vec<(VersionId, SetId)>,
     pub(super) batch: Vec<FoundVersion>,
@@ -48,11 +48,11 @@ impl<'a> Rebuild<'a> {
             report: RebuildReport { unseen, ..RebuildReport::default() },
             segments: Vec::new(),
             tombstones: HashMap::new(),
-            wanted: HashSet::new(),
-            needed: HashSet::new(),
-            parted: HashMap::new(),
+            only_in_doubtful: HashSet::new(),
+            needed_sets: HashSet::new(),
+            partial: HashMap::new(),
             deleted: HashSet::new(),
-            unplaced: HashSet::new(),
+            unlocated: HashSet::new(),
             archived_tombstones: Vec::new(),
             batch: Vec::new(),
             unlisted: Vec::new(),
@@ -61,28 +61,28 @@ impl<'a> Rebuild<'a> {
 
     pub(super) fn run(mut self, earlier: &mut Earlier<'_>) -> Result<RebuildReport, ArchiveError> {
         self.watcher.stage("reading staging", None);
-        let (scanned, spare, known) = self.read_staging(earlier)?;
+        let (scanned, spare_copies, known) = self.read_staging(earlier)?;
         self.watcher.stage("reading headers", None);
         let sets = self.look_for_sets(&known, earlier);
-        let others = earlier.ask(unseen_places);
+        let others = earlier.query(unseen_places);
         let had_others = others.map_or(earlier.catalogue.is_some(), |places| places.contains(&UnseenPlace::Others));
         if had_others && sets.iter().any(|found| found.missing > 0) {
             let why = "platters of some sets are on no store, as when the archive was attached".to_owned();
             self.report.add_others(why);
         }
         self.read_platters(&sets, scanned.versions, scanned.unlisted)?;
-        self.adopt_unknown(spare)?;
+        self.adopt_unknown(spare_copies)?;
         self.keep_tombstones()?;
         if earlier.catalogue.is_some() && !earlier.is_damaged {
             self.watcher.stage("comparing with the earlier catalogue", None);
             earlier.read(|earlier| self.carry_over(earlier))?;
         }
-        self.leave_out(sets.iter().filter(|found| found.is_doubtful() && !self.needed.contains(&found.description.id)))?;
+        self.leave_out(sets.iter().filter(|found| found.is_doubtful() && !self.needed_sets.contains(&found.description.id)))?;
         self.report.deleted += scanned.removed + self.deleted.len() as u64;
         self.destroy_keys_of_removed()?;
         // Keys newer than all that the earlier catalogue knew belong to what was put since.
         let knew_all = !had_others && !earlier.is_damaged;
-        let newest = if knew_all { earlier.ask(|earlier| earlier.newest_id()).flatten() } else { None };
+        let newest = if knew_all { earlier.query(|earlier| earlier.newest_id()).flatten() } else { None };
         self.report.surplus_keys = surplus_keys(self.archive, newest)?;
         if self.report.surplus_keys > 0 {
             self.report.add_others(surplus_text(self.report.surplus_keys));
@@ -97,16 +97,16 @@ impl<'a> Rebuild<'a> {
     /// versions in old copies of released segments that count only if they are on no platter, and
     /// the sets that the earlier catalogue knew.
     fn read_staging(&mut self, earlier: &mut Earlier<'_>) -> Result<(Scanned, Vec<NewVersion>, EarlierSets), ArchiveError> {
-        let there = self.archive.staging().segments()?;
-        let old = earlier.read(|earlier| self.carry_released(earlier, &there))?.unwrap_or_default();
-        self.segments = there.into_iter().filter(|segment| old.binary_search(segment).is_err()).collect();
+        let existing = self.archive.staging().segments()?;
+        let old = earlier.read(|earlier| self.carry_released(earlier, &existing))?.unwrap_or_default();
+        self.segments = existing.into_iter().filter(|segment| old.binary_search(segment).is_err()).collect();
         let mut scanned = scan_staging(self.archive, &self.segments, &|_, _| true, self.watcher)?;
         self.tombstones = std::mem::take(&mut scanned.tombstones);
-        let mut known = earlier.ask(|earlier| self.removals_and_sets(earlier)).unwrap_or_default();
-        self.unplaced = std::mem::take(&mut known.unplaced);
-        let OldCopies { mut needed, spare } = earlier.read(|earlier| self.old_copies(earlier, &old))?.unwrap_or_default();
+        let mut known = earlier.query(|earlier| self.removals_and_sets(earlier)).unwrap_or_default();
+        self.unlocated = std::mem::take(&mut known.unlocated);
+        let OldCopies { mut needed, spare_copies } = earlier.read(|earlier| self.old_copies(earlier, &old))?.unwrap_or_default();
         scanned.versions.append(&mut needed);
-        Ok((scanned, spare, known))
+        Ok((scanned, spare_copies, known))
     }
 
     /// Finds the sets on the stores. Those that an earlier rebuild left out count as unfinished.
@@ -114,7 +114,7 @@ impl<'a> Rebuild<'a> {
         let mut sets = self.find_sets(known);
         for found in &mut sets {
             let mut platters = found.description.platters.iter();
-            if platters.any(|place| earlier.ask(|earlier| earlier.is_left_out(place.platter)).unwrap_or_default()) {
+            if platters.any(|place| earlier.query(|earlier| earlier.is_left_out(place.platter)).unwrap_or_default()) {
                 found.was_writing = true;
             }
         }
@@ -127,8 +127,8 @@ impl<'a> Rebuild<'a> {
         let staged = self.tombstones.iter().filter(|(_, segment)| **segment > 0);
         let tombstones = staged.map(|(&id, &segment)| StagedTombstone { id, segment }).collect();
         self.archive.catalogue().commit(&Change { tombstones, ..Change::default() })?;
-        let unplaced: Vec<VersionId> = self.unplaced.iter().copied().collect();
-        restage(self.archive, &unplaced)
+        let unlocated: Vec<VersionId> = self.unlocated.iter().copied().collect();
+        restage(self.archive, &unlocated)
     }
 
     /// Records the platters of sets that were never finished, unless an unseen store may hold the
@@ -143,8 +143,8 @@ impl<'a> Rebuild<'a> {
             );
             self.watcher.trouble(Trouble::Note(&text));
             if self.report.unseen.is_empty() {
-                let there = found.description.platters.iter().filter(|place| place.store != NOWHERE);
-                let platters: Vec<_> = there.map(|place| place.platter).collect();
+                let found_platters = found.description.platters.iter().filter(|place| place.store != UNKNOWN_STORE);
+                let platters: Vec<_> = found_platters.map(|place| place.platter).collect();
                 self.archive.catalogue().leave_out(&platters)?;
             }
         }

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{BATCH, RebuildReport, UnseenStores, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Catalogue, Pages, SqliteCatalogue, Unlisted, UnlistedVersion};
-use crate::content::Disks;
+use crate::content::StoreSnapshot;
 use crate::staging::Staging;
-use crate::unread::{AwayStore, Hindrance};
+use crate::unread::{Hindrance, UnavailableStore};
 use crate::watch::{Trouble, Watcher};
 
 /// A place that a rebuild could not read.
@@ -31,7 +31,7 @@ pub enum UnseenPlace {
 const STAGING_NUMBER: u64 = 1;
 const OTHERS_NUMBER: u64 = 2;
 
-const FIRST: usize = 100;
+const FIRST_PAGE_ROWS: usize = 100;
 
 impl UnseenPlace {
     fn to_record(&self) -> (ObjectName, u64) {
@@ -75,8 +75,8 @@ pub struct Unseen {
     pub why: String,
 }
 
-impl From<AwayStore> for Unseen {
-    fn from(AwayStore { store, hindrance, why }: AwayStore) -> Self {
+impl From<UnavailableStore> for Unseen {
+    fn from(UnavailableStore { store, hindrance, why }: UnavailableStore) -> Self {
         Self { place: UnseenPlace::Store(store), hindrance, why }
     }
 }
@@ -103,7 +103,7 @@ impl Archive {
 /// True if the last rebuild found signs of stores that are not in the settings.
 pub(crate) fn has_unknown_places(archive: &Archive) -> bool {
     // Their identifiers are the lowest.
-    let first = archive.catalogue().unlisted(None, FIRST);
+    let first = archive.catalogue().unlisted(None, FIRST_PAGE_ROWS);
     first.is_ok_and(|first| first.iter().any(|version| UnseenPlace::of(version) == Some(UnseenPlace::Others)))
 }
 
@@ -120,7 +120,7 @@ pub(super) fn find_staging(
     if staging.has_some_mark()? || staging.segments().is_ok_and(|segments| !segments.is_empty()) {
         return Ok(None);
     }
-    let mut away = None;
+    let mut unseen_staging = None;
     let had_none = match earlier {
         Some(earlier) => !earlier.is_staging_marked()? && earlier.segments_in_use()?.is_empty(),
         None => false,
@@ -132,13 +132,13 @@ pub(super) fn find_staging(
         }
         let why = absent.to_string();
         watcher.trouble(Trouble::Note(&why));
-        away = Some(Unseen { place: UnseenPlace::Staging, hindrance: Hindrance::Absent, why });
+        unseen_staging = Some(Unseen { place: UnseenPlace::Staging, hindrance: Hindrance::Absent, why });
     }
     if folder.symlink_metadata().is_ok() && !folder.is_dir() {
         return Err(ArchiveError::NotAFolder(folder.to_owned()));
     }
     std::fs::create_dir_all(folder).map_err(ArchiveError::io(folder))?;
-    Ok(away)
+    Ok(unseen_staging)
 }
 
 /// True if the catalogue was rebuilt while staging was absent, and no later rebuild has seen
@@ -147,13 +147,13 @@ pub(crate) fn was_staging_unseen(archive: &Archive) -> Result<bool, ArchiveError
     Ok(unseen_places(&mut **archive.catalogue())?.contains(&UnseenPlace::Staging))
 }
 
-pub(super) fn unseen_stores(archive: &Archive) -> Vec<AwayStore> {
-    let disks = Disks::check(archive);
-    let unlisted = disks.there().filter_map(|(name, store)| {
+pub(super) fn unseen_stores(archive: &Archive) -> Vec<UnavailableStore> {
+    let snapshot = StoreSnapshot::take(archive);
+    let unlisted = snapshot.readable().filter_map(|(name, store)| {
         let why = store.list().err()?.to_string();
-        Some(AwayStore { store: name.to_owned(), hindrance: Hindrance::Unreadable, why })
+        Some(UnavailableStore { store: name.to_owned(), hindrance: Hindrance::Unreadable, why })
     });
-    disks.away.iter().cloned().chain(unlisted).collect()
+    snapshot.unavailable.iter().cloned().chain(unlisted).collect()
 }
 
 pub(super) fn refuse_unseen_stores(archive: &Archive) -> Result<(), ArchiveError> {

@@ -28,7 +28,7 @@ pub(super) const NAME_BYTES: usize = 255;
 pub(super) struct Target {
     pub(super) components: Vec<Vec<u8>>,
     pub(super) is_folder: bool,
-    pub(super) changed: Option<&'static str>,
+    pub(super) rename_reason: Option<&'static str>,
 }
 
 impl Target {
@@ -39,7 +39,7 @@ impl Target {
         let name = &record.name.0;
         let is_marker = record.kind == Kind::File && record.size == 0 && name.ends_with(b"/");
         let end = name.len() - usize::from(is_marker);
-        let mut target = Self { components: Vec::new(), is_folder: is_marker || record.kind == Kind::Directory, changed: None };
+        let mut target = Self { components: Vec::new(), is_folder: is_marker || record.kind == Kind::Directory, rename_reason: None };
         let mut start = strip.min(name.len());
         if start > end {
             return Ok(target);
@@ -65,7 +65,7 @@ impl Target {
             };
             // A folder with a changed name contains only its own objects, so nothing can clash
             // below it.
-            let is_free = |candidate: &[u8]| match target.changed {
+            let is_free = |candidate: &[u8]| match target.rename_reason {
                 None => is_free(&mut *archive.reading(), [&name[..start], candidate].concat()),
                 Some(_) => Ok(true),
             };
@@ -76,7 +76,7 @@ impl Target {
                 changed = renamed(component, &format!("{kind}~{number}"));
             }
             target.components.push(changed);
-            target.changed.get_or_insert(why);
+            target.rename_reason.get_or_insert(why);
             if is_last {
                 return Ok(target);
             }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::unlisted::UnknownPlatter;
 use crate::catalogue::{Health, SetDescription, VersionKey};
-use crate::clock::now_s;
+use crate::clock::unix_s;
 use crate::rebuild::UnseenPlace;
 use crate::set_reader::Repairs;
 use crate::unread::{Hindrance, NoPlatter};
@@ -56,8 +56,8 @@ impl PlatterState {
 }
 
 impl From<&NoPlatter> for PlatterState {
-    fn from(gone: &NoPlatter) -> Self {
-        match gone.hindrance() {
+    fn from(reason: &NoPlatter) -> Self {
+        match reason.hindrance() {
             Some(Hindrance::Absent) => Self::Absent,
             Some(Hindrance::Unreadable) => Self::Unreadable,
             None => Self::Missing,
@@ -76,7 +76,8 @@ pub struct PlatterFinding {
     /// The store it should be on.
     pub store: String,
     /// Why nothing of it could be read.
-    pub gone: Option<NoPlatter>,
+    #[serde(rename = "gone")]
+    pub unavailable: Option<NoPlatter>,
     /// True if the platter had no known store when the catalogue was rebuilt, and was now found on
     /// `store`.
     pub turned_up: bool,
@@ -84,7 +85,8 @@ pub struct PlatterFinding {
     pub elsewhere: Option<String>,
     /// True if its own store could be checked. If the platter is elsewhere, its own store may be
     /// absent.
-    pub own_store_is_there: bool,
+    #[serde(rename = "own_store_is_there")]
+    pub own_store_is_readable: bool,
     /// Lost sectors, including those of group redundancy tracks, but not sectors that the system
     /// refused to read.
     pub lost_sectors: u64,
@@ -109,10 +111,10 @@ impl PlatterFinding {
             platter: place.platter,
             position,
             store: place.store.clone(),
-            gone: None,
+            unavailable: None,
             turned_up: false,
             elsewhere: None,
-            own_store_is_there: true,
+            own_store_is_readable: true,
             lost_sectors: 0,
             lost_tracks: 0,
             bad_headers: 0,
@@ -125,8 +127,8 @@ impl PlatterFinding {
     /// State of the platter: the worst problem found.
     #[must_use]
     pub fn state(&self) -> PlatterState {
-        match &self.gone {
-            Some(gone) => gone.into(),
+        match &self.unavailable {
+            Some(reason) => reason.into(),
             None if self.lost_sectors > 0 || self.bad_headers > 0 => PlatterState::Damaged,
             None if self.unreadable > 0 => PlatterState::Unreadable,
             None if self.elsewhere.is_some() => PlatterState::Elsewhere,
@@ -142,17 +144,17 @@ impl PlatterFinding {
 
     /// True if at least part of the platter could be read.
     pub(super) fn was_read(&self, geometry: Geometry) -> bool {
-        self.gone.is_none() && self.unreadable < u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors())
+        self.unavailable.is_none() && self.unreadable < u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors())
     }
 
     /// Health to record in the catalogue; `None` if nothing new is known.
     pub(super) fn health(&self) -> Option<Health> {
         let state = self.state();
-        if state.hindrance().is_some() || self.unreadable > 0 || (self.elsewhere.is_some() && !self.own_store_is_there) {
+        if state.hindrance().is_some() || self.unreadable > 0 || (self.elsewhere.is_some() && !self.own_store_is_readable) {
             return None;
         }
         Some(Health {
-            verified: Some(now_s()),
+            verified: Some(unix_s()),
             // It is missing from its own store, and readers shouldn't rely on another.
             missing: state == PlatterState::Missing || self.elsewhere.is_some(),
             lost_sectors: self.lost_sectors,
@@ -177,7 +179,7 @@ impl Replace {
             PlatterState::Sound => false,
             PlatterState::Missing | PlatterState::Damaged => true,
             // A platter elsewhere can't be written back while its own store is absent.
-            PlatterState::Elsewhere => finding.own_store_is_there || self.absent,
+            PlatterState::Elsewhere => finding.own_store_is_readable || self.absent,
             PlatterState::Absent => self.absent,
             PlatterState::Unreadable => self.unreadable,
         }
@@ -242,10 +244,10 @@ impl ScrubReport {
     /// Absent stores that should hold platters.
     #[must_use]
     pub fn absent_stores(&self) -> BTreeSet<&str> {
-        let away = self.unsound.iter().filter_map(|finding| match &finding.gone {
-            Some(NoPlatter::Away(away)) => Some(away),
+        let unavailable = self.unsound.iter().filter_map(|finding| match &finding.unavailable {
+            Some(NoPlatter::Unavailable(store)) => Some(store),
             _ => None,
         });
-        away.filter(|away| away.hindrance == Hindrance::Absent).map(|away| away.store.as_str()).collect()
+        unavailable.filter(|store| store.hindrance == Hindrance::Absent).map(|store| store.store.as_str()).collect()
     }
 }

@@ -54,7 +54,7 @@ impl Losses {
     fn find(set: &OpenSet, findings: &[PlatterFinding], reader: &mut SetReader<'_>) -> Self {
         let (shape, geometry) = (set.description.shape, set.description.geometry);
         let sectors = usize::from(geometry.track_information);
-        let lost_at = |finding: &PlatterFinding, track: TrackIndex| match finding.gone {
+        let lost_at = |finding: &PlatterFinding, track: TrackIndex| match finding.unavailable {
             Some(_) => sectors,
             None => finding.lost.get(&track).map_or(0, Vec::len),
         };
@@ -70,14 +70,14 @@ impl Losses {
             for finding in information.iter().filter(|finding| lost_at(finding, index) > 0) {
                 let Err(unread) = reader.track(set, finding.position, index, &mut track) else { continue };
                 let member = &set.members[usize::from(finding.position)];
-                let not_had = (0..geometry.track_information).filter(|&sector| track.is_lost(sector));
-                let may_be_fine = |sector: &u16| match &unread {
+                let missing_sectors = (0..geometry.track_information).filter(|&sector| track.is_lost(sector));
+                let can_come_back = |sector: &u16| match &unread {
                     Unread::Lost(_) => member.may_have(geometry.physical(index), *sector),
                     Unread::Unreachable(_) => true,
                 };
-                let (fine, gone): (Vec<u16>, Vec<u16>) = not_had.partition(may_be_fine);
-                losses.lost.insert(finding.platter, index, gone);
-                losses.out_of_reach.insert(finding.platter, index, fine);
+                let (may_be_fine, lost): (Vec<u16>, Vec<u16>) = missing_sectors.partition(can_come_back);
+                losses.lost.insert(finding.platter, index, lost);
+                losses.out_of_reach.insert(finding.platter, index, may_be_fine);
                 if let Unread::Unreachable(unreachable) = unread {
                     losses.reason.get_or_insert(unreachable);
                 }
@@ -97,7 +97,7 @@ impl Scrub<'_> {
         reader: &mut SetReader<'_>,
     ) -> Result<(), ArchiveError> {
         let information = &findings[..usize::from(set.description.shape.information)];
-        if information.iter().all(|finding| finding.gone.is_none() && finding.lost.is_empty()) {
+        if information.iter().all(|finding| finding.unavailable.is_none() && finding.lost.is_empty()) {
             return Ok(());
         }
         self.watcher.stage("checking for lost versions", None);

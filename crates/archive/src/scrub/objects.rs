@@ -6,7 +6,7 @@ use super::PAGE;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Pages, VersionRow, Versions};
 use crate::object::ObjectReader;
-use crate::watch::{OutOfReach, Trouble, Watcher, go_on};
+use crate::watch::{OutOfReach, Trouble, Watcher, check_not_stopped};
 
 /// Result of reading every version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -33,14 +33,14 @@ impl Archive {
         let mut pages = Pages::default();
         while let Some(page) = pages.next(|after| self.catalogue().list(b"", Versions::All, after, PAGE))? {
             for row in page {
-                go_on(watcher)?;
+                check_not_stopped(watcher)?;
                 let result = reader.read(&row, &mut |bytes| {
                     watcher.done(0, bytes.len() as u64);
                     Ok(())
                 });
                 report.versions += 1;
                 if let Err(error) = result {
-                    if is_gone(self, &row)? {
+                    if was_removed(self, &row)? {
                         report.versions -= 1;
                         continue;
                     }
@@ -57,6 +57,6 @@ impl Archive {
 }
 
 /// True if a listed version was removed since, for example by a server.
-pub(super) fn is_gone(archive: &Archive, row: &VersionRow) -> Result<bool, ArchiveError> {
+pub(super) fn was_removed(archive: &Archive, row: &VersionRow) -> Result<bool, ArchiveError> {
     Ok(archive.catalogue().version(&row.record.name, row.id)?.is_none())
 }

@@ -6,8 +6,8 @@ use fulgurite_glass::Track;
 
 use super::PlatterFinding;
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{NOWHERE, SetDescription};
-use crate::content::Disks;
+use crate::catalogue::{SetDescription, UNKNOWN_STORE};
+use crate::content::StoreSnapshot;
 use crate::set_reader::OpenSet;
 use crate::store::{PlatterFile, read_exact_at};
 use crate::unread::{Loaded, NoPlatter, Presence};
@@ -17,33 +17,33 @@ use crate::watch::Watcher;
 pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watcher: &dyn Watcher) -> (PlatterFinding, u64) {
     let mut finding = PlatterFinding::new(&set.description, position);
     let loaded = match &set.members[usize::from(position)] {
-        Presence::There(loaded) => loaded,
-        Presence::Gone(why) => {
-            if let (NOWHERE, NoPlatter::Away(away)) = (finding.store.as_str(), why) {
+        Presence::Loaded(loaded) => loaded,
+        Presence::Unavailable(why) => {
+            if let (UNKNOWN_STORE, NoPlatter::Unavailable(stores)) = (finding.store.as_str(), why) {
                 // Names the stores that may hold it.
-                finding.store.clone_from(&away.store);
+                finding.store.clone_from(&stores.store);
             }
-            finding.gone = Some(why.clone());
+            finding.unavailable = Some(why.clone());
             watcher.done(0, set.description.geometry.file_bytes());
             return (finding, 0);
         }
     };
     let bytes = read_tracks(loaded, &mut finding, watcher);
     let place = &set.description.platters[usize::from(position)];
-    let disks = Disks::check(archive);
-    match disks.find(place) {
+    let snapshot = StoreSnapshot::take(archive);
+    match snapshot.find(place) {
         Ok(found) => {
             read_headers(&*found.file, &set.description, &mut finding);
-            if place.store == NOWHERE {
+            if place.store == UNKNOWN_STORE {
                 finding.turned_up = true;
                 finding.store = found.store;
             } else {
                 finding.elsewhere = (found.store != place.store).then_some(found.store);
-                finding.own_store_is_there = disks.has(&place.store) || archive.store(&place.store).is_none();
+                finding.own_store_is_readable = snapshot.has(&place.store) || archive.store(&place.store).is_none();
             }
         }
         // The platter disappeared while it was read.
-        Err(why) => finding.gone = Some(why),
+        Err(why) => finding.unavailable = Some(why),
     }
     (finding, bytes)
 }
@@ -103,10 +103,10 @@ pub(super) fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding
 
 pub(super) fn record(archive: &Archive, finding: &PlatterFinding) -> Result<(), ArchiveError> {
     // A read-only archive can't record anything.
-    if finding.turned_up && !archive.is_still() {
+    if finding.turned_up && !archive.is_read_only() {
         archive.catalogue().move_platter(finding.platter, &finding.store)?;
     }
-    match finding.health().filter(|_| !archive.is_still()) {
+    match finding.health().filter(|_| !archive.is_read_only()) {
         Some(health) => Ok(archive.catalogue().record_health(finding.platter, health)?),
         // Absent and unreadable platters yield no new information.
         None => Ok(()),

@@ -11,7 +11,7 @@ use super::reading::{read_headers, read_tracks, record};
 use super::{PlatterFinding, set_with};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::SetDescription;
-use crate::content::{Disks, FoundPlatter};
+use crate::content::{FoundPlatter, StoreSnapshot};
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{PlatterFile, PlatterSink, PlatterStore, StoreError, read_exact_at};
 use crate::unread::Loaded;
@@ -125,9 +125,9 @@ impl Replacing<'_> {
 }
 
 fn find_set_header(archive: &Archive, set: &SetDescription) -> Result<Header, ArchiveError> {
-    let disks = Disks::check(archive);
+    let snapshot = StoreSnapshot::take(archive);
     for place in &set.platters {
-        let Ok(FoundPlatter { file, .. }) = disks.find(place) else { continue };
+        let Ok(FoundPlatter { file, .. }) = snapshot.find(place) else { continue };
         let Ok(length) = file.length() else { continue };
         if let Ok(found) = find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer))
             && found.header.set == set.id

@@ -11,7 +11,7 @@ use crate::catalogue::{Pages, VersionRow, Versions};
 use crate::watch::{Trouble, Watcher};
 
 /// Maximum number of shared numbers to report; further ones are only counted.
-const NAMED: u64 = 100;
+const REPORTED_MAX: u64 = 100;
 
 #[derive(Default)]
 pub(crate) struct SharedNumbers {
@@ -28,7 +28,7 @@ impl SharedNumbers {
             self.last = Some((row.record.name.clone(), row.record.version));
         } else if !self.is_counted {
             self.count += 1;
-            if self.count <= NAMED {
+            if self.count <= REPORTED_MAX {
                 let text = format!(
                     "{} has several versions numbered {}; `fulgurite ls --versions` shows their identifiers, for use with `get --id` and `rm --id`",
                     row.record.name.display(),

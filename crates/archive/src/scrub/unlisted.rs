@@ -7,11 +7,11 @@ use super::reading::read_tracks;
 use super::{PlatterFinding, Scrub};
 use crate::archive::ArchiveError;
 use crate::catalogue::{PlatterPlace, SetDescription, Unlisted};
-use crate::content::Disks;
+use crate::content::StoreSnapshot;
 use crate::rebuild::{UnseenPlace, each_unlisted};
-use crate::strangers::{Stranger, strangers};
+use crate::uncatalogued::{UncataloguedPlatter, find_uncatalogued};
 use crate::unread::Loaded;
-use crate::watch::{Trouble, go_on};
+use crate::watch::{Trouble, check_not_stopped};
 
 /// A platter on a store that the catalogue doesn't know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,23 +32,23 @@ pub struct UnknownPlatter {
 
 impl Scrub<'_> {
     /// Reads the platters that the catalogue doesn't know, without changing them.
-    pub(super) fn strangers(&mut self) -> Result<(), ArchiveError> {
-        let strangers = strangers(self.archive)?;
-        if !strangers.is_empty() {
+    pub(super) fn find_uncatalogued(&mut self) -> Result<(), ArchiveError> {
+        let uncatalogued = find_uncatalogued(self.archive)?;
+        if !uncatalogued.is_empty() {
             self.watcher.stage("reading platters that the catalogue doesn't know", None);
         }
-        let disks = Disks::check(self.archive);
-        for stranger in strangers {
-            let Stranger { platter, store, header } = stranger;
+        let snapshot = StoreSnapshot::take(self.archive);
+        for found in uncatalogued {
+            let UncataloguedPlatter { platter, store, header } = found;
             let mut unknown = UnknownPlatter { platter, store: store.clone(), lost_sectors: 0, unreadable: 0, is_readable: false };
             if let Some(header) = header
-                && let Ok(found) = disks.find(&PlatterPlace { platter, store })
+                && let Ok(found) = snapshot.find(&PlatterPlace { platter, store })
             {
                 let set = SetDescription::of(&header, |_| unknown.store.clone());
                 let mut finding = PlatterFinding::new(&set, header.position);
                 let loaded = Loaded::new(platter, header.geometry, found.file, &found.store);
                 self.report.bytes += read_tracks(&loaded, &mut finding, self.watcher);
-                go_on(self.watcher)?;
+                check_not_stopped(self.watcher)?;
                 unknown.lost_sectors = finding.lost_sectors;
                 unknown.unreadable = finding.unreadable;
                 unknown.is_readable = true;

@@ -11,19 +11,19 @@ use crate::unread::Presence;
 
 /// Large groups, by platter and first track, that could not be repaired. Finding out requires
 /// reading the whole group, so the result is kept for all of its tracks.
-pub(super) type Hopeless = HashSet<(PlatterId, TrackIndex)>;
+pub(super) type FailedGroups = HashSet<(PlatterId, TrackIndex)>;
 
 /// Rebuilds the lost information sectors of a track from its large group, unless that is known to
 /// fail.
-pub(super) fn ask_group(drive: &ReadDrive, index: TrackIndex, hopeless: &mut Hopeless) -> Option<GroupRepair> {
+pub(super) fn repair_by_group(drive: &ReadDrive, index: TrackIndex, failed_groups: &mut FailedGroups) -> Option<GroupRepair> {
     let group = drive.geometry().group_of(index);
     let key = (drive.platter(), group.first);
-    if hopeless.contains(&key) {
+    if failed_groups.contains(&key) {
         return None;
     }
     let repair = drive.repair_group(group, &[index]).ok();
     if repair.is_none() {
-        hopeless.insert(key);
+        failed_groups.insert(key);
     }
     repair
 }
@@ -41,19 +41,19 @@ pub(super) struct SetRepair<'a> {
     threads: usize,
     /// Lost information sectors of each platter's track, by position, and the payloads that large
     /// groups recovered.
-    members: Vec<Given>,
-    hopeless: &'a mut Hopeless,
+    members: Vec<MemberTrack>,
+    failed_groups: &'a mut FailedGroups,
 }
 
 #[derive(Default)]
-struct Given {
+struct MemberTrack {
     lost: Vec<u16>,
-    regained: HashMap<u16, Vec<u8>>,
-    asked_group: bool,
+    recovered: HashMap<u16, Vec<u8>>,
+    tried_group: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SetRepaired {
+pub(super) enum SetRepairOutcome {
     Whole,
     /// The track could be completed if all sectors that aren't known to be lost were readable.
     NotNow,
@@ -61,13 +61,13 @@ pub(super) enum SetRepaired {
 }
 
 impl<'a> SetRepair<'a> {
-    pub(super) fn new(set: &'a OpenSet, position: u16, index: TrackIndex, threads: usize, hopeless: &'a mut Hopeless) -> Self {
+    pub(super) fn new(set: &'a OpenSet, position: u16, index: TrackIndex, threads: usize, failed_groups: &'a mut FailedGroups) -> Self {
         let all = |member: &Presence| match member.drive() {
             Some(_) => Vec::new(),
             None => (0..set.description.geometry.track_information).collect(),
         };
-        let members = set.members.iter().map(|member| Given { lost: all(member), ..Given::default() }).collect();
-        Self { set, position, index, threads, members, hopeless }
+        let members = set.members.iter().map(|member| MemberTrack { lost: all(member), ..MemberTrack::default() }).collect();
+        Self { set, position, index, threads, members, failed_groups }
     }
 
     fn geometry(&self) -> Geometry {
@@ -75,11 +75,11 @@ impl<'a> SetRepair<'a> {
     }
 
     /// Restores the lost sectors of `track`, if the set's code can.
-    pub(super) fn run(mut self, track: &mut Track) -> SetRepaired {
+    pub(super) fn run(mut self, track: &mut Track) -> SetRepairOutcome {
         let shape = self.set.description.shape;
         let sectors = usize::from(self.geometry().track_information);
         let Ok(code) = PooledCode::new(usize::from(shape.information) * sectors, usize::from(shape.redundancy) * sectors) else {
-            return SetRepaired::Never;
+            return SetRepairOutcome::Never;
         };
         self.members[usize::from(self.position)].lost = (0..self.geometry().track_information).filter(|&s| track.is_lost(s)).collect();
         // A redundancy platter's track is computed from those of the information platters by the
@@ -90,10 +90,10 @@ impl<'a> SetRepair<'a> {
         loop {
             let lost: Vec<&[u16]> = self.members.iter().map(|member| &member.lost[..]).collect();
             let Some(plan) = self.plan(&code, &lost) else {
-                if self.ask_groups() {
+                if self.repair_members_by_groups() {
                     continue;
                 }
-                return self.verdict(&code);
+                return self.classify_failure(&code);
             };
             let mut repairer = PooledRepairer::new(&code, plan, self.geometry().sector_bytes as usize)
                 .expect("sectors are blocks of 64 bytes")
@@ -106,7 +106,7 @@ impl<'a> SetRepair<'a> {
             for (row, sector) in lost.into_iter().enumerate() {
                 track.restore(sector, rebuilt.row(row));
             }
-            return SetRepaired::Whole;
+            return SetRepairOutcome::Whole;
         }
     }
 
@@ -131,16 +131,16 @@ impl<'a> SetRepair<'a> {
 
     /// Decides whether the track could be rebuilt if every sector not known to be lost were
     /// readable.
-    fn verdict(&self, code: &PooledCode) -> SetRepaired {
+    fn classify_failure(&self, code: &PooledCode) -> SetRepairOutcome {
         let physical = self.geometry().physical(self.index);
-        let surely = |(given, member): (&Given, &Presence)| -> Vec<u16> {
-            given.lost.iter().copied().filter(|&sector| !member.may_have(physical, sector)).collect()
+        let certainly_lost = |(track, member): (&MemberTrack, &Presence)| -> Vec<u16> {
+            track.lost.iter().copied().filter(|&sector| !member.may_have(physical, sector)).collect()
         };
-        let surely: Vec<Vec<u16>> = self.members.iter().zip(&self.set.members).map(surely).collect();
-        let surely: Vec<&[u16]> = surely.iter().map(Vec::as_slice).collect();
-        match surely[usize::from(self.position)].is_empty() || self.plan(code, &surely).is_some() {
-            true => SetRepaired::NotNow,
-            false => SetRepaired::Never,
+        let certainly_lost: Vec<Vec<u16>> = self.members.iter().zip(&self.set.members).map(certainly_lost).collect();
+        let certainly_lost: Vec<&[u16]> = certainly_lost.iter().map(Vec::as_slice).collect();
+        match certainly_lost[usize::from(self.position)].is_empty() || self.plan(code, &certainly_lost).is_some() {
+            true => SetRepairOutcome::NotNow,
+            false => SetRepairOutcome::Never,
         }
     }
 
@@ -150,7 +150,7 @@ impl<'a> SetRepair<'a> {
         let shape = self.set.description.shape;
         let sectors = usize::from(self.geometry().track_information);
         let used = repairer.plan().rows().to_vec();
-        let mut other = Track::new(self.geometry());
+        let mut member_track = Track::new(self.geometry());
         let mut as_expected = true;
         for position in 0..shape.platters() {
             let first_row = usize::from(position.saturating_sub(shape.information)) * sectors;
@@ -158,7 +158,7 @@ impl<'a> SetRepair<'a> {
             if position >= shape.information && rows.clone().next().is_none() {
                 continue;
             }
-            let source = if position == self.position { track } else { self.read_member(position, &mut other, &mut as_expected) };
+            let source = if position == self.position { track } else { self.read_member(position, &mut member_track, &mut as_expected) };
             if !as_expected {
                 continue;
             }
@@ -179,14 +179,14 @@ impl<'a> SetRepair<'a> {
         let Some(drive) = self.set.drive(position) else { return track };
         let _ = drive.read(self.geometry().physical(self.index), track);
         let member = &mut self.members[usize::from(position)];
-        for (&sector, payload) in &member.regained {
+        for (&sector, payload) in &member.recovered {
             track.restore(sector, payload);
         }
-        let surprises = (0..track.geometry().track_information).filter(|&s| track.is_lost(s) && member.lost.binary_search(&s).is_err());
-        let surprises: Vec<u16> = surprises.collect();
-        if !surprises.is_empty() {
+        let newly_lost = (0..track.geometry().track_information).filter(|&s| track.is_lost(s) && member.lost.binary_search(&s).is_err());
+        let newly_lost: Vec<u16> = newly_lost.collect();
+        if !newly_lost.is_empty() {
             *as_expected = false;
-            member.lost.extend(surprises);
+            member.lost.extend(newly_lost);
             member.lost.sort_unstable();
         }
         track
@@ -194,56 +194,56 @@ impl<'a> SetRepair<'a> {
 
     /// Tries to recover lost sectors of other members from their large groups. Returns true if any
     /// was recovered.
-    fn ask_groups(&mut self) -> bool {
-        let mut gained = false;
+    fn repair_members_by_groups(&mut self) -> bool {
+        let mut has_recovered = false;
         for (position, member) in self.members.iter_mut().enumerate() {
             let Some(drive) = self.set.members[position].drive() else { continue };
-            if position == usize::from(self.position) || member.lost.is_empty() || std::mem::replace(&mut member.asked_group, true) {
+            if position == usize::from(self.position) || member.lost.is_empty() || std::mem::replace(&mut member.tried_group, true) {
                 continue;
             }
-            if let Some(repair) = ask_group(drive, self.index, self.hopeless) {
+            if let Some(repair) = repair_by_group(drive, self.index, self.failed_groups) {
                 for sector in repair.sectors {
                     member.lost.retain(|&lost| lost != sector.sector);
-                    member.regained.insert(sector.sector, sector.payload);
-                    gained = true;
+                    member.recovered.insert(sector.sector, sector.payload);
+                    has_recovered = true;
                 }
             }
         }
-        gained
+        has_recovered
     }
 
     /// Rebuilds the track of a redundancy platter: first reads or rebuilds every information track,
     /// then encodes them again.
-    fn run_redundancy(&mut self, code: &PooledCode, track: &mut Track) -> SetRepaired {
+    fn run_redundancy(&mut self, code: &PooledCode, track: &mut Track) -> SetRepairOutcome {
         let shape = self.set.description.shape;
         let geometry = self.geometry();
         let mut encoder =
             PooledEncoder::new(code, geometry.sector_bytes as usize).expect("sectors are blocks of 64 bytes").with_threads(self.threads);
-        let mut other = Track::new(geometry);
+        let mut member_track = Track::new(geometry);
         for position in 0..shape.information {
-            let regained = match self.set.drive(position) {
-                Some(drive) => drive.read(geometry.physical(self.index), &mut other).is_ok(),
+            let is_read = match self.set.drive(position) {
+                Some(drive) => drive.read(geometry.physical(self.index), &mut member_track).is_ok(),
                 None => {
-                    other.lose();
+                    member_track.lose();
                     false
                 }
             };
-            if !regained {
+            if !is_read {
                 if let Some(drive) = self.set.drive(position)
-                    && let Some(repair) = ask_group(drive, self.index, self.hopeless)
+                    && let Some(repair) = repair_by_group(drive, self.index, self.failed_groups)
                 {
-                    repair.sectors.iter().for_each(|sector| other.restore(sector.sector, &sector.payload));
+                    repair.sectors.iter().for_each(|sector| member_track.restore(sector.sector, &sector.payload));
                 }
-                if other.misses_information() {
-                    match SetRepair::new(self.set, position, self.index, self.threads, self.hopeless).run(&mut other) {
-                        SetRepaired::Whole => {}
+                if member_track.misses_information() {
+                    match SetRepair::new(self.set, position, self.index, self.threads, self.failed_groups).run(&mut member_track) {
+                        SetRepairOutcome::Whole => {}
                         // The sectors of this track itself may be fine.
-                        SetRepaired::Never if self.lost_may_be_fine() => return SetRepaired::NotNow,
+                        SetRepairOutcome::Never if self.lost_may_be_fine() => return SetRepairOutcome::NotNow,
                         failed => return failed,
                     }
                 }
             }
-            encoder.push(&other.information().collect::<Vec<_>>());
+            encoder.push(&member_track.information().collect::<Vec<_>>());
         }
         let first_row = usize::from(self.position - shape.information) * usize::from(geometry.track_information);
         let rows = encoder.finish();
@@ -252,7 +252,7 @@ impl<'a> SetRepair<'a> {
                 track.restore(sector, rows.row(first_row + usize::from(sector)));
             }
         }
-        SetRepaired::Whole
+        SetRepairOutcome::Whole
     }
 
     /// True if every lost sector of the track itself may be fine.

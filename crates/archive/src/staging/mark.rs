@@ -8,7 +8,7 @@ use fulgurite_domain::ArchiveId;
 
 use super::{Staging, StagingError};
 use crate::archive::{Archive, ArchiveError};
-use crate::mark::{read_mark, write_mark};
+use crate::folder_mark::{read_mark, write_mark};
 
 pub(crate) const MARK: &str = "fulgurite-staging";
 
@@ -126,9 +126,9 @@ pub(crate) fn mark_staging(archive: &Archive) -> Result<(), ArchiveError> {
 }
 
 fn has_all_segments(archive: &Archive) -> Result<bool, ArchiveError> {
-    let Ok(there) = archive.staging().segments() else { return Ok(false) };
+    let Ok(existing) = archive.staging().segments() else { return Ok(false) };
     let used = archive.catalogue().segments_in_use()?;
-    Ok(used.iter().all(|segment| there.binary_search(segment).is_ok()))
+    Ok(used.iter().all(|segment| existing.binary_search(segment).is_ok()))
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ fn a_segment_reserves_no_more_than_the_disk_has() {
         let volume = SmallDisk { folder: FolderVolume::new(folder.path()), bytes: disk, taken: Arc::default() };
         let staging = Staging::new(Arc::new(volume), ArchiveId([1; 16]), 256 * MIB);
         let room = staging.room();
-        assert_eq!(room, disk.saturating_sub(LEFT_FREE_BYTES));
+        assert_eq!(room, disk.saturating_sub(RESERVED_FREE_BYTES));
         let writing = staging.begin().expect("begun");
         let mut writer = writing.writer();
         let place = writer.append(RecordKind::Data, VersionId([2; 16]), 0, false, b"abc").expect("appended");

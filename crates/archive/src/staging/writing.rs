@@ -17,7 +17,7 @@ use crate::volume::{Appending, VolumeFile};
 pub struct Writing<'a> {
     pub(super) staging: &'a Staging,
     pub(super) first: u64,
-    pub(super) _alone: MutexGuard<'a, ()>,
+    pub(super) _guard: MutexGuard<'a, ()>,
 }
 
 impl<'a> Writing<'a> {
@@ -135,7 +135,7 @@ impl SegmentWriter<'_> {
             Ok(place)
         };
         let appended = append(self);
-        self.tell_spare();
+        self.update_spare();
         appended.map_err(|source| staging.append_error((HEAD_BYTES + payload.len()) as u64, source))
     }
 
@@ -154,7 +154,7 @@ impl SegmentWriter<'_> {
             segment.close(&mut self.unsynced).map_err(|source| self.staging.append_error(0, source))?;
             self.closed.push(SegmentEnd { segment: segment.number, bytes: segment.appending.length() });
         }
-        self.tell_spare();
+        self.update_spare();
         Ok(())
     }
 
@@ -181,7 +181,7 @@ impl SegmentWriter<'_> {
     }
 
     /// Updates the spare space of the open segment. (Segments of tombstones reserve none.)
-    fn tell_spare(&self) {
+    fn update_spare(&self) {
         *self.staging.spare() = self.current.as_ref().map_or(0, Segment::spare);
     }
 

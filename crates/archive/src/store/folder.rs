@@ -14,7 +14,7 @@ use fulgurite_glass::PlatterSource;
 
 use super::layout::{self, MARK, PLATTERS, file_name, part_name};
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
-use crate::mark::{read_mark, write_mark};
+use crate::folder_mark::{read_mark, write_mark};
 use crate::volume::{PIECE_BYTES, Volume, VolumeFile, new_piece};
 
 /// A store in a folder.
@@ -88,7 +88,7 @@ impl PlatterStore for FolderStore {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let file = self.volume.create_passing(&part)?;
+        let file = self.volume.create_uncached(&part)?;
         if let Err(error) = file.allocate(bytes) {
             let _ = self.volume.remove(&part);
             return Err(error);
@@ -97,7 +97,7 @@ impl PlatterStore for FolderStore {
     }
 
     fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
-        match self.volume.open_passing(&file_name(platter)) {
+        match self.volume.open_uncached(&file_name(platter)) {
             Ok(file) => Ok(Some(Arc::new(FolderPlatter(file)))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -149,48 +149,48 @@ impl FolderStore {
 struct FolderSink {
     volume: Arc<dyn Volume>,
     platter: PlatterId,
-    pieces: Option<SyncSender<(AlignedBytes, usize)>>,
-    emptied: Receiver<AlignedBytes>,
+    pieces_tx: Option<SyncSender<(AlignedBytes, usize)>>,
+    empty_rx: Receiver<AlignedBytes>,
     writer: Option<JoinHandle<io::Result<Box<dyn VolumeFile>>>>,
     piece: Option<AlignedBytes>,
-    gathered: usize,
+    buffered: usize,
     complete: bool,
     committed: bool,
 }
 
 /// Pieces that may be queued for the disk.
-const PIECES_BEHIND: usize = 2;
+const PIECES_QUEUED_MAX: usize = 2;
 
 impl FolderSink {
     fn new(volume: Arc<dyn Volume>, platter: PlatterId, file: Box<dyn VolumeFile>) -> Self {
-        let (pieces, to_write) = sync_channel::<(AlignedBytes, usize)>(PIECES_BEHIND);
-        let (emptied_in, emptied) = channel();
+        let (pieces_tx, pieces_rx) = sync_channel::<(AlignedBytes, usize)>(PIECES_QUEUED_MAX);
+        let (empty_tx, empty_rx) = channel();
         let writer = std::thread::spawn(move || {
             let mut written = 0;
-            for (piece, bytes) in to_write {
+            for (piece, bytes) in pieces_rx {
                 file.write_at(written, &piece[..bytes])?;
                 written += bytes as u64;
-                let _ = emptied_in.send(piece);
+                let _ = empty_tx.send(piece);
             }
             Ok(file)
         });
         Self {
             volume,
             platter,
-            pieces: Some(pieces),
-            emptied,
+            pieces_tx: Some(pieces_tx),
+            empty_rx,
             writer: Some(writer),
             piece: None,
-            gathered: 0,
+            buffered: 0,
             complete: false,
             committed: false,
         }
     }
 
-    fn hand_over(&mut self) -> io::Result<()> {
+    fn send_piece(&mut self) -> io::Result<()> {
         let Some(piece) = self.piece.take() else { return Ok(()) };
-        let bytes = std::mem::take(&mut self.gathered);
-        match self.pieces.as_ref().map(|pieces| pieces.send((piece, bytes))) {
+        let bytes = std::mem::take(&mut self.buffered);
+        match self.pieces_tx.as_ref().map(|pieces_tx| pieces_tx.send((piece, bytes))) {
             Some(Ok(())) => Ok(()),
             // The thread stopped early; its error says why.
             _ => Err(self.finish_writing().err().unwrap_or_else(|| io::Error::other("the platter is finished"))),
@@ -198,7 +198,7 @@ impl FolderSink {
     }
 
     fn finish_writing(&mut self) -> io::Result<Box<dyn VolumeFile>> {
-        self.pieces = None;
+        self.pieces_tx = None;
         let writer = self.writer.take().ok_or_else(|| io::Error::other("an earlier write failed"))?;
         writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
@@ -207,7 +207,7 @@ impl FolderSink {
         if self.complete {
             return Ok(());
         }
-        self.hand_over()?;
+        self.send_piece()?;
         let file = self.finish_writing()?;
         file.sync()?;
         file.forget_cached();
@@ -218,12 +218,12 @@ impl FolderSink {
 
 impl Write for FolderSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let now = bytes.len().min(PIECE_BYTES - self.gathered);
-        let piece = self.piece.get_or_insert_with(|| self.emptied.try_recv().unwrap_or_else(|_| new_piece()));
-        piece[self.gathered..self.gathered + now].copy_from_slice(&bytes[..now]);
-        self.gathered += now;
-        if self.gathered == PIECE_BYTES {
-            self.hand_over()?;
+        let now = bytes.len().min(PIECE_BYTES - self.buffered);
+        let piece = self.piece.get_or_insert_with(|| self.empty_rx.try_recv().unwrap_or_else(|_| new_piece()));
+        piece[self.buffered..self.buffered + now].copy_from_slice(&bytes[..now]);
+        self.buffered += now;
+        if self.buffered == PIECE_BYTES {
+            self.send_piece()?;
         }
         Ok(now)
     }
@@ -236,7 +236,7 @@ impl Write for FolderSink {
 impl PlatterSink for FolderSink {
     fn finish(&mut self) -> io::Result<Arc<dyn PlatterFile>> {
         self.complete()?;
-        Ok(Arc::new(FolderPlatter(self.volume.open_passing(&part_name(self.platter))?)))
+        Ok(Arc::new(FolderPlatter(self.volume.open_uncached(&part_name(self.platter))?)))
     }
 
     fn commit(mut self: Box<Self>) -> io::Result<()> {

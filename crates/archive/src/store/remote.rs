@@ -38,7 +38,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::layout::{self, MARK, PLATTERS, file_name, part_name};
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
-use crate::mark::MARK_BYTES;
+use crate::folder_mark::MARK_BYTES;
 
 /// A store in a network service.
 pub struct RemoteStore {
@@ -120,7 +120,7 @@ impl PlatterStore for RemoteStore {
 
     fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
         let (operator, part) = (self.service.operator.clone(), part_name(platter));
-        let writer = self.service.ask(async move { operator.writer_with(&part).concurrent(PIECES_AT_ONCE).await })?;
+        let writer = self.service.ask(async move { operator.writer_with(&part).concurrent(PIECES_IN_FLIGHT_MAX).await })?;
         Ok(Box::new(RemoteSink {
             service: self.service.clone(),
             platter,
@@ -168,20 +168,20 @@ fn place(operator: &Operator) -> String {
 /// Bytes per piece. S3 requires at least 5 MiB.
 const PIECE_BYTES: u64 = 8 << 20;
 /// Maximum number of pieces of an S3 object.
-const MOST_PIECES: u64 = 10_000;
+const PIECES_MAX: u64 = 10_000;
 /// Pieces sent concurrently, if the service supports that. Each is held in memory.
-const PIECES_AT_ONCE: usize = 2;
+const PIECES_IN_FLIGHT_MAX: usize = 2;
 
 /// Piece size for a platter of `platter_bytes`. Large platters need larger pieces.
 fn piece_bytes(platter_bytes: u64) -> usize {
-    let bytes = PIECE_BYTES.max(platter_bytes.div_ceil(MOST_PIECES));
+    let bytes = PIECE_BYTES.max(platter_bytes.div_ceil(PIECES_MAX));
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// Delay before the first retry; it doubles with each further one. Tests don't need to wait.
-const FIRST_WAIT: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 100 });
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 100 });
 /// With the delays above, 6.3 seconds in total.
-const REPEATS: usize = 6;
+const RETRIES_MAX: usize = 6;
 
 struct Service {
     operator: Operator,
@@ -206,7 +206,7 @@ impl Service {
             Err(error) => return Err((operator, error)),
         };
         let renames = operator.info().capability().rename;
-        let retry = RetryLayer::new().with_min_delay(FIRST_WAIT).with_max_times(REPEATS).with_jitter();
+        let retry = RetryLayer::new().with_min_delay(FIRST_RETRY_DELAY).with_max_times(RETRIES_MAX).with_jitter();
         Ok(Self { operator: operator.layer(retry), renames, runtime: Some(runtime) })
     }
 

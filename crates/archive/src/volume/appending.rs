@@ -13,10 +13,10 @@ use std::sync::Arc;
 use fulgurite_codec::AlignedBytes;
 
 use super::VolumeFile;
-use super::passing::{ALIGNMENT, is_refusal};
+use super::direct::{ALIGNMENT, is_refusal};
 
 /// Maximum number of buffered bytes.
-const GATHERED_BYTES: usize = 2 << 20;
+const BUFFER_BYTES: usize = 2 << 20;
 /// Minimum size of a direct write. Smaller pieces go to the disk when they are synced, while the
 /// next one is buffered.
 const DIRECT_WRITE_BYTES: usize = 1 << 20;
@@ -44,32 +44,32 @@ pub(crate) struct Appending {
     pub(crate) file: Arc<dyn VolumeFile>,
     pub(crate) written: u64,
     memory: AlignedBytes,
-    gathered: usize,
+    buffered: usize,
 }
 
 impl Appending {
     pub(crate) fn new(file: Arc<dyn VolumeFile>) -> Self {
-        Self { file, written: 0, memory: AlignedBytes::zeroed(GATHERED_BYTES + ALIGNMENT, ALIGNMENT), gathered: 0 }
+        Self { file, written: 0, memory: AlignedBytes::zeroed(BUFFER_BYTES + ALIGNMENT, ALIGNMENT), buffered: 0 }
     }
 
     /// Length of the file after all buffered bytes are written.
     pub(crate) fn length(&self) -> u64 {
-        self.written + self.gathered as u64
+        self.written + self.buffered as u64
     }
 
     pub(crate) fn is_written(&self) -> bool {
-        self.gathered == 0
+        self.buffered == 0
     }
 
     /// Appends bytes. They may still be buffered afterwards.
     pub(crate) fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             // The buffer ends at a block boundary, so that the next piece starts at one.
-            let room = self.memory.len() - self.start() - self.gathered;
+            let room = self.memory.len() - self.start() - self.buffered;
             let (now, later) = bytes.split_at(bytes.len().min(room));
-            let at = self.start() + self.gathered;
+            let at = self.start() + self.buffered;
             self.memory[at..at + now.len()].copy_from_slice(now);
-            self.gathered += now.len();
+            self.buffered += now.len();
             if now.len() == room {
                 self.write_out()?;
             }
@@ -80,9 +80,9 @@ impl Appending {
 
     pub(crate) fn write_out(&mut self) -> io::Result<()> {
         let start = self.start();
-        self.file.write_at(self.written, &self.memory[start..start + self.gathered])?;
-        self.written += self.gathered as u64;
-        self.gathered = 0;
+        self.file.write_at(self.written, &self.memory[start..start + self.buffered])?;
+        self.written += self.buffered as u64;
+        self.buffered = 0;
         Ok(())
     }
 

@@ -9,7 +9,7 @@
 //! - before that, any part of the change may have happened, in any order.
 
 mod appending;
-mod passing;
+mod direct;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,8 +17,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 pub(crate) use appending::Appending;
-pub(crate) use passing::{PIECE_BYTES, new_piece};
-use passing::{Passing, open_direct};
+use direct::{DirectFile, open_direct};
+pub(crate) use direct::{PIECE_BYTES, new_piece};
 
 /// Makes the names in a folder durable, for files outside of volumes.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
@@ -37,7 +37,7 @@ pub trait Volume: Send + Sync {
     fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>>;
     /// Like [`create`](Self::create), for a file that is written sequentially in large pieces and
     /// not read soon. Bypasses the page cache if the volume supports it.
-    fn create_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+    fn create_uncached(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         self.create(name)
     }
     /// Like [`create`](Self::create), for a file that is appended to in pieces of all sizes. Large
@@ -47,7 +47,7 @@ pub trait Volume: Send + Sync {
     }
     /// Like [`open`](Self::open), for a file whose large reads should come from the disk itself.
     /// They bypass the page cache if the volume supports it.
-    fn open_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+    fn open_uncached(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         self.open(name)
     }
     /// Renames a file, replacing an existing file of the new name.
@@ -117,10 +117,10 @@ impl Volume for FolderVolume {
         Ok(Box::new(FolderFile { file: File::open(self.path(name))?, direct: Direct::Unavailable }))
     }
 
-    fn create_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+    fn create_uncached(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         let file = self.create_file(name)?;
         let direct = open_direct(OpenOptions::new().write(true), &self.path(name));
-        Ok(Box::new(FolderFile { file, direct: Direct::passing(direct) }))
+        Ok(Box::new(FolderFile { file, direct: Direct::sequential(direct) }))
     }
 
     fn create_appended(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
@@ -129,10 +129,10 @@ impl Volume for FolderVolume {
         Ok(Box::new(FolderFile { file, direct: direct.map_or(Direct::Unavailable, Direct::Appended) }))
     }
 
-    fn open_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+    fn open_uncached(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         let file = File::open(self.path(name))?;
         let direct = open_direct(OpenOptions::new().read(true), &self.path(name));
-        Ok(Box::new(FolderFile { file, direct: Direct::passing(direct) }))
+        Ok(Box::new(FolderFile { file, direct: Direct::sequential(direct) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -202,20 +202,20 @@ struct FolderFile {
 /// The path by which large pieces bypass the page cache.
 enum Direct {
     Unavailable,
-    Passing(Passing),
+    Sequential(DirectFile),
     Appended(File),
 }
 
 impl Direct {
-    fn passing(direct: Option<File>) -> Self {
-        direct.map_or(Self::Unavailable, |direct| Self::Passing(Passing::new(direct)))
+    fn sequential(direct: Option<File>) -> Self {
+        direct.map_or(Self::Unavailable, |direct| Self::Sequential(DirectFile::new(direct)))
     }
 }
 
 impl FolderFile {
     fn finish_writing(&self) -> io::Result<()> {
         match &self.direct {
-            Direct::Passing(passing) => passing.finish_writing(&self.file),
+            Direct::Sequential(direct) => direct.finish_writing(&self.file),
             Direct::Unavailable | Direct::Appended(_) => Ok(()),
         }
     }
@@ -225,14 +225,14 @@ impl VolumeFile for FolderFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         match &self.direct {
             Direct::Unavailable => self.file.write_all_at(bytes, offset),
-            Direct::Passing(passing) => passing.write_at(&self.file, offset, bytes),
+            Direct::Sequential(direct) => direct.write_at(&self.file, offset, bytes),
             Direct::Appended(direct) => appending::write_at(&self.file, direct, offset, bytes),
         }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Direct::Passing(passing) = &self.direct
-            && let Some(read) = passing.read_directly(offset, buffer)
+        if let Direct::Sequential(direct) = &self.direct
+            && let Some(read) = direct.read_directly(offset, buffer)
         {
             return read;
         }

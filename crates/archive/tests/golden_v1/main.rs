@@ -106,13 +106,13 @@ fn read_set(images: Vec<Option<Vec<u8>>>) -> (Objects, Repairs) {
         platters: header.members.iter().map(place).collect(),
     };
     let member = |(image, member): (Option<Vec<u8>>, &fulgurite_format::Member)| match image {
-        Some(image) => Presence::There(Loaded::new(member.platter, header.geometry, Arc::new(Image(image)), "")),
+        Some(image) => Presence::Loaded(Loaded::new(member.platter, header.geometry, Arc::new(Image(image)), "")),
         None => Presence::missing(""),
     };
     let members = images.into_iter().zip(&header.members).map(member).collect();
     let rebuilding = Mutex::new(());
     let mut reader = SetReader::new(&rebuilding, 1);
-    reader.introduce(Arc::new(OpenSet { description, members }));
+    reader.open(Arc::new(OpenSet { description, members }));
 
     let mut shards: BTreeMap<VersionId, Vec<(u16, Entry)>> = BTreeMap::new();
     let mut deleted = Vec::new();

@@ -8,8 +8,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use fulgurite_archive::catalogue::{
-    After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, PlatterRow, SegmentEnd, SetDescription, SetRow,
-    SqliteCatalogue, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey, VersionRow, Versions,
+    ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, ListCursor, PlatterRow, SegmentEnd, SetDescription,
+    SetRow, SqliteCatalogue, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey, VersionRow,
+    Versions,
 };
 use fulgurite_archive::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
@@ -65,7 +66,13 @@ impl Catalogue for FaultyCatalogue {
     fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError> {
         self.engine.versions_of(name)
     }
-    fn list(&mut self, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
+    fn list(
+        &mut self,
+        prefix: &[u8],
+        versions: Versions,
+        after: Option<&ListCursor>,
+        limit: usize,
+    ) -> Result<Vec<VersionRow>, CatalogueError> {
         self.engine.list(prefix, versions, after, limit)
     }
     fn extents(&mut self, version: VersionKey) -> Result<Vec<Extent>, CatalogueError> {
@@ -74,7 +81,7 @@ impl Catalogue for FaultyCatalogue {
     fn staged(&mut self, version: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError> {
         self.engine.staged(version)
     }
-    fn versions_on(&mut self, platters: &[PlatterId], after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
+    fn versions_on(&mut self, platters: &[PlatterId], after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
         self.engine.versions_on(platters, after, limit)
     }
     fn staged_totals(&mut self) -> Result<StagedTotals, CatalogueError> {
@@ -83,7 +90,7 @@ impl Catalogue for FaultyCatalogue {
     fn totals(&mut self) -> Result<Totals, CatalogueError> {
         self.engine.totals()
     }
-    fn staged_versions(&mut self, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
+    fn staged_versions(&mut self, after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
         self.engine.staged_versions(after, limit)
     }
     fn staged_tombstones(&mut self) -> Result<Vec<StagedTombstone>, CatalogueError> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fulgurite_archive::Archive;
-use fulgurite_archive::catalogue::{After, Unlisted, UnlistedVersion, VersionRow, Versions};
+use fulgurite_archive::catalogue::{ListCursor, Unlisted, UnlistedVersion, VersionRow, Versions};
 use fulgurite_archive::object::ObjectReader;
 use fulgurite_domain::VersionId;
 
@@ -190,7 +190,7 @@ fn is_listed(archive: &Archive, version: &UnlistedVersion) -> bool {
 pub fn rows(archive: &Archive) -> Result<Vec<VersionRow>, String> {
     let mut rows: Vec<VersionRow> = Vec::new();
     loop {
-        let after = rows.last().map(After::row);
+        let after = rows.last().map(ListCursor::row);
         let page = archive.catalogue().list(b"", Versions::All, after.as_ref(), 100).map_err(|error| error.to_string())?;
         if page.is_empty() {
             return Ok(rows);

@@ -104,9 +104,9 @@ impl Scene {
             return Err(format!("set {} is still being written", row.set));
         }
         let used = self.archive.catalogue().segments_in_use().map_err(|error| error.to_string())?;
-        let there = self.archive.staging().segments().map_err(|error| error.to_string())?;
-        if there != used {
-            return Err(format!("segments {there:?} exist, but {used:?} are needed"));
+        let existing = self.archive.staging().segments().map_err(|error| error.to_string())?;
+        if existing != used {
+            return Err(format!("segments {existing:?} exist, but {used:?} are needed"));
         }
         self.archive.catalogue().check().map_err(|error| error.to_string())?;
         self.archive.keys().check().map_err(|error| error.to_string())

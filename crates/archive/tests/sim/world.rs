@@ -132,7 +132,7 @@ impl World {
         (1..).zip(&self.settings.stores).map(store).collect()
     }
 
-    /// Assembles the archive without settling it.
+    /// Assembles the archive without reconciling it.
     pub fn assemble(self: &Arc<Self>) -> Result<Archive, String> {
         self.assemble_with(CATALOGUE)
     }
@@ -155,12 +155,12 @@ impl World {
     /// Opens the archive as `Archive::open` does.
     pub fn open(self: &Arc<Self>) -> Result<Archive, String> {
         let archive = self.assemble()?;
-        archive.settle().map_err(|error| format!("settling: {error}"))?;
+        archive.reconcile().map_err(|error| format!("reconciling: {error}"))?;
         Ok(archive)
     }
 
     /// Rebuilds the catalogue from stores and staging, and opens the archive with it, without
-    /// settling.
+    /// reconciling.
     pub fn rebuild(self: &Arc<Self>) -> Result<Archive, String> {
         self.rebuild_from(None)
     }

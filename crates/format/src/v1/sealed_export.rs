@@ -48,16 +48,16 @@ impl ScryptCost {
     /// A file may name any cost. More than 256 MiB, or 32 times the default's work, is rejected
     /// before any is spent.
     fn check(self) -> Result<Self, SealedExportError> {
-        let refused = SealedExportError::Cost { log2_n: self.log2_n, r: self.r, p: self.p };
+        let cost_error = SealedExportError::Cost { log2_n: self.log2_n, r: self.r, p: self.p };
         // RFC 7914 limits N to 2^(16 r). The library doesn't, but OpenSSL does, on which other
         // readers rely.
         let is_in_rfc = u32::from(self.log2_n) < self.r.saturating_mul(16);
         if !(10..=20).contains(&self.log2_n) || !is_in_rfc || self.p == 0 {
-            return Err(refused);
+            return Err(cost_error);
         }
         let blocks = u64::from(self.r) << self.log2_n;
         if blocks > 1 << 21 || blocks.saturating_mul(self.p.into()) > 1 << 23 {
-            return Err(refused);
+            return Err(cost_error);
         }
         Ok(self)
     }
@@ -276,10 +276,10 @@ impl<R: Read> Read for FrameReader<R> {
                 error => io::Error::new(io::ErrorKind::InvalidData, error),
             })?;
         }
-        let given = buffer.len().min(self.frame.len() - self.start);
-        buffer[..given].copy_from_slice(&self.frame[self.start..self.start + given]);
-        self.start += given;
-        Ok(given)
+        let copied = buffer.len().min(self.frame.len() - self.start);
+        buffer[..copied].copy_from_slice(&self.frame[self.start..self.start + copied]);
+        self.start += copied;
+        Ok(copied)
     }
 }
 
@@ -302,8 +302,8 @@ impl SealedExportError {
 
 fn derive(passphrase: &[u8], salt: &[u8], cost: ScryptCost) -> Result<LessSafeKey, SealedExportError> {
     let ScryptCost { log2_n, r, p } = cost.check()?;
-    let refused = SealedExportError::Cost { log2_n, r, p };
-    let parameters = scrypt::Params::new(log2_n, r, p).map_err(|_| refused)?;
+    let cost_error = SealedExportError::Cost { log2_n, r, p };
+    let parameters = scrypt::Params::new(log2_n, r, p).map_err(|_| cost_error)?;
     let mut key = Zeroizing::new([0; 32]);
     scrypt::scrypt(passphrase, salt, &parameters, &mut *key).expect("scrypt gives 32 bytes");
     Ok(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &*key).expect("a key of 32 bytes")))

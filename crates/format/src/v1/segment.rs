@@ -22,7 +22,7 @@ pub const HEAD_BYTES: usize = 64;
 
 const SEGMENT_MAGIC: &[u8; 8] = b"FULGSEGM";
 pub(crate) const RECORD_MAGIC: &[u8; 4] = b"FREC";
-const SEALED: u32 = 1;
+const SEALED_FLAG: u32 = 1;
 
 /// The head of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +145,7 @@ impl RecordHead {
             RecordKind::Object => 2,
             RecordKind::Tombstone => 3,
         };
-        let flags = if self.sealed { SEALED } else { 0 };
+        let flags = if self.sealed { SEALED_FLAG } else { 0 };
         let mut bytes = [0; HEAD_BYTES];
         bytes[..4].copy_from_slice(RECORD_MAGIC);
         bytes[4..8].copy_from_slice(&kind.to_le_bytes());
@@ -175,7 +175,7 @@ impl RecordHead {
         };
         let (offset, flags) = (u64_at(bytes, 24), u32_at(bytes, 36));
         let misplaced = kind == RecordKind::Data && !offset.is_multiple_of(STORED_FRAME_BYTES as u64);
-        if misplaced || flags & !SEALED != 0 {
+        if misplaced || flags & !SEALED_FLAG != 0 {
             return None;
         }
         Some(Self {
@@ -183,7 +183,7 @@ impl RecordHead {
             version: VersionId(bytes[8..24].try_into().expect("a slice of sixteen bytes")),
             offset,
             payload_bytes: u32_at(bytes, 32),
-            sealed: flags & SEALED != 0,
+            sealed: flags & SEALED_FLAG != 0,
             crc64: u64_at(bytes, 40),
             position,
         })

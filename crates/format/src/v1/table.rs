@@ -22,8 +22,8 @@ use fulgurite_codec::checksum::Crc64;
 pub const TABLE_HEAD_BYTES: u64 = 24;
 
 const MAGIC: &[u8; 8] = b"FULGTABL";
-const SEALED: u64 = 1;
-const TOMBSTONE: u64 = 2;
+const SEALED_FLAG: u64 = 1;
+const TOMBSTONE_FLAG: u64 = 2;
 /// An entry up to its record: array, identifier, seven numbers, head of the record.
 const PREFIX_BYTES_MAX: usize = 1 + 17 + 7 * 9 + 9;
 const BUFFER_BYTES: usize = 1 << 16;
@@ -84,7 +84,7 @@ impl Entry {
     }
 
     fn numbers(&self) -> [u64; 7] {
-        let flags = if self.sealed { SEALED } else { 0 } | if self.tombstone { TOMBSTONE } else { 0 };
+        let flags = if self.sealed { SEALED_FLAG } else { 0 } | if self.tombstone { TOMBSTONE_FLAG } else { 0 };
         let Shard { index, object_bytes, object_offset } = self.shard;
         [flags, index.into(), object_bytes, object_offset, self.offset, self.stored_bytes, self.crc64]
     }
@@ -351,14 +351,14 @@ fn decode_prefix(cbor: &mut Decoder<'_>) -> Result<(Entry, u64), Malformed> {
     cbor.array_of(9)?;
     let version = VersionId(cbor.fixed()?);
     let flags = cbor.uint()?;
-    if flags & !(SEALED | TOMBSTONE) != 0 {
+    if flags & !(SEALED_FLAG | TOMBSTONE_FLAG) != 0 {
         return Err("unknown flags");
     }
     let shard = Shard { index: cbor.number()?, object_bytes: cbor.uint()?, object_offset: cbor.uint()? };
     let entry = Entry {
         version,
-        sealed: flags & SEALED != 0,
-        tombstone: flags & TOMBSTONE != 0,
+        sealed: flags & SEALED_FLAG != 0,
+        tombstone: flags & TOMBSTONE_FLAG != 0,
         shard,
         offset: cbor.uint()?,
         stored_bytes: cbor.uint()?,

@@ -74,7 +74,7 @@ impl<R: Read + Seek> BlockReader<R> {
             if number != expected {
                 return Err(SealedExportError::SectionLost(expected));
             }
-            let (information, bytes) = most(blocks.iter().map(|(place, _)| (place.information, place.bytes)));
+            let (information, bytes) = most_frequent(blocks.iter().map(|(place, _)| (place.information, place.bytes)));
             let shape = Shape::new(information);
             let mut offsets = HashMap::new();
             for (place, offset) in blocks.iter().filter(|(place, _)| (place.information, place.bytes) == (information, bytes)) {
@@ -143,10 +143,10 @@ impl<R: Read + Seek> BlockReader<R> {
                     }
                 });
             }
-            let mut given_back = vec![0; wanted.len() * PAYLOAD_BYTES];
+            let mut restored = vec![0; wanted.len() * PAYLOAD_BYTES];
             let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
-            plan.run(&sources, &mut given_back.chunks_mut(PAYLOAD_BYTES).collect::<Vec<_>>());
-            for (&position, payload) in wanted.iter().zip(given_back.chunks(PAYLOAD_BYTES)) {
+            plan.run(&sources, &mut restored.chunks_mut(PAYLOAD_BYTES).collect::<Vec<_>>());
+            for (&position, payload) in wanted.iter().zip(restored.chunks(PAYLOAD_BYTES)) {
                 let number = shape.block(group, position as u32).expect("lost positions are blocks") as usize;
                 self.content[number * PAYLOAD_BYTES..][..PAYLOAD_BYTES].copy_from_slice(payload);
             }
@@ -167,15 +167,15 @@ impl<R: Read + Seek> Read for BlockReader<R> {
                 return Ok(0);
             }
         }
-        let given = buffer.len().min(self.content.len() - self.start);
-        buffer[..given].copy_from_slice(&self.content[self.start..self.start + given]);
-        self.start += given;
-        Ok(given)
+        let copied = buffer.len().min(self.content.len() - self.start);
+        buffer[..copied].copy_from_slice(&self.content[self.start..self.start + copied]);
+        self.start += copied;
+        Ok(copied)
     }
 }
 
 /// The most frequent value; the first one wins a tie.
-fn most<T: Copy + Eq>(values: impl Iterator<Item = T>) -> T {
+fn most_frequent<T: Copy + Eq>(values: impl Iterator<Item = T>) -> T {
     let mut votes: Vec<(T, u64)> = Vec::new();
     for value in values {
         match votes.iter().position(|(known, _)| *known == value) {
@@ -197,7 +197,7 @@ fn search(reader: &mut (impl Read + Seek), on_block: &mut dyn FnMut(u64, Block<'
     while start < length {
         let bytes = window.len().min(usize::try_from(length - start).unwrap_or(usize::MAX));
         let window = &mut window[..bytes];
-        read_what_can_be(reader, start, window)?;
+        read_or_zero(reader, start, window)?;
         while at < WINDOW_BYTES
             && let Some(bytes) = window.get(at..at + BLOCK_BYTES)
         {
@@ -219,7 +219,7 @@ fn search(reader: &mut (impl Read + Seek), on_block: &mut dyn FnMut(u64, Block<'
 }
 
 /// Fills a buffer from an offset, with zeros for unreadable sectors.
-fn read_what_can_be(reader: &mut (impl Read + Seek), offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+fn read_or_zero(reader: &mut (impl Read + Seek), offset: u64, buffer: &mut [u8]) -> io::Result<()> {
     reader.seek(SeekFrom::Start(offset))?;
     if reader.read_exact(buffer).is_ok() {
         return Ok(());

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fulgurite_archive::catalogue::{Health, PlatterRow, SetState};
 use fulgurite_archive::watch::{Trouble, Watcher};
-use fulgurite_archive::{ArchiveError, NOWHERE};
+use fulgurite_archive::{ArchiveError, UNKNOWN_STORE};
 use fulgurite_domain::PlatterId;
 use tokio::sync::watch;
 
@@ -249,7 +249,7 @@ impl Scrubber {
             "the scrub found a damaged or missing platter"
         );
         if self.settings.repair {
-            let own = (finding.store != NOWHERE).then_some(finding.store.as_str());
+            let own = (finding.store != UNKNOWN_STORE).then_some(finding.store.as_str());
             match archive.recover(platter, own, watcher) {
                 Ok(store) => {
                     self.gateway.jobs.scrubbed.repaired.fetch_add(1, Ordering::Relaxed);
@@ -270,7 +270,7 @@ impl Gateway {
     /// the catalogue found nowhere could be on any store.
     fn is_usable(&self, name: &str) -> bool {
         match name {
-            NOWHERE => self.archive.stores().iter().all(|store| store.check().is_ok()),
+            UNKNOWN_STORE => self.archive.stores().iter().all(|store| store.check().is_ok()),
             name => self.archive.store(name).is_some_and(|store| store.check().is_ok()),
         }
     }

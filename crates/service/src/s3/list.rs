@@ -1,6 +1,6 @@
 //! Listings of objects and versions: parses requests and builds responses.
 
-use fulgurite_archive::catalogue::{After, VersionRow, Versions};
+use fulgurite_archive::catalogue::{ListCursor, VersionRow, Versions};
 use fulgurite_domain::{ObjectName, VersionId};
 use s3s::dto::{
     self, ChecksumAlgorithm, DeleteMarkerEntry, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass,
@@ -197,13 +197,13 @@ impl Namespace {
 
     /// Where a listing of versions resumes after the markers of the last page, which are empty in
     /// the request for the first one.
-    fn behind_markers(&self, rows: &VersionRows<'_>, asked: &Parameters, key: &str, id: &str) -> S3Result<Option<After>> {
+    fn behind_markers(&self, rows: &VersionRows<'_>, asked: &Parameters, key: &str, id: &str) -> S3Result<Option<ListCursor>> {
         match (key, id) {
             ("", "") => Ok(None),
             ("", _) => Err(s3_error!(InvalidArgument, "A version-id marker cannot be specified without a key marker.")),
             (key, "") => Ok(asked.after_key(rows, key)),
             (key, id) => match self.by_id(rows.bucket, key, id)? {
-                Some(version) => Ok(Some(After::row(&version.row))),
+                Some(version) => Ok(Some(ListCursor::row(&version.row))),
                 // The version was removed since: resume at the next older one.
                 None => match id.parse() {
                     Ok(id) => Ok(Some(self.behind_removed(rows.bucket, key, id)?)),
@@ -215,16 +215,16 @@ impl Namespace {
 
     /// Where a listing resumes after a version that was removed: IDs are in order of time, as
     /// numbers are.
-    fn behind_removed(&self, bucket: &str, key: &str, id: VersionId) -> S3Result<After> {
+    fn behind_removed(&self, bucket: &str, key: &str, id: VersionId) -> S3Result<ListCursor> {
         let name = object_name(bucket, key);
-        let Some(newest) = self.newest(bucket, key)? else { return Ok(After::before(name)) };
+        let Some(newest) = self.newest(bucket, key)? else { return Ok(ListCursor::before(name)) };
         let mut newer = None;
         // Binary search, since a name may have any number of versions: versions up to number
         // `older` are older than `id`, those from `end` on are newer.
         let (mut older, mut end) = (0, newest.row.record.version.saturating_add(1));
         while end - older > 1 {
             let middle = older + (end - older) / 2;
-            let before = After { name: name.clone(), version: middle + 1, id: VersionId([0; 16]) };
+            let before = ListCursor { name: name.clone(), version: middle + 1, id: VersionId([0; 16]) };
             let rows = self.archive.reading().list(&name.0, Versions::All, Some(&before), 1).map_err(catalogue_failed)?;
             match rows.into_iter().next().filter(|row| row.record.name == name && row.record.version > older) {
                 Some(row) if row.id > id => {
@@ -234,7 +234,7 @@ impl Namespace {
                 _ => older = middle,
             }
         }
-        Ok(newer.map_or_else(|| After::before(name), |row| After::row(&row)))
+        Ok(newer.map_or_else(|| ListCursor::before(name), |row| ListCursor::row(&row)))
     }
 }
 
@@ -255,10 +255,10 @@ impl<'a> VersionRows<'a> {
 
 impl Rows for VersionRows<'_> {
     type Row = VersionRow;
-    type At = After;
+    type At = ListCursor;
     const AT_ONCE: usize = usize::MAX;
 
-    fn read(&self, after: Option<&After>, limit: usize) -> S3Result<Vec<VersionRow>> {
+    fn read(&self, after: Option<&ListCursor>, limit: usize) -> S3Result<Vec<VersionRow>> {
         self.namespace.archive.reading().list(&self.prefix.0, self.versions, after, limit).map_err(catalogue_failed)
     }
 
@@ -267,11 +267,11 @@ impl Rows for VersionRows<'_> {
         key_of(self.bucket, name).ok_or_else(|| unreadable_start(&name.0)[self.bucket.len() + 1..].to_vec())
     }
 
-    fn after(&self, last: Last<'_, VersionRow>) -> Option<After> {
+    fn after(&self, last: Last<'_, VersionRow>) -> Option<ListCursor> {
         match last {
-            Last::Row(row) => Some(After::row(row)),
-            Last::Key(key) => Some(After { name: object_name(self.bucket, key), version: 0, id: VersionId([0; 16]) }),
-            Last::Prefix(prefix) => After::prefix(&[self.bucket.as_bytes(), b"/", prefix].concat()),
+            Last::Row(row) => Some(ListCursor::row(row)),
+            Last::Key(key) => Some(ListCursor { name: object_name(self.bucket, key), version: 0, id: VersionId([0; 16]) }),
+            Last::Prefix(prefix) => ListCursor::prefix(&[self.bucket.as_bytes(), b"/", prefix].concat()),
         }
     }
 }

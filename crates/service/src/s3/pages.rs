@@ -231,7 +231,7 @@ pub(crate) fn decode_token(token: &str) -> Option<Token> {
 
 #[cfg(test)]
 mod tests {
-    use fulgurite_archive::catalogue::{After, Versions};
+    use fulgurite_archive::catalogue::{ListCursor, Versions};
     use fulgurite_domain::{Attributes, Kind, ObjectName};
 
     use super::*;
@@ -267,7 +267,7 @@ mod tests {
                     (true, Some(start)) => {
                         let token = encode_token(&Token::Passed(start));
                         let Some(Token::Passed(start)) = decode_token(&token) else { panic!("{token} round-trips") };
-                        After::prefix(&[b"photos/".as_slice(), &start].concat())
+                        ListCursor::prefix(&[b"photos/".as_slice(), &start].concat())
                     }
                     (true, None) => wanted.after_key(&rows, found.last().expect("an entry")),
                 };

@@ -7,8 +7,8 @@ fn found(seed: u64, extents: Vec<Extent>) -> FoundVersion {
     FoundVersion::Archived(ArchivedVersion { id: new.id, record: new.record, sealed: new.sealed, stored_bytes: new.stored_bytes, extents })
 }
 
-pub(crate) fn adopting_twice_is_adopting_once(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn adopting_twice_is_adopting_once(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.begin_set(&set(2, 3)).expect("begun");
     let versions = [
         found(1, vec![extent(1, 0, 0, 3_000)]),
@@ -44,8 +44,8 @@ pub(crate) fn adopting_twice_is_adopting_once(place: &dyn Fixture) {
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_version_adopted_from_platters_is_archived(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_version_adopted_from_platters_is_archived(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.adopt_set(&set(1, 3)).expect("adopted");
     catalogue.adopt_versions(&[found(4, vec![extent(1, 1, 1_000, 2_000), extent(1, 0, 0, 1_000)])]).expect("adopted");
     let row = only(&mut *catalogue, "found/4");
@@ -57,8 +57,8 @@ pub(crate) fn a_version_adopted_from_platters_is_archived(place: &dyn Fixture) {
     assert_eq!(names(&catalogue.versions_on(&[platter(1, 1)], None, 5).expect("listed")), [(b"found/4".to_vec(), 4)]);
 }
 
-pub(crate) fn attributes_and_deletion_markers_are_adopted_as_they_were(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn attributes_and_deletion_markers_are_adopted_as_they_were(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.adopt_set(&set(1, 3)).expect("adopted");
     let on_platter = |new: NewVersion| {
         let extents = vec![extent(1, 0, 0, new.stored_bytes)];
@@ -80,8 +80,8 @@ pub(crate) fn attributes_and_deletion_markers_are_adopted_as_they_were(place: &d
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn an_adopted_version_has_each_byte_once(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn an_adopted_version_has_each_byte_once(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.adopt_set(&set(1, 3)).expect("adopted");
     catalogue.adopt_set(&set(2, 3)).expect("adopted");
     let twice = vec![extent(1, 0, 0, 1_000), extent(2, 0, 0, 3_000), extent(1, 1, 1_000, 2_000)];
@@ -90,8 +90,8 @@ pub(crate) fn an_adopted_version_has_each_byte_once(place: &dyn Fixture) {
     assert_eq!(catalogue.extents(key).expect("looked up"), [extent(2, 0, 0, 3_000)]);
 }
 
-pub(crate) fn a_version_adopted_in_part_is_refused(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_version_adopted_in_part_is_refused(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.adopt_set(&set(1, 3)).expect("adopted");
     for extents in [vec![], vec![extent(1, 0, 0, 2_999)], vec![extent(1, 0, 0, 1_000), extent(1, 0, 1_001, 1_999)]] {
         let refused = catalogue.adopt_versions(&[found(2, vec![extent(1, 0, 0, 3_000)]), found(1, extents)]).expect_err("refused");

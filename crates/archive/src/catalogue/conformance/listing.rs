@@ -2,8 +2,8 @@
 
 use super::*;
 
-pub(crate) fn versions_of_a_name_come_newest_first(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn versions_of_a_name_come_newest_first(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 2, 1, 5), version("a", 9, 2, 5), version("a", 4, 3, 5), version("b", 5, 4, 5)]).expect("put");
     let key = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].key;
     complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 5))]);
@@ -12,8 +12,8 @@ pub(crate) fn versions_of_a_name_come_newest_first(place: &dyn Fixture) {
     assert!(catalogue.versions_of(&ObjectName(b"c".to_vec())).expect("listed").is_empty());
 }
 
-pub(crate) fn listings_are_in_byte_order_whatever_the_bytes(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn listings_are_in_byte_order_whatever_the_bytes(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     put_odd_names(&mut *catalogue);
     for prefix in ODD_NAMES.into_iter().chain([b"b".as_slice(), b"\xff\xff\xff", b"a\x00\x00"]) {
         let expected: Vec<Vec<u8>> = ODD_NAMES.iter().filter(|name| name.starts_with(prefix)).map(|name| name.to_vec()).collect();
@@ -22,8 +22,8 @@ pub(crate) fn listings_are_in_byte_order_whatever_the_bytes(place: &dyn Fixture)
     }
 }
 
-pub(crate) fn a_listing_gives_every_version_once_whatever_the_page(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_listing_gives_every_version_once_whatever_the_page(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     put_odd_names(&mut *catalogue);
     for prefix in [b"".as_slice(), b"a", b"\x00", b"\xff", b"\xff\xff"] {
         let mut expected = Vec::new();
@@ -40,8 +40,8 @@ pub(crate) fn a_listing_gives_every_version_once_whatever_the_page(place: &dyn F
     assert!(catalogue.list(b"", Versions::All, None, 0).expect("listed").is_empty());
 }
 
-pub(crate) fn a_listing_of_newest_gives_every_name_once_whatever_the_page(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_listing_of_newest_gives_every_name_once_whatever_the_page(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     put_odd_names(&mut *catalogue);
     for prefix in [b"".as_slice(), b"a", b"\x00", b"\xff", b"\xff\xff"] {
         let expected: Vec<_> = ODD_NAMES.iter().filter(|name| name.starts_with(prefix)).map(|name| (name.to_vec(), 3)).collect();
@@ -49,19 +49,19 @@ pub(crate) fn a_listing_of_newest_gives_every_name_once_whatever_the_page(place:
             assert_eq!(names(&listed(&mut *catalogue, prefix, Versions::Newest, page)), expected, "{prefix:?}, {page} a page");
         }
     }
-    let before = After { name: ObjectName(b"A".to_vec()), version: 0, id: VersionId([0; 16]) };
+    let before = ListCursor { name: ObjectName(b"A".to_vec()), version: 0, id: VersionId([0; 16]) };
     let found = catalogue.list(b"a", Versions::Newest, Some(&before), 1).expect("listed");
     assert_eq!(names(&found), [(b"a".to_vec(), 3)], "a cursor before the prefix is accepted");
-    let behind = After { name: ObjectName(b"b".to_vec()), ..before };
+    let behind = ListCursor { name: ObjectName(b"b".to_vec()), ..before };
     assert!(catalogue.list(b"a", Versions::Newest, Some(&behind), 1).expect("listed").is_empty());
 }
 
-pub(crate) fn a_listing_goes_on_behind_a_prefix_whatever_its_bytes(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_listing_goes_on_behind_a_prefix_whatever_its_bytes(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     put_odd_names(&mut *catalogue);
     for passed in ODD_NAMES.into_iter().chain([b"b".as_slice(), b"\xff\xff\xff", b"`", b"@"]) {
         let behind: Vec<&[u8]> = ODD_NAMES.into_iter().filter(|name| *name > passed && !name.starts_with(passed)).collect();
-        let Some(after) = After::prefix(passed) else {
+        let Some(after) = ListCursor::prefix(passed) else {
             assert!(behind.is_empty(), "{passed:?}");
             continue;
         };
@@ -76,8 +76,8 @@ pub(crate) fn a_listing_goes_on_behind_a_prefix_whatever_its_bytes(place: &dyn F
     }
 }
 
-pub(crate) fn a_name_of_ten_thousand_versions_is_one_row_of_newest(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_name_of_ten_thousand_versions_is_one_row_of_newest(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let mut put: Vec<_> = (1..=10_000).map(|number| version("m", number, number, 1)).collect();
     put.extend([version("a", 1, 1, 1), version("z", 1, 2, 1)]);
     catalogue.commit_put(&put).expect("put");
@@ -92,17 +92,17 @@ pub(crate) fn a_name_of_ten_thousand_versions_is_one_row_of_newest(place: &dyn F
     assert_eq!(all.iter().map(|row| row.record.version).collect::<Vec<_>>(), (1..=10_000).rev().collect::<Vec<_>>());
 }
 
-pub(crate) fn a_listing_goes_on_after_a_row_that_was_deleted(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_listing_goes_on_after_a_row_that_was_deleted(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5), version("b", 2, 3, 5), version("c", 1, 4, 5)]).expect("put");
     let page = catalogue.list(b"", Versions::All, None, 2).expect("listed");
     catalogue.commit_delete(&[page[1].key], &[]).expect("deleted");
-    let rest = catalogue.list(b"", Versions::All, Some(&After::row(&page[1])), 10).expect("listed");
+    let rest = catalogue.list(b"", Versions::All, Some(&ListCursor::row(&page[1])), 10).expect("listed");
     assert_eq!(names(&rest), [(b"b".to_vec(), 1), (b"c".to_vec(), 1)]);
 }
 
-pub(crate) fn versions_of_one_number_are_all_listed(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn versions_of_one_number_are_all_listed(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("a", 1, 2, 5), version("a", 1, 3, 5), version("b", 1, 4, 5)]).expect("put");
     let key = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].key;
     complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 5))]);
@@ -114,8 +114,8 @@ pub(crate) fn versions_of_one_number_are_all_listed(place: &dyn Fixture) {
     }
 }
 
-pub(crate) fn a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let put = [
         version("archived, then deleted", 1, 1, 5),
         version("back again", 1, 2, 5),
@@ -163,8 +163,8 @@ pub(crate) fn a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions(p
     assert_eq!(names(&listed(&mut *catalogue, b"d", Versions::Newest, 10)), [(b"deleted on platters".to_vec(), 1)]);
 }
 
-pub(crate) fn a_page_of_newest_is_full_whatever_is_passed_over(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_page_of_newest_is_full_whatever_is_skipped(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     // Runs of 0 to 39 deleted names, each followed by one existing name; then many deleted names.
     let mut put = Vec::new();
     let mut expected = Vec::new();
@@ -186,7 +186,7 @@ pub(crate) fn a_page_of_newest_is_full_whatever_is_passed_over(place: &dyn Fixtu
         while found.len() < expected.len() {
             let rows = catalogue.list(b"", Versions::Newest, after.as_ref(), page).expect("listed");
             assert_eq!(rows.len(), page.min(expected.len() - found.len()), "{page} a page, {} found", found.len());
-            after = rows.last().map(After::row);
+            after = rows.last().map(ListCursor::row);
             found.extend(names(&rows));
         }
         assert_eq!(found, expected);
@@ -195,8 +195,8 @@ pub(crate) fn a_page_of_newest_is_full_whatever_is_passed_over(place: &dyn Fixtu
     assert!(catalogue.list(b"x", Versions::Newest, None, 5).expect("listed").is_empty());
 }
 
-pub(crate) fn versions_on_platters_are_those_with_an_extent_there(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn versions_on_platters_are_those_with_an_extent_there(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let put: Vec<_> = (0..20).map(|i| version([b"zyxabc"[i as usize % 6]], i + 1, i, 2_000)).collect();
     catalogue.commit_put(&put).expect("put");
     let rows = catalogue.staged_versions(None, 100).expect("listed");
@@ -218,11 +218,11 @@ pub(crate) fn versions_on_platters_are_those_with_an_extent_there(place: &dyn Fi
             assert_eq!(found, expected, "{wanted:?}, {page} a page");
         }
     }
-    let after = After::row(&rows[0]);
+    let after = ListCursor::row(&rows[0]);
     let wanted = [platter(1, 0), platter(1, 1)];
     let page = catalogue.versions_on(&wanted, Some(&after), 1).expect("listed");
     assert_eq!(page, [rows[1].clone()], "also without a previous page");
     catalogue.commit_delete(&[rows[2].key], &[]).expect("deleted");
-    let page = catalogue.versions_on(&wanted, Some(&After::row(&rows[1])), 1).expect("listed");
+    let page = catalogue.versions_on(&wanted, Some(&ListCursor::row(&rows[1])), 1).expect("listed");
     assert_eq!(page, [rows[3].clone()], "versions deleted since are skipped");
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-pub(crate) fn a_set_is_known_while_it_is_written(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_set_is_known_while_it_is_written(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let described = set(1, 4);
     catalogue.begin_set(&described).expect("begun");
     let row = SetRow { description: described.clone(), state: SetState::Writing };
@@ -24,8 +24,8 @@ pub(crate) fn a_set_is_known_while_it_is_written(place: &dyn Fixture) {
     catalogue.begin_set(&described).expect_err("a set can't begin twice");
 }
 
-pub(crate) fn an_abandoned_set_leaves_everything_staged(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn an_abandoned_set_leaves_everything_staged(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("put");
     let before = catalogue.totals().expect("counted");
     catalogue.begin_set(&set(1, 3)).expect("begun");
@@ -37,8 +37,8 @@ pub(crate) fn an_abandoned_set_leaves_everything_staged(place: &dyn Fixture) {
     catalogue.begin_set(&set(1, 3)).expect("an abandoned set can begin again");
 }
 
-pub(crate) fn only_a_set_being_written_is_completed_or_abandoned(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn only_a_set_being_written_is_completed_or_abandoned(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let id = SetId([1; 16]);
     let not_writing = |result: Result<(), CatalogueError>| assert!(matches!(result, Err(CatalogueError::SetNotWriting(set)) if set == id));
     not_writing(catalogue.abandon_set(id));
@@ -49,8 +49,8 @@ pub(crate) fn only_a_set_being_written_is_completed_or_abandoned(place: &dyn Fix
     assert_eq!(catalogue.sets().expect("listed")[0].state, SetState::Complete);
 }
 
-pub(crate) fn a_set_is_forgotten_when_nothing_is_on_it(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_set_is_forgotten_when_nothing_is_on_it(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("put");
     let key = only(&mut *catalogue, "a").key;
     complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 5))]);
@@ -73,15 +73,15 @@ pub(crate) fn a_set_is_forgotten_when_nothing_is_on_it(place: &dyn Fixture) {
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_complete_set_archives_its_versions(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_complete_set_archives_its_versions(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 2_500), version("b", 1, 2, 5), version("c", 1, 3, 5)]).expect("put");
     let (a, b) = (only(&mut *catalogue, "a").key, only(&mut *catalogue, "b").key);
-    let parts = [extent(1, 1, 1_000, 1_500), extent(1, 0, 0, 1_000)];
-    complete(&mut *catalogue, 1, &[(a, parts[0]), (b, extent(1, 0, 0, 5)), (a, parts[1])]);
+    let shards = [extent(1, 1, 1_000, 1_500), extent(1, 0, 0, 1_000)];
+    complete(&mut *catalogue, 1, &[(a, shards[0]), (b, extent(1, 0, 0, 5)), (a, shards[1])]);
 
     assert!(only(&mut *catalogue, "a").archived && only(&mut *catalogue, "b").archived && !only(&mut *catalogue, "c").archived);
-    assert_eq!(catalogue.extents(a).expect("looked up"), [parts[1], parts[0]]);
+    assert_eq!(catalogue.extents(a).expect("looked up"), [shards[1], shards[0]]);
     assert_eq!(catalogue.staged(a).expect("looked up"), None);
     assert_eq!(names(&catalogue.staged_versions(None, 10).expect("listed")), [(b"c".to_vec(), 1)]);
     assert_eq!(catalogue.segments_in_use().expect("listed"), [3]);
@@ -91,8 +91,8 @@ pub(crate) fn a_complete_set_archives_its_versions(place: &dyn Fixture) {
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5)]).expect("put");
     catalogue.begin_set(&set(1, 3)).expect("begun");
     catalogue.begin_set(&set(2, 3)).expect("begun");
@@ -105,8 +105,8 @@ pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(place: &dyn Fixtu
     assert!(catalogue.sets().expect("listed").iter().all(|row| row.state == SetState::Writing));
 }
 
-pub(crate) fn an_object_without_bytes_is_archived_by_an_extent_of_none(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn an_object_without_bytes_is_archived_by_an_extent_of_none(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 0), version("b", 1, 2, 0)]).expect("put");
     let key = only(&mut *catalogue, "a").key;
     complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 0))]);
@@ -116,8 +116,8 @@ pub(crate) fn an_object_without_bytes_is_archived_by_an_extent_of_none(place: &d
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn an_object_in_parts_stays_staged_until_the_last_part(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_sharded_object_stays_staged_until_the_last_shard(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let new = version("a", 1, 1, 3_000);
     catalogue.commit_put(std::slice::from_ref(&new)).expect("put");
     let key = only(&mut *catalogue, "a").key;
@@ -131,7 +131,7 @@ pub(crate) fn an_object_in_parts_stays_staged_until_the_last_part(place: &dyn Fi
     assert_eq!(
         catalogue.extents(key).expect("looked up"),
         [extent(2, 0, 0, 1_000), extent(1, 0, 2_000, 1_000)],
-        "the parts already archived are listed"
+        "the shards already archived are listed"
     );
     assert_eq!(catalogue.staged_totals().expect("counted").stored_bytes, 3_000);
     catalogue.check().expect("sound");
@@ -145,8 +145,8 @@ pub(crate) fn an_object_in_parts_stays_staged_until_the_last_part(place: &dyn Fi
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_part_that_was_written_twice_counts_once(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_shard_that_was_written_twice_counts_once(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 3_000), version("b", 1, 2, 3_000)]).expect("put");
     let (a, b) = (only(&mut *catalogue, "a").key, only(&mut *catalogue, "b").key);
     complete(&mut *catalogue, 1, &[(a, extent(1, 0, 0, 2_000)), (b, extent(1, 1, 0, 2_000))]);
@@ -168,8 +168,8 @@ pub(crate) fn a_part_that_was_written_twice_counts_once(place: &dyn Fixture) {
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_version_deleted_while_its_set_is_written_is_passed_over(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_version_deleted_while_its_set_is_written_is_skipped(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5), version("c", 1, 3, 2_000)]).expect("put");
     let keys = ["a", "b", "c"].map(|name| only(&mut *catalogue, name).key);
     catalogue.begin_set(&set(1, 3)).expect("begun");
@@ -185,8 +185,8 @@ pub(crate) fn a_version_deleted_while_its_set_is_written_is_passed_over(place: &
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn tombstones_stay_staged_until_they_are_forgotten(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn tombstones_stay_staged_until_they_are_forgotten(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let tombstones = [1, 2, 3].map(|seed| StagedTombstone { id: VersionId([seed; 16]), segment: seed.into() });
     catalogue.commit_delete(&[], &tombstones).expect("deleted");
     catalogue.begin_set(&set(1, 3)).expect("begun");
@@ -202,8 +202,8 @@ pub(crate) fn tombstones_stay_staged_until_they_are_forgotten(place: &dyn Fixtur
     assert_eq!(catalogue.segments_in_use().expect("listed"), [2]);
 }
 
-pub(crate) fn platters_remember_their_health_and_store(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn platters_remember_their_health_and_store(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     complete(&mut *catalogue, 1, &[]);
     let health = Health { verified: Some(99), missing: true, lost_sectors: 1 << 40, lost_tracks: u32::MAX };
     catalogue.record_health(platter(1, 1), health).expect("recorded");
@@ -218,14 +218,15 @@ pub(crate) fn platters_remember_their_health_and_store(place: &dyn Fixture) {
     }
 }
 
-pub(crate) fn sets_are_in_order_of_writing(place: &dyn Fixture) {
-    let mut catalogue = place.open();
-    for seed in [5, 2, 9] {
-        catalogue.adopt_set(&set(seed, 3)).expect("adopted");
+pub(crate) fn sets_are_in_order_of_writing(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
+    // Identifiers 2 and 9 are in the opposite order of their times.
+    for (seed, written) in [(5, 10_005), (2, 10_009), (9, 10_002)] {
+        catalogue.adopt_set(&SetDescription { written, ..set(seed, 3) }).expect("adopted");
     }
     catalogue.begin_set(&set(1, 3)).expect("begun");
     let order: Vec<_> = catalogue.sets().expect("listed").iter().map(|row| row.description.id.0[0]).collect();
-    assert_eq!(order, [1, 2, 5, 9]);
+    assert_eq!(order, [1, 9, 5, 2]);
     let order: Vec<_> = catalogue.platters().expect("listed").iter().map(|row| (row.set.0[0], row.position)).collect();
-    assert_eq!(order, [1, 2, 5, 9].iter().flat_map(|&set| (0..3).map(move |position| (set, position))).collect::<Vec<_>>());
+    assert_eq!(order, [1, 9, 5, 2].iter().flat_map(|&set| (0..3).map(move |position| (set, position))).collect::<Vec<_>>());
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-pub(crate) fn a_new_catalogue_is_empty(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_new_catalogue_is_empty(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     assert_eq!(catalogue.totals().expect("counted"), Totals::default());
     assert_eq!(catalogue.latest_number(&ObjectName(b"x".to_vec())).expect("looked up"), None);
     assert!(catalogue.list(b"", Versions::All, None, 10).expect("listed").is_empty());
@@ -19,8 +19,8 @@ pub(crate) fn a_new_catalogue_is_empty(place: &dyn Fixture) {
     assert!(catalogue.extents(VersionKey(1)).expect("looked up").is_empty());
 }
 
-pub(crate) fn what_was_put_is_found_as_it_was(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn what_was_put_is_found_as_it_was(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let mut put: Vec<NewVersion> = (1..=6).map(|seed| version(format!("a/{seed}"), seed, seed, 700 * seed)).collect();
     put.push(version(b"\x00\xff", i64::MAX as u64, 9, 0));
     put.push(version("", 1, 10, 1));
@@ -41,8 +41,8 @@ pub(crate) fn what_was_put_is_found_as_it_was(place: &dyn Fixture) {
     }
 }
 
-pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let mut put: Vec<NewVersion> = (1..=40).map(|seed| version(format!("{seed:02}"), 1, seed, 5)).collect();
     put.extend((1..=10).map(|seed| marker(format!("{seed:02}"), 2, 40 + seed)));
     put.sort_by(|a, b| (&a.record.name, b.record.version).cmp(&(&b.record.name, a.record.version)));
@@ -55,7 +55,7 @@ pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(place: &dyn Fixt
     let extents: Vec<_> = rows.iter().map(|row| (row.key, extent(1, 0, 0, row.stored_bytes))).collect();
     complete(&mut *catalogue, 1, &extents[..30]);
     drop(catalogue);
-    let mut catalogue = place.open();
+    let mut catalogue = fixture.open();
     assert_eq!(of(listed(&mut *catalogue, b"", Versions::All, 7)), records);
     assert_eq!(of(catalogue.versions_on(&[platter(1, 0)], None, 100).expect("listed")), records[..30]);
     for record in &records {
@@ -65,8 +65,8 @@ pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(place: &dyn Fixt
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn the_null_version_of_a_name_is_found_wherever_it_is(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn the_null_version_of_a_name_is_found_wherever_it_is(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let name = |name: &str| ObjectName(name.as_bytes().to_vec());
     let put = |name: &str, number: u64, etag: Option<&str>, is_null: bool, more: usize| {
         let mut new = version(name, number, number, 0);
@@ -103,8 +103,8 @@ pub(crate) fn the_null_version_of_a_name_is_found_wherever_it_is(place: &dyn Fix
     assert!(archived.archived && archived.record.version == 1);
 }
 
-pub(crate) fn the_latest_number_is_the_highest_of_the_name(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn the_latest_number_is_the_highest_of_the_name(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 3, 1, 5), version("a", 12, 2, 5), version("a", 7, 3, 5), version("ab", 99, 4, 5)]).expect("put");
     let latest = |catalogue: &mut dyn Catalogue, name: &[u8]| catalogue.latest_number(&ObjectName(name.to_vec())).expect("looked up");
     assert_eq!(latest(&mut *catalogue, b"a"), Some(12));
@@ -118,8 +118,8 @@ pub(crate) fn the_latest_number_is_the_highest_of_the_name(place: &dyn Fixture) 
     assert_eq!(latest(&mut *catalogue, b"a"), Some(13), "counts a staged version");
 }
 
-pub(crate) fn the_latest_number_counts_unlisted_versions(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn the_latest_number_counts_unlisted_versions(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let name = |name: &str| ObjectName(name.as_bytes().to_vec());
     let unlisted = |seed: u8, why, known_as| {
         let id = VersionId([seed; 16]);
@@ -150,8 +150,8 @@ pub(crate) fn the_latest_number_counts_unlisted_versions(place: &dyn Fixture) {
     assert_eq!(catalogue.latest_number(&name("a")).expect("looked up"), Some(5));
 }
 
-pub(crate) fn a_put_of_many_is_there_whole_or_not_at_all(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_put_of_many_is_there_whole_or_not_at_all(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let mut broken = version("b", 1, 2, 5);
     broken.data.clear();
     catalogue.commit_put(&[version("a", 1, 1, 5), broken]).expect_err("not covered");
@@ -161,8 +161,8 @@ pub(crate) fn a_put_of_many_is_there_whole_or_not_at_all(place: &dyn Fixture) {
     catalogue.commit_put(&[]).expect("an empty put succeeds");
 }
 
-pub(crate) fn a_put_whose_places_leave_bytes_out_is_refused(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_put_whose_places_leave_bytes_out_is_refused(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let good = version("a", 1, 1, 3_000);
     for broken in 0..4 {
         let mut new = good.clone();
@@ -177,8 +177,8 @@ pub(crate) fn a_put_whose_places_leave_bytes_out_is_refused(place: &dyn Fixture)
     }
 }
 
-pub(crate) fn totals_count_what_is_there(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn totals_count_what_is_there(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 10), version("a", 2, 2, 20), version("b", 1, 3, 40)]).expect("put");
     let staged = StagedTotals { versions: 3, stored_bytes: 70, tombstones: 0, oldest_ms: Some(1_001) };
     assert_eq!(catalogue.staged_totals().expect("counted"), staged);
@@ -195,8 +195,8 @@ pub(crate) fn totals_count_what_is_there(place: &dyn Fixture) {
     assert_eq!(catalogue.totals().expect("counted"), Totals { objects: 1, versions: 1, content_bytes: 20, staged });
 }
 
-pub(crate) fn the_oldest_staged_version_gives_the_age(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn the_oldest_staged_version_gives_the_age(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 30, 5), version("b", 1, 10, 5), version("c", 1, 20, 5)]).expect("put");
     for (name, oldest) in [("b", Some(1_020)), ("a", Some(1_020)), ("c", None)] {
         let key = only(&mut *catalogue, name).key;
@@ -205,8 +205,8 @@ pub(crate) fn the_oldest_staged_version_gives_the_age(place: &dyn Fixture) {
     }
 }
 
-pub(crate) fn a_deleted_version_is_gone_and_its_tombstone_waits(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_deleted_version_is_gone_and_its_tombstone_waits(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 2_500), version("a", 2, 2, 5)]).expect("put");
     let rows = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed");
     complete(&mut *catalogue, 1, &[(rows[0].key, extent(1, 0, 0, 5))]);
@@ -224,8 +224,8 @@ pub(crate) fn a_deleted_version_is_gone_and_its_tombstone_waits(place: &dyn Fixt
     assert_eq!(catalogue.segments_in_use().expect("listed"), [40]);
 }
 
-pub(crate) fn a_deletion_may_be_repeated(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_deletion_may_be_repeated(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5)]).expect("put");
     let row = only(&mut *catalogue, "a");
     for _ in 0..2 {
@@ -236,8 +236,8 @@ pub(crate) fn a_deletion_may_be_repeated(place: &dyn Fixture) {
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_key_is_never_used_again(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_key_is_never_used_again(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let mut seen = BTreeSet::new();
     for seed in 1..5 {
         catalogue.commit_put(&[version("a", 1, seed, 5)]).expect("put");
@@ -245,12 +245,12 @@ pub(crate) fn a_key_is_never_used_again(place: &dyn Fixture) {
         assert!(seen.insert(key), "{key:?} was reused");
         catalogue.commit_delete(&[key], &[]).expect("deleted");
         drop(catalogue);
-        catalogue = place.open();
+        catalogue = fixture.open();
     }
 }
 
-pub(crate) fn segments_are_in_use_while_something_is_staged_in_them(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn segments_are_in_use_while_something_is_staged_in_them(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     let mut spread = version("a", 1, 4, 3_000);
     spread.data[0].place.segment = 2;
     spread.data[1].place.segment = 3;
@@ -265,8 +265,8 @@ pub(crate) fn segments_are_in_use_while_something_is_staged_in_them(place: &dyn 
     assert_eq!(catalogue.segments_in_use().expect("listed"), [4, i64::MAX as u64]);
 }
 
-pub(crate) fn a_reopened_catalogue_has_all_that_was_committed(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_reopened_catalogue_has_all_that_was_committed(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     put_odd_names(&mut *catalogue);
     let state = |catalogue: &mut dyn Catalogue| {
         (
@@ -279,13 +279,13 @@ pub(crate) fn a_reopened_catalogue_has_all_that_was_committed(place: &dyn Fixtur
     };
     let before = state(&mut *catalogue);
     drop(catalogue);
-    let mut catalogue = place.open();
+    let mut catalogue = fixture.open();
     assert_eq!(state(&mut *catalogue), before);
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_failed_change_leaves_nothing(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_failed_change_leaves_nothing(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("put");
     let before = catalogue.totals().expect("counted");
     let mut too_large = version("b", 2, 3, 5);
@@ -298,8 +298,8 @@ pub(crate) fn a_failed_change_leaves_nothing(place: &dyn Fixture) {
     catalogue.commit_put(&[version("b", 1, 2, 5)]).expect("the catalogue still works");
 }
 
-pub(crate) fn a_sound_catalogue_passes_its_check(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn a_sound_catalogue_passes_its_check(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     catalogue.check().expect("sound when empty");
     put_odd_names(&mut *catalogue);
     catalogue.adopt_tombstones(&[StagedTombstone { id: VersionId([1; 16]), segment: 2 }]).expect("adopted");
@@ -310,8 +310,8 @@ pub(crate) fn a_sound_catalogue_passes_its_check(place: &dyn Fixture) {
     assert_eq!(catalogue.totals().expect("counted").objects, 0);
 }
 
-pub(crate) fn released_segments_are_remembered_in_ranges(place: &dyn Fixture) {
-    let mut catalogue = place.open();
+pub(crate) fn released_segments_are_remembered_in_ranges(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
     assert_eq!(catalogue.last_released().expect("looked up"), None);
     let one = |segment: u64| segment..=segment;
     catalogue.note_released(&[one(5), one(0), one(7), 20..=24]).expect("noted");

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 
 use super::counters::{self, Counters};
-use super::fault::Fault;
+use super::engine_error::EngineError;
 use super::row::{VERSION_COLUMNS, read_version};
 use super::{extents, put, sets, unlisted};
 use crate::catalogue::{Pages, StagedData};
 
-pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
+pub(super) fn check(connection: &Connection) -> Result<(), EngineError> {
     let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if verdict != "ok" {
-        return Err(Fault::Damaged(verdict));
+        return Err(EngineError::Damaged(verdict));
     }
     sets::check(connection)?;
 
@@ -25,15 +25,15 @@ pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
     count.versions(connection)?;
     count.others(connection)?;
     if count.counters != Counters::read(connection)? {
-        return Err(Fault::Damaged("the counters are wrong".into()));
+        return Err(EngineError::Damaged("the counters are wrong".into()));
     }
     if count.live.into_iter().collect::<Vec<_>>() != counters::segments(connection)? {
-        return Err(Fault::Damaged("the row counts of the segments are wrong".into()));
+        return Err(EngineError::Damaged("the row counts of the segments are wrong".into()));
     }
     for (table, what) in [("extent", "extents"), ("staged", "staged rows")] {
         let strays = format!("SELECT 1 FROM {table} WHERE version NOT IN (SELECT version FROM version) LIMIT 1");
         if connection.prepare(&strays)?.exists([])? {
-            return Err(Fault::Damaged(format!("some {what} belong to no version")));
+            return Err(EngineError::Damaged(format!("some {what} belong to no version")));
         }
     }
     Ok(())
@@ -50,13 +50,13 @@ impl Count {
         *self.live.entry(segment.cast_signed()).or_default() += 1;
     }
 
-    fn versions(&mut self, connection: &Connection) -> Result<(), Fault> {
+    fn versions(&mut self, connection: &Connection) -> Result<(), EngineError> {
         let mut statement = connection.prepare(&format!("SELECT {VERSION_COLUMNS} FROM version ORDER BY version"))?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let row = read_version(row)?;
             if row.key.0 >= self.counters.next_version {
-                return Err(Fault::Damaged(format!("version {} has a key that was never assigned", row.id)));
+                return Err(EngineError::Damaged(format!("version {} has a key that was never assigned", row.id)));
             }
             self.counters.versions += 1;
             self.counters.content_bytes = self.counters.content_bytes.saturating_add_unsigned(row.record.size);
@@ -64,24 +64,29 @@ impl Count {
             match put::staged(connection, row.key)? {
                 None if row.archived => {
                     if extents::tile(places.clone(), row.stored_bytes) != Some(places) {
-                        return Err(Fault::Damaged(format!("the extents of version {} do not add up to it", row.id)));
+                        return Err(EngineError::Damaged(format!("the extents of version {} do not add up to it", row.id)));
                     }
                 }
                 Some((record, data)) if !row.archived => {
                     self.counters.staged_versions += 1;
                     self.counters.staged_bytes = self.counters.staged_bytes.saturating_add_unsigned(row.stored_bytes);
                     if StagedData::end_of(&data) != Some(row.stored_bytes) {
-                        return Err(Fault::Damaged(format!("the staged parts of version {} do not add up to it", row.id)));
+                        return Err(EngineError::Damaged(format!("the staged parts of version {} do not add up to it", row.id)));
                     }
                     data.iter().map(|data| data.place).chain([record]).for_each(|place| self.row_in(place.segment));
                 }
-                _ => return Err(Fault::Damaged(format!("version {} must be either staged or archived, and is neither or both", row.id))),
+                _ => {
+                    return Err(EngineError::Damaged(format!(
+                        "version {} must be either staged or archived, and is neither or both",
+                        row.id
+                    )));
+                }
             }
         }
         Ok(())
     }
 
-    fn others(&mut self, connection: &Connection) -> Result<(), Fault> {
+    fn others(&mut self, connection: &Connection) -> Result<(), EngineError> {
         self.counters.objects = connection.query_row(
             "SELECT count(*) FROM (SELECT name FROM version WHERE archived = 0 UNION SELECT name FROM version WHERE archived = 1)",
             [],

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
-use super::fault::Fault;
+use super::engine_error::EngineError;
 use super::row::{RowCheck, int, uint};
 use crate::catalogue::{SegmentEnd, StagedTotals, Totals, VersionKey, VersionRow};
 
@@ -30,13 +30,13 @@ impl Counters {
     }
 
     /// Writes the row of an empty catalogue.
-    pub(super) fn create(connection: &Connection) -> Result<(), Fault> {
+    pub(super) fn create(connection: &Connection) -> Result<(), EngineError> {
         let empty = Self { next_version: 1, ..Self::default() };
         connection.execute("INSERT INTO counter VALUES (1, 1, 0, 0, 0, 0, 0, 0, ?1)", [empty.check().sum()])?;
         Ok(())
     }
 
-    pub(super) fn read(connection: &Connection) -> Result<Self, Fault> {
+    pub(super) fn read(connection: &Connection) -> Result<Self, EngineError> {
         let mut statement = connection.prepare_cached(
             "SELECT next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones, row_check \
              FROM counter WHERE one = 1",
@@ -57,7 +57,7 @@ impl Counters {
         Ok(counters)
     }
 
-    fn write(&self, connection: &Connection) -> Result<(), Fault> {
+    fn write(&self, connection: &Connection) -> Result<(), EngineError> {
         let mut update = connection.prepare_cached(
             "UPDATE counter SET next_version = ?1, objects = ?2, versions = ?3, content_bytes = ?4, staged_versions = ?5, \
              staged_bytes = ?6, tombstones = ?7, row_check = ?8 WHERE one = 1",
@@ -66,7 +66,7 @@ impl Counters {
         Ok(())
     }
 
-    pub(super) fn staged_totals(&self, connection: &Connection) -> Result<StagedTotals, Fault> {
+    pub(super) fn staged_totals(&self, connection: &Connection) -> Result<StagedTotals, EngineError> {
         let oldest: Option<i64> = connection
             .prepare_cached("SELECT created_ms FROM main.version INDEXED BY staged_by_age WHERE archived = 0 ORDER BY created_ms LIMIT 1")?
             .query_row([], |row| row.get(0))
@@ -79,7 +79,7 @@ impl Counters {
         })
     }
 
-    pub(super) fn totals(&self, connection: &Connection) -> Result<Totals, Fault> {
+    pub(super) fn totals(&self, connection: &Connection) -> Result<Totals, EngineError> {
         Ok(Totals {
             objects: uint(self.objects, "the number of objects")?,
             versions: uint(self.versions, "the number of versions")?,
@@ -98,7 +98,7 @@ pub(super) struct Ledger<'c> {
 }
 
 impl<'c> Ledger<'c> {
-    pub(super) fn open(connection: &'c Connection) -> Result<Self, Fault> {
+    pub(super) fn open(connection: &'c Connection) -> Result<Self, EngineError> {
         Ok(Self { connection, counters: Counters::read(connection)?, segments: BTreeMap::new() })
     }
 
@@ -139,14 +139,14 @@ impl<'c> Ledger<'c> {
         *self.segments.entry(number).or_default() += change;
     }
 
-    pub(super) fn close(self) -> Result<(), Fault> {
+    pub(super) fn close(self) -> Result<(), EngineError> {
         for (&number, &change) in &self.segments {
             if change == 0 {
                 continue;
             }
             let live = read_segment(self.connection, number)?.unwrap_or(0) + change;
             if live < 0 {
-                return Err(Fault::Damaged(format!("more rows were removed from segment {number:016x} than it has")));
+                return Err(EngineError::Damaged(format!("more rows were removed from segment {number:016x} than it has")));
             } else if live == 0 {
                 self.connection.prepare_cached("DELETE FROM segment WHERE number = ?1")?.execute([number])?;
                 self.connection.prepare_cached("DELETE FROM segment_end WHERE number = ?1")?.execute([number])?;
@@ -167,7 +167,7 @@ fn segment_check(number: i64, live: i64) -> RowCheck {
     RowCheck::of("segment").numbers([number, live])
 }
 
-fn read_segment(connection: &Connection, number: i64) -> Result<Option<i64>, Fault> {
+fn read_segment(connection: &Connection, number: i64) -> Result<Option<i64>, EngineError> {
     let found: Option<(i64, i64)> = connection
         .prepare_cached("SELECT live, row_check FROM segment WHERE number = ?1")?
         .query_row([number], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -181,7 +181,7 @@ fn end_check(number: i64, end: i64) -> RowCheck {
     RowCheck::of("segment_end").numbers([number, end])
 }
 
-pub(super) fn record_segment_ends(connection: &Connection, ends: &[SegmentEnd]) -> Result<(), Fault> {
+pub(super) fn record_segment_ends(connection: &Connection, ends: &[SegmentEnd]) -> Result<(), EngineError> {
     let mut insert = connection.prepare_cached(
         "INSERT INTO segment_end (number, end_offset, row_check) VALUES (?1, ?2, ?3) \
          ON CONFLICT (number) DO UPDATE SET end_offset = excluded.end_offset, row_check = excluded.row_check",
@@ -195,7 +195,7 @@ pub(super) fn record_segment_ends(connection: &Connection, ends: &[SegmentEnd]) 
 
 /// The ends of the segments in use. A row can outlive its segment if nothing in that segment was
 /// ever acknowledged.
-pub(super) fn segment_ends(connection: &Connection) -> Result<Vec<SegmentEnd>, Fault> {
+pub(super) fn segment_ends(connection: &Connection) -> Result<Vec<SegmentEnd>, EngineError> {
     let mut statement = connection.prepare_cached(
         "SELECT number, end_offset, row_check FROM segment_end WHERE number IN (SELECT number FROM segment) ORDER BY number",
     )?;
@@ -207,7 +207,7 @@ pub(super) fn segment_ends(connection: &Connection) -> Result<Vec<SegmentEnd>, F
     statement.query_and_then([], read)?.collect()
 }
 
-pub(super) fn segments(connection: &Connection) -> Result<Vec<(i64, i64)>, Fault> {
+pub(super) fn segments(connection: &Connection) -> Result<Vec<(i64, i64)>, EngineError> {
     let mut statement = connection.prepare_cached("SELECT number, live, row_check FROM segment ORDER BY number")?;
     let read = |row: &Row<'_>| {
         let (number, live): (i64, i64) = (row.get(0)?, row.get(1)?);

@@ -3,11 +3,11 @@
 use fulgurite_domain::PlatterId;
 use rusqlite::{Connection, Row, params};
 
-use super::fault::Fault;
+use super::engine_error::EngineError;
 use super::row::{RowCheck, int, narrow, uint};
 use crate::catalogue::{Extent, VersionKey};
 
-pub(super) fn of(connection: &Connection, key: VersionKey) -> Result<Vec<Extent>, Fault> {
+pub(super) fn of(connection: &Connection, key: VersionKey) -> Result<Vec<Extent>, EngineError> {
     let mut statement = connection.prepare_cached(
         "SELECT object_offset, platter, shard, platter_offset, bytes, extent.row_check, platter.id \
          FROM extent LEFT JOIN platter ON platter.number = extent.platter WHERE version = ?1 ORDER BY object_offset, platter",
@@ -16,7 +16,7 @@ pub(super) fn of(connection: &Connection, key: VersionKey) -> Result<Vec<Extent>
         let cells: [i64; 5] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
         let [object_offset, platter, shard, offset, bytes] = cells;
         check(key, cells).confirm(row.get(5)?, || format!("an extent on platter {platter} of the catalogue"))?;
-        let Some(id) = row.get(6)? else { return Err(Fault::Damaged(format!("platter {platter} of an extent is missing"))) };
+        let Some(id) = row.get(6)? else { return Err(EngineError::Damaged(format!("platter {platter} of an extent is missing"))) };
         Ok(Extent {
             shard: narrow(shard, "the shard of an extent")?,
             object_offset: uint(object_offset, "the place of an extent")?,
@@ -33,7 +33,7 @@ fn check(key: VersionKey, cells: [i64; 5]) -> RowCheck {
 }
 
 /// Records an extent; `platter` is the catalogue's number of its platter.
-pub(super) fn insert(connection: &Connection, key: VersionKey, platter: i64, extent: &Extent) -> Result<(), Fault> {
+pub(super) fn insert(connection: &Connection, key: VersionKey, platter: i64, extent: &Extent) -> Result<(), EngineError> {
     let cells = [int(extent.object_offset)?, platter, extent.shard.into(), int(extent.offset)?, int(extent.bytes)?];
     let [object_offset, platter, shard, offset, bytes] = cells;
     connection
@@ -45,7 +45,7 @@ pub(super) fn insert(connection: &Connection, key: VersionKey, platter: i64, ext
     Ok(())
 }
 
-pub(super) fn remove(connection: &Connection, key: VersionKey) -> Result<(), Fault> {
+pub(super) fn remove(connection: &Connection, key: VersionKey) -> Result<(), EngineError> {
     connection.prepare_cached("DELETE FROM extent WHERE version = ?1")?.execute([key.0])?;
     Ok(())
 }

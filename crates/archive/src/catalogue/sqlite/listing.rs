@@ -10,11 +10,11 @@ use std::cmp::{Ordering, Reverse};
 use fulgurite_domain::{Kind, ObjectName, PlatterId, VersionId};
 use rusqlite::{Connection, Rows, params};
 
-use super::fault::Fault;
+use super::engine_error::EngineError;
 use super::row::{NAME_COLUMN, VERSION_COLUMNS, read_version};
 use super::schema::is_null_version;
 use super::{put, sets};
-use crate::catalogue::{After, NULL, VersionKey, VersionRow, Versions};
+use crate::catalogue::{ListCursor, NULL, VersionKey, VersionRow, Versions};
 
 /// After this many consecutive older versions of a name, seeking to the next name is faster than
 /// scanning.
@@ -33,16 +33,16 @@ pub(super) fn list(
     connection: &Connection,
     prefix: &[u8],
     versions: Versions,
-    after: Option<&After>,
+    after: Option<&ListCursor>,
     limit: usize,
-) -> Result<Vec<VersionRow>, Fault> {
+) -> Result<Vec<VersionRow>, EngineError> {
     match versions {
         Versions::All => page(connection, prefix, versions, after, limit),
         Versions::Newest => newest(connection, prefix, after, limit),
     }
 }
 
-fn newest(connection: &Connection, prefix: &[u8], after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
+fn newest(connection: &Connection, prefix: &[u8], after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, EngineError> {
     let mut found: Vec<VersionRow> = Vec::new();
     let mut after = after.cloned();
     let mut deleted = 0;
@@ -52,7 +52,7 @@ fn newest(connection: &Connection, prefix: &[u8], after: Option<&After>, limit: 
         let wanted = (limit - found.len()).max(deleted.min(DELETED_NAMES_AT_ONCE));
         let rows = page(connection, prefix, Versions::Newest, after.as_ref(), wanted)?;
         let (read, had) = (rows.len(), found.len());
-        after = rows.last().map(After::row);
+        after = rows.last().map(ListCursor::row);
         found.extend(rows.into_iter().filter(|row| row.record.kind != Kind::DeletionMarker));
         deleted += read - (found.len() - had);
         if read < wanted {
@@ -63,13 +63,19 @@ fn newest(connection: &Connection, prefix: &[u8], after: Option<&After>, limit: 
     Ok(found)
 }
 
-fn page(connection: &Connection, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
+fn page(
+    connection: &Connection,
+    prefix: &[u8],
+    versions: Versions,
+    after: Option<&ListCursor>,
+    limit: usize,
+) -> Result<Vec<VersionRow>, EngineError> {
     let staged = run(connection, Run::Staged, prefix, versions, after, limit)?;
     let archived = run(connection, Run::Archived, prefix, versions, after, limit)?;
     Ok(merge(staged, archived, versions, limit))
 }
 
-pub(super) fn staged_versions(connection: &Connection, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
+pub(super) fn staged_versions(connection: &Connection, after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, EngineError> {
     run(connection, Run::Staged, b"", Versions::All, after, limit)
 }
 
@@ -80,21 +86,21 @@ pub(super) const LATEST_NUMBER: &str = "SELECT \
      (SELECT number FROM version WHERE archived = 1 AND name = ?1 ORDER BY number DESC LIMIT 1), \
      (SELECT number FROM unlisted WHERE name = ?1 AND why <> 5 ORDER BY number DESC LIMIT 1)";
 
-pub(super) fn latest_number(connection: &Connection, name: &ObjectName) -> Result<Option<i64>, Fault> {
+pub(super) fn latest_number(connection: &Connection, name: &ObjectName) -> Result<Option<i64>, EngineError> {
     let mut statement = connection.prepare_cached(LATEST_NUMBER)?;
     let numbers: [Option<i64>; 3] = statement.query_row([&name.0], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
     Ok(numbers.into_iter().max().flatten())
 }
 
-pub(super) fn versions_of(connection: &Connection, name: &ObjectName) -> Result<Vec<VersionRow>, Fault> {
+pub(super) fn versions_of(connection: &Connection, name: &ObjectName) -> Result<Vec<VersionRow>, EngineError> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 ORDER BY number DESC, id DESC"
     ))?;
-    let mut run = |run: Run| statement.query_and_then(params![run as i64, name.0], read_version)?.collect::<Result<_, Fault>>();
+    let mut run = |run: Run| statement.query_and_then(params![run as i64, name.0], read_version)?.collect::<Result<_, EngineError>>();
     Ok(merge(run(Run::Staged)?, run(Run::Archived)?, Versions::All, usize::MAX))
 }
 
-pub(super) fn newest_of(connection: &Connection, name: &ObjectName) -> Result<Option<VersionRow>, Fault> {
+pub(super) fn newest_of(connection: &Connection, name: &ObjectName) -> Result<Option<VersionRow>, EngineError> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 ORDER BY number DESC, id DESC LIMIT 1"
     ))?;
@@ -102,7 +108,7 @@ pub(super) fn newest_of(connection: &Connection, name: &ObjectName) -> Result<Op
     Ok(newest(Run::Staged)?.into_iter().chain(newest(Run::Archived)?).min_by(order))
 }
 
-pub(super) fn version(connection: &Connection, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, Fault> {
+pub(super) fn version(connection: &Connection, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, EngineError> {
     let mut statement =
         connection.prepare_cached(&format!("SELECT {VERSION_COLUMNS} FROM version WHERE archived IN (0, 1) AND name = ?1 AND id = ?2"))?;
     statement.query_and_then(params![name.0, id.0], read_version)?.next().transpose()
@@ -110,7 +116,7 @@ pub(super) fn version(connection: &Connection, name: &ObjectName, id: VersionId)
 
 /// The null version of a name: the very first version of the name, or one in the index of null
 /// versions.
-pub(super) fn null_version(connection: &Connection, name: &ObjectName) -> Result<Option<VersionRow>, Fault> {
+pub(super) fn null_version(connection: &Connection, name: &ObjectName) -> Result<Option<VersionRow>, EngineError> {
     let is_null = |row: &VersionRow| row.record.attributes.get(NULL).is_some_and(<[u8]>::is_empty);
     let mut first = connection.prepare_cached(&format!(
         "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 AND number = 1 ORDER BY id DESC"
@@ -138,9 +144,9 @@ fn run(
     run: Run,
     prefix: &[u8],
     versions: Versions,
-    after: Option<&After>,
+    after: Option<&ListCursor>,
     limit: usize,
-) -> Result<Vec<VersionRow>, Fault> {
+) -> Result<Vec<VersionRow>, EngineError> {
     let mut found: Vec<VersionRow> = Vec::new();
     if limit == 0 {
         return Ok(found);
@@ -196,7 +202,7 @@ fn run(
     }
 }
 
-fn is_before(after: &After) -> bool {
+fn is_before(after: &ListCursor) -> bool {
     after.version == u64::MAX
 }
 
@@ -233,7 +239,7 @@ fn merge(a: Vec<VersionRow>, b: Vec<VersionRow>, versions: Versions, limit: usiz
 ///
 /// Extents are ordered by platter and key, pages by name. Sorting once is cheaper than sorting for
 /// each page.
-pub(super) fn gather_versions_on(connection: &Connection, platters: &[PlatterId]) -> Result<(), Fault> {
+pub(super) fn gather_versions_on(connection: &Connection, platters: &[PlatterId]) -> Result<(), EngineError> {
     connection.execute_batch(
         "DROP TABLE IF EXISTS temp.gathered; \
          CREATE TABLE temp.gathered (name BLOB, number INTEGER, id BLOB, version INTEGER, PRIMARY KEY (name, number DESC, id DESC)) WITHOUT ROWID;",
@@ -248,9 +254,9 @@ pub(super) fn gather_versions_on(connection: &Connection, platters: &[PlatterId]
     Ok(())
 }
 
-pub(super) fn versions_on_page(connection: &Connection, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
+pub(super) fn versions_on_page(connection: &Connection, after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, EngineError> {
     let mut found = Vec::new();
-    let mut take = |mut keys: Rows<'_>| -> Result<(), Fault> {
+    let mut take = |mut keys: Rows<'_>| -> Result<(), EngineError> {
         while found.len() < limit {
             let Some(row) = keys.next()? else { break };
             // Skips versions deleted since.
@@ -272,11 +278,11 @@ pub(super) fn versions_on_page(connection: &Connection, after: Option<&After>, l
 
 /// The version number after which a page continues. A caller's token can contain one that no
 /// version can have.
-fn number_of(after: &After) -> i64 {
+fn number_of(after: &ListCursor) -> i64 {
     i64::try_from(after.version).unwrap_or(i64::MAX)
 }
 
-pub(super) fn knows(connection: &Connection, id: VersionId) -> Result<bool, Fault> {
+pub(super) fn knows(connection: &Connection, id: VersionId) -> Result<bool, EngineError> {
     let mut select = connection.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM version WHERE id = ?1) OR EXISTS (SELECT 1 FROM unlisted WHERE id = ?1) \
          OR EXISTS (SELECT 1 FROM tombstone WHERE id = ?1)",
@@ -284,7 +290,7 @@ pub(super) fn knows(connection: &Connection, id: VersionId) -> Result<bool, Faul
     Ok(select.query_row([id.0], |row| row.get(0))?)
 }
 
-pub(super) fn newest_id(connection: &Connection) -> Result<Option<VersionId>, Fault> {
+pub(super) fn newest_id(connection: &Connection) -> Result<Option<VersionId>, EngineError> {
     let newest = "SELECT max(id) FROM (SELECT max(id) AS id FROM version UNION ALL SELECT max(id) FROM unlisted WHERE why NOT IN (4, 5) \
                   UNION ALL SELECT max(id) FROM tombstone UNION ALL SELECT max(id) FROM archived_tombstone)";
     Ok(connection.query_row(newest, [], |row| row.get::<_, Option<[u8; 16]>>(0))?.map(VersionId))

@@ -4,7 +4,7 @@ use fulgurite_domain::{ObjectName, ObjectRecord, SetId, VersionId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::counters::{self, Ledger};
-use super::fault::Fault;
+use super::engine_error::EngineError;
 use super::row::{RowCheck, VERSION_COLUMNS, VersionCells, int, narrow, read_version, uint};
 use super::{extents, sets};
 use crate::catalogue::{
@@ -20,7 +20,7 @@ pub(super) struct Insertion<'c> {
 }
 
 impl<'c> Insertion<'c> {
-    pub(super) fn prepare(connection: &'c Connection) -> Result<Self, Fault> {
+    pub(super) fn prepare(connection: &'c Connection) -> Result<Self, EngineError> {
         Ok(Self {
             name_known: connection.prepare_cached(NAME_KNOWN)?,
             version: connection.prepare_cached(&format!(
@@ -34,9 +34,9 @@ impl<'c> Insertion<'c> {
         })
     }
 
-    pub(super) fn staged(&mut self, ledger: &mut Ledger<'_>, new: &NewVersion) -> Result<(), Fault> {
+    pub(super) fn staged(&mut self, ledger: &mut Ledger<'_>, new: &NewVersion) -> Result<(), EngineError> {
         if StagedData::end_of(&new.data) != Some(new.stored_bytes) {
-            return Err(Fault::Refused(CatalogueError::Uncovered(new.id)));
+            return Err(EngineError::Refused(CatalogueError::Uncovered(new.id)));
         }
         let key = self.version(ledger, new.id, &new.record, new.sealed, new.stored_bytes, false)?;
         self.part(ledger, key, 0, &StagedData { stored_offset: 0, place: new.record_place })?;
@@ -56,7 +56,7 @@ impl<'c> Insertion<'c> {
         sealed: bool,
         stored_bytes: u64,
         archived: bool,
-    ) -> Result<VersionKey, Fault> {
+    ) -> Result<VersionKey, EngineError> {
         let name = record.name.0.as_slice();
         let known = self.name_known.exists([name])?;
         let key = ledger.next_version();
@@ -83,7 +83,7 @@ impl<'c> Insertion<'c> {
         Ok(key)
     }
 
-    fn part(&mut self, ledger: &mut Ledger<'_>, key: VersionKey, part: i64, data: &StagedData) -> Result<(), Fault> {
+    fn part(&mut self, ledger: &mut Ledger<'_>, key: VersionKey, part: i64, data: &StagedData) -> Result<(), EngineError> {
         let cells = [
             key.0,
             part,
@@ -103,7 +103,7 @@ impl<'c> Insertion<'c> {
 
 const NAME_KNOWN: &str = "SELECT 1 FROM version WHERE archived IN (0, 1) AND name = ?1";
 
-pub(super) fn commit(connection: &Connection, change: &Change) -> Result<(), Fault> {
+pub(super) fn commit(connection: &Connection, change: &Change) -> Result<(), EngineError> {
     let mut ledger = Ledger::open(connection)?;
     let mut insertion = Insertion::prepare(connection)?;
     change.staged.iter().try_for_each(|version| insertion.staged(&mut ledger, version))?;
@@ -114,7 +114,7 @@ pub(super) fn commit(connection: &Connection, change: &Change) -> Result<(), Fau
 }
 
 /// Adds versions found on platters and in staging, except those already known.
-pub(super) fn adopt(connection: &Connection, found: &[FoundVersion]) -> Result<(), Fault> {
+pub(super) fn adopt(connection: &Connection, found: &[FoundVersion]) -> Result<(), EngineError> {
     let mut ledger = Ledger::open(connection)?;
     let mut insertion = Insertion::prepare(connection)?;
     for version in found {
@@ -129,7 +129,7 @@ pub(super) fn adopt(connection: &Connection, found: &[FoundVersion]) -> Result<(
                     continue;
                 }
                 let tiles = extents::tile(found.extents.clone(), found.stored_bytes);
-                let tiles = tiles.ok_or(Fault::Refused(CatalogueError::Uncovered(found.id)))?;
+                let tiles = tiles.ok_or(EngineError::Refused(CatalogueError::Uncovered(found.id)))?;
                 let key = insertion.version(&mut ledger, found.id, &found.record, found.sealed, found.stored_bytes, true)?;
                 for tile in tiles {
                     extents::insert(connection, key, sets::number_of(connection, tile.platter)?, &tile)?;
@@ -140,13 +140,13 @@ pub(super) fn adopt(connection: &Connection, found: &[FoundVersion]) -> Result<(
     ledger.close()
 }
 
-fn known(connection: &Connection, name: &ObjectName, number: u64, id: VersionId) -> Result<bool, Fault> {
+fn known(connection: &Connection, name: &ObjectName, number: u64, id: VersionId) -> Result<bool, EngineError> {
     let mut statement =
         connection.prepare_cached("SELECT 1 FROM version WHERE archived IN (0, 1) AND name = ?1 AND number = ?2 AND id = ?3")?;
     Ok(statement.exists(params![name.0, int(number)?, id.0])?)
 }
 
-fn forget(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[VersionKey]) -> Result<(), Fault> {
+fn forget(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[VersionKey]) -> Result<(), EngineError> {
     for &key in versions {
         let Some(row) = version(connection, key)? else { continue };
         connection.prepare_cached("DELETE FROM version WHERE version = ?1")?.execute([key.0])?;
@@ -161,13 +161,13 @@ fn forget(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[VersionK
     Ok(())
 }
 
-pub(super) fn version(connection: &Connection, key: VersionKey) -> Result<Option<VersionRow>, Fault> {
+pub(super) fn version(connection: &Connection, key: VersionKey) -> Result<Option<VersionRow>, EngineError> {
     let mut statement = connection.prepare_cached(&format!("SELECT {VERSION_COLUMNS} FROM version WHERE version = ?1"))?;
     statement.query_and_then([key.0], read_version)?.next().transpose()
 }
 
 /// Removes a version's rows from staging. The caller keeps or removes the version itself.
-pub(super) fn leave_staging(connection: &Connection, ledger: &mut Ledger<'_>, row: &VersionRow) -> Result<(), Fault> {
+pub(super) fn leave_staging(connection: &Connection, ledger: &mut Ledger<'_>, row: &VersionRow) -> Result<(), EngineError> {
     let mut statement = connection.prepare_cached("DELETE FROM staged WHERE version = ?1 RETURNING segment")?;
     let mut rows = statement.query([row.key.0])?;
     while let Some(gone) = rows.next()? {
@@ -177,7 +177,7 @@ pub(super) fn leave_staging(connection: &Connection, ledger: &mut Ledger<'_>, ro
     Ok(())
 }
 
-pub(super) fn add_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, tombstones: &[StagedTombstone]) -> Result<(), Fault> {
+pub(super) fn add_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, tombstones: &[StagedTombstone]) -> Result<(), EngineError> {
     let mut insert =
         connection.prepare_cached("INSERT INTO tombstone (id, segment, row_check) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
     for tombstone in tombstones {
@@ -191,7 +191,7 @@ pub(super) fn add_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, t
     Ok(())
 }
 
-pub(super) fn archive_tombstones(connection: &Connection, ids: &[VersionId], set: SetId) -> Result<(), Fault> {
+pub(super) fn archive_tombstones(connection: &Connection, ids: &[VersionId], set: SetId) -> Result<(), EngineError> {
     let mut ledger = Ledger::open(connection)?;
     let mut archived = Vec::new();
     let mut delete = connection.prepare_cached("DELETE FROM tombstone WHERE id = ?1 RETURNING segment")?;
@@ -206,7 +206,7 @@ pub(super) fn archive_tombstones(connection: &Connection, ids: &[VersionId], set
     adopt_archived_tombstones(connection, &archived)
 }
 
-pub(super) fn adopt_archived_tombstones(connection: &Connection, tombstones: &[(VersionId, SetId)]) -> Result<(), Fault> {
+pub(super) fn adopt_archived_tombstones(connection: &Connection, tombstones: &[(VersionId, SetId)]) -> Result<(), EngineError> {
     let mut insert = connection.prepare_cached(
         "INSERT INTO archived_tombstone (id, set_id, row_check) VALUES (?1, ?2, ?3) \
          ON CONFLICT (id) DO UPDATE SET set_id = excluded.set_id, row_check = excluded.row_check",
@@ -221,7 +221,7 @@ pub(super) fn archived_tombstones(
     connection: &Connection,
     after: Option<VersionId>,
     limit: usize,
-) -> Result<Vec<(VersionId, SetId)>, Fault> {
+) -> Result<Vec<(VersionId, SetId)>, EngineError> {
     let mut statement = connection
         .prepare_cached("SELECT id, set_id, row_check FROM archived_tombstone WHERE ?1 IS NULL OR id > ?1 ORDER BY id LIMIT ?2")?;
     let read = |row: &Row<'_>| {
@@ -232,7 +232,7 @@ pub(super) fn archived_tombstones(
     statement.query_and_then(params![after.map(|id| id.0), int(limit as u64)?], read)?.collect()
 }
 
-pub(super) fn is_removed(connection: &Connection, id: VersionId) -> Result<bool, Fault> {
+pub(super) fn is_removed(connection: &Connection, id: VersionId) -> Result<bool, EngineError> {
     let mut select = connection.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM tombstone WHERE id = ?1) OR EXISTS (SELECT 1 FROM archived_tombstone WHERE id = ?1)",
     )?;
@@ -243,7 +243,7 @@ fn archived_check(id: VersionId, set: SetId) -> RowCheck {
     RowCheck::of("archived_tombstone").bytes(&id.0).bytes(&set.0)
 }
 
-pub(super) fn tombstones(connection: &Connection) -> Result<Vec<StagedTombstone>, Fault> {
+pub(super) fn tombstones(connection: &Connection) -> Result<Vec<StagedTombstone>, EngineError> {
     let mut statement = connection.prepare_cached("SELECT id, segment, row_check FROM tombstone ORDER BY id")?;
     let read = |row: &Row<'_>| {
         let (id, segment) = (VersionId(row.get(0)?), row.get(1)?);
@@ -257,7 +257,7 @@ fn tombstone_check(id: VersionId, segment: i64) -> RowCheck {
     RowCheck::of("tombstone").bytes(&id.0).number(segment)
 }
 
-pub(super) fn staged(connection: &Connection, key: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, Fault> {
+pub(super) fn staged(connection: &Connection, key: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, EngineError> {
     let mut statement = connection.prepare_cached(
         "SELECT part, stored_offset, segment, segment_offset, bytes, crc64, row_check FROM staged WHERE version = ?1 ORDER BY part",
     )?;
@@ -283,6 +283,6 @@ pub(super) fn staged(connection: &Connection, key: VersionKey) -> Result<Option<
     match record {
         Some(record) => Ok(Some((record, data))),
         None if data.is_empty() => Ok(None),
-        None => Err(Fault::Damaged("a staged version has no record".into())),
+        None => Err(EngineError::Damaged("a staged version has no record".into())),
     }
 }

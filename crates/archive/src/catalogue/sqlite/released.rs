@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use rusqlite::{Connection, Row};
 
-use super::fault::Fault;
+use super::engine_error::EngineError;
 use super::row::{RowCheck, int, uint};
 
 fn row_check(first: i64, last: i64) -> RowCheck {
@@ -12,7 +12,7 @@ fn row_check(first: i64, last: i64) -> RowCheck {
 }
 
 /// Adds a range, merging it with ranges that it overlaps or touches.
-pub(super) fn note(connection: &Connection, range: &RangeInclusive<u64>) -> Result<(), Fault> {
+pub(super) fn note(connection: &Connection, range: &RangeInclusive<u64>) -> Result<(), EngineError> {
     let (mut first, mut last) = (*range.start(), *range.end());
     while let Some(near) = page(connection, first.saturating_sub(1), 1)?.pop()
         && *near.start() <= last.saturating_add(1)
@@ -26,7 +26,7 @@ pub(super) fn note(connection: &Connection, range: &RangeInclusive<u64>) -> Resu
     Ok(())
 }
 
-pub(super) fn page(connection: &Connection, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, Fault> {
+pub(super) fn page(connection: &Connection, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, EngineError> {
     let mut statement = connection.prepare_cached(
         "SELECT first_number, last_number, row_check FROM released WHERE last_number >= ?1 ORDER BY last_number LIMIT ?2",
     )?;
@@ -38,7 +38,7 @@ pub(super) fn page(connection: &Connection, from: u64, limit: usize) -> Result<V
     statement.query_and_then([int(from)?, int(limit as u64)?], read)?.collect()
 }
 
-pub(super) fn last(connection: &Connection) -> Result<Option<u64>, Fault> {
+pub(super) fn last(connection: &Connection) -> Result<Option<u64>, EngineError> {
     let last: Option<i64> = connection.query_row("SELECT max(last_number) FROM released", [], |row| row.get(0))?;
     last.map(|last| uint(last, "the last released segment")).transpose()
 }

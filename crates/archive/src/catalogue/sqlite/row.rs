@@ -7,7 +7,7 @@ use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, ObjectRec
 use fulgurite_format::{decode_attributes, encode_attributes};
 use rusqlite::Row;
 
-use super::fault::Fault;
+use super::engine_error::EngineError;
 use crate::catalogue::{VersionKey, VersionRow};
 
 /// Collects the columns of a row to compute its checksum.
@@ -47,21 +47,21 @@ impl RowCheck {
         crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, &self.bytes) as i64
     }
 
-    pub(super) fn confirm(self, stored: i64, what: impl FnOnce() -> String) -> Result<(), Fault> {
-        if self.sum() == stored { Ok(()) } else { Err(Fault::Damaged(format!("the checksum of {} is wrong", what()))) }
+    pub(super) fn confirm(self, stored: i64, what: impl FnOnce() -> String) -> Result<(), EngineError> {
+        if self.sum() == stored { Ok(()) } else { Err(EngineError::Damaged(format!("the checksum of {} is wrong", what()))) }
     }
 }
 
-pub(super) fn int(number: u64) -> Result<i64, Fault> {
-    i64::try_from(number).map_err(|_| Fault::TooLarge(number))
+pub(super) fn int(number: u64) -> Result<i64, EngineError> {
+    i64::try_from(number).map_err(|_| EngineError::TooLarge(number))
 }
 
-pub(super) fn uint(number: i64, what: &str) -> Result<u64, Fault> {
-    u64::try_from(number).map_err(|_| Fault::Damaged(format!("{what} is {number}")))
+pub(super) fn uint(number: i64, what: &str) -> Result<u64, EngineError> {
+    u64::try_from(number).map_err(|_| EngineError::Damaged(format!("{what} is {number}")))
 }
 
-pub(super) fn narrow<T: TryFrom<i64>>(number: i64, what: &str) -> Result<T, Fault> {
-    T::try_from(number).map_err(|_| Fault::Damaged(format!("{what} is {number}")))
+pub(super) fn narrow<T: TryFrom<i64>>(number: i64, what: &str) -> Result<T, EngineError> {
+    T::try_from(number).map_err(|_| EngineError::Damaged(format!("{what} is {number}")))
 }
 
 /// The columns of `version`, in the order in which [`read_version`] reads them.
@@ -87,7 +87,13 @@ pub(super) struct VersionCells {
 }
 
 impl VersionCells {
-    pub(super) fn new(key: VersionKey, archived: bool, record: &ObjectRecord, sealed: bool, stored_bytes: u64) -> Result<Self, Fault> {
+    pub(super) fn new(
+        key: VersionKey,
+        archived: bool,
+        record: &ObjectRecord,
+        sealed: bool,
+        stored_bytes: u64,
+    ) -> Result<Self, EngineError> {
         Ok(Self {
             version: key.0,
             archived: archived.into(),
@@ -109,7 +115,7 @@ impl VersionCells {
         })
     }
 
-    pub(super) fn of(row: &VersionRow) -> Result<Self, Fault> {
+    pub(super) fn of(row: &VersionRow) -> Result<Self, EngineError> {
         Self::new(row.key, row.archived, &row.record, row.sealed, row.stored_bytes)
     }
 
@@ -128,7 +134,7 @@ impl VersionCells {
     }
 }
 
-pub(super) fn read_version(row: &Row<'_>) -> Result<VersionRow, Fault> {
+pub(super) fn read_version(row: &Row<'_>) -> Result<VersionRow, EngineError> {
     let cells = VersionCells {
         version: row.get(0)?,
         archived: row.get(1)?,
@@ -153,9 +159,8 @@ pub(super) fn read_version(row: &Row<'_>) -> Result<VersionRow, Fault> {
         _ => None,
     };
     let attributes = match &cells.attributes {
-        Some(bytes) => {
-            decode_attributes(bytes).map_err(|error| Fault::Damaged(format!("the attributes of version {}: {error}", VersionId(id))))?
-        }
+        Some(bytes) => decode_attributes(bytes)
+            .map_err(|error| EngineError::Damaged(format!("the attributes of version {}: {error}", VersionId(id))))?,
         None => Attributes::default(),
     };
     Ok(VersionRow {
@@ -169,7 +174,7 @@ pub(super) fn read_version(row: &Row<'_>) -> Result<VersionRow, Fault> {
                 1 => Kind::SymbolicLink,
                 2 => Kind::Directory,
                 3 => Kind::DeletionMarker,
-                other => return Err(Fault::Damaged(format!("version {} is of kind {other}", VersionId(id)))),
+                other => return Err(EngineError::Damaged(format!("version {} is of kind {other}", VersionId(id)))),
             },
             size: uint(cells.size, "the size of a version")?,
             sha256: Digest(sha256),

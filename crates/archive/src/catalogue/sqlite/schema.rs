@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::counters::Counters;
-use super::fault::Fault;
+use super::engine_error::EngineError;
 use crate::catalogue::CatalogueError;
 use crate::schema::{Schema, archive_of, version};
 
@@ -48,7 +48,7 @@ const FROM_VERSION_4: &str = "CREATE TEMP VIEW released AS SELECT NULL AS last_n
      CREATE TEMP VIEW archived_tombstone AS SELECT NULL AS id, NULL AS set_id, NULL AS row_check WHERE 0;";
 
 /// How long to wait for another process that is writing.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Cache of the connection that changes the catalogue, KiB.
 pub(crate) const MAIN_KIB: u64 = 49_152;
@@ -57,15 +57,15 @@ pub(crate) const READER_KIB: u64 = 2_048;
 
 /// Memory of a connection in addition to its cache, KiB. Measured: 200 connections, each with a few
 /// statements and a small cache, took 210 each.
-pub(crate) const BESIDE_KIB: u64 = 160;
+pub(crate) const CONNECTION_KIB: u64 = 160;
 
 pub(crate) fn set_cache(connection: &Connection, kib: u64) -> rusqlite::Result<()> {
     // Negative numbers are KiB, positive ones pages.
     connection.pragma_update(None, "cache_size", -(kib as i64))
 }
 
-pub(super) fn prepare(connection: &Connection, writes: bool) -> Result<(), Fault> {
-    connection.busy_timeout(PATIENCE)?;
+pub(super) fn prepare(connection: &Connection, writes: bool) -> Result<(), EngineError> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     // Plans must not depend on bound values: SQLite would otherwise plan a statement again whenever
     // the values differ, which costs more than running it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
@@ -85,19 +85,19 @@ pub(super) fn prepare(connection: &Connection, writes: bool) -> Result<(), Fault
 }
 
 /// Creates the tables of a new catalogue, or migrates those of an older one.
-pub(super) fn create(connection: &mut Connection, archive: ArchiveId) -> Result<(), Fault> {
+pub(super) fn create(connection: &mut Connection, archive: ArchiveId) -> Result<(), EngineError> {
     SCHEMA.bring_up_to_date(connection, archive, |transaction| Counters::create(transaction))
 }
 
 /// Checks that this is the catalogue of `archive`, in a schema that this program knows. A writer
 /// migrates an older schema first; a reader sees it through views as if it were migrated.
-pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: bool) -> Result<(), Fault> {
+pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: bool) -> Result<(), EngineError> {
     if !SCHEMA.is_of(connection)? {
-        return Err(Fault::Damaged("the file is not a catalogue".into()));
+        return Err(EngineError::Damaged("the file is not a catalogue".into()));
     }
     let (found, known) = (version(connection)?, SCHEMA.newest());
     if found > known {
-        return Err(Fault::Refused(CatalogueError::Newer { found, known }));
+        return Err(EngineError::Refused(CatalogueError::Newer { found, known }));
     }
     if writes && found < known {
         create(connection, archive)?;
@@ -113,8 +113,8 @@ pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: boo
         }
     }
     match archive_of(connection)? {
-        None => Err(Fault::Damaged("it does not name its archive".into())),
-        Some(found) if found != archive => Err(Fault::Refused(CatalogueError::OtherArchive { found, expected: archive })),
+        None => Err(EngineError::Damaged("it does not name its archive".into())),
+        Some(found) if found != archive => Err(EngineError::Refused(CatalogueError::OtherArchive { found, expected: archive })),
         Some(_) => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use fulgurite_domain::{Geometry, PlatterId, SetId, SetShape};
 use rusqlite::{Connection, Row, params};
 
 use super::counters::Ledger;
-use super::fault::Fault;
+use super::engine_error::EngineError;
 use super::row::{RowCheck, VersionCells, int, narrow, uint};
 use super::{extents, put, unlisted};
 use crate::catalogue::{
@@ -28,7 +28,7 @@ impl SetCells {
         RowCheck::of("platter_set").number(self.number).bytes(&self.id.0).numbers(self.rest)
     }
 
-    fn read(row: &Row<'_>) -> Result<Self, Fault> {
+    fn read(row: &Row<'_>) -> Result<Self, EngineError> {
         let mut rest = [0; 10];
         for (index, cell) in (2..).zip(&mut rest) {
             *cell = row.get(index)?;
@@ -42,7 +42,7 @@ impl SetCells {
         if self.rest[0] == 0 { SetState::Writing } else { SetState::Complete }
     }
 
-    fn row(&self, connection: &Connection) -> Result<SetRow, Fault> {
+    fn row(&self, connection: &Connection) -> Result<SetRow, EngineError> {
         let [_, information, redundancy, geometry @ .., written] = self.rest;
         let [sector_bytes, track_information, track_redundancy, group_information, group_redundancy, tracks] = geometry;
         let what = "a number of a set";
@@ -77,12 +77,12 @@ struct PlatterCells {
 const PLATTER_COLUMNS: &str = "number, id, set_number, set_position, store, verified, missing, lost_sectors, lost_tracks, row_check";
 
 impl PlatterCells {
-    fn health(&self) -> Result<(Option<i64>, [i64; 3]), Fault> {
+    fn health(&self) -> Result<(Option<i64>, [i64; 3]), EngineError> {
         let Health { verified, missing, lost_sectors, lost_tracks } = self.health;
         Ok((verified.map(int).transpose()?, [missing.into(), int(lost_sectors)?, lost_tracks.into()]))
     }
 
-    fn check(&self) -> Result<RowCheck, Fault> {
+    fn check(&self) -> Result<RowCheck, EngineError> {
         let (verified, health) = self.health()?;
         Ok(RowCheck::of("platter")
             .numbers([self.number, self.set_number, self.position])
@@ -92,7 +92,7 @@ impl PlatterCells {
             .numbers(health))
     }
 
-    fn read(row: &Row<'_>) -> Result<Self, Fault> {
+    fn read(row: &Row<'_>) -> Result<Self, EngineError> {
         let verified: Option<i64> = row.get(5)?;
         let what = "a number of a platter";
         let cells = Self {
@@ -112,7 +112,7 @@ impl PlatterCells {
     }
 
     /// Writes the columns that can change: store and health.
-    fn update(&self, connection: &Connection) -> Result<(), Fault> {
+    fn update(&self, connection: &Connection) -> Result<(), EngineError> {
         let (verified, [missing, lost_sectors, lost_tracks]) = self.health()?;
         connection
             .prepare_cached(
@@ -123,31 +123,31 @@ impl PlatterCells {
     }
 }
 
-fn find_set(connection: &Connection, id: SetId) -> Result<Option<SetCells>, Fault> {
+fn find_set(connection: &Connection, id: SetId) -> Result<Option<SetCells>, EngineError> {
     let mut statement = connection.prepare_cached(&format!("SELECT {SET_COLUMNS} FROM platter_set WHERE id = ?1"))?;
     statement.query_and_then([id.0], SetCells::read)?.next().transpose()
 }
 
-fn platters_of(connection: &Connection, set_number: i64) -> Result<Vec<PlatterCells>, Fault> {
+fn platters_of(connection: &Connection, set_number: i64) -> Result<Vec<PlatterCells>, EngineError> {
     let mut statement =
         connection.prepare_cached(&format!("SELECT {PLATTER_COLUMNS} FROM platter WHERE set_number = ?1 ORDER BY set_position"))?;
     statement.query_and_then([set_number], PlatterCells::read)?.collect()
 }
 
-fn find_platter(connection: &Connection, id: PlatterId) -> Result<Option<PlatterCells>, Fault> {
+fn find_platter(connection: &Connection, id: PlatterId) -> Result<Option<PlatterCells>, EngineError> {
     let mut statement = connection.prepare_cached(&format!("SELECT {PLATTER_COLUMNS} FROM platter WHERE id = ?1"))?;
     statement.query_and_then([id.0], PlatterCells::read)?.next().transpose()
 }
 
-fn known_platter(connection: &Connection, platter: PlatterId) -> Result<PlatterCells, Fault> {
-    find_platter(connection, platter)?.ok_or(Fault::Refused(CatalogueError::UnknownPlatter(platter)))
+fn known_platter(connection: &Connection, platter: PlatterId) -> Result<PlatterCells, EngineError> {
+    find_platter(connection, platter)?.ok_or(EngineError::Refused(CatalogueError::UnknownPlatter(platter)))
 }
 
-pub(super) fn number_of(connection: &Connection, platter: PlatterId) -> Result<i64, Fault> {
+pub(super) fn number_of(connection: &Connection, platter: PlatterId) -> Result<i64, EngineError> {
     Ok(known_platter(connection, platter)?.number)
 }
 
-fn insert_set(connection: &Connection, set: &SetDescription, state: SetState) -> Result<(), Fault> {
+fn insert_set(connection: &Connection, set: &SetDescription, state: SetState) -> Result<(), EngineError> {
     let number = connection.query_row("SELECT coalesce(max(number), 0) + 1 FROM platter_set", [], |row| row.get(0))?;
     let Geometry { sector_bytes, track_information, track_redundancy, group_information, group_redundancy, information_tracks } =
         set.geometry;
@@ -186,25 +186,25 @@ fn insert_set(connection: &Connection, set: &SetDescription, state: SetState) ->
     Ok(())
 }
 
-pub(super) fn begin(connection: &Connection, set: &SetDescription) -> Result<(), Fault> {
+pub(super) fn begin(connection: &Connection, set: &SetDescription) -> Result<(), EngineError> {
     insert_set(connection, set, SetState::Writing)
 }
 
-pub(super) fn adopt(connection: &Connection, set: &SetDescription) -> Result<(), Fault> {
+pub(super) fn adopt(connection: &Connection, set: &SetDescription) -> Result<(), EngineError> {
     match find_set(connection, set.id)? {
         None => insert_set(connection, set, SetState::Complete),
         Some(known) => mark_complete(connection, known),
     }
 }
 
-fn writing(connection: &Connection, set: SetId) -> Result<SetCells, Fault> {
+fn writing(connection: &Connection, set: SetId) -> Result<SetCells, EngineError> {
     match find_set(connection, set)? {
         Some(cells) if cells.state() == SetState::Writing => Ok(cells),
-        _ => Err(Fault::Refused(CatalogueError::SetNotWriting(set))),
+        _ => Err(EngineError::Refused(CatalogueError::SetNotWriting(set))),
     }
 }
 
-fn mark_complete(connection: &Connection, mut set: SetCells) -> Result<(), Fault> {
+fn mark_complete(connection: &Connection, mut set: SetCells) -> Result<(), EngineError> {
     set.rest[0] = 1;
     connection.execute("UPDATE platter_set SET complete = 1, row_check = ?2 WHERE number = ?1", [set.number, set.check().sum()])?;
     Ok(())
@@ -215,7 +215,7 @@ pub(super) fn complete(
     set: SetId,
     extents: &mut dyn Iterator<Item = ArchivedExtent>,
     verified: u64,
-) -> Result<(), Fault> {
+) -> Result<(), EngineError> {
     let cells = writing(connection, set)?;
     let mut numbers = BTreeMap::new();
     for mut platter in platters_of(connection, cells.number)? {
@@ -226,10 +226,10 @@ pub(super) fn complete(
     mark_complete(connection, cells)?;
 
     let mut ledger = Ledger::open(connection)?;
-    let mut in_parts = BTreeSet::new();
+    let mut sharded = BTreeSet::new();
     for ArchivedExtent { version: key, extent } in extents {
         let platter = extent.platter;
-        let &number = numbers.get(&platter).ok_or(Fault::Refused(CatalogueError::UnknownPlatter(platter)))?;
+        let &number = numbers.get(&platter).ok_or(EngineError::Refused(CatalogueError::UnknownPlatter(platter)))?;
         let Some(row) = put::version(connection, key)? else { continue };
         if row.archived {
             continue;
@@ -240,17 +240,17 @@ pub(super) fn complete(
             archive(connection, &mut ledger, row)?;
         } else {
             extents::insert(connection, key, number, &extent)?;
-            in_parts.insert(key);
+            sharded.insert(key);
         }
     }
-    for key in in_parts {
-        settle(connection, &mut ledger, key)?;
+    for key in sharded {
+        archive_if_covered(connection, &mut ledger, key)?;
     }
     ledger.close()
 }
 
 /// Archives a version if its recorded extents now cover all of it.
-fn settle(connection: &Connection, ledger: &mut Ledger<'_>, key: VersionKey) -> Result<(), Fault> {
+fn archive_if_covered(connection: &Connection, ledger: &mut Ledger<'_>, key: VersionKey) -> Result<(), EngineError> {
     let Some(row) = put::version(connection, key)? else { return Ok(()) };
     if row.archived {
         return Ok(());
@@ -263,7 +263,7 @@ fn settle(connection: &Connection, ledger: &mut Ledger<'_>, key: VersionKey) -> 
     archive(connection, ledger, row)
 }
 
-fn archive(connection: &Connection, ledger: &mut Ledger<'_>, mut row: VersionRow) -> Result<(), Fault> {
+fn archive(connection: &Connection, ledger: &mut Ledger<'_>, mut row: VersionRow) -> Result<(), EngineError> {
     put::leave_staging(connection, ledger, &row)?;
     row.archived = true;
     let check = VersionCells::of(&row)?.check(&row.record.name.0, &row.id.0, &row.record.sha256.0).sum();
@@ -271,11 +271,11 @@ fn archive(connection: &Connection, ledger: &mut Ledger<'_>, mut row: VersionRow
     Ok(())
 }
 
-pub(super) fn abandon(connection: &Connection, set: SetId) -> Result<(), Fault> {
+pub(super) fn abandon(connection: &Connection, set: SetId) -> Result<(), EngineError> {
     delete(connection, &writing(connection, set)?)
 }
 
-pub(super) fn forget(connection: &Connection, set: SetId) -> Result<bool, Fault> {
+pub(super) fn forget(connection: &Connection, set: SetId) -> Result<bool, EngineError> {
     let Some(cells) = find_set(connection, set)?.filter(|cells| cells.state() == SetState::Complete) else { return Ok(false) };
     let has_content = "SELECT EXISTS (SELECT 1 FROM extent WHERE platter IN (SELECT number FROM platter WHERE set_number = ?1))";
     if connection.query_row(has_content, [cells.number], |row| row.get(0))? {
@@ -287,30 +287,30 @@ pub(super) fn forget(connection: &Connection, set: SetId) -> Result<bool, Fault>
     Ok(true)
 }
 
-fn delete(connection: &Connection, set: &SetCells) -> Result<(), Fault> {
+fn delete(connection: &Connection, set: &SetCells) -> Result<(), EngineError> {
     connection.execute("DELETE FROM platter WHERE set_number = ?1", [set.number])?;
     connection.execute("DELETE FROM platter_set WHERE number = ?1", [set.number])?;
     Ok(())
 }
 
-fn all(connection: &Connection) -> Result<Vec<SetCells>, Fault> {
+fn all(connection: &Connection) -> Result<Vec<SetCells>, EngineError> {
     let mut statement = connection.prepare_cached(&format!("SELECT {SET_COLUMNS} FROM platter_set ORDER BY written, number"))?;
     statement.query_and_then([], SetCells::read)?.collect()
 }
 
-pub(super) fn sets(connection: &Connection) -> Result<Vec<SetRow>, Fault> {
+pub(super) fn sets(connection: &Connection) -> Result<Vec<SetRow>, EngineError> {
     all(connection)?.iter().map(|cells| cells.row(connection)).collect()
 }
 
-pub(super) fn set_of(connection: &Connection, platter: PlatterId) -> Result<Option<SetRow>, Fault> {
+pub(super) fn set_of(connection: &Connection, platter: PlatterId) -> Result<Option<SetRow>, EngineError> {
     let Some(platter) = find_platter(connection, platter)? else { return Ok(None) };
     let mut statement = connection.prepare_cached(&format!("SELECT {SET_COLUMNS} FROM platter_set WHERE number = ?1"))?;
     let set = statement.query_and_then([platter.set_number], SetCells::read)?.next().transpose()?;
-    let set = set.ok_or_else(|| Fault::Damaged(format!("the set of platter {} is missing", platter.place.platter)))?;
+    let set = set.ok_or_else(|| EngineError::Damaged(format!("the set of platter {} is missing", platter.place.platter)))?;
     Ok(Some(set.row(connection)?))
 }
 
-pub(super) fn platters(connection: &Connection) -> Result<Vec<PlatterRow>, Fault> {
+pub(super) fn platters(connection: &Connection) -> Result<Vec<PlatterRow>, EngineError> {
     let mut found = Vec::new();
     for set in all(connection)? {
         let (id, state) = (set.id, set.state());
@@ -325,18 +325,18 @@ pub(super) fn change_platter(
     connection: &Connection,
     platter: PlatterId,
     change: impl FnOnce(&mut PlatterPlace, &mut Health),
-) -> Result<(), Fault> {
+) -> Result<(), EngineError> {
     let mut cells = known_platter(connection, platter)?;
     change(&mut cells.place, &mut cells.health);
     cells.update(connection)
 }
 
 /// Checks that the platters of all sets add up to the platters in the table.
-pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
+pub(super) fn check(connection: &Connection) -> Result<(), EngineError> {
     let described: usize = sets(connection)?.iter().map(|set| set.description.platters.len()).sum();
     let known: i64 = connection.query_row("SELECT count(*) FROM platter", [], |row| row.get(0))?;
     if described as i64 != known {
-        return Err(Fault::Damaged(format!("it has {known} platters, but only {described} belong to a set")));
+        return Err(EngineError::Damaged(format!("it has {known} platters, but only {described} belong to a set")));
     }
     Ok(())
 }

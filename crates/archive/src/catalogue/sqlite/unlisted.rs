@@ -4,7 +4,7 @@ use fulgurite_domain::{ObjectName, PlatterId, VersionId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::counters::Ledger;
-use super::fault::Fault;
+use super::engine_error::EngineError;
 use super::put;
 use super::row::{RowCheck, int, uint};
 use crate::catalogue::{StagedTombstone, Unlisted, UnlistedVersion};
@@ -42,14 +42,14 @@ fn why_cell(why: Unlisted) -> i64 {
     REASONS.iter().position(|reason| *reason == why).expect("every reason is listed") as i64
 }
 
-fn why_of(cell: i64) -> Result<Unlisted, Fault> {
+fn why_of(cell: i64) -> Result<Unlisted, EngineError> {
     let reason = usize::try_from(cell).ok().and_then(|cell| REASONS.get(cell).copied());
-    reason.ok_or_else(|| Fault::Damaged(format!("a version is unlisted for reason {cell}")))
+    reason.ok_or_else(|| EngineError::Damaged(format!("a version is unlisted for reason {cell}")))
 }
 
 /// Records versions. A version already recorded keeps its first reason, and gains segments, and a
 /// name if it had none.
-pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Result<(), Fault> {
+pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Result<(), EngineError> {
     let mut ledger = Ledger::open(connection)?;
     let mut insert =
         connection.prepare_cached(&format!("INSERT INTO unlisted ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING"))?;
@@ -57,7 +57,8 @@ pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Re
         connection.prepare_cached("INSERT INTO unlisted_segment (id, segment, row_check) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
     for version in versions {
         let (why, bytes) = (why_cell(version.why), int(version.stored_bytes)?);
-        let known_as = version.known_as.as_ref().map(|(name, number)| Ok::<_, Fault>((name.0.as_slice(), int(*number)?))).transpose()?;
+        let known_as =
+            version.known_as.as_ref().map(|(name, number)| Ok::<_, EngineError>((name.0.as_slice(), int(*number)?))).transpose()?;
         let check = row_check(version.id, why, bytes, known_as).sum();
         let is_new =
             insert.execute(params![version.id.0, why, bytes, known_as.map(|known| known.0), known_as.map(|known| known.1), check])?;
@@ -74,7 +75,7 @@ pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Re
     ledger.close()
 }
 
-fn add_name(connection: &Connection, id: VersionId, known_as: (&[u8], i64)) -> Result<(), Fault> {
+fn add_name(connection: &Connection, id: VersionId, known_as: (&[u8], i64)) -> Result<(), EngineError> {
     let mut select = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM unlisted WHERE id = ?1 AND name IS NULL"))?;
     let Some(row) = select.query_row([id.0], |row| Ok(read(connection, row))).optional()?.transpose()? else { return Ok(()) };
     let check = row_check(id, why_cell(row.why), int(row.stored_bytes)?, Some(known_as)).sum();
@@ -83,7 +84,7 @@ fn add_name(connection: &Connection, id: VersionId, known_as: (&[u8], i64)) -> R
     Ok(())
 }
 
-pub(super) fn forget(connection: &Connection, ids: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), Fault> {
+pub(super) fn forget(connection: &Connection, ids: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), EngineError> {
     let mut ledger = Ledger::open(connection)?;
     for id in ids {
         connection.prepare_cached("DELETE FROM unlisted WHERE id = ?1")?.execute([id.0])?;
@@ -97,18 +98,18 @@ pub(super) fn forget(connection: &Connection, ids: &[VersionId], tombstones: &[S
     ledger.close()
 }
 
-pub(super) fn page(connection: &Connection, after: Option<VersionId>, limit: usize) -> Result<Vec<UnlistedVersion>, Fault> {
+pub(super) fn page(connection: &Connection, after: Option<VersionId>, limit: usize) -> Result<Vec<UnlistedVersion>, EngineError> {
     let columns = format!("SELECT {COLUMNS} FROM unlisted WHERE id > ?1 ORDER BY id LIMIT ?2");
     let first = format!("SELECT {COLUMNS} FROM unlisted WHERE ?1 IS NULL ORDER BY id LIMIT ?2");
     let mut statement = connection.prepare_cached(if after.is_some() { &columns } else { &first })?;
     statement.query_and_then(params![after.map(|id| id.0), int(limit as u64)?], |row| read(connection, row))?.collect()
 }
 
-pub(super) fn count(connection: &Connection) -> Result<u64, Fault> {
+pub(super) fn count(connection: &Connection) -> Result<u64, EngineError> {
     uint(connection.query_row("SELECT count(*) FROM unlisted", [], |row| row.get(0))?, "the number of unlisted versions")
 }
 
-fn read(connection: &Connection, row: &Row<'_>) -> Result<UnlistedVersion, Fault> {
+fn read(connection: &Connection, row: &Row<'_>) -> Result<UnlistedVersion, EngineError> {
     let id = VersionId(row.get(0)?);
     let (why, bytes): (i64, i64) = (row.get(1)?, row.get(2)?);
     let (name, number): (Option<Vec<u8>>, Option<i64>) = (row.get(3)?, row.get(4)?);
@@ -120,12 +121,12 @@ fn read(connection: &Connection, row: &Row<'_>) -> Result<UnlistedVersion, Fault
         id,
         why: why_of(why)?,
         stored_bytes: uint(bytes, "the length of an unlisted version")?,
-        known_as: known_as.map(|(name, of)| Ok::<_, Fault>((ObjectName(name), number(of)?))).transpose()?,
+        known_as: known_as.map(|(name, of)| Ok::<_, EngineError>((ObjectName(name), number(of)?))).transpose()?,
         segments: segments_of(connection, id)?,
     })
 }
 
-fn segments_of(connection: &Connection, id: VersionId) -> Result<Vec<u64>, Fault> {
+fn segments_of(connection: &Connection, id: VersionId) -> Result<Vec<u64>, EngineError> {
     let mut statement = connection.prepare_cached("SELECT segment, row_check FROM unlisted_segment WHERE id = ?1 ORDER BY segment")?;
     let read = |row: &Row<'_>| {
         let segment = row.get(0)?;
@@ -135,7 +136,7 @@ fn segments_of(connection: &Connection, id: VersionId) -> Result<Vec<u64>, Fault
     statement.query_and_then([id.0], read)?.collect()
 }
 
-pub(super) fn leave_out(connection: &Connection, platters: &[PlatterId]) -> Result<(), Fault> {
+pub(super) fn leave_out(connection: &Connection, platters: &[PlatterId]) -> Result<(), EngineError> {
     let mut insert = connection.prepare_cached("INSERT INTO left_out (platter, row_check) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
     for &platter in platters {
         insert.execute(params![platter.0, left_out_check(platter).sum()])?;
@@ -143,7 +144,7 @@ pub(super) fn leave_out(connection: &Connection, platters: &[PlatterId]) -> Resu
     Ok(())
 }
 
-pub(super) fn is_left_out(connection: &Connection, platter: PlatterId) -> Result<bool, Fault> {
+pub(super) fn is_left_out(connection: &Connection, platter: PlatterId) -> Result<bool, EngineError> {
     let mut statement = connection.prepare_cached("SELECT row_check FROM left_out WHERE platter = ?1")?;
     let Some(check) = statement.query_row([platter.0], |row| row.get(0)).optional()? else { return Ok(false) };
     left_out_check(platter).confirm(check, || format!("platter {platter}, which was left out"))?;

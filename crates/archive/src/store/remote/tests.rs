@@ -264,7 +264,7 @@ fn retries_end_if_the_service_stays_busy() {
     faults.busy.store(usize::MAX, Ordering::SeqCst);
     let StoreError::Io { source, .. } = store.check().expect_err("no answer") else { panic!("a busy service is not an absent store") };
     assert!(source.to_string().contains("come again later"), "{source}");
-    assert_eq!(faults.turned_away.load(Ordering::SeqCst), 1 + REPEATS);
+    assert_eq!(faults.turned_away.load(Ordering::SeqCst), 1 + RETRIES_MAX);
     assert!(store.open(PLATTER).is_err(), "a busy service doesn't mean that the platter is missing");
 }
 

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use fulgurite_archive::place::MediumPosition;
+use fulgurite_archive::read_order::MediumPosition;
 use fulgurite_domain::VersionId;
 use s3s::{S3Error, S3ErrorCode};
 use serde::Deserialize;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulgurite_archive::object::{ObjectReader, ReadError};
-use fulgurite_archive::place::MediumPosition;
+use fulgurite_archive::read_order::MediumPosition;
 use s3s::S3Result;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;

@@ -1,4 +1,4 @@
-//! Settling: reconciles stores and staging with the catalogue after a crash.
+//! Reconciles stores and staging with the catalogue after a crash.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,24 +29,24 @@ impl Archive {
     /// not exist, [`ArchiveError::SegmentMissing`] if the catalogue refers to missing bytes, and
     /// [`ArchiveError::ForeignSegment`] if staging belongs to another archive. In these cases
     /// nothing is changed.
-    pub fn settle(&self) -> Result<(), ArchiveError> {
+    pub fn reconcile(&self) -> Result<(), ArchiveError> {
         check_staging(self)?;
-        let mut there = self.staging().segments()?;
+        let mut existing = self.staging().segments()?;
         let used = self.catalogue().segments_in_use()?;
         self.staging().number_behind(self.catalogue().last_released()?);
         // A released segment reappears if an old copy of staging was restored. It is removed again
         // below.
-        let old = self.catalogue().old_segments(&there, &used)?;
-        there.retain(|segment| old.binary_search(segment).is_err());
-        if let Some(&segment) = used.iter().find(|segment| there.binary_search(segment).is_err()) {
+        let old = self.catalogue().old_segments(&existing, &used)?;
+        existing.retain(|segment| old.binary_search(segment).is_err());
+        if let Some(&segment) = used.iter().find(|segment| existing.binary_search(segment).is_err()) {
             return Err(ArchiveError::SegmentMissing(segment));
         }
-        if there.iter().any(|segment| used.binary_search(segment).is_err()) && was_staging_unseen(self)? {
+        if existing.iter().any(|segment| used.binary_search(segment).is_err()) && was_staging_unseen(self)? {
             return Err(ArchiveError::StagingUnseen);
         }
         // Before anything is removed: the catalogue may be an old copy that does not list what is
         // staged now.
-        adopt_staged(self, &there, &used)?;
+        adopt_staged(self, &existing, &used)?;
         mark_staging(self)?;
         let sets = self.catalogue().sets()?;
         for set in sets.iter().filter(|set| set.state == SetState::Writing) {
@@ -94,7 +94,7 @@ fn drop_platters(archive: &Archive, set: &SetDescription) -> Result<bool, Archiv
 /// segment may exist. A tombstone that the catalogue doesn't know counts only if the key of its
 /// version is gone, because keys are destroyed after the catalogue has acknowledged the
 /// removal. Otherwise the removal was never acknowledged.
-fn adopt_staged(archive: &Archive, there: &[u64], used: &[u64]) -> Result<(), ArchiveError> {
+fn adopt_staged(archive: &Archive, existing: &[u64], used: &[u64]) -> Result<(), ArchiveError> {
     let ends: HashMap<u64, u64> = archive.catalogue().segment_ends()?.into_iter().map(|end| (end.segment, end.bytes)).collect();
     let mut tails = Vec::new();
     for &segment in used {
@@ -104,7 +104,7 @@ fn adopt_staged(archive: &Archive, there: &[u64], used: &[u64]) -> Result<(), Ar
             tails.push(SegmentEnd { segment, bytes: end });
         }
     }
-    let unknown = there.iter().copied().filter(|segment| used.binary_search(segment).is_err());
+    let unknown = existing.iter().copied().filter(|segment| used.binary_search(segment).is_err());
     let mut new: Vec<u64> = unknown.chain(tails.iter().map(|tail| tail.segment)).collect();
     new.sort_unstable();
     if new.is_empty() {
@@ -117,7 +117,7 @@ fn adopt_staged(archive: &Archive, there: &[u64], used: &[u64]) -> Result<(), Ar
     let mut scanned = scan_staging(archive, &new, &is_new, &Unwatched)?;
     if scanned.unlisted.iter().any(|version| version.why == Unlisted::Incomplete) {
         // The missing parts may be in other segments.
-        scanned = scan_staging(archive, there, &is_new, &Unwatched)?;
+        scanned = scan_staging(archive, existing, &is_new, &Unwatched)?;
     }
     drop_removed(archive, &mut scanned)?;
     let completed = completed_removals(archive, &scanned.tombstones)?;

@@ -7,52 +7,52 @@ use fulgurite_domain::PlatterId;
 use fulgurite_format::Header;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{NOWHERE, PlatterRow, SetState};
-use crate::content::Disks;
+use crate::catalogue::{PlatterRow, SetState, UNKNOWN_STORE};
+use crate::content::StoreSnapshot;
 use crate::tables::read_header;
 
 /// A platter of this archive that the catalogue doesn't know.
 #[derive(Debug, Clone)]
-pub(crate) struct Stranger {
+pub(crate) struct UncataloguedPlatter {
     pub(crate) platter: PlatterId,
     pub(crate) store: String,
     /// `None` if no header can be read; the platter's archive is unknown then.
     pub(crate) header: Option<Header>,
 }
 
-pub(crate) struct Compared {
+pub(crate) struct StoreComparison {
     /// Platters found on stores but not in the catalogue.
-    pub(crate) strangers: Vec<Stranger>,
+    pub(crate) uncatalogued: Vec<UncataloguedPlatter>,
     /// Platters of complete sets found only in the catalogue, if all stores that may hold them
     /// could be listed.
     pub(crate) missing: HashSet<PlatterId>,
 }
 
-/// Platters on the stores that the catalogue doesn't know, except those of other archives and
+/// Finds platters on the stores that the catalogue doesn't know, except those of other archives and
 /// those omitted by a rebuild. Skips stores that are absent or can't be listed.
-pub(crate) fn strangers(archive: &Archive) -> Result<Vec<Stranger>, ArchiveError> {
-    Ok(compare_stores(archive)?.strangers)
+pub(crate) fn find_uncatalogued(archive: &Archive) -> Result<Vec<UncataloguedPlatter>, ArchiveError> {
+    Ok(compare_stores(archive)?.uncatalogued)
 }
 
-pub(crate) fn compare_stores(archive: &Archive) -> Result<Compared, ArchiveError> {
-    let disks = Disks::check(archive);
+pub(crate) fn compare_stores(archive: &Archive) -> Result<StoreComparison, ArchiveError> {
+    let snapshot = StoreSnapshot::take(archive);
     // The order matters. A set begun in between is in the catalogue before its platters are on
     // stores; a complete set is on the stores before the catalogue lists it as complete.
     let complete: Vec<PlatterRow> = archive.catalogue().platters()?.into_iter().filter(|row| row.state == SetState::Complete).collect();
-    let found: Vec<_> = disks.there().map(|(name, store)| (name, store, store.list())).collect();
+    let found: Vec<_> = snapshot.readable().map(|(name, store)| (name, store, store.list())).collect();
     let known: HashSet<PlatterId> = archive.catalogue().platters()?.into_iter().map(|row| row.place.platter).collect();
-    let there: HashSet<PlatterId> = found.iter().flat_map(|(_, _, listed)| listed.iter().flatten().copied()).collect();
+    let on_stores: HashSet<PlatterId> = found.iter().flat_map(|(_, _, listed)| listed.iter().flatten().copied()).collect();
     let is_listed = |store: &str| found.iter().any(|(name, _, listed)| *name == store && listed.is_ok());
-    let all_listed = disks.away.is_empty() && found.iter().all(|(_, _, listed)| listed.is_ok());
+    let all_listed = snapshot.unavailable.is_empty() && found.iter().all(|(_, _, listed)| listed.is_ok());
     let is_missing = |row: &PlatterRow| {
-        let may_be_elsewhere = row.place.store == NOWHERE && disks.has_unknown;
+        let may_be_elsewhere = row.place.store == UNKNOWN_STORE && snapshot.has_unknown;
         !may_be_elsewhere
-            && !there.contains(&row.place.platter)
+            && !on_stores.contains(&row.place.platter)
             && known.contains(&row.place.platter)
             && (all_listed || is_listed(&row.place.store))
     };
     let missing = complete.iter().filter(|row| is_missing(row)).map(|row| row.place.platter).collect();
-    let mut strangers = Vec::new();
+    let mut uncatalogued = Vec::new();
     for (name, store, listed) in found {
         let listed = listed.unwrap_or_default();
         for platter in listed {
@@ -61,18 +61,18 @@ pub(crate) fn compare_stores(archive: &Archive) -> Result<Compared, ArchiveError
             }
             let header = read_header(&**store, platter).ok();
             if header.as_ref().is_none_or(|header| header.archive == archive.id()) {
-                strangers.push(Stranger { platter, store: name.to_owned(), header });
+                uncatalogued.push(UncataloguedPlatter { platter, store: name.to_owned(), header });
             }
         }
     }
-    Ok(Compared { strangers, missing })
+    Ok(StoreComparison { uncatalogued, missing })
 }
 
 /// Fails if the stores have platters that the catalogue doesn't know. New versions would get
 /// numbers that unknown versions already have.
-pub(crate) fn refuse_strangers(archive: &Archive) -> Result<(), ArchiveError> {
-    let strangers = strangers(archive)?;
-    let mut ours = strangers.iter().filter(|stranger| stranger.header.is_some());
+pub(crate) fn refuse_uncatalogued(archive: &Archive) -> Result<(), ArchiveError> {
+    let uncatalogued = find_uncatalogued(archive)?;
+    let mut ours = uncatalogued.iter().filter(|platter| platter.header.is_some());
     let Some(first) = ours.next() else { return Ok(()) };
     Err(ArchiveError::UnknownPlatters { platters: 1 + ours.count() as u64, first: first.platter, store: first.store.clone() })
 }

@@ -1,4 +1,4 @@
-//! The state of an archive, as far as it can be told without reading content.
+//! The state of an archive, as far as it is known without reading content.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,11 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::Unlisted;
 use crate::rebuild::{UnseenPlace, each_unlisted};
 use crate::staging::{StagingError, check_staging};
-use crate::strangers::{Compared, compare_stores};
+use crate::uncatalogued::{StoreComparison, compare_stores};
 
 /// Problems of an archive other than the state of its stores and platters.
 #[derive(Debug, Default)]
-pub struct Standing {
+pub struct ArchiveStatus {
     /// Versions and file tables that exist but can't be listed.
     pub unlisted: u64,
     /// Places that the last rebuild of the catalogue could not read.
@@ -28,43 +28,43 @@ pub struct Standing {
     pub staging: Option<StagingError>,
 }
 
-impl Standing {
+impl ArchiveStatus {
     /// Collects the problems recorded in an archive's catalogue, and compares the catalogue with
     /// staging and stores.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
     pub fn of(archive: &Archive) -> Result<Self, ArchiveError> {
-        let Compared { strangers, missing } = compare_stores(archive)?;
-        let mut standing = Self { unknown_platters: strangers.len() as u64, missing_platters: missing, ..Self::default() };
+        let StoreComparison { uncatalogued, missing } = compare_stores(archive)?;
+        let mut status = Self { unknown_platters: uncatalogued.len() as u64, missing_platters: missing, ..Self::default() };
         let mut without_key = 0;
         each_unlisted(archive, &mut |version| match version.why {
-            Unlisted::UnseenStore => standing.unseen.extend(UnseenPlace::of(version)),
+            Unlisted::UnseenStore => status.unseen.extend(UnseenPlace::of(version)),
             Unlisted::OutOfSight | Unlisted::NoKey => without_key += 1,
-            _ => standing.unlisted += 1,
+            _ => status.unlisted += 1,
         })?;
         // While places remain unseen, these versions may be intact or removed.
-        if standing.unseen.is_empty() {
-            standing.unlisted += without_key;
+        if status.unseen.is_empty() {
+            status.unlisted += without_key;
         }
         let used = archive.catalogue().segments_in_use()?;
         match staging_segments(archive)? {
-            Err(error) => standing.staging = Some(error),
-            Ok(there) => {
-                let is_missing = |segment: &u64| there.binary_search(segment).is_err();
+            Err(error) => status.staging = Some(error),
+            Ok(existing) => {
+                let is_missing = |segment: &u64| existing.binary_search(segment).is_err();
                 if used.iter().any(is_missing) {
                     // Another process may have released some since they were listed.
                     let still_used = archive.catalogue().segments_in_use()?;
                     let is_needed = |segment: &&u64| is_missing(segment) && still_used.binary_search(segment).is_ok();
-                    standing.missing_segments = used.iter().filter(is_needed).count() as u64;
+                    status.missing_segments = used.iter().filter(is_needed).count() as u64;
                 }
             }
         }
-        Ok(standing)
+        Ok(status)
     }
 }
 
-/// Lists the segments in staging, or says why it can't be used.
+/// Lists the segments in staging, or returns why it can't be used.
 fn staging_segments(archive: &Archive) -> Result<Result<Vec<u64>, StagingError>, ArchiveError> {
     match check_staging(archive) {
         Ok(()) => Ok(archive.staging().segments()),

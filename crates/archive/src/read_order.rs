@@ -1,4 +1,4 @@
-//! Places of versions: the order in which to read several versions so that neighbours share a read.
+//! The order in which to read several versions so that neighbours share a read.
 //!
 //! Reading a batch of small objects in request order opens a platter and seeks for each object. In
 //! place order, every platter is opened once and read from front to back, and neighbouring objects
@@ -11,9 +11,9 @@ use crate::catalogue::VersionRow;
 
 /// Maximum gap between two objects that are fetched in one read. Seeking past a gap of this size
 /// would take longer than reading it.
-const GAP_BYTES: u64 = SECTOR_BYTES_MAX as u64;
+const GAP_BYTES_MAX: u64 = SECTOR_BYTES_MAX as u64;
 /// Maximum distance to look ahead: a few reads of the medium.
-const REACH_BYTES: u64 = 4 << 20;
+const RUN_BYTES_MAX: u64 = 4 << 20;
 
 /// Start of a version's stored bytes. Places sort in reading order: staged versions by segment,
 /// then archived ones by platter, each from front to back.
@@ -62,13 +62,15 @@ impl MediumPosition {
 
 /// Returns the platter of the first place, and the end of the run of neighbouring places that
 /// starts with it.
-pub(crate) fn reach(places: impl IntoIterator<Item = MediumPosition>) -> Option<(PlatterId, u64)> {
+pub(crate) fn neighbour_run(places: impl IntoIterator<Item = MediumPosition>) -> Option<(PlatterId, u64)> {
     let mut places = places.into_iter();
     let Some(MediumPosition::Archived { platter: on, offset: start, end: mut reached }) = places.next() else { return None };
     for place in places {
         match place {
             MediumPosition::Archived { platter, offset, end }
-                if platter == on && (start..=reached.saturating_add(GAP_BYTES)).contains(&offset) && reached - start < REACH_BYTES =>
+                if platter == on
+                    && (start..=reached.saturating_add(GAP_BYTES_MAX)).contains(&offset)
+                    && reached - start < RUN_BYTES_MAX =>
             {
                 reached = reached.max(end);
             }
@@ -100,14 +102,17 @@ mod tests {
     #[test]
     fn a_run_of_neighbours_ends_at_a_wide_gap_or_at_another_platter() {
         let on = |platter: u8, end| Some((PlatterId([platter; 16]), end));
-        assert_eq!(reach([archived(1, 100, 50), archived(1, 150, 50), archived(1, 200 + GAP_BYTES, 10)]), on(1, 210 + GAP_BYTES));
-        assert_eq!(reach([archived(1, 100, 50), archived(1, 151 + GAP_BYTES, 10)]), on(1, 150));
-        assert_eq!(reach([archived(1, 100, 50), archived(2, 150, 50)]), on(1, 150));
-        assert_eq!(reach([archived(1, 100, 50), archived(1, 0, 50)]), on(1, 150));
-        assert_eq!(reach([archived(1, 100, 50), MediumPosition::Unknown]), on(1, 150));
-        assert_eq!(reach([MediumPosition::Staged { segment: 1, offset: 0 }, archived(1, 0, 1)]), None);
-        assert_eq!(reach([]), None);
+        assert_eq!(
+            neighbour_run([archived(1, 100, 50), archived(1, 150, 50), archived(1, 200 + GAP_BYTES_MAX, 10)]),
+            on(1, 210 + GAP_BYTES_MAX)
+        );
+        assert_eq!(neighbour_run([archived(1, 100, 50), archived(1, 151 + GAP_BYTES_MAX, 10)]), on(1, 150));
+        assert_eq!(neighbour_run([archived(1, 100, 50), archived(2, 150, 50)]), on(1, 150));
+        assert_eq!(neighbour_run([archived(1, 100, 50), archived(1, 0, 50)]), on(1, 150));
+        assert_eq!(neighbour_run([archived(1, 100, 50), MediumPosition::Unknown]), on(1, 150));
+        assert_eq!(neighbour_run([MediumPosition::Staged { segment: 1, offset: 0 }, archived(1, 0, 1)]), None);
+        assert_eq!(neighbour_run([]), None);
         let many = (0..10_000).map(|i| archived(1, i * 1_000, 1_000));
-        assert!(reach(many).is_some_and(|(_, end)| (REACH_BYTES..REACH_BYTES + 2_000).contains(&end)));
+        assert!(neighbour_run(many).is_some_and(|(_, end)| (RUN_BYTES_MAX..RUN_BYTES_MAX + 2_000).contains(&end)));
     }
 }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A [rebuild](crate::rebuild_catalogue) reads the same data and also opens the records, which
-//! requires the keys. A survey comes first: it shows which keys must not be restored because their
-//! versions were removed, and it describes an archive that has lost its settings.
+//! requires the keys. The inventory comes first: it shows which keys must not be restored because
+//! their versions were removed, and it describes an archive that has lost its settings.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use fulgurite_domain::{ArchiveId, PlatterId, SetId, VersionId};
 use fulgurite_format::{Header, RecordKind};
 
-use crate::catalogue::{NOWHERE, PlatterPlace, SetDescription};
+use crate::catalogue::{PlatterPlace, SetDescription, UNKNOWN_STORE};
 use crate::set_reader::{OpenSet, SetReader};
 use crate::staging::{Staging, StagingError};
 use crate::store::{PlatterStore, StoreError};
@@ -32,29 +32,29 @@ pub(crate) enum Mention {
 }
 
 /// A set of which platters were found.
-pub(crate) struct SurveyedSet {
+pub(crate) struct InventorySet {
     pub(crate) header: Header,
     /// Index of the store of each platter, by position.
     stores: Vec<Option<usize>>,
 }
 
-impl SurveyedSet {
+impl InventorySet {
     pub(crate) fn missing(&self) -> usize {
         self.stores.iter().filter(|store| store.is_none()).count()
     }
 }
 
-pub(crate) struct Survey<'a> {
+pub(crate) struct Inventory<'a> {
     stores: &'a [Arc<dyn PlatterStore>],
     /// Sets in the order in which they were written.
-    pub(crate) sets: Vec<SurveyedSet>,
+    pub(crate) sets: Vec<InventorySet>,
     /// Number of platters found, including those without a readable header.
     pub(crate) platters: u64,
     /// What could not be read, one message each.
     pub(crate) unread: Vec<String>,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> Inventory<'a> {
     /// Reads the headers of all platters. Skips stores that can't be used; their errors are in
     /// [`unread`](Self::unread).
     pub(crate) fn new(archive: ArchiveId, stores: &'a [Arc<dyn PlatterStore>], watcher: &dyn Watcher) -> Self {
@@ -95,11 +95,11 @@ impl<'a> Survey<'a> {
                 }
             }
         }
-        let surveyed = |header: Header| {
+        let with_stores = |header: Header| {
             let stores = header.members.iter().map(|member| places.get(&member.platter).copied()).collect();
-            SurveyedSet { header, stores }
+            InventorySet { header, stores }
         };
-        let mut sets: Vec<SurveyedSet> = headers.into_values().map(surveyed).collect();
+        let mut sets: Vec<InventorySet> = headers.into_values().map(with_stores).collect();
         sets.sort_by_key(|set| (set.header.written, set.header.set.0));
         Self { stores, sets, platters: places.len() as u64, unread }
     }
@@ -114,7 +114,7 @@ impl<'a> Survey<'a> {
         let mut reader = SetReader::new(&rebuilding, threads);
         let mut mentions = Vec::new();
         for set in &self.sets {
-            reader.introduce(Arc::new(self.open(set)));
+            reader.open(Arc::new(self.open(set)));
             for header in (0..set.header.shape.information).map(|position| set.header.for_position(position)) {
                 mentions.clear();
                 let read = read_table::<Infallible>(&mut reader, &header, watcher, &mut |entry| {
@@ -131,18 +131,18 @@ impl<'a> Survey<'a> {
                     }
                 }
             }
-            reader.forget(set.header.set);
+            reader.close(set.header.set);
         }
         unread
     }
 
-    fn open(&self, set: &SurveyedSet) -> OpenSet {
-        let mut description = SetDescription::of(&set.header, |_| NOWHERE.to_owned());
+    fn open(&self, set: &InventorySet) -> OpenSet {
+        let mut description = SetDescription::of(&set.header, |_| UNKNOWN_STORE.to_owned());
         let presence = |(place, store): (&mut PlatterPlace, &Option<usize>)| {
-            let Some(store) = store.map(|index| &self.stores[index]) else { return Presence::missing(NOWHERE) };
+            let Some(store) = store.map(|index| &self.stores[index]) else { return Presence::missing(UNKNOWN_STORE) };
             store.name().clone_into(&mut place.store);
             match store.open(place.platter) {
-                Ok(Some(file)) => Presence::There(Loaded::new(place.platter, set.header.geometry, file, store.name())),
+                Ok(Some(file)) => Presence::Loaded(Loaded::new(place.platter, set.header.geometry, file, store.name())),
                 _ => Presence::missing(store.name()),
             }
         };
@@ -153,7 +153,7 @@ impl<'a> Survey<'a> {
 
 /// Reads the versions and tombstones in staging. The returned messages name segments that can't be
 /// read or belong to another archive.
-pub(crate) fn survey_staging(staging: &Staging, on_mention: &mut dyn FnMut(Mention)) -> Result<Vec<String>, StagingError> {
+pub(crate) fn inventory_staging(staging: &Staging, on_mention: &mut dyn FnMut(Mention)) -> Result<Vec<String>, StagingError> {
     let mut unread = Vec::new();
     for segment in staging.segments()? {
         // Record heads have their own checksums, so payloads need not be read.

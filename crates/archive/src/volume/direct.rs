@@ -23,21 +23,23 @@ pub(crate) const PIECE_BYTES: usize = 4 << 20;
 const DIRECT_READ_BYTES: usize = 1 << 20;
 
 /// A second, direct path to the bytes of a file.
-pub(super) struct Passing {
+pub(super) struct DirectFile {
     direct: File,
-    gathered: Mutex<Gathered>,
+    buffered: Mutex<WriteBuffer>,
 }
 
+/// Bytes to write, collected to a whole piece.
 #[derive(Default)]
-struct Gathered {
+struct WriteBuffer {
+    /// Where they belong in the file.
     offset: u64,
     piece: Option<AlignedBytes>,
     bytes: usize,
 }
 
-impl Passing {
+impl DirectFile {
     pub(super) fn new(direct: File) -> Self {
-        Self { direct, gathered: Mutex::default() }
+        Self { direct, buffered: Mutex::default() }
     }
 
     /// Writes whole blocks directly, and the rest through the page cache.
@@ -55,17 +57,17 @@ impl Passing {
         ordinary.write_all_at(&bytes[whole..], offset + whole as u64)
     }
 
-    fn write_out(&self, ordinary: &File, gathered: &mut Gathered) -> io::Result<()> {
-        if let Some(piece) = &gathered.piece {
-            self.write_now(ordinary, gathered.offset, &piece[..gathered.bytes])?;
+    fn write_out(&self, ordinary: &File, buffered: &mut WriteBuffer) -> io::Result<()> {
+        if let Some(piece) = &buffered.piece {
+            self.write_now(ordinary, buffered.offset, &piece[..buffered.bytes])?;
         }
-        gathered.offset += gathered.bytes as u64;
-        gathered.bytes = 0;
+        buffered.offset += buffered.bytes as u64;
+        buffered.bytes = 0;
         Ok(())
     }
 
     pub(super) fn finish_writing(&self, ordinary: &File) -> io::Result<()> {
-        self.write_out(ordinary, &mut self.gathered.lock().expect("no panic holds this lock"))
+        self.write_out(ordinary, &mut self.buffered.lock().expect("no panic holds this lock"))
     }
 
     /// Reads directly: into `buffer` if it is aligned like the file, else into an aligned piece to
@@ -98,24 +100,24 @@ impl Passing {
     }
 
     pub(super) fn write_at(&self, ordinary: &File, offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-        let mut gathered = self.gathered.lock().expect("no panic holds this lock");
-        if gathered.bytes > 0 && offset != gathered.offset + gathered.bytes as u64 {
-            self.write_out(ordinary, &mut gathered)?;
+        let mut buffered = self.buffered.lock().expect("no panic holds this lock");
+        if buffered.bytes > 0 && offset != buffered.offset + buffered.bytes as u64 {
+            self.write_out(ordinary, &mut buffered)?;
         }
-        if gathered.bytes == 0 {
+        if buffered.bytes == 0 {
             // Whole aligned pieces need no buffering.
             if bytes.len() >= PIECE_BYTES && is_aligned(offset, bytes.as_ptr()) {
                 return self.write_now(ordinary, offset, bytes);
             }
-            gathered.offset = offset;
+            buffered.offset = offset;
         }
         while !bytes.is_empty() {
-            let at = gathered.bytes;
+            let at = buffered.bytes;
             let (now, later) = bytes.split_at(bytes.len().min(PIECE_BYTES - at));
-            gathered.piece.get_or_insert_with(new_piece)[at..at + now.len()].copy_from_slice(now);
-            gathered.bytes += now.len();
-            if gathered.bytes == PIECE_BYTES {
-                self.write_out(ordinary, &mut gathered)?;
+            buffered.piece.get_or_insert_with(new_piece)[at..at + now.len()].copy_from_slice(now);
+            buffered.bytes += now.len();
+            if buffered.bytes == PIECE_BYTES {
+                self.write_out(ordinary, &mut buffered)?;
             }
             bytes = later;
         }
@@ -171,7 +173,7 @@ mod tests {
         let content = noise(9_000_123);
         for piece in [1_000_003, 4_096 * 5, 9_000_123, 6 << 20] {
             let name = piece.to_string();
-            let file = volume.create_passing(&name).expect("created");
+            let file = volume.create_uncached(&name).expect("created");
             file.allocate(content.len() as u64).expect("room");
             let mut at = 0;
             for bytes in content.chunks(piece) {
@@ -180,7 +182,7 @@ mod tests {
             }
             file.sync().expect("synced");
             assert_eq!(std::fs::read(folder.path().join(&name)).expect("read"), content, "pieces of {piece}");
-            let file = volume.open_passing(&name).expect("opened");
+            let file = volume.open_uncached(&name).expect("opened");
             for (from, bytes) in [(0, 9_000_123), (1, 5_000_000), (70_001, 100), (8_000_000, 1_000_123), (8_999_999, 2_000_000)] {
                 let mut buffer = vec![0; bytes];
                 let mut read = 0;
@@ -206,12 +208,12 @@ mod tests {
         let content = noise(PIECE_BYTES + 3 * ALIGNMENT + 77);
         let mut memory = AlignedBytes::zeroed(content.len().next_multiple_of(ALIGNMENT), ALIGNMENT);
         memory[..content.len()].copy_from_slice(&content);
-        let file = volume.create_passing("x").expect("created");
+        let file = volume.create_uncached("x").expect("created");
         file.write_at(0, &memory[..PIECE_BYTES]).expect("written");
         file.write_at(PIECE_BYTES as u64, &memory[PIECE_BYTES..content.len()]).expect("written");
         file.sync().expect("synced");
         assert_eq!(std::fs::read(folder.path().join("x")).expect("read"), content);
-        let file = volume.open_passing("x").expect("opened");
+        let file = volume.open_uncached("x").expect("opened");
         for start in [0, ALIGNMENT, PIECE_BYTES] {
             memory.fill(0);
             let mut read = 0;
@@ -229,7 +231,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let volume = FolderVolume::new(folder.path());
         let content = noise(300_000);
-        let file = volume.create_passing("x").expect("created");
+        let file = volume.create_uncached("x").expect("created");
         for from in [200_000, 0, 100_000] {
             file.write_at(from as u64, &content[from..from + 100_000]).expect("written");
         }

@@ -6,8 +6,8 @@ use crate::catalogue::CatalogueError;
 
 /// A failure before its operation is known.
 #[derive(Debug)]
-pub(super) enum Fault {
-    Engine(rusqlite::Error),
+pub(super) enum EngineError {
+    Sqlite(rusqlite::Error),
     /// A row contradicts its checksum or another row.
     Damaged(String),
     /// The request can't be fulfilled.
@@ -19,27 +19,27 @@ pub(super) enum Fault {
 /// A number above 2^63 - 1.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} is more than the catalogue can hold")]
-struct TooLarge(u64);
+struct NumberTooLarge(u64);
 
-impl From<rusqlite::Error> for Fault {
+impl From<rusqlite::Error> for EngineError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Engine(error)
+        Self::Sqlite(error)
     }
 }
 
-impl Fault {
-    pub(super) fn told(self, action: &'static str) -> CatalogueError {
+impl EngineError {
+    pub(super) fn into_catalogue_error(self, action: &'static str) -> CatalogueError {
         match self {
-            Self::Engine(error) if is_damage(&error) => CatalogueError::Damaged(error.to_string()),
-            Self::Engine(error) => CatalogueError::Engine { action, source: Box::new(error) },
+            Self::Sqlite(error) if is_damage(&error) => CatalogueError::Damaged(error.to_string()),
+            Self::Sqlite(error) => CatalogueError::Engine { action, source: Box::new(error) },
             Self::Damaged(found) => CatalogueError::Damaged(found),
             Self::Refused(error) => error,
-            Self::TooLarge(number) => CatalogueError::Engine { action, source: Box::new(TooLarge(number)) },
+            Self::TooLarge(number) => CatalogueError::Engine { action, source: Box::new(NumberTooLarge(number)) },
         }
     }
 }
 
-/// Whether the error shows damage of the file, as opposed to trouble with the disk, locks or the
+/// True if the error shows damage of the file, as opposed to trouble with the disk, locks or the
 /// program.
 ///
 /// Values of an unexpected type count as damage, since all were written with the right one. So do
