@@ -70,7 +70,7 @@ impl Told {
         let mut checks = Checks::new(&self.scenario);
         checks.begin(&self.region());
         let region = self.again(|region, fact| match fact {
-            Some(fact) => falsify(fact).iter().for_each(|fact| checks.see(fact)),
+            Some(fact) => falsify(fact).iter().for_each(|fact| checks.observe(fact)),
             None => checks.settled(region),
         });
         checks.finish(self.at, &region, &self.machines, false)
@@ -133,7 +133,7 @@ fn a_request_that_never_ends_is_found() {
     let mut first = None;
     let region = told.again(|region, fact| match fact {
         Some(Fact::Ended { request, .. }) if *first.get_or_insert(*request) == *request => {}
-        Some(fact) => checks.see(fact),
+        Some(fact) => checks.observe(fact),
         None => checks.settled(region),
     });
     let violation = checks.finish(told.at, &region, &told.machines, true).expect_err("one is left");
@@ -325,11 +325,11 @@ fn littles_law(told: &Told, mut falsify: impl FnMut(&Fact) -> Option<Fact>) -> O
         if let Fact::Requested { now: at, .. } | Fact::Happened { now: at, .. } = fact {
             now = *at;
         }
-        let answered = commands.see(now, fact).expect("the run was right");
-        platters.see(now, fact, answered.as_ref()).expect("the run was right");
+        let answered = commands.observe(now, fact).expect("the run was right");
+        platters.observe(now, fact, answered.as_ref()).expect("the run was right");
         // An omitted answer is hidden only from the law.
         if let Some(fact) = falsify(fact) {
-            law.see(now, &fact, answered.as_ref());
+            law.observe(now, &fact, answered.as_ref());
         }
     });
     law.finish(told.at).err().map(|unequal| unequal.0.station)

@@ -8,7 +8,7 @@ use fulgurite_workload::IngestSpec;
 use super::report::time;
 use super::{Case, Draws, Failures, IngestPlan, Limits, Margin, Plan, Reads, Service};
 use crate::scenario::{Scenario, WorkloadKind};
-use crate::settings::kind::{bytes, choice, count, duration, file, frequency, number, power, rate, seconds, share, text};
+use crate::settings::types::{bytes, choice, count, duration, file, frequency, number, power, rate, seconds, share, text};
 use crate::settings::{Document, Override, Reader, SettingErrors, read_file};
 
 impl Plan {
@@ -242,30 +242,30 @@ fn failures(reader: &mut Reader) -> Failures {
 fn check(plan: &Plan, reader: &mut Reader) {
     let Plan { limits, service, like, reads, .. } = plan;
     if limits.drives[0] > limits.drives[1] {
-        reader.refuse("library.drives_min", format!("at most {} drives, the value of drives_max", limits.drives[1]));
+        reader.reject("library.drives_min", format!("at most {} drives, the value of drives_max", limits.drives[1]));
     }
     let shelves = u16::from(like.layout.shelves);
     if limits.drives[1] > 2 * shelves {
-        reader.refuse("library.drives_max", format!("at most {}, one per shelf at each end", 2 * shelves));
+        reader.reject("library.drives_max", format!("at most {}, one per shelf at each end", 2 * shelves));
     }
     if limits.shuttles[0] > limits.shuttles[1] {
-        reader.refuse("library.shuttles_min", format!("at most {} shuttles, the value of shuttles_max", limits.shuttles[1]));
+        reader.reject("library.shuttles_min", format!("at most {} shuttles, the value of shuttles_max", limits.shuttles[1]));
     }
     if limits.shuttles[0] > 2 * limits.drives[0] {
-        reader.refuse("library.shuttles_min", format!("at most {}, two for each of the drives_min drives", 2 * limits.drives[0]));
+        reader.reject("library.shuttles_min", format!("at most {}, two for each of the drives_min drives", 2 * limits.drives[0]));
     }
     if plan.ingest.bytes_per_month == 0 {
         if plan.ingest.stored_bytes == 0 {
-            reader.refuse("ingest.stored", "more than 0 B, since nothing comes in");
+            reader.reject("ingest.stored", "more than 0 B, since nothing comes in");
         }
         if reads.kind != WorkloadKind::Trace && reads.per_second.is_none() {
-            reader.refuse("reads.per_second", "a rate, since nothing is written from which to derive it");
+            reader.reject("reads.per_second", "a rate, since nothing is written from which to derive it");
         }
     }
     if service.in_library() == Micros::ZERO {
-        reader.refuse("service.for_decoding", format!("less than the {} of service.within", time(service.within.seconds())));
+        reader.reject("service.for_decoding", format!("less than the {} of service.within", time(service.within.seconds())));
     }
     if (reads.kind == WorkloadKind::Trace) != reads.trace.is_some() {
-        reader.refuse("reads.trace", "a path if reads.like is \"trace\", and no value otherwise");
+        reader.reject("reads.trace", "a path if reads.like is \"trace\", and no value otherwise");
     }
 }

@@ -12,7 +12,7 @@ use fulgurite_mechanics::{Battery, Breakdown, DriveTimes, Faults, Motion, Power,
 
 use self::demand::{decode, expect, ingest, run, workload};
 use super::{LibraryFault, PolicyChoice, PolicyName, Scenario, ScenarioError, Sets};
-use crate::settings::kind::{
+use crate::settings::types::{
     acceleration, bytes, choice, count, drag, duration, energy, flag, length, mass, number, power, rate, seconds, share, speed, text,
 };
 use crate::settings::{Document, Override, Reader, Section, SettingErrors, read_file};
@@ -64,7 +64,7 @@ impl Scenario {
         if reader.is_sound()
             && let Err(error) = scenario.check()
         {
-            refuse(&mut reader, &error);
+            report(&mut reader, &error);
         }
         reader.finish().map(|_| scenario)
     }
@@ -90,9 +90,9 @@ pub fn reference() -> String {
 }
 
 /// Reports a conflict at the setting that causes it.
-fn refuse(reader: &mut Reader, error: &ScenarioError) {
+fn report(reader: &mut Reader, error: &ScenarioError) {
     let (name, expected) = match error {
-        ScenarioError::Range { setting, expected, .. } => return reader.refuse(setting, expected.as_ref()),
+        ScenarioError::Range { setting, expected, .. } => return reader.reject(setting, expected.as_ref()),
         ScenarioError::Layout(LayoutError::Range { what, expected, .. }) => {
             let name = match *what {
                 "storage_racks" => "library.racks",
@@ -105,21 +105,21 @@ fn refuse(reader: &mut Reader, error: &ScenarioError) {
                 "drives_right" => "drives.right",
                 _ => "drives.left",
             };
-            return reader.refuse(name, *expected);
+            return reader.reject(name, *expected);
         }
         ScenarioError::Mechanics(SettingsError::Range { .. }) => ("drives.throughput", "a valid machine"),
         ScenarioError::FaultElsewhere { index, .. } => {
-            return reader.refuse(&format!("faults.planned.{index}.library"), "one of the libraries, counted from 0");
+            return reader.reject(&format!("faults.planned.{index}.library"), "one of the libraries, counted from 0");
         }
         ScenarioError::Fault { index, .. } => {
-            return reader.refuse(&format!("faults.planned.{index}.number"), format!("an existing shuttle or drive ({error})"));
+            return reader.reject(&format!("faults.planned.{index}.number"), format!("an existing shuttle or drive ({error})"));
         }
         ScenarioError::Mechanics(_) => ("faults.planned", "existing shuttles and drives"),
         ScenarioError::Workload(_) => ("workload.preset", "a valid workload"),
         ScenarioError::Placement(_) => ("sets.zones", "zones that sets can span"),
         ScenarioError::TooManyPlatters { .. } | ScenarioError::NoSet { .. } => ("library.platters", "as many as fit"),
     };
-    reader.refuse(name, format!("{expected} ({error})"));
+    reader.reject(name, format!("{expected} ({error})"));
 }
 
 /// Declares every setting; `base` supplies the defaults.
@@ -240,7 +240,7 @@ fn shuttles(reader: &mut Reader, base: &Scenario, layout: Layout) -> (Motion, Po
 }
 
 /// Accepts the time of a motion, up to a day.
-fn time() -> crate::settings::kind::Quantity<f64> {
+fn time() -> crate::settings::types::Quantity<f64> {
     seconds("0 s"..="86400 s")
 }
 
@@ -253,7 +253,7 @@ fn battery(reader: &mut Reader, base: &Scenario) -> Option<Battery> {
     let low_j = section.setting_or("low", energy("0 J"..="1000 MJ"), low_j, "Remaining energy at which a shuttle goes to charge.");
     let charging_w = section.setting_or("charging", power("1 mW"..="1000 kW"), charging_w, "Power that a dock delivers.");
     if used && low_j >= capacity_j {
-        section.refuse("low", "less than the capacity");
+        section.reject("low", "less than the capacity");
     }
     used.then_some(Battery { capacity_j, low_j, charging_w })
 }

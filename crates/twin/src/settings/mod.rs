@@ -15,7 +15,7 @@
 //! ```
 //!
 //! ```
-//! use fulgurite_twin::settings::{Document, Reader, kind::{count, duration, rate}};
+//! use fulgurite_twin::settings::{Document, Reader, types::{count, duration, rate}};
 //!
 //! let text = "[drives]\nthroughput = \"120 MB/s\"\n\n[[faults]]\nat = \"3 h\"\n";
 //! let mut reader = Reader::new(Document::parse("fast.toml", text)?);
@@ -34,7 +34,6 @@ mod canonical;
 mod decimal;
 mod document;
 mod error;
-pub mod kind;
 mod place;
 pub mod quantity;
 mod reader;
@@ -42,13 +41,14 @@ mod schema;
 mod section;
 mod suggest;
 mod tree;
+pub mod types;
 mod vary;
 
 #[cfg(test)]
 mod tests;
 
 pub use document::{Document, Loader, Override, read_file};
-pub use error::{Named, Problem, SettingError, SettingErrors};
+pub use error::{EntryKind, Problem, SettingError, SettingErrors};
 pub use place::SourceSpan;
 pub use reader::Reader;
 pub use section::Section;

@@ -292,7 +292,7 @@ impl Dimension {
     }
 
     /// The error for an invalid unit: what was probably meant, or the valid units.
-    fn refuse_unit(self, unit: &str) -> QuantityError {
+    fn unit_error(self, unit: &str) -> QuantityError {
         let parts = match self {
             Self::Duration | Self::Seconds => [Some(unit), None],
             Self::Size => [None, Some(unit)],
@@ -322,7 +322,7 @@ impl Dimension {
         }
         // The micro sign and the Greek letter look the same.
         let unit = unit.replace('μ', "µ");
-        let ratio = self.ratio(&unit).ok_or_else(|| self.refuse_unit(&unit))?;
+        let ratio = self.ratio(&unit).ok_or_else(|| self.unit_error(&unit))?;
         if number.negative && number.digits != 0 { Err(QuantityError::Negative) } else { Ok((number, ratio)) }
     }
 

@@ -5,7 +5,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Bay, Berth, Command, Drive, Event, Library, Platter, Region, Slot, Whereabouts};
 use fulgurite_twin::journal::Fact;
 
-use super::{Answered, Machines};
+use super::{AnsweredCommand, Machines};
 
 /// A platter that is not where it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -72,7 +72,7 @@ impl PlattersAreConserved {
     ///
     /// # Errors
     /// [`Misplaced`] names the platter that is not where it should be.
-    pub(crate) fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) -> Result<(), Misplaced> {
+    pub(crate) fn observe(&mut self, now: Micros, fact: &Fact, answered: Option<&AnsweredCommand>) -> Result<(), Misplaced> {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action } } => match (action, id.actor) {
                 (Action::Mount { bay, platter }, Actor::Drive(drive)) if self.needs_no_shuttles => {
@@ -95,7 +95,7 @@ impl PlattersAreConserved {
                 [Bay(0), Bay(1)].into_iter().try_for_each(|bay| self.libraries[usize::from(library.0)].release(now, library, drive, bay))
             }
             _ => match answered {
-                Some(Answered { library, open, how: Event::Done { .. } }) => {
+                Some(AnsweredCommand { library, open, outcome: Event::Done { .. } }) => {
                     self.libraries[usize::from(library.0)].done(now, *library, open.id.actor, open.action)
                 }
                 _ => Ok(()),
