@@ -239,11 +239,15 @@ fn written_platters_are_verified_and_stored() {
         while verified < 2 {
             driver.run(driver.now + Micros::HOUR);
             // The driver doesn't answer verifications itself, so end those in progress.
-            let ready: Vec<Drive> =
-                driver.controller.panel().drives().filter(|drive| driver.controller.panel().verifies_with(*drive).is_some()).collect();
+            let ready: Vec<Drive> = driver
+                .controller
+                .panel()
+                .drives()
+                .filter(|drive| driver.controller.panel().verification_command(*drive).is_some())
+                .collect();
             assert!(!ready.is_empty(), "no drive is verifying");
             for drive in ready {
-                let command = driver.controller.panel().verifies_with(drive).expect("checked above");
+                let command = driver.controller.panel().verification_command(drive).expect("checked above");
                 driver.tell(Event::Done { command });
                 verified += 1;
             }
@@ -262,7 +266,7 @@ fn unexpected_answers_change_nothing() {
     driver.tell(Event::Done { command });
     driver.tell(Event::Failed { command, fault: Fault::DriveDown });
     driver.tell(Event::Repaired { actor: Actor::Shuttle(Shuttle(1)) });
-    assert_eq!(driver.controller.unexpected(), 3);
+    assert_eq!(driver.controller.unexpected_answers(), 3);
     assert_eq!(driver.controller.panel().job(Shuttle(1)), Job::Idle);
     let empty = driver.controller.panel().bays(Drive(0)).iter().all(|bay| bay.held.is_none());
     assert!(empty && driver.controller.panel().empty_bay(Drive(0)) == Some(Bay(0)));

@@ -96,7 +96,7 @@ fn every_request_ends_platters_are_conserved_and_no_two_shuttles_meet() {
             assert!(missed.is_empty(), "{}: {}", told(), missed[0]);
             for (controller, machines) in region.controllers().iter().zip(&mut mechanics) {
                 platters_are_conserved(controller.panel(), machines);
-                assert_eq!(controller.unexpected(), 0, "{}", told());
+                assert_eq!(controller.unexpected_answers(), 0, "{}", told());
                 if let Err(meeting) = machines.log_mut().check(at) {
                     panic!("{}: {meeting}", told());
                 }
