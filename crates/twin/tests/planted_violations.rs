@@ -241,8 +241,8 @@ fn two_shuttles_in_one_place_are_found() {
     let scenario = scenario(PolicyName::Partitioned, 20, 0.3);
     let mut log = NoTwoShuttlesMeet::new(&scenario.layout);
     let place = Footprint::level(scenario.layout.drive_position(Drive(3)));
-    log.leg(Shuttle(3), &Trajectory::standing(Micros::ZERO, place));
-    log.leg(Shuttle(7), &Trajectory::standing(Micros::ZERO, Footprint { x_um: place.x_um + 2_000_000, ..place }));
+    log.leg(Shuttle(3), &Trajectory::stationary(Micros::ZERO, place));
+    log.leg(Shuttle(7), &Trajectory::stationary(Micros::ZERO, Footprint { x_um: place.x_um + 2_000_000, ..place }));
     no_two_shuttles_met(HERE, &mut log, Micros::SECOND).expect("they are two metres apart");
     let to = Footprint { x_um: place.x_um + 300_000, ..place };
     let from = Footprint { x_um: place.x_um + 2_000_000, ..place };

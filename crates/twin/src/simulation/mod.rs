@@ -177,7 +177,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
                 }
             }
             for shuttle in (0..scenario.layout.shuttles).map(Shuttle) {
-                machines.stand(shuttle, panel.position(shuttle));
+                machines.set_start_position(shuttle, panel.position(shuttle));
             }
             machines
         });
