@@ -52,12 +52,12 @@ struct Tally {
 
 impl Observer for Tally {
     fn request(&mut self, request: &Request<'_>) {
-        self.counted += u64::from(request.counts);
+        self.counted += u64::from(request.is_measured);
         assert!(!request.shards.is_empty() && request.bytes > 0);
     }
 
     fn ended(&mut self, ended: &Ended) {
-        self.ended += u64::from(ended.counts);
+        self.ended += u64::from(ended.is_measured);
         self.late += u64::from(ended.at > ended.deadline);
         assert!(ended.at >= ended.arrived);
     }

@@ -95,7 +95,7 @@ pub(crate) struct Arrival {
     /// True if the request has other shards.
     pub(crate) has_more: bool,
     /// True if it arrived in the measured interval.
-    pub(crate) counts: bool,
+    pub(crate) is_measured: bool,
 }
 
 /// A read that counts, in one library.
@@ -121,7 +121,7 @@ impl Bound {
         let mut ends: Vec<(RegionPlatter, u32)> = arrivals.iter().map(|arrival| (arrival.platter, arrival.tracks.end())).collect();
         ends.sort_unstable();
         let mut by_library: Vec<Vec<&Arrival>> = vec![Vec::new(); scenario.libraries.into()];
-        for arrival in arrivals.iter().filter(|arrival| arrival.counts) {
+        for arrival in arrivals.iter().filter(|arrival| arrival.is_measured) {
             if stock.unavailable.binary_search(&arrival.platter).is_err() {
                 by_library[usize::from(stock.sets.places[arrival.platter.0 as usize].0.0)].push(arrival);
             }

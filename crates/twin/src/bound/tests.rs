@@ -14,7 +14,7 @@ fn arrival(at_s: f64, request: u64, platter: u32, count: u32) -> Arrival {
         platter: RegionPlatter(platter),
         tracks: Tracks { first, count },
         has_more: false,
-        counts: true,
+        is_measured: true,
     }
 }
 
