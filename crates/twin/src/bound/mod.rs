@@ -84,7 +84,7 @@ pub struct ByServer<T> {
 }
 
 /// The bounded tail begins above this share of requests.
-pub const TAIL: f64 = 0.999;
+pub const TAIL_QUANTILE: f64 = 0.999;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
@@ -116,7 +116,7 @@ impl Bound {
     /// The bound for `arrivals`, in time order, of `requests` requests in total.
     pub(crate) fn of(scenario: &Scenario, stock: &Stock, arrivals: &[Arrival], requests: u64) -> Self {
         // By nearest rank, like the percentile itself.
-        let left_out = requests - ((requests as f64 * TAIL).ceil() as u64).min(requests);
+        let left_out = requests - ((requests as f64 * TAIL_QUANTILE).ceil() as u64).min(requests);
         let mut bound = Self::default();
         let mut ends: Vec<(RegionPlatter, u32)> = arrivals.iter().map(|arrival| (arrival.platter, arrival.tracks.end())).collect();
         ends.sort_unstable();

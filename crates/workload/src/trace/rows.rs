@@ -341,10 +341,10 @@ fn name(cell: Cell<'_>) -> Option<u64> {
 
 /// A cell's content for a message, truncated to fit a line.
 fn excerpt(cell: Cell<'_>) -> Box<str> {
-    const CHARACTERS: usize = 60;
+    const EXCERPT_CHARS_MAX: usize = 60;
     match cell {
         Cell::Missing => "".into(),
-        Cell::Text(text) => match text.char_indices().nth(CHARACTERS) {
+        Cell::Text(text) => match text.char_indices().nth(EXCERPT_CHARS_MAX) {
             Some((end, _)) => format!("{}…", &text[..end]).into(),
             None => text.into(),
         },
