@@ -116,7 +116,7 @@ impl Bound {
     /// The bound for `arrivals`, in time order, of `requests` requests in total.
     pub(crate) fn of(scenario: &Scenario, stock: &Stock, arrivals: &[Arrival], requests: u64) -> Self {
         // By nearest rank, like the percentile itself.
-        let left_out = requests - ((requests as f64 * TAIL_QUANTILE).ceil() as u64).min(requests);
+        let excluded = requests - ((requests as f64 * TAIL_QUANTILE).ceil() as u64).min(requests);
         let mut bound = Self::default();
         let mut ends: Vec<(RegionPlatter, u32)> = arrivals.iter().map(|arrival| (arrival.platter, arrival.tracks.end())).collect();
         ends.sort_unstable();
@@ -146,8 +146,8 @@ impl Bound {
             bound.sweep = bound.sweep.max(Micros::from_seconds(servers.sweep_s(&platters)));
             let work = windows::Work::new(&servers, &jobs);
             // The excluded requests may all belong to one library.
-            unforeseen = unforeseen.max(unforeseen::least(&servers, &jobs, left_out));
-            let (tails, longest) = (work.least(left_out), work.least(0));
+            unforeseen = unforeseen.max(unforeseen::lower_bound(&servers, &jobs, excluded));
+            let (tails, longest) = (work.lower_bounds(excluded), work.lower_bounds(0));
             let largest = |of: &ByServer<Micros>| of.shuttles.max(of.drives).max(of.platter);
             bound.tails.shuttles = bound.tails.shuttles.max(tails.shuttles);
             bound.tails.drives = bound.tails.drives.max(tails.drives);

@@ -20,18 +20,18 @@ impl Plan {
     /// All settings that are wrong, unknown, missing or inconsistent, each with its place.
     pub fn read(path: &Path, overrides: &[Override]) -> Result<Self, SettingErrors> {
         let name = path.file_stem().map_or_else(|| "plan".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Self::ask(Document::load(&path.to_string_lossy(), &read_file)?, &name, overrides)
+        Self::from_document(Document::load(&path.to_string_lossy(), &read_file)?, &name, overrides)
     }
 
     /// Like [`Plan::read`], for a text that is based on no file.
     pub fn parse(name: &str, text: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
-        Self::ask(Document::parse(name, text)?, name, overrides)
+        Self::from_document(Document::parse(name, text)?, name, overrides)
     }
 
-    fn ask(mut document: Document, name: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
+    fn from_document(mut document: Document, name: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
         overrides.iter().for_each(|setting| document.apply(setting));
         let mut reader = Reader::new(document);
-        let mut plan = ask(&mut reader)?;
+        let mut plan = read_settings(&mut reader)?;
         name.clone_into(&mut plan.name);
         if reader.is_sound() {
             check(&plan, &mut reader);
@@ -46,7 +46,7 @@ pub fn reference() -> String {
     const INTRODUCTION: &str = include_str!("introduction.txt");
     let mut reader = Reader::new(Document::empty("reference"));
     // Nothing is given, so no scenario can be wrong.
-    let _ = ask(&mut reader);
+    let _ = read_settings(&mut reader);
     let page = reader.reference();
     let settings = page.find("\n## ").map_or("", |begin| &page[begin..]);
     format!("{INTRODUCTION}{settings}")
@@ -56,7 +56,7 @@ pub fn reference() -> String {
 ///
 /// # Errors
 /// Errors of the scenario that describes the libraries.
-fn ask(reader: &mut Reader) -> Result<Plan, SettingErrors> {
+fn read_settings(reader: &mut Reader) -> Result<Plan, SettingErrors> {
     let mut top = reader.top();
     let title = top.setting("title", text(), "", "Title of the plan, in one line.");
     let horizon = top.setting("years", count(1..=50), "10", "Number of planned years.");

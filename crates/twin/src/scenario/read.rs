@@ -48,18 +48,18 @@ impl Scenario {
     /// All settings that are invalid, unknown, missing or in conflict, each with its position.
     pub fn read(path: &Path, overrides: &[Override]) -> Result<Self, SettingErrors> {
         let name = path.file_stem().map_or_else(|| "scenario".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Self::ask(Document::load(&path.to_string_lossy(), &read_file)?, &name, overrides)
+        Self::from_document(Document::load(&path.to_string_lossy(), &read_file)?, &name, overrides)
     }
 
     /// Like [`Scenario::read`], from a text without a base.
     pub fn parse(name: &str, text: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
-        Self::ask(Document::parse(name, text)?, name, overrides)
+        Self::from_document(Document::parse(name, text)?, name, overrides)
     }
 
-    fn ask(mut document: Document, name: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
+    fn from_document(mut document: Document, name: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
         overrides.iter().for_each(|setting| document.apply(setting));
         let mut reader = Reader::new(document);
-        let mut scenario = ask(&mut reader, &Self { name: name.to_owned(), ..Self::default() });
+        let mut scenario = read_settings(&mut reader, &Self { name: name.to_owned(), ..Self::default() });
         scenario.name = name.to_owned();
         if reader.is_sound()
             && let Err(error) = scenario.check()
@@ -76,7 +76,7 @@ impl Scenario {
     #[must_use]
     pub fn canonical(&self) -> String {
         let mut reader = Reader::new(Document::empty("the program"));
-        ask(&mut reader, self);
+        read_settings(&mut reader, self);
         reader.finish().unwrap_or_else(|errors| panic!("the scenario has values that no file could have: {errors}"))
     }
 }
@@ -85,7 +85,7 @@ impl Scenario {
 #[must_use]
 pub fn reference() -> String {
     let mut reader = Reader::new(Document::empty("reference"));
-    ask(&mut reader, &Scenario::default());
+    read_settings(&mut reader, &Scenario::default());
     reader.reference()
 }
 
@@ -123,7 +123,7 @@ fn report(reader: &mut Reader, error: &ScenarioError) {
 }
 
 /// Declares every setting; `base` supplies the defaults.
-fn ask(reader: &mut Reader, base: &Scenario) -> Scenario {
+fn read_settings(reader: &mut Reader, base: &Scenario) -> Scenario {
     let title = reader.top().setting_or("title", text(), base.title.clone(), "One-line description of the scenario.");
     let mut section = reader.section("deployment", "The libraries, over which sets are spread.");
     let libraries = section.setting_or("libraries", count(1..=1_000), base.libraries, "Number of libraries, all alike.");

@@ -7,7 +7,7 @@ use fulgurite_domain::Micros;
 
 use super::TraceError;
 use super::time::parse_rfc3339;
-use crate::read::{Located, Numbers, Platters, Read, Sharding, Shards, scaled};
+use crate::read::{Numbers, PlacedFile, Platters, Read, Sharding, Shards, scaled};
 
 /// A column of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -256,7 +256,7 @@ impl TraceRows {
             }
         }
 
-        let located = Located {
+        let located = PlacedFile {
             at: clock.last,
             request: self.rows,
             group: self.rows,
@@ -266,7 +266,7 @@ impl TraceRows {
             track: track.unwrap_or_else(|| scaled(self.track_numbers.at(object), self.platters.tracks.into()) as u32),
             skip: 0,
         };
-        self.shards = if platter.is_some() { Shards::whole(located) } else { self.sharding.shards(located) };
+        self.shards = if platter.is_some() { Shards::single(located) } else { self.sharding.shards(located) };
         self.clock = Some(clock);
         self.rows += 1;
         Ok(())
