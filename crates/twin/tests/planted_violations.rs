@@ -43,8 +43,8 @@ impl RecordedRun {
         self.scenario.region(&self.scenario.stock(1).expect("it was run"))
     }
 
-    /// Replays the region and calls `observe` after each fact; also without a fact, before each input
-    /// and at the end, when all consequences of the last input have been seen.
+    /// Replays the region and calls `observe` after each fact; also without a fact, before each
+    /// input and at the end, when all consequences of the last input have been seen.
     fn replay(&self, mut observe: impl FnMut(&Region, Option<&Fact>)) -> Region {
         let (mut region, mut commands, mut ended) = (self.region(), Vec::new(), Vec::new());
         for fact in &self.facts {

@@ -8,7 +8,7 @@ use fulgurite_workload::IngestSpec;
 use super::report::time;
 use super::{Case, Draws, Failures, IngestPlan, Limits, Margin, Plan, Reads, Service};
 use crate::scenario::{Scenario, WorkloadKind};
-use crate::settings::types::{bytes, choice, count, duration, file, frequency, number, power, rate, seconds, share, text};
+use crate::settings::setting_type::{bytes, choice, count, duration, file, frequency, number, power, rate, seconds, share, text};
 use crate::settings::{Document, Override, Reader, SettingErrors, read_file};
 
 impl Plan {

@@ -40,7 +40,7 @@ pub(super) fn scene(figure: &Figure, font: &Font) -> Result<Scene, PlotError> {
     let layout = |labels_at_ends: bool| Layout::fitted(figure, font, &styles, labels_at_ends);
     // Names of series go to the ends of lines if they fit there, otherwise above the panels.
     let chosen = match layout(true) {
-        Ok(labels_at_ends) if labels_at_ends.labels_fit_at_ends() => labels_at_ends,
+        Ok(layout) if layout.labels_fit_at_ends() => layout,
         _ => layout(false)?,
     };
     Ok(chosen.draw())

@@ -12,7 +12,7 @@ use fulgurite_mechanics::{Battery, Breakdown, DriveTimes, Faults, Motion, Power,
 
 use self::demand::{decode, expect, ingest, run, workload};
 use super::{LibraryFault, PolicyChoice, PolicyName, Scenario, ScenarioError, Sets};
-use crate::settings::types::{
+use crate::settings::setting_type::{
     acceleration, bytes, choice, count, drag, duration, energy, flag, length, mass, number, power, rate, seconds, share, speed, text,
 };
 use crate::settings::{Document, Override, Reader, Section, SettingErrors, read_file};
@@ -240,7 +240,7 @@ fn shuttles(reader: &mut Reader, base: &Scenario, layout: Layout) -> (Motion, Po
 }
 
 /// Accepts the time of a motion, up to a day.
-fn time() -> crate::settings::types::Quantity<f64> {
+fn time() -> crate::settings::setting_type::Quantity<f64> {
     seconds("0 s"..="86400 s")
 }
 

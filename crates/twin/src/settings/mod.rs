@@ -15,7 +15,7 @@
 //! ```
 //!
 //! ```
-//! use fulgurite_twin::settings::{Document, Reader, types::{count, duration, rate}};
+//! use fulgurite_twin::settings::{Document, Reader, setting_type::{count, duration, rate}};
 //!
 //! let text = "[drives]\nthroughput = \"120 MB/s\"\n\n[[faults]]\nat = \"3 h\"\n";
 //! let mut reader = Reader::new(Document::parse("fast.toml", text)?);
@@ -39,9 +39,9 @@ pub mod quantity;
 mod reader;
 mod schema;
 mod section;
+pub mod setting_type;
 mod suggest;
 mod tree;
-pub mod types;
 mod vary;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::quantity::Dimension;
-use super::types::SettingType;
+use super::setting_type::SettingType;
 
 /// All sections with their settings, in order of declaration.
 #[derive(Debug)]

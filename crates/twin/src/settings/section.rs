@@ -8,8 +8,8 @@ use super::error::Problem;
 use super::place::{Origin, SourceSpan};
 use super::reader::{Reader, joined};
 use super::schema::{Schema, SectionId};
+use super::setting_type::{RawValue, SettingType};
 use super::tree::{Table, Value, parse_argument};
-use super::types::{RawValue, SettingType};
 
 /// A table of a scenario while it is read. The methods panic if a default is invalid or a setting
 /// is declared twice: programming errors.

@@ -1,7 +1,7 @@
 //! The exact text of every error.
 
 use super::{errors, example, read};
-use crate::settings::types::{flag, rate};
+use crate::settings::setting_type::{flag, rate};
 use crate::settings::{Document, Override, Reader};
 
 #[track_caller]

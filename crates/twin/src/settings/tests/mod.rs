@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use fulgurite_domain::Micros;
 
-use super::types::{bytes, choice, count, duration, file, flag, length, list, number, per_hour, rate, share, text};
+use super::setting_type::{bytes, choice, count, duration, file, flag, length, list, number, per_hour, rate, share, text};
 use super::{Document, Reader, Section, SettingErrors};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
