@@ -1,6 +1,6 @@
 //! A small generator for tests, benchmarks and demonstrations.
 
-const STAR: u64 = 0x2545_f491_4f6c_dd1d;
+const STAR_MULTIPLIER: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// Pseudo-random bits that are the same in every run: Marsaglia's xorshift64 (2003), or Vigna's
 /// xorshift64* (2016). For files and damage that tests can repeat; simulations draw from a
@@ -43,7 +43,7 @@ impl Xorshift {
             self.state ^= self.state >> 12;
             self.state ^= self.state << 25;
             self.state ^= self.state >> 27;
-            return self.state.wrapping_mul(STAR);
+            return self.state.wrapping_mul(STAR_MULTIPLIER);
         }
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;

@@ -54,7 +54,7 @@ fn bounds(bench: &Bench) {
     bench.case(
         "bound: reading memory",
         pool.bytes(),
-        vec![Competitor::here("sum of all words", || {
+        vec![Competitor::on_this_thread("sum of all words", || {
             let mut sum = 0u64;
             for shard in pool.shards() {
                 let (words, _) = shard.as_chunks::<8>();
@@ -67,7 +67,7 @@ fn bounds(bench: &Bench) {
 
 fn cauchy_encode(bench: &Bench, what: &str, information: usize, redundancy: usize, shard_bytes: usize, pool_bytes: usize) {
     let title = format!("{what} {information}+{redundancy} encode, {} KiB", shard_bytes / 1024);
-    if !bench.wants(&title) {
+    if !bench.is_selected(&title) {
         return;
     }
     let groups = pool_bytes.div_ceil(information * shard_bytes);
@@ -79,7 +79,7 @@ fn cauchy_encode(bench: &Bench, what: &str, information: usize, redundancy: usiz
         let code = CauchyCode::with_kernel(information, redundancy, kernel).expect("a code of this size");
         let mut out = vec![vec![0; shard_bytes]; groups * redundancy];
         let pool = &pool;
-        competitors.push(Competitor::here(&format!("{kernel:?}"), move || {
+        competitors.push(Competitor::on_this_thread(&format!("{kernel:?}"), move || {
             for _ in 0..times {
                 for (group, out) in pool.shards().chunks(information).zip(out.chunks_mut(redundancy)) {
                     code.encode(&slices(group), &mut slices_mut(out));
@@ -99,7 +99,7 @@ fn cauchy_encode(bench: &Bench, what: &str, information: usize, redundancy: usiz
 fn cauchy_repair(bench: &Bench, what: &str, information: usize, redundancy: usize, lost: usize) {
     let shard_bytes = 64 * 1024;
     let title = format!("{what} {information}+{redundancy} repair {lost} lost, 64 KiB");
-    if !bench.wants(&title) {
+    if !bench.is_selected(&title) {
         return;
     }
     let groups = 8;
@@ -109,7 +109,7 @@ fn cauchy_repair(bench: &Bench, what: &str, information: usize, redundancy: usiz
         let code = CauchyCode::with_kernel(information, redundancy, kernel).expect("a code of this size");
         let mut out = vec![vec![0; shard_bytes]; lost];
         let pool = &pool;
-        competitors.push(Competitor::here(&format!("{kernel:?}, plan included"), move || {
+        competitors.push(Competitor::on_this_thread(&format!("{kernel:?}, plan included"), move || {
             for group in pool.shards().chunks(information + redundancy) {
                 let plan = code.plan(&lost_positions(information, lost)).expect("no more lost than redundancy");
                 let sources: Vec<&[u8]> = plan.sources().iter().map(|&p| group[p].as_slice()).collect();
@@ -125,7 +125,7 @@ fn cauchy_repair(bench: &Bench, what: &str, information: usize, redundancy: usiz
 
 fn pooled_encode(bench: &Bench, what: &str, information: usize, redundancy: usize, shard_bytes: usize) {
     let title = format!("{what} {information}+{redundancy} encode, {} KiB", shard_bytes / 1024);
-    if !bench.wants(&title) {
+    if !bench.is_selected(&title) {
         return;
     }
     let groups = (80_000_000 / (information * shard_bytes)).max(1);
@@ -138,7 +138,7 @@ fn pooled_encode(bench: &Bench, what: &str, information: usize, redundancy: usiz
         let code = PooledCode::with_kernel(information, redundancy, kernel).expect("a code of this size");
         let mut out = vec![vec![0; shard_bytes]; redundancy];
         let pool = &pool;
-        competitors.push(Competitor::here(&format!("{kernel:?}"), move || {
+        competitors.push(Competitor::on_this_thread(&format!("{kernel:?}"), move || {
             for group in pool.shards().chunks(information) {
                 code.encode(&slices(group), &mut slices_mut(&mut out)).expect("shards of whole blocks");
             }
@@ -147,7 +147,7 @@ fn pooled_encode(bench: &Bench, what: &str, information: usize, redundancy: usiz
     let code = PooledCode::new(information, redundancy).expect("a code of this size");
     let mut encoder = PooledEncoder::new(&code, shard_bytes).expect("shards of whole blocks");
     let streamed = &pool;
-    competitors.push(Competitor::here("streamed (PooledEncoder)", move || {
+    competitors.push(Competitor::on_this_thread("streamed (PooledEncoder)", move || {
         for group in streamed.shards().chunks(information) {
             encoder.reset();
             for shards in group.chunks(200) {
@@ -163,7 +163,7 @@ fn pooled_encode(bench: &Bench, what: &str, information: usize, redundancy: usiz
         let code = CauchyCode::new(16, 3).expect("a code of this size");
         let mut out = vec![vec![0; shard_bytes]; 3];
         let pool = &pool;
-        competitors.push(Competitor::here("16+3 per column, not pooled", move || {
+        competitors.push(Competitor::on_this_thread("16+3 per column, not pooled", move || {
             for group in pool.shards().chunks(16) {
                 code.encode(&slices(group), &mut slices_mut(&mut out));
             }
@@ -175,7 +175,7 @@ fn pooled_encode(bench: &Bench, what: &str, information: usize, redundancy: usiz
 fn pooled_repair(bench: &Bench, information: usize, redundancy: usize, shard_bytes: usize, lost: usize, burst: bool) {
     let order = if burst { "in a row" } else { "spread" };
     let title = format!("large group {information}+{redundancy} repair {lost} lost {order}, {} KiB", shard_bytes / 1024);
-    if !bench.wants(&title) {
+    if !bench.is_selected(&title) {
         return;
     }
     let pool = Pool::new(information + redundancy, shard_bytes);
@@ -189,7 +189,7 @@ fn pooled_repair(bench: &Bench, information: usize, redundancy: usize, shard_byt
         let code = PooledCode::with_kernel(information, redundancy, kernel).expect("a code of this size");
         let mut out = vec![vec![0; shard_bytes]; lost];
         let (pool, positions, rows) = (&pool, &positions, &rows);
-        competitors.push(Competitor::here(&format!("{kernel:?}, plan included"), move || {
+        competitors.push(Competitor::on_this_thread(&format!("{kernel:?}, plan included"), move || {
             let plan = code.plan(positions, rows, positions).expect("no more lost than redundancy");
             let mut left = slices(&pool.shards()[..information]);
             for &position in positions {

@@ -27,7 +27,7 @@ use crate::gf8::{combine, inverse, multiply};
 use crate::kernel::Kernel;
 
 /// Most symbols that a code can have: one point of GF(2^8) each.
-const LIMIT: usize = 255;
+const SYMBOLS_MAX: usize = 255;
 
 /// A systematic code of I information and R redundancy symbols; any I of them restore all the
 /// others.
@@ -64,8 +64,8 @@ impl CauchyCode {
         if information == 0 {
             return Err(CodeError::Empty { information, redundancy });
         }
-        if information.saturating_add(redundancy) > LIMIT {
-            return Err(CodeError::TooLong { information, redundancy, limit: LIMIT });
+        if information.saturating_add(redundancy) > SYMBOLS_MAX {
+            return Err(CodeError::TooLong { information, redundancy, limit: SYMBOLS_MAX });
         }
         let matrix = (0..redundancy).flat_map(|r| (0..information).map(move |c| inverse(point(information + r) ^ point(c)))).collect();
         Ok(CauchyCode { information, redundancy, matrix, kernel })
@@ -143,17 +143,17 @@ impl CauchyCode {
             |set: &[u8], at: u8| set.iter().filter(|&&other| other != at).fold(1, |product, &other| multiply(product, at ^ other));
         // The factor of each source's coefficient that doesn't depend on the wanted symbol: P/X at
         // an information symbol, the residue of P/X at a redundancy symbol.
-        let of_source: Vec<u8> =
+        let source_factors: Vec<u8> =
             sources.iter().map(|&p| multiply(product(&lost_points, point(p)), inverse(product(&rows, point(p))))).collect();
         let mut coefficients = Vec::with_capacity(wanted.len() * sources.len());
         for &position in wanted {
             let at = point(position);
             // X(y_l) / P'_l(y_l) for information, and X(x_r) / P(x_r) for redundancy: the same
             // expression.
-            let of_wanted = multiply(product(&rows, at), inverse(product(&lost_points, at)));
-            for (&source, &own) in sources.iter().zip(&of_source) {
+            let target_factor = multiply(product(&rows, at), inverse(product(&lost_points, at)));
+            for (&source, &source_factor) in sources.iter().zip(&source_factors) {
                 let pole = inverse(point(source) ^ at);
-                coefficients.push(multiply(multiply(own, of_wanted), pole));
+                coefficients.push(multiply(multiply(source_factor, target_factor), pole));
             }
         }
         Ok(CauchyRepair { sources, wanted: wanted.to_vec(), coefficients, kernel: self.kernel })

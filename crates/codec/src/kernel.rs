@@ -1,8 +1,8 @@
-//! Kernels: implementations of the field products for different instruction sets.
+//! Kernels: implementations of Galois-field multiplication for different instruction sets.
 
 use std::sync::OnceLock;
 
-/// An implementation of the field products, fastest first.
+/// An implementation of Galois-field multiplication. Variants are in order of speed.
 ///
 /// All kernels give the same bytes. Codes use [`Kernel::best`]; tests and benchmarks select the
 /// others.
@@ -55,7 +55,7 @@ fn detect() -> Vec<Kernel> {
             found.push(Kernel::Avx2);
         }
     }
-    // Every aarch64 target of Rust has these instructions.
+    // NEON is a compile-time feature of the target, so nothing is detected at run time.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon", not(miri)))]
     found.push(Kernel::Neon);
     found.push(Kernel::Portable);

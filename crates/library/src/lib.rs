@@ -37,7 +37,7 @@ pub use layout::{Bay, Berth, Cell, Drive, Layout, LayoutError, Platter, Position
 pub use pace::Pace;
 pub use panel::{BayState, Carry, Held, Inventory, Job, Operation, Panel, Purpose, Stage, Verification, Whereabouts};
 pub use policy::{LeastCost, NoShuttles, Partitioned, Policy, ShortestPaths, Task, Techniques};
-pub use queue::{Lane, Queue, Waiting};
+pub use queue::{Lane, Queue, WaitingRequest};
 pub use rectangle::{Rectangle, rectangles};
 pub use region::{Library, Region, RegionOutcome, RegionPlatter, Sets, Shard};
 pub use request::{ReadRequest, RequestId, Tracks};

@@ -5,7 +5,7 @@ mod state;
 use fulgurite_domain::Micros;
 
 pub use state::{BayState, Carry, Held, Inventory, Job, Operation, Purpose, Stage, Verification, Whereabouts};
-pub(crate) use state::{Doing, DriveState, PlatterState, ShuttleState};
+pub(crate) use state::{DriveState, PlatterState, ShuttleOperation, ShuttleState};
 
 use crate::placement::Zones;
 use crate::traffic::Traffic;
@@ -19,9 +19,9 @@ pub struct Panel {
     pub(crate) pace: Pace,
     pub(crate) queue: Queue,
     pub(crate) platters: Vec<PlatterState>,
-    /// The platter of each slot: at home there, or a guest.
-    pub(crate) tenants: Vec<Option<Platter>>,
-    spare: u32,
+    /// The platter of each slot: one whose home it is, or one that occupies it as a spare slot.
+    pub(crate) slot_occupants: Vec<Option<Platter>>,
+    spare_slots: u32,
     pub(crate) shuttles: Vec<ShuttleState>,
     pub(crate) drives: Vec<DriveState>,
     pub(crate) traffic: Traffic,
@@ -34,18 +34,18 @@ pub struct Panel {
     pub(crate) zones: Zones,
     /// Written platters that wait at the port, in order.
     pub(crate) port: std::collections::VecDeque<Platter>,
-    /// Platters away from their own slot that have to go home.
-    pub(crate) strays: Vec<Platter>,
-    /// Platters whose verification waits until a drive has time for it.
-    pub(crate) aside: Vec<Platter>,
+    /// Platters in a spare slot that have to return to their home slot.
+    pub(crate) displaced_platters: Vec<Platter>,
+    /// Platters that were set aside before their verification was complete.
+    pub(crate) paused_verifications: Vec<Platter>,
 }
 
 impl Panel {
     pub(crate) fn new(layout: Layout, pace: Pace, inventory: &Inventory) -> Self {
         let lanes = 2 * usize::from(layout.shelves);
-        let mut tenants = vec![None; layout.slot_count() as usize];
+        let mut slot_occupants = vec![None; layout.slot_count() as usize];
         let platters = inventory.homes.iter().enumerate().map(|(index, home)| {
-            tenants[home.0 as usize] = Some(Platter(index as u32));
+            slot_occupants[home.0 as usize] = Some(Platter(index as u32));
             let at = layout.slot_position(*home);
             let is_written = (index as u32) < inventory.written;
             PlatterState {
@@ -60,8 +60,9 @@ impl Panel {
             }
         });
         let platters: Vec<PlatterState> = platters.collect();
-        let drive = DriveState { bays: [BayState::default(); 2], active: Bay(0), operation: None, head: None, down: false, verifies: true };
-        let shuttle = ShuttleState { job: Job::Idle, doing: None, carrying: None, lost: false, low: false };
+        let drive =
+            DriveState { bays: [BayState::default(); 2], active: Bay(0), operation: None, head: None, down: false, should_verify: true };
+        let shuttle = ShuttleState { job: Job::Idle, operation: None, carrying: None, lost: false, battery_low: false };
         let count = usize::from(layout.shuttles);
         let rests = crate::rectangle::resting_places(&layout);
         let mut panel = Self {
@@ -71,16 +72,16 @@ impl Panel {
             blocked_cells: 0,
             blocked: vec![0; usize::from(layout.racks()) * usize::from(layout.shelves)],
             platters,
-            spare: tenants.iter().filter(|tenant| tenant.is_none()).count() as u32,
-            tenants,
+            spare_slots: slot_occupants.iter().filter(|tenant| tenant.is_none()).count() as u32,
+            slot_occupants,
             shuttles: vec![shuttle; count],
             drives: vec![drive; usize::from(layout.drive_count())],
             verification: inventory.verification,
             sets: inventory.sets.clone(),
             zones: inventory.zones.clone(),
             port: std::collections::VecDeque::new(),
-            strays: Vec::new(),
-            aside: Vec::new(),
+            displaced_platters: Vec::new(),
+            paused_verifications: Vec::new(),
             layout,
             pace,
         };
@@ -108,7 +109,8 @@ impl Panel {
                 unavailable: false,
             });
             self.queue.add_platter();
-            self.drives[index].bays[1].held = Some(Held { platter, purpose: Purpose::Verification, stage: Stage::Arrived, taker: None });
+            self.drives[index].bays[1].held =
+                Some(Held { platter, purpose: Purpose::Verification, stage: Stage::Arrived, collector: None });
         }
     }
 
@@ -155,7 +157,7 @@ impl Panel {
 
     /// Position of a platter, or of the berth that it left last.
     #[must_use]
-    pub fn place_of(&self, platter: Platter) -> Position {
+    pub fn platter_position(&self, platter: Platter) -> Position {
         self.platters[platter.0 as usize].at
     }
 
@@ -180,13 +182,13 @@ impl Panel {
     /// Working shuttles without a job, low numbers first. They may still be moving because another
     /// shuttle asked for room.
     pub fn idle_shuttles(&self) -> impl Iterator<Item = Shuttle> + '_ {
-        let idle = |state: &ShuttleState| state.job == Job::Idle && !state.lost && !state.low;
+        let idle = |state: &ShuttleState| state.job == Job::Idle && !state.lost && !state.battery_low;
         self.shuttles.iter().enumerate().filter(move |(_, state)| idle(state)).map(|(index, _)| Shuttle(index as u16))
     }
 
     /// True unless the shuttle is lost.
     #[must_use]
-    pub fn works(&self, shuttle: Shuttle) -> bool {
+    pub fn is_working(&self, shuttle: Shuttle) -> bool {
         !self.shuttles[usize::from(shuttle.0)].lost
     }
 
@@ -194,7 +196,7 @@ impl Panel {
     /// on one half of a shelf can't pass each other and hinder more than they help, so the rest
     /// stand by at a dock.
     pub fn working_in<'a>(&'a self, rectangle: &'a Rectangle) -> impl Iterator<Item = Shuttle> + 'a {
-        rectangle.shuttles.iter().copied().filter(|shuttle| self.works(*shuttle)).take(rectangle.drives.len())
+        rectangle.shuttles.iter().copied().filter(|shuttle| self.is_working(*shuttle)).take(rectangle.drives.len())
     }
 
     /// A shuttle's job.
@@ -206,7 +208,7 @@ impl Panel {
     /// Position of a shuttle, or where its current plan ends.
     #[must_use]
     pub fn position(&self, shuttle: Shuttle) -> Position {
-        self.traffic.next_at(shuttle)
+        self.traffic.planned_position(shuttle)
     }
 
     /// All drives.
@@ -237,18 +239,18 @@ impl Panel {
 
     /// The command of a drive's verification, if it is verifying.
     #[must_use]
-    pub fn verifies_with(&self, drive: Drive) -> Option<CommandId> {
+    pub fn verification_command(&self, drive: Drive) -> Option<CommandId> {
         let (id, operation) = self.drives[usize::from(drive.0)].operation?;
         (operation == Operation::Verify).then_some(id)
     }
 
-    /// Customers' platters in a drive or promised to it.
+    /// Customers' platters in a drive or on the way to it.
     #[must_use]
     pub fn customers(&self, drive: Drive) -> u32 {
         let is_customer = |bay: &&BayState| bay.held.is_some_and(|held| held.purpose == Purpose::Customer);
         let bays = self.bays(drive);
-        let promised = bays.iter().filter(|bay| bay.promised.is_some()).count();
-        (bays.iter().filter(is_customer).count() + promised) as u32
+        let incoming = bays.iter().filter(|bay| bay.incoming.is_some()).count();
+        (bays.iter().filter(is_customer).count() + incoming) as u32
     }
 
     /// Whether a drive is reachable, has no customer and has an empty bay.
@@ -263,10 +265,10 @@ impl Panel {
         heads.min_by_key(|platter| (self.queue.oldest(*platter), *platter))
     }
 
-    /// A bay that is empty and not promised.
+    /// A bay that is empty and expects no platter.
     #[must_use]
     pub fn empty_bay(&self, drive: Drive) -> Option<Bay> {
-        let is_empty = |bay: &BayState| bay.held.is_none() && bay.promised.is_none();
+        let is_empty = |bay: &BayState| bay.held.is_none() && bay.incoming.is_none();
         self.bays(drive).iter().position(is_empty).map(|index| Bay(index as u8))
     }
 
@@ -276,7 +278,7 @@ impl Panel {
     pub fn released_bay(&self, drive: Drive) -> Option<Bay> {
         let has_room = |held: Held| self.home(held.platter).is_some() || self.spare_slot(self.layout.drive_position(drive)).is_some();
         let is_released =
-            |bay: &BayState| bay.held.is_some_and(|held| held.stage == Stage::Released && held.taker.is_none() && has_room(held));
+            |bay: &BayState| bay.held.is_some_and(|held| held.stage == Stage::Released && held.collector.is_none() && has_room(held));
         self.bays(drive).iter().position(is_released).map(|index| Bay(index as u8))
     }
 
@@ -295,7 +297,7 @@ impl Panel {
                 Whereabouts::Berth(Berth::Slot(slot)) => !self.is_blocked(self.layout.cell_of(slot)),
                 Whereabouts::Berth(Berth::Bay(drive, _)) => !self.drives[usize::from(drive.0)].down,
                 Whereabouts::Berth(Berth::Port) => true,
-                Whereabouts::Shuttle(shuttle) => self.works(shuttle),
+                Whereabouts::Shuttle(shuttle) => self.is_working(shuttle),
                 Whereabouts::Unwritten => false,
             }
     }
@@ -315,19 +317,19 @@ impl Panel {
     /// Slots that are no platter's home and hold none.
     #[must_use]
     pub fn spare_slots(&self) -> u32 {
-        self.spare
+        self.spare_slots
     }
 
     /// Assigns a platter to a spare slot.
-    pub(crate) fn move_in(&mut self, slot: Slot, platter: Platter) {
-        self.tenants[slot.0 as usize] = Some(platter);
-        self.spare -= 1;
+    pub(crate) fn occupy_spare_slot(&mut self, slot: Slot, platter: Platter) {
+        self.slot_occupants[slot.0 as usize] = Some(platter);
+        self.spare_slots -= 1;
     }
 
-    /// Frees a slot that a guest occupied.
-    pub(crate) fn move_out(&mut self, slot: Slot) {
-        self.tenants[slot.0 as usize] = None;
-        self.spare += 1;
+    /// Frees a spare slot.
+    pub(crate) fn release_spare_slot(&mut self, slot: Slot) {
+        self.slot_occupants[slot.0 as usize] = None;
+        self.spare_slots += 1;
     }
 
     /// The nearest reachable slot that is no platter's home and holds none.
@@ -355,16 +357,16 @@ impl Panel {
 
     fn spare_slot_where(&self, near: Position, is_allowed: impl Fn(Cell) -> bool) -> Option<Slot> {
         let (layout, slots) = (&self.layout, u32::from(self.layout.slots));
-        if self.spare == 0 {
+        if self.spare_slots == 0 {
             return None;
         }
         let mut best = None;
-        for row in 0..self.tenants.len() as u32 / slots {
+        for row in 0..self.slot_occupants.len() as u32 / slots {
             let cell = layout.cell_of(Slot(row * slots));
             if self.is_blocked(cell) || !is_allowed(cell) {
                 continue;
             }
-            let free = (row * slots..(row + 1) * slots).map(Slot).filter(|slot| self.tenants[slot.0 as usize].is_none());
+            let free = (row * slots..(row + 1) * slots).map(Slot).filter(|slot| self.slot_occupants[slot.0 as usize].is_none());
             let nearest = free.map(|slot| (self.pace.travel(near, layout.slot_position(slot)), slot)).min();
             best = best.into_iter().chain(nearest).min();
         }

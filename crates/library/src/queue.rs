@@ -24,10 +24,10 @@ pub struct Lane(pub u16);
 
 /// A waiting request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingRequest {
     /// Its identifier.
     pub id: RequestId,
-    /// The tracks it wants.
+    /// The requested tracks.
     pub tracks: Tracks,
     /// When it arrived.
     pub arrived: Micros,
@@ -37,12 +37,13 @@ pub struct Waiting {
 
 #[derive(Debug, Clone, Copy)]
 struct Node {
-    request: Waiting,
+    request: WaitingRequest,
     next: u32,
 }
 
+/// The requests for a platter, as a linked list of nodes, and its place in a lane's line.
 #[derive(Debug, Clone, Copy)]
-struct QueuePosition {
+struct PlatterQueue {
     /// In order of arrival, or in the order in which a head passes them that started at the last
     /// track taken.
     first: u32,
@@ -53,14 +54,24 @@ struct QueuePosition {
     /// When the oldest request arrived, if known.
     oldest: Option<Micros>,
     lane: Option<Lane>,
-    before: u32,
-    behind: u32,
+    /// The platters before and after this one in the lane's line.
+    previous: u32,
+    following: u32,
 }
 
-impl QueuePosition {
+impl PlatterQueue {
     /// A platter without requests.
-    const NOBODY: Self =
-        Self { first: NONE, last: NONE, tracks: 0, requests: 0, is_by_track: false, oldest: None, lane: None, before: NONE, behind: NONE };
+    const EMPTY: Self = Self {
+        first: NONE,
+        last: NONE,
+        tracks: 0,
+        requests: 0,
+        is_by_track: false,
+        oldest: None,
+        lane: None,
+        previous: NONE,
+        following: NONE,
+    };
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +87,7 @@ struct Line {
 pub struct Queue {
     nodes: Vec<Node>,
     free: u32,
-    places: Vec<QueuePosition>,
+    platter_queues: Vec<PlatterQueue>,
     lines: Vec<Line>,
     requests: u64,
 }
@@ -86,11 +97,11 @@ impl Queue {
     #[must_use]
     pub fn new(platters: usize, lanes: usize) -> Self {
         let line = Line { first: NONE, last: NONE, platters: 0, tracks: 0 };
-        Self { nodes: Vec::new(), free: NONE, places: vec![QueuePosition::NOBODY; platters], lines: vec![line; lanes], requests: 0 }
+        Self { nodes: Vec::new(), free: NONE, platter_queues: vec![PlatterQueue::EMPTY; platters], lines: vec![line; lanes], requests: 0 }
     }
 
     pub(crate) fn add_platter(&mut self) {
-        self.places.push(QueuePosition::NOBODY);
+        self.platter_queues.push(PlatterQueue::EMPTY);
     }
 
     /// All waiting requests.
@@ -105,7 +116,7 @@ impl Queue {
         self.lines[usize::from(lane.0)].platters
     }
 
-    /// Tracks wanted by the requests in a lane's line.
+    /// Tracks requested from the platters in a lane's line.
     #[must_use]
     pub fn tracks_in(&self, lane: Lane) -> u64 {
         self.lines[usize::from(lane.0)].tracks
@@ -116,7 +127,7 @@ impl Queue {
         let mut next = self.lines[usize::from(lane.0)].first;
         std::iter::from_fn(move || {
             let platter = (next != NONE).then_some(Platter(next))?;
-            next = self.places[next as usize].behind;
+            next = self.platter_queues[next as usize].following;
             Some(platter)
         })
     }
@@ -124,12 +135,12 @@ impl Queue {
     /// When the oldest request for a platter arrived.
     #[must_use]
     pub fn oldest(&self, platter: Platter) -> Option<Micros> {
-        let place = &self.places[platter.0 as usize];
-        place.oldest.or_else(|| self.waiting(platter).map(|(_, request)| request.arrived).min())
+        let platter_queue = &self.platter_queues[platter.0 as usize];
+        platter_queue.oldest.or_else(|| self.waiting(platter).map(|(_, request)| request.arrived).min())
     }
 
-    fn waiting(&self, platter: Platter) -> impl Iterator<Item = (u32, Waiting)> + '_ {
-        let mut next = self.places[platter.0 as usize].first;
+    fn waiting(&self, platter: Platter) -> impl Iterator<Item = (u32, WaitingRequest)> + '_ {
+        let mut next = self.platter_queues[platter.0 as usize].first;
         std::iter::from_fn(move || {
             let index = (next != NONE).then_some(next)?;
             let node = self.nodes[index as usize];
@@ -141,23 +152,23 @@ impl Queue {
     /// Requests waiting for a platter.
     #[must_use]
     pub fn requests_for(&self, platter: Platter) -> u32 {
-        self.places[platter.0 as usize].requests
+        self.platter_queues[platter.0 as usize].requests
     }
 
-    /// Tracks wanted by a platter's requests.
+    /// Tracks requested from a platter.
     #[must_use]
     pub fn tracks_for(&self, platter: Platter) -> u32 {
-        self.places[platter.0 as usize].tracks
+        self.platter_queues[platter.0 as usize].tracks
     }
 
     /// The lane whose line a platter is in.
     #[must_use]
     pub fn lane_of(&self, platter: Platter) -> Option<Lane> {
-        self.places[platter.0 as usize].lane
+        self.platter_queues[platter.0 as usize].lane
     }
 
     pub(crate) fn push(&mut self, now: Micros, request: &ReadRequest) {
-        let waiting = Waiting { id: request.id, tracks: request.tracks, arrived: now, deadline: request.deadline };
+        let waiting = WaitingRequest { id: request.id, tracks: request.tracks, arrived: now, deadline: request.deadline };
         let node = Node { request: waiting, next: NONE };
         let index = if self.free == NONE {
             self.nodes.push(node);
@@ -168,49 +179,49 @@ impl Queue {
             self.nodes[index as usize] = node;
             index
         };
-        let place = &mut self.places[request.platter.0 as usize];
-        if place.first == NONE {
-            (place.first, place.oldest) = (index, Some(now));
+        let platter_queue = &mut self.platter_queues[request.platter.0 as usize];
+        if platter_queue.first == NONE {
+            (platter_queue.first, platter_queue.oldest) = (index, Some(now));
         } else {
-            self.nodes[place.last as usize].next = index;
+            self.nodes[platter_queue.last as usize].next = index;
         }
-        place.last = index;
-        place.is_by_track = false;
-        place.tracks = place.tracks.saturating_add(request.tracks.count);
-        place.requests += 1;
+        platter_queue.last = index;
+        platter_queue.is_by_track = false;
+        platter_queue.tracks = platter_queue.tracks.saturating_add(request.tracks.count);
+        platter_queue.requests += 1;
         self.requests += 1;
-        if let Some(lane) = place.lane {
+        if let Some(lane) = platter_queue.lane {
             self.lines[usize::from(lane.0)].tracks += u64::from(request.tracks.count);
         }
     }
 
     /// Takes the next request for a platter: the oldest, or, with `at`, the first one that a head
     /// passes going up from that track.
-    pub(crate) fn pop(&mut self, platter: Platter, at: Option<u32>) -> Option<Waiting> {
+    pub(crate) fn pop(&mut self, platter: Platter, at: Option<u32>) -> Option<WaitingRequest> {
         if let Some(track) = at
-            && !self.places[platter.0 as usize].is_by_track
+            && !self.platter_queues[platter.0 as usize].is_by_track
         {
             self.sort(platter, track);
         }
-        let index = self.places[platter.0 as usize].first;
+        let index = self.platter_queues[platter.0 as usize].first;
         if index == NONE {
             return None;
         }
         let Node { request, next } = self.nodes[index as usize];
-        let place = &mut self.places[platter.0 as usize];
-        place.first = next;
+        let platter_queue = &mut self.platter_queues[platter.0 as usize];
+        platter_queue.first = next;
         if next == NONE {
-            (place.last, place.oldest) = (NONE, None);
-        } else if place.oldest == Some(request.arrived) {
+            (platter_queue.last, platter_queue.oldest) = (NONE, None);
+        } else if platter_queue.oldest == Some(request.arrived) {
             // In order of arrival the next request is the oldest; otherwise `oldest` has to search.
-            place.oldest = (!place.is_by_track).then(|| self.nodes[next as usize].request.arrived);
+            platter_queue.oldest = (!platter_queue.is_by_track).then(|| self.nodes[next as usize].request.arrived);
         }
         // A saturated sum would go wrong here, but no library has 2^32 tracks waiting on one
         // platter.
-        place.tracks = place.tracks.saturating_sub(request.tracks.count);
-        place.requests -= 1;
+        platter_queue.tracks = platter_queue.tracks.saturating_sub(request.tracks.count);
+        platter_queue.requests -= 1;
         self.requests -= 1;
-        if let Some(lane) = place.lane {
+        if let Some(lane) = platter_queue.lane {
             let line = &mut self.lines[usize::from(lane.0)];
             line.tracks = line.tracks.saturating_sub(u64::from(request.tracks.count));
         }
@@ -223,13 +234,13 @@ impl Queue {
     /// where it is, then starts again from the first track as often as needed; a request that it
     /// could only read by going back waits for the next pass.
     fn sort(&mut self, platter: Platter, track: u32) {
-        let mut rest: Vec<(Tracks, u32)> = self.waiting(platter).map(|(index, request)| (request.tracks, index)).collect();
+        let mut remaining: Vec<(Tracks, u32)> = self.waiting(platter).map(|(index, request)| (request.tracks, index)).collect();
         // The sort is stable: equal tracks stay in order of arrival.
-        rest.sort_by_key(|(tracks, _)| tracks.first);
-        let mut order = Vec::with_capacity(rest.len());
+        remaining.sort_by_key(|(tracks, _)| tracks.first);
+        let mut order = Vec::with_capacity(remaining.len());
         let mut head = track;
-        while !rest.is_empty() {
-            rest.retain(|(tracks, index)| {
+        while !remaining.is_empty() {
+            remaining.retain(|(tracks, index)| {
                 let is_passed = tracks.first >= head;
                 if is_passed {
                     head = tracks.end();
@@ -244,61 +255,61 @@ impl Queue {
             self.nodes[*index as usize].next = next;
             next = *index;
         }
-        let place = &mut self.places[platter.0 as usize];
-        (place.first, place.last) = (next, order.last().copied().unwrap_or(NONE));
-        place.is_by_track = true;
+        let platter_queue = &mut self.platter_queues[platter.0 as usize];
+        (platter_queue.first, platter_queue.last) = (next, order.last().copied().unwrap_or(NONE));
+        platter_queue.is_by_track = true;
     }
 
-    /// Puts a platter with requests into a lane's line, at its age. Does nothing if it is there
-    /// already or has no requests.
-    pub(crate) fn enter(&mut self, platter: Platter, lane: Lane) {
+    /// Inserts a platter with requests into a lane's line, by the age of its oldest request. Does
+    /// nothing if it is there already or has no requests.
+    pub(crate) fn enqueue_platter(&mut self, platter: Platter, lane: Lane) {
         let index = platter.0;
         let Some(oldest) = self.oldest(platter) else { return };
-        if self.places[index as usize].lane == Some(lane) {
+        if self.platter_queues[index as usize].lane == Some(lane) {
             return;
         }
-        self.leave(platter);
-        self.places[index as usize].oldest = Some(oldest);
-        let mut before = self.lines[usize::from(lane.0)].last;
-        while before != NONE && self.oldest(Platter(before)).is_some_and(|other| other > oldest) {
-            before = self.places[before as usize].before;
+        self.remove_platter(platter);
+        self.platter_queues[index as usize].oldest = Some(oldest);
+        let mut previous = self.lines[usize::from(lane.0)].last;
+        while previous != NONE && self.oldest(Platter(previous)).is_some_and(|other| other > oldest) {
+            previous = self.platter_queues[previous as usize].previous;
         }
         let line = &mut self.lines[usize::from(lane.0)];
-        let behind = if before == NONE { line.first } else { self.places[before as usize].behind };
-        if before == NONE {
+        let following = if previous == NONE { line.first } else { self.platter_queues[previous as usize].following };
+        if previous == NONE {
             line.first = index;
         } else {
-            self.places[before as usize].behind = index;
+            self.platter_queues[previous as usize].following = index;
         }
-        if behind == NONE {
+        if following == NONE {
             line.last = index;
         } else {
-            self.places[behind as usize].before = index;
+            self.platter_queues[following as usize].previous = index;
         }
         line.platters += 1;
-        let place = &mut self.places[index as usize];
-        line.tracks += u64::from(place.tracks);
-        (place.lane, place.before, place.behind) = (Some(lane), before, behind);
+        let platter_queue = &mut self.platter_queues[index as usize];
+        line.tracks += u64::from(platter_queue.tracks);
+        (platter_queue.lane, platter_queue.previous, platter_queue.following) = (Some(lane), previous, following);
     }
 
     /// Removes a platter from its line; it keeps its requests.
-    pub(crate) fn leave(&mut self, platter: Platter) {
-        let place = &mut self.places[platter.0 as usize];
-        let Some(lane) = place.lane.take() else { return };
-        let (before, behind, tracks) = (place.before, place.behind, place.tracks);
+    pub(crate) fn remove_platter(&mut self, platter: Platter) {
+        let platter_queue = &mut self.platter_queues[platter.0 as usize];
+        let Some(lane) = platter_queue.lane.take() else { return };
+        let (previous, following, tracks) = (platter_queue.previous, platter_queue.following, platter_queue.tracks);
         let line = &mut self.lines[usize::from(lane.0)];
         line.platters -= 1;
         line.tracks = line.tracks.saturating_sub(u64::from(tracks));
-        if before == NONE {
-            line.first = behind;
+        if previous == NONE {
+            line.first = following;
         } else {
-            self.places[before as usize].behind = behind;
+            self.platter_queues[previous as usize].following = following;
         }
         let line = &mut self.lines[usize::from(lane.0)];
-        if behind == NONE {
-            line.last = before;
+        if following == NONE {
+            line.last = previous;
         } else {
-            self.places[behind as usize].before = before;
+            self.platter_queues[following as usize].previous = previous;
         }
     }
 }
@@ -323,15 +334,15 @@ mod tests {
             ask(&mut queue, now, now, platter, 0);
         }
         for platter in [4, 3, 1, 1] {
-            queue.enter(Platter(platter), Lane(0));
+            queue.enqueue_platter(Platter(platter), Lane(0));
         }
         assert_eq!(line(&queue, 0), [3, 1, 4]);
         assert_eq!((queue.platters_in(Lane(0)), queue.tracks_in(Lane(0)), queue.requests()), (3, 8, 4));
-        queue.leave(Platter(1));
-        queue.enter(Platter(1), Lane(1));
+        queue.remove_platter(Platter(1));
+        queue.enqueue_platter(Platter(1), Lane(1));
         assert_eq!((line(&queue, 0), line(&queue, 1)), (vec![3, 4], vec![1]));
-        queue.leave(Platter(4));
-        queue.leave(Platter(3));
+        queue.remove_platter(Platter(4));
+        queue.remove_platter(Platter(3));
         assert_eq!((line(&queue, 0), queue.tracks_in(Lane(0))), (vec![], 0));
     }
 
@@ -384,7 +395,7 @@ mod tests {
         ask(&mut queue, 8, 4, 0, 40);
         assert_eq!((pop(&mut queue, Some(22)), queue.oldest(Platter(0))), (Some(1), Some(Micros(8))));
         ask(&mut queue, 9, 5, 0, 50);
-        queue.enter(Platter(0), Lane(0));
+        queue.enqueue_platter(Platter(0), Lane(0));
         assert_eq!((pop(&mut queue, None), queue.oldest(Platter(0))), (Some(4), Some(Micros(9))));
         assert_eq!((pop(&mut queue, None), queue.oldest(Platter(0))), (Some(5), None));
     }
@@ -392,7 +403,7 @@ mod tests {
     #[test]
     fn a_platter_without_requests_joins_no_line() {
         let mut queue = Queue::new(1, 1);
-        queue.enter(Platter(0), Lane(0));
+        queue.enqueue_platter(Platter(0), Lane(0));
         assert_eq!(line(&queue, 0), [0_u32; 0]);
     }
 }

@@ -55,17 +55,18 @@ pub struct Sets {
     pub places: Vec<(Library, Platter)>,
 }
 
+/// A request that has not ended.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenRequest {
     request: RequestId,
     deadline: Micros,
-    parts: u32,
+    pending_reads: u32,
     outcome: RegionOutcome,
 }
 
 /// A read in progress in one of the libraries.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct ShardRead {
     open: u32,
     platter: RegionPlatter,
     tracks: Tracks,
@@ -76,9 +77,9 @@ struct Part {
 /// The reads that together replace one that failed.
 #[derive(Debug, Clone, Copy)]
 struct Recovery {
-    parts: u32,
-    /// Positions of the set that were already asked, successfully or not.
-    asked: u64,
+    pending_reads: u32,
+    /// Bit mask of the positions in the set from which a read was tried, successful or not.
+    tried: u64,
 }
 
 /// A list whose entries keep their index.
@@ -110,7 +111,7 @@ impl<T> Slab<T> {
         Some(entry)
     }
 
-    fn at(&mut self, index: u32) -> &mut T {
+    fn get_mut(&mut self, index: u32) -> &mut T {
         self.entries[index as usize].as_mut().expect("the entry is in use")
     }
 }
@@ -121,14 +122,14 @@ const NONE: u32 = u32::MAX;
 pub struct Region {
     controllers: Vec<Controller>,
     sets: Sets,
-    open: Slab<Open>,
-    parts: Slab<Part>,
+    open: Slab<OpenRequest>,
+    reads: Slab<ShardRead>,
     recoveries: Slab<Recovery>,
     scratch: Vec<Command>,
     /// The libraries whose controllers received an event.
     changed: Vec<Library>,
-    /// Parts that ended without data and are not handled yet.
-    failed: Vec<Part>,
+    /// Reads that ended without data and are not handled yet.
+    failed: Vec<ShardRead>,
     recovered: u64,
 }
 
@@ -145,7 +146,7 @@ impl Region {
             controllers,
             sets,
             open: Slab::EMPTY,
-            parts: Slab::EMPTY,
+            reads: Slab::EMPTY,
             recoveries: Slab::EMPTY,
             scratch: Vec::new(),
             changed: Vec::new(),
@@ -194,11 +195,11 @@ impl Region {
             ended.push((request, RegionOutcome::Refused));
             return;
         }
-        let open = self.open.insert(Open { request, deadline, parts: shards.len() as u32, outcome: RegionOutcome::Read });
+        let open = self.open.insert(OpenRequest { request, deadline, pending_reads: shards.len() as u32, outcome: RegionOutcome::Read });
         for shard in shards {
-            self.ask(now, Part { open, platter: shard.platter, tracks: shard.tracks, recovery: NONE }, commands, ended);
+            self.issue_read(now, ShardRead { open, platter: shard.platter, tracks: shard.tracks, recovery: NONE }, commands, ended);
         }
-        self.deal_with_failed(now, commands, ended);
+        self.recover_failed(now, commands, ended);
     }
 
     /// Passes an event to a library's controller. Resulting commands and ended requests are
@@ -214,8 +215,8 @@ impl Region {
         self.changed.clear();
         self.changed.push(library);
         self.controllers[usize::from(library.0)].step(now, event, &mut self.scratch);
-        self.sort_out(library, commands, ended);
-        self.deal_with_failed(now, commands, ended);
+        self.forward_commands(library, commands, ended);
+        self.recover_failed(now, commands, ended);
     }
 
     /// The libraries that the last request or step sent events to, in ascending order. Only their
@@ -226,93 +227,100 @@ impl Region {
         &self.changed
     }
 
-    fn ask(&mut self, now: Micros, part: Part, commands: &mut Vec<(Library, Command)>, ended: &mut Vec<(RequestId, RegionOutcome)>) {
-        let (library, platter) = self.sets.places[part.platter.0 as usize];
-        let deadline = self.open.at(part.open).deadline;
-        let id = RequestId(self.parts.insert(part).into());
-        let request = ReadRequest { id, platter, tracks: part.tracks, deadline };
+    fn issue_read(
+        &mut self,
+        now: Micros,
+        read: ShardRead,
+        commands: &mut Vec<(Library, Command)>,
+        ended: &mut Vec<(RequestId, RegionOutcome)>,
+    ) {
+        let (library, platter) = self.sets.places[read.platter.0 as usize];
+        let deadline = self.open.get_mut(read.open).deadline;
+        let id = RequestId(self.reads.insert(read).into());
+        let request = ReadRequest { id, platter, tracks: read.tracks, deadline };
         self.changed.push(library);
         self.controllers[usize::from(library.0)].step(now, Event::ReadRequested(request), &mut self.scratch);
-        self.sort_out(library, commands, ended);
+        self.forward_commands(library, commands, ended);
     }
 
-    /// Forwards commands and handles the ends of parts among them.
-    fn sort_out(&mut self, library: Library, commands: &mut Vec<(Library, Command)>, ended: &mut Vec<(RequestId, RegionOutcome)>) {
+    /// Forwards commands, except the ends of this region's reads, which it handles.
+    fn forward_commands(&mut self, library: Library, commands: &mut Vec<(Library, Command)>, ended: &mut Vec<(RequestId, RegionOutcome)>) {
         for index in 0..self.scratch.len() {
             let Command::Finish { request, outcome } = self.scratch[index] else {
                 commands.push((library, self.scratch[index]));
                 continue;
             };
-            let Some(part) = self.parts.remove(request.0 as u32) else { continue };
+            let Some(read) = self.reads.remove(request.0 as u32) else { continue };
             match outcome {
-                Outcome::Read => self.part_read(part, ended),
-                Outcome::Unavailable => self.failed.push(part),
+                Outcome::Read => self.finish_read(read, ended),
+                Outcome::Unavailable => self.failed.push(read),
                 Outcome::Refused => {
-                    self.open.at(part.open).outcome = RegionOutcome::Refused;
-                    self.part_read(part, ended);
+                    self.open.get_mut(read.open).outcome = RegionOutcome::Refused;
+                    self.finish_read(read, ended);
                 }
             }
         }
         self.scratch.clear();
     }
 
-    fn part_read(&mut self, part: Part, ended: &mut Vec<(RequestId, RegionOutcome)>) {
-        if part.recovery != NONE {
-            let recovery = self.recoveries.at(part.recovery);
-            recovery.parts -= 1;
-            if recovery.parts > 0 {
+    fn finish_read(&mut self, read: ShardRead, ended: &mut Vec<(RequestId, RegionOutcome)>) {
+        if read.recovery != NONE {
+            let recovery = self.recoveries.get_mut(read.recovery);
+            recovery.pending_reads -= 1;
+            if recovery.pending_reads > 0 {
                 return;
             }
-            self.recoveries.remove(part.recovery);
+            self.recoveries.remove(read.recovery);
         }
-        let open = self.open.at(part.open);
-        open.parts -= 1;
-        if open.parts == 0 {
-            let Open { request, outcome, .. } = *open;
-            self.open.remove(part.open);
+        let open = self.open.get_mut(read.open);
+        open.pending_reads -= 1;
+        if open.pending_reads == 0 {
+            let OpenRequest { request, outcome, .. } = *open;
+            self.open.remove(read.open);
             ended.push((request, outcome));
         }
     }
 
-    /// Reads from other platters of the set in place of failed parts, until none fails immediately.
-    fn deal_with_failed(&mut self, now: Micros, commands: &mut Vec<(Library, Command)>, ended: &mut Vec<(RequestId, RegionOutcome)>) {
-        while let Some(part) = self.failed.pop() {
+    /// Replaces failed reads by reads from other platters of their sets, until none fails
+    /// immediately.
+    fn recover_failed(&mut self, now: Micros, commands: &mut Vec<(Library, Command)>, ended: &mut Vec<(RequestId, RegionOutcome)>) {
+        while let Some(read) = self.failed.pop() {
             let members = u32::from(self.sets.shape.platters());
-            let (first, position) = (part.platter.0 / members * members, part.platter.0 % members);
+            let (first, position) = (read.platter.0 / members * members, read.platter.0 % members);
             let is_whole = (first + members) as usize <= self.sets.places.len();
-            let (wanted, mut asked) = match part.recovery {
+            let (needed, mut tried) = match read.recovery {
                 NONE => (u32::from(self.sets.shape.information), 1_u64 << position),
-                // A platter of the recovery failed too: ask one more.
-                recovery => (1, self.recoveries.at(recovery).asked | 1 << position),
+                // A platter of the recovery failed too: try one more.
+                recovery => (1, self.recoveries.get_mut(recovery).tried | 1 << position),
             };
             let mut others: Vec<(u64, u32)> = (0..members)
-                .filter(|other| is_whole && asked & 1 << other == 0)
+                .filter(|other| is_whole && tried & 1 << other == 0)
                 .filter_map(|other| Some((self.cost(RegionPlatter(first + other))?, other)))
                 .collect();
             others.sort_unstable();
-            if (others.len() as u32) < wanted {
-                self.open.at(part.open).outcome = RegionOutcome::Unavailable;
-                self.part_read(part, ended);
+            if (others.len() as u32) < needed {
+                self.open.get_mut(read.open).outcome = RegionOutcome::Unavailable;
+                self.finish_read(read, ended);
                 continue;
             }
-            let chosen = &others[..wanted as usize];
-            asked |= chosen.iter().fold(0, |mask, (_, other)| mask | 1 << other);
-            let recovery = match part.recovery {
+            let chosen = &others[..needed as usize];
+            tried |= chosen.iter().fold(0, |mask, (_, other)| mask | 1 << other);
+            let recovery = match read.recovery {
                 NONE => {
                     self.recovered += 1;
-                    self.recoveries.insert(Recovery { parts: wanted, asked })
+                    self.recoveries.insert(Recovery { pending_reads: needed, tried })
                 }
                 recovery => {
-                    self.recoveries.at(recovery).asked = asked;
+                    self.recoveries.get_mut(recovery).tried = tried;
                     recovery
                 }
             };
-            let open = self.open.at(part.open);
+            let open = self.open.get_mut(read.open);
             if open.outcome == RegionOutcome::Read {
                 open.outcome = RegionOutcome::Recovered;
             }
             for (_, other) in chosen {
-                self.ask(now, Part { platter: RegionPlatter(first + other), recovery, ..part }, commands, ended);
+                self.issue_read(now, ShardRead { platter: RegionPlatter(first + other), recovery, ..read }, commands, ended);
             }
         }
     }
@@ -327,7 +335,7 @@ impl Region {
         }
         let is_due =
             panel.queue().requests_for(platter) > 0 || !matches!(panel.whereabouts(platter), Whereabouts::Berth(crate::Berth::Slot(_)));
-        let line = panel.queue().platters_in(panel.lane_at(panel.place_of(platter)));
+        let line = panel.queue().platters_in(panel.lane_at(panel.platter_position(platter)));
         Some(if is_due { u64::from(line) } else { 10 + 11 * u64::from(line) })
     }
 }

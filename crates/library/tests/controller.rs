@@ -37,11 +37,11 @@ impl Driver {
             lost: None,
             moved: BTreeMap::new(),
         };
-        driver.tell(Event::Woken);
+        driver.deliver(Event::Woken);
         driver
     }
 
-    fn tell(&mut self, event: Event) {
+    fn deliver(&mut self, event: Event) {
         let mut commands = Vec::new();
         self.controller.step(self.now, event, &mut commands);
         for command in commands {
@@ -62,10 +62,10 @@ impl Driver {
         }
     }
 
-    fn ask(&mut self, id: u64, platter: u32) {
+    fn request_read(&mut self, id: u64, platter: u32) {
         let request =
             ReadRequest { id: RequestId(id), platter: Platter(platter), tracks: Tracks { first: 5, count: 2 }, deadline: Micros::NEVER };
-        self.tell(Event::ReadRequested(request));
+        self.deliver(Event::ReadRequested(request));
     }
 
     /// Runs until nothing is due or `until` is reached.
@@ -79,7 +79,7 @@ impl Driver {
             };
             let event = self.due.pop_first().map_or(Event::Woken, |(_, event)| event);
             self.now = at.max(self.now);
-            self.tell(event);
+            self.deliver(event);
         }
     }
 
@@ -106,7 +106,7 @@ fn every_platter_is_read_once_for_many_requests_and_goes_back_to_its_own_slot() 
     for policy in policies(&layout) {
         let mut driver = Driver::new(policy, &layout, Verification::Endless);
         for request in 0..300 {
-            driver.ask(request, (request as u32 * 7) % 150);
+            driver.request_read(request, (request as u32 * 7) % 150);
         }
         driver.run(DAY);
         assert_eq!(driver.ended.len(), 300);
@@ -129,14 +129,14 @@ fn under_load_both_bays_serve_customers_and_verification_returns_afterwards() {
     };
     // Half a shelf next to drive 0.
     for request in 0..30 {
-        driver.ask(request, request as u32);
+        driver.request_read(request, request as u32);
     }
     driver.run(Micros(120_000_000));
     assert!(!is_verifying(&driver, Drive(0)), "its bay is needed");
     assert!(is_verifying(&driver, Drive(5)), "no request waits there");
     driver.run(DAY);
     // A request long after: the policy then notices that none has waited for a while.
-    driver.ask(99, 0);
+    driver.request_read(99, 0);
     driver.run(Micros(2 * DAY.0));
     assert_eq!(driver.ended.len(), 31);
     assert!(driver.controller.panel().drives().all(|drive| is_verifying(&driver, drive)));
@@ -151,20 +151,20 @@ fn requests_blocked_by_a_lost_shuttle_end_as_unavailable_and_other_shuttles_serv
         // It stops in the middle of its half of shelf 3.
         let at = Position { shelf: 3, x_um: driver.controller.panel().position(lost).x_um };
         driver.lost = Some(lost);
-        driver.tell(Event::Lost { actor: Actor::Shuttle(lost), fault: Fault::Stopped { x_um: at.x_um } });
+        driver.deliver(Event::Lost { actor: Actor::Shuttle(lost), fault: Fault::Stopped { x_um: at.x_um } });
         let zone = driver.controller.panel().is_blocked(layout.cell_at(at));
         assert!(zone, "the lost shuttle's cell is unreachable");
         // Slot 0 of shelf 3 in the first storage rack is next to the shuttle, slot 0 of shelf 3 in
         // the third is not.
         let of = |rack: u8| layout.slot(fulgurite_library::Cell { rack, shelf: 3 }, 0).0.div_ceil(3);
-        driver.ask(1, of(2));
-        driver.ask(2, of(4));
+        driver.request_read(1, of(2));
+        driver.request_read(2, of(4));
         driver.run(DAY);
         driver.ended.sort_unstable_by_key(|(request, _)| *request);
         assert_eq!(driver.ended, [(RequestId(1), Outcome::Unavailable), (RequestId(2), Outcome::Read)]);
         driver.lost = None;
-        driver.tell(Event::Repaired { actor: Actor::Shuttle(lost) });
-        driver.ask(3, of(2));
+        driver.deliver(Event::Repaired { actor: Actor::Shuttle(lost) });
+        driver.request_read(3, of(2));
         driver.run(Micros(2 * DAY.0));
         assert_eq!(driver.ended.last(), Some(&(RequestId(3), Outcome::Read)));
     }
@@ -178,7 +178,7 @@ fn a_platter_whose_slot_is_blocked_waits_in_another_and_goes_home_after_the_repa
     // another one stops at its slot.
     let slot = layout.slot(fulgurite_library::Cell { rack: 4, shelf: 0 }, 0);
     let platter = slot.0.div_ceil(3);
-    driver.ask(1, platter);
+    driver.request_read(1, platter);
     while !matches!(driver.controller.panel().whereabouts(Platter(platter)), Whereabouts::Berth(Berth::Bay(..))) {
         driver.run(driver.now + Micros::SECOND);
     }
@@ -186,13 +186,13 @@ fn a_platter_whose_slot_is_blocked_waits_in_another_and_goes_home_after_the_repa
     let x_um = layout.slot_position(Slot(3 * platter)).x_um;
     // The shuttle of the right half of this shelf is lost at the platter's slot.
     driver.lost = Some(stopped);
-    driver.tell(Event::Lost { actor: Actor::Shuttle(stopped), fault: Fault::Stopped { x_um } });
+    driver.deliver(Event::Lost { actor: Actor::Shuttle(stopped), fault: Fault::Stopped { x_um } });
     driver.run(driver.now + Micros::HOUR);
     assert_eq!(driver.ended, [(RequestId(1), Outcome::Read)]);
     let Whereabouts::Berth(Berth::Slot(guest)) = driver.controller.panel().whereabouts(Platter(platter)) else { panic!("not in a slot") };
     assert_ne!(guest, Slot(3 * platter));
     driver.lost = None;
-    driver.tell(Event::Repaired { actor: Actor::Shuttle(stopped) });
+    driver.deliver(Event::Repaired { actor: Actor::Shuttle(stopped) });
     driver.run(driver.now + Micros::HOUR);
     assert!(driver.is_home(platter));
 }
@@ -201,16 +201,16 @@ fn a_platter_whose_slot_is_blocked_waits_in_another_and_goes_home_after_the_repa
 fn a_drive_that_is_down_keeps_its_platter_until_it_works_again() {
     let layout = Layout::default();
     let mut driver = Driver::new(Box::new(Partitioned::new(&layout, None)), &layout, Verification::Off);
-    driver.ask(1, 0);
+    driver.request_read(1, 0);
     while driver.controller.panel().operation(Drive(0)).is_none() {
         driver.run(driver.now + Micros::SECOND);
     }
-    driver.tell(Event::Lost { actor: Actor::Drive(Drive(0)), fault: Fault::DriveDown });
+    driver.deliver(Event::Lost { actor: Actor::Drive(Drive(0)), fault: Fault::DriveDown });
     driver.due.clear();
-    driver.ask(2, 0);
+    driver.request_read(2, 0);
     driver.run(driver.now + Micros::HOUR);
     assert_eq!(driver.ended, [(RequestId(1), Outcome::Unavailable), (RequestId(2), Outcome::Unavailable)]);
-    driver.tell(Event::Repaired { actor: Actor::Drive(Drive(0)) });
+    driver.deliver(Event::Repaired { actor: Actor::Drive(Drive(0)) });
     driver.run(driver.now + Micros::HOUR);
     assert!(driver.is_home(0));
 }
@@ -231,20 +231,24 @@ fn written_platters_are_verified_and_stored() {
             lost: None,
             moved: BTreeMap::new(),
         };
-        driver.tell(Event::Woken);
+        driver.deliver(Event::Woken);
         let mut verified = 0;
         for platter in [1, 2] {
-            driver.tell(Event::PlatterWritten { platter: Platter(platter) });
+            driver.deliver(Event::PlatterWritten { platter: Platter(platter) });
         }
         while verified < 2 {
             driver.run(driver.now + Micros::HOUR);
             // The driver doesn't answer verifications itself, so end those in progress.
-            let ready: Vec<Drive> =
-                driver.controller.panel().drives().filter(|drive| driver.controller.panel().verifies_with(*drive).is_some()).collect();
+            let ready: Vec<Drive> = driver
+                .controller
+                .panel()
+                .drives()
+                .filter(|drive| driver.controller.panel().verification_command(*drive).is_some())
+                .collect();
             assert!(!ready.is_empty(), "no drive is verifying");
             for drive in ready {
-                let command = driver.controller.panel().verifies_with(drive).expect("checked above");
-                driver.tell(Event::Done { command });
+                let command = driver.controller.panel().verification_command(drive).expect("checked above");
+                driver.deliver(Event::Done { command });
                 verified += 1;
             }
         }
@@ -259,13 +263,13 @@ fn unexpected_answers_change_nothing() {
     let layout = Layout::default();
     let mut driver = Driver::new(Box::new(ShortestPaths), &layout, Verification::Off);
     let command = fulgurite_library::CommandId { actor: Actor::Drive(Drive(0)), number: 77 };
-    driver.tell(Event::Done { command });
-    driver.tell(Event::Failed { command, fault: Fault::DriveDown });
-    driver.tell(Event::Repaired { actor: Actor::Shuttle(Shuttle(1)) });
-    assert_eq!(driver.controller.unexpected(), 3);
+    driver.deliver(Event::Done { command });
+    driver.deliver(Event::Failed { command, fault: Fault::DriveDown });
+    driver.deliver(Event::Repaired { actor: Actor::Shuttle(Shuttle(1)) });
+    assert_eq!(driver.controller.unexpected_answers(), 3);
     assert_eq!(driver.controller.panel().job(Shuttle(1)), Job::Idle);
     let empty = driver.controller.panel().bays(Drive(0)).iter().all(|bay| bay.held.is_none());
     assert!(empty && driver.controller.panel().empty_bay(Drive(0)) == Some(Bay(0)));
-    driver.ask(1, u32::MAX);
+    driver.request_read(1, u32::MAX);
     assert_eq!(driver.ended, [(RequestId(1), Outcome::Refused)]);
 }

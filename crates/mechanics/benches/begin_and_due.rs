@@ -35,7 +35,7 @@ fn report<L: MotionLog + Clone>(name: &str, mechanics: Mechanics<L>, action: imp
 fn run<L: MotionLog>(mut mechanics: Mechanics<L>, action: impl Fn(u64) -> (Actor, Action)) -> f64 {
     for shuttle in 0..40 {
         mechanics.put(Platter(shuttle.into()), slot(&mechanics, shuttle));
-        mechanics.stand(Shuttle(shuttle), mechanics.layout().berth_position(slot(&mechanics, shuttle)));
+        mechanics.set_start_position(Shuttle(shuttle), mechanics.layout().berth_position(slot(&mechanics, shuttle)));
     }
     let (bay, drive) = (Bay(0), Drive(0));
     mechanics.put(Platter(100), Berth::Bay(drive, bay));

@@ -10,7 +10,7 @@ use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Bay, Berth, CommandId, Drive, Event, Fault, Platter};
 
-use crate::health::{Health, Trouble};
+use crate::health::{FaultTimes, Health};
 use crate::site::{Site, impossible};
 use crate::{DriveState, DriveStatistics, Service, Whereabouts};
 
@@ -20,7 +20,7 @@ pub(crate) struct DriveMachine {
     pub(crate) health: Health,
     pub(crate) facing: Bay,
     /// Instant of the next random fault.
-    pub(crate) breaks_down: Micros,
+    pub(crate) next_breakdown: Micros,
     running: Option<Running>,
     state: DriveState,
     /// End of the accounted time.
@@ -41,8 +41,8 @@ struct Running {
     id: CommandId,
     action: Action,
     start: Micros,
-    /// End of the seek of a read.
-    found: Micros,
+    /// End of a read's seek; for other actions, the start.
+    seek_end: Micros,
 }
 
 impl DriveMachine {
@@ -50,9 +50,9 @@ impl DriveMachine {
         let number = drive.0.into();
         Self {
             drive,
-            health: Health::Well,
+            health: Health::Healthy,
             facing: Bay(0),
-            breaks_down: Micros::NEVER,
+            next_breakdown: Micros::NEVER,
             running: None,
             state: DriveState::Idle,
             since: Micros::ZERO,
@@ -71,11 +71,11 @@ impl DriveMachine {
 
     /// Draws the instant of the next random fault. Faults during a failure have no effect, which
     /// keeps the intervals exponential.
-    pub(crate) fn wear_on(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) {
+    pub(crate) fn schedule_breakdown(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) {
         let hours = site.settings.faults.drive_hours;
         if hours.is_finite() {
-            self.breaks_down = now + Micros::from_seconds(self.wear.exponential(hours * 3600.0)).max(Micros(1));
-            answers.push((self.breaks_down, Event::Lost { actor: self.actor(), fault: Fault::DriveDown }));
+            self.next_breakdown = now + Micros::from_seconds(self.wear.exponential(hours * 3600.0)).max(Micros(1));
+            answers.push((self.next_breakdown, Event::Lost { actor: self.actor(), fault: Fault::DriveDown }));
         }
     }
 
@@ -83,15 +83,15 @@ impl DriveMachine {
         let verifying = matches!(action, Action::Verify { .. });
         match &mut self.health {
             Health::Down => impossible(now, id, action, format_args!("its failure was already reported")),
-            Health::Struck(struck) => {
-                match (struck.command(), struck.verified) {
+            Health::UndetectedFault(undetected) => {
+                match (undetected.failed_command(), undetected.verified) {
                     (Some(command), Some(verified)) => answers.push((now, Event::Interrupted { command, verified })),
                     (Some(busy), None) => impossible(now, id, action, format_args!("command {} has not been answered", busy.number)),
                     (None, _) => {}
                 }
-                return Health::take_down(struck, id, verifying, answers);
+                return Health::fail_command(undetected, id, verifying, answers);
             }
-            Health::Well => {}
+            Health::Healthy => {}
         }
         self.account(now);
         if let Some(running) = self.running.take() {
@@ -103,7 +103,7 @@ impl DriveMachine {
             answers.push((now, Event::Interrupted { command: running.id, verified }));
         }
         let times = &site.settings.drive;
-        let mut found = now;
+        let mut seek_end = now;
         let (state, seconds) = match action {
             Action::Mount { bay, platter } => {
                 let seconds = times.mount_s;
@@ -135,7 +135,7 @@ impl DriveMachine {
                     Service::Fixed(seconds) => (0.0, seconds),
                     Service::Exponential(mean_s) => (0.0, self.service.exponential(mean_s)),
                 };
-                found = now + Micros::from_seconds(seek_s);
+                seek_end = now + Micros::from_seconds(seek_s);
                 (DriveState::Reading, seek_s + read_s)
             }
             Action::Verify { platter, tracks } => {
@@ -147,8 +147,8 @@ impl DriveMachine {
             }
         };
         self.head = None;
-        self.state = if found > now { DriveState::Seeking } else { state };
-        self.running = Some(Running { id, action, start: now, found });
+        self.state = if seek_end > now { DriveState::Seeking } else { state };
+        self.running = Some(Running { id, action, start: now, seek_end });
         answers.push((now + Micros::from_seconds(seconds), Event::Done { command: id }));
     }
 
@@ -166,7 +166,7 @@ impl DriveMachine {
         let berth = Berth::Bay(self.drive, bay);
         if site.settings.no_shuttles
             && let Whereabouts::At(home @ Berth::Slot(_)) = site.inventory.whereabouts(platter)
-            && site.inventory.jump(platter, home, berth)
+            && site.inventory.move_instantly(platter, home, berth)
         {
             self.homes[usize::from(bay.0)] = Some(home);
         }
@@ -218,14 +218,14 @@ impl DriveMachine {
     }
 
     /// A fault strikes: platters in the drive stay there, clamped if they were.
-    pub(crate) fn strike(&mut self, now: Micros, trouble: Trouble, site: &Site, answers: &mut Vec<(Micros, Event)>) {
+    pub(crate) fn apply_fault(&mut self, now: Micros, fault_times: FaultTimes, site: &Site, answers: &mut Vec<(Micros, Event)>) {
         self.account(now);
         let running = self.running.take();
         let verified = running.and_then(|running| running.verified(now, site));
         self.statistics.tracks_verified += u64::from(verified.unwrap_or(0));
-        self.health.strike(self.actor(), running.map(|running| running.id), Fault::DriveDown, trouble, answers);
-        if let Health::Struck(struck) = &mut self.health {
-            struck.verified = verified;
+        self.health.apply_fault(self.actor(), running.map(|running| running.id), Fault::DriveDown, fault_times, answers);
+        if let Health::UndetectedFault(undetected) = &mut self.health {
+            undetected.verified = verified;
         }
         self.state = DriveState::Failed;
         self.head = None;
@@ -235,7 +235,7 @@ impl DriveMachine {
     /// The repaired drive works again; its platters are still there, unmounted.
     pub(crate) fn repair(&mut self, now: Micros, site: &mut Site) {
         self.account(now);
-        self.health = Health::Well;
+        self.health = Health::Healthy;
         self.state = DriveState::Idle;
         for bay in [Bay(0), Bay(1)] {
             site.clamp(self.drive, bay, None);
@@ -247,7 +247,7 @@ impl DriveMachine {
     fn send_home(&mut self, bay: Bay, site: &mut Site) {
         let berth = Berth::Bay(self.drive, bay);
         if let (Some(home), Some(platter)) = (self.homes[usize::from(bay.0)].take(), site.inventory.at(berth)) {
-            assert!(site.inventory.jump(platter, berth, home), "platter {} has lost its slot to another one", platter.0);
+            assert!(site.inventory.move_instantly(platter, berth, home), "platter {} has lost its slot to another one", platter.0);
         }
     }
 
@@ -264,11 +264,11 @@ impl DriveMachine {
         let mut time = self.statistics.time;
         let (mut since, mut state) = (self.since, self.state);
         if state == DriveState::Seeking
-            && let Some(Running { found, .. }) = self.running
-            && found <= now
+            && let Some(Running { seek_end, .. }) = self.running
+            && seek_end <= now
         {
-            time[DriveState::Seeking as usize] += found.since(since);
-            since = found;
+            time[DriveState::Seeking as usize] += seek_end.since(since);
+            since = seek_end;
             state = DriveState::Reading;
         }
         time[state as usize] += now.since(since);

@@ -1,12 +1,12 @@
 //! Effect of a fault on the running command, or on the next command if it comes before the fault is
-//! noticed.
+//! detected.
 //!
 //! ```text
-//!          strikes            noticed                      repaired
-//!   Well ----------> Struck ------------> Down -----------------------> Well
-//!                      |        `Failed` to the command,   `Repaired`
-//!                      |        `Lost` where there is none
-//!                      '-- a command meanwhile: it is the one that fails, at the same instant
+//!             fault                    detected                   repaired
+//!   Healthy ---------> UndetectedFault ---------> Down ---------------------> Healthy
+//!                        |          `Failed` for the command,    `Repaired`
+//!                        |          `Lost` if there is none
+//!                        '-- a command that arrives meanwhile fails when the fault is detected
 //! ```
 
 use fulgurite_domain::Micros;
@@ -15,32 +15,32 @@ use fulgurite_library::{Actor, CommandId, Event, Fault};
 /// Condition of an actor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Health {
-    Well,
-    Struck(Struck),
+    Healthy,
+    UndetectedFault(UndetectedFault),
     Down,
 }
 
-/// Out of order, but the fault is not yet noticed.
+/// Out of order, but the fault is not yet detected.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Struck {
-    /// When the fault is noticed.
-    pub(crate) noticed: Micros,
-    pub(crate) news: Event,
+pub(crate) struct UndetectedFault {
+    pub(crate) detected_at: Micros,
+    /// The event that reports the fault to the controller.
+    pub(crate) report: Event,
     /// If a verification was running: the tracks verified before the fault. The verification still
     /// gives way to another command.
     pub(crate) verified: Option<u32>,
 }
 
-impl Struck {
+impl UndetectedFault {
     pub(crate) fn fault(&self) -> Fault {
-        match self.news {
+        match self.report {
             Event::Failed { fault, .. } | Event::Lost { fault, .. } => fault,
             _ => unreachable!("a fault's news is that of a failed command or a lost actor"),
         }
     }
 
-    pub(crate) fn command(&self) -> Option<CommandId> {
-        match self.news {
+    pub(crate) fn failed_command(&self) -> Option<CommandId> {
+        match self.report {
             Event::Failed { command, .. } => Some(command),
             _ => None,
         }
@@ -49,40 +49,40 @@ impl Struck {
 
 impl Health {
     /// Returns true if this event, due now, reports the fault; the fault is then known.
-    pub(crate) fn tells(&mut self, now: Micros, event: &Event) -> bool {
-        let told = matches!(self, Self::Struck(struck) if struck.noticed == now && struck.news == *event);
-        if told {
+    pub(crate) fn reports_fault(&mut self, now: Micros, event: &Event) -> bool {
+        let is_reported = matches!(self, Self::UndetectedFault(undetected) if undetected.detected_at == now && undetected.report == *event);
+        if is_reported {
             *self = Self::Down;
         }
-        told
+        is_reported
     }
 
     /// A fault strikes an actor, which may be running `command`.
-    pub(crate) fn strike(
+    pub(crate) fn apply_fault(
         &mut self,
         actor: Actor,
         command: Option<CommandId>,
         fault: Fault,
-        trouble: Trouble,
+        fault_times: FaultTimes,
         answers: &mut Vec<(Micros, Event)>,
     ) {
-        let news = command.map_or(Event::Lost { actor, fault }, |command| Event::Failed { command, fault });
-        answers.push((trouble.noticed, news));
-        answers.push((trouble.repaired, Event::Repaired { actor }));
-        *self = Self::Struck(Struck { noticed: trouble.noticed, news, verified: None });
+        let report = command.map_or(Event::Lost { actor, fault }, |command| Event::Failed { command, fault });
+        answers.push((fault_times.detected_at, report));
+        answers.push((fault_times.repaired_at, Event::Repaired { actor }));
+        *self = Self::UndetectedFault(UndetectedFault { detected_at: fault_times.detected_at, report, verified: None });
     }
 
-    /// A command arrives before the fault is noticed; it fails when the fault is noticed.
-    pub(crate) fn take_down(struck: &mut Struck, id: CommandId, verifying: bool, answers: &mut Vec<(Micros, Event)>) {
-        struck.news = Event::Failed { command: id, fault: struck.fault() };
-        struck.verified = verifying.then_some(0);
-        answers.push((struck.noticed, struck.news));
+    /// Fails a command that arrives before the fault is detected, at the detection.
+    pub(crate) fn fail_command(undetected: &mut UndetectedFault, id: CommandId, verifying: bool, answers: &mut Vec<(Micros, Event)>) {
+        undetected.report = Event::Failed { command: id, fault: undetected.fault() };
+        undetected.verified = verifying.then_some(0);
+        answers.push((undetected.detected_at, undetected.report));
     }
 }
 
-/// When a fault is noticed and repaired.
+/// When a fault is detected and repaired.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Trouble {
-    pub(crate) noticed: Micros,
-    pub(crate) repaired: Micros,
+pub(crate) struct FaultTimes {
+    pub(crate) detected_at: Micros,
+    pub(crate) repaired_at: Micros,
 }

@@ -70,7 +70,7 @@ impl Inventory {
         if self.whereabouts.len() <= platter.0 as usize {
             self.whereabouts.resize(platter.0 as usize + 1, Whereabouts::Absent);
         }
-        self.settle(platter, berth);
+        self.fill_berth(platter, berth);
         true
     }
 
@@ -80,7 +80,7 @@ impl Inventory {
         if self.at(from) != Some(platter) || self.carried(shuttle).is_some() {
             return false;
         }
-        self.lift(from);
+        self.clear_berth(from);
         self.shuttles[usize::from(shuttle.0)] = Some(platter);
         self.whereabouts[platter.0 as usize] = Whereabouts::On(shuttle);
         true
@@ -93,22 +93,22 @@ impl Inventory {
             return false;
         }
         self.shuttles[usize::from(shuttle.0)] = None;
-        self.settle(platter, to);
+        self.fill_berth(platter, to);
         true
     }
 
     /// Moves a platter between berths instantly, for the baseline without shuttles. Returns false
     /// if it isn't at `from` or `to` is occupied.
-    pub(crate) fn jump(&mut self, platter: Platter, from: Berth, to: Berth) -> bool {
+    pub(crate) fn move_instantly(&mut self, platter: Platter, from: Berth, to: Berth) -> bool {
         if self.at(from) != Some(platter) || self.at(to).is_some() {
             return false;
         }
-        self.lift(from);
-        self.settle(platter, to);
+        self.clear_berth(from);
+        self.fill_berth(platter, to);
         true
     }
 
-    fn lift(&mut self, from: Berth) {
+    fn clear_berth(&mut self, from: Berth) {
         match from {
             Berth::Slot(Slot(slot)) => self.slots[slot as usize] = None,
             Berth::Bay(Drive(drive), Bay(bay)) => self.bays[usize::from(drive)][usize::from(bay)] = None,
@@ -116,7 +116,7 @@ impl Inventory {
         }
     }
 
-    fn settle(&mut self, platter: Platter, berth: Berth) {
+    fn fill_berth(&mut self, platter: Platter, berth: Berth) {
         match berth {
             Berth::Slot(Slot(slot)) => self.slots[slot as usize] = Some(platter),
             Berth::Bay(Drive(drive), Bay(bay)) => self.bays[usize::from(drive)][usize::from(bay)] = Some(platter),

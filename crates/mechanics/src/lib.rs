@@ -8,7 +8,7 @@
 //!                 Command::Do                          (instant, Event)
 //!   controller -----------------> Mechanics::begin ----------------------> queue of the driver
 //!       ^                                                                      |
-//!       '------------- told, if true ---------- Mechanics::due <---------------'
+//!       '------------- if true ---------------- Mechanics::due <---------------'
 //!                                                   |
 //!                           legs of all shuttles -> MotionLog, such as NoTwoShuttlesMeet
 //! ```

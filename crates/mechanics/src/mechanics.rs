@@ -6,7 +6,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Bay, Berth, CommandId, Drive, Event, Fault, Layout, Platter, Position, Shuttle};
 
 use crate::drive::DriveMachine;
-use crate::health::{Health, Trouble};
+use crate::health::{FaultTimes, Health};
 use crate::inventory::Inventory;
 use crate::shuttle::ShuttleMachine;
 use crate::site::Site;
@@ -16,9 +16,9 @@ use crate::{Breakdown, DriveStatistics, MotionLog, Settings, ShuttleStatistics, 
 ///
 /// Its driver keeps a queue of instants and events:
 /// ```text
-///   put, stand, start            -> queue
-///   a command of the controller  -> begin -> queue
-///   next of the queue            -> due: false, drop it; true, tell the controller, and begin what it commands
+///   put, set_start_position, start -> queue
+///   a command of the controller    -> begin -> queue
+///   next of the queue              -> due: false, drop it; true, pass it to the controller, and begin its commands
 /// ```
 /// Every command is answered exactly once, by an event for which [`due`](Self::due) returns true.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub struct Mechanics<L = ()> {
     site: Site,
     shuttles: Vec<ShuttleMachine>,
     drives: Vec<DriveMachine>,
-    trouble: Stream,
+    fault_stream: Stream,
     log: L,
 }
 
@@ -50,7 +50,7 @@ impl<L: MotionLog> Mechanics<L> {
         let shuttles = (0..site.layout.shuttles).map(Shuttle);
         let shuttles = shuttles.map(|shuttle| ShuttleMachine::new(shuttle, home(&site.layout, shuttle), &site, seed)).collect();
         let drives = (0..site.layout.drive_count()).map(|drive| DriveMachine::new(Drive(drive), seed)).collect();
-        Self { site, shuttles, drives, trouble: Stream::new(seed, "detection and repair"), log }
+        Self { site, shuttles, drives, fault_stream: Stream::new(seed, "detection and repair"), log }
     }
 
     /// Default start position of a shuttle: shuttles are assigned to the shelves in turn and spread
@@ -73,8 +73,8 @@ impl<L: MotionLog> Mechanics<L> {
     }
 
     /// Sets the start position of a shuttle. Only before [`Mechanics::start`].
-    pub fn stand(&mut self, shuttle: Shuttle, position: Position) {
-        self.shuttles[usize::from(shuttle.0)].trajectory = Trajectory::standing(Micros::ZERO, crate::Footprint::level(position));
+    pub fn set_start_position(&mut self, shuttle: Shuttle, position: Position) {
+        self.shuttles[usize::from(shuttle.0)].trajectory = Trajectory::stationary(Micros::ZERO, crate::Footprint::level(position));
     }
 
     /// Starts a run at time 0: appends the known events that happen without a command.
@@ -82,10 +82,10 @@ impl<L: MotionLog> Mechanics<L> {
     pub fn start(&mut self, answers: &mut Vec<(Micros, Event)>) {
         for shuttle in &mut self.shuttles {
             self.log.leg(shuttle.shuttle, &shuttle.trajectory);
-            shuttle.warn(Micros::ZERO, &self.site, answers);
+            shuttle.schedule_low_warning(Micros::ZERO, &self.site, answers);
         }
         for drive in &mut self.drives {
-            drive.wear_on(Micros::ZERO, &self.site, answers);
+            drive.schedule_breakdown(Micros::ZERO, &self.site, answers);
         }
         for planned in &self.site.settings.faults.planned {
             // These events are internal and not reported: they trigger the fault, whose details are
@@ -113,9 +113,9 @@ impl<L: MotionLog> Mechanics<L> {
         }
     }
 
-    /// Handles a due event and appends what follows from it. Returns true if the controller must be
-    /// told; false if the event has become void or only concerns the mechanics. Events from other
-    /// sources are always passed on.
+    /// Handles a due event and appends the events that follow from it. Returns true if the
+    /// controller must receive it; false if it has become void or only concerns the mechanics.
+    /// Events from other sources are always passed on.
     ///
     /// # Panics
     /// If a command turns out to have been impossible: a bug of the controller, described by the
@@ -126,12 +126,12 @@ impl<L: MotionLog> Mechanics<L> {
                 Actor::Shuttle(Shuttle(shuttle)) => self.shuttles[usize::from(shuttle)].done(now, command, &mut self.site, answers),
                 Actor::Drive(Drive(drive)) => self.drives[usize::from(drive)].done(now, command, &mut self.site),
             },
-            Event::Failed { command, .. } => self.health(command.actor).tells(now, event),
+            Event::Failed { command, .. } => self.health(command.actor).reports_fault(now, event),
             Event::Lost { actor, fault } => {
-                if self.health(actor).tells(now, event) {
+                if self.health(actor).reports_fault(now, event) {
                     return true;
                 }
-                self.stroke(now, actor, fault, answers);
+                self.handle_fault(now, actor, fault, answers);
                 false
             }
             Event::Repaired { actor } => {
@@ -141,7 +141,7 @@ impl<L: MotionLog> Mechanics<L> {
                 }
                 true
             }
-            Event::ChargeLow { shuttle } => self.shuttles[usize::from(shuttle.0)].charge_low(now, &self.site, answers),
+            Event::ChargeLow { shuttle } => self.shuttles[usize::from(shuttle.0)].handle_low_warning(now, &self.site, answers),
             _ => true,
         }
     }
@@ -153,47 +153,54 @@ impl<L: MotionLog> Mechanics<L> {
         }
     }
 
-    fn stroke(&mut self, now: Micros, actor: Actor, fault: Fault, answers: &mut Vec<(Micros, Event)>) {
+    fn handle_fault(&mut self, now: Micros, actor: Actor, fault: Fault, answers: &mut Vec<(Micros, Event)>) {
         if let Actor::Drive(Drive(drive)) = actor {
             let drive = &mut self.drives[usize::from(drive)];
-            if drive.breaks_down == now {
-                drive.wear_on(now, &self.site, answers);
+            if drive.next_breakdown == now {
+                drive.schedule_breakdown(now, &self.site, answers);
             }
         }
-        if *self.health(actor) != Health::Well {
+        if *self.health(actor) != Health::Healthy {
             return;
         }
-        let noticed = now + Micros::from_seconds(self.trouble.exponential(self.site.settings.faults.detection_s));
+        let detected_at = now + Micros::from_seconds(self.fault_stream.exponential(self.site.settings.faults.detection_s));
         match actor {
             Actor::Drive(Drive(drive)) => {
-                let trouble = self.trouble(noticed);
-                self.drives[usize::from(drive)].strike(now, trouble, &self.site, answers);
+                let fault_times = self.draw_fault_times(detected_at);
+                self.drives[usize::from(drive)].apply_fault(now, fault_times, &self.site, answers);
             }
             Actor::Shuttle(shuttle) => {
                 let other = if let Fault::Collided { .. } = fault { self.nearest(now, shuttle) } else { None };
-                self.stop(now, shuttle, other, noticed, answers);
+                self.stop_shuttle(now, shuttle, other, detected_at, answers);
                 if let Some(other) = other {
-                    self.stop(now, other, Some(shuttle), noticed, answers);
+                    self.stop_shuttle(now, other, Some(shuttle), detected_at, answers);
                 }
             }
         }
     }
 
-    fn stop(&mut self, now: Micros, shuttle: Shuttle, with: Option<Shuttle>, noticed: Micros, answers: &mut Vec<(Micros, Event)>) {
-        let trouble = self.trouble(noticed);
-        self.shuttles[usize::from(shuttle.0)].strike(now, with, trouble, &self.site, &mut self.log, answers);
+    fn stop_shuttle(
+        &mut self,
+        now: Micros,
+        shuttle: Shuttle,
+        with: Option<Shuttle>,
+        detected_at: Micros,
+        answers: &mut Vec<(Micros, Event)>,
+    ) {
+        let fault_times = self.draw_fault_times(detected_at);
+        self.shuttles[usize::from(shuttle.0)].apply_fault(now, with, fault_times, &self.site, &mut self.log, answers);
     }
 
-    fn trouble(&mut self, noticed: Micros) -> Trouble {
-        let repair = Micros::from_seconds(self.trouble.exponential(self.site.settings.faults.repair_s));
+    fn draw_fault_times(&mut self, detected_at: Micros) -> FaultTimes {
+        let repair = Micros::from_seconds(self.fault_stream.exponential(self.site.settings.faults.repair_s));
         // The fault is always reported before the repair.
-        Trouble { noticed, repaired: noticed + repair.max(Micros(1)) }
+        FaultTimes { detected_at, repaired_at: detected_at + repair.max(Micros(1)) }
     }
 
     /// The nearest working shuttle: on the same shelf if possible, otherwise on the nearest one.
     fn nearest(&self, now: Micros, shuttle: Shuttle) -> Option<Shuttle> {
         let place = self.shuttles[usize::from(shuttle.0)].trajectory.position_at(now);
-        let others = self.shuttles.iter().filter(|other| other.shuttle != shuttle && other.health == Health::Well);
+        let others = self.shuttles.iter().filter(|other| other.shuttle != shuttle && other.health == Health::Healthy);
         let nearest = others.min_by_key(|other| {
             let there = other.trajectory.position_at(now);
             let shelves = there.low.saturating_sub(place.high).max(place.low.saturating_sub(there.high));

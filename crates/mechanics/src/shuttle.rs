@@ -4,7 +4,7 @@ use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Berth, CommandId, Event, Fault, Position, Shuttle, Side};
 
-use crate::health::{Health, Trouble};
+use crate::health::{FaultTimes, Health};
 use crate::site::{Site, impossible};
 use crate::{Energy, Footprint, MotionLog, Profile, ShuttleState, ShuttleStatistics, Trajectory};
 
@@ -18,9 +18,9 @@ pub(crate) struct ShuttleMachine {
     /// End of the accounted time and idle power.
     since: Micros,
     charge_j: f64,
-    low: Low,
+    low_warning: LowBatteryWarning,
     /// Low-battery warnings that are not yet due.
-    warnings: u8,
+    pending_warnings: u8,
     motion_left_s: f64,
     crabbing: Stream,
     handling: Stream,
@@ -30,11 +30,11 @@ pub(crate) struct ShuttleMachine {
 
 /// Low-battery warnings since the battery was last full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Low {
-    Unsaid,
+enum LowBatteryWarning {
+    None,
     /// The next due warning is valid.
     Due,
-    Said,
+    Reported,
 }
 
 impl ShuttleMachine {
@@ -43,14 +43,14 @@ impl ShuttleMachine {
         let mut wear = Stream::numbered(seed, "shuttle wear", number);
         Self {
             shuttle,
-            trajectory: Trajectory::standing(Micros::ZERO, Footprint::level(at)),
-            health: Health::Well,
+            trajectory: Trajectory::stationary(Micros::ZERO, Footprint::level(at)),
+            health: Health::Healthy,
             running: None,
             state: ShuttleState::Idle,
             since: Micros::ZERO,
             charge_j: site.settings.battery.as_ref().map_or(f64::INFINITY, |battery| battery.capacity_j),
-            low: Low::Unsaid,
-            warnings: 0,
+            low_warning: LowBatteryWarning::None,
+            pending_warnings: 0,
             motion_left_s: lifetime_s(&mut wear, site),
             crabbing: Stream::numbered(seed, "crabbing", number),
             handling: Stream::numbered(seed, "handling", number),
@@ -65,11 +65,11 @@ impl ShuttleMachine {
 
     /// Schedules a warning for the instant at which the battery would be low if the shuttle stayed
     /// idle. A command that makes it low earlier is noticed at its end.
-    pub(crate) fn warn(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) {
+    pub(crate) fn schedule_low_warning(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) {
         let Some(battery) = &site.settings.battery else { return };
         let idle_w = site.settings.power.idle_w;
-        if self.warnings == 0 && idle_w > 0.0 {
-            self.warnings = 1;
+        if self.pending_warnings == 0 && idle_w > 0.0 {
+            self.pending_warnings = 1;
             let left_s = (self.charge_j - battery.low_j).max(0.0) / idle_w;
             answers.push((now + Micros::from_seconds(left_s).max(Micros(1)), Event::ChargeLow { shuttle: self.shuttle }));
         }
@@ -86,13 +86,13 @@ impl ShuttleMachine {
     ) {
         match &mut self.health {
             Health::Down => impossible(now, id, action, format_args!("its failure was already reported")),
-            Health::Struck(struck) => {
-                if let Some(busy) = struck.command() {
+            Health::UndetectedFault(undetected) => {
+                if let Some(busy) = undetected.failed_command() {
                     impossible(now, id, action, format_args!("command {} has not been answered", busy.number));
                 }
-                return Health::take_down(struck, id, false, answers);
+                return Health::fail_command(undetected, id, false, answers);
             }
-            Health::Well => {}
+            Health::Healthy => {}
         }
         if let Some((busy, _)) = self.running {
             impossible(now, id, action, format_args!("command {} has not been answered", busy.number));
@@ -101,14 +101,14 @@ impl ShuttleMachine {
         let settings = &site.settings;
         let (state, seconds, joules_later) = match action {
             Action::Move { to } => {
-                self.set_out(now, id, action, to, site);
+                self.start_leg(now, id, action, to, site);
                 log.leg(self.shuttle, &self.trajectory);
                 match self.trajectory.profile {
                     Profile::Crab { seconds } => {
                         self.spend(Energy::Crab, settings.power.crab_j);
                         (ShuttleState::Crabbing, seconds, 0.0)
                     }
-                    Profile::Standing | Profile::Rail { .. } => {
+                    Profile::Stationary | Profile::Rail { .. } => {
                         let peak = self.trajectory.peak_m_s();
                         self.spend(Energy::Kinetic, 0.5 * settings.power.mass_kg * peak * peak);
                         let drag_j = self.metres_at(self.trajectory.to.x_um) * settings.power.drag_j_m;
@@ -117,7 +117,7 @@ impl ShuttleMachine {
                 }
             }
             Action::Pick { from, platter } => {
-                self.check_stands_at(now, id, action, from, site);
+                self.check_is_at(now, id, action, from, site);
                 if site.is_clamped(from) {
                     impossible(now, id, action, format_args!("it is mounted"));
                 }
@@ -133,7 +133,7 @@ impl ShuttleMachine {
                 (ShuttleState::Picking, self.handling_s(settings.motion.pick_s, site), 0.0)
             }
             Action::Place { to, platter } => {
-                self.check_stands_at(now, id, action, to, site);
+                self.check_is_at(now, id, action, to, site);
                 if site.inventory.carried(self.shuttle) != Some(platter) {
                     impossible(now, id, action, format_args!("it carries {:?}", site.inventory.carried(self.shuttle)));
                 }
@@ -162,13 +162,13 @@ impl ShuttleMachine {
         self.state = state;
         self.running = Some((id, action));
         answers.push((now + Micros::from_seconds(seconds), Event::Done { command: id }));
-        if let Some(after_s) = self.gives_out_after(seconds, joules_later, site) {
+        if let Some(after_s) = self.stops_after(seconds, joules_later, site) {
             let fault = Fault::Stopped { x_um: 0 };
             answers.push((now + Micros::from_seconds(after_s), Event::Lost { actor: self.actor(), fault }));
         }
     }
 
-    fn set_out(&mut self, now: Micros, id: CommandId, action: Action, to: Position, site: &Site) {
+    fn start_leg(&mut self, now: Micros, id: CommandId, action: Action, to: Position, site: &Site) {
         let from = self.trajectory.to;
         let target = Footprint::level(to);
         if !(0..=site.layout.width_um()).contains(&to.x_um) || to.shelf >= site.layout.shelves {
@@ -185,7 +185,7 @@ impl ShuttleMachine {
         };
     }
 
-    fn check_stands_at(&self, now: Micros, id: CommandId, action: Action, berth: Berth, site: &Site) {
+    fn check_is_at(&self, now: Micros, id: CommandId, action: Action, berth: Berth, site: &Site) {
         if !site.has(berth) {
             impossible(now, id, action, format_args!("the berth doesn't exist"));
         }
@@ -203,7 +203,7 @@ impl ShuttleMachine {
     /// Seconds until the shuttle stops within the given time because it is worn out or its battery
     /// is empty; `None` if it doesn't. `joules` are used in addition to idle power during that
     /// time.
-    fn gives_out_after(&mut self, seconds: f64, joules: f64, site: &Site) -> Option<f64> {
+    fn stops_after(&mut self, seconds: f64, joules: f64, site: &Site) -> Option<f64> {
         let mut stops = f64::INFINITY;
         if matches!(self.state, ShuttleState::Moving | ShuttleState::Crabbing) {
             if self.motion_left_s < seconds {
@@ -246,41 +246,41 @@ impl ShuttleMachine {
                 self.statistics.places += 1;
             }
             _ => {
-                self.fill(site);
-                self.warn(now, site, answers);
+                self.fill_battery(site);
+                self.schedule_low_warning(now, site, answers);
                 self.statistics.charges += 1;
             }
         }
         self.state = ShuttleState::Idle;
-        if self.low == Low::Unsaid && self.is_low(site) {
-            self.low = Low::Due;
-            self.warnings += 1;
+        if self.low_warning == LowBatteryWarning::None && self.is_low(site) {
+            self.low_warning = LowBatteryWarning::Due;
+            self.pending_warnings += 1;
             answers.push((now, Event::ChargeLow { shuttle: self.shuttle }));
         }
         true
     }
 
     /// Handles a due warning. Returns false if the battery isn't low or that was already reported.
-    pub(crate) fn charge_low(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) -> bool {
+    pub(crate) fn handle_low_warning(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) -> bool {
         self.account(now, site);
-        self.warnings = self.warnings.saturating_sub(1);
-        if self.health != Health::Well {
+        self.pending_warnings = self.pending_warnings.saturating_sub(1);
+        if self.health != Health::Healthy {
             // The repair takes care of the battery and schedules the next warning.
-            self.low = Low::Unsaid;
+            self.low_warning = LowBatteryWarning::None;
             return false;
         }
-        match self.low {
-            Low::Said => false,
-            Low::Due => {
-                self.low = Low::Said;
+        match self.low_warning {
+            LowBatteryWarning::Reported => false,
+            LowBatteryWarning::Due => {
+                self.low_warning = LowBatteryWarning::Reported;
                 true
             }
-            Low::Unsaid if self.state != ShuttleState::Charging && self.is_low(site) => {
-                self.low = Low::Said;
+            LowBatteryWarning::None if self.state != ShuttleState::Charging && self.is_low(site) => {
+                self.low_warning = LowBatteryWarning::Reported;
                 true
             }
-            Low::Unsaid => {
-                self.warn(now, site, answers);
+            LowBatteryWarning::None => {
+                self.schedule_low_warning(now, site, answers);
                 false
             }
         }
@@ -291,17 +291,17 @@ impl ShuttleMachine {
         site.settings.battery.as_ref().is_some_and(|battery| self.charge_j <= battery.low_j + site.settings.power.idle_w * 1e-6)
     }
 
-    fn fill(&mut self, site: &Site) {
+    fn fill_battery(&mut self, site: &Site) {
         self.charge_j = site.settings.battery.as_ref().map_or(f64::INFINITY, |battery| battery.capacity_j);
-        self.low = Low::Unsaid;
+        self.low_warning = LowBatteryWarning::None;
     }
 
     /// A fault strikes: the shuttle stops where it is, and its command has no effect.
-    pub(crate) fn strike<L: MotionLog>(
+    pub(crate) fn apply_fault<L: MotionLog>(
         &mut self,
         now: Micros,
         with: Option<Shuttle>,
-        trouble: Trouble,
+        fault_times: FaultTimes,
         site: &Site,
         log: &mut L,
         answers: &mut Vec<(Micros, Event)>,
@@ -311,12 +311,12 @@ impl ShuttleMachine {
         if let Some((_, Action::Move { .. })) = self.running {
             self.arrive(place.x_um, site);
         }
-        self.trajectory = Trajectory::standing(now, place);
+        self.trajectory = Trajectory::stationary(now, place);
         log.leg(self.shuttle, &self.trajectory);
         let x_um = place.x_um;
         let fault = with.map_or(Fault::Stopped { x_um }, |with| Fault::Collided { with, x_um });
         let command = self.running.take().map(|(id, _)| id);
-        self.health.strike(self.actor(), command, fault, trouble, answers);
+        self.health.apply_fault(self.actor(), command, fault, fault_times, answers);
         self.state = ShuttleState::Lost;
         self.statistics.losses += 1;
     }
@@ -324,12 +324,12 @@ impl ShuttleMachine {
     /// The repaired shuttle works again; a battery that was low is full.
     pub(crate) fn repair(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) {
         self.account(now, site);
-        self.health = Health::Well;
+        self.health = Health::Healthy;
         self.state = ShuttleState::Idle;
         if self.is_low(site) {
-            self.fill(site);
+            self.fill_battery(site);
         }
-        self.warn(now, site, answers);
+        self.schedule_low_warning(now, site, answers);
     }
 
     /// Accounts for a leg that ended, at its target or before.

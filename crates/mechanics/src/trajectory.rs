@@ -52,7 +52,7 @@ impl Footprint {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Profile {
     /// No motion.
-    Standing,
+    Stationary,
     /// Along a shelf: acceleration, constant speed, deceleration as long as the acceleration.
     Rail {
         /// Seconds of acceleration.
@@ -98,8 +98,8 @@ pub(crate) struct Piece {
 impl Trajectory {
     /// Stands at a place from an instant on.
     #[must_use]
-    pub fn standing(start: Micros, at: Footprint) -> Self {
-        Self { start, from: at, to: at, profile: Profile::Standing }
+    pub fn stationary(start: Micros, at: Footprint) -> Self {
+        Self { start, from: at, to: at, profile: Profile::Stationary }
     }
 
     /// Moves along a shelf.
@@ -126,7 +126,7 @@ impl Trajectory {
     #[must_use]
     pub fn seconds(&self) -> f64 {
         match self.profile {
-            Profile::Standing => 0.0,
+            Profile::Stationary => 0.0,
             Profile::Rail { ramp_s, cruise_s, .. } => 2.0 * ramp_s + cruise_s,
             Profile::Crab { seconds } => seconds,
         }
@@ -143,7 +143,7 @@ impl Trajectory {
     pub fn peak_m_s(&self) -> f64 {
         match self.profile {
             Profile::Rail { ramp_s, acceleration_um_s2, .. } => ramp_s * acceleration_um_s2.abs() * 1e-6,
-            Profile::Standing | Profile::Crab { .. } => 0.0,
+            Profile::Stationary | Profile::Crab { .. } => 0.0,
         }
     }
 
@@ -155,7 +155,7 @@ impl Trajectory {
         }
         let at = now.since(self.start).seconds();
         match self.profile {
-            Profile::Standing => self.to,
+            Profile::Stationary => self.to,
             Profile::Crab { .. } if now <= self.start => self.from,
             Profile::Crab { .. } => self.blocks(),
             Profile::Rail { .. } => {
@@ -176,7 +176,7 @@ impl Trajectory {
         let still = |from_s, to_s, x_um| Piece { from_s, to_s, x_um, speed: 0.0, acceleration: 0.0 };
         let from = self.from.x_um as f64;
         match self.profile {
-            Profile::Standing | Profile::Crab { .. } => {
+            Profile::Stationary | Profile::Crab { .. } => {
                 let end = self.seconds();
                 [still(0.0, end, from), still(end, end, from), still(end, end, from)]
             }

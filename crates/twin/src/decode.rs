@@ -135,7 +135,7 @@ pub struct DecodeService {
     settings: Settings,
     now: Micros,
     /// By deadline, then by arrival.
-    waiting: BTreeMap<(Micros, u64), Waiting>,
+    waiting: BTreeMap<(Micros, u64), WaitingJob>,
     submitted: u64,
     /// Worker-microseconds that wait, by the hour at whose end they should be done.
     due: BTreeMap<u64, u64>,
@@ -149,15 +149,15 @@ pub struct DecodeService {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct WaitingJob {
     job: Job,
     /// Worker-microseconds.
-    left: u64,
+    remaining_us: u64,
     due: u64,
 }
 
 /// Number of hours planned ahead; work due later is planned as if it were due then.
-const HORIZON: u64 = 48;
+const HORIZON_HOURS: u64 = 48;
 
 impl DecodeService {
     /// An idle service at time 0, which is midnight.
@@ -201,7 +201,7 @@ impl DecodeService {
         let narrow = self.settings.workers.iter().any(|&workers| job.width < workers);
         let span = if narrow { Micros(job.work.0.div_ceil(job.width.into())) } else { Micros::ZERO };
         let due = (deadline.since(self.settings.margin).since(span).0 / Micros::HOUR.0).saturating_sub(1);
-        self.waiting.insert((deadline, self.submitted), Waiting { job, left: job.work.0, due });
+        self.waiting.insert((deadline, self.submitted), WaitingJob { job, remaining_us: job.work.0, due });
         self.submitted += 1;
         *self.due.entry(due).or_default() += job.work.0;
         if due <= self.hour() {
@@ -233,7 +233,7 @@ impl DecodeService {
             let rate: u64 = self.running.iter().map(|(_, workers)| workers).sum();
             let mut step = until.min(hour_end).since(self.now).0;
             for (key, workers) in &self.running {
-                step = step.min(self.waiting[key].left.div_ceil(*workers));
+                step = step.min(self.waiting[key].remaining_us.div_ceil(*workers));
             }
             if rate > 0 && self.settings.policy == Policy::Cheapest {
                 step = step.min(self.allowed.div_ceil(rate));
@@ -261,7 +261,7 @@ impl DecodeService {
             let workers = free.min(waiting.job.width.into());
             self.running.push((*key, workers));
             free -= workers;
-            allowed = allowed.saturating_sub(waiting.left);
+            allowed = allowed.saturating_sub(waiting.remaining_us);
         }
     }
 
@@ -270,8 +270,8 @@ impl DecodeService {
         let mut used = 0;
         for (key, workers) in &self.running {
             let waiting = self.waiting.get_mut(key).expect("running jobs are among the waiting ones");
-            let part = waiting.left.min(workers * step);
-            waiting.left -= part;
+            let part = waiting.remaining_us.min(workers * step);
+            waiting.remaining_us -= part;
             used += part;
             let due = waiting.due;
             if let Some(work) = self.due.get_mut(&due) {
@@ -280,7 +280,7 @@ impl DecodeService {
                     self.due.remove(&due);
                 }
             }
-            if waiting.left == 0 {
+            if waiting.remaining_us == 0 {
                 let at = self.now + Micros(step);
                 let job = waiting.job;
                 self.waiting.remove(key);
@@ -309,9 +309,9 @@ impl DecodeService {
             return;
         }
         let hour = self.hour();
-        let left_us = (hour + 1) * Micros::HOUR.0 - self.now.0;
-        let mut free = [0_u64; HORIZON as usize + 1];
-        free[0] = u64::from(self.workers(hour)) * left_us;
+        let hour_remaining_us = (hour + 1) * Micros::HOUR.0 - self.now.0;
+        let mut free = [0_u64; HORIZON_HOURS as usize + 1];
+        free[0] = u64::from(self.workers(hour)) * hour_remaining_us;
         for (ahead, free) in free.iter_mut().enumerate().skip(1) {
             let whole = u64::from(self.workers(hour + ahead as u64)) * Micros::HOUR.0;
             *free = (whole as f64 * (1.0 - self.settings.reserve)) as u64;
@@ -319,16 +319,16 @@ impl DecodeService {
         let prices = &self.settings.prices;
         let price = |ahead: u64| prices[((hour + ahead) % 24) as usize];
         self.hours.clear();
-        self.hours.extend(0..=HORIZON);
+        self.hours.extend(0..=HORIZON_HOURS);
         // Among hours of equal price the earlier comes first: it is safer.
         self.hours.sort_by(|&a, &b| price(a).total_cmp(&price(b)).then(a.cmp(&b)));
-        let now_free = free[0];
+        let free_now = free[0];
         for (&due, &work) in &self.due {
-            let last = due.saturating_sub(hour).min(HORIZON);
+            let last = due.saturating_sub(hour).min(HORIZON_HOURS);
             let mut work = work;
             let cheapest = self.hours.iter().copied().filter(|&ahead| ahead <= last);
             // Work that can't be in time is done as early as possible.
-            for ahead in cheapest.chain(last + 1..=HORIZON) {
+            for ahead in cheapest.chain(last + 1..=HORIZON_HOURS) {
                 let part = work.min(free[ahead as usize]);
                 free[ahead as usize] -= part;
                 work -= part;
@@ -337,7 +337,7 @@ impl DecodeService {
                 }
             }
         }
-        self.allowed = now_free - free[0];
+        self.allowed = free_now - free[0];
     }
 
     fn hour(&self) -> u64 {

@@ -13,7 +13,7 @@ pub(crate) struct Job<'a, T> {
 /// Runs all jobs, the most expensive first, so that no long one is left at the end. The results are
 /// in the order of the jobs, whatever the number of threads; 0 means one per core. `progress` gets
 /// the completed share.
-pub(crate) fn carry_out<T: Send>(jobs: &[Job<'_, T>], threads: usize, progress: &(dyn Fn(f64) + Sync)) -> Vec<T> {
+pub(crate) fn run_all<T: Send>(jobs: &[Job<'_, T>], threads: usize, progress: &(dyn Fn(f64) + Sync)) -> Vec<T> {
     let threads = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by(|&a, &b| jobs[b].cost.total_cmp(&jobs[a].cost).then(a.cmp(&b)));
@@ -48,9 +48,9 @@ mod tests {
             let jobs: Vec<Job<'_, usize>> =
                 (0..50).map(|index| Job { cost: ((index * 7) % 13) as f64, work: Box::new(move || index * index) }).collect();
             let expected: Vec<usize> = (0..50).map(|index| index * index).collect();
-            assert_eq!(carry_out(&jobs, threads, &|_| ()), expected);
+            assert_eq!(run_all(&jobs, threads, &|_| ()), expected);
         }
-        assert_eq!(carry_out::<u8>(&[], 2, &|_| ()), []);
+        assert_eq!(run_all::<u8>(&[], 2, &|_| ()), []);
     }
 
     #[test]
@@ -62,7 +62,7 @@ mod tests {
             let begun = &begun;
             job.work = Box::new(move || begun.lock().unwrap().push(index));
         }
-        carry_out(&jobs, 1, &|_| ());
+        run_all(&jobs, 1, &|_| ());
         drop(jobs);
         assert_eq!(begun.into_inner().unwrap(), [1, 2, 0]);
     }

@@ -1,5 +1,5 @@
-//! The digital twin: runs libraries under the real controller against emulated mechanics, to
-//! measure what they can do.
+//! The digital twin: simulates robotic platter libraries, with the real controller and emulated
+//! mechanics, to measure what they can do.
 //!
 //! A [`Scenario`](scenario::Scenario) fully describes a run. [`simulation::run`] executes it and
 //! returns a [`Run`](simulation::Run) with the measurements.
@@ -10,6 +10,22 @@
 //!                                                 |  bound: what no policy can beat
 //!                                                 '  statistics: percentiles, time averages
 //! ```
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`scenario`] | all inputs of a run, read with [`settings`] |
+//! | [`settings`] | TOML files with units, defaults, ranges and a generated reference |
+//! | [`simulation`] | runs a scenario; [`kernel`] is its event queue, [`decode`] its decode service |
+//! | [`results`] | the figures of runs, and their comparison with what the scenario expects |
+//! | [`statistics`] | percentiles, moments, time averages, confidence intervals |
+//! | [`bound`] | a lower bound on completion times, for any policy |
+//! | [`journal`] | records the inputs and outputs of the controllers, and replays them |
+//! | [`plan`] | capacity planning: the smallest archive that keeps a service level |
+//! | [`paper`] | repeats the evaluation of Project Silica |
+//! | `overheads` | overheads and failure rates of the codes, for [`paper`] |
+//! | [`placement_program`] | placement as integer and linear programs for a solver |
+//! | [`table`], [`plot`] | write results as tables and figures |
+//! | `jobs` | a thread pool |
 
 #![forbid(unsafe_code)]
 

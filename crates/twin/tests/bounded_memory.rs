@@ -11,22 +11,22 @@ use fulgurite_twin::simulation::run;
 struct Counting;
 
 thread_local! {
-    static HELD: Cell<usize> = const { Cell::new(0) };
-    static MOST: Cell<usize> = const { Cell::new(0) };
+    static HELD_BYTES: Cell<usize> = const { Cell::new(0) };
+    static PEAK_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
 // SAFETY: every call is forwarded unchanged to the system allocator; the cells have no destructor
 // and allocate nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.set(HELD.get().wrapping_add(layout.size()));
-        MOST.set(MOST.get().max(HELD.get()));
+        HELD_BYTES.set(HELD_BYTES.get().wrapping_add(layout.size()));
+        PEAK_BYTES.set(PEAK_BYTES.get().max(HELD_BYTES.get()));
         // SAFETY: the caller upholds the same contract that the system allocator requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.set(HELD.get().saturating_sub(layout.size()));
+        HELD_BYTES.set(HELD_BYTES.get().saturating_sub(layout.size()));
         // SAFETY: as above.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -44,11 +44,11 @@ fn peak(tracks: u32, mean_bytes: u64) -> usize {
     scenario.workload.rate = 37.0;
     scenario.workload.steady.mean_bytes = mean_bytes;
     scenario.workload.steady.largest_bytes = 1_000_000_000;
-    HELD.set(0);
-    MOST.set(0);
+    HELD_BYTES.set(0);
+    PEAK_BYTES.set(0);
     let run = run(&scenario, 1).unwrap_or_else(|error| panic!("{error}"));
     assert!(run.requests > 3_000);
-    MOST.get()
+    PEAK_BYTES.get()
 }
 
 #[test]

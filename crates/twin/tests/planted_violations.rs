@@ -17,69 +17,69 @@ use support::checks::{
 };
 use support::{Facts, minutes, scenario, watched};
 
-const HERE: Library = Library(0);
+const LIBRARY: Library = Library(0);
 
 /// A run of a scenario and what was recorded of it.
-struct Told {
+struct RecordedRun {
     scenario: Scenario,
     facts: Vec<Fact>,
     machines: Vec<Machines>,
     at: Micros,
 }
 
-fn told() -> Told {
+fn recorded_run() -> RecordedRun {
     let mut scenario = scenario(PolicyName::Partitioned, 20, 0.3);
     (scenario.run.warm_up, scenario.run.measured) = (minutes(1), minutes(4));
     let mut facts = Facts::default();
     let (_, finished) = watched(&scenario, 1, &mut facts);
     let pairs = finished.mechanics.iter().zip(finished.region.controllers());
     let machines = pairs.map(|(machines, one)| Machines::of(machines, one.panel().platter_count(), finished.at)).collect();
-    Told { scenario, facts: facts.0, machines, at: finished.at }
+    RecordedRun { scenario, facts: facts.0, machines, at: finished.at }
 }
 
-impl Told {
+impl RecordedRun {
     /// The region at the start of the run.
     fn region(&self) -> Region {
         self.scenario.region(&self.scenario.stock(1).expect("it was run"))
     }
 
-    /// Replays the region and calls `see` after each fact; also without a fact, before each input
-    /// and at the end, when all consequences of the last input have been seen.
-    fn again(&self, mut see: impl FnMut(&Region, Option<&Fact>)) -> Region {
+    /// Replays the region and calls `observe` after each fact; also without a fact, before each
+    /// input and at the end, when all consequences of the last input have been seen.
+    fn replay(&self, mut observe: impl FnMut(&Region, Option<&Fact>)) -> Region {
         let (mut region, mut commands, mut ended) = (self.region(), Vec::new(), Vec::new());
         for fact in &self.facts {
             match fact {
                 Fact::Requested { now, request, deadline, shards } => {
-                    see(&region, None);
+                    observe(&region, None);
                     region.request(*now, *request, shards, *deadline, &mut commands, &mut ended);
                 }
                 Fact::Happened { now, library, event } => {
-                    see(&region, None);
+                    observe(&region, None);
                     region.step(*now, *library, *event, &mut commands, &mut ended);
                 }
                 _ => {}
             }
-            see(&region, Some(fact));
+            observe(&region, Some(fact));
         }
-        see(&region, None);
+        observe(&region, None);
         region
     }
 
     /// Runs all checks, with each fact replaced by the result of `falsify`.
-    fn checked(&self, mut falsify: impl FnMut(&Fact) -> Vec<Fact>) -> Result<Checked, Violation> {
+    fn check_falsified(&self, mut falsify: impl FnMut(&Fact) -> Vec<Fact>) -> Result<Checked, Violation> {
         let mut checks = Checks::new(&self.scenario);
         checks.begin(&self.region());
-        let region = self.again(|region, fact| match fact {
-            Some(fact) => falsify(fact).iter().for_each(|fact| checks.see(fact)),
+        let region = self.replay(|region, fact| match fact {
+            Some(fact) => falsify(fact).iter().for_each(|fact| checks.observe(fact)),
             None => checks.settled(region),
         });
         checks.finish(self.at, &region, &self.machines, false)
     }
 
     /// Replaces only the first fact for which `falsify` returns a replacement.
-    fn once(&self, mut falsify: impl FnMut(&Fact) -> Option<Vec<Fact>>) -> Violation {
+    fn falsify_once(&self, mut falsify: impl FnMut(&Fact) -> Option<Vec<Fact>>) -> Violation {
         let mut is_over = false;
-        let checked = self.checked(|fact| match falsify(fact).filter(|_| !is_over) {
+        let checked = self.check_falsified(|fact| match falsify(fact).filter(|_| !is_over) {
             Some(instead) => {
                 is_over = true;
                 instead
@@ -102,48 +102,49 @@ fn commanded(action: impl Fn(Action) -> Option<Action>) -> impl FnMut(&Fact) -> 
 
 #[test]
 fn an_unchanged_run_passes() {
-    let told = told();
-    let checked = told.checked(|fact| vec![fact.clone()]).expect("nothing is falsified");
+    let recorded = recorded_run();
+    let checked = recorded.check_falsified(|fact| vec![fact.clone()]).expect("nothing is falsified");
     assert!(checked.requests > 50 && checked.stations.len() == 1 + 1 + 20 + 20 + 1, "{checked:?}");
 }
 
 #[test]
 fn a_duplicate_answer_is_found() {
     let is_done = |fact: &Fact| matches!(fact, Fact::Happened { event: Event::Done { .. }, .. });
-    let violation = told().once(|fact| is_done(fact).then(|| vec![fact.clone(), fact.clone()]));
+    let violation = recorded_run().falsify_once(|fact| is_done(fact).then(|| vec![fact.clone(), fact.clone()]));
     assert!(matches!(violation, Violation::Answer(WrongAnswer::NotOpen { .. })), "{violation}");
 }
 
 #[test]
 fn a_missing_answer_is_found() {
-    let violation = told().once(|fact| matches!(fact, Fact::Happened { event: Event::Done { .. }, .. }).then(Vec::new));
+    let violation = recorded_run().falsify_once(|fact| matches!(fact, Fact::Happened { event: Event::Done { .. }, .. }).then(Vec::new));
     assert!(matches!(violation, Violation::Answer(WrongAnswer::Busy { .. })), "{violation}");
-    let violation = told().once(|fact| matches!(fact, Fact::Happened { event: Event::Interrupted { .. }, .. }).then(Vec::new));
+    let violation =
+        recorded_run().falsify_once(|fact| matches!(fact, Fact::Happened { event: Event::Interrupted { .. }, .. }).then(Vec::new));
     assert!(matches!(violation, Violation::Answer(WrongAnswer::NotInterrupted { .. })), "{violation}");
 }
 
 #[test]
 fn a_request_that_never_ends_is_found() {
-    let told = told();
-    let violation = told.once(|fact| matches!(fact, Fact::Ended { .. }).then(Vec::new));
+    let recorded = recorded_run();
+    let violation = recorded.falsify_once(|fact| matches!(fact, Fact::Ended { .. }).then(Vec::new));
     assert!(matches!(violation, Violation::End(WrongEnd::Count { .. })), "{violation}");
     // In a run that continued until all requests ended, the check names the request.
-    let mut checks = Checks::new(&told.scenario);
-    checks.begin(&told.region());
+    let mut checks = Checks::new(&recorded.scenario);
+    checks.begin(&recorded.region());
     let mut first = None;
-    let region = told.again(|region, fact| match fact {
+    let region = recorded.replay(|region, fact| match fact {
         Some(Fact::Ended { request, .. }) if *first.get_or_insert(*request) == *request => {}
-        Some(fact) => checks.see(fact),
+        Some(fact) => checks.observe(fact),
         None => checks.settled(region),
     });
-    let violation = checks.finish(told.at, &region, &told.machines, true).expect_err("one is left");
+    let violation = checks.finish(recorded.at, &region, &recorded.machines, true).expect_err("one is left");
     assert!(matches!(violation, Violation::End(WrongEnd::Never { request, .. }) if Some(request) == first), "{violation}");
 }
 
 #[test]
 fn a_false_end_is_found() {
-    let told = told();
-    let violation = told.once(|fact| match fact {
+    let recorded = recorded_run();
+    let violation = recorded.falsify_once(|fact| match fact {
         Fact::Requested { request, .. } => Some(vec![fact.clone(), Fact::Ended { request: *request, outcome: RegionOutcome::Read }]),
         _ => None,
     });
@@ -153,23 +154,23 @@ fn a_false_end_is_found() {
         (RegionOutcome::Recovered, "nothing has failed"),
         (RegionOutcome::Refused, "the platter and its tracks exist"),
     ] {
-        let violation = told.once(|fact| match fact {
+        let violation = recorded.falsify_once(|fact| match fact {
             Fact::Ended { request, .. } => Some(vec![Fact::Ended { request: *request, outcome }]),
             _ => None,
         });
         assert!(matches!(violation, Violation::End(WrongEnd::Untrue { truth: found, .. }) if found == truth), "{violation}");
     }
-    let violation = told.once(|fact| matches!(fact, Fact::Ended { .. }).then(|| vec![fact.clone(), fact.clone()]));
+    let violation = recorded.falsify_once(|fact| matches!(fact, Fact::Ended { .. }).then(|| vec![fact.clone(), fact.clone()]));
     assert!(matches!(violation, Violation::End(WrongEnd::NotOpen { .. })), "{violation}");
 }
 
 #[test]
 fn a_platter_placed_in_an_occupied_berth_is_found() {
-    let told = told();
-    let region = told.region();
+    let recorded = recorded_run();
+    let region = recorded.region();
     let panel = region.controllers()[0].panel();
     let other = panel.home(Platter(17)).expect("it has a slot");
-    let violation = told.once(commanded(|action| match action {
+    let violation = recorded.falsify_once(commanded(|action| match action {
         Action::Place { to: Berth::Slot(_), platter } if platter != Platter(17) => Some(Action::Place { to: Berth::Slot(other), platter }),
         _ => None,
     }));
@@ -178,12 +179,12 @@ fn a_platter_placed_in_an_occupied_berth_is_found() {
 
 #[test]
 fn a_platter_picked_from_the_wrong_berth_is_found() {
-    let violation = told().once(commanded(|action| match action {
+    let violation = recorded_run().falsify_once(commanded(|action| match action {
         Action::Pick { from, platter } => Some(Action::Pick { from, platter: Platter(platter.0 ^ 1) }),
         _ => None,
     }));
     assert!(matches!(violation, Violation::Place(Misplaced::Elsewhere { .. })), "{violation}");
-    let violation = told().once(commanded(|action| match action {
+    let violation = recorded_run().falsify_once(commanded(|action| match action {
         Action::Unmount { bay, platter } => Some(Action::Mount { bay, platter }),
         _ => None,
     }));
@@ -192,21 +193,21 @@ fn a_platter_picked_from_the_wrong_berth_is_found() {
 
 #[test]
 fn machines_that_disagree_about_platters_at_the_end_are_found() {
-    let mut told = told();
-    told.machines[0].platters += 1;
-    let violation = told.checked(|fact| vec![fact.clone()]).expect_err("one too many");
+    let mut recorded = recorded_run();
+    recorded.machines[0].platters += 1;
+    let violation = recorded.check_falsified(|fact| vec![fact.clone()]).expect_err("one too many");
     assert!(matches!(violation, Violation::Place(Misplaced::Count { .. })), "{violation}");
     let elsewhere = support::scenario(PolicyName::Partitioned, 20, 0.3);
-    let machines = fulgurite_mechanics::Mechanics::new(elsewhere.layout.clone(), elsewhere.mechanics_of(HERE), 1);
-    told.machines = vec![Machines::of(&machines, 620, Micros::ZERO)];
-    let violation = told.checked(|fact| vec![fact.clone()]).expect_err("none at all");
+    let machines = fulgurite_mechanics::Mechanics::new(elsewhere.layout.clone(), elsewhere.mechanics_of(LIBRARY), 1);
+    recorded.machines = vec![Machines::of(&machines, 620, Micros::ZERO)];
+    let violation = recorded.check_falsified(|fact| vec![fact.clone()]).expect_err("none at all");
     assert!(matches!(violation, Violation::Place(Misplaced::Disputed { .. })), "{violation}");
 }
 
 #[test]
 fn two_platters_of_a_set_in_one_blast_zone_are_found() {
-    let told = told();
-    let region = told.region();
+    let recorded = recorded_run();
+    let region = recorded.region();
     let panel = region.controllers()[0].panel();
     let homes: Vec<Slot> = (0..600).filter_map(|platter| panel.home(Platter(platter))).collect();
     // With a single library, platter numbers of the region equal those of the library; a set has
@@ -216,7 +217,7 @@ fn two_platters_of_a_set_in_one_blast_zone_are_found() {
         let cell = panel.layout().cell_of(panel.home(other).expect("it has a slot"));
         (0..panel.layout().slots).map(|index| panel.layout().slot(cell, index)).find(|slot| !homes.contains(slot))
     };
-    let violation = told.once(commanded(|action| match action {
+    let violation = recorded.falsify_once(commanded(|action| match action {
         Action::Place { to: Berth::Slot(_), platter } => Some(Action::Place { to: Berth::Slot(beside(platter)?), platter }),
         _ => None,
     }));
@@ -225,14 +226,14 @@ fn two_platters_of_a_set_in_one_blast_zone_are_found() {
 
 #[test]
 fn homes_in_one_blast_zone_are_found_at_the_start() {
-    let told = told();
-    let mut stock = told.scenario.stock(1).expect("it was run");
+    let recorded = recorded_run();
+    let mut stock = recorded.scenario.stock(1).expect("it was run");
     let first = stock.inventories[0].homes[0];
     let homes = &mut stock.inventories[0].homes;
     let neighbour = (0..100).map(|index| Slot(first.0 / 100 * 100 + index)).find(|slot| !homes.contains(slot)).expect("there is room");
     homes[1] = neighbour;
-    let mut checks = Checks::new(&told.scenario);
-    checks.begin(&told.scenario.region(&stock));
+    let mut checks = Checks::new(&recorded.scenario);
+    checks.begin(&recorded.scenario.region(&stock));
     assert!(matches!(checks.violation(), Some(Violation::Zone(_))), "{:?}", checks.violation());
 }
 
@@ -241,21 +242,21 @@ fn two_shuttles_in_one_place_are_found() {
     let scenario = scenario(PolicyName::Partitioned, 20, 0.3);
     let mut log = NoTwoShuttlesMeet::new(&scenario.layout);
     let place = Footprint::level(scenario.layout.drive_position(Drive(3)));
-    log.leg(Shuttle(3), &Trajectory::standing(Micros::ZERO, place));
-    log.leg(Shuttle(7), &Trajectory::standing(Micros::ZERO, Footprint { x_um: place.x_um + 2_000_000, ..place }));
-    no_two_shuttles_met(HERE, &mut log, Micros::SECOND).expect("they are two metres apart");
+    log.leg(Shuttle(3), &Trajectory::stationary(Micros::ZERO, place));
+    log.leg(Shuttle(7), &Trajectory::stationary(Micros::ZERO, Footprint { x_um: place.x_um + 2_000_000, ..place }));
+    no_two_shuttles_met(LIBRARY, &mut log, Micros::SECOND).expect("they are two metres apart");
     let to = Footprint { x_um: place.x_um + 300_000, ..place };
     let from = Footprint { x_um: place.x_um + 2_000_000, ..place };
     log.leg(Shuttle(7), &Trajectory::along(Micros::SECOND, from, to, &scenario.mechanics.motion));
-    let met = no_two_shuttles_met(HERE, &mut log, minutes(1)).expect_err("they are 0.3 m apart");
+    let met = no_two_shuttles_met(LIBRARY, &mut log, minutes(1)).expect_err("they are 0.3 m apart");
     assert_eq!((met.meeting.first, met.meeting.second), (Shuttle(3), Shuttle(7)));
 }
 
 #[test]
 fn a_drive_that_ignores_its_platter_is_found() {
     let mut mount = None;
-    let told = told();
-    let checked = told.checked(|fact| match *fact {
+    let recorded = recorded_run();
+    let checked = recorded.check_falsified(|fact| match *fact {
         Fact::Commanded { command: Command::Do { id, action: Action::Mount { platter, .. } }, .. }
             if mount.is_none() && platter.0 < 600 =>
         {
@@ -315,30 +316,30 @@ fn shuttles_and_drives_that_idle_while_a_platter_waits_are_found() {
 }
 
 /// Checks Little's law over a run, with each fact replaced by the result of `falsify`.
-fn littles_law(told: &Told, mut falsify: impl FnMut(&Fact) -> Option<Fact>) -> Option<Station> {
-    let begin = told.region();
+fn littles_law(recorded: &RecordedRun, mut falsify: impl FnMut(&Fact) -> Option<Fact>) -> Option<Station> {
+    let begin = recorded.region();
     let (mut commands, mut platters) = (EveryCommandIsAnsweredOnce::default(), PlattersAreConserved::new(&begin, false));
     let mut law = LittlesLaw::new(&begin, &platters, false);
     let mut now = Micros::ZERO;
-    told.again(|region, fact| {
+    recorded.replay(|region, fact| {
         let Some(fact) = fact else { return law.settled(now, region) };
         if let Fact::Requested { now: at, .. } | Fact::Happened { now: at, .. } = fact {
             now = *at;
         }
-        let answered = commands.see(now, fact).expect("the run was right");
-        platters.see(now, fact, answered.as_ref()).expect("the run was right");
+        let answered = commands.observe(now, fact).expect("the run was right");
+        platters.observe(now, fact, answered.as_ref()).expect("the run was right");
         // An omitted answer is hidden only from the law.
         if let Some(fact) = falsify(fact) {
-            law.see(now, &fact, answered.as_ref());
+            law.observe(now, &fact, answered.as_ref());
         }
     });
-    law.finish(told.at).err().map(|unequal| unequal.0.station)
+    law.finish(recorded.at).err().map(|unequal| unequal.0.station)
 }
 
 #[test]
 fn a_hidden_arrival_or_departure_breaks_littles_law() {
-    let told = told();
-    assert_eq!(littles_law(&told, |fact| Some(fact.clone())), None);
+    let recorded = recorded_run();
+    assert_eq!(littles_law(&recorded, |fact| Some(fact.clone())), None);
     let mut placed = None;
     let mut hides_place = |fact: &Fact| match fact {
         Fact::Commanded { command: Command::Do { id, action: Action::Place { to: Berth::Bay(..), .. } }, .. } => {
@@ -348,14 +349,14 @@ fn a_hidden_arrival_or_departure_breaks_littles_law() {
         Fact::Happened { event: Event::Done { command }, .. } => placed == Some(*command),
         _ => false,
     };
-    let broken = littles_law(&told, |fact| (!hides_place(fact)).then(|| fact.clone()));
+    let broken = littles_law(&recorded, |fact| (!hides_place(fact)).then(|| fact.clone()));
     assert!(matches!(broken, Some(Station::InDrive(..))), "{broken:?}");
     let mut ended = 0;
     let mut hides_end = |fact: &Fact| {
         ended += u64::from(matches!(fact, Fact::Ended { .. }));
         ended == 1 && matches!(fact, Fact::Ended { .. })
     };
-    let broken = littles_law(&told, |fact| (!hides_end(fact)).then(|| fact.clone()));
+    let broken = littles_law(&recorded, |fact| (!hides_end(fact)).then(|| fact.clone()));
     assert_eq!(broken, Some(Station::Region));
 }
 
@@ -369,9 +370,9 @@ fn busy_time_without_a_command_breaks_the_utilization_law() {
         (DriveState::Reading, Busy::Reading),
         (DriveState::Verifying, Busy::Verifying),
     ] {
-        let mut told = told();
-        told.machines[0].drives[7].time[state as usize] += Micros(1);
-        let violation = told.checked(|fact| vec![fact.clone()]).expect_err("a microsecond too many");
+        let mut recorded = recorded_run();
+        recorded.machines[0].drives[7].time[state as usize] += Micros(1);
+        let violation = recorded.check_falsified(|fact| vec![fact.clone()]).expect_err("a microsecond too many");
         let Violation::Utilization(other) = violation else { panic!("{violation}") };
         assert_eq!((other.busy, other.actor), (busy, Actor::Drive(Drive(7))));
     }

@@ -160,7 +160,7 @@ fn laws_hold_in_every_run() {
             served += 1;
         });
         assert_eq!(totals.wasted_seconds, 0.0, "seed {seed}: a server was idle while a customer waited");
-        assert_eq!(served, totals.left);
+        assert_eq!(served, totals.departed);
         if station.servers > 2 {
             // Little: customers present = rate times sojourn, except for the few still present.
             let little = totals.customer_seconds / sojourns;

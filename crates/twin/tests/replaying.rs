@@ -138,8 +138,8 @@ fn a_changed_event_is_caught_at_the_first_command_that_differs() {
         JournalReader::new(missing.as_slice()).expect("it is whole").map(|fact| fact.expect("it is whole")).collect();
     let place = lines.iter().find(|(_, fact)| matches!(fact, Fact::Happened { now, event: Event::Woken, .. } if Some(*now) == false_line));
     let (at, _) = place.expect("it was falsified");
-    assert!(difference.same_until < difference.line && *at < difference.line, "{difference}");
-    assert!(lines.iter().any(|(line, fact)| *line == difference.same_until && matches!(fact, Fact::Digest { .. })), "{difference}");
+    assert!(difference.equal_until < difference.line && *at < difference.line, "{difference}");
+    assert!(lines.iter().any(|(line, fact)| *line == difference.equal_until && matches!(fact, Fact::Digest { .. })), "{difference}");
 }
 
 #[test]

@@ -52,12 +52,12 @@ struct Tally {
 
 impl Observer for Tally {
     fn request(&mut self, request: &Request<'_>) {
-        self.counted += u64::from(request.counts);
+        self.counted += u64::from(request.is_measured);
         assert!(!request.shards.is_empty() && request.bytes > 0);
     }
 
     fn ended(&mut self, ended: &Ended) {
-        self.ended += u64::from(ended.counts);
+        self.ended += u64::from(ended.is_measured);
         self.late += u64::from(ended.at > ended.deadline);
         assert!(ended.at >= ended.arrived);
     }
@@ -85,29 +85,29 @@ fn every_request_ends_platters_are_conserved_and_no_two_shuttles_meet() {
     for (path, scenario) in all() {
         let scenario = shortened(scenario);
         for seed in 0..2 {
-            let told = || format!("{}, shortened, seed {seed}", path.display());
+            let context = || format!("{}, shortened, seed {seed}", path.display());
             let mut tally = Tally::default();
             let finished = run_with(&scenario, seed, &mut tally, NoTwoShuttlesMeet::new);
-            let Finished { run, region, mut mechanics, at } = finished.unwrap_or_else(|error| panic!("{}: {error}", told()));
-            assert!(run.requests > 50, "{}: {} requests", told(), run.requests);
-            assert_eq!((tally.counted, tally.ended, run.outcomes.total()), (run.requests, run.requests, run.requests), "{}", told());
-            assert_eq!(run.completions.count(), run.requests, "{}", told());
+            let Finished { run, region, mut mechanics, at } = finished.unwrap_or_else(|error| panic!("{}: {error}", context()));
+            assert!(run.requests > 50, "{}: {} requests", context(), run.requests);
+            assert_eq!((tally.counted, tally.ended, run.outcomes.total()), (run.requests, run.requests, run.requests), "{}", context());
+            assert_eq!(run.completions.count(), run.requests, "{}", context());
             let missed = scenario.expect.missed(&run);
-            assert!(missed.is_empty(), "{}: {}", told(), missed[0]);
+            assert!(missed.is_empty(), "{}: {}", context(), missed[0]);
             for (controller, machines) in region.controllers().iter().zip(&mut mechanics) {
                 platters_are_conserved(controller.panel(), machines);
-                assert_eq!(controller.unexpected(), 0, "{}", told());
+                assert_eq!(controller.unexpected_answers(), 0, "{}", context());
                 if let Err(meeting) = machines.log_mut().check(at) {
-                    panic!("{}: {meeting}", told());
+                    panic!("{}: {meeting}", context());
                 }
             }
             // Little's law over the whole run: the integral of the requests present equals the sum
             // of their times.
             let (present, spent) = (run.system.request_seconds_present, run.system.request_seconds_spent);
-            assert!((present - spent).abs() <= 1e-6 * spent + 1e-3, "{}: {present} and {spent}", told());
+            assert!((present - spent).abs() <= 1e-6 * spent + 1e-3, "{}: {present} and {spent}", context());
             let drives = run.drives;
             let all = drives.reading + drives.verifying + drives.switching + drives.idle + drives.failed;
-            assert!((all - 1.0).abs() < 1e-9, "{}: drives' shares add up to {all}", told());
+            assert!((all - 1.0).abs() < 1e-9, "{}: drives' shares add up to {all}", context());
         }
     }
 }

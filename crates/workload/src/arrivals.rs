@@ -16,7 +16,7 @@ use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 
 use crate::SpecError;
-use crate::error::{counted, fitting, positive};
+use crate::error::{check_count, check_range, positive};
 
 /// The 99.9th percentile of the standard normal distribution.
 const NORMAL_P999: f64 = 3.090_232_306_167_813_5;
@@ -91,30 +91,30 @@ impl Process {
             Arrivals::Modulated { median_per_second, spread, period, persistence, most_per_second } => {
                 positive("arrivals.median_per_second", median_per_second)?;
                 positive("arrivals.most_per_second", most_per_second)?;
-                counted("arrivals.period", period.0)?;
-                fitting("arrivals.spread", spread, (1.0..=1e12).contains(&spread), "1 to 10^12")?;
-                fitting("arrivals.persistence", persistence, (0.0..1.0).contains(&persistence), "0 to less than 1")?;
+                check_count("arrivals.period", period.0)?;
+                check_range("arrivals.spread", spread, (1.0..=1e12).contains(&spread), "1 to 10^12")?;
+                check_range("arrivals.persistence", persistence, (0.0..1.0).contains(&persistence), "0 to less than 1")?;
                 Law::Modulated(Box::new(Modulated {
                     median_per_us: median_per_second / 1e6,
-                    most_per_us: most_per_second / 1e6,
+                    rate_max_per_us: most_per_second / 1e6,
                     sigma: libm::log(spread) / NORMAL_P999,
                     period,
                     persistence,
-                    fresh: (1.0 - persistence * persistence).sqrt(),
+                    innovation_weight: (1.0 - persistence * persistence).sqrt(),
                     rates: Stream::numbered(seed, "rates", source),
                     state: None,
-                    per_us: 0.0,
+                    rate_per_us: 0.0,
                     until: Micros::ZERO,
                 }))
             }
             Arrivals::Bursts { period, count, arrivals, over, jitter } => {
-                counted("arrivals.count", count.into())?;
-                counted("arrivals.arrivals", arrivals.into())?;
+                check_count("arrivals.count", count.into())?;
+                check_count("arrivals.arrivals", arrivals.into())?;
                 if period.0 / u64::from(count) <= over.0 {
                     return Err(SpecError::Bursts { count, over_s: over.seconds(), period_s: period.seconds() });
                 }
-                fitting("arrivals.jitter", jitter, (0.0..=1.0).contains(&jitter), "0 to 1")?;
-                Law::Bursts(Bursts { period, count, arrivals, over, jitter, next: 0, begin: Micros::ZERO, passed: 0.0, left: 0 })
+                check_range("arrivals.jitter", jitter, (0.0..=1.0).contains(&jitter), "0 to 1")?;
+                Law::Bursts(Bursts { period, count, arrivals, over, jitter, next: 0, begin: Micros::ZERO, passed: 0.0, arrivals_left: 0 })
             }
         };
         Ok(Self { law, clock: Clock::default(), stream: Stream::numbered(seed, "arrivals", source) })
@@ -137,15 +137,15 @@ impl Process {
 #[derive(Debug, Clone, Copy, Default)]
 struct Clock {
     now: Micros,
-    rest: f64,
+    fraction_us: f64,
 }
 
 impl Clock {
     #[inline]
     fn wait(&mut self, gap_us: f64) -> Micros {
-        let gap = gap_us + self.rest;
+        let gap = gap_us + self.fraction_us;
         let whole = gap as u64;
-        self.rest = gap - whole as f64;
+        self.fraction_us = gap - whole as f64;
         self.now += Micros(whole);
         self.now
     }
@@ -154,17 +154,17 @@ impl Clock {
 #[derive(Debug, Clone)]
 struct Modulated {
     median_per_us: f64,
-    most_per_us: f64,
+    rate_max_per_us: f64,
     sigma: f64,
     period: Micros,
     persistence: f64,
     /// Weight of the new value that keeps the variance of the state at 1.
-    fresh: f64,
+    innovation_weight: f64,
     rates: Stream,
     /// Logarithm of rate over median, in units of sigma: a first-order autoregression. `None`
     /// before the first period.
     state: Option<f64>,
-    per_us: f64,
+    rate_per_us: f64,
     /// End of the current period.
     until: Micros,
 }
@@ -175,28 +175,28 @@ impl Modulated {
     fn next(&mut self, clock: &mut Clock, stream: &mut Stream, limit: Micros) -> Micros {
         let mut load = stream.exponential(1.0);
         loop {
-            let left_us = self.until.since(clock.now).0 as f64 - clock.rest;
+            let left_us = self.until.since(clock.now).0 as f64 - clock.fraction_us;
             if left_us > 0.0 {
-                let gap_us = load / self.per_us;
+                let gap_us = load / self.rate_per_us;
                 if gap_us < left_us {
                     return clock.wait(gap_us);
                 }
-                load -= left_us * self.per_us;
+                load -= left_us * self.rate_per_us;
             }
             if self.until >= limit {
                 return Micros::NEVER;
             }
-            *clock = Clock { now: self.until, rest: 0.0 };
+            *clock = Clock { now: self.until, fraction_us: 0.0 };
             self.until += self.period;
-            self.per_us = self.draw();
+            self.rate_per_us = self.draw();
         }
     }
 
     fn draw(&mut self) -> f64 {
         let normal = self.rates.normal();
-        let state = self.state.map_or(normal, |state| self.persistence * state + self.fresh * normal);
+        let state = self.state.map_or(normal, |state| self.persistence * state + self.innovation_weight * normal);
         self.state = Some(state);
-        (self.median_per_us * libm::exp(self.sigma * state)).min(self.most_per_us)
+        (self.median_per_us * libm::exp(self.sigma * state)).min(self.rate_max_per_us)
     }
 }
 
@@ -212,26 +212,26 @@ struct Bursts {
     begin: Micros,
     /// Share of the burst's length that has passed, and arrivals left in it.
     passed: f64,
-    left: u32,
+    arrivals_left: u32,
 }
 
 impl Bursts {
     fn next(&mut self, stream: &mut Stream) -> Micros {
-        if self.left == 0 {
+        if self.arrivals_left == 0 {
             let (period, slot) = (self.next / u64::from(self.count), self.next % u64::from(self.count));
             let slot_us = self.period.0 / u64::from(self.count);
             let spare_us = slot_us - self.over.0;
-            let late_us = (self.jitter * stream.unit() * spare_us as f64) as u64;
-            self.begin = Micros(self.period.0.saturating_mul(period)) + Micros(slot_us * slot + late_us);
+            let jitter_us = (self.jitter * stream.unit() * spare_us as f64) as u64;
+            self.begin = Micros(self.period.0.saturating_mul(period)) + Micros(slot_us * slot + jitter_us);
             self.next += 1;
             self.passed = 0.0;
-            self.left = self.arrivals;
+            self.arrivals_left = self.arrivals;
         }
         // The least of n uniform draws from the rest: 1 - u^(1/n). In sequence, these are n sorted
         // draws.
-        let step = 1.0 - libm::exp(libm::log(1.0 - stream.unit()) / f64::from(self.left));
+        let step = 1.0 - libm::exp(libm::log(1.0 - stream.unit()) / f64::from(self.arrivals_left));
         self.passed += (1.0 - self.passed) * step;
-        self.left -= 1;
+        self.arrivals_left -= 1;
         self.begin + Micros((self.passed * self.over.0 as f64) as u64)
     }
 }
@@ -251,8 +251,8 @@ mod tests {
         (mean, values.map(|value| (value - mean) * (value - mean)).sum::<f64>() / count)
     }
 
-    fn close(found: f64, wanted: f64, within: f64) {
-        assert!((found - wanted).abs() <= within * wanted, "{found} instead of {wanted}");
+    fn assert_close(found: f64, expected: f64, tolerance: f64) {
+        assert!((found - expected).abs() <= tolerance * expected, "{found} instead of {expected}");
     }
 
     #[test]
@@ -260,13 +260,13 @@ mod tests {
         let found = instants(Arrivals::Poisson { per_second: 100.0 }, 3, Micros(4_000_000_000));
         assert!(found.is_sorted());
         let (mean, variance) = moments(found.windows(2).map(|pair| (pair[1] - pair[0]).seconds()));
-        close(mean, 0.01, 0.01);
-        close(variance, 1e-4, 0.02);
+        assert_close(mean, 0.01, 0.01);
+        assert_close(variance, 1e-4, 0.02);
         let mut counts = vec![0_u32; 4000];
         found.iter().for_each(|at| counts[(at.0 / 1_000_000) as usize] += 1);
         let (mean, variance) = moments(counts.iter().map(|count| f64::from(*count)));
-        close(mean, 100.0, 0.01);
-        close(variance, 100.0, 0.08);
+        assert_close(mean, 100.0, 0.01);
+        assert_close(variance, 100.0, 0.08);
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
         let found = instants(Arrivals::Constant { per_second: 3e6 }, 0, Micros::SECOND);
         assert_eq!(found.len(), 2_999_999);
         let found = instants(Arrivals::Poisson { per_second: 5e6 }, 0, Micros(200_000));
-        close(found.len() as f64, 1e6, 0.004);
+        assert_close(found.len() as f64, 1e6, 0.004);
     }
 
     #[test]
@@ -285,12 +285,12 @@ mod tests {
         let rates: Vec<f64> = (0..400_000).map(|_| modulated.draw() * 1e6).collect();
         let mut sorted = rates.clone();
         sorted.sort_by(f64::total_cmp);
-        close(sorted[200_000], 2.0, 0.05);
-        close(libm::log10(sorted[399_600] / sorted[200_000]), 7.0, 0.03);
+        assert_close(sorted[200_000], 2.0, 0.05);
+        assert_close(libm::log10(sorted[399_600] / sorted[200_000]), 7.0, 0.03);
         let logarithms: Vec<f64> = rates.iter().map(|rate| libm::log(*rate / 2.0)).collect();
         let (_, variance) = moments(logarithms.iter().copied());
         let products = logarithms.windows(2).map(|pair| pair[0] * pair[1]);
-        close(moments(products).0 / variance, 0.7, 0.02);
+        assert_close(moments(products).0 / variance, 0.7, 0.02);
     }
 
     #[test]
@@ -305,10 +305,10 @@ mod tests {
         let found = instants(arrivals, 11, Micros(60_000_000 * 10_000));
         assert!(found.is_sorted());
         // The mean of a lognormal law, with sigma = ln(100) / 3.0902 = 1.4902: e^(1.1104) = 3.0355.
-        close(found.len() as f64 / (60.0 * 10_000.0), 3.0355, 0.06);
+        assert_close(found.len() as f64 / (60.0 * 10_000.0), 3.0355, 0.06);
         let capped =
             Arrivals::Modulated { median_per_second: 10.0, spread: 1.0, period: Micros::SECOND, persistence: 0.5, most_per_second: 4.0 };
-        close(instants(capped, 11, Micros(10_000_000_000)).len() as f64, 40_000.0, 0.02);
+        assert_close(instants(capped, 11, Micros(10_000_000_000)).len() as f64, 40_000.0, 0.02);
     }
 
     #[test]
@@ -331,8 +331,8 @@ mod tests {
     fn a_burst_is_spread_evenly_over_its_length() {
         let arrivals = Arrivals::Bursts { period: Micros(20_000_000), count: 1, arrivals: 100_000, over: Micros(10_000_000), jitter: 0.0 };
         let (mean, variance) = moments(instants(arrivals, 2, Micros(20_000_000)).iter().map(|at| at.seconds()));
-        close(mean, 5.0, 0.01);
-        close(variance, 100.0 / 12.0, 0.02);
+        assert_close(mean, 5.0, 0.01);
+        assert_close(variance, 100.0 / 12.0, 0.02);
     }
 
     #[test]

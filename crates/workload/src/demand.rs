@@ -22,9 +22,9 @@ use fulgurite_domain::Micros;
 
 use crate::SpecError;
 use crate::arrivals::{Arrivals, Process};
-use crate::error::{counted, fitting};
+use crate::error::{check_count, check_range};
 use crate::popularity::{Picker, Popularity};
-use crate::read::{Located, Numbers, Platters, Read, Sharding, Shards, scaled, unit};
+use crate::read::{Numbers, PlacedFile, Platters, Read, Sharding, Shards, scaled, unit};
 use crate::sizes::{Quantiles, Sizes};
 
 /// The load on all libraries of a deployment.
@@ -78,7 +78,7 @@ impl Source {
 pub struct Demand {
     sharding: Sharding,
     until: Micros,
-    sources: Vec<Running>,
+    sources: Vec<SourceState>,
     /// Files of the last arrival that are still to be requested.
     account: Account,
     /// Shards of the last request that are still to be read.
@@ -88,7 +88,7 @@ pub struct Demand {
 }
 
 #[derive(Debug, Clone)]
-struct Running {
+struct SourceState {
     process: Process,
     next: Micros,
     sizes: Quantiles,
@@ -106,7 +106,7 @@ struct Account {
     source: usize,
     at: Micros,
     group: u64,
-    left: u32,
+    files_left: u32,
     /// The next file.
     object: u64,
     /// Where the account starts, and its bytes before the next file.
@@ -131,15 +131,15 @@ impl Demand {
         let sharding = Sharding::new(spec.platters, spec.shard_bytes, Stream::new(seed, "shards").bits())?;
         let mut sources = Vec::with_capacity(spec.sources.len());
         for (index, source) in spec.sources.iter().enumerate() {
-            sources.push(Running::new(source, spec, &sharding, seed, index as u32)?);
+            sources.push(SourceState::new(source, spec, &sharding, seed, index as u32)?);
         }
-        let account = Account { source: 0, at: Micros::ZERO, group: 0, left: 0, object: 0, platter: 0, track: 0, skip: 0 };
+        let account = Account { source: 0, at: Micros::ZERO, group: 0, files_left: 0, object: 0, platter: 0, track: 0, skip: 0 };
         Ok(Self { sharding, until: spec.until, sources, account, shards: Shards::none(), requests: 0, groups: 0 })
     }
 
     /// The next account: from the source with the earliest arrival, the first such source in a tie.
     #[inline]
-    fn arrive(&mut self) -> Option<Account> {
+    fn next_account(&mut self) -> Option<Account> {
         let mut first = 0;
         for index in 1..self.sources.len() {
             if self.sources[index].next < self.sources[first].next {
@@ -161,7 +161,7 @@ impl Demand {
             source: first,
             at,
             group,
-            left: source.account_files,
+            files_left: source.account_files,
             object: ((first as u64) << SOURCE_SHIFT) | (number * u64::from(source.account_files)),
             platter,
             // Accounts are spread evenly over the platter, in the order of their numbers.
@@ -172,7 +172,7 @@ impl Demand {
 
     /// The account's next file.
     #[inline]
-    fn request(&mut self) -> Located {
+    fn next_file(&mut self) -> PlacedFile {
         let account = &mut self.account;
         let source = &self.sources[account.source];
         let object = account.object;
@@ -184,13 +184,13 @@ impl Demand {
                 (platter, scaled(source.place_numbers.at(!object), self.sharding.tracks().into()) as u32, 0)
             }
         };
-        account.left -= 1;
+        account.files_left -= 1;
         account.object += 1;
         // Only the first shard is here.
         account.skip = account.skip.saturating_add(self.sharding.first_shard(bytes));
         let request = self.requests;
         self.requests += 1;
-        Located { at: account.at, request, group: account.group, object, bytes, platter, track, skip }
+        PlacedFile { at: account.at, request, group: account.group, object, bytes, platter, track, skip }
     }
 }
 
@@ -203,18 +203,18 @@ impl Iterator for Demand {
             if let Some(read) = self.sharding.next(&mut self.shards) {
                 return Some(read);
             }
-            if self.account.left == 0 {
-                self.account = self.arrive()?;
+            if self.account.files_left == 0 {
+                self.account = self.next_account()?;
             }
-            let file = self.request();
+            let file = self.next_file();
             self.shards = self.sharding.shards(file);
         }
     }
 }
 
-impl Running {
+impl SourceState {
     fn new(source: &Source, spec: &Spec, sharding: &Sharding, seed: u64, index: u32) -> Result<Self, SpecError> {
-        counted("account_files", source.account_files.into())?;
+        check_count("account_files", source.account_files.into())?;
         let sizes = Quantiles::new(source.sizes)?;
         let (largest, capacity) = (sizes.largest(), sharding.largest_file());
         if largest > capacity {
@@ -228,7 +228,7 @@ impl Running {
             return Err(SpecError::Account { files: source.account_files, fit });
         }
         let files = u128::from(fit) * u128::from(spec.platters.count);
-        fitting("files of the mean size on all platters", files as f64, files < 1 << SOURCE_SHIFT, "less than 2^56")?;
+        check_range("files of the mean size on all platters", files as f64, files < 1 << SOURCE_SHIFT, "less than 2^56")?;
         let mut process = Process::new(source.arrivals, seed, index)?;
         Ok(Self {
             next: process.next(spec.until),

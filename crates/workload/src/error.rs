@@ -39,16 +39,16 @@ pub enum SpecError {
 }
 
 /// Returns `found` if it `fits` what is expected.
-pub(crate) fn fitting(setting: &'static str, found: f64, fits: bool, expected: &'static str) -> Result<f64, SpecError> {
+pub(crate) fn check_range(setting: &'static str, found: f64, fits: bool, expected: &'static str) -> Result<f64, SpecError> {
     if fits { Ok(found) } else { Err(SpecError::Range { setting, found, expected }) }
 }
 
 /// Returns `found` if it is positive and finite.
 pub(crate) fn positive(setting: &'static str, found: f64) -> Result<f64, SpecError> {
-    fitting(setting, found, found > 0.0 && found.is_finite(), "a finite number above 0")
+    check_range(setting, found, found > 0.0 && found.is_finite(), "a finite number above 0")
 }
 
 /// Returns `found` if it is at least 1.
-pub(crate) fn counted(setting: &'static str, found: u64) -> Result<u64, SpecError> {
-    fitting(setting, found as f64, found > 0, "1 or more").map(|_| found)
+pub(crate) fn check_count(setting: &'static str, found: u64) -> Result<u64, SpecError> {
+    check_range(setting, found as f64, found > 0, "1 or more").map(|_| found)
 }

@@ -21,7 +21,7 @@ use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 
 use crate::SpecError;
-use crate::error::{counted, fitting, positive};
+use crate::error::{check_count, check_range, positive};
 
 /// Parameters of the ingest.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,10 +109,10 @@ impl Ingest {
     /// [`SpecError::Range`] names the invalid number.
     pub fn new(spec: IngestSpec, seed: u64) -> Result<Self, SpecError> {
         positive("ingest.bytes_per_day", spec.bytes_per_day)?;
-        counted("ingest.platter_bytes", spec.platter_bytes)?;
-        fitting("ingest.sigma", spec.sigma, (0.0..=5.0).contains(&spec.sigma), "0 to 5")?;
-        fitting("ingest.persistence", spec.persistence, (0.0..1.0).contains(&spec.persistence), "0 to less than 1")?;
-        fitting("ingest.headroom", spec.headroom, spec.headroom > 1.0 && spec.headroom.is_finite(), "a finite number above 1")?;
+        check_count("ingest.platter_bytes", spec.platter_bytes)?;
+        check_range("ingest.sigma", spec.sigma, (0.0..=5.0).contains(&spec.sigma), "0 to 5")?;
+        check_range("ingest.persistence", spec.persistence, (0.0..1.0).contains(&spec.persistence), "0 to less than 1")?;
+        check_range("ingest.headroom", spec.headroom, spec.headroom > 1.0 && spec.headroom.is_finite(), "a finite number above 1")?;
         Ok(Self { spec, stream: Stream::new(seed, "ingest"), state: None, day: 0, staged: 0, credit: 0.0 })
     }
 }

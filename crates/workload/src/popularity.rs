@@ -13,7 +13,7 @@
 use fulgurite_chance::Stream;
 
 use crate::SpecError;
-use crate::error::fitting;
+use crate::error::check_range;
 use crate::read::scaled;
 
 /// Which platters are read more often than others.
@@ -51,7 +51,7 @@ impl Picker {
             Popularity::Uniform => return Ok(Self::Uniform(count.into())),
             Popularity::Zipf { exponent } => exponent,
         };
-        fitting("popularity.exponent", exponent, (0.0..=20.0).contains(&exponent), "0 to 20")?;
+        check_range("popularity.exponent", exponent, (0.0..=20.0).contains(&exponent), "0 to 20")?;
         let mut shares: Vec<f64> = (1..=count).map(|rank| libm::pow(f64::from(rank), -exponent)).collect();
         // Fisher-Yates shuffle.
         let mut stream = Stream::new(seed, "ranks");

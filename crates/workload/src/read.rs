@@ -16,7 +16,7 @@
 use fulgurite_domain::Micros;
 
 use crate::SpecError;
-use crate::error::{counted, fitting};
+use crate::error::{check_count, check_range};
 
 /// A read of one shard of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub(crate) struct Sharding {
 
 /// A file and the place of its first byte.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Located {
+pub(crate) struct PlacedFile {
     pub(crate) at: Micros,
     pub(crate) request: u64,
     pub(crate) group: u64,
@@ -116,12 +116,12 @@ pub(crate) struct Located {
 
 impl Sharding {
     pub(crate) fn new(platters: Platters, shard_bytes: u64, key: u64) -> Result<Self, SpecError> {
-        counted("platters.count", platters.count.into())?;
-        counted("platters.tracks", platters.tracks.into())?;
-        counted("platters.track_bytes", platters.track_bytes)?;
-        fitting("bytes of a platter", platters.platter_bytes() as f64, platters.platter_bytes() <= PLATTER_BYTES_MAX, "2^60 at most")?;
+        check_count("platters.count", platters.count.into())?;
+        check_count("platters.tracks", platters.tracks.into())?;
+        check_count("platters.track_bytes", platters.track_bytes)?;
+        check_range("bytes of a platter", platters.platter_bytes() as f64, platters.platter_bytes() <= PLATTER_BYTES_MAX, "2^60 at most")?;
         let fits = (1..=platters.platter_bytes()).contains(&shard_bytes);
-        fitting("shard_bytes", shard_bytes as f64, fits, "1 to the bytes of a platter")?;
+        check_range("shard_bytes", shard_bytes as f64, fits, "1 to the bytes of a platter")?;
         let golden = (f64::from(platters.count) * 0.618_033_988_749_894_9) as u32;
         let step = (golden.max(1)..).find(|step| common_factor(*step, platters.count) == 1).expect("a coprime step always exists");
         Ok(Self { platters, shard_bytes, step, numbers: Numbers(key) })
@@ -147,7 +147,7 @@ impl Sharding {
         bytes.div_ceil(self.shard_bytes) as u32
     }
 
-    pub(crate) fn shards(&self, file: Located) -> Shards {
+    pub(crate) fn shards(&self, file: PlacedFile) -> Shards {
         let count = if file.bytes <= self.shard_bytes { 1 } else { self.shard_count(file.bytes) };
         Shards { file, count, next: 0 }
     }
@@ -207,19 +207,19 @@ impl Sharding {
 /// The remaining shards of a file, consumed by [`Sharding::next`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shards {
-    file: Located,
+    file: PlacedFile,
     count: u32,
     next: u32,
 }
 
 impl Shards {
     pub(crate) fn none() -> Self {
-        let file = Located { at: Micros::ZERO, request: 0, group: 0, object: 0, bytes: 0, platter: 0, track: 0, skip: 0 };
+        let file = PlacedFile { at: Micros::ZERO, request: 0, group: 0, object: 0, bytes: 0, platter: 0, track: 0, skip: 0 };
         Self { file, count: 0, next: 0 }
     }
 
     /// A file in a single shard, whatever its size, because its place is known.
-    pub(crate) fn whole(file: Located) -> Self {
+    pub(crate) fn single(file: PlacedFile) -> Self {
         Self { file, count: 1, next: 0 }
     }
 }
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     fn shards_of(sharding: &Sharding, bytes: u64, track: u32, skip: u64) -> Vec<Read> {
-        let file = Located { at: Micros(5), request: 1, group: 1, object: 9, bytes, platter: 3, track, skip };
+        let file = PlacedFile { at: Micros(5), request: 1, group: 1, object: 9, bytes, platter: 3, track, skip };
         let mut shards = sharding.shards(file);
         std::iter::from_fn(|| sharding.next(&mut shards)).collect()
     }

@@ -24,7 +24,7 @@
 //! marginals hold only at 100 MB.
 
 use crate::SpecError;
-use crate::error::{counted, fitting, positive};
+use crate::error::{check_count, check_range, positive};
 
 const MIB: f64 = 1_048_576.0;
 /// Edges of the classes in bytes; the last is 10^10 times the first.
@@ -86,7 +86,7 @@ pub(crate) enum Quantiles {
 impl Quantiles {
     pub(crate) fn new(sizes: Sizes) -> Result<Self, SpecError> {
         Ok(match sizes {
-            Sizes::Fixed { bytes } => Self::Fixed(counted("sizes.bytes", bytes)?),
+            Sizes::Fixed { bytes } => Self::Fixed(check_count("sizes.bytes", bytes)?),
             Sizes::Exponential { mean_bytes } => Self::Exponential(positive("sizes.mean_bytes", mean_bytes)?),
             Sizes::Mixture { mean_bytes, largest_bytes } => Self::Mixture(Box::new(Mixture::new(mean_bytes, largest_bytes)?)),
         })
@@ -128,7 +128,7 @@ impl Mixture {
     fn new(mean_bytes: f64, largest_bytes: u64) -> Result<Self, SpecError> {
         positive("sizes.mean_bytes", mean_bytes)?;
         let fits = (1_000_000_000..=1_000_000_000_000).contains(&largest_bytes);
-        fitting("sizes.largest_bytes", largest_bytes as f64, fits, "10^9 to 10^12")?;
+        check_range("sizes.largest_bytes", largest_bytes as f64, fits, "10^9 to 10^12")?;
         let mut powers = published();
         powers[CLASSES - 1] = Power::new(EDGES[CLASSES - 1], largest_bytes as f64, powers[CLASSES - 1].p);
         let means = powers.map(|power| power.mean());

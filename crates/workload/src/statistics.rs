@@ -1,7 +1,6 @@
 //! Statistics: properties of a stream of reads, compared with published figures.
 //!
-//! A workload that claims to resemble an archive's has to prove it: every row has the figure of the
-//! stream, the published one if any, and its source.
+//! Each row gives the value measured on the stream, the published value if any, and its source.
 
 use std::fmt;
 
@@ -11,13 +10,13 @@ use crate::Read;
 
 const MIB: u64 = 1 << 20;
 
-/// Collects reads in order of time. Memory use is 8 bytes per hour with a read.
+/// Collects reads in order of time. Memory use is 8 bytes per hour with a request.
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
-    reads: u64,
-    small: Sum,
-    medium: Sum,
-    large: Sum,
+    requests: u64,
+    up_to_4_mib: Sum,
+    under_10_mib: Sum,
+    over_256_mib: Sum,
     all: Sum,
     shards: u64,
     smallest: Option<u64>,
@@ -29,13 +28,13 @@ pub struct Statistics {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
-    reads: u64,
+    requests: u64,
     bytes: u128,
 }
 
 impl Sum {
     fn add(&mut self, bytes: u64) {
-        self.reads += 1;
+        self.requests += 1;
         self.bytes += u128::from(bytes);
     }
 }
@@ -43,7 +42,7 @@ impl Sum {
 /// Requests per hour.
 #[derive(Debug, Clone, Default)]
 struct Hours {
-    /// The first and the last hour with a read.
+    /// The first and the last hour with a request.
     first: u64,
     last: u64,
     counts: Vec<u64>,
@@ -80,7 +79,7 @@ impl fmt::Display for Published {
 /// One figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StatisticRow {
-    /// What is measured, with its unit.
+    /// The measured property, with its unit.
     pub name: &'static str,
     /// Measured on the reads collected; `None` if they don't determine it, infinite for a ratio to
     /// zero.
@@ -98,7 +97,7 @@ impl fmt::Display for StatisticRow {
     }
 }
 
-/// Formats a number with four digits, as short as readable.
+/// Formats a number with about four significant digits; whole numbers below 10^7 in full.
 struct Figure(f64);
 
 impl fmt::Display for Figure {
@@ -119,23 +118,23 @@ impl fmt::Display for Figure {
 }
 
 impl Statistics {
-    /// Adds a read. The shards of a file count as one read of its whole size.
+    /// Adds a read. A request counts once, by its first shard, with the size of its whole file.
     pub fn observe(&mut self, read: &Read) {
         self.shards += 1;
         if read.shard > 0 {
             return;
         }
-        self.reads += 1;
+        self.requests += 1;
         let bytes = read.file_bytes;
         self.all.add(bytes);
         if bytes <= 4 * MIB {
-            self.small.add(bytes);
+            self.up_to_4_mib.add(bytes);
         }
         if bytes < 10 * MIB {
-            self.medium.add(bytes);
+            self.under_10_mib.add(bytes);
         }
         if bytes > 256 * MIB {
-            self.large.add(bytes);
+            self.over_256_mib.add(bytes);
         }
         self.smallest = Some(self.smallest.map_or(bytes, |smallest| smallest.min(bytes)));
         self.largest = self.largest.max(bytes);
@@ -147,32 +146,33 @@ impl Statistics {
     /// Requests collected.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.reads
+        self.requests
     }
 
     /// All figures.
     #[must_use]
     pub fn rows(&self) -> Vec<StatisticRow> {
         use Published::{About, Below, Exactly, Nothing, UpTo};
-        const LOAD: &str = "SOSP '23, section 2";
-        let reads = |sum: Sum| ratio(sum.reads as f64, self.reads as f64);
-        let bytes = |sum: Sum| ratio(sum.bytes as f64, self.all.bytes as f64);
+        const PAPER_SECTION_2: &str = "SOSP '23, section 2";
+        let requests_share = |sum: Sum| ratio(sum.requests as f64, self.requests as f64);
+        let bytes_share = |sum: Sum| ratio(sum.bytes as f64, self.all.bytes as f64);
         let span = self.first.map(|first| self.last.since(first).seconds()).filter(|span| *span > 0.0);
-        let orders = self.smallest.filter(|smallest| *smallest > 0).map(|smallest| libm::log10(self.largest as f64 / smallest as f64));
+        let orders_of_magnitude =
+            self.smallest.filter(|smallest| *smallest > 0).map(|smallest| libm::log10(self.largest as f64 / smallest as f64));
         let row = |name, generated, published, source| StatisticRow { name, generated, published, source };
         vec![
-            row("requests", Some(self.reads as f64), Nothing, ""),
-            row("shards a request", ratio(self.shards as f64, self.reads as f64), Nothing, ""),
-            row("requests a second", span.and_then(|span| ratio(self.reads as f64, span)), Nothing, ""),
+            row("requests", Some(self.requests as f64), Nothing, ""),
+            row("shards a request", ratio(self.shards as f64, self.requests as f64), Nothing, ""),
+            row("requests a second", span.and_then(|span| ratio(self.requests as f64, span)), Nothing, ""),
             row("bytes a second", span.and_then(|span| ratio(self.all.bytes as f64, span)), Nothing, ""),
-            row("reads up to 4 MiB, of all reads", reads(self.small), Exactly(0.587), LOAD),
-            row("reads up to 4 MiB, of all bytes", bytes(self.small), Exactly(0.012), LOAD),
-            row("reads under 10 MiB, of all reads", reads(self.medium), Exactly(0.8), LOAD),
-            row("reads over 256 MiB, of all reads", reads(self.large), Below(0.02), LOAD),
-            row("reads over 256 MiB, of all bytes", bytes(self.large), About(0.85), LOAD),
-            row("largest over smallest, orders of magnitude", orders, About(10.0), LOAD),
-            row("mean file, bytes", ratio(self.all.bytes as f64, self.reads as f64), About(1e8), LOAD),
-            row("hourly reads, 99.9th percentile over median", self.hours.tail_over_median(), UpTo(1e7), LOAD),
+            row("reads up to 4 MiB, of all reads", requests_share(self.up_to_4_mib), Exactly(0.587), PAPER_SECTION_2),
+            row("reads up to 4 MiB, of all bytes", bytes_share(self.up_to_4_mib), Exactly(0.012), PAPER_SECTION_2),
+            row("reads under 10 MiB, of all reads", requests_share(self.under_10_mib), Exactly(0.8), PAPER_SECTION_2),
+            row("reads over 256 MiB, of all reads", requests_share(self.over_256_mib), Below(0.02), PAPER_SECTION_2),
+            row("reads over 256 MiB, of all bytes", bytes_share(self.over_256_mib), About(0.85), PAPER_SECTION_2),
+            row("largest over smallest, orders of magnitude", orders_of_magnitude, About(10.0), PAPER_SECTION_2),
+            row("mean file, bytes", ratio(self.all.bytes as f64, self.requests as f64), About(1e8), PAPER_SECTION_2),
+            row("hourly reads, 99.9th percentile over median", self.hours.tail_over_median(), UpTo(1e7), PAPER_SECTION_2),
             row("hourly reads, peak over mean", self.hours.peak_over_mean(), Nothing, ""),
         ]
     }
@@ -203,13 +203,13 @@ impl Hours {
         self.last = hour;
     }
 
-    /// Hours from the first to the last one with a read, including those without.
+    /// Hours from the first to the last one with a request, including those without.
     fn count(&self) -> u64 {
         if self.counts.is_empty() { 0 } else { self.last - self.first + 1 }
     }
 
     /// The count that this share of all hours doesn't exceed. `sorted` lacks the hours without
-    /// reads.
+    /// requests.
     fn quantile(&self, sorted: &[u64], share: f64) -> u64 {
         let rank = ((self.count() as f64 * share).ceil() as u64).max(1);
         let empty = self.count() - sorted.len() as u64;

@@ -43,7 +43,7 @@ pub(crate) struct Competitor<'a> {
 
 impl<'a> Competitor<'a> {
     /// A competitor on this thread, timed by its CPU clock.
-    pub(crate) fn here(name: &str, mut work: impl FnMut() + 'a) -> Self {
+    pub(crate) fn on_this_thread(name: &str, mut work: impl FnMut() + 'a) -> Self {
         let run = Box::new(move || {
             let start = thread_cpu_ns();
             work();
@@ -67,7 +67,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn wants(&self, title: &str) -> bool {
+    pub(crate) fn is_selected(&self, title: &str) -> bool {
         title.contains(&self.filter)
     }
 
@@ -78,7 +78,7 @@ impl Bench {
 
     /// Like [`Bench::case`], but competitors on this thread code `bytes` that many `times` per run.
     pub(crate) fn case_repeated(&self, title: &str, bytes: usize, times: usize, mut competitors: Vec<Competitor<'_>>) {
-        if !self.wants(title) {
+        if !self.is_selected(title) {
             return;
         }
         println!("\n{title} ({:.0} MB)", bytes as f64 / 1e6);

@@ -12,7 +12,7 @@ const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers");
 pub(crate) fn simd_encode(pool: &Pool, information: usize, redundancy: usize) -> Competitor<'_> {
     let shard_bytes = pool.shards()[0].len();
     let mut encoder = reed_solomon_simd::ReedSolomonEncoder::new(information, redundancy, shard_bytes).expect("a code of this size");
-    Competitor::here("reed-solomon-simd", move || {
+    Competitor::on_this_thread("reed-solomon-simd", move || {
         for group in pool.shards().chunks(information) {
             for shard in group {
                 encoder.add_original_shard(shard).expect("a shard of the code");
@@ -25,7 +25,7 @@ pub(crate) fn simd_encode(pool: &Pool, information: usize, redundancy: usize) ->
 pub(crate) fn simd_repair(pool: &Pool, information: usize, redundancy: usize, lost: Vec<usize>) -> Competitor<'_> {
     let shard_bytes = pool.shards()[0].len();
     let mut decoder = reed_solomon_simd::ReedSolomonDecoder::new(information, redundancy, shard_bytes).expect("a code of this size");
-    Competitor::here("reed-solomon-simd", move || {
+    Competitor::on_this_thread("reed-solomon-simd", move || {
         for (i, shard) in pool.shards()[..information].iter().enumerate() {
             if lost.binary_search(&i).is_err() {
                 decoder.add_original_shard(i, shard).expect("a shard of the code");

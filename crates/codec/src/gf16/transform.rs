@@ -21,13 +21,13 @@ pub(crate) struct Transform {
 /// Two such blocks, work and sums, share an L2 of 1 MiB or more with the lines streaming past.
 const WORK_BYTES: usize = 512 * 1024;
 /// Narrower columns fetch too little to pay for opening a memory page; wider ones gain nothing.
-const MIN_PITCH: usize = 256;
-const MAX_PITCH: usize = 4096;
+const PITCH_MIN: usize = 256;
+const PITCH_MAX: usize = 4096;
 
 impl Transform {
     pub(crate) fn new(kernel: Kernel, levels: u32) -> Self {
         assert!(kernel.is_available(), "{kernel:?} isn't available on this machine");
-        Transform { kernel, levels, pitch: (WORK_BYTES >> levels).clamp(MIN_PITCH, MAX_PITCH) }
+        Transform { kernel, levels, pitch: (WORK_BYTES >> levels).clamp(PITCH_MIN, PITCH_MAX) }
     }
 
     pub(crate) fn kernel(&self) -> Kernel {
@@ -70,7 +70,7 @@ impl Transform {
         let points = self.points();
         assert!(work.len() >= self.block_bytes(points) && sums.len() >= self.block_bytes(points));
         assert!(shards.len() <= points && position + points <= 65536);
-        static ZEROS: [u8; MAX_PITCH] = [0; MAX_PITCH];
+        static ZEROS: [u8; PITCH_MAX] = [0; PITCH_MAX];
         let sources: Vec<*const u8> =
             shards.iter().map(|shard| if shard.is_empty() { ZEROS.as_ptr() } else { shard[from..from + width].as_ptr() }).collect();
         let step =

@@ -45,7 +45,7 @@ pub use plan::PooledPlan;
 pub use repairer::PooledRepairer;
 
 /// Points of GF(2^16).
-const LIMIT: usize = 65536;
+const SHARDS_MAX: usize = 65536;
 
 /// A systematic code of I information and R redundancy shards; any I of them restore all the
 /// others.
@@ -77,8 +77,8 @@ impl PooledCode {
         if information == 0 || redundancy == 0 {
             return Err(CodeError::Empty { information, redundancy });
         }
-        if information > LIMIT || redundancy > LIMIT || information + redundancy.next_power_of_two() > LIMIT {
-            return Err(CodeError::TooLong { information, redundancy, limit: LIMIT });
+        if information > SHARDS_MAX || redundancy > SHARDS_MAX || information + redundancy.next_power_of_two() > SHARDS_MAX {
+            return Err(CodeError::TooLong { information, redundancy, limit: SHARDS_MAX });
         }
         let levels = redundancy.next_power_of_two().trailing_zeros();
         Ok(PooledCode { information, redundancy, transform: Transform::new(kernel, levels) })

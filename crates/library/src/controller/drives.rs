@@ -10,13 +10,13 @@ use crate::{Action, Bay, Berth, Command, Controller, Drive, Outcome, Platter, Tr
 
 impl Controller {
     /// Starts a drive's next operation, unless the current one can't be interrupted.
-    pub(super) fn work(&mut self, drive: Drive, commands: &mut Vec<Command>) {
+    pub(super) fn start_next_operation(&mut self, drive: Drive, commands: &mut Vec<Command>) {
         let state = *self.drive(drive);
         if state.down || state.operation.is_some_and(|(_, operation)| operation != Operation::Verify) {
             return;
         }
         let is_verifying = state.operation.is_some();
-        if !state.verifies {
+        if !state.should_verify {
             // Verification platters that were not mounted yet are released as they are.
             let arrived = |held: &&mut Held| held.purpose == Purpose::Verification && held.stage == Stage::Arrived;
             let mut released = false;
@@ -27,7 +27,7 @@ impl Controller {
             self.is_changed |= released;
         }
         let Some((bay, held)) = self.next_to_serve(drive) else { return };
-        if is_verifying && held.purpose == Purpose::Verification && state.verifies {
+        if is_verifying && held.purpose == Purpose::Verification && state.should_verify {
             return;
         }
         if bay != state.active {
@@ -40,10 +40,10 @@ impl Controller {
                 self.set_stage(drive, bay, Stage::Arrived);
                 self.command_drive(drive, Operation::Mount, Action::Mount { bay, platter }, commands);
             }
-            (Stage::Mounted, Purpose::Customer) => self.read_on(drive, bay, platter, commands),
+            (Stage::Mounted, Purpose::Customer) => self.read_next(drive, bay, platter, commands),
             (Stage::Mounted, Purpose::Verification) => {
                 let at = &self.panel.platters[platter.0 as usize];
-                if at.verified < at.tracks && state.verifies {
+                if at.verified < at.tracks && state.should_verify {
                     let tracks = Tracks { first: at.verified, count: at.tracks - at.verified };
                     self.command_drive(drive, Operation::Verify, Action::Verify { platter, tracks }, commands);
                 } else {
@@ -56,16 +56,16 @@ impl Controller {
     /// The bay that the drive should serve: a mounted customer, then one that has arrived or is
     /// wanted again, then a verification.
     fn next_to_serve(&self, drive: Drive) -> Option<(Bay, Held)> {
-        let verifies = self.panel.drives[usize::from(drive.0)].verifies;
+        let verifies = self.panel.drives[usize::from(drive.0)].should_verify;
         let rank = |held: &Held| {
             let is_wanted = self.panel.queue.requests_for(held.platter) > 0;
             let is_verified = self.panel.platters[held.platter.0 as usize].verified == self.panel.platters[held.platter.0 as usize].tracks;
             match (held.purpose, held.stage) {
                 (Purpose::Customer, Stage::Mounted) => Some(0),
                 (Purpose::Customer, Stage::Arrived) => Some(1),
-                (Purpose::Customer, Stage::Released) => (is_wanted && held.taker.is_none()).then_some(2),
+                (Purpose::Customer, Stage::Released) => (is_wanted && held.collector.is_none()).then_some(2),
                 (Purpose::Verification, Stage::Mounted) => Some(3),
-                (Purpose::Verification, _) => (!is_verified && held.taker.is_none() && verifies).then_some(3),
+                (Purpose::Verification, _) => (!is_verified && held.collector.is_none() && verifies).then_some(3),
             }
         };
         let bays = self.panel.bays(drive).iter().enumerate();
@@ -73,7 +73,8 @@ impl Controller {
         held.min_by_key(|(rank, bay, _)| (*rank, *bay)).map(|(_, bay, held)| (bay, held))
     }
 
-    fn read_on(&mut self, drive: Drive, bay: Bay, platter: Platter, commands: &mut Vec<Command>) {
+    /// Reads the next request of a mounted platter, or unmounts it if there is none.
+    fn read_next(&mut self, drive: Drive, bay: Bay, platter: Platter, commands: &mut Vec<Command>) {
         let head = self.drive(drive).head;
         let by_track = if self.reads_by_track { head.or(Some(0)) } else { None };
         match self.panel.queue.pop(platter, by_track) {
@@ -87,7 +88,7 @@ impl Controller {
         }
     }
 
-    pub(super) fn drive_done(&mut self, drive: Drive, operation: Operation, commands: &mut Vec<Command>) {
+    pub(super) fn finish_drive_operation(&mut self, drive: Drive, operation: Operation, commands: &mut Vec<Command>) {
         let active = self.drive(drive).active;
         match operation {
             Operation::Switch(bay) => {
@@ -98,7 +99,7 @@ impl Controller {
                 self.set_stage(drive, active, Stage::Mounted);
                 self.drive(drive).head = None;
             }
-            Operation::Unmount => self.unmounted(drive, active),
+            Operation::Unmount => self.finish_unmount(drive, active),
             Operation::Read(request, _) => commands.push(Command::Finish { request, outcome: Outcome::Read }),
             Operation::Verify => {
                 if let Some(held) = self.drive(drive).bays[usize::from(active.0)].held {
@@ -107,10 +108,10 @@ impl Controller {
                 }
             }
         }
-        self.work(drive, commands);
+        self.start_next_operation(drive, commands);
     }
 
-    fn unmounted(&mut self, drive: Drive, bay: Bay) {
+    fn finish_unmount(&mut self, drive: Drive, bay: Bay) {
         self.is_changed = true;
         self.drive(drive).head = None;
         if !self.needs_no_shuttles {
@@ -124,7 +125,7 @@ impl Controller {
         if let Some(home) = state.home {
             state.whereabouts = Whereabouts::Berth(Berth::Slot(home));
         }
-        self.line_up(held.platter);
+        self.enqueue(held.platter);
     }
 
     pub(super) fn set_stage(&mut self, drive: Drive, bay: Bay, stage: Stage) {
@@ -134,11 +135,11 @@ impl Controller {
     }
 
     /// Asks the policy whether the drive should verify.
-    pub(super) fn set_verifying(&mut self, drive: Drive, commands: &mut Vec<Command>) {
-        let verifies = self.policy.verifies(&self.panel, drive);
-        if self.drive(drive).verifies != verifies {
-            self.drive(drive).verifies = verifies;
-            self.work(drive, commands);
+    pub(super) fn update_verification(&mut self, drive: Drive, commands: &mut Vec<Command>) {
+        let verifies = self.policy.should_verify(&self.panel, drive);
+        if self.drive(drive).should_verify != verifies {
+            self.drive(drive).should_verify = verifies;
+            self.start_next_operation(drive, commands);
         }
     }
 
@@ -152,18 +153,19 @@ impl Controller {
             if self.panel.customers(drive) == 0
                 && let Some(platter) = self.panel.oldest_in(self.panel.lanes())
             {
-                self.appear(drive, platter, commands);
+                self.load_drive(drive, platter, commands);
             }
         }
     }
 
-    fn appear(&mut self, drive: Drive, platter: Platter, commands: &mut Vec<Command>) {
+    /// Without shuttles: puts a platter into an empty bay.
+    fn load_drive(&mut self, drive: Drive, platter: Platter, commands: &mut Vec<Command>) {
         let Some(bay) = self.panel.empty_bay(drive) else { return };
-        self.panel.queue.leave(platter);
+        self.panel.queue.remove_platter(platter);
         self.drive(drive).bays[usize::from(bay.0)].held =
-            Some(Held { platter, purpose: Purpose::Customer, stage: Stage::Arrived, taker: None });
+            Some(Held { platter, purpose: Purpose::Customer, stage: Stage::Arrived, collector: None });
         let state = &mut self.panel.platters[platter.0 as usize];
         (state.whereabouts, state.claimed) = (Whereabouts::Berth(Berth::Bay(drive, bay)), true);
-        self.work(drive, commands);
+        self.start_next_operation(drive, commands);
     }
 }

@@ -8,55 +8,57 @@ use crate::{
 };
 
 impl Controller {
-    pub(super) fn failed(&mut self, command: CommandId, fault: Fault, commands: &mut Vec<Command>) {
-        let is_open = match command.actor {
-            Actor::Shuttle(shuttle) => self.shuttle(shuttle).doing.is_some_and(|(id, _)| id == command),
+    pub(super) fn handle_failed(&mut self, command: CommandId, fault: Fault, commands: &mut Vec<Command>) {
+        let is_current = match command.actor {
+            Actor::Shuttle(shuttle) => self.shuttle(shuttle).operation.is_some_and(|(id, _)| id == command),
             Actor::Drive(drive) => self.drive(drive).operation.is_some_and(|(id, _)| id == command),
         };
-        if is_open {
-            self.lost(command.actor, fault, commands);
+        if is_current {
+            self.handle_lost(command.actor, fault, commands);
         } else {
-            self.unexpected += 1;
+            self.unexpected_answers += 1;
         }
     }
 
-    pub(super) fn lost(&mut self, actor: Actor, fault: Fault, commands: &mut Vec<Command>) {
+    pub(super) fn handle_lost(&mut self, actor: Actor, fault: Fault, commands: &mut Vec<Command>) {
         match (actor, fault) {
-            (Actor::Shuttle(shuttle), Fault::Stopped { x_um } | Fault::Collided { x_um, .. }) => self.shuttle_lost(shuttle, x_um, commands),
-            (Actor::Drive(drive), _) => self.drive_down(drive, commands),
-            (Actor::Shuttle(_), Fault::DriveDown) => self.unexpected += 1,
+            (Actor::Shuttle(shuttle), Fault::Stopped { x_um } | Fault::Collided { x_um, .. }) => {
+                self.mark_shuttle_lost(shuttle, x_um, commands)
+            }
+            (Actor::Drive(drive), _) => self.mark_drive_down(drive, commands),
+            (Actor::Shuttle(_), Fault::DriveDown) => self.unexpected_answers += 1,
         }
         self.is_changed = true;
     }
 
-    fn shuttle_lost(&mut self, shuttle: Shuttle, x_um: i64, commands: &mut Vec<Command>) {
+    fn mark_shuttle_lost(&mut self, shuttle: Shuttle, x_um: i64, commands: &mut Vec<Command>) {
         if self.shuttle(shuttle).lost {
             return;
         }
         let state = *self.shuttle(shuttle);
         if let Job::Carry(carry) = state.job {
             if state.carrying.is_none() {
-                self.give_up(shuttle, carry);
+                self.cancel_job(shuttle, carry);
             } else {
-                self.forget_promise(carry);
-                self.free_destination(carry);
+                self.clear_incoming(carry);
+                self.release_destination(carry);
             }
         }
-        self.panel.traffic.lose(shuttle, x_um);
+        self.panel.traffic.mark_lost(shuttle, x_um);
         let state = self.shuttle(shuttle);
-        (state.lost, state.doing, state.job) = (true, None, Job::Idle);
+        (state.lost, state.operation, state.job) = (true, None, Job::Idle);
         if let Some(platter) = state.carrying {
             self.end_requests(platter, commands);
         }
-        for cell in self.zone_of(shuttle) {
+        for cell in self.blocked_cells_of(shuttle) {
             self.block(cell, commands);
         }
     }
 
     /// The cells that a lost shuttle makes unreachable.
-    fn zone_of(&self, shuttle: Shuttle) -> Vec<Cell> {
+    fn blocked_cells_of(&self, shuttle: Shuttle) -> Vec<Cell> {
         let at = self.panel.traffic.at(shuttle);
-        let other = self.panel.traffic.between(shuttle);
+        let other = self.panel.traffic.other_shelf(shuttle);
         let cell = self.panel.layout.cell_at(Position { shelf: at.shelf.min(other.unwrap_or(at.shelf)), ..at });
         self.panel.zones.unreachable(&self.panel.layout, cell, other.is_some()).cells().collect()
     }
@@ -78,7 +80,7 @@ impl Controller {
         if self.panel.blocked[index] == 0 {
             self.panel.blocked_cells -= 1;
             for platter in self.platters_in(cell) {
-                self.line_up(platter);
+                self.enqueue(platter);
             }
         }
     }
@@ -94,11 +96,11 @@ impl Controller {
             return Vec::new();
         }
         let slots = (0..layout.slots).map(|index| layout.slot(cell, index));
-        let lies_there = |platter: &Platter| matches!(self.panel.whereabouts(*platter), crate::Whereabouts::Berth(Berth::Slot(slot)) if layout.cell_of(slot) == cell);
-        slots.filter_map(|slot| self.panel.tenants[slot.0 as usize]).filter(lies_there).collect()
+        let is_in_cell = |platter: &Platter| matches!(self.panel.whereabouts(*platter), crate::Whereabouts::Berth(Berth::Slot(slot)) if layout.cell_of(slot) == cell);
+        slots.filter_map(|slot| self.panel.slot_occupants[slot.0 as usize]).filter(is_in_cell).collect()
     }
 
-    fn drive_down(&mut self, drive: Drive, commands: &mut Vec<Command>) {
+    fn mark_drive_down(&mut self, drive: Drive, commands: &mut Vec<Command>) {
         let state = self.drive(drive);
         if state.down {
             return;
@@ -116,19 +118,19 @@ impl Controller {
         }
     }
 
-    pub(super) fn repaired(&mut self, actor: Actor, commands: &mut Vec<Command>) {
+    pub(super) fn handle_repaired(&mut self, actor: Actor, commands: &mut Vec<Command>) {
         match actor {
             Actor::Shuttle(shuttle) if self.shuttle(shuttle).lost => {
-                for cell in self.zone_of(shuttle) {
+                for cell in self.blocked_cells_of(shuttle) {
                     self.unblock(cell);
                 }
-                self.panel.traffic.find(shuttle, &mut self.legs);
+                self.panel.traffic.return_to_service(shuttle, &mut self.legs);
                 self.send_legs(commands);
                 self.shuttle(shuttle).lost = false;
                 if let Some(platter) = self.shuttle(shuttle).carrying {
-                    let to = Berth::Slot(self.destination(platter));
+                    let to = Berth::Slot(self.choose_destination_slot(platter));
                     self.shuttle(shuttle).job = Job::Carry(Carry { platter, from: to, to });
-                    self.proceed(shuttle, commands);
+                    self.continue_job(shuttle, commands);
                 }
             }
             Actor::Drive(drive) if self.drive(drive).down => {
@@ -137,21 +139,21 @@ impl Controller {
                 for held in state.bays.iter_mut().filter_map(|bay| bay.held.as_mut()) {
                     held.stage = if held.purpose == Purpose::Customer { Stage::Released } else { Stage::Arrived };
                 }
-                self.work(drive, commands);
+                self.start_next_operation(drive, commands);
             }
-            _ => self.unexpected += 1,
+            _ => self.unexpected_answers += 1,
         }
         self.is_changed = true;
     }
 
     pub(super) fn set_available(&mut self, platter: Platter, is_available: bool, commands: &mut Vec<Command>) {
         let Some(state) = self.panel.platters.get_mut(platter.0 as usize) else {
-            self.unexpected += 1;
+            self.unexpected_answers += 1;
             return;
         };
         state.unavailable = !is_available;
         if is_available {
-            self.line_up(platter);
+            self.enqueue(platter);
         } else {
             self.end_requests(platter, commands);
         }
@@ -159,7 +161,7 @@ impl Controller {
 
     /// Ends all requests for an unreachable platter as unavailable.
     fn end_requests(&mut self, platter: Platter, commands: &mut Vec<Command>) {
-        self.panel.queue.leave(platter);
+        self.panel.queue.remove_platter(platter);
         while let Some(waiting) = self.panel.queue.pop(platter, None) {
             commands.push(Command::Finish { request: waiting.id, outcome: Outcome::Unavailable });
         }

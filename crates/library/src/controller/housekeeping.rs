@@ -1,5 +1,5 @@
 //! Chores that no policy decides: written platters go to drives, verified ones to their slots,
-//! strays home, shuttles to their docks.
+//! displaced platters home, shuttles to their docks.
 
 use crate::panel::{Held, Purpose, Stage, Verification};
 use crate::policy::nearest_idle;
@@ -7,13 +7,16 @@ use crate::{Berth, Carry, Controller, Drive, Job, Platter, Position, Shuttle, Sl
 
 impl Controller {
     /// Assigns one chore to an idle shuttle and returns the shuttle.
-    pub(super) fn keep_house(&mut self) -> Option<Shuttle> {
+    pub(super) fn assign_chore(&mut self) -> Option<Shuttle> {
         self.panel.shuttles.iter().find(|state| state.job == Job::Idle && !state.lost)?;
-        self.charge().or_else(|| self.store_verified()).or_else(|| self.bring_written()).or_else(|| self.take_home())
+        self.assign_charging()
+            .or_else(|| self.store_verified())
+            .or_else(|| self.bring_for_verification())
+            .or_else(|| self.return_displaced())
     }
 
-    fn charge(&mut self) -> Option<Shuttle> {
-        let is_due = |state: &crate::panel::ShuttleState| state.low && state.job == Job::Idle && !state.lost;
+    fn assign_charging(&mut self) -> Option<Shuttle> {
+        let is_due = |state: &crate::panel::ShuttleState| state.battery_low && state.job == Job::Idle && !state.lost;
         let index = self.panel.shuttles.iter().position(is_due)?;
         let shuttle = Shuttle(index as u16);
         let dock = self.panel.dock_near(self.panel.position(shuttle));
@@ -31,86 +34,91 @@ impl Controller {
         let is_verified = |held: Held| {
             let state = &self.panel.platters[held.platter.0 as usize];
             let is_done = held.purpose == Purpose::Verification && state.verified == state.tracks;
-            is_done && held.stage == Stage::Released && held.taker.is_none()
+            is_done && held.stage == Stage::Released && held.collector.is_none()
         };
         let mut done = drives.flat_map(|drive| (0..2).map(move |bay| (drive, crate::Bay(bay))));
         let (drive, bay) = done.find(|(drive, bay)| self.panel.bays(*drive)[usize::from(bay.0)].held.is_some_and(is_verified))?;
         let shuttle = nearest_idle(&self.panel, self.panel.layout.drive_position(drive))?;
-        self.take_on(shuttle, crate::Task::Collect { drive, bay });
+        self.assign_task(shuttle, crate::Task::Collect { drive, bay });
         Some(shuttle)
     }
 
     /// Brings a verification platter to a drive that has none: one that was set aside, else the
     /// first one at the port.
-    fn bring_written(&mut self) -> Option<Shuttle> {
-        if self.panel.aside.is_empty() && self.panel.port.is_empty() || !self.panel.drives.iter().any(|drive| drive.verifies) {
+    fn bring_for_verification(&mut self) -> Option<Shuttle> {
+        if self.panel.paused_verifications.is_empty() && self.panel.port.is_empty()
+            || !self.panel.drives.iter().any(|drive| drive.should_verify)
+        {
             return None;
         }
         // The port hands out one platter at a time, so only one shuttle comes.
         let first = self.panel.port.front().filter(|platter| !self.panel.platters[platter.0 as usize].claimed);
         let port = first.map(|platter| (*platter, Berth::Port));
-        let aside = self.panel.aside.iter().filter_map(|platter| match self.panel.whereabouts(*platter) {
+        let aside = self.panel.paused_verifications.iter().filter_map(|platter| match self.panel.whereabouts(*platter) {
             Whereabouts::Berth(from @ Berth::Slot(_)) => Some((*platter, from)),
             _ => None,
         });
         let (platter, from, drive, shuttle) = aside.chain(port).find_map(|(platter, from)| {
-            let is_reached = self.panel.is_available(platter) && self.is_open(from);
+            let is_reached = self.panel.is_available(platter) && self.is_berth_reachable(from);
             let place = self.panel.layout.berth_position(from);
             let way = |drive: &Drive| self.panel.pace.travel(place, self.panel.layout.drive_position(*drive));
             let drive = self
                 .panel
                 .drives()
-                .filter(|drive| is_reached && self.wants_verification(*drive))
+                .filter(|drive| is_reached && self.needs_verification_platter(*drive))
                 .min_by_key(|drive| (way(drive), *drive))?;
             // A platter that was set aside is near its drive, and so is the shuttle in charge of
             // it. Other shuttles don't come from afar.
-            let shuttle = if from == Berth::Port { nearest_idle(&self.panel, place) } else { self.nearest_if_idle(place) };
+            let shuttle = if from == Berth::Port { nearest_idle(&self.panel, place) } else { self.nearest_shuttle_if_idle(place) };
             Some((platter, from, drive, shuttle?))
         })?;
         let bay = self.panel.empty_bay(drive)?;
-        self.panel.aside.retain(|other| *other != platter);
+        self.panel.paused_verifications.retain(|other| *other != platter);
         self.panel.platters[platter.0 as usize].claimed = true;
-        self.drive(drive).bays[usize::from(bay.0)].promised = Some(platter);
+        self.drive(drive).bays[usize::from(bay.0)].incoming = Some(platter);
         self.shuttle(shuttle).job = Job::Carry(Carry { platter, from, to: Berth::Bay(drive, bay) });
         Some(shuttle)
     }
 
-    /// Whether a drive should verify but holds and expects no platter to verify.
-    fn wants_verification(&self, drive: Drive) -> bool {
+    /// Whether a drive should verify but neither holds nor expects a platter to verify.
+    fn needs_verification_platter(&self, drive: Drive) -> bool {
         let is_verification =
             |platter: Platter| self.panel.platters[platter.0 as usize].verified < self.panel.platters[platter.0 as usize].tracks;
         let bays = self.panel.bays(drive);
         let has =
-            bays.iter().any(|bay| bay.held.is_some_and(|held| is_verification(held.platter)) || bay.promised.is_some_and(is_verification));
-        self.panel.drives[usize::from(drive.0)].verifies && !has && self.panel.empty_bay(drive).is_some() && self.panel.is_reachable(drive)
+            bays.iter().any(|bay| bay.held.is_some_and(|held| is_verification(held.platter)) || bay.incoming.is_some_and(is_verification));
+        self.panel.drives[usize::from(drive.0)].should_verify
+            && !has
+            && self.panel.empty_bay(drive).is_some()
+            && self.panel.is_reachable(drive)
     }
 
     /// The working shuttle nearest to a place, if it is idle.
-    fn nearest_if_idle(&self, place: Position) -> Option<Shuttle> {
-        let all = (0..self.panel.layout.shuttles).map(Shuttle).filter(|shuttle| self.panel.works(*shuttle));
+    fn nearest_shuttle_if_idle(&self, place: Position) -> Option<Shuttle> {
+        let all = (0..self.panel.layout.shuttles).map(Shuttle).filter(|shuttle| self.panel.is_working(*shuttle));
         let nearest = all.min_by_key(|shuttle| (self.panel.pace.travel(self.panel.position(*shuttle), place), *shuttle))?;
         self.panel.idle_shuttles().find(|shuttle| *shuttle == nearest)
     }
 
-    /// Returns platters to their slots that a failure kept away from them.
-    fn take_home(&mut self) -> Option<Shuttle> {
+    /// Returns a platter that a failure kept away from its home slot.
+    fn return_displaced(&mut self) -> Option<Shuttle> {
         let mut index = 0;
-        while let Some(platter) = self.panel.strays.get(index).copied() {
+        while let Some(platter) = self.panel.displaced_platters.get(index).copied() {
             let state = self.panel.platters[platter.0 as usize];
             let (Some(home), Whereabouts::Berth(from @ Berth::Slot(slot))) = (state.home, state.whereabouts) else {
                 index += 1;
                 continue;
             };
             if slot == home {
-                self.panel.strays.swap_remove(index);
+                self.panel.displaced_platters.swap_remove(index);
                 continue;
             }
-            if state.claimed || !self.is_open(from) || !self.is_open(Berth::Slot(home)) {
+            if state.claimed || !self.is_berth_reachable(from) || !self.is_berth_reachable(Berth::Slot(home)) {
                 index += 1;
                 continue;
             }
             let shuttle = nearest_idle(&self.panel, state.at)?;
-            self.panel.queue.leave(platter);
+            self.panel.queue.remove_platter(platter);
             self.panel.platters[platter.0 as usize].claimed = true;
             self.shuttle(shuttle).job = Job::Carry(Carry { platter, from, to: Berth::Slot(home) });
             return Some(shuttle);
@@ -120,16 +128,16 @@ impl Controller {
 
     /// The slot for a platter: its home, or a spare one while a failure blocks its home. A platter
     /// in a spare slot goes home later.
-    pub(super) fn destination(&mut self, platter: Platter) -> Slot {
+    pub(super) fn choose_destination_slot(&mut self, platter: Platter) -> Slot {
         let state = self.panel.platters[platter.0 as usize];
-        if let Some(home) = state.home.filter(|home| self.is_open(Berth::Slot(*home))) {
+        if let Some(home) = state.home.filter(|home| self.is_berth_reachable(Berth::Slot(*home))) {
             return home;
         }
         match self.panel.spare_slot_for(platter) {
             Some(slot) => {
-                self.panel.move_in(slot, platter);
-                if state.home.is_some() && !self.panel.strays.contains(&platter) {
-                    self.panel.strays.push(platter);
+                self.panel.occupy_spare_slot(slot, platter);
+                if state.home.is_some() && !self.panel.displaced_platters.contains(&platter) {
+                    self.panel.displaced_platters.push(platter);
                 }
                 slot
             }
@@ -138,10 +146,10 @@ impl Controller {
         }
     }
 
-    pub(super) fn written(&mut self, platter: Platter) {
+    pub(super) fn handle_written(&mut self, platter: Platter) {
         let Some(state) = self.panel.platters.get_mut(platter.0 as usize).filter(|state| state.whereabouts == Whereabouts::Unwritten)
         else {
-            self.unexpected += 1;
+            self.unexpected_answers += 1;
             return;
         };
         state.at = self.panel.layout.port_position();

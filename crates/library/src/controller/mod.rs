@@ -19,7 +19,7 @@ mod shuttles;
 
 use fulgurite_domain::Micros;
 
-use crate::panel::{Doing, DriveState, Operation, ShuttleState};
+use crate::panel::{DriveState, Operation, ShuttleOperation, ShuttleState};
 use crate::policy::Task;
 use crate::{
     Action, Actor, Berth, Carry, Command, CommandId, Drive, Event, Inventory, Job, Layout, Outcome, Pace, Panel, Platter, Policy, Position,
@@ -32,12 +32,12 @@ pub struct Controller {
     policy: Box<dyn Policy>,
     needs_no_shuttles: bool,
     reads_by_track: bool,
-    sets_aside: bool,
+    pauses_verification: bool,
     commands: u64,
     /// State changed in a way that the policy or housekeeping could act on.
     is_changed: bool,
     legs: Vec<(Shuttle, Position)>,
-    unexpected: u64,
+    unexpected_answers: u64,
 }
 
 impl Controller {
@@ -55,7 +55,7 @@ impl Controller {
             panel: Panel::new(layout, pace, inventory),
             needs_no_shuttles: policy.needs_no_shuttles(),
             reads_by_track: policy.reads_by_track(),
-            sets_aside: policy.sets_aside(),
+            pauses_verification: policy.pauses_verification(),
             policy,
             commands: 0,
             is_changed: false,
@@ -71,22 +71,22 @@ impl Controller {
         self.panel.now = now;
         self.panel.traffic.set_now(now);
         match event {
-            Event::ReadRequested(request) => self.requested(&request, commands),
-            Event::Done { command } => self.done(command, commands),
-            Event::Interrupted { command, verified } => self.interrupted(command, verified),
-            Event::PlatterWritten { platter } => self.written(platter),
-            Event::Failed { command, fault } => self.failed(command, fault, commands),
-            Event::Lost { actor, fault } => self.lost(actor, fault, commands),
-            Event::Repaired { actor } => self.repaired(actor, commands),
+            Event::ReadRequested(request) => self.handle_read_request(&request, commands),
+            Event::Done { command } => self.handle_done(command, commands),
+            Event::Interrupted { command, verified } => self.handle_interrupted(command, verified),
+            Event::PlatterWritten { platter } => self.handle_written(platter),
+            Event::Failed { command, fault } => self.handle_failed(command, fault, commands),
+            Event::Lost { actor, fault } => self.handle_lost(actor, fault, commands),
+            Event::Repaired { actor } => self.handle_repaired(actor, commands),
             Event::PlatterUnavailable { platter } => self.set_available(platter, false, commands),
             Event::PlatterAvailable { platter } => self.set_available(platter, true, commands),
             Event::ChargeLow { shuttle } => {
-                self.panel.shuttles[usize::from(shuttle.0)].low = true;
+                self.panel.shuttles[usize::from(shuttle.0)].battery_low = true;
                 self.is_changed = true;
             }
             Event::Woken if self.commands == 0 => {
                 for drive in self.panel.drives() {
-                    self.work(drive, commands);
+                    self.start_next_operation(drive, commands);
                 }
                 self.is_changed = true;
             }
@@ -112,8 +112,8 @@ impl Controller {
 
     /// Answers to commands that were not open, such as late ones after a restart. They are ignored.
     #[must_use]
-    pub fn unexpected(&self) -> u64 {
-        self.unexpected
+    pub fn unexpected_answers(&self) -> u64 {
+        self.unexpected_answers
     }
 
     fn settle(&mut self, commands: &mut Vec<Command>) {
@@ -123,16 +123,16 @@ impl Controller {
                 self.load_drives(commands);
             } else {
                 while let Some((shuttle, task)) = self.policy.assign(&self.panel) {
-                    self.take_on(shuttle, task);
-                    self.proceed(shuttle, commands);
+                    self.assign_task(shuttle, task);
+                    self.continue_job(shuttle, commands);
                 }
-                if self.sets_aside {
+                if self.pauses_verification {
                     for drive in self.panel.drives() {
-                        self.set_verifying(drive, commands);
+                        self.update_verification(drive, commands);
                     }
                 }
-                while let Some(shuttle) = self.keep_house() {
-                    self.proceed(shuttle, commands);
+                while let Some(shuttle) = self.assign_chore() {
+                    self.continue_job(shuttle, commands);
                 }
             }
         }
@@ -144,7 +144,7 @@ impl Controller {
     ///
     /// # Panics
     /// If the task is impossible: that is a bug in the policy.
-    fn take_on(&mut self, shuttle: Shuttle, task: Task) {
+    fn assign_task(&mut self, shuttle: Shuttle, task: Task) {
         let state = self.shuttle(shuttle);
         assert!(state.job == Job::Idle && !state.lost, "a policy gave {task:?} to {shuttle:?}, which is not idle");
         let carry = match task {
@@ -155,24 +155,24 @@ impl Controller {
                 assert!(self.panel.queue.lane_of(platter).is_some(), "a policy wanted {platter:?} fetched, which no request waits for");
                 let bay =
                     self.panel.empty_bay(drive).unwrap_or_else(|| panic!("a policy sent {platter:?} to {drive:?}, which has no room"));
-                self.panel.queue.leave(platter);
+                self.panel.queue.remove_platter(platter);
                 self.panel.platters[platter.0 as usize].claimed = true;
-                self.drive(drive).bays[usize::from(bay.0)].promised = Some(platter);
+                self.drive(drive).bays[usize::from(bay.0)].incoming = Some(platter);
                 Carry { platter, from, to: Berth::Bay(drive, bay) }
             }
             Task::Collect { drive, bay } => {
                 let held = self.drive(drive).bays[usize::from(bay.0)].held.as_mut().filter(|held| held.stage == Stage::Released);
                 let held = held.unwrap_or_else(|| panic!("a policy wanted a platter from {drive:?}, {bay:?} that is not released"));
-                assert!(held.taker.is_none(), "a policy wanted a platter from {drive:?}, {bay:?} that another shuttle is fetching");
-                held.taker = Some(shuttle);
+                assert!(held.collector.is_none(), "a policy wanted a platter from {drive:?}, {bay:?} that another shuttle is fetching");
+                held.collector = Some(shuttle);
                 let platter = held.platter;
-                Carry { platter, from: Berth::Bay(drive, bay), to: Berth::Slot(self.destination(platter)) }
+                Carry { platter, from: Berth::Bay(drive, bay), to: Berth::Slot(self.choose_destination_slot(platter)) }
             }
         };
         self.shuttle(shuttle).job = Job::Carry(carry);
     }
 
-    fn requested(&mut self, request: &ReadRequest, commands: &mut Vec<Command>) {
+    fn handle_read_request(&mut self, request: &ReadRequest, commands: &mut Vec<Command>) {
         let platter = request.platter;
         let is_refused = self.panel.platters.get(platter.0 as usize).is_none_or(|state| {
             state.whereabouts == Whereabouts::Unwritten || request.tracks.count == 0 || request.tracks.end() > state.tracks
@@ -184,48 +184,48 @@ impl Controller {
         }
         self.panel.queue.push(self.panel.now, request);
         match self.panel.whereabouts(platter) {
-            Whereabouts::Berth(Berth::Slot(_)) => self.line_up(platter),
-            Whereabouts::Berth(Berth::Bay(drive, _)) => self.work(drive, commands),
+            Whereabouts::Berth(Berth::Slot(_)) => self.enqueue(platter),
+            Whereabouts::Berth(Berth::Bay(drive, _)) => self.start_next_operation(drive, commands),
             // It is in transit; the shuttle that delivers it checks for requests again.
             Whereabouts::Berth(Berth::Port) | Whereabouts::Shuttle(_) | Whereabouts::Unwritten => {}
         }
     }
 
     /// Queues a platter in its lane if it can be fetched and has requests.
-    fn line_up(&mut self, platter: Platter) {
+    fn enqueue(&mut self, platter: Platter) {
         let state = &self.panel.platters[platter.0 as usize];
         let is_in_slot = matches!(state.whereabouts, Whereabouts::Berth(Berth::Slot(_)));
         if is_in_slot && !state.claimed && self.panel.queue.requests_for(platter) > 0 && self.panel.is_available(platter) {
             let lane = state.lane;
             if self.panel.queue.lane_of(platter) != Some(lane) {
-                self.panel.queue.enter(platter, lane);
+                self.panel.queue.enqueue_platter(platter, lane);
                 self.is_changed = true;
             }
         }
     }
 
-    fn done(&mut self, command: CommandId, commands: &mut Vec<Command>) {
+    fn handle_done(&mut self, command: CommandId, commands: &mut Vec<Command>) {
         match command.actor {
-            Actor::Shuttle(shuttle) => match self.shuttle(shuttle).doing {
-                Some((id, doing)) if id == command => {
-                    self.shuttle(shuttle).doing = None;
-                    self.shuttle_done(shuttle, doing, commands);
+            Actor::Shuttle(shuttle) => match self.shuttle(shuttle).operation {
+                Some((id, operation)) if id == command => {
+                    self.shuttle(shuttle).operation = None;
+                    self.finish_shuttle_operation(shuttle, operation, commands);
                 }
-                _ => self.unexpected += 1,
+                _ => self.unexpected_answers += 1,
             },
             Actor::Drive(drive) => match self.drive(drive).operation {
                 Some((id, operation)) if id == command => {
                     self.drive(drive).operation = None;
-                    self.drive_done(drive, operation, commands);
+                    self.finish_drive_operation(drive, operation, commands);
                 }
-                _ => self.unexpected += 1,
+                _ => self.unexpected_answers += 1,
             },
         }
     }
 
-    fn interrupted(&mut self, command: CommandId, verified: u32) {
+    fn handle_interrupted(&mut self, command: CommandId, verified: u32) {
         let Actor::Drive(drive) = command.actor else {
-            self.unexpected += 1;
+            self.unexpected_answers += 1;
             return;
         };
         // The verification has already made way for the operation now in progress; its finished
@@ -248,9 +248,9 @@ impl Controller {
         &mut self.panel.drives[usize::from(drive.0)]
     }
 
-    fn command_shuttle(&mut self, shuttle: Shuttle, doing: Doing, action: Action, commands: &mut Vec<Command>) {
+    fn command_shuttle(&mut self, shuttle: Shuttle, operation: ShuttleOperation, action: Action, commands: &mut Vec<Command>) {
         let id = self.next_id(Actor::Shuttle(shuttle));
-        self.shuttle(shuttle).doing = Some((id, doing));
+        self.shuttle(shuttle).operation = Some((id, operation));
         commands.push(Command::Do { id, action });
     }
 

@@ -1,49 +1,51 @@
 //! Job steps of a shuttle: drive to the platter, pick it, drive to its destination, place it.
 
-use crate::panel::Doing;
+use crate::panel::ShuttleOperation;
 use crate::traffic::Stance;
 use crate::{Action, Berth, Carry, Cell, Command, Controller, Held, Job, Platter, Position, Purpose, Shuttle, Slot, Stage, Whereabouts};
 
 impl Controller {
     /// Starts the next step of a shuttle's job, unless the shuttle is moving or busy.
-    pub(super) fn proceed(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
+    pub(super) fn continue_job(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
         let state = *self.shuttle(shuttle);
-        if state.lost || state.doing.is_some() || self.panel.traffic.is_moving(shuttle) {
+        if state.lost || state.operation.is_some() || self.panel.traffic.is_moving(shuttle) {
             return;
         }
         match state.job {
             Job::Idle => self.panel.traffic.set_stance(shuttle, Stance::Free),
             Job::Charge(dock) => {
                 self.panel.traffic.set_stance(shuttle, Stance::Working);
-                if self.go(shuttle, dock, commands) {
-                    self.command_shuttle(shuttle, Doing::Charge, Action::Charge, commands);
+                if self.go_to(shuttle, dock, commands) {
+                    self.command_shuttle(shuttle, ShuttleOperation::Charge, Action::Charge, commands);
                 }
             }
-            Job::Carry(carry) if state.carrying.is_none() => self.proceed_to_take(shuttle, carry, commands),
-            Job::Carry(carry) => self.proceed_to_leave(shuttle, carry, commands),
+            Job::Carry(carry) if state.carrying.is_none() => self.continue_pickup(shuttle, carry, commands),
+            Job::Carry(carry) => self.continue_delivery(shuttle, carry, commands),
         }
     }
 
-    fn proceed_to_take(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
-        if !self.panel.is_available(carry.platter) || !self.is_open(carry.from) {
+    /// Drives to the platter and picks it.
+    fn continue_pickup(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
+        if !self.panel.is_available(carry.platter) || !self.is_berth_reachable(carry.from) {
             // The platter has become unreachable.
-            self.give_up(shuttle, carry);
+            self.cancel_job(shuttle, carry);
             self.panel.traffic.drop_goal(shuttle);
             return;
         }
         self.panel.traffic.set_stance(shuttle, Stance::Working);
-        if self.go(shuttle, self.panel.layout.berth_position(carry.from), commands) {
+        if self.go_to(shuttle, self.panel.layout.berth_position(carry.from), commands) {
             let action = Action::Pick { from: carry.from, platter: carry.platter };
-            self.command_shuttle(shuttle, Doing::Pick, action, commands);
+            self.command_shuttle(shuttle, ShuttleOperation::Pick, action, commands);
         }
     }
 
-    fn proceed_to_leave(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
-        if !self.is_open(carry.to) {
+    /// Drives to the destination and places the platter.
+    fn continue_delivery(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
+        if !self.is_berth_reachable(carry.to) {
             self.redirect(shuttle, carry);
             let Job::Carry(again) = self.shuttle(shuttle).job else { return };
             if again.to != carry.to {
-                self.proceed_to_leave(shuttle, again, commands);
+                self.continue_delivery(shuttle, again, commands);
             }
             return;
         }
@@ -59,21 +61,21 @@ impl Controller {
                 ..target
             };
             if at.shelf != target.shelf || (at.x_um - off.x_um).abs() > step {
-                self.go(shuttle, off, commands);
+                self.go_to(shuttle, off, commands);
             } else {
                 self.panel.traffic.drop_goal(shuttle);
             }
             return;
         }
         self.panel.traffic.set_stance(shuttle, Stance::Working);
-        if self.go(shuttle, target, commands) {
+        if self.go_to(shuttle, target, commands) {
             let action = Action::Place { to: carry.to, platter: carry.platter };
-            self.command_shuttle(shuttle, Doing::Place, action, commands);
+            self.command_shuttle(shuttle, ShuttleOperation::Place, action, commands);
         }
     }
 
-    /// Returns true if the shuttle is already there.
-    fn go(&mut self, shuttle: Shuttle, to: Position, commands: &mut Vec<Command>) -> bool {
+    /// Sends the shuttle to a position. Returns true if it is already there.
+    fn go_to(&mut self, shuttle: Shuttle, to: Position, commands: &mut Vec<Command>) -> bool {
         if self.panel.traffic.at(shuttle) == to {
             self.panel.traffic.drop_goal(shuttle);
             return true;
@@ -89,36 +91,36 @@ impl Controller {
     /// Sends move commands for the legs that traffic has started.
     pub(super) fn send_legs(&mut self, commands: &mut Vec<Command>) {
         while let Some((shuttle, to)) = self.legs.pop() {
-            self.command_shuttle(shuttle, Doing::Leg(to), Action::Move { to }, commands);
+            self.command_shuttle(shuttle, ShuttleOperation::Leg(to), Action::Move { to }, commands);
         }
     }
 
-    pub(super) fn shuttle_done(&mut self, shuttle: Shuttle, doing: Doing, commands: &mut Vec<Command>) {
-        match doing {
-            Doing::Leg(to) => {
+    pub(super) fn finish_shuttle_operation(&mut self, shuttle: Shuttle, operation: ShuttleOperation, commands: &mut Vec<Command>) {
+        match operation {
+            ShuttleOperation::Leg(to) => {
                 let has_ended = self.panel.traffic.leg_ended(shuttle, to, &mut self.legs);
                 // Shuttles that waited for this place go first.
                 self.panel.traffic.retry(&mut self.legs);
                 self.send_legs(commands);
                 if has_ended {
-                    self.proceed(shuttle, commands);
+                    self.continue_job(shuttle, commands);
                 }
             }
-            Doing::Pick => self.picked(shuttle, commands),
-            Doing::Place => self.placed(shuttle, commands),
-            Doing::Charge => {
-                self.shuttle(shuttle).low = false;
+            ShuttleOperation::Pick => self.finish_pick(shuttle, commands),
+            ShuttleOperation::Place => self.finish_place(shuttle, commands),
+            ShuttleOperation::Charge => {
+                self.shuttle(shuttle).battery_low = false;
                 self.become_idle(shuttle);
             }
         }
     }
 
-    fn picked(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
+    fn finish_pick(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
         let Job::Carry(carry) = self.shuttle(shuttle).job else { unreachable!("only a carrying shuttle picks") };
         self.shuttle(shuttle).carrying = Some(carry.platter);
         self.panel.platters[carry.platter.0 as usize].whereabouts = Whereabouts::Shuttle(shuttle);
         match carry.from {
-            Berth::Slot(slot) => self.vacate(slot, carry.platter),
+            Berth::Slot(slot) => self.release_borrowed_slot(slot, carry.platter),
             Berth::Port => {
                 self.panel.port.retain(|platter| *platter != carry.platter);
                 self.is_changed = true;
@@ -126,30 +128,31 @@ impl Controller {
             Berth::Bay(drive, bay) => {
                 self.drive(drive).bays[usize::from(bay.0)].held = None;
                 self.is_changed = true;
-                if let Some(promised) = self.drive(drive).bays[usize::from(bay.0)].promised {
-                    self.proceed_with(promised, commands);
+                if let Some(incoming) = self.drive(drive).bays[usize::from(bay.0)].incoming {
+                    self.continue_delivery_of(incoming, commands);
                 }
-                self.work(drive, commands);
+                self.start_next_operation(drive, commands);
             }
         }
-        self.proceed(shuttle, commands);
+        self.continue_job(shuttle, commands);
     }
 
     /// Frees a slot that was only borrowed. A platter's home stays reserved while the platter is
     /// away.
-    fn vacate(&mut self, slot: Slot, platter: Platter) {
+    fn release_borrowed_slot(&mut self, slot: Slot, platter: Platter) {
         if self.panel.platters[platter.0 as usize].home != Some(slot) {
-            self.panel.move_out(slot);
+            self.panel.release_spare_slot(slot);
         }
     }
 
-    fn proceed_with(&mut self, platter: Platter, commands: &mut Vec<Command>) {
+    /// Continues the job of the shuttle that carries a platter.
+    fn continue_delivery_of(&mut self, platter: Platter, commands: &mut Vec<Command>) {
         if let Whereabouts::Shuttle(carrier) = self.panel.whereabouts(platter) {
-            self.proceed(carrier, commands);
+            self.continue_job(carrier, commands);
         }
     }
 
-    fn placed(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
+    fn finish_place(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
         let Job::Carry(carry) = self.shuttle(shuttle).job else { unreachable!("only a carrying shuttle places") };
         self.shuttle(shuttle).carrying = None;
         let at = self.panel.layout.berth_position(carry.to);
@@ -161,16 +164,16 @@ impl Controller {
         match carry.to {
             Berth::Bay(drive, bay) => {
                 let purpose = if needs_verifying { Purpose::Verification } else { Purpose::Customer };
-                let held = Held { platter: carry.platter, purpose, stage: Stage::Arrived, taker: None };
+                let held = Held { platter: carry.platter, purpose, stage: Stage::Arrived, collector: None };
                 let state = &mut self.drive(drive).bays[usize::from(bay.0)];
-                (state.held, state.promised) = (Some(held), None);
-                self.work(drive, commands);
+                (state.held, state.incoming) = (Some(held), None);
+                self.start_next_operation(drive, commands);
             }
             Berth::Slot(_) => {
                 if needs_verifying {
-                    self.panel.aside.push(carry.platter);
+                    self.panel.paused_verifications.push(carry.platter);
                 }
-                self.line_up(carry.platter);
+                self.enqueue(carry.platter);
             }
             Berth::Port => unreachable!("no platter is carried to the port"),
         }
@@ -187,7 +190,7 @@ impl Controller {
     }
 
     /// Whether shuttles can reach a berth.
-    pub(super) fn is_open(&self, berth: Berth) -> bool {
+    pub(super) fn is_berth_reachable(&self, berth: Berth) -> bool {
         match berth {
             Berth::Slot(slot) => !self.panel.is_blocked(self.panel.layout.cell_of(slot)),
             Berth::Bay(drive, _) => self.panel.is_reachable(drive),
@@ -196,44 +199,44 @@ impl Controller {
     }
 
     /// Cancels a job before its platter is picked.
-    pub(super) fn give_up(&mut self, shuttle: Shuttle, carry: Carry) {
-        self.forget_promise(carry);
+    pub(super) fn cancel_job(&mut self, shuttle: Shuttle, carry: Carry) {
+        self.clear_incoming(carry);
         if let Berth::Bay(drive, bay) = carry.from
             && let Some(held) = self.drive(drive).bays[usize::from(bay.0)].held.as_mut().filter(|held| held.platter == carry.platter)
         {
-            held.taker = None;
+            held.collector = None;
         }
-        self.free_destination(carry);
+        self.release_destination(carry);
         self.panel.platters[carry.platter.0 as usize].claimed = false;
         self.become_idle(shuttle);
-        self.line_up(carry.platter);
+        self.enqueue(carry.platter);
     }
 
-    pub(super) fn forget_promise(&mut self, carry: Carry) {
+    pub(super) fn clear_incoming(&mut self, carry: Carry) {
         if let Berth::Bay(drive, bay) = carry.to {
             let state = &mut self.drive(drive).bays[usize::from(bay.0)];
-            if state.promised == Some(carry.platter) {
-                state.promised = None;
+            if state.incoming == Some(carry.platter) {
+                state.incoming = None;
                 self.is_changed = true;
             }
         }
     }
 
     /// Frees a spare slot reserved for a platter that won't come.
-    pub(super) fn free_destination(&mut self, carry: Carry) {
+    pub(super) fn release_destination(&mut self, carry: Carry) {
         if let Berth::Slot(slot) = carry.to
             && self.panel.platters[carry.platter.0 as usize].home != Some(slot)
         {
-            self.panel.move_out(slot);
+            self.panel.release_spare_slot(slot);
         }
     }
 
-    /// Picks a new destination for a carried platter whose old one has become unreachable. If none
-    /// is open, the shuttle waits.
+    /// Chooses a new destination for a carried platter whose old one has become unreachable. If
+    /// none is open, the shuttle waits.
     fn redirect(&mut self, shuttle: Shuttle, carry: Carry) {
         let wants_drive = matches!(carry.to, Berth::Bay(..));
-        self.forget_promise(carry);
-        self.free_destination(carry);
+        self.clear_incoming(carry);
+        self.release_destination(carry);
         let at = self.panel.position(shuttle);
         let rooms = self.panel.drives().filter(|drive| self.panel.is_reachable(*drive));
         let rooms = rooms.filter_map(|drive| {
@@ -241,10 +244,10 @@ impl Controller {
         });
         let to = match rooms.min().filter(|_| wants_drive) {
             Some((_, drive, bay)) => {
-                self.drive(drive).bays[usize::from(bay.0)].promised = Some(carry.platter);
+                self.drive(drive).bays[usize::from(bay.0)].incoming = Some(carry.platter);
                 Berth::Bay(drive, bay)
             }
-            None => Berth::Slot(self.destination(carry.platter)),
+            None => Berth::Slot(self.choose_destination_slot(carry.platter)),
         };
         self.shuttle(shuttle).job = Job::Carry(Carry { to, ..carry });
         self.panel.traffic.drop_goal(shuttle);

@@ -6,7 +6,7 @@ use crate::{Bay, Berth, CommandId, Lane, Platter, Position, RequestId, Shuttle, 
 /// Why a platter is in a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// A request wants its tracks.
+    /// Its tracks were requested.
     Customer,
     /// It was written and is being read back.
     Verification,
@@ -31,7 +31,8 @@ pub struct Held {
     /// Why it is here.
     pub purpose: Purpose,
     pub stage: Stage,
-    pub taker: Option<Shuttle>,
+    /// The shuttle that comes to collect it.
+    pub collector: Option<Shuttle>,
 }
 
 /// One of a drive's two bays.
@@ -40,7 +41,7 @@ pub struct BayState {
     /// The platter in the bay.
     pub held: Option<Held>,
     /// The platter that a shuttle is bringing.
-    pub promised: Option<Platter>,
+    pub incoming: Option<Platter>,
 }
 
 /// What a drive is doing.
@@ -63,8 +64,8 @@ pub(crate) struct DriveState {
     /// The track after the last one read, if a platter is mounted.
     pub(crate) head: Option<u32>,
     pub(crate) down: bool,
-    /// True if the policy wants it to verify.
-    pub(crate) verifies: bool,
+    /// True if the policy lets it verify.
+    pub(crate) should_verify: bool,
 }
 
 /// What a shuttle has to do.
@@ -88,7 +89,7 @@ pub struct Carry {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Doing {
+pub(crate) enum ShuttleOperation {
     Leg(Position),
     Pick,
     Place,
@@ -98,10 +99,10 @@ pub(crate) enum Doing {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShuttleState {
     pub(crate) job: Job,
-    pub(crate) doing: Option<(CommandId, Doing)>,
+    pub(crate) operation: Option<(CommandId, ShuttleOperation)>,
     pub(crate) carrying: Option<Platter>,
     pub(crate) lost: bool,
-    pub(crate) low: bool,
+    pub(crate) battery_low: bool,
 }
 
 /// Where a platter is.

@@ -19,13 +19,13 @@
 
 use fulgurite_domain::Micros;
 
-use crate::policy::stand_in;
+use crate::policy::task_in_orphaned_rectangle;
 use crate::rectangle::{Rectangle, indices_by_shuttle, rectangles};
 use crate::{Drive, Lane, Layout, Operation, Panel, Platter, Policy, Position, Purpose, Shuttle, Stage, Task};
 
 /// Weight of the extra carry time to a drive other than the platter's own: a crab takes as much
 /// energy as 15 m of rail, and two shuttles on one half of a shelf hinder each other.
-const BEYOND_COUNTS: u64 = 30;
+const EXTRA_CARRY_WEIGHT: u64 = 30;
 
 /// The techniques that the policy applies. Each can be disabled to measure its contribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,13 +76,13 @@ pub struct LeastCost {
     techniques: Techniques,
     rectangles: Vec<Rectangle>,
     /// The rectangle of each shuttle.
-    own: Vec<usize>,
+    rectangle_of_shuttle: Vec<usize>,
     /// The lanes next to each rectangle.
-    beside: Vec<Vec<Lane>>,
+    adjacent_lanes: Vec<Vec<Lane>>,
     /// When each rectangle last had a waiting platter.
-    waited: Vec<Micros>,
+    last_waiting: Vec<Micros>,
     /// The drives that should use both bays for customers.
-    clears: Vec<bool>,
+    customers_only: Vec<bool>,
     /// Scratch list of platters to choose from; kept for its allocation.
     candidates: Vec<Platter>,
 }
@@ -92,14 +92,22 @@ impl LeastCost {
     #[must_use]
     pub fn new(layout: &Layout, techniques: Techniques) -> Self {
         let rectangles = rectangles(layout);
-        let own = indices_by_shuttle(&rectangles);
-        let beside = rectangles.iter().map(|rectangle| beside(layout, rectangle)).collect();
-        let waited = vec![Micros::ZERO; rectangles.len()];
-        Self { techniques, rectangles, own, beside, waited, clears: vec![false; usize::from(layout.drive_count())], candidates: Vec::new() }
+        let rectangle_of_shuttle = indices_by_shuttle(&rectangles);
+        let adjacent_lanes = rectangles.iter().map(|rectangle| adjacent_lanes(layout, rectangle)).collect();
+        let last_waiting = vec![Micros::ZERO; rectangles.len()];
+        Self {
+            techniques,
+            rectangles,
+            rectangle_of_shuttle,
+            adjacent_lanes,
+            last_waiting,
+            customers_only: vec![false; usize::from(layout.drive_count())],
+            candidates: Vec::new(),
+        }
     }
 
     fn task(&mut self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
-        let own = self.own[usize::from(shuttle.0)];
+        let own = self.rectangle_of_shuttle[usize::from(shuttle.0)];
         if !panel.working_in(&self.rectangles[own]).any(|other| other == shuttle) {
             return None;
         }
@@ -107,45 +115,46 @@ impl LeastCost {
         self.collect(panel, own, at, true)
             .or_else(|| self.fetch(panel, own, at))
             .or_else(|| self.collect(panel, own, at, false))
-            .or_else(|| stand_in(panel, &self.rectangles, &self.rectangles[own]))
+            .or_else(|| task_in_orphaned_rectangle(panel, &self.rectangles, &self.rectangles[own]))
     }
 
     /// Takes home a platter that a drive of the rectangle has released: the nearest one, or only
     /// one at the shuttle's own position.
-    fn collect(&self, panel: &Panel, own: usize, at: Position, only_here: bool) -> Option<Task> {
+    fn collect(&self, panel: &Panel, own: usize, at: Position, only_at_own_position: bool) -> Option<Task> {
         let rectangle = &self.rectangles[own];
         let released = rectangle.drives.iter().filter_map(|drive| {
             let bay = panel.released_bay(*drive).filter(|_| panel.is_reachable(*drive))?;
             let place = panel.layout().drive_position(*drive);
-            (!only_here || place == at).then(|| (panel.pace().travel(at, place), *drive, bay))
+            (!only_at_own_position || place == at).then(|| (panel.pace().travel(at, place), *drive, bay))
         });
         released.min().map(|(_, drive, bay)| Task::Collect { drive, bay })
     }
 
     /// Decides which drives use both bays for customers: from when many platters wait in a
     /// rectangle until none has waited for a while.
-    fn clear(&mut self, panel: &Panel) {
+    fn update_customers_only(&mut self, panel: &Panel) {
         if !self.techniques.exchanges {
             return;
         }
         // Drives that are still to set their platter aside have a spare slot reserved already.
-        let due = panel.drives().filter(|drive| self.clears[usize::from(drive.0)] && has_verification(panel, *drive)).count() as u32;
+        let due =
+            panel.drives().filter(|drive| self.customers_only[usize::from(drive.0)] && has_verification(panel, *drive)).count() as u32;
         let mut spare = panel.spare_slots().saturating_sub(due);
-        for (rectangle, waited) in self.rectangles.iter().zip(&mut self.waited) {
+        for (rectangle, last_waiting) in self.rectangles.iter().zip(&mut self.last_waiting) {
             let waiting: u32 = rectangle.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
             let many = self.techniques.set_aside_above * rectangle.drives.len() as u32;
             // With more drives than shuttles, a shuttle moves on to another drive and doesn't wait.
             let gains = rectangle.drives.len() <= rectangle.shuttles.len();
             if waiting > 0 {
-                *waited = panel.now();
+                *last_waiting = panel.now();
             }
             let every = self.techniques.one_verifies_of;
             // The last drive of each group keeps verifying.
             let keeps = |drive: &Drive| every > 0 && u32::from(drive.0) % every == every - 1;
             for drive in rectangle.drives.iter().filter(|drive| !keeps(drive)) {
-                let clears = &mut self.clears[usize::from(drive.0)];
-                *clears = if *clears {
-                    panel.now().since(*waited) < self.techniques.brought_back_after
+                let customers_only = &mut self.customers_only[usize::from(drive.0)];
+                *customers_only = if *customers_only {
+                    panel.now().since(*last_waiting) < self.techniques.brought_back_after
                 } else {
                     // Setting a platter aside requires a spare slot.
                     let begins = gains && waiting >= many && spare > 0;
@@ -168,7 +177,7 @@ impl LeastCost {
         self.add_oldest(panel, &rectangle.lanes, &mut candidates);
         if self.techniques.shares {
             let has_own = !candidates.is_empty();
-            for lane in &self.beside[own] {
+            for lane in &self.adjacent_lanes[own] {
                 if has_own || panel.queue().platters_in(*lane) >= self.techniques.help_above {
                     candidates.extend(panel.queue().line(*lane).take(2));
                 }
@@ -196,9 +205,9 @@ impl LeastCost {
     fn best(&self, panel: &Panel, at: Position, platters: &[Platter], rectangle: &Rectangle) -> Option<Task> {
         let (pace, layout, now) = (panel.pace(), panel.layout(), panel.now());
         let options = rectangle.drives.iter().copied().filter(|drive| self.has_room(panel, *drive)).flat_map(|drive| {
-            let (door, busy) = (layout.drive_position(drive), busy_for(panel, drive));
+            let (door, busy) = (layout.drive_position(drive), customer_work(panel, drive));
             platters.iter().map(move |platter| {
-                let place = panel.place_of(*platter);
+                let place = panel.platter_position(*platter);
                 let to_platter = pace.travel(at, place);
                 // Every fetch of this platter pays for the ways to the drive and home. The
                 // comparison counts only the extra cost, less a credit for age.
@@ -208,18 +217,20 @@ impl LeastCost {
                 let carry = pace.travel(place, door);
                 let arrives = to_platter + pace.pick + carry + pace.place;
                 let waits = busy.since(arrives);
-                ((to_platter.0 + waits.0 + BEYOND_COUNTS * carry.0.saturating_sub(least)) as i64 - credit, *platter, drive)
+                ((to_platter.0 + waits.0 + EXTRA_CARRY_WEIGHT * carry.0.saturating_sub(least)) as i64 - credit, *platter, drive)
             })
         });
         options.min().map(|(_, platter, drive)| Task::Fetch { platter, drive })
     }
 
     fn has_room(&self, panel: &Panel, drive: Drive) -> bool {
-        panel.empty_bay(drive).is_some() && panel.customers(drive) <= u32::from(self.is_cleared(panel, drive)) && panel.is_reachable(drive)
+        panel.empty_bay(drive).is_some()
+            && panel.customers(drive) <= u32::from(self.serves_customers_only(panel, drive))
+            && panel.is_reachable(drive)
     }
 
     /// Whether a drive has no verification in its bays, so that both serve customers.
-    fn is_cleared(&self, panel: &Panel, drive: Drive) -> bool {
+    fn serves_customers_only(&self, panel: &Panel, drive: Drive) -> bool {
         self.techniques.exchanges && !has_verification(panel, drive)
     }
 }
@@ -227,26 +238,26 @@ impl LeastCost {
 impl Policy for LeastCost {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
         panel.idle_shuttles().next()?;
-        self.clear(panel);
+        self.update_customers_only(panel);
         panel.idle_shuttles().find_map(|shuttle| Some((shuttle, self.task(panel, shuttle)?)))
     }
 
-    fn verifies(&self, _: &Panel, drive: Drive) -> bool {
-        !self.clears[usize::from(drive.0)]
+    fn should_verify(&self, _: &Panel, drive: Drive) -> bool {
+        !self.customers_only[usize::from(drive.0)]
     }
 
-    fn sets_aside(&self) -> bool {
+    fn pauses_verification(&self) -> bool {
         self.techniques.exchanges
     }
 
     fn deadline(&self, panel: &Panel) -> Option<Micros> {
         // Only an idle shuttle could bring verification back.
         panel.idle_shuttles().next()?;
-        let quiet = self.rectangles.iter().zip(&self.waited).filter(|(rectangle, _)| {
-            let is_cleared = rectangle.drives.iter().any(|drive| self.clears[usize::from(drive.0)]);
-            is_cleared && rectangle.lanes.iter().all(|lane| panel.queue().platters_in(*lane) == 0)
+        let quiet = self.rectangles.iter().zip(&self.last_waiting).filter(|(rectangle, _)| {
+            let serves_customers_only = rectangle.drives.iter().any(|drive| self.customers_only[usize::from(drive.0)]);
+            serves_customers_only && rectangle.lanes.iter().all(|lane| panel.queue().platters_in(*lane) == 0)
         });
-        quiet.map(|(_, waited)| *waited + self.techniques.brought_back_after).min()
+        quiet.map(|(_, last_waiting)| *last_waiting + self.techniques.brought_back_after).min()
     }
 
     fn reads_by_track(&self) -> bool {
@@ -255,7 +266,7 @@ impl Policy for LeastCost {
 }
 
 /// The lanes next to a rectangle: the other half of its shelves, and the shelves above and below.
-fn beside(layout: &Layout, rectangle: &Rectangle) -> Vec<Lane> {
+fn adjacent_lanes(layout: &Layout, rectangle: &Rectangle) -> Vec<Lane> {
     let lanes = (0..2 * u16::from(layout.shelves)).map(Lane).filter(|lane| !rectangle.lanes.contains(lane));
     let borders = |lane: &Lane| rectangle.lanes.iter().any(|own| lane.0 / 2 == own.0 / 2 || lane.0.abs_diff(own.0) == 2);
     lanes.filter(borders).collect()
@@ -266,7 +277,7 @@ fn has_verification(panel: &Panel, drive: Drive) -> bool {
 }
 
 /// Rough estimate of the time that a drive needs for its customers.
-fn busy_for(panel: &Panel, drive: Drive) -> Micros {
+fn customer_work(panel: &Panel, drive: Drive) -> Micros {
     let bays = panel.bays(drive).iter();
     let customers = bays.filter_map(|bay| bay.held).filter(|held| held.purpose == Purpose::Customer && held.stage != Stage::Released);
     let waiting: u64 = customers.clone().map(|held| u64::from(panel.queue().tracks_for(held.platter))).sum();

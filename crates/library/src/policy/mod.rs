@@ -20,7 +20,7 @@ use crate::{Bay, Drive, Panel, Platter, Rectangle, Shuttle};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// Bring a platter with requests from its slot to a drive. A bay of the drive must be empty and
-    /// not promised.
+    /// expect no platter.
     Fetch {
         /// A platter in a lane's queue.
         platter: Platter,
@@ -43,15 +43,15 @@ pub trait Policy: Send {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)>;
 
     /// Whether a drive should hold a platter to verify. When this turns false, the platter is
-    /// released. Called after [`Policy::assign`] has run out of tasks, if [`Policy::sets_aside`] is
-    /// true.
-    fn verifies(&self, panel: &Panel, drive: Drive) -> bool {
+    /// released. Called after [`Policy::assign`] has run out of tasks, if
+    /// [`Policy::pauses_verification`] is true.
+    fn should_verify(&self, panel: &Panel, drive: Drive) -> bool {
         let _ = (panel, drive);
         true
     }
 
-    /// Whether [`Policy::verifies`] can return false and has to be called.
-    fn sets_aside(&self) -> bool {
+    /// Whether [`Policy::should_verify`] can return false and has to be called.
+    fn pauses_verification(&self) -> bool {
         false
     }
 
@@ -77,7 +77,7 @@ pub trait Policy: Send {
 /// A task in a rectangle whose shuttles are all lost, for a shuttle without a task of its own:
 /// collects a platter that its drives released, or fetches its oldest platter to one of its drives
 /// or of the shuttle's own.
-pub(crate) fn stand_in(panel: &Panel, rectangles: &[Rectangle], own: &Rectangle) -> Option<Task> {
+pub(crate) fn task_in_orphaned_rectangle(panel: &Panel, rectangles: &[Rectangle], own: &Rectangle) -> Option<Task> {
     if !panel.has_lost() {
         return None;
     }
@@ -88,9 +88,9 @@ pub(crate) fn stand_in(panel: &Panel, rectangles: &[Rectangle], own: &Rectangle)
             return Some(Task::Collect { drive, bay });
         }
         let Some(platter) = panel.oldest_in(orphan.lanes.iter().copied()) else { continue };
-        let at = panel.place_of(platter);
-        let way = |drive: &&Drive| (panel.pace().travel(at, panel.layout().drive_position(**drive)), **drive);
-        if let Some(drive) = orphan.drives.iter().chain(&own.drives).filter(|drive| panel.is_free(**drive)).min_by_key(way) {
+        let at = panel.platter_position(platter);
+        let travel_time = |drive: &&Drive| (panel.pace().travel(at, panel.layout().drive_position(**drive)), **drive);
+        if let Some(drive) = orphan.drives.iter().chain(&own.drives).filter(|drive| panel.is_free(**drive)).min_by_key(travel_time) {
             return Some(Task::Fetch { platter, drive: *drive });
         }
     }

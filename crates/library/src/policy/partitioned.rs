@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use crate::policy::stand_in;
+use crate::policy::task_in_orphaned_rectangle;
 use crate::rectangle::{Rectangle, indices_by_shuttle, rectangles};
 use crate::{Drive, Layout, Panel, Platter, Policy, Shuttle, Task};
 
@@ -13,7 +13,7 @@ use crate::{Drive, Layout, Panel, Platter, Policy, Shuttle, Task};
 pub struct Partitioned {
     rectangles: Vec<Rectangle>,
     /// The rectangle of each shuttle.
-    own: Vec<usize>,
+    rectangle_of_shuttle: Vec<usize>,
     steals_above: Option<u64>,
 }
 
@@ -23,40 +23,40 @@ impl Partitioned {
     #[must_use]
     pub fn new(layout: &Layout, steals_above: Option<u64>) -> Self {
         let rectangles = rectangles(layout);
-        let own = indices_by_shuttle(&rectangles);
-        Self { rectangles, own, steals_above }
+        let rectangle_of_shuttle = indices_by_shuttle(&rectangles);
+        Self { rectangles, rectangle_of_shuttle, steals_above }
     }
 
     fn oldest(&self, panel: &Panel, rectangle: &Rectangle) -> Option<Platter> {
         panel.oldest_in(rectangle.lanes.iter().copied())
     }
 
-    fn waiting(&self, panel: &Panel, rectangle: &Rectangle) -> u64 {
+    fn waiting_tracks(&self, panel: &Panel, rectangle: &Rectangle) -> u64 {
         rectangle.lanes.iter().map(|lane| panel.queue().tracks_in(*lane)).sum()
     }
 
     /// The rectangle that needs help, if any.
     fn fullest(&self, panel: &Panel) -> Option<&Rectangle> {
         let threshold = self.steals_above?;
-        let waiting = |rectangle: &Rectangle| self.waiting(panel, rectangle);
+        let waiting = |rectangle: &Rectangle| self.waiting_tracks(panel, rectangle);
         let emptiest = self.rectangles.iter().map(waiting).min()?;
         let (fullest, most) = self.rectangles.iter().map(|one| (one, waiting(one))).max_by_key(|(_, tracks)| *tracks)?;
         (most - emptiest > threshold).then_some(fullest)
     }
 
     fn task<'a>(&'a self, panel: &Panel, shuttle: Shuttle, fullest: &OnceCell<Option<&'a Rectangle>>) -> Option<Task> {
-        let rectangle = &self.rectangles[self.own[usize::from(shuttle.0)]];
+        let rectangle = &self.rectangles[self.rectangle_of_shuttle[usize::from(shuttle.0)]];
         if !panel.working_in(rectangle).any(|other| other == shuttle) {
             return None;
         }
         let at = panel.position(shuttle);
-        let way = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
+        let travel_time = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
         let released = rectangle.drives.iter().filter_map(|drive| {
             let bay = panel.released_bay(*drive)?;
-            Some((way(drive), *drive, bay))
+            Some((travel_time(drive), *drive, bay))
         });
         if let Some((_, drive, bay)) =
-            released.filter(|(_, drive, _)| panel.is_reachable(*drive)).min_by_key(|(way, drive, _)| (*way, *drive))
+            released.filter(|(_, drive, _)| panel.is_reachable(*drive)).min_by_key(|(travel_time, drive, _)| (*travel_time, *drive))
         {
             return Some(Task::Collect { drive, bay });
         }
@@ -64,8 +64,8 @@ impl Partitioned {
             true => self.oldest(panel, rectangle).or_else(|| self.oldest(panel, (*fullest.get_or_init(|| self.fullest(panel)))?)),
             false => None,
         };
-        let Some(platter) = platter else { return stand_in(panel, &self.rectangles, rectangle) };
-        let place = panel.place_of(platter);
+        let Some(platter) = platter else { return task_in_orphaned_rectangle(panel, &self.rectangles, rectangle) };
+        let place = panel.platter_position(platter);
         let carry = |drive: &&Drive| (panel.pace().travel(place, panel.layout().drive_position(**drive)), **drive);
         let drive = *rectangle.drives.iter().filter(|drive| panel.is_free(**drive)).min_by_key(carry)?;
         Some(Task::Fetch { platter, drive })

@@ -18,9 +18,9 @@ impl Policy for ShortestPaths {
             }
         }
         let platter = panel.oldest_in(panel.lanes())?;
-        let at = panel.place_of(platter);
-        let way = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
-        let drive = panel.drives().filter(|drive| panel.is_free(*drive)).min_by_key(|drive| (way(drive), *drive))?;
+        let at = panel.platter_position(platter);
+        let travel_time = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
+        let drive = panel.drives().filter(|drive| panel.is_free(*drive)).min_by_key(|drive| (travel_time(drive), *drive))?;
         Some((nearest_idle(panel, at)?, Task::Fetch { platter, drive }))
     }
 }

@@ -27,24 +27,24 @@ mod search;
 
 use fulgurite_domain::Micros;
 
-use self::plan::{Hold, Path, Plan, SearchRegion};
+use self::plan::{Path, Plan, Reservation, SearchRegion};
 use crate::{Layout, Pace, Position, Shuttle};
 
-/// After this wait, a shuttle asks other waiting shuttles to make room.
-const PATIENCE: Micros = Micros(1_500_000);
-/// After this wait, a shuttle asks every shuttle without a plan.
-const URGENCY: Micros = Micros(30_000_000);
+/// After this wait, a shuttle also asks waiting shuttles of lower number to make room.
+const ASK_WAITING_AFTER: Micros = Micros(1_500_000);
+/// After this wait, a shuttle asks every shuttle without a plan, and claims a path.
+const URGENT_AFTER: Micros = Micros(30_000_000);
 /// How long an urgent shuttle claims one of its paths. After a pause of the same length it claims
 /// the next.
-const CLAIM: Micros = Micros(60_000_000);
+const CLAIM_DURATION: Micros = Micros(60_000_000);
 /// Interval at which waiting shuttles retry if nothing happens.
-const GLANCE: Micros = Micros(1_000_000);
+const RETRY_INTERVAL: Micros = Micros(1_000_000);
 /// How often a plan is postponed before another path is tried.
-const ATTEMPTS: usize = 16;
+const POSTPONEMENTS_MAX: usize = 16;
 /// A stretch is free this far behind the expected position of its shuttle.
-const CLEARANCE_UM: i64 = 100_000;
+const RIDE_CLEARANCE_UM: i64 = 100_000;
 /// Time margin between plans.
-const MARGIN: Micros = Micros(100_000);
+const TIME_MARGIN: Micros = Micros(100_000);
 
 /// Whether a resting shuttle can be asked to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,21 +78,22 @@ struct Motion {
     goal: Option<Position>,
     stance: Stance,
     /// If stuck between two shelves: the other shelf.
-    between: Option<u8>,
-    /// Since when it has had no plan.
+    other_shelf: Option<u8>,
+    /// When it began to wait for a plan.
     waits_since: Option<Micros>,
     /// It made room for this shuttle and lets it plan first.
     yields_to: Option<Shuttle>,
     /// The next part of its plan has to wait for other shuttles.
     is_held_up: bool,
-    set_off: Micros,
-    nominal: Micros,
+    /// When its trip to the goal began, and the time of that trip on an empty panel.
+    trip_start: Micros,
+    unhindered_time: Micros,
 }
 
 impl Motion {
     /// The region that a resting or stuck shuttle occupies.
     fn place(&self) -> SearchRegion {
-        SearchRegion::of(self.at, Position { shelf: self.between.unwrap_or(self.at.shelf), ..self.at })
+        SearchRegion::of(self.at, Position { shelf: self.other_shelf.unwrap_or(self.at.shelf), ..self.at })
     }
 }
 
@@ -109,11 +110,11 @@ pub(crate) struct Traffic {
     lost: u32,
     /// Something changed since waiting shuttles last retried.
     is_changed: bool,
-    looked: Micros,
+    last_retry: Micros,
     congestion: Congestion,
     now: Micros,
-    /// Scratch list of other shuttles' holds; kept for its allocation.
-    holds: Vec<Hold>,
+    /// Scratch list of other shuttles' reservations; kept for its allocation.
+    reservations: Vec<Reservation>,
 }
 
 impl Traffic {
@@ -124,12 +125,12 @@ impl Traffic {
             plan: None,
             goal: None,
             stance: Stance::Free,
-            between: None,
+            other_shelf: None,
             waits_since: None,
             yields_to: None,
             is_held_up: false,
-            set_off: Micros::ZERO,
-            nominal: Micros::ZERO,
+            trip_start: Micros::ZERO,
+            unhindered_time: Micros::ZERO,
         };
         Self {
             motions: at.map(motion).collect(),
@@ -141,10 +142,10 @@ impl Traffic {
             held_up: 0,
             lost: 0,
             is_changed: false,
-            looked: Micros::ZERO,
+            last_retry: Micros::ZERO,
             congestion: Congestion::default(),
             now: Micros::ZERO,
-            holds: Vec::new(),
+            reservations: Vec::new(),
         }
     }
 
@@ -154,7 +155,7 @@ impl Traffic {
     }
 
     /// Its position, or the end of its plan.
-    pub(crate) fn next_at(&self, shuttle: Shuttle) -> Position {
+    pub(crate) fn planned_position(&self, shuttle: Shuttle) -> Position {
         let motion = self.motion(shuttle);
         motion.plan.map_or(motion.at, |plan| plan.path.to)
     }
@@ -189,10 +190,10 @@ impl Traffic {
     /// Sets a shuttle's goal. It sets off with the next [`Traffic::advance`].
     pub(crate) fn set_goal(&mut self, shuttle: Shuttle, goal: Position) {
         self.drop_goal(shuttle);
-        let nominal = self.pace.travel(self.next_at(shuttle), goal);
+        let unhindered_time = self.pace.travel(self.planned_position(shuttle), goal);
         let now = self.now;
         let motion = self.motion_mut(shuttle);
-        (motion.goal, motion.set_off, motion.nominal) = (Some(goal), now, nominal);
+        (motion.goal, motion.trip_start, motion.unhindered_time) = (Some(goal), now, unhindered_time);
     }
 
     /// Drops the shuttle's goal. A plan it already has is still carried out.
@@ -210,15 +211,15 @@ impl Traffic {
         plan.part += 1;
         plan.is_under_way = false;
         if plan.part < plan.parts {
-            self.go_on(shuttle, legs);
+            self.start_next_leg(shuttle, legs);
             return false;
         }
         motion.plan = None;
         if motion.goal == Some(to) {
-            let (set_off, nominal) = (motion.set_off, motion.nominal);
+            let (trip_start, unhindered_time) = (motion.trip_start, motion.unhindered_time);
             self.congestion.trips += 1;
-            self.congestion.taken += self.now.since(set_off);
-            self.congestion.unhindered += nominal;
+            self.congestion.taken += self.now.since(trip_start);
+            self.congestion.unhindered += unhindered_time;
             self.drop_goal(shuttle);
         }
         true
@@ -226,11 +227,11 @@ impl Traffic {
 
     /// Marks a shuttle as lost at its current position: between two shelves if it was crabbing. All
     /// others replan once their current part ends.
-    pub(crate) fn lose(&mut self, shuttle: Shuttle, x_um: i64) {
+    pub(crate) fn mark_lost(&mut self, shuttle: Shuttle, x_um: i64) {
         self.drop_goal(shuttle);
         let motion = self.motion_mut(shuttle);
         let leg = motion.plan.filter(|_| motion.is_moving).map(|plan| plan.path.corner(plan.part + 1));
-        motion.between = leg.map(|to| to.shelf).filter(|shelf| *shelf != motion.at.shelf);
+        motion.other_shelf = leg.map(|to| to.shelf).filter(|shelf| *shelf != motion.at.shelf);
         motion.at.x_um = x_um;
         (motion.plan, motion.is_moving, motion.stance) = (None, false, Stance::Lost);
         self.lost += 1;
@@ -251,11 +252,11 @@ impl Traffic {
 
     /// Returns a lost shuttle to work at its position. From between two shelves it first goes back
     /// to the one it came from.
-    pub(crate) fn find(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
+    pub(crate) fn return_to_service(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
         let (now, pace) = (self.now, self.pace);
         let motion = self.motion_mut(shuttle);
         motion.stance = Stance::Free;
-        if let Some(shelf) = motion.between.take() {
+        if let Some(shelf) = motion.other_shelf.take() {
             let to = motion.at;
             let from = Position { shelf, ..to };
             let plan = Plan::new(Path { from, via: to.shelf, to }, now, &pace);
@@ -268,8 +269,8 @@ impl Traffic {
     }
 
     /// The other shelf that a lost shuttle blocks.
-    pub(crate) fn between(&self, shuttle: Shuttle) -> Option<u8> {
-        self.motion(shuttle).between
+    pub(crate) fn other_shelf(&self, shuttle: Shuttle) -> Option<u8> {
+        self.motion(shuttle).other_shelf
     }
 
     /// Plans a path to the shuttle's goal, or asks others to make room. Legs that start are
@@ -277,7 +278,7 @@ impl Traffic {
     pub(crate) fn advance(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
         let motion = *self.motion(shuttle);
         if motion.plan.is_some() {
-            self.go_on(shuttle, legs);
+            self.start_next_leg(shuttle, legs);
             return;
         }
         let Some(goal) = motion.goal.filter(|goal| *goal != motion.at) else { return };
@@ -285,11 +286,11 @@ impl Traffic {
             return;
         }
         let claim = self.claim();
-        let claims = claim.is_some_and(|(claimer, _)| claimer == shuttle);
-        let claim = claim.filter(|_| !claims);
-        let yields = motion.yields_to.is_some() && !claims;
-        if !yields && let Some(plan) = self.best_plan(shuttle, goal, claim.map(|(_, path)| path).as_ref()) {
-            self.set_off(shuttle, plan, legs);
+        let is_claimer = claim.is_some_and(|(claimer, _)| claimer == shuttle);
+        let claim = claim.filter(|_| !is_claimer);
+        let is_yielding = motion.yields_to.is_some() && !is_claimer;
+        if !is_yielding && let Some(plan) = self.best_plan(shuttle, goal, claim.map(|(_, path)| path).as_ref()) {
+            self.start_plan(shuttle, plan, legs);
             return;
         }
         if motion.waits_since.is_none() {
@@ -300,9 +301,9 @@ impl Traffic {
             && path.meets(&motion.place(), self.spacing_um)
         {
             self.make_room(shuttle, claimer, &path, legs);
-        } else if !yields {
+        } else if !is_yielding {
             let waited = motion.waits_since.map_or(Micros::ZERO, |since| self.now.since(since));
-            let path = self.wanted(motion.at, goal);
+            let path = self.preferred_path(motion.at, goal);
             self.ask_for_room(shuttle, &path, waited, legs);
         }
     }
@@ -311,23 +312,23 @@ impl Traffic {
     /// only when a place has become free since, because nothing else can help, or when it is time
     /// to ask for room again.
     pub(crate) fn retry(&mut self, legs: &mut Vec<(Shuttle, Position)>) {
-        let looks = self.waiting > 0 && (self.is_changed || self.now.since(self.looked) >= GLANCE);
-        if !looks && self.held_up == 0 {
+        let is_retry_due = self.waiting > 0 && (self.is_changed || self.now.since(self.last_retry) >= RETRY_INTERVAL);
+        if !is_retry_due && self.held_up == 0 {
             return;
         }
-        if looks {
-            (self.is_changed, self.looked) = (false, self.now);
+        if is_retry_due {
+            (self.is_changed, self.last_retry) = (false, self.now);
         }
         for index in (0..self.motions.len()).rev() {
             let motion = &self.motions[index];
-            if motion.is_held_up || looks && motion.waits_since.is_some() && motion.plan.is_none() {
+            if motion.is_held_up || is_retry_due && motion.waits_since.is_some() && motion.plan.is_none() {
                 self.advance(Shuttle(index as u16), legs);
             }
         }
     }
 
     pub(crate) fn deadline(&self) -> Option<Micros> {
-        (self.waiting > 0 || self.held_up > 0).then(|| self.now + GLANCE)
+        (self.waiting > 0 || self.held_up > 0).then(|| self.now + RETRY_INTERVAL)
     }
 
     fn motion(&self, shuttle: Shuttle) -> &Motion {
@@ -339,9 +340,9 @@ impl Traffic {
     }
 
     /// Starts the next leg of a plan, unless an earlier part of another plan has to end first.
-    fn go_on(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
+    fn start_next_leg(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
         let Motion { plan: Some(plan), is_moving: false, .. } = *self.motion(shuttle) else { return };
-        let is_held_up = !plan.is_under_way && !self.is_turn(shuttle, &plan);
+        let is_held_up = !plan.is_under_way && !self.may_start_next_part(shuttle, &plan);
         let was_held_up = std::mem::replace(&mut self.motion_mut(shuttle).is_held_up, is_held_up);
         self.held_up = self.held_up + u32::from(is_held_up) - u32::from(was_held_up);
         if is_held_up {
@@ -356,27 +357,28 @@ impl Traffic {
 
     /// Whether every part that touches the next part of a plan and was planned to begin earlier has
     /// ended.
-    fn is_turn(&self, shuttle: Shuttle, plan: &Plan) -> bool {
-        let (own, since) = (plan.path.part(plan.part), plan.time(plan.part));
+    fn may_start_next_part(&self, shuttle: Shuttle, plan: &Plan) -> bool {
+        let (next_region, since) = (plan.path.part(plan.part), plan.time(plan.part));
         self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)).all(|(index, other)| {
-            let Some(theirs) = &other.plan else { return true };
-            if !theirs.path.bounds().meets(&own, self.spacing_um) {
+            let Some(other_plan) = &other.plan else { return true };
+            if !other_plan.path.bounds().meets(&next_region, self.spacing_um) {
                 return true;
             }
-            (theirs.part..theirs.parts).all(|part| {
-                let goes_first = part == theirs.part && theirs.is_under_way || (theirs.time(part), index) < (since, usize::from(shuttle.0));
+            (other_plan.part..other_plan.parts).all(|part| {
+                let goes_first =
+                    part == other_plan.part && other_plan.is_under_way || (other_plan.time(part), index) < (since, usize::from(shuttle.0));
                 // Compare the whole part, even the stretch that should be free by now: a shuttle
                 // that has just stopped may not have been reported yet.
-                !goes_first || !theirs.path.part(part).meets(&own, self.spacing_um)
+                !goes_first || !other_plan.path.part(part).meets(&next_region, self.spacing_um)
             })
         })
     }
 
-    fn set_off(&mut self, shuttle: Shuttle, plan: Plan, legs: &mut Vec<(Shuttle, Position)>) {
+    fn start_plan(&mut self, shuttle: Shuttle, plan: Plan, legs: &mut Vec<(Shuttle, Position)>) {
         self.stop_waiting(shuttle);
         self.is_changed = true;
         self.motion_mut(shuttle).plan = Some(plan);
-        self.go_on(shuttle, legs);
+        self.start_next_leg(shuttle, legs);
     }
 
     /// The shuttle stops waiting for a plan, and others stop yielding to it.
@@ -402,7 +404,8 @@ impl Traffic {
             if motion.plan.is_some() || other == shuttle || motion.stance == Stance::Lost || !path.meets(&place, self.spacing_um) {
                 continue;
             }
-            let waits = motion.goal.is_some() && (waited >= PATIENCE && other < shuttle || waited >= URGENCY || motion.yields_to.is_some());
+            let waits = motion.goal.is_some()
+                && (waited >= ASK_WAITING_AFTER && other < shuttle || waited >= URGENT_AFTER || motion.yields_to.is_some());
             if waits || motion.goal.is_none() && motion.stance == Stance::Free {
                 self.make_room(other, shuttle, path, legs);
             }
@@ -410,35 +413,35 @@ impl Traffic {
     }
 
     /// Moves a resting shuttle out of a path, to the nearest free place.
-    fn make_room(&mut self, shuttle: Shuttle, other: Shuttle, wanted: &Path, legs: &mut Vec<(Shuttle, Position)>) {
+    fn make_room(&mut self, shuttle: Shuttle, other: Shuttle, path_to_clear: &Path, legs: &mut Vec<(Shuttle, Position)>) {
         let at = self.at(shuttle);
         let shelves = [Some(at.shelf), at.shelf.checked_sub(1), at.shelf.checked_add(1), at.shelf.checked_sub(2), at.shelf.checked_add(2)];
         let mut best: Option<Plan> = None;
-        let mut holds = std::mem::take(&mut self.holds);
-        self.find_holds(shuttle, None, &mut holds);
+        let mut reservations = std::mem::take(&mut self.reservations);
+        self.collect_reservations(shuttle, None, &mut reservations);
         for shelf in shelves.into_iter().flatten().filter(|shelf| *shelf < self.shelves) {
             for steps in (0..=24).flat_map(|steps| [-steps, steps]) {
                 let to = Position { shelf, x_um: at.x_um + steps * self.spacing_um };
                 let takes = self.now + self.pace.travel(at, to);
                 let is_better = to != at && best.is_none_or(|best| takes < best.end()) && (0..=self.width_um).contains(&to.x_um);
-                if !is_better || wanted.meets(&SearchRegion::of(to, to), self.spacing_um) {
+                if !is_better || path_to_clear.meets(&SearchRegion::of(to, to), self.spacing_um) {
                     continue;
                 }
                 // Crab first, or ride first.
                 for via in [shelf, at.shelf] {
-                    let plan = self.fit(Path { from: at, via, to }, &holds);
+                    let plan = self.earliest_plan(Path { from: at, via, to }, &reservations);
                     best = plan.filter(|plan| best.is_none_or(|best| plan.end() < best.end())).or(best);
                 }
             }
         }
-        self.holds = holds;
+        self.reservations = reservations;
         if let Some(plan) = best {
             self.congestion.evasions += 1;
             let motion = self.motion_mut(shuttle);
             motion.yields_to = motion.goal.is_some().then_some(other);
             motion.plan = Some(plan);
             self.is_changed = true;
-            self.go_on(shuttle, legs);
+            self.start_next_leg(shuttle, legs);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Plans of shuttles: a path, part by part, with the start and end times of each; and the regions
-//! that others hold meanwhile.
+//! that others have reserved meanwhile.
 
 use fulgurite_domain::Micros;
 
@@ -129,9 +129,9 @@ impl Plan {
     }
 }
 
-/// A region that a shuttle occupies for a time.
+/// A region that a shuttle has reserved for a time.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Hold {
+pub(super) struct Reservation {
     pub(super) region: SearchRegion,
     pub(super) since: Micros,
     pub(super) until: Micros,

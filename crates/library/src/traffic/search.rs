@@ -1,18 +1,18 @@
-//! The search for plans: the paths between two positions, and when each part is free of what other
-//! shuttles hold.
+//! The search for plans: the paths between two positions, and when each part is free of other
+//! shuttles' reservations.
 
 use fulgurite_domain::Micros;
 
-use super::plan::{Hold, Path, Plan, SearchRegion};
-use super::{ATTEMPTS, CLAIM, CLEARANCE_UM, MARGIN, Motion, Stance, Traffic, URGENCY};
+use super::plan::{Path, Plan, Reservation, SearchRegion};
+use super::{CLAIM_DURATION, Motion, POSTPONEMENTS_MAX, RIDE_CLEARANCE_UM, Stance, TIME_MARGIN, Traffic, URGENT_AFTER};
 use crate::{Position, Shuttle};
 
 impl Traffic {
-    /// Adds the regions that another shuttle holds from now on, and until when.
-    fn add_holds(&self, motion: &Motion, holds: &mut Vec<Hold>) {
+    /// Adds the reservations of another shuttle from now on.
+    fn add_reservations(&self, motion: &Motion, reservations: &mut Vec<Reservation>) {
         let (now, never, place) = (self.now, Micros::NEVER, motion.place());
         let Some(plan) = &motion.plan else {
-            holds.push(Hold { region: place, since: Micros::ZERO, until: never, ride: None });
+            reservations.push(Reservation { region: place, since: Micros::ZERO, until: never, ride: None });
             return;
         };
         let (since, until) = (plan.time(plan.part), plan.time(plan.part + 1));
@@ -22,15 +22,20 @@ impl Traffic {
         let late = soonest.since(until);
         if !plan.is_under_way {
             // Until it moves on, it occupies its position.
-            holds.push(Hold { region: place, since: Micros::ZERO, until: until.max(soonest) + MARGIN, ride: None });
+            reservations.push(Reservation { region: place, since: Micros::ZERO, until: until.max(soonest) + TIME_MARGIN, ride: None });
         }
-        holds.extend((plan.part..plan.parts).map(|part| Hold {
+        reservations.extend((plan.part..plan.parts).map(|part| Reservation {
             region: plan.path.part(part),
             since: if part == plan.part && plan.is_under_way { Micros::ZERO } else { plan.time(part) },
-            until: plan.time(part + 1) + late + MARGIN,
+            until: plan.time(part + 1) + late + TIME_MARGIN,
             ride: plan.path.ride(part),
         }));
-        holds.push(Hold { region: SearchRegion::of(plan.path.to, plan.path.to), since: plan.end(), until: never, ride: None });
+        reservations.push(Reservation {
+            region: SearchRegion::of(plan.path.to, plan.path.to),
+            since: plan.end(),
+            until: never,
+            ride: None,
+        });
     }
 
     /// The shuttle that has waited longest, if that is too long, and the path that it claims at
@@ -45,10 +50,10 @@ impl Traffic {
         };
         let (since, shuttle, at, goal) =
             self.motions.iter().enumerate().filter_map(waits).min_by_key(|(since, shuttle, ..)| (*since, *shuttle))?;
-        let claimed = self.now.since(since).0.checked_sub(URGENCY.0)?;
-        let turn = claimed / CLAIM.0;
-        let open = self.paths(at, goal).filter(|path| self.is_open(path)).count();
-        let path = self.paths(at, goal).filter(|path| self.is_open(path)).nth((turn / 2) as usize % open.max(1))?;
+        let claimed = self.now.since(since).0.checked_sub(URGENT_AFTER.0)?;
+        let turn = claimed / CLAIM_DURATION.0;
+        let open = self.paths(at, goal).filter(|path| self.is_unobstructed(path)).count();
+        let path = self.paths(at, goal).filter(|path| self.is_unobstructed(path)).nth((turn / 2) as usize % open.max(1))?;
         turn.is_multiple_of(2).then_some((shuttle, path))
     }
 
@@ -57,8 +62,8 @@ impl Traffic {
         let at = self.motion(shuttle).at;
         let paths = self.paths(at, goal);
         // The first path nearly always works, and few other shuttles are near it.
-        let mut holds = std::mem::take(&mut self.holds);
-        let (mut best, mut has_all): (Option<Plan>, bool) = (None, false);
+        let mut reservations = std::mem::take(&mut self.reservations);
+        let (mut best, mut has_all_reservations): (Option<Plan>, bool) = (None, false);
         for (index, path) in paths.enumerate() {
             if claimed.is_some_and(|claimed| claimed.touches(&path, self.spacing_um)) {
                 continue;
@@ -69,43 +74,43 @@ impl Traffic {
                 break;
             }
             if index == 0 {
-                self.find_holds(shuttle, Some(path.bounds()), &mut holds);
-            } else if !has_all {
-                self.find_holds(shuttle, None, &mut holds);
-                has_all = true;
+                self.collect_reservations(shuttle, Some(path.bounds()), &mut reservations);
+            } else if !has_all_reservations {
+                self.collect_reservations(shuttle, None, &mut reservations);
+                has_all_reservations = true;
             }
-            if let Some(plan) = self.fit(path, &holds)
+            if let Some(plan) = self.earliest_plan(path, &reservations)
                 && best.is_none_or(|best| plan.end() < best.end())
             {
                 best = Some(plan);
             }
         }
-        self.holds = holds;
+        self.reservations = reservations;
         best
     }
 
-    /// Collects the holds of all other shuttles, or of those that meet `near`.
-    pub(super) fn find_holds(&self, shuttle: Shuttle, near: Option<SearchRegion>, holds: &mut Vec<Hold>) {
-        holds.clear();
+    /// Collects the reservations of all other shuttles, or of those that meet `near`.
+    pub(super) fn collect_reservations(&self, shuttle: Shuttle, near: Option<SearchRegion>, reservations: &mut Vec<Reservation>) {
+        reservations.clear();
         for (_, other) in self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)) {
             let bounds = || other.plan.map_or(other.place(), |plan| plan.path.bounds());
             if near.is_none_or(|near| near.meets(&bounds(), self.spacing_um)) {
-                self.add_holds(other, holds);
+                self.add_reservations(other, reservations);
             }
         }
     }
 
-    /// The earliest plan along a path that avoids all holds; `None` if another shuttle rests in the
-    /// path indefinitely.
-    pub(super) fn fit(&self, path: Path, holds: &[Hold]) -> Option<Plan> {
+    /// The earliest plan along a path that avoids all reservations; `None` if another shuttle rests
+    /// in the path indefinitely.
+    pub(super) fn earliest_plan(&self, path: Path, reservations: &[Reservation]) -> Option<Plan> {
         let mut plan = Plan::new(path, self.now, &self.pace);
-        'again: for _ in 0..ATTEMPTS {
-            for hold in holds {
-                let Some(part) = self.conflict(&plan, hold) else { continue };
-                if hold.until == Micros::NEVER {
+        'again: for _ in 0..POSTPONEMENTS_MAX {
+            for reservation in reservations {
+                let Some(part) = self.conflict(&plan, reservation) else { continue };
+                if reservation.until == Micros::NEVER {
                     return None;
                 }
-                let until = if part < plan.parts { self.leaves(hold, &plan.path.part(part)) } else { hold.until };
+                let until = if part < plan.parts { self.release_time(reservation, &plan.path.part(part)) } else { reservation.until };
                 plan.start += until.since(plan.time(part)).max(Micros(1));
                 continue 'again;
             }
@@ -114,34 +119,36 @@ impl Traffic {
         None
     }
 
-    /// When a hold no longer touches a region: at its end, or when its ride has passed the region.
-    fn leaves(&self, hold: &Hold, region: &SearchRegion) -> Micros {
-        let Some((from, to)) = hold.ride else { return hold.until };
+    /// When a reservation no longer touches a region: at its end, or when its ride has passed the
+    /// region.
+    fn release_time(&self, reservation: &Reservation, region: &SearchRegion) -> Micros {
+        let Some((from, to)) = reservation.ride else { return reservation.until };
         // The far side of the region, seen from the start of the ride.
-        let beyond = if to > from { region.high_um - from } else { from - region.low_um } + self.spacing_um + CLEARANCE_UM;
+        let beyond = if to > from { region.high_um - from } else { from - region.low_um } + self.spacing_um + RIDE_CLEARANCE_UM;
         let distance = to - from;
         if beyond >= distance.abs() {
-            return hold.until;
+            return reservation.until;
         }
         let saved = self.pace.ride(distance).since(self.pace.passes(distance, beyond));
         // Fine positioning follows the ride.
-        Micros(hold.until.0.saturating_sub(saved.0 + self.pace.positioning.0))
+        Micros(reservation.until.0.saturating_sub(saved.0 + self.pace.positioning.0))
     }
 
-    /// The first part of a plan that conflicts with a hold; `plan.parts` if only its resting place
-    /// does.
-    fn conflict(&self, plan: &Plan, hold: &Hold) -> Option<usize> {
-        if plan.start >= hold.until || !plan.path.meets(&hold.region, self.spacing_um) {
+    /// The first part of a plan that conflicts with a reservation; `plan.parts` if only its resting
+    /// place does.
+    fn conflict(&self, plan: &Plan, reservation: &Reservation) -> Option<usize> {
+        if plan.start >= reservation.until || !plan.path.meets(&reservation.region, self.spacing_um) {
             return None;
         }
         let touches = |part: &usize| {
-            let overlaps = plan.time(*part) < hold.until && hold.since < plan.time(part + 1) + MARGIN;
+            let overlaps = plan.time(*part) < reservation.until && reservation.since < plan.time(part + 1) + TIME_MARGIN;
             overlaps
-                && plan.path.part(*part).meets(&hold.region, self.spacing_um)
-                && plan.time(*part) < self.leaves(hold, &plan.path.part(*part))
+                && plan.path.part(*part).meets(&reservation.region, self.spacing_um)
+                && plan.time(*part) < self.release_time(reservation, &plan.path.part(*part))
         };
         // The goal has to stay free from then on.
-        let ends_in_it = || plan.end() < hold.until && SearchRegion::of(plan.path.to, plan.path.to).meets(&hold.region, self.spacing_um);
+        let ends_in_it =
+            || plan.end() < reservation.until && SearchRegion::of(plan.path.to, plan.path.to).meets(&reservation.region, self.spacing_um);
         (0..plan.parts).find(touches).or_else(|| ends_in_it().then_some(plan.parts))
     }
 
@@ -165,12 +172,12 @@ impl Traffic {
     }
 
     /// The path that a shuttle would take if only lost shuttles were in the way.
-    pub(super) fn wanted(&self, from: Position, to: Position) -> Path {
+    pub(super) fn preferred_path(&self, from: Position, to: Position) -> Path {
         let shortest = self.paths(from, to).next().expect("there is always at least one path");
-        self.paths(from, to).find(|path| self.is_open(path)).unwrap_or(shortest)
+        self.paths(from, to).find(|path| self.is_unobstructed(path)).unwrap_or(shortest)
     }
 
-    pub(super) fn is_open(&self, path: &Path) -> bool {
+    pub(super) fn is_unobstructed(&self, path: &Path) -> bool {
         let mut lost = self.motions.iter().filter(|motion| motion.stance == Stance::Lost);
         self.lost == 0 || lost.all(|motion| !path.meets(&motion.place(), self.spacing_um))
     }

@@ -79,7 +79,7 @@ fn two_shuttles_swap_places_and_the_lower_number_makes_room() {
     let mut legs = send(&mut traffic, 0, at(3, 600));
     legs.extend(send(&mut traffic, 1, at(3, 200)));
     assert_eq!(legs, []);
-    traffic.set_now(PATIENCE);
+    traffic.set_now(ASK_WAITING_AFTER);
     traffic.retry(&mut legs);
     assert!(legs.iter().all(|(shuttle, _)| *shuttle == Shuttle(0)), "{legs:?}");
     run(&mut traffic, legs);
@@ -89,7 +89,7 @@ fn two_shuttles_swap_places_and_the_lower_number_makes_room() {
 #[test]
 fn a_lost_shuttle_is_passed_on_another_shelf() {
     let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
-    traffic.lose(Shuttle(1), 6_000_000);
+    traffic.mark_lost(Shuttle(1), 6_000_000);
     let legs = send(&mut traffic, 0, at(3, 900));
     assert_eq!(run(&mut traffic, legs), 3);
     assert_eq!(traffic.at(Shuttle(0)), at(3, 900));
@@ -100,8 +100,8 @@ fn a_shuttle_stuck_between_two_shelves_blocks_both() {
     let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
     let legs = send(&mut traffic, 1, at(2, 600));
     assert_eq!(legs.len(), 1);
-    traffic.lose(Shuttle(1), 6_000_000);
-    assert_eq!(traffic.between(Shuttle(1)), Some(2));
+    traffic.mark_lost(Shuttle(1), 6_000_000);
+    assert_eq!(traffic.other_shelf(Shuttle(1)), Some(2));
     let legs = send(&mut traffic, 0, at(3, 900));
     run(&mut traffic, legs);
     assert_eq!(traffic.at(Shuttle(0)), at(3, 900));

@@ -42,22 +42,22 @@ fn a_low_battery_is_reported_once_and_again_after_charging() {
     // The battery is low after 1,000 s of idling.
     let mut rig = Rig::new(powered(Battery { capacity_j: 10_000.0, low_j: 5_000.0, charging_w: 100.0 }));
     let low = Event::ChargeLow { shuttle: Shuttle(0) };
-    let told = |rig: &Rig| rig.told.iter().filter(|(_, event)| *event == low).map(|(at, _)| *at).collect::<Vec<_>>();
+    let warnings = |rig: &Rig| rig.delivered_events.iter().filter(|(_, event)| *event == low).map(|(at, _)| *at).collect::<Vec<_>>();
     rig.run(Micros(1_100_000_000));
-    assert_eq!(told(&rig), [Micros(1_000_000_000)]);
+    assert_eq!(warnings(&rig), [Micros(1_000_000_000)]);
     // The command given then makes no difference.
     rig.go(0, rig.mechanics.layout().dock_position(0, Side::Left));
     let used_j = 5.0 * rig.now.seconds() + rig.mechanics.shuttle_statistics(Shuttle(0), rig.now).motion_joules();
     let seconds = rig.take(SHUTTLE, Action::Charge);
     near(seconds, used_j / 100.0);
     near(rig.mechanics.charge_j(Shuttle(0)), 10_000.0);
-    assert_eq!(told(&rig).len(), 1);
+    assert_eq!(warnings(&rig).len(), 1);
     let statistics = rig.mechanics.shuttle_statistics(Shuttle(0), rig.now);
     near(statistics.time_in(ShuttleState::Charging).seconds(), seconds);
     let full = rig.now;
     rig.run(rig.now + Micros(2_000_000_000));
-    near((told(&rig)[1] - full).seconds(), 1_000.0);
-    assert_eq!(told(&rig).len(), 2);
+    near((warnings(&rig)[1] - full).seconds(), 1_000.0);
+    assert_eq!(warnings(&rig).len(), 2);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn motion_makes_a_battery_low_at_its_end() {
     rig.take(SHUTTLE, place(slot(0), 0));
     let end = rig.now;
     rig.run(Micros(2 * Micros::HOUR.0));
-    assert_eq!(rig.told.last(), Some(&(end, Event::ChargeLow { shuttle: Shuttle(0) })));
+    assert_eq!(rig.delivered_events.last(), Some(&(end, Event::ChargeLow { shuttle: Shuttle(0) })));
 }
 
 #[test]
@@ -81,7 +81,9 @@ fn an_empty_battery_stops_its_shuttle_on_the_way() {
     let battery = Some(Battery { capacity_j: 15.0, low_j: 1.0, charging_w: 1.0 });
     let mut rig = Rig::new(Settings { power, battery, ..Settings::default() });
     let command = rig.command(SHUTTLE, Action::Move { to: rig.mechanics.layout().slot_position(Slot(6_000)) });
-    let Some(Event::Failed { command: failed, fault: Fault::Stopped { x_um } }) = rig.next(Micros::HOUR) else { panic!("{:?}", rig.told) };
+    let Some(Event::Failed { command: failed, fault: Fault::Stopped { x_um } }) = rig.next(Micros::HOUR) else {
+        panic!("{:?}", rig.delivered_events)
+    };
     assert_eq!(failed, command);
     assert!((4_000_000..9_000_000).contains(&x_um), "{x_um}");
     while rig.next(Micros::NEVER) != Some(Event::Repaired { actor: SHUTTLE }) {}
@@ -108,8 +110,8 @@ fn a_lost_shuttle_keeps_its_charge_and_sends_no_battery_warning() {
             event => return event,
         }
     };
-    let told = next(&mut rig);
-    assert!(matches!(told, Some(Event::Failed { command: failed, .. }) if failed == command), "{told:?}");
+    let event = next(&mut rig);
+    assert!(matches!(event, Some(Event::Failed { command: failed, .. }) if failed == command), "{event:?}");
     near(rig.mechanics.charge_j(Shuttle(0)), left + 900.0 - begin.seconds());
     assert_eq!(next(&mut rig), Some(Event::Repaired { actor: SHUTTLE }), "no battery warning came in between");
     near(rig.mechanics.charge_j(Shuttle(0)), 10_000.0);

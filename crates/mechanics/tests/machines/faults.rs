@@ -82,14 +82,14 @@ fn a_command_given_before_the_fault_is_noticed_fails() {
     rig.take(DRIVE, mount(0, 1));
     let verification = rig.command(DRIVE, verify(1, 0, 1_000));
     rig.run(Micros(11_000_001));
-    rig.told.clear();
+    rig.delivered_events.clear();
     let begin = rig.now;
     let switch = rig.command(DRIVE, Action::Switch { to: Bay(1) });
     rig.run(Micros(10_000 * Micros::HOUR.0));
-    assert_eq!(rig.told[0], (begin, Event::Interrupted { command: verification, verified: 30 }));
-    assert_eq!(rig.told[1].1, Event::Failed { command: switch, fault: Fault::DriveDown });
-    assert_eq!(rig.told[2].1, Event::Repaired { actor: DRIVE });
-    assert_eq!(rig.told.len(), 3, "{:?}", rig.told);
+    assert_eq!(rig.delivered_events[0], (begin, Event::Interrupted { command: verification, verified: 30 }));
+    assert_eq!(rig.delivered_events[1].1, Event::Failed { command: switch, fault: Fault::DriveDown });
+    assert_eq!(rig.delivered_events[2].1, Event::Repaired { actor: DRIVE });
+    assert_eq!(rig.delivered_events.len(), 3, "{:?}", rig.delivered_events);
 }
 
 #[test]
@@ -102,9 +102,9 @@ fn a_collision_also_stops_the_nearest_shuttle() {
         actor: Actor::Shuttle(Shuttle(shuttle)),
         fault: Fault::Collided { with: Shuttle(with), x_um: x_um(shuttle) },
     };
-    assert_eq!((rig.told[0].1, rig.told[1].1), (lost(4, 14), lost(14, 4)));
-    assert_eq!(rig.told[0].0, rig.told[1].0, "both are noticed at once");
-    assert_eq!(rig.told.len(), 4, "and both are repaired");
+    assert_eq!((rig.delivered_events[0].1, rig.delivered_events[1].1), (lost(4, 14), lost(14, 4)));
+    assert_eq!(rig.delivered_events[0].0, rig.delivered_events[1].0, "both are noticed at once");
+    assert_eq!(rig.delivered_events.len(), 4, "and both are repaired");
 }
 
 #[test]

@@ -28,10 +28,10 @@ fn least(legs: &[(u16, Trajectory)], until: Micros, spacing_um: i64) -> Option<f
 #[test]
 fn a_near_miss_is_found_to_the_micrometre() {
     // One shuttle brakes to a stop at 2 m; the other stands 0.349999 m, then 0.349990 m, further.
-    let stands = Trajectory::standing(Micros::ZERO, at(3, 2_349_999));
+    let stands = Trajectory::stationary(Micros::ZERO, at(3, 2_349_999));
     let comes = along(0.0, at(3, 0), 2_000_000);
     assert_eq!(least(&[(0, comes), (1, stands)], Micros::HOUR, 350_000), None, "one micrometre is within the tolerance");
-    let stands = Trajectory::standing(Micros::ZERO, at(3, 2_349_990));
+    let stands = Trajectory::stationary(Micros::ZERO, at(3, 2_349_990));
     assert_eq!(least(&[(0, comes), (1, stands)], Micros::HOUR, 350_000), Some(349_990.0));
     // The other shuttle leaves in time, though the places overlap.
     let leaves = along(0.0, at(3, 1_000_000), 3_000_000);
@@ -51,19 +51,19 @@ fn a_shuttle_that_changes_shelves_is_on_both_until_it_arrives() {
     // The passing shuttle is at 1 m after 2 s.
     for (shelf, start_s, meets) in [(3, 0.0, true), (4, 0.0, true), (2, 0.0, false), (3, 3.0, false), (4, 3.0, true)] {
         let found =
-            least(&[(0, crab), (1, Trajectory::standing(Micros::ZERO, at(shelf, 0))), (1, pass(shelf, start_s))], Micros::HOUR, 350_000);
+            least(&[(0, crab), (1, Trajectory::stationary(Micros::ZERO, at(shelf, 0))), (1, pass(shelf, start_s))], Micros::HOUR, 350_000);
         assert_eq!(found.is_some(), meets, "on shelf {shelf} from {start_s} s: {found:?}");
     }
     // Another shuttle may take its place at the very instant it leaves.
     let follow = Trajectory::crab(Micros(3_000_000), at(2, 1_000_000), at(3, 1_000_000), 3.0);
-    assert_eq!(least(&[(0, crab), (1, Trajectory::standing(Micros::ZERO, at(2, 1_000_000))), (1, follow)], Micros::HOUR, 350_000), None);
+    assert_eq!(least(&[(0, crab), (1, Trajectory::stationary(Micros::ZERO, at(2, 1_000_000))), (1, follow)], Micros::HOUR, 350_000), None);
 }
 
 #[test]
 fn a_shuttle_that_gives_way_in_time_is_not_a_meeting() {
     // The second shuttle is bound for the place of the first, which leaves in time.
     let legs = [
-        (0, Trajectory::standing(Micros::ZERO, at(3, 3_000_000))),
+        (0, Trajectory::stationary(Micros::ZERO, at(3, 3_000_000))),
         (1, along(0.0, at(3, 0), 3_000_000)),
         (0, along(1.0, at(3, 3_000_000), 6_000_000)),
     ];

@@ -10,7 +10,7 @@ pub(crate) struct Rig<L = ()> {
     pub(crate) mechanics: Mechanics<L>,
     pub(crate) now: Micros,
     /// Events that the controller would have received.
-    pub(crate) told: Vec<(Micros, Event)>,
+    pub(crate) delivered_events: Vec<(Micros, Event)>,
     queue: BTreeMap<(Micros, u64), Event>,
     pushed: u64,
     commands: u64,
@@ -36,8 +36,8 @@ impl<L: MotionLog> Rig<L> {
         let mut mechanics = Mechanics::with_log(layout, settings, seed, log);
         mechanics.put(Platter(0), Berth::Slot(Slot(0)));
         mechanics.put(Platter(1), Berth::Bay(Drive(0), Bay(0)));
-        mechanics.stand(Shuttle(0), mechanics.layout().slot_position(Slot(0)));
-        let mut rig = Self { mechanics, now: Micros::ZERO, told: Vec::new(), queue: BTreeMap::new(), pushed: 0, commands: 0 };
+        mechanics.set_start_position(Shuttle(0), mechanics.layout().slot_position(Slot(0)));
+        let mut rig = Self { mechanics, now: Micros::ZERO, delivered_events: Vec::new(), queue: BTreeMap::new(), pushed: 0, commands: 0 };
         let mut answers = Vec::new();
         rig.mechanics.start(&mut answers);
         rig.push(answers);
@@ -70,7 +70,7 @@ impl<L: MotionLog> Rig<L> {
             let true_now = self.mechanics.due(at, &event, &mut answers);
             self.push(answers);
             if true_now {
-                self.told.push((at, event));
+                self.delivered_events.push((at, event));
                 return Some(event);
             }
         }

@@ -83,12 +83,12 @@ fn an_interrupted_verification_reports_its_complete_tracks() {
     // Three tracks a second.
     let command = rig.command(DRIVE, verify(1, 0, 1_000));
     rig.run(rig.now + Micros(10_500_000));
-    rig.told.clear();
+    rig.delivered_events.clear();
     let begin = rig.now;
     let switch = rig.command(DRIVE, Action::Switch { to: Bay(1) });
     rig.run(Micros(2_000_000_000));
-    let told = [(begin, Event::Interrupted { command, verified: 31 }), (begin + Micros::SECOND, Event::Done { command: switch })];
-    assert_eq!(rig.told, told, "and nothing more: the end of the verification is void");
+    let expected = [(begin, Event::Interrupted { command, verified: 31 }), (begin + Micros::SECOND, Event::Done { command: switch })];
+    assert_eq!(rig.delivered_events, expected, "and nothing more: the end of the verification is void");
     assert_eq!(rig.mechanics.facing(Drive(0)), Bay(1));
     let statistics = rig.mechanics.drive_statistics(Drive(0), begin + Micros::SECOND);
     assert_eq!((statistics.interruptions, statistics.tracks_verified), (1, 31));

@@ -84,7 +84,7 @@ pub struct ByServer<T> {
 }
 
 /// The bounded tail begins above this share of requests.
-pub const TAIL: f64 = 0.999;
+pub const TAIL_QUANTILE: f64 = 0.999;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
@@ -95,7 +95,7 @@ pub(crate) struct Arrival {
     /// True if the request has other shards.
     pub(crate) has_more: bool,
     /// True if it arrived in the measured interval.
-    pub(crate) counts: bool,
+    pub(crate) is_measured: bool,
 }
 
 /// A read that counts, in one library.
@@ -116,12 +116,12 @@ impl Bound {
     /// The bound for `arrivals`, in time order, of `requests` requests in total.
     pub(crate) fn of(scenario: &Scenario, stock: &Stock, arrivals: &[Arrival], requests: u64) -> Self {
         // By nearest rank, like the percentile itself.
-        let left_out = requests - ((requests as f64 * TAIL).ceil() as u64).min(requests);
+        let excluded = requests - ((requests as f64 * TAIL_QUANTILE).ceil() as u64).min(requests);
         let mut bound = Self::default();
         let mut ends: Vec<(RegionPlatter, u32)> = arrivals.iter().map(|arrival| (arrival.platter, arrival.tracks.end())).collect();
         ends.sort_unstable();
         let mut by_library: Vec<Vec<&Arrival>> = vec![Vec::new(); scenario.libraries.into()];
-        for arrival in arrivals.iter().filter(|arrival| arrival.counts) {
+        for arrival in arrivals.iter().filter(|arrival| arrival.is_measured) {
             if stock.unavailable.binary_search(&arrival.platter).is_err() {
                 by_library[usize::from(stock.sets.places[arrival.platter.0 as usize].0.0)].push(arrival);
             }
@@ -146,8 +146,8 @@ impl Bound {
             bound.sweep = bound.sweep.max(Micros::from_seconds(servers.sweep_s(&platters)));
             let work = windows::Work::new(&servers, &jobs);
             // The excluded requests may all belong to one library.
-            unforeseen = unforeseen.max(unforeseen::least(&servers, &jobs, left_out));
-            let (tails, longest) = (work.least(left_out), work.least(0));
+            unforeseen = unforeseen.max(unforeseen::lower_bound(&servers, &jobs, excluded));
+            let (tails, longest) = (work.lower_bounds(excluded), work.lower_bounds(0));
             let largest = |of: &ByServer<Micros>| of.shuttles.max(of.drives).max(of.platter);
             bound.tails.shuttles = bound.tails.shuttles.max(tails.shuttles);
             bound.tails.drives = bound.tails.drives.max(tails.drives);

@@ -14,7 +14,7 @@ fn arrival(at_s: f64, request: u64, platter: u32, count: u32) -> Arrival {
         platter: RegionPlatter(platter),
         tracks: Tracks { first, count },
         has_more: false,
-        counts: true,
+        is_measured: true,
     }
 }
 
@@ -133,7 +133,7 @@ fn no_policy_beats_the_bound_and_every_run_has_one() {
         for seed in 0..3 {
             let mut run = crate::simulation::run(&scenario, seed).unwrap();
             let bound = run.bound.unwrap();
-            let (tail, longest) = (run.percentile_s(TAIL), run.longest_s());
+            let (tail, longest) = (run.percentile_s(TAIL_QUANTILE), run.longest_s());
             assert!(tail >= bound.tail.seconds() && longest >= bound.longest.seconds(), "{text}, seed {seed}: {tail} s, {bound:?}");
             assert!(bound.tail > Micros(5_000_000), "{text}, seed {seed}: the bound is trivial: {bound:?}");
             tails_s += tail;

@@ -29,18 +29,18 @@ use fulgurite_domain::Micros;
 use super::Job;
 use super::servers::Servers;
 
-/// The least expected longest completion time after `left_out` requests are excluded; 0 if shuttles
+/// The least expected longest completion time after `excluded` requests are excluded; 0 if shuttles
 /// are no limit.
-pub(super) fn least(servers: &Servers, jobs: &[Job], left_out: u64) -> Micros {
+pub(super) fn lower_bound(servers: &Servers, jobs: &[Job], excluded: u64) -> Micros {
     let Some(shuttles) = servers.shuttles else { return Micros::ZERO };
     // The excluded requests may be the only ones for the platters that take longest, and what is
     // under way at the height may be half done or need no return.
-    let saved_s = (left_out as f64 + servers.places) * servers.visiting_most_s;
-    Micros::from_seconds(((highest(servers, shuttles, jobs) - saved_s) / shuttles).max(0.0))
+    let saved_s = (excluded as f64 + servers.places) * servers.visiting_most_s;
+    Micros::from_seconds(((highest_work_s(servers, shuttles, jobs) - saved_s) / shuttles).max(0.0))
 }
 
 /// The most work that waits at once, in seconds of a shuttle.
-fn highest(servers: &Servers, shuttles: f64, jobs: &[Job]) -> f64 {
+fn highest_work_s(servers: &Servers, shuttles: f64, jobs: &[Job]) -> f64 {
     let mut is_waiting = vec![false; servers.visiting_s.len()];
     let mut line: VecDeque<(usize, f64)> = VecDeque::new();
     let (mut waiting_s, mut highest_s, mut now_s) = (0.0, 0.0_f64, 0.0);

@@ -10,40 +10,44 @@ use super::{ByServer, Job};
 
 /// The work of one library, and the windows that don't depend on the tested time.
 pub(super) struct Work<'a> {
-    shuttles: Option<Shared<'a>>,
-    drives: Shared<'a>,
-    rows: Vec<Row>,
+    shuttles: Option<PooledServers<'a>>,
+    drives: PooledServers<'a>,
+    platter_periods: Vec<PlatterPeriod>,
 }
 
 impl<'a> Work<'a> {
     /// `jobs` are in time order.
     pub(super) fn new(servers: &'a Servers, jobs: &'a [Job]) -> Self {
-        let shuttles = servers.shuttles.map(|shuttles| Shared::new(servers, jobs, shuttles, Kind::Shuttles));
-        Self { shuttles, drives: Shared::new(servers, jobs, servers.drives, Kind::Drives), rows: rows(jobs) }
+        let shuttles = servers.shuttles.map(|shuttles| PooledServers::new(servers, jobs, shuttles, ServerKind::Shuttles));
+        Self {
+            shuttles,
+            drives: PooledServers::new(servers, jobs, servers.drives, ServerKind::Drives),
+            platter_periods: platter_periods(jobs),
+        }
     }
 
-    /// The bound of each kind of server if `left_out` requests are excluded.
-    pub(super) fn least(&self, left_out: u64) -> ByServer<Micros> {
-        let shared = |work: &Shared<'_>| longest_infeasible(work.most_s, |time_s| work.is_infeasible(time_s, left_out));
-        let waits_most_s = self.rows.iter().map(|row| row.waiting_s).fold(0.0, f64::max);
+    /// The bound of each kind of server if `excluded` requests are excluded.
+    pub(super) fn lower_bounds(&self, excluded: u64) -> ByServer<Micros> {
+        let pooled = |work: &PooledServers<'_>| longest_infeasible(work.wait_max_s, |time_s| work.is_infeasible(time_s, excluded));
+        let platter_wait_max_s = self.platter_periods.iter().map(|period| period.waiting_s).fold(0.0, f64::max);
         ByServer {
-            shuttles: self.shuttles.as_ref().map_or(Micros::ZERO, shared),
-            drives: shared(&self.drives),
-            platter: longest_infeasible(waits_most_s, |time_s| {
-                self.rows.iter().map(|row| row.left_out_at_least(time_s)).sum::<u64>() > left_out
+            shuttles: self.shuttles.as_ref().map_or(Micros::ZERO, pooled),
+            drives: pooled(&self.drives),
+            platter: longest_infeasible(platter_wait_max_s, |time_s| {
+                self.platter_periods.iter().map(|period| period.exclusions_needed(time_s)).sum::<u64>() > excluded
             }),
         }
     }
 }
 
 /// The largest time found to be infeasible, to a thousandth; 0 if there is none. All times above
-/// `most_s` are feasible.
-fn longest_infeasible(most_s: f64, is_infeasible: impl Fn(f64) -> bool) -> Micros {
+/// `wait_max_s` are feasible.
+fn longest_infeasible(wait_max_s: f64, is_infeasible: impl Fn(f64) -> bool) -> Micros {
     /// 2^27 s are four years.
     const DOUBLINGS: i32 = 27;
     // Windows depend on the time, so a longer time may be found infeasible where a shorter one is
     // not.
-    let mut powers = (0..DOUBLINGS).rev().map(|exponent| f64::from(1_u32 << exponent)).filter(|power| *power <= most_s);
+    let mut powers = (0..DOUBLINGS).rev().map(|exponent| f64::from(1_u32 << exponent)).filter(|power| *power <= wait_max_s);
     let Some(mut low) = powers.find(|time_s| is_infeasible(*time_s)) else { return Micros::ZERO };
     let mut high = 2.0 * low;
     while high - low > low * 1e-3 {
@@ -54,22 +58,22 @@ fn longest_infeasible(most_s: f64, is_infeasible: impl Fn(f64) -> bool) -> Micro
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ServerKind {
     Shuttles,
     Drives,
 }
 
 /// Servers that share the work of all platters.
-struct Shared<'a> {
+struct PooledServers<'a> {
     servers: &'a Servers,
     jobs: &'a [Job],
     /// Number of servers: seconds of work completed per second.
     rate: f64,
-    kind: Kind,
+    kind: ServerKind,
     /// Busy periods with one visit per platter.
-    once: Vec<Window>,
+    single_visit_windows: Vec<Window>,
     /// The longest wait if each request has a visit of its own.
-    most_s: f64,
+    wait_max_s: f64,
     /// By platter, the instant until which a job needs no visit of its own. Kept to reuse its
     /// memory.
     hit_until: RefCell<Vec<f64>>,
@@ -86,22 +90,22 @@ struct Window {
 }
 
 /// Finds the busy periods of servers that share out the work without loss.
-struct Busy {
+struct BusyPeriods {
     rate: f64,
     waiting_s: f64,
-    before_s: f64,
+    last_arrival_s: f64,
     open: Window,
 }
 
-impl Busy {
+impl BusyPeriods {
     fn new(rate: f64) -> Self {
-        Self { rate, waiting_s: 0.0, before_s: 0.0, open: Window { first: 0, end: 0, waiting_s: 0.0 } }
+        Self { rate, waiting_s: 0.0, last_arrival_s: 0.0, open: Window { first: 0, end: 0, waiting_s: 0.0 } }
     }
 
     /// Advances to the arrival of a job. Returns the busy period that this ends, if any.
-    fn go_on(&mut self, index: usize, at_s: f64) -> Option<Window> {
-        self.waiting_s -= self.rate * (at_s - self.before_s);
-        self.before_s = at_s;
+    fn advance_to(&mut self, index: usize, at_s: f64) -> Option<Window> {
+        self.waiting_s -= self.rate * (at_s - self.last_arrival_s);
+        self.last_arrival_s = at_s;
         if self.waiting_s > 0.0 {
             return None;
         }
@@ -118,33 +122,33 @@ impl Busy {
     }
 }
 
-impl<'a> Shared<'a> {
-    fn new(servers: &'a Servers, jobs: &'a [Job], rate: f64, kind: Kind) -> Self {
+impl<'a> PooledServers<'a> {
+    fn new(servers: &'a Servers, jobs: &'a [Job], rate: f64, kind: ServerKind) -> Self {
         let hit_until = RefCell::new(vec![f64::NEG_INFINITY; servers.handling_s.len()]);
-        let mut shared = Self { servers, jobs, rate, kind, once: Vec::new(), most_s: 0.0, hit_until };
-        shared.once = shared.windows(None);
-        shared.most_s = shared.windows(Some(0.0)).iter().map(|window| window.waiting_s / rate).fold(0.0, f64::max);
-        shared
+        let mut pooled = Self { servers, jobs, rate, kind, single_visit_windows: Vec::new(), wait_max_s: 0.0, hit_until };
+        pooled.single_visit_windows = pooled.windows(None);
+        pooled.wait_max_s = pooled.windows(Some(0.0)).iter().map(|window| window.waiting_s / rate).fold(0.0, f64::max);
+        pooled
     }
 
     fn visit_s(&self, platter: u32) -> f64 {
         match self.kind {
-            Kind::Shuttles => self.servers.handling_s[platter as usize],
-            Kind::Drives => self.servers.visit_s,
+            ServerKind::Shuttles => self.servers.handling_s[platter as usize],
+            ServerKind::Drives => self.servers.visit_s,
         }
     }
 
     fn visit_most_s(&self) -> f64 {
         match self.kind {
-            Kind::Shuttles => self.servers.handling_most_s,
-            Kind::Drives => self.servers.visit_s,
+            ServerKind::Shuttles => self.servers.handling_most_s,
+            ServerKind::Drives => self.servers.visit_s,
         }
     }
 
     fn reading_s(&self, job: &Job) -> f64 {
         match self.kind {
-            Kind::Shuttles => 0.0,
-            Kind::Drives => job.reading_s,
+            ServerKind::Shuttles => 0.0,
+            ServerKind::Drives => job.reading_s,
         }
     }
 
@@ -153,12 +157,12 @@ impl<'a> Shared<'a> {
     fn windows(&self, time_s: Option<f64>) -> Vec<Window> {
         let mut hit_until = self.hit_until.borrow_mut();
         hit_until.fill(f64::NEG_INFINITY);
-        let mut busy = Busy::new(self.rate);
+        let mut busy = BusyPeriods::new(self.rate);
         let mut windows = Vec::new();
         let least_s = self.rate * time_s.unwrap_or(0.0);
         let mut period = 0.0;
         for (index, job) in self.jobs.iter().enumerate() {
-            if let Some(window) = busy.go_on(index, job.at_s) {
+            if let Some(window) = busy.advance_to(index, job.at_s) {
                 windows.extend((window.waiting_s > least_s).then_some(window));
                 period += 1.0;
             }
@@ -176,28 +180,29 @@ impl<'a> Shared<'a> {
         windows
     }
 
-    /// True if more than `left_out` requests must take longer than `time_s`.
-    fn is_infeasible(&self, time_s: f64, left_out: u64) -> bool {
-        self.is_too_much(&self.once, time_s, left_out) || self.is_too_much(&self.windows(Some(time_s)), time_s, left_out)
+    /// True if more than `excluded` requests must take longer than `time_s`.
+    fn is_infeasible(&self, time_s: f64, excluded: u64) -> bool {
+        self.is_overloaded(&self.single_visit_windows, time_s, excluded)
+            || self.is_overloaded(&self.windows(Some(time_s)), time_s, excluded)
     }
 
-    fn is_too_much(&self, windows: &[Window], time_s: f64, left_out: u64) -> bool {
+    fn is_overloaded(&self, windows: &[Window], time_s: f64, excluded: u64) -> bool {
         let mut needed = 0;
-        let mut worth = windows.iter().filter(|window| window.waiting_s > self.rate * time_s);
-        worth.any(|window| {
-            needed += self.left_out_of(window, time_s);
-            needed > left_out
+        let mut overloaded = windows.iter().filter(|window| window.waiting_s > self.rate * time_s);
+        overloaded.any(|window| {
+            needed += self.exclusions_in(window, time_s);
+            needed > excluded
         })
     }
 
     /// The least number of requests of a window that must take longer than `time_s`.
-    fn left_out_of(&self, window: &Window, time_s: f64) -> u64 {
+    fn exclusions_in(&self, window: &Window, time_s: f64) -> u64 {
         let jobs = &self.jobs[window.first..window.end];
         let (Some(first), Some(last)) = (jobs.first(), jobs.last()) else { return 0 };
         let length_s = last.at_s - first.at_s + time_s;
         let mut hit_until = self.hit_until.borrow_mut();
         hit_until.fill(f64::NEG_INFINITY);
-        let (mut work_s, mut again_s) = (0.0, 0.0);
+        let (mut work_s, mut repeat_visits_s) = (0.0, 0.0);
         let mut gaps_s = Vec::new();
         for job in jobs {
             let hit_until = &mut hit_until[job.platter as usize];
@@ -205,7 +210,7 @@ impl<'a> Shared<'a> {
                 let visit_s = self.visit_s(job.platter);
                 if hit_until.is_finite() {
                     gaps_s.push(job.at_s - *hit_until);
-                    again_s += visit_s;
+                    repeat_visits_s += visit_s;
                 } else {
                     work_s += visit_s;
                 }
@@ -213,21 +218,21 @@ impl<'a> Shared<'a> {
             }
             work_s += self.reading_s(job);
         }
-        work_s += (again_s - self.held_s(gaps_s, length_s)).max(0.0);
+        work_s += (repeat_visits_s - self.saved_by_holding_s(gaps_s, length_s)).max(0.0);
         let excess_s = work_s - self.rate * length_s - self.edges_s();
-        if excess_s > 0.0 { self.left_out_for(excess_s, jobs) } else { 0 }
+        if excess_s > 0.0 { self.exclusions_to_save(excess_s, jobs) } else { 0 }
     }
 
     /// Work that may be done before or after a window.
     fn edges_s(&self) -> f64 {
         match self.kind {
-            Kind::Shuttles => self.servers.places * self.servers.handling_most_s,
-            Kind::Drives => 2.0 * self.servers.drives * (self.servers.visit_s + self.servers.seek_s),
+            ServerKind::Shuttles => self.servers.places * self.servers.handling_most_s,
+            ServerKind::Drives => 2.0 * self.servers.drives * (self.servers.visit_s + self.servers.seek_s),
         }
     }
 
     /// Work saved by platters that are held from one visit to the next.
-    fn held_s(&self, mut gaps_s: Vec<f64>, length_s: f64) -> f64 {
+    fn saved_by_holding_s(&self, mut gaps_s: Vec<f64>, length_s: f64) -> f64 {
         gaps_s.sort_unstable_by(f64::total_cmp);
         let room_s = self.servers.places * length_s;
         let mut held_s = 0.0;
@@ -239,7 +244,7 @@ impl<'a> Shared<'a> {
     }
 
     /// The number of requests to exclude to save `excess_s` of work, those that save most first.
-    fn left_out_for(&self, excess_s: f64, jobs: &[Job]) -> u64 {
+    fn exclusions_to_save(&self, excess_s: f64, jobs: &[Job]) -> u64 {
         let mut savings: Vec<(u64, f64)> = Vec::with_capacity(jobs.len());
         for job in jobs {
             let saved_s = self.visit_s(job.platter) + self.reading_s(job);
@@ -261,15 +266,15 @@ impl<'a> Shared<'a> {
 
 /// The reads of one platter in a busy period of its own: its drive reads for one request at a time.
 #[derive(Debug)]
-struct Row {
+struct PlatterPeriod {
     /// The most reading that waits at once, in seconds.
     waiting_s: f64,
     /// Cumulative sums of the reads up to then, longest first.
     sums_s: Vec<f64>,
 }
 
-impl Row {
-    fn left_out_at_least(&self, time_s: f64) -> u64 {
+impl PlatterPeriod {
+    fn exclusions_needed(&self, time_s: f64) -> u64 {
         let excess_s = self.waiting_s - time_s;
         if excess_s > 0.0 { self.sums_s.partition_point(|sum_s| *sum_s < excess_s) as u64 + 1 } else { 0 }
     }
@@ -277,14 +282,14 @@ impl Row {
 
 /// The busy periods of all platters. Requests with several shards are ignored, so that each request
 /// is in one row only.
-fn rows(jobs: &[Job]) -> Vec<Row> {
+fn platter_periods(jobs: &[Job]) -> Vec<PlatterPeriod> {
     let mut by_platter: BTreeMap<u32, Vec<&Job>> = BTreeMap::new();
     for job in jobs.iter().filter(|job| !job.has_more) {
         by_platter.entry(job.platter).or_default().push(job);
     }
-    let mut rows = Vec::new();
+    let mut platter_periods = Vec::new();
     for jobs in by_platter.values() {
-        let mut busy = Busy::new(1.0);
+        let mut busy = BusyPeriods::new(1.0);
         let mut close = |window: Window| {
             // A single read makes no other wait; its seek may cost nothing if the head is already
             // there.
@@ -296,16 +301,16 @@ fn rows(jobs: &[Job]) -> Vec<Row> {
                     sum_s += *part_s;
                     *part_s = sum_s;
                 }
-                rows.push(Row { waiting_s: window.waiting_s, sums_s });
+                platter_periods.push(PlatterPeriod { waiting_s: window.waiting_s, sums_s });
             }
         };
         for (index, job) in jobs.iter().enumerate() {
-            if let Some(window) = busy.go_on(index, job.at_s) {
+            if let Some(window) = busy.advance_to(index, job.at_s) {
                 close(window);
             }
             busy.add(index, job.reading_s);
         }
         close(busy.open);
     }
-    rows
+    platter_periods
 }

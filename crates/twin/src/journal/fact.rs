@@ -43,9 +43,9 @@ impl fmt::Display for Fact {
                 write!(f, "{} R{} by {}", now.0, request.0, instant(*deadline))?;
                 shards.iter().try_for_each(|shard| write!(f, " P{}:{}", shard.platter.0, range(shard.tracks)))
             }
-            Self::Happened { now, library, event } => write!(f, "{} L{} {}", now.0, library.0, told(*event)),
+            Self::Happened { now, library, event } => write!(f, "{} L{} {}", now.0, library.0, event_words(*event)),
             Self::Commanded { library, command: Command::Do { id, action } } => {
-                write!(f, "> L{} {} {}", library.0, self::id(*id), doing(*action))
+                write!(f, "> L{} {} {}", library.0, self::id(*id), action_words(*action))
             }
             Self::Commanded { library, command: Command::Finish { request, outcome } } => {
                 write!(f, "> L{} finish R{} {}", library.0, request.0, word(&OUTCOMES, outcome))
@@ -81,7 +81,7 @@ fn range(tracks: Tracks) -> impl fmt::Display {
     fmt::from_fn(move |f| write!(f, "{}+{}", tracks.first, tracks.count))
 }
 
-fn who(actor: Actor) -> impl fmt::Display {
+fn actor_words(actor: Actor) -> impl fmt::Display {
     fmt::from_fn(move |f| match actor {
         Actor::Shuttle(shuttle) => write!(f, "S{}", shuttle.0),
         Actor::Drive(drive) => write!(f, "D{}", drive.0),
@@ -89,10 +89,10 @@ fn who(actor: Actor) -> impl fmt::Display {
 }
 
 fn id(command: CommandId) -> impl fmt::Display {
-    fmt::from_fn(move |f| write!(f, "{}#{}", who(command.actor), command.number))
+    fmt::from_fn(move |f| write!(f, "{}#{}", actor_words(command.actor), command.number))
 }
 
-fn place(berth: Berth) -> impl fmt::Display {
+fn berth_words(berth: Berth) -> impl fmt::Display {
     fmt::from_fn(move |f| match berth {
         Berth::Slot(slot) => write!(f, "slot{}", slot.0),
         Berth::Bay(drive, Bay(bay)) => write!(f, "D{}.{bay}", drive.0),
@@ -100,7 +100,7 @@ fn place(berth: Berth) -> impl fmt::Display {
     })
 }
 
-fn why(fault: Fault) -> impl fmt::Display {
+fn fault_words(fault: Fault) -> impl fmt::Display {
     fmt::from_fn(move |f| match fault {
         Fault::Stopped { x_um } => write!(f, "stopped {x_um}"),
         Fault::Collided { with, x_um } => write!(f, "collided S{} {x_um}", with.0),
@@ -108,17 +108,17 @@ fn why(fault: Fault) -> impl fmt::Display {
     })
 }
 
-fn told(event: Event) -> impl fmt::Display {
+fn event_words(event: Event) -> impl fmt::Display {
     fmt::from_fn(move |f| match event {
-        Event::ReadRequested(asked) => {
-            write!(f, "asked R{} by {} P{}:{}", asked.id.0, instant(asked.deadline), asked.platter.0, range(asked.tracks))
+        Event::ReadRequested(request) => {
+            write!(f, "asked R{} by {} P{}:{}", request.id.0, instant(request.deadline), request.platter.0, range(request.tracks))
         }
         Event::PlatterWritten { platter } => write!(f, "written P{}", platter.0),
         Event::Done { command } => write!(f, "done {}", id(command)),
         Event::Interrupted { command, verified } => write!(f, "interrupted {} {verified}", id(command)),
-        Event::Failed { command, fault } => write!(f, "failed {} {}", id(command), why(fault)),
-        Event::Lost { actor, fault } => write!(f, "lost {} {}", who(actor), why(fault)),
-        Event::Repaired { actor } => write!(f, "repaired {}", who(actor)),
+        Event::Failed { command, fault } => write!(f, "failed {} {}", id(command), fault_words(fault)),
+        Event::Lost { actor, fault } => write!(f, "lost {} {}", actor_words(actor), fault_words(fault)),
+        Event::Repaired { actor } => write!(f, "repaired {}", actor_words(actor)),
         Event::PlatterUnavailable { platter } => write!(f, "unavailable P{}", platter.0),
         Event::PlatterAvailable { platter } => write!(f, "available P{}", platter.0),
         Event::ChargeLow { shuttle } => write!(f, "low S{}", shuttle.0),
@@ -126,18 +126,18 @@ fn told(event: Event) -> impl fmt::Display {
     })
 }
 
-fn doing(action: Action) -> impl fmt::Display {
+fn action_words(action: Action) -> impl fmt::Display {
     fmt::from_fn(move |f| match action {
         Action::Move { to: Position { shelf, x_um } } => write!(f, "move {shelf}@{x_um}"),
-        Action::Pick { from, platter } => write!(f, "pick P{} {}", platter.0, place(from)),
-        Action::Place { to, platter } => write!(f, "place P{} {}", platter.0, place(to)),
+        Action::Pick { from, platter } => write!(f, "pick P{} {}", platter.0, berth_words(from)),
+        Action::Place { to, platter } => write!(f, "place P{} {}", platter.0, berth_words(to)),
         Action::Charge => f.write_str("charge"),
         Action::Mount { bay, platter } => write!(f, "mount P{} {}", platter.0, bay.0),
         Action::Unmount { bay, platter } => write!(f, "unmount P{} {}", platter.0, bay.0),
         Action::Switch { to } => write!(f, "switch {}", to.0),
         Action::Read { platter, tracks, adjacent, request } => {
-            let how = if adjacent { "adjacent" } else { "seek" };
-            write!(f, "read P{}:{} {how} R{}", platter.0, range(tracks), request.0)
+            let seek_word = if adjacent { "adjacent" } else { "seek" };
+            write!(f, "read P{}:{} {seek_word} R{}", platter.0, range(tracks), request.0)
         }
         Action::Verify { platter, tracks } => write!(f, "verify P{}:{}", platter.0, range(tracks)),
     })

@@ -9,10 +9,10 @@ use super::words::number;
 use super::{Detail, JournalError};
 use crate::scenario::Scenario;
 
-const FIRST: &str = "fulgurite journal 1";
+const FIRST_LINE: &str = "fulgurite journal 1";
 /// More lines than any scenario has. The limit keeps a damaged number from causing a huge
 /// allocation.
-const MOST_LINES: u64 = 100_000;
+const SCENARIO_LINES_MAX: u64 = 100_000;
 
 /// Identifies the run of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Header {
             Detail::Digests(every) => format!("detail digests {every}"),
         };
         let (program, seed) = (format!("program {}", self.program), format!("seed {}", self.seed));
-        let lines = [FIRST.into(), program, detail, seed, format!("scenario {}", scenario.len())];
+        let lines = [FIRST_LINE.into(), program, detail, seed, format!("scenario {}", scenario.len())];
         let scenario = scenario.into_iter().map(|line| if line.is_empty() { "|".into() } else { format!("| {line}") });
         for line in lines.into_iter().chain(scenario) {
             seal.add(&line);
@@ -52,7 +52,7 @@ impl Header {
     }
 
     pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Self, JournalError> {
-        if lines.next("a header")? != FIRST {
+        if lines.next("a header")? != FIRST_LINE {
             return Err(JournalError::NoJournal { found: lines.text().chars().take(80).collect() });
         }
         let program = lines.after("program ", "`program` and a version")?.to_owned();
@@ -65,7 +65,7 @@ impl Header {
         let seed = lines.after("seed ", "`seed` and a number")?;
         let seed = number(seed).ok_or_else(|| lines.unexpected("`seed` and a number"))?;
         let expected = "`scenario` and how many lines it has, at most 100,000";
-        let count = number::<u64>(lines.after("scenario ", expected)?).filter(|count| *count <= MOST_LINES);
+        let count = number::<u64>(lines.after("scenario ", expected)?).filter(|count| *count <= SCENARIO_LINES_MAX);
         let count = count.ok_or_else(|| lines.unexpected(expected))?;
         let mut scenario = String::new();
         for _ in 0..count {

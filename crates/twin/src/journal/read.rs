@@ -9,7 +9,7 @@ use super::words::{hexadecimal, parse};
 use super::{Detail, Fact, Header, JournalError, LineContent};
 
 /// A request for a million shards has a line of 20 MB; longer lines are rejected.
-const MOST_BYTES: usize = 32 << 20;
+const LINE_BYTES_MAX: usize = 32 << 20;
 
 /// Reads the facts of a journal, with one line in memory at a time.
 ///
@@ -129,10 +129,10 @@ impl<R: BufRead> Lines<R> {
     fn fill(&mut self, expected: &'static str) -> Result<(), JournalError> {
         self.buffer.clear();
         let line = self.line;
-        let mut limited = self.from.by_ref().take(MOST_BYTES as u64);
+        let mut limited = self.from.by_ref().take(LINE_BYTES_MAX as u64);
         limited.read_until(b'\n', &mut self.buffer).map_err(|source| JournalError::Io { line, source })?;
         if self.buffer.pop() != Some(b'\n') {
-            if self.buffer.len() + 1 >= MOST_BYTES {
+            if self.buffer.len() + 1 >= LINE_BYTES_MAX {
                 return Err(JournalError::Line { line: line + 1, found: LineContent::TooLong, expected: "the end of the line" });
             }
             // A partial last line is not parsed.

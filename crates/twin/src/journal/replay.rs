@@ -7,7 +7,7 @@ use std::io::BufRead;
 use fulgurite_domain::Micros;
 use fulgurite_library::{Actor, Command, Event, Fault, Library, Region, RegionOutcome, RequestId};
 
-use super::seal::FollowedDigest;
+use super::seal::OutputDigest;
 use super::{Detail, Fact, JournalError, JournalReader};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::settings::SettingErrors;
@@ -42,7 +42,7 @@ pub enum ReplayError {
     NoLibrary { line: u64, found: Library, libraries: usize },
     #[error(
         "line {line}: found {} of library {}, but the region has {actors} of them there, counted from 0",
-        named(*found), library.0
+        actor_name(*found), library.0
     )]
     NoActor { line: u64, found: Actor, library: Library, actors: u16 },
     /// The outputs differ.
@@ -62,16 +62,16 @@ pub struct Difference {
     /// The input that caused it, with its line; `None` before the first input.
     pub input: Option<(u64, Fact)>,
     /// With digests: the line of the last equal one, or of the beginning.
-    pub same_until: u64,
+    pub equal_until: u64,
 }
 
 impl std::error::Error for Difference {}
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, journal, replay, input, same_until } = self;
+        let Self { line, journal, replay, input, equal_until } = self;
         if let Fact::Digest { .. } = journal {
-            write!(f, "line {line}: outputs of the inputs after line {same_until} differ: ")?;
+            write!(f, "line {line}: outputs of the inputs after line {equal_until} differ: ")?;
         } else {
             write!(f, "line {line}: ")?;
         }
@@ -114,8 +114,8 @@ pub fn replay_onto<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -
         ended: VecDeque::new(),
         commanded: Vec::new(),
         finished: Vec::new(),
-        digest: FollowedDigest::NEW,
-        same_until: 1,
+        digest: OutputDigest::NEW,
+        equal_until: 1,
         input: None,
         report: Replayed::default(),
     };
@@ -135,8 +135,8 @@ struct Replay<'a> {
     /// Empty between inputs; kept to reuse its memory, like the next.
     commanded: Vec<(Library, Command)>,
     finished: Vec<(RequestId, RegionOutcome)>,
-    digest: FollowedDigest,
-    same_until: u64,
+    digest: OutputDigest,
+    equal_until: u64,
     input: Option<(u64, Fact)>,
     report: Replayed,
 }
@@ -147,45 +147,45 @@ impl Replay<'_> {
             Fact::Commanded { .. } | Fact::Ended { .. } => {
                 let outputs = if let Fact::Ended { .. } = fact { &mut self.ended } else { &mut self.commands };
                 match outputs.pop_front() {
-                    Some(again) if again == fact => Ok(()),
-                    again => {
-                        let again = again.or_else(|| self.next_followed());
-                        Err(self.differs(line, fact, again))
+                    Some(replayed_output) if replayed_output == fact => Ok(()),
+                    replayed_output => {
+                        let replayed_output = replayed_output.or_else(|| self.next_unmatched_output());
+                        Err(self.differs(line, fact, replayed_output))
                     }
                 }
             }
             Fact::Digest { count, digest } => {
-                let again = Fact::Digest { count: self.digest.count(), digest: self.digest.digest() };
-                if again != (Fact::Digest { count, digest }) {
-                    return Err(self.differs(line, fact, Some(again)));
+                let replayed_output = Fact::Digest { count: self.digest.count(), digest: self.digest.digest() };
+                if replayed_output != (Fact::Digest { count, digest }) {
+                    return Err(self.differs(line, fact, Some(replayed_output)));
                 }
-                self.same_until = line;
+                self.equal_until = line;
                 Ok(())
             }
             Fact::Requested { now, request, deadline, ref shards } => {
-                self.nothing_more(line, &fact)?;
+                self.check_no_more_outputs(line, &fact)?;
                 self.region.request(now, request, shards, deadline, &mut self.commanded, &mut self.finished);
                 self.report.requests += 1;
-                self.followed(line, fact);
+                self.collect_outputs(line, fact);
                 Ok(())
             }
             Fact::Happened { now, library, event } => {
-                self.nothing_more(line, &fact)?;
+                self.check_no_more_outputs(line, &fact)?;
                 self.check(line, library, &event)?;
                 self.region.step(now, library, event, &mut self.commanded, &mut self.finished);
                 self.report.events += 1;
-                self.followed(line, fact);
+                self.collect_outputs(line, fact);
                 Ok(())
             }
             Fact::End { now, .. } => {
-                self.nothing_more(line, &fact)?;
+                self.check_no_more_outputs(line, &fact)?;
                 self.report.until = now;
                 Ok(())
             }
         }
     }
 
-    fn followed(&mut self, line: u64, input: Fact) {
+    fn collect_outputs(&mut self, line: u64, input: Fact) {
         self.report.commands += self.commanded.len() as u64;
         self.report.ended += self.finished.len() as u64;
         let commands = self.commanded.drain(..).map(|(library, command)| Fact::Commanded { library, command });
@@ -201,20 +201,20 @@ impl Replay<'_> {
 
     /// Before the next input or the end, all outputs of the last input must have been in the
     /// journal.
-    fn nothing_more(&mut self, line: u64, fact: &Fact) -> Result<(), ReplayError> {
-        match self.next_followed() {
+    fn check_no_more_outputs(&mut self, line: u64, fact: &Fact) -> Result<(), ReplayError> {
+        match self.next_unmatched_output() {
             None => Ok(()),
             more => Err(self.differs(line, fact.clone(), more)),
         }
     }
 
-    fn next_followed(&mut self) -> Option<Fact> {
+    fn next_unmatched_output(&mut self) -> Option<Fact> {
         self.commands.pop_front().or_else(|| self.ended.pop_front())
     }
 
     fn differs(&mut self, line: u64, journal: Fact, replay: Option<Fact>) -> ReplayError {
-        let (input, same_until) = (self.input.take(), self.same_until);
-        Box::new(Difference { line, journal, replay, input, same_until }).into()
+        let (input, equal_until) = (self.input.take(), self.equal_until);
+        Box::new(Difference { line, journal, replay, input, equal_until }).into()
     }
 
     /// Rejects events that name machines outside the library: a controller panics on those.
@@ -237,7 +237,7 @@ impl Replay<'_> {
     }
 }
 
-fn named(actor: Actor) -> String {
+fn actor_name(actor: Actor) -> String {
     match actor {
         Actor::Shuttle(shuttle) => format!("shuttle {}", shuttle.0),
         Actor::Drive(drive) => format!("drive {}", drive.0),

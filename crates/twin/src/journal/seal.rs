@@ -26,14 +26,14 @@ impl Seal {
 /// A digest of the outputs. Commands and ends are digested separately, so their relative order
 /// doesn't matter.
 #[derive(Debug, Clone)]
-pub(super) struct FollowedDigest {
+pub(super) struct OutputDigest {
     commands: Seal,
     ended: Seal,
     count: u64,
     line: String,
 }
 
-impl FollowedDigest {
+impl OutputDigest {
     pub(super) const NEW: Self = Self { commands: Seal::NEW, ended: Seal::NEW, count: 0, line: String::new() };
 
     pub(super) fn add(&mut self, fact: &Fact) {

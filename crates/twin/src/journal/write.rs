@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use fulgurite_domain::Micros;
 use fulgurite_library::{Command, Event, Library};
 
-use super::seal::{FollowedDigest, Seal};
+use super::seal::{OutputDigest, Seal};
 use super::{Fact, Header};
 use crate::simulation::{Ended, Observer, Request};
 
@@ -32,7 +32,7 @@ pub struct JournalWriter<W: Write> {
     detail: Detail,
     line: String,
     seal: Seal,
-    digest: FollowedDigest,
+    digest: OutputDigest,
     /// Number of outputs when the last digest was written.
     digested: u64,
     inputs: u64,
@@ -53,7 +53,7 @@ impl<W: Write> JournalWriter<W> {
             detail: header.detail,
             line: String::new(),
             seal,
-            digest: FollowedDigest::NEW,
+            digest: OutputDigest::NEW,
             digested: 0,
             inputs: 0,
             now: Micros::ZERO,

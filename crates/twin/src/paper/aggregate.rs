@@ -86,14 +86,14 @@ impl Estimate {
 
     /// The interval, if enough seeds make it worth showing.
     #[must_use]
-    pub fn shown(&self) -> Option<Interval> {
+    pub fn reliable_interval(&self) -> Option<Interval> {
         self.interval.filter(|interval| interval.count >= SEEDS_FOR_AN_INTERVAL)
     }
 
     /// Half the width of the shown interval.
     #[must_use]
     pub fn half_width(&self) -> Option<f64> {
-        self.shown().map(|interval| interval.half_width)
+        self.reliable_interval().map(|interval| interval.half_width)
     }
 }
 

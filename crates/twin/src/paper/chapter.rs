@@ -52,7 +52,7 @@ impl Chapter {
         Self { name, title, drawings: Vec::new(), sheets: Vec::new(), blocks: Vec::new() }
     }
 
-    pub(super) fn say(&mut self, text: impl Into<String>) {
+    pub(super) fn add_paragraph(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Paragraph(text.into()));
     }
 

@@ -126,7 +126,7 @@ pub fn run(settings: &Settings, progress: &(dyn Fn(f64) + Sync)) -> Result<Paper
     }
     let mut plan = plan::Plan::new(settings.clone());
     let reports = chapters::plan(&mut plan);
-    let results = plan.carry_out(progress)?;
+    let results = plan.run_all(progress)?;
     let chapters = reports.into_iter().map(|report| report(&results)).collect::<Result<_, _>>()?;
     Ok(Paper { settings: settings.clone(), chapters, runs: results.runs(), events: results.events() })
 }

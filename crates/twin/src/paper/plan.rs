@@ -91,7 +91,7 @@ impl Plan {
         PaperError::Run { chapter, scenario, seed, source: Box::new(source) }
     }
 
-    pub(super) fn carry_out(self, progress: &(dyn Fn(f64) + Sync)) -> Result<Results, PaperError> {
+    pub(super) fn run_all(self, progress: &(dyn Fn(f64) + Sync)) -> Result<Results, PaperError> {
         let Self { settings, points, tasks, .. } = self;
         let mut all = tasks;
         let task_count = all.len();
@@ -106,7 +106,7 @@ impl Plan {
                 all.push(Job { cost, work: Box::new(work) });
             }
         }
-        let mut answers = jobs::carry_out(&all, settings.threads, progress).into_iter();
+        let mut answers = jobs::run_all(&all, settings.threads, progress).into_iter();
         let tasks = answers.by_ref().take(task_count).map(|answer| answer.map(Some)).collect::<Result<_, _>>()?;
         let mut samples = Vec::with_capacity(points.len());
         for point in &points {

@@ -13,49 +13,50 @@ use crate::decode::{DecodeService, Job, Settings, Totals};
 use crate::scenario::Scenario;
 use crate::simulation::{Ended, Observer};
 
-const SLOT: Micros = Micros(300 * Micros::SECOND.0);
+const SLOT_DURATION: Micros = Micros(300 * Micros::SECOND.0);
 const TWO_DAYS: Micros = Micros(48 * Micros::HOUR.0);
 
 /// Reads that left the library in a slot: bytes of whole tracks, and the least time from departure
 /// to deadline.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Left {
+pub(super) struct Departures {
     bytes: f64,
     due_within: Option<Micros>,
 }
 
 /// Collects the departures of the measured interval.
-pub(super) struct Leaving {
+pub(super) struct DepartureRecorder {
     begin: Micros,
     track_bytes: u64,
-    pub(super) slots: Vec<Left>,
+    pub(super) slots: Vec<Departures>,
 }
 
-impl Leaving {
+impl DepartureRecorder {
     pub(super) fn new(scenario: &Scenario) -> Self {
-        let slots = (scenario.run.measured.0 / SLOT.0).max(1) as usize;
-        Self { begin: scenario.run.warm_up, track_bytes: scenario.mechanics.drive.track_bytes, slots: vec![Left::default(); slots] }
+        let slots = (scenario.run.measured.0 / SLOT_DURATION.0).max(1) as usize;
+        Self { begin: scenario.run.warm_up, track_bytes: scenario.mechanics.drive.track_bytes, slots: vec![Departures::default(); slots] }
     }
 }
 
-impl Observer for Leaving {
+impl Observer for DepartureRecorder {
     fn ended(&mut self, ended: &Ended) {
-        let Some(slot) = (ended.at >= self.begin).then(|| self.slots.get_mut((ended.at.since(self.begin).0 / SLOT.0) as usize)).flatten()
+        let Some(slot) =
+            (ended.at >= self.begin).then(|| self.slots.get_mut((ended.at.since(self.begin).0 / SLOT_DURATION.0) as usize)).flatten()
         else {
             return;
         };
         slot.bytes += (ended.bytes.div_ceil(self.track_bytes) * self.track_bytes) as f64;
-        let left = ended.deadline.since(ended.at);
-        slot.due_within = Some(slot.due_within.map_or(left, |due| due.min(left)));
+        let time_left = ended.deadline.since(ended.at);
+        slot.due_within = Some(slot.due_within.map_or(time_left, |due| due.min(time_left)));
     }
 }
 
 pub(super) fn need(plan: &Plan, year: &Year, trial: &Trial) -> DecodeNeed {
     let scale = f64::from(trial.size.libraries) / f64::from(trial.simulated);
     let verification = year.written_bytes_s / plan.decode_bytes_s;
-    let read_bytes: f64 = trial.left.iter().map(|slot| slot.bytes * scale).sum();
-    let mean = verification + read_bytes / (trial.left.len().max(1) as f64 * SLOT.seconds()) / plan.decode_bytes_s;
-    let day = |workers| day(plan, &trial.left, scale, year.written_bytes_s, workers);
+    let read_bytes: f64 = trial.departures.iter().map(|slot| slot.bytes * scale).sum();
+    let mean = verification + read_bytes / (trial.departures.len().max(1) as f64 * SLOT_DURATION.seconds()) / plan.decode_bytes_s;
+    let day = |workers| day(plan, &trial.departures, scale, year.written_bytes_s, workers);
     // The mean itself must fit into what the reserve leaves.
     let reserve = Settings::default().reserve;
     let mut low = ((mean / (1.0 - reserve)).ceil() as u32).max(1);
@@ -74,16 +75,16 @@ pub(super) fn need(plan: &Plan, year: &Year, trial: &Trial) -> DecodeNeed {
 }
 
 /// Simulates two days of decoding with `workers` workers at every hour.
-fn day(plan: &Plan, slots: &[Left], scale: f64, verified_bytes_s: f64, workers: u32) -> Totals {
+fn day(plan: &Plan, slots: &[Departures], scale: f64, verified_bytes_s: f64, workers: u32) -> Totals {
     let mut service = DecodeService::new(Settings { workers: [workers; 24], jobs_max: usize::MAX, ..Settings::default() });
     let work = |bytes: f64| Micros::from_seconds(bytes / plan.decode_bytes_s);
-    for index in 0..TWO_DAYS.0 / SLOT.0 {
-        let at = Micros((index + 1) * SLOT.0);
+    for index in 0..TWO_DAYS.0 / SLOT_DURATION.0 {
+        let at = Micros((index + 1) * SLOT_DURATION.0);
         service.advance(at, |_| ());
-        let left = slots[index as usize % slots.len()];
-        let due = left.due_within.map_or(Micros::NEVER, |within| at + within);
-        let verified = (work(verified_bytes_s * SLOT.seconds()), Micros::NEVER);
-        for (id, (work, deadline)) in [(work(left.bytes * scale), due), verified].into_iter().enumerate() {
+        let departures = slots[index as usize % slots.len()];
+        let due = departures.due_within.map_or(Micros::NEVER, |within| at + within);
+        let verified = (work(verified_bytes_s * SLOT_DURATION.seconds()), Micros::NEVER);
+        for (id, (work, deadline)) in [(work(departures.bytes * scale), due), verified].into_iter().enumerate() {
             if work > Micros::ZERO {
                 // Sectors are independent: any number of workers can share them.
                 let job = Job { id: id as u64, ready: at, work, width: u32::MAX, deadline };

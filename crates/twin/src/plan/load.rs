@@ -87,17 +87,17 @@ impl Plan {
     /// thousand.
     #[must_use]
     pub fn years_until(&self, stored_bytes: f64) -> f64 {
-        const MOST: u32 = 1_000;
-        let mut before = self.ingest.stored_bytes as f64;
+        const YEARS_MAX: u32 = 1_000;
+        let mut stored_before = self.ingest.stored_bytes as f64;
         let mut ingest_bytes = self.ingest.bytes_per_month as f64 * 12.0;
-        for year in 0..MOST {
-            if before >= stored_bytes {
+        for year in 0..YEARS_MAX {
+            if stored_before >= stored_bytes {
                 return f64::from(year);
             }
-            if before + ingest_bytes >= stored_bytes {
-                return f64::from(year) + ((stored_bytes - before) / ingest_bytes).max(0.0);
+            if stored_before + ingest_bytes >= stored_bytes {
+                return f64::from(year) + ((stored_bytes - stored_before) / ingest_bytes).max(0.0);
             }
-            before += ingest_bytes;
+            stored_before += ingest_bytes;
             ingest_bytes *= 1.0 + self.ingest.growth;
         }
         f64::INFINITY

@@ -8,7 +8,7 @@ use fulgurite_workload::IngestSpec;
 use super::report::time;
 use super::{Case, Draws, Failures, IngestPlan, Limits, Margin, Plan, Reads, Service};
 use crate::scenario::{Scenario, WorkloadKind};
-use crate::settings::kind::{bytes, choice, count, duration, file, frequency, number, power, rate, seconds, share, text};
+use crate::settings::setting_type::{bytes, choice, count, duration, file, frequency, number, power, rate, seconds, share, text};
 use crate::settings::{Document, Override, Reader, SettingErrors, read_file};
 
 impl Plan {
@@ -20,18 +20,18 @@ impl Plan {
     /// All settings that are wrong, unknown, missing or inconsistent, each with its place.
     pub fn read(path: &Path, overrides: &[Override]) -> Result<Self, SettingErrors> {
         let name = path.file_stem().map_or_else(|| "plan".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Self::ask(Document::load(&path.to_string_lossy(), &read_file)?, &name, overrides)
+        Self::from_document(Document::load(&path.to_string_lossy(), &read_file)?, &name, overrides)
     }
 
     /// Like [`Plan::read`], for a text that is based on no file.
     pub fn parse(name: &str, text: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
-        Self::ask(Document::parse(name, text)?, name, overrides)
+        Self::from_document(Document::parse(name, text)?, name, overrides)
     }
 
-    fn ask(mut document: Document, name: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
+    fn from_document(mut document: Document, name: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
         overrides.iter().for_each(|setting| document.apply(setting));
         let mut reader = Reader::new(document);
-        let mut plan = ask(&mut reader)?;
+        let mut plan = read_settings(&mut reader)?;
         name.clone_into(&mut plan.name);
         if reader.is_sound() {
             check(&plan, &mut reader);
@@ -46,7 +46,7 @@ pub fn reference() -> String {
     const INTRODUCTION: &str = include_str!("introduction.txt");
     let mut reader = Reader::new(Document::empty("reference"));
     // Nothing is given, so no scenario can be wrong.
-    let _ = ask(&mut reader);
+    let _ = read_settings(&mut reader);
     let page = reader.reference();
     let settings = page.find("\n## ").map_or("", |begin| &page[begin..]);
     format!("{INTRODUCTION}{settings}")
@@ -56,7 +56,7 @@ pub fn reference() -> String {
 ///
 /// # Errors
 /// Errors of the scenario that describes the libraries.
-fn ask(reader: &mut Reader) -> Result<Plan, SettingErrors> {
+fn read_settings(reader: &mut Reader) -> Result<Plan, SettingErrors> {
     let mut top = reader.top();
     let title = top.setting("title", text(), "", "Title of the plan, in one line.");
     let horizon = top.setting("years", count(1..=50), "10", "Number of planned years.");
@@ -242,30 +242,30 @@ fn failures(reader: &mut Reader) -> Failures {
 fn check(plan: &Plan, reader: &mut Reader) {
     let Plan { limits, service, like, reads, .. } = plan;
     if limits.drives[0] > limits.drives[1] {
-        reader.refuse("library.drives_min", format!("at most {} drives, the value of drives_max", limits.drives[1]));
+        reader.reject("library.drives_min", format!("at most {} drives, the value of drives_max", limits.drives[1]));
     }
     let shelves = u16::from(like.layout.shelves);
     if limits.drives[1] > 2 * shelves {
-        reader.refuse("library.drives_max", format!("at most {}, one per shelf at each end", 2 * shelves));
+        reader.reject("library.drives_max", format!("at most {}, one per shelf at each end", 2 * shelves));
     }
     if limits.shuttles[0] > limits.shuttles[1] {
-        reader.refuse("library.shuttles_min", format!("at most {} shuttles, the value of shuttles_max", limits.shuttles[1]));
+        reader.reject("library.shuttles_min", format!("at most {} shuttles, the value of shuttles_max", limits.shuttles[1]));
     }
     if limits.shuttles[0] > 2 * limits.drives[0] {
-        reader.refuse("library.shuttles_min", format!("at most {}, two for each of the drives_min drives", 2 * limits.drives[0]));
+        reader.reject("library.shuttles_min", format!("at most {}, two for each of the drives_min drives", 2 * limits.drives[0]));
     }
     if plan.ingest.bytes_per_month == 0 {
         if plan.ingest.stored_bytes == 0 {
-            reader.refuse("ingest.stored", "more than 0 B, since nothing comes in");
+            reader.reject("ingest.stored", "more than 0 B, since nothing comes in");
         }
         if reads.kind != WorkloadKind::Trace && reads.per_second.is_none() {
-            reader.refuse("reads.per_second", "a rate, since nothing is written from which to derive it");
+            reader.reject("reads.per_second", "a rate, since nothing is written from which to derive it");
         }
     }
     if service.in_library() == Micros::ZERO {
-        reader.refuse("service.for_decoding", format!("less than the {} of service.within", time(service.within.seconds())));
+        reader.reject("service.for_decoding", format!("less than the {} of service.within", time(service.within.seconds())));
     }
     if (reads.kind == WorkloadKind::Trace) != reads.trace.is_some() {
-        reader.refuse("reads.trace", "a path if reads.like is \"trace\", and no value otherwise");
+        reader.reject("reads.trace", "a path if reads.like is \"trace\", and no value otherwise");
     }
 }

@@ -345,20 +345,20 @@ impl<'p> Search<'p> {
 
 /// The configured racks, or the fewest that hold a set.
 fn racks(plan: &Plan) -> Result<u8, PlanError> {
-    const MOST: u8 = 30;
+    const RACKS_MAX: u8 = 30;
     if let Some(racks) = plan.limits.racks {
         return Ok(racks);
     }
     let members = usize::from(plan.like.sets.shape.platters());
     let mut most = 0;
-    for racks in 1..=MOST {
+    for racks in 1..=RACKS_MAX {
         let layout = Layout { storage_racks: racks, ..plan.like.layout.clone() };
         most = Planner::new(&layout, &plan.like.sets.zones)?.most();
         if most >= members {
             return Ok(racks);
         }
     }
-    Err(PlanError::NoRacks { members, racks: MOST, most })
+    Err(PlanError::NoRacks { members, racks: RACKS_MAX, most })
 }
 
 /// Energy of a year. Drives verify exactly what is written.

@@ -4,7 +4,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Drive, Library, Shuttle, Verification};
 use fulgurite_mechanics::{Breakdown, Faults};
 
-use super::decoding::{Leaving, Left};
+use super::decoding::{DepartureRecorder, Departures};
 use super::load::{Year, at_rate, cool_down, share_of};
 use super::{Failures, Limit, Plan, PlanError, Size};
 use crate::jobs::{self, Job};
@@ -77,7 +77,7 @@ pub struct Trial {
     /// Number of simulated libraries, which represent all.
     pub simulated: u16,
     /// Reads that left the simulated libraries in the first run that ended.
-    pub(super) left: Vec<Left>,
+    pub(super) departures: Vec<Departures>,
 }
 
 impl Trial {
@@ -127,7 +127,7 @@ impl<'p> Trials<'p> {
         for seeds in [first, others] {
             for run in runs(&repeated, seeds) {
                 match run {
-                    Ok((run, left)) => sum.add(run, left, plan.service.share, repeated.scenario()),
+                    Ok((run, departures)) => sum.add(run, departures, plan.service.share, repeated.scenario()),
                     // Slower than any service level.
                     Err(RunError::Unfinished { .. }) => sum.tails_s.push(f64::INFINITY),
                     Err(error) => return Err(error.into()),
@@ -142,15 +142,15 @@ impl<'p> Trials<'p> {
 }
 
 /// Runs each seed once, on all cores; the results are in the order of the seeds.
-fn runs(repeated: &Repeated, seeds: &[u64]) -> Vec<Result<(Run, Vec<Left>), RunError>> {
+fn runs(repeated: &Repeated, seeds: &[u64]) -> Vec<Result<(Run, Vec<Departures>), RunError>> {
     let run = |&seed: &u64| {
         let work = move || {
-            let mut leaving = Leaving::new(repeated.scenario());
-            repeated.run_with(seed, &mut leaving).map(|run| (run, leaving.slots))
+            let mut recorder = DepartureRecorder::new(repeated.scenario());
+            repeated.run_with(seed, &mut recorder).map(|run| (run, recorder.slots))
         };
         Job { cost: 1.0, work: Box::new(work) }
     };
-    jobs::carry_out(&seeds.iter().map(run).collect::<Vec<_>>(), 0, &|_| ())
+    jobs::run_all(&seeds.iter().map(run).collect::<Vec<_>>(), 0, &|_| ())
 }
 
 /// Most libraries simulated for the loss of one.
@@ -239,7 +239,7 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
 #[derive(Default)]
 struct Sum {
     stand_for: StandFor,
-    left: Option<Vec<Left>>,
+    departures: Option<Vec<Departures>>,
     tails_s: Vec<f64>,
     runs: f64,
     requests: u64,
@@ -254,9 +254,9 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, mut run: Run, left: Vec<Left>, share: f64, scenario: &Scenario) {
+    fn add(&mut self, mut run: Run, departures: Vec<Departures>, share: f64, scenario: &Scenario) {
         let measured_s = scenario.run.measured.seconds();
-        self.left.get_or_insert(left);
+        self.departures.get_or_insert(departures);
         self.tails_s.push(run.percentile_s(share));
         self.runs += 1.0;
         self.requests += run.requests;
@@ -289,7 +289,7 @@ impl Sum {
             motion_w: self.motion_w / runs * scale,
             short_of: None,
             simulated: self.stand_for.simulated,
-            left: self.left.clone().unwrap_or_default(),
+            departures: self.departures.clone().unwrap_or_default(),
         };
         let limit_s = (1.0 - plan.margin.service) * plan.service.in_library().seconds();
         // A shuttle or drive that is short of time may affect the tail only after more hours than

@@ -14,30 +14,33 @@
 
 use super::axis::Scale;
 use super::font::{Font, Weight};
-use super::legend::{self, Looks};
+use super::legend::{self, SeriesStyles};
 use super::marks::{Frame, Shades};
 use super::panel::{Form, Panel};
 use super::scene::{Anchor, Area, Coordinates, Scene, Stroke, Text};
-use super::style::{CAP, FAINT, INK, LABEL, LEADING, TICK, TITLE};
+use super::style::{CAP_HEIGHT, FAINT, INK, LABEL_SIZE, LEADING, TICK_SIZE, TITLE_SIZE};
 use super::ticks::{Ticks, ticks};
 use super::{Figure, PlotError};
 
-const EDGE: f64 = 6.0;
-const BETWEEN: f64 = 12.0;
+/// Empty margin around a figure.
+const FIGURE_MARGIN: f64 = 6.0;
+/// Horizontal gap between panels.
+const PANEL_GAP: f64 = 12.0;
 const TICK_LENGTH: f64 = 3.5;
-const SLANT: f64 = -35.0;
-const LEAST_WIDTH: f64 = 40.0;
+const SLANT_DEGREES: f64 = -35.0;
+/// Least width and height of the axes.
+const AXES_SIZE_MIN: f64 = 40.0;
 
 pub(super) fn scene(figure: &Figure, font: &Font) -> Result<Scene, PlotError> {
     if !(1..=3).contains(&figure.panels.len()) {
         return Err(PlotError::Panels { found: figure.panels.len() });
     }
     figure.panels.iter().try_for_each(Panel::check)?;
-    let looks = Looks::of(figure);
-    let layout = |at_ends: bool| Layout::roomy(figure, font, &looks, at_ends);
+    let styles = SeriesStyles::of(figure);
+    let layout = |labels_at_ends: bool| Layout::fitted(figure, font, &styles, labels_at_ends);
     // Names of series go to the ends of lines if they fit there, otherwise above the panels.
     let chosen = match layout(true) {
-        Ok(at_ends) if at_ends.names_fit_at_ends() => at_ends,
+        Ok(layout) if layout.labels_fit_at_ends() => layout,
         _ => layout(false)?,
     };
     Ok(chosen.draw())
@@ -47,8 +50,8 @@ pub(super) fn scene(figure: &Figure, font: &Font) -> Result<Scene, PlotError> {
 struct Layout<'a> {
     figure: &'a Figure,
     font: &'a Font,
-    looks: &'a Looks,
-    at_ends: bool,
+    styles: &'a SeriesStyles,
+    labels_at_ends: bool,
     width: f64,
     height: f64,
     title: Vec<String>,
@@ -90,43 +93,44 @@ struct Room {
 impl<'a> Layout<'a> {
     /// A layout in which no label is cut off or touches another. Labels can only be measured once
     /// they are placed, so labels that extend too far require another try.
-    fn roomy(figure: &'a Figure, font: &'a Font, looks: &'a Looks, at_ends: bool) -> Result<Self, PlotError> {
+    fn fitted(figure: &'a Figure, font: &'a Font, styles: &'a SeriesStyles, labels_at_ends: bool) -> Result<Self, PlotError> {
         let mut room = Room::default();
-        let mut layout = Self::new(figure, font, looks, at_ends, room)?;
+        let mut layout = Self::new(figure, font, styles, labels_at_ends, room)?;
         for _ in 0..2 {
-            let more = layout.lacking();
+            let more = layout.missing_room();
             if more.left.max(more.between).max(more.right) <= 0.0 {
                 break;
             }
             room = Room { left: room.left + more.left, between: room.between + more.between, right: room.right + more.right };
-            layout = Self::new(figure, font, looks, at_ends, room)?;
+            layout = Self::new(figure, font, styles, labels_at_ends, room)?;
         }
         Ok(layout)
     }
 
-    fn lacking(&self) -> Room {
-        let ends: Vec<(f64, f64)> = self.cells.iter().map(|cell| cell.x_ends(self.font)).collect();
+    /// How far labels extend beyond their room.
+    fn missing_room(&self) -> Room {
+        let ends: Vec<(f64, f64)> = self.cells.iter().map(|cell| cell.x_extent(self.font)).collect();
         let between = ends.windows(2).map(|pair| pair[0].1 + 5.0 - pair[1].0).fold(0.0, f64::max);
         let left = ends.first().map_or(0.0, |ends| 2.0 - ends.0).max(0.0);
         let right = ends.last().map_or(0.0, |ends| ends.1 + 2.0 - self.width).max(0.0);
         Room { left, between, right }
     }
 
-    fn new(figure: &'a Figure, font: &'a Font, looks: &'a Looks, at_ends: bool, room: Room) -> Result<Self, PlotError> {
+    fn new(figure: &'a Figure, font: &'a Font, styles: &'a SeriesStyles, labels_at_ends: bool, room: Room) -> Result<Self, PlotError> {
         let count = figure.panels.len();
         let width = figure.width.unwrap_or(if count == 1 { 340.0 } else { 504.0 });
-        let plot_height = figure.plot_height.unwrap_or([0.0, 175.0, 150.0, 130.0][count]).max(LEAST_WIDTH);
+        let plot_height = figure.plot_height.unwrap_or([0.0, 175.0, 150.0, 130.0][count]).max(AXES_SIZE_MIN);
         let ranges = ranges(figure)?;
 
-        let title = font.balanced(&figure.title, TITLE, Weight::Bold, width - 2.0 * EDGE);
-        let rows = if at_ends || is_plain(figure) { Vec::new() } else { looks.rows(font, width - 2.0 * EDGE) };
+        let title = font.balanced(&figure.title, TITLE_SIZE, Weight::Bold, width - 2.0 * FIGURE_MARGIN);
+        let rows = if labels_at_ends || is_plain(figure) { Vec::new() } else { styles.rows(font, width - 2.0 * FIGURE_MARGIN) };
         let has_titles = figure.panels.iter().any(|panel| !panel.title.is_empty());
-        let above = EDGE
-            + if title.is_empty() { 0.0 } else { title.len() as f64 * TITLE * LEADING + 5.0 }
+        let above = FIGURE_MARGIN
+            + if title.is_empty() { 0.0 } else { title.len() as f64 * TITLE_SIZE * LEADING + 5.0 }
             + legend::height(rows.len())
-            + if has_titles { LABEL * LEADING + 4.0 } else { 0.0 };
+            + if has_titles { LABEL_SIZE * LEADING + 4.0 } else { 0.0 };
         // The uppermost tick label may extend half its height above the axes.
-        let top = above + 0.5 * TICK;
+        let top = above + 0.5 * TICK_SIZE;
         let bottom = top + plot_height;
 
         let mut sides = Vec::new();
@@ -134,27 +138,27 @@ impl<'a> Layout<'a> {
             let has_y = at == 0 || !figure.one_scale;
             let scale = Scale { low: y_range.0, high: y_range.1, log: panel.y.log, start: bottom, end: top };
             let y_ticks = vertical_ticks(panel, &scale);
-            let y_title = if has_y { font.balanced(&panel.y.title, LABEL, Weight::Regular, plot_height + 20.0) } else { Vec::new() };
-            let widest = y_ticks.major.iter().map(|tick| font.width(&tick.1, TICK, Weight::Regular)).fold(0.0, f64::max);
-            let title_room = if y_title.is_empty() { 0.0 } else { y_title.len() as f64 * LABEL * LEADING + 4.0 };
+            let y_title = if has_y { font.balanced(&panel.y.title, LABEL_SIZE, Weight::Regular, plot_height + 20.0) } else { Vec::new() };
+            let widest = y_ticks.major.iter().map(|tick| font.width(&tick.1, TICK_SIZE, Weight::Regular)).fold(0.0, f64::max);
+            let title_room = if y_title.is_empty() { 0.0 } else { y_title.len() as f64 * LABEL_SIZE * LEADING + 4.0 };
             let left = if has_y { title_room + widest + TICK_LENGTH + 2.5 } else { 0.0 };
             let shades = panel.grid.as_ref().map(Shades::of).transpose()?;
             let right = match &shades {
                 Some(shades) => shades.width(font, plot_height),
-                None if at_ends => legend::end_width(panel, font),
+                None if labels_at_ends => legend::end_labels_width(panel, font),
                 None => 0.0,
             };
             sides.push((scale, y_ticks, y_title, has_y, left, right, shades));
         }
-        let between = BETWEEN + room.between;
+        let between = PANEL_GAP + room.between;
         let taken: f64 = sides.iter().map(|side| side.4 + side.5).sum();
-        let plot_width = (width - 2.0 * EDGE - between * (count - 1) as f64 - taken - room.left - room.right) / count as f64;
-        if plot_width < LEAST_WIDTH {
+        let plot_width = (width - 2.0 * FIGURE_MARGIN - between * (count - 1) as f64 - taken - room.left - room.right) / count as f64;
+        if plot_width < AXES_SIZE_MIN {
             return Err(PlotError::Narrow { width, left: plot_width });
         }
 
         let mut cells = Vec::new();
-        let mut left = EDGE + room.left;
+        let mut left = FIGURE_MARGIN + room.left;
         let mut lowest: f64 = 0.0;
         for ((panel, [x_range, _]), (y, y_ticks, y_title, has_y, left_room, right_room, shades)) in
             figure.panels.iter().zip(&ranges).zip(sides)
@@ -164,50 +168,50 @@ impl<'a> Layout<'a> {
             left += plot_width + right_room + between;
             let x = Scale { low: x_range.0, high: x_range.1, log: panel.x.log, start: area.left, end: area.right };
             let (x_ticks, x_labels, x_height) = horizontal_ticks(panel, &x, font);
-            let x_title = font.balanced(&panel.x.title, LABEL, Weight::Regular, plot_width + left_room);
-            let title_height = if x_title.is_empty() { 0.0 } else { x_title.len() as f64 * LABEL * LEADING + 2.0 };
+            let x_title = font.balanced(&panel.x.title, LABEL_SIZE, Weight::Regular, plot_width + left_room);
+            let title_height = if x_title.is_empty() { 0.0 } else { x_title.len() as f64 * LABEL_SIZE * LEADING + 2.0 };
             lowest = lowest.max(TICK_LENGTH + 2.0 + x_height + title_height);
             let frame = Frame { panel, area, x, y };
             cells.push(Cell { frame, x_ticks, y_ticks, x_labels, x_height, x_title, y_title, has_y, left_room, shades });
         }
-        let height = bottom + lowest + EDGE;
-        Ok(Self { figure, font, looks, at_ends, width, height, title, rows, cells })
+        let height = bottom + lowest + FIGURE_MARGIN;
+        Ok(Self { figure, font, styles, labels_at_ends, width, height, title, rows, cells })
     }
 
     /// True if a single panel has a few lines that end apart, and enough room.
-    fn names_fit_at_ends(&self) -> bool {
+    fn labels_fit_at_ends(&self) -> bool {
         let [cell] = self.cells.as_slice() else { return false };
         let panel = cell.frame.panel;
         let lines = panel.series.iter().all(|series| matches!(series.form, Form::Line | Form::Bound));
-        let roomy = cell.frame.area.width() > 0.55 * self.width;
+        let has_room = cell.frame.area.width() > 0.55 * self.width;
         // All lines must reach the right end, where their names are.
         let area = cell.frame.area;
         let reach = |series: &super::Series| {
             series.points.last().is_some_and(|last| cell.frame.place(last.x, last.y).0 > area.right - 0.12 * area.width())
         };
-        lines && roomy && panel.series.len() > 1 && panel.series.iter().all(reach) && legend::stand_apart(&self.end_names(cell))
+        lines && has_room && panel.series.len() > 1 && panel.series.iter().all(reach) && legend::end_labels_fit(&self.end_labels(cell))
     }
 
-    fn end_names(&self, cell: &Cell<'_>) -> Vec<legend::EndName> {
-        legend::at_ends(cell.frame.panel, self.looks, cell.frame.area, |x, y| cell.frame.place(x, y))
+    fn end_labels(&self, cell: &Cell<'_>) -> Vec<legend::EndLabel> {
+        legend::place_end_labels(cell.frame.panel, self.styles, cell.frame.area, |x, y| cell.frame.place(x, y))
     }
 
     fn draw(&self) -> Scene {
         let mut scene = Scene { title: self.figure.title.clone(), width: self.width, height: self.height, items: Vec::new() };
-        let mut top = EDGE;
+        let mut top = FIGURE_MARGIN;
         for line in &self.title {
-            scene.text(text(line, (EDGE, top + TITLE), TITLE, Weight::Bold, Anchor::Start));
-            top += TITLE * LEADING;
+            scene.text(text(line, (FIGURE_MARGIN, top + TITLE_SIZE), TITLE_SIZE, Weight::Bold, Anchor::Start));
+            top += TITLE_SIZE * LEADING;
         }
         if !self.title.is_empty() {
             top += 5.0;
         }
-        let area = Area { left: EDGE, top, right: self.width - EDGE, bottom: top + legend::height(self.rows.len()) };
-        self.looks.write(&mut scene, self.font, &self.rows, area);
+        let area = Area { left: FIGURE_MARGIN, top, right: self.width - FIGURE_MARGIN, bottom: top + legend::height(self.rows.len()) };
+        self.styles.draw_rows(&mut scene, self.font, &self.rows, area);
         for cell in &self.cells {
-            cell.draw(&mut scene, self.looks, self.font);
-            if self.at_ends && cell.shades.is_none() {
-                legend::write_ends(&mut scene, &self.end_names(cell), cell.frame.area);
+            cell.draw(&mut scene, self.styles, self.font);
+            if self.labels_at_ends && cell.shades.is_none() {
+                legend::draw_end_labels(&mut scene, &self.end_labels(cell), cell.frame.area);
             }
         }
         scene
@@ -233,7 +237,7 @@ fn is_plain(figure: &Figure) -> bool {
 }
 
 fn vertical_ticks(panel: &Panel, scale: &Scale) -> Ticks {
-    let apart = if panel.grid.is_some() { 1.15 } else { 1.9 } * TICK;
+    let apart = if panel.grid.is_some() { 1.15 } else { 1.9 } * TICK_SIZE;
     let most = if panel.grid.is_some() { 40 } else { 8 };
     let fits = |ticks: &[(f64, String)]| {
         let close = ticks.windows(2).any(|pair| (scale.place(pair[0].0) - scale.place(pair[1].0)).abs() < apart);
@@ -244,13 +248,13 @@ fn vertical_ticks(panel: &Panel, scale: &Scale) -> Ticks {
 
 /// The ticks, the placement of their labels, and the labels' height.
 fn horizontal_ticks(panel: &Panel, scale: &Scale, font: &Font) -> (Ticks, XLabels, f64) {
-    let width = |label: &str| font.width(label, TICK, Weight::Regular);
+    let width = |label: &str| font.width(label, TICK_SIZE, Weight::Regular);
     let no_overlap = |ticks: &[(f64, String)], gap: f64| {
         let ends = |tick: &(f64, String)| (scale.place(tick.0) - 0.5 * width(&tick.1), scale.place(tick.0) + 0.5 * width(&tick.1));
         ticks.windows(2).all(|pair| ends(&pair[0]).1 + gap <= ends(&pair[1]).0)
     };
     let range = (scale.low, scale.high);
-    let line = TICK * LEADING;
+    let line = TICK_SIZE * LEADING;
     let Some(names) = panel.x.names().filter(|_| panel.has_bars()) else {
         let gap = if panel.grid.is_some() { 2.5 } else { 7.0 };
         let most = if panel.grid.is_some() { 40 } else { 9 };
@@ -261,19 +265,19 @@ fn horizontal_ticks(panel: &Panel, scale: &Scale, font: &Font) -> (Ticks, XLabel
     // Every bar needs its name, so no label is dropped: they are wrapped, or slanted.
     let all = ticks(&panel.x.quantity, false, range, |_| true);
     let room = (scale.end - scale.start) / names.len() as f64 - 4.0;
-    let broken: Vec<Vec<String>> = names.iter().map(|name| font.wrapped(name, TICK, Weight::Regular, room)).collect();
+    let broken: Vec<Vec<String>> = names.iter().map(|name| font.wrapped(name, TICK_SIZE, Weight::Regular, room)).collect();
     let lines = broken.iter().map(Vec::len).max().unwrap_or(0);
     if lines <= 3 && broken.iter().flatten().all(|part| width(part) <= room) {
         return (all, XLabels::Level(broken), line * lines as f64);
     }
     let longest = names.iter().map(|name| width(name)).fold(0.0, f64::max);
-    let sine = libm::sin(-SLANT * std::f64::consts::PI / 180.0);
+    let sine = libm::sin(-SLANT_DEGREES * std::f64::consts::PI / 180.0);
     (all, XLabels::Slanted, longest * sine + line)
 }
 
 impl Cell<'_> {
     /// The horizontal extent of the axes and the labels under them.
-    fn x_ends(&self, font: &Font) -> (f64, f64) {
+    fn x_extent(&self, font: &Font) -> (f64, f64) {
         let area = self.frame.area;
         let texts: Vec<Vec<&String>> = match &self.x_labels {
             XLabels::Level(labels) => labels.iter().map(|lines| lines.iter().collect()).collect(),
@@ -282,29 +286,29 @@ impl Cell<'_> {
         let mut ends = (area.left, area.right);
         for ((value, _), lines) in self.x_ticks.major.iter().zip(texts) {
             let x = self.frame.x.place(*value);
-            let width = lines.iter().map(|line| font.width(line, TICK, Weight::Regular)).fold(0.0, f64::max);
+            let width = lines.iter().map(|line| font.width(line, TICK_SIZE, Weight::Regular)).fold(0.0, f64::max);
             let (left, right) = match &self.x_labels {
                 XLabels::Level(_) => (x - 0.5 * width, x + 0.5 * width),
-                XLabels::Slanted => (x - width * libm::cos(SLANT * std::f64::consts::PI / 180.0), x + 0.5 * TICK),
+                XLabels::Slanted => (x - width * libm::cos(SLANT_DEGREES * std::f64::consts::PI / 180.0), x + 0.5 * TICK_SIZE),
             };
             ends = (ends.0.min(left), ends.1.max(right));
         }
         ends
     }
 
-    fn draw(&self, scene: &mut Scene, looks: &Looks, font: &Font) {
+    fn draw(&self, scene: &mut Scene, styles: &SeriesStyles, font: &Font) {
         let area = self.frame.area;
         if let Some(shades) = &self.shades {
             shades.draw(scene, font, area);
         } else {
             self.draw_grid_lines(scene);
-            self.frame.draw(scene, looks, font);
+            self.frame.draw(scene, styles, font);
             let axis = Stroke::solid(INK, 0.8);
             scene.line(vec![(area.left, area.top), (area.left, area.bottom), (area.right, area.bottom)], axis, None);
         }
-        self.write_x(scene);
-        self.write_y(scene);
-        let title = text(&self.frame.panel.title, (area.left, area.top - 5.0 - 0.5 * TICK), LABEL, Weight::Bold, Anchor::Start);
+        self.draw_x_axis(scene);
+        self.draw_y_axis(scene);
+        let title = text(&self.frame.panel.title, (area.left, area.top - 5.0 - 0.5 * TICK_SIZE), LABEL_SIZE, Weight::Bold, Anchor::Start);
         scene.text(title);
     }
 
@@ -319,7 +323,7 @@ impl Cell<'_> {
         }
     }
 
-    fn write_x(&self, scene: &mut Scene) {
+    fn draw_x_axis(&self, scene: &mut Scene) {
         let area = self.frame.area;
         let named = self.frame.panel.x.names().is_some();
         let bottom = area.bottom + if named { 1.0 } else { TICK_LENGTH };
@@ -331,25 +335,25 @@ impl Cell<'_> {
                 for ((value, _), lines) in self.x_ticks.major.iter().zip(labels) {
                     let x = self.frame.x.place(*value);
                     for (number, label) in lines.iter().enumerate() {
-                        let y = bottom + 2.0 + CAP * TICK + number as f64 * TICK * LEADING;
-                        scene.text(text(label, (x, y), TICK, Weight::Regular, Anchor::Middle));
+                        let y = bottom + 2.0 + CAP_HEIGHT * TICK_SIZE + number as f64 * TICK_SIZE * LEADING;
+                        scene.text(text(label, (x, y), TICK_SIZE, Weight::Regular, Anchor::Middle));
                     }
                 }
             }
             XLabels::Slanted => {
                 for (value, label) in &self.x_ticks.major {
-                    let at: Coordinates = (self.frame.x.place(*value) + 2.0, bottom + 2.0 + CAP * TICK);
-                    scene.text(Text { turned: SLANT, ..text(label, at, TICK, Weight::Regular, Anchor::End) });
+                    let at: Coordinates = (self.frame.x.place(*value) + 2.0, bottom + 2.0 + CAP_HEIGHT * TICK_SIZE);
+                    scene.text(Text { turned: SLANT_DEGREES, ..text(label, at, TICK_SIZE, Weight::Regular, Anchor::End) });
                 }
             }
         }
         for (number, line) in self.x_title.iter().enumerate() {
-            let y = bottom + 2.0 + self.x_height + 2.0 + LABEL * (0.9 + number as f64 * LEADING);
-            scene.text(text(line, (0.5 * (area.left + area.right), y), LABEL, Weight::Regular, Anchor::Middle));
+            let y = bottom + 2.0 + self.x_height + 2.0 + LABEL_SIZE * (0.9 + number as f64 * LEADING);
+            scene.text(text(line, (0.5 * (area.left + area.right), y), LABEL_SIZE, Weight::Regular, Anchor::Middle));
         }
     }
 
-    fn write_y(&self, scene: &mut Scene) {
+    fn draw_y_axis(&self, scene: &mut Scene) {
         let area = self.frame.area;
         if self.frame.panel.y.names().is_none() {
             draw_ticks(scene, &self.y_ticks, &self.frame.y, |y, length| ((area.left, y), (area.left - length, y)));
@@ -358,13 +362,13 @@ impl Cell<'_> {
             return;
         }
         for (value, label) in &self.y_ticks.major {
-            let at = (area.left - TICK_LENGTH - 2.5, self.frame.y.place(*value) + 0.5 * CAP * TICK);
-            scene.text(text(label, at, TICK, Weight::Regular, Anchor::End));
+            let at = (area.left - TICK_LENGTH - 2.5, self.frame.y.place(*value) + 0.5 * CAP_HEIGHT * TICK_SIZE);
+            scene.text(text(label, at, TICK_SIZE, Weight::Regular, Anchor::End));
         }
         for (number, line) in self.y_title.iter().enumerate() {
-            let x = area.left - self.left_room + LABEL * (0.85 + number as f64 * LEADING);
+            let x = area.left - self.left_room + LABEL_SIZE * (0.85 + number as f64 * LEADING);
             let at = (x, 0.5 * (area.top + area.bottom));
-            scene.text(Text { turned: -90.0, ..text(line, at, LABEL, Weight::Regular, Anchor::Middle) });
+            scene.text(Text { turned: -90.0, ..text(line, at, LABEL_SIZE, Weight::Regular, Anchor::Middle) });
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::axis::Scale;
 use super::font::{Font, Weight};
-use super::legend::{Looks, bound};
+use super::legend::{SeriesStyles, bound_stroke};
 use super::panel::{Form, Grid, Panel, Point, Series, Spread};
 use super::scene::{Anchor, Area, Coordinates, Scene, Stroke, Text, WHITE};
-use super::style::{CAP, INK, Look, MUTED, REFERENCE_DASHES, TICK, shade, upon};
+use super::style::{CAP_HEIGHT, INK, MUTED, REFERENCE_DASHES, SeriesStyle, TICK_SIZE, shade, text_colour_on};
 use super::ticks::{Quantity, ticks};
 
 /// Lines with more points have markers on some of them only.
@@ -13,7 +13,7 @@ const MARKED_POINTS: usize = 20;
 /// Lines with more points have bands instead of whiskers.
 const WHISKERED_POINTS: usize = 12;
 /// Share of a category's width that its bars take.
-const BARS: f64 = 0.78;
+const BARS_SHARE: f64 = 0.78;
 
 /// A panel in place.
 pub(super) struct Frame<'a> {
@@ -35,27 +35,27 @@ impl Frame<'_> {
         any.then_some(self.area)
     }
 
-    pub(super) fn draw(&self, scene: &mut Scene, looks: &Looks, font: &Font) {
+    pub(super) fn draw(&self, scene: &mut Scene, styles: &SeriesStyles, font: &Font) {
         let clip = self.clip();
-        self.draw_bars(scene, looks);
+        self.draw_bars(scene, styles);
         let lines = || self.panel.series.iter().filter(|series| matches!(series.form, Form::Line | Form::Steps | Form::Bound));
         for series in lines().filter(|series| is_banded(series)) {
-            self.draw_band(scene, series, looks.look(series), clip);
+            self.draw_band(scene, series, styles.style_of(series), clip);
         }
         self.draw_references(scene);
         for series in lines() {
-            let look = looks.look(series);
+            let style = styles.style_of(series);
             let stroke = match series.form {
-                Form::Bound => bound(),
-                Form::Steps => look.dashed(),
-                _ => look.line(),
+                Form::Bound => bound_stroke(),
+                Form::Steps => style.dashed(),
+                _ => style.line(),
             };
             scene.line(self.path(series, |point| self.y.place(point.y)), stroke, clip);
             if !is_banded(series) {
                 series.points.iter().for_each(|point| self.draw_whisker(scene, point.x, point, 2.2, Stroke::solid(stroke.colour, 0.9)));
             }
             if series.form == Form::Line {
-                self.draw_markers(scene, series, look);
+                self.draw_markers(scene, series, style);
             }
         }
         self.label_references(scene, font);
@@ -74,16 +74,16 @@ impl Frame<'_> {
         path
     }
 
-    fn draw_markers(&self, scene: &mut Scene, series: &Series, look: Look) {
+    fn draw_markers(&self, scene: &mut Scene, series: &Series, style: SeriesStyle) {
         let count = series.points.len();
         let every = if count > MARKED_POINTS { count.div_ceil(10) } else { 1 };
         // Series of many points put their markers at different ones, so that markers of close lines
         // don't overlap.
-        let first = if every > 1 { look.0 * every / 4 % every } else { 0 };
+        let first = if every > 1 { style.0 * every / 4 % every } else { 0 };
         for point in series.points.iter().skip(first).step_by(every) {
             let place = self.place(point.x, point.y);
             if self.area.holds(place) {
-                look.mark(scene, place);
+                style.mark(scene, place);
             }
         }
     }
@@ -106,14 +106,14 @@ impl Frame<'_> {
         }
     }
 
-    fn draw_band(&self, scene: &mut Scene, series: &Series, look: Look, clip: Option<Area>) {
+    fn draw_band(&self, scene: &mut Scene, series: &Series, style: SeriesStyle, clip: Option<Area>) {
         let ends = |point: &Point| self.ends(point).unwrap_or_else(|| (self.y.place(point.y), self.y.place(point.y)));
         let mut outline = self.path(series, |point| ends(point).0);
         outline.extend(self.path(series, |point| ends(point).1).into_iter().rev());
-        scene.polygon(outline, Some((look.colour(), 0.2)), None, clip);
+        scene.polygon(outline, Some((style.colour(), 0.2)), None, clip);
     }
 
-    fn draw_bars(&self, scene: &mut Scene, looks: &Looks) {
+    fn draw_bars(&self, scene: &mut Scene, styles: &SeriesStyles) {
         let side_by_side: Vec<&Series> = self.panel.series.iter().filter(|series| series.form == Form::Bars).collect();
         let stacks = self.panel.stacked();
         // A stack takes one more slot after the bars.
@@ -122,7 +122,7 @@ impl Frame<'_> {
             return;
         }
         // A single bar per category would be too wide.
-        let width = (BARS / slots as f64).min(0.5);
+        let width = (BARS_SHARE / slots as f64).min(0.5);
         let left = |category: f64, slot: usize| category + width * (slot as f64 - 0.5 * slots as f64);
         let ground = if self.y.log { self.y.low } else { 0.0_f64.clamp(self.y.low, self.y.high) };
         let bar = |category: f64, slot: usize, from: f64, to: f64| {
@@ -133,7 +133,7 @@ impl Frame<'_> {
         };
         for (slot, series) in side_by_side.iter().enumerate() {
             for point in &series.points {
-                looks.look(series).bar(scene, bar(point.x, slot, ground, point.y));
+                styles.style_of(series).bar(scene, bar(point.x, slot, ground, point.y));
                 let middle = left(point.x, slot) + 0.5 * width;
                 self.draw_whisker(scene, middle, point, 2.0, Stroke::solid(WHITE, 2.2));
                 self.draw_whisker(scene, middle, point, 2.0, Stroke::solid(INK, 0.9));
@@ -141,7 +141,7 @@ impl Frame<'_> {
         }
         for (series, pieces) in &stacks {
             for (point, &(from, to)) in series.points.iter().zip(pieces) {
-                looks.look(series).bar(scene, bar(point.x, slots - 1, from, to));
+                styles.style_of(series).bar(scene, bar(point.x, slots - 1, from, to));
             }
         }
     }
@@ -163,12 +163,12 @@ impl Frame<'_> {
         }
     }
 
-    /// Places each label along its line, where it covers the least.
+    /// Places each label along its line, where it covers the least of what is drawn.
     fn label_references(&self, scene: &mut Scene, font: &Font) {
         let mut taken = self.obstacles();
         for line in &self.panel.references {
             let (from, _) = self.across(line.upright, line.value);
-            let (width, height) = (font.width(&line.label, TICK, Weight::Regular), CAP * TICK);
+            let (width, height) = (font.width(&line.label, TICK_SIZE, Weight::Regular), CAP_HEIGHT * TICK_SIZE);
             let mut best: Option<(usize, Area)> = None;
             for step in 0..=10 {
                 let part = f64::from(step) / 10.0;
@@ -195,7 +195,16 @@ impl Frame<'_> {
             taken.extend([(corners[0], corners[2]), (corners[1], corners[3]), (corners[0], corners[1]), (corners[3], corners[2])]);
             let at = (area.left, area.bottom);
             let text = line.label.clone();
-            scene.text(Text { text, at, size: TICK, weight: Weight::Regular, anchor: Anchor::Start, colour: INK, turned: 0.0, rim: true });
+            scene.text(Text {
+                text,
+                at,
+                size: TICK_SIZE,
+                weight: Weight::Regular,
+                anchor: Anchor::Start,
+                colour: INK,
+                turned: 0.0,
+                rim: true,
+            });
         }
     }
 
@@ -259,15 +268,15 @@ impl<'a> Shades<'a> {
     }
 
     fn labels(&self, height: f64) -> Vec<(f64, String)> {
-        let most = (height / (2.2 * TICK)).max(2.0) as usize;
+        let most = (height / (2.2 * TICK_SIZE)).max(2.0) as usize;
         ticks(&self.grid.measure.quantity, self.grid.measure.log, (self.low, self.high), |ticks| ticks.len() <= most.min(7)).major
     }
 
     /// Width of the scale next to the grid.
     pub(super) fn width(&self, font: &Font, height: f64) -> f64 {
         let labels = self.labels(height);
-        let widest = labels.iter().map(|label| font.width(&label.1, TICK, Weight::Regular)).fold(0.0, f64::max);
-        8.0 + 8.0 + 5.0 + widest + 5.0 + super::style::LABEL * CAP + 2.0
+        let widest = labels.iter().map(|label| font.width(&label.1, TICK_SIZE, Weight::Regular)).fold(0.0, f64::max);
+        8.0 + 8.0 + 5.0 + widest + 5.0 + super::style::LABEL_SIZE * CAP_HEIGHT + 2.0
     }
 
     pub(super) fn draw(&self, scene: &mut Scene, font: &Font, area: Area) {
@@ -279,9 +288,9 @@ impl<'a> Shades<'a> {
             Quantity::Share => format!("{:.0}", 100.0 * value),
             _ => format!("{value:.decimals$}"),
         };
-        let widest = self.grid.values.iter().flatten().flatten().map(|&value| font.width(&number(value), TICK - 1.0, Weight::Regular));
+        let widest = self.grid.values.iter().flatten().flatten().map(|&value| font.width(&number(value), TICK_SIZE - 1.0, Weight::Regular));
         let numbered = widest.fold(0.0, f64::max) + 4.0 <= width
-            && TICK <= height
+            && TICK_SIZE <= height
             && matches!(self.grid.measure.quantity, Quantity::Number | Quantity::Share);
         for (row, values) in self.grid.values.iter().enumerate() {
             for (column, value) in values.iter().enumerate() {
@@ -299,8 +308,8 @@ impl<'a> Shades<'a> {
                 let part = parts.place(value).clamp(0.0, 1.0);
                 scene.rectangle(cell, Some(shade(part)), edge);
                 if numbered {
-                    let at = (left + 0.5 * width, bottom - 0.5 * height + 0.5 * CAP * (TICK - 1.0));
-                    let (size, weight, colour) = (TICK - 1.0, Weight::Regular, upon(part));
+                    let at = (left + 0.5 * width, bottom - 0.5 * height + 0.5 * CAP_HEIGHT * (TICK_SIZE - 1.0));
+                    let (size, weight, colour) = (TICK_SIZE - 1.0, Weight::Regular, text_colour_on(part));
                     scene.text(Text { text: number(value), at, size, weight, anchor: Anchor::Middle, colour, turned: 0.0, rim: false });
                 }
             }
@@ -323,12 +332,21 @@ impl<'a> Shades<'a> {
         for (value, text) in self.labels(area.height()) {
             let y = scale.place(value);
             scene.segment((right, y), (right + 3.0, y), Stroke::solid(INK, 0.7));
-            widest = widest.max(font.width(&text, TICK, Weight::Regular));
-            let at = (right + 5.0, y + 0.5 * CAP * TICK);
-            scene.text(Text { text, at, size: TICK, weight: Weight::Regular, anchor: Anchor::Start, colour: INK, turned: 0.0, rim: false });
+            widest = widest.max(font.width(&text, TICK_SIZE, Weight::Regular));
+            let at = (right + 5.0, y + 0.5 * CAP_HEIGHT * TICK_SIZE);
+            scene.text(Text {
+                text,
+                at,
+                size: TICK_SIZE,
+                weight: Weight::Regular,
+                anchor: Anchor::Start,
+                colour: INK,
+                turned: 0.0,
+                rim: false,
+            });
         }
-        let size = super::style::LABEL;
-        let at = (right + 5.0 + widest + 5.0 + size * CAP, 0.5 * (area.top + area.bottom));
+        let size = super::style::LABEL_SIZE;
+        let at = (right + 5.0 + widest + 5.0 + size * CAP_HEIGHT, 0.5 * (area.top + area.bottom));
         let text = self.grid.measure.title.clone();
         scene.text(Text { text, at, size, weight: Weight::Regular, anchor: Anchor::Middle, colour: INK, turned: -90.0, rim: false });
     }

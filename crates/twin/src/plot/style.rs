@@ -7,13 +7,14 @@ pub(super) const INK: Colour = Colour(0x22, 0x22, 0x22);
 pub(super) const FAINT: Colour = Colour(0xe6, 0xe6, 0xe6);
 pub(super) const MUTED: Colour = Colour(0x66, 0x66, 0x66);
 
-pub(super) const TITLE: f64 = 9.5;
-pub(super) const LABEL: f64 = 8.5;
-pub(super) const TICK: f64 = 7.5;
+/// Font sizes, in points.
+pub(super) const TITLE_SIZE: f64 = 9.5;
+pub(super) const LABEL_SIZE: f64 = 8.5;
+pub(super) const TICK_SIZE: f64 = 7.5;
 /// Distance between lines of text, as a multiple of the font size.
 pub(super) const LEADING: f64 = 1.25;
 /// Height of capitals and figures, as a multiple of the font size.
-pub(super) const CAP: f64 = 0.73;
+pub(super) const CAP_HEIGHT: f64 = 0.73;
 
 /// Seven of the eight colours, in this order; the yellow is too light for lines. Source: M. Okabe
 /// and K. Ito, Color Universal Design (2008).
@@ -35,9 +36,9 @@ pub(super) const REFERENCE_DASHES: &[f64] = &[1.0, 2.0];
 /// Colour, marker, dashes and hatching shared by all series of one name, by its index in the
 /// figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look(pub(super) usize);
+pub(super) struct SeriesStyle(pub(super) usize);
 
-impl Look {
+impl SeriesStyle {
     pub(super) fn colour(self) -> Colour {
         PALETTE[self.0 % PALETTE.len()]
     }
@@ -106,15 +107,15 @@ pub(super) fn tint(Colour(red, green, blue): Colour, strength: f64) -> Colour {
 /// Diagonals across a rectangle, aligned to one lattice for the whole picture so that neighbours
 /// match.
 fn hatching(area: Area, slope: f64) -> Vec<(Coordinates, Coordinates)> {
-    const APART: f64 = 4.0;
+    const HATCHING_GAP: f64 = 4.0;
     // `y + slope * x` is constant along a diagonal.
     let ends = area.corners().map(|(x, y)| y + slope * x);
     let (low, high) = ends.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &end| (low.min(end), high.max(end)));
-    let first = (low / APART).ceil() as i64;
-    let last = (high / APART).floor() as i64;
+    let first = (low / HATCHING_GAP).ceil() as i64;
+    let last = (high / HATCHING_GAP).floor() as i64;
     (first..=last)
         .filter_map(|number| {
-            let level = number as f64 * APART;
+            let level = number as f64 * HATCHING_GAP;
             area.part_of((area.left, level - slope * area.left), (area.right, level - slope * area.right))
         })
         .collect()
@@ -140,6 +141,6 @@ pub(super) fn shade(part: f64) -> Colour {
 }
 
 /// The text colour, black or white, that is easier to read on a shade.
-pub(super) fn upon(part: f64) -> Colour {
+pub(super) fn text_colour_on(part: f64) -> Colour {
     if part > 0.55 { WHITE } else { INK }
 }

@@ -33,7 +33,7 @@ impl Expectations {
     #[must_use]
     pub fn missed(&self, run: &Run) -> Vec<Missed> {
         let mut completions = run.completions.clone();
-        let tail_s = completions.percentile(crate::bound::TAIL).unwrap_or(0) as f64 / 1e6;
+        let tail_s = completions.percentile(crate::bound::TAIL_QUANTILE).unwrap_or(0) as f64 / 1e6;
         let mut missed = Vec::new();
         let times = [
             ("the 99.9th percentile of completion times", tail_s, self.tail_at_most),

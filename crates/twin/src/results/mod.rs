@@ -35,7 +35,8 @@ pub fn figures(run: &Run) -> Vec<Figure> {
     let bound = |of: fn(&crate::bound::Bound) -> f64| run.bound.as_ref().map(of);
     let decode = run.decode.as_ref();
     let decoded = |of: fn(&crate::simulation::DecodeFigures) -> f64| decode.map(of);
-    let decode_tail_s = decode.and_then(|decode| decode.waits.clone().percentile(crate::bound::TAIL)).map(|micros| micros as f64 / 1e6);
+    let decode_tail_s =
+        decode.and_then(|decode| decode.waits.clone().percentile(crate::bound::TAIL_QUANTILE)).map(|micros| micros as f64 / 1e6);
     vec![
         whole("requests", "Requests that arrived in the measured interval.", run.requests),
         whole("reads", "Shards of those requests.", run.reads),
@@ -49,7 +50,7 @@ pub fn figures(run: &Run) -> Vec<Figure> {
         maybe("p50_s", "s", "Median completion time.", percentile(0.5)),
         maybe("p90_s", "s", "90th percentile of completion times.", percentile(0.9)),
         maybe("p99_s", "s", "99th percentile of completion times.", percentile(0.99)),
-        maybe("tail_s", "s", "99.9th percentile of completion times.", percentile(crate::bound::TAIL)),
+        maybe("tail_s", "s", "99.9th percentile of completion times.", percentile(crate::bound::TAIL_QUANTILE)),
         maybe("longest_s", "s", "The longest completion time.", percentile(1.0)),
         maybe("bound_tail_s", "s", "Lower bound of the 99.9th percentile under any policy.", bound(|bound| bound.tail.seconds())),
         maybe(

@@ -30,7 +30,7 @@ pub struct PointRuns {
     pub runs: Vec<Run>,
 }
 
-const LEVEL: f64 = 0.95;
+const CONFIDENCE_LEVEL: f64 = 0.95;
 
 /// Reads the scenario for each combination of a sweep. Varied settings override those of the
 /// command line.
@@ -143,7 +143,7 @@ pub fn summary(points: &[PointRuns]) -> Table {
             let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
             row.push(mean.into());
             if WITH_INTERVAL.contains(&by_run[0][index].name) {
-                let interval = confidence(&values, LEVEL);
+                let interval = confidence(&values, CONFIDENCE_LEVEL);
                 row.push(interval.map(|interval| interval.low()).into());
                 row.push(interval.map(|interval| interval.high()).into());
             }

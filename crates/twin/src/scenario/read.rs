@@ -12,7 +12,7 @@ use fulgurite_mechanics::{Battery, Breakdown, DriveTimes, Faults, Motion, Power,
 
 use self::demand::{decode, expect, ingest, run, workload};
 use super::{LibraryFault, PolicyChoice, PolicyName, Scenario, ScenarioError, Sets};
-use crate::settings::kind::{
+use crate::settings::setting_type::{
     acceleration, bytes, choice, count, drag, duration, energy, flag, length, mass, number, power, rate, seconds, share, speed, text,
 };
 use crate::settings::{Document, Override, Reader, Section, SettingErrors, read_file};
@@ -48,23 +48,23 @@ impl Scenario {
     /// All settings that are invalid, unknown, missing or in conflict, each with its position.
     pub fn read(path: &Path, overrides: &[Override]) -> Result<Self, SettingErrors> {
         let name = path.file_stem().map_or_else(|| "scenario".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Self::ask(Document::load(&path.to_string_lossy(), &read_file)?, &name, overrides)
+        Self::from_document(Document::load(&path.to_string_lossy(), &read_file)?, &name, overrides)
     }
 
     /// Like [`Scenario::read`], from a text without a base.
     pub fn parse(name: &str, text: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
-        Self::ask(Document::parse(name, text)?, name, overrides)
+        Self::from_document(Document::parse(name, text)?, name, overrides)
     }
 
-    fn ask(mut document: Document, name: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
+    fn from_document(mut document: Document, name: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
         overrides.iter().for_each(|setting| document.apply(setting));
         let mut reader = Reader::new(document);
-        let mut scenario = ask(&mut reader, &Self { name: name.to_owned(), ..Self::default() });
+        let mut scenario = read_settings(&mut reader, &Self { name: name.to_owned(), ..Self::default() });
         scenario.name = name.to_owned();
         if reader.is_sound()
             && let Err(error) = scenario.check()
         {
-            refuse(&mut reader, &error);
+            report(&mut reader, &error);
         }
         reader.finish().map(|_| scenario)
     }
@@ -76,7 +76,7 @@ impl Scenario {
     #[must_use]
     pub fn canonical(&self) -> String {
         let mut reader = Reader::new(Document::empty("the program"));
-        ask(&mut reader, self);
+        read_settings(&mut reader, self);
         reader.finish().unwrap_or_else(|errors| panic!("the scenario has values that no file could have: {errors}"))
     }
 }
@@ -85,14 +85,14 @@ impl Scenario {
 #[must_use]
 pub fn reference() -> String {
     let mut reader = Reader::new(Document::empty("reference"));
-    ask(&mut reader, &Scenario::default());
+    read_settings(&mut reader, &Scenario::default());
     reader.reference()
 }
 
 /// Reports a conflict at the setting that causes it.
-fn refuse(reader: &mut Reader, error: &ScenarioError) {
+fn report(reader: &mut Reader, error: &ScenarioError) {
     let (name, expected) = match error {
-        ScenarioError::Range { setting, expected, .. } => return reader.refuse(setting, expected.as_ref()),
+        ScenarioError::Range { setting, expected, .. } => return reader.reject(setting, expected.as_ref()),
         ScenarioError::Layout(LayoutError::Range { what, expected, .. }) => {
             let name = match *what {
                 "storage_racks" => "library.racks",
@@ -105,25 +105,25 @@ fn refuse(reader: &mut Reader, error: &ScenarioError) {
                 "drives_right" => "drives.right",
                 _ => "drives.left",
             };
-            return reader.refuse(name, *expected);
+            return reader.reject(name, *expected);
         }
         ScenarioError::Mechanics(SettingsError::Range { .. }) => ("drives.throughput", "a valid machine"),
         ScenarioError::FaultElsewhere { index, .. } => {
-            return reader.refuse(&format!("faults.planned.{index}.library"), "one of the libraries, counted from 0");
+            return reader.reject(&format!("faults.planned.{index}.library"), "one of the libraries, counted from 0");
         }
         ScenarioError::Fault { index, .. } => {
-            return reader.refuse(&format!("faults.planned.{index}.number"), format!("an existing shuttle or drive ({error})"));
+            return reader.reject(&format!("faults.planned.{index}.number"), format!("an existing shuttle or drive ({error})"));
         }
         ScenarioError::Mechanics(_) => ("faults.planned", "existing shuttles and drives"),
         ScenarioError::Workload(_) => ("workload.preset", "a valid workload"),
         ScenarioError::Placement(_) => ("sets.zones", "zones that sets can span"),
         ScenarioError::TooManyPlatters { .. } | ScenarioError::NoSet { .. } => ("library.platters", "as many as fit"),
     };
-    reader.refuse(name, format!("{expected} ({error})"));
+    reader.reject(name, format!("{expected} ({error})"));
 }
 
 /// Declares every setting; `base` supplies the defaults.
-fn ask(reader: &mut Reader, base: &Scenario) -> Scenario {
+fn read_settings(reader: &mut Reader, base: &Scenario) -> Scenario {
     let title = reader.top().setting_or("title", text(), base.title.clone(), "One-line description of the scenario.");
     let mut section = reader.section("deployment", "The libraries, over which sets are spread.");
     let libraries = section.setting_or("libraries", count(1..=1_000), base.libraries, "Number of libraries, all alike.");
@@ -240,7 +240,7 @@ fn shuttles(reader: &mut Reader, base: &Scenario, layout: Layout) -> (Motion, Po
 }
 
 /// Accepts the time of a motion, up to a day.
-fn time() -> crate::settings::kind::Quantity<f64> {
+fn time() -> crate::settings::setting_type::Quantity<f64> {
     seconds("0 s"..="86400 s")
 }
 
@@ -253,7 +253,7 @@ fn battery(reader: &mut Reader, base: &Scenario) -> Option<Battery> {
     let low_j = section.setting_or("low", energy("0 J"..="1000 MJ"), low_j, "Remaining energy at which a shuttle goes to charge.");
     let charging_w = section.setting_or("charging", power("1 mW"..="1000 kW"), charging_w, "Power that a dock delivers.");
     if used && low_j >= capacity_j {
-        section.refuse("low", "less than the capacity");
+        section.reject("low", "less than the capacity");
     }
     used.then_some(Battery { capacity_j, low_j, charging_w })
 }

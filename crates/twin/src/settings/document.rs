@@ -98,7 +98,7 @@ impl Document {
             if let Some(base) = table.remove(BASE) {
                 let Value::Text(base_path) = base.value else {
                     let expected = "a quoted scenario path".to_owned();
-                    let problem = Problem::Refused { setting: BASE.to_owned(), expected, found: base.value.found(), hint: String::new() };
+                    let problem = Problem::Invalid { setting: BASE.to_owned(), expected, found: base.value.found(), hint: String::new() };
                     return Err(SettingErrors::one(base.place, problem));
                 };
                 next = Some((beside(&path, &base_path), Some(base.place)));

@@ -35,14 +35,14 @@ pub enum Problem {
     TooManyBases(usize),
     #[error("unknown {what} `{name}`{}", end(.hint))]
     Unknown {
-        what: Named,
+        what: EntryKind,
         /// The full name, such as `drives.throughput`.
         name: String,
         /// A similar name or the valid names; empty if none is known.
         hint: String,
     },
     #[error("`{setting}`: expected {expected}; found {found}{}", end(.hint))]
-    Refused {
+    Invalid {
         /// The full name, such as `drives.throughput`.
         setting: String,
         expected: String,
@@ -63,14 +63,14 @@ pub enum Problem {
 
 /// What a name in a scenario stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Named {
+pub enum EntryKind {
     /// A setting.
     Setting,
     /// A section.
     Section,
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for EntryKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Setting => "setting",

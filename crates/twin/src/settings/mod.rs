@@ -15,7 +15,7 @@
 //! ```
 //!
 //! ```
-//! use fulgurite_twin::settings::{Document, Reader, kind::{count, duration, rate}};
+//! use fulgurite_twin::settings::{Document, Reader, setting_type::{count, duration, rate}};
 //!
 //! let text = "[drives]\nthroughput = \"120 MB/s\"\n\n[[faults]]\nat = \"3 h\"\n";
 //! let mut reader = Reader::new(Document::parse("fast.toml", text)?);
@@ -34,12 +34,12 @@ mod canonical;
 mod decimal;
 mod document;
 mod error;
-pub mod kind;
 mod place;
 pub mod quantity;
 mod reader;
 mod schema;
 mod section;
+pub mod setting_type;
 mod suggest;
 mod tree;
 mod vary;
@@ -48,7 +48,7 @@ mod vary;
 mod tests;
 
 pub use document::{Document, Loader, Override, read_file};
-pub use error::{Named, Problem, SettingError, SettingErrors};
+pub use error::{EntryKind, Problem, SettingError, SettingErrors};
 pub use place::SourceSpan;
 pub use reader::Reader;
 pub use section::Section;

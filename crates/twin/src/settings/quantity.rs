@@ -75,23 +75,23 @@ struct Ratio {
     denominator: u128,
 }
 
-const SECOND: u128 = 1_000_000;
+const SECOND_US: u128 = 1_000_000;
 /// In microseconds.
-const TIMES: [(&str, u128); 9] = [
+const TIME_UNITS: [(&str, u128); 9] = [
     ("us", 1),
     ("µs", 1),
     ("ms", 1_000),
-    ("s", SECOND),
-    ("min", 60 * SECOND),
-    ("h", 3_600 * SECOND),
-    ("d", 86_400 * SECOND),
-    ("week", 7 * 86_400 * SECOND),
+    ("s", SECOND_US),
+    ("min", 60 * SECOND_US),
+    ("h", 3_600 * SECOND_US),
+    ("d", 86_400 * SECOND_US),
+    ("week", 7 * 86_400 * SECOND_US),
     // The Julian year.
-    ("year", 31_557_600 * SECOND),
+    ("year", 31_557_600 * SECOND_US),
 ];
 /// In micrometres.
-const LENGTHS: [(&str, u128); 6] = [("um", 1), ("µm", 1), ("mm", 1_000), ("cm", 10_000), ("m", 1_000_000), ("km", 1_000_000_000)];
-const SIZES: [(&str, u128); 13] = [
+const LENGTH_UNITS: [(&str, u128); 6] = [("um", 1), ("µm", 1), ("mm", 1_000), ("cm", 10_000), ("m", 1_000_000), ("km", 1_000_000_000)];
+const SIZE_UNITS: [(&str, u128); 13] = [
     ("B", 1),
     ("kB", 1_000),
     ("MB", 1_000_000),
@@ -107,7 +107,7 @@ const SIZES: [(&str, u128); 13] = [
     ("EiB", 1 << 60),
 ];
 /// In millijoules.
-const ENERGIES: [(&str, u128); 9] = [
+const ENERGY_UNITS: [(&str, u128); 9] = [
     ("mJ", 1),
     ("J", 1_000),
     ("kJ", 1_000_000),
@@ -257,33 +257,33 @@ impl Dimension {
     fn ratio(self, unit: &str) -> Option<Ratio> {
         let over = |factor, base| Some(Ratio::new(factor, base));
         match self {
-            Self::Duration => over(look_up(&TIMES, unit)?, 1),
-            Self::Seconds => over(look_up(&TIMES, unit)?, SECOND),
-            Self::Length => over(look_up(&LENGTHS, unit)?, 1),
-            Self::Metres => over(look_up(&LENGTHS, unit)?, 1_000_000),
-            Self::Size => over(look_up(&SIZES, unit)?, 1),
-            Self::Energy => over(look_up(&ENERGIES, unit)?, 1_000),
+            Self::Duration => over(look_up(&TIME_UNITS, unit)?, 1),
+            Self::Seconds => over(look_up(&TIME_UNITS, unit)?, SECOND_US),
+            Self::Length => over(look_up(&LENGTH_UNITS, unit)?, 1),
+            Self::Metres => over(look_up(&LENGTH_UNITS, unit)?, 1_000_000),
+            Self::Size => over(look_up(&SIZE_UNITS, unit)?, 1),
+            Self::Energy => over(look_up(&ENERGY_UNITS, unit)?, 1_000),
             Self::Frequency if unit == "Hz" => over(1, 1),
-            Self::Frequency => over(SECOND, look_up(&TIMES, unit.strip_prefix('/')?.trim_start())?),
+            Self::Frequency => over(SECOND_US, look_up(&TIME_UNITS, unit.strip_prefix('/')?.trim_start())?),
             Self::Rate => {
                 let (size, time) = quotient(unit)?;
-                over(look_up(&SIZES, size)? * SECOND, look_up(&TIMES, time)?)
+                over(look_up(&SIZE_UNITS, size)? * SECOND_US, look_up(&TIME_UNITS, time)?)
             }
             Self::Speed => {
                 let (length, time) = quotient(unit)?;
-                over(look_up(&LENGTHS, length)?, look_up(&TIMES, time)?)
+                over(look_up(&LENGTH_UNITS, length)?, look_up(&TIME_UNITS, time)?)
             }
             Self::Acceleration => {
                 let (length, time) = quotient(unit)?;
                 if !["s²", "s2", "s^2"].contains(&time) {
                     return None;
                 }
-                over(look_up(&LENGTHS, length)?, 1_000_000)
+                over(look_up(&LENGTH_UNITS, length)?, 1_000_000)
             }
             Self::Drag => {
                 let (energy, length) = quotient(unit)?;
                 // Millijoules per micrometre are thousands of joules per metre.
-                over(look_up(&ENERGIES, energy)? * 1_000, look_up(&LENGTHS, length)?)
+                over(look_up(&ENERGY_UNITS, energy)? * 1_000, look_up(&LENGTH_UNITS, length)?)
             }
             Self::Mass => over(look_up(&[("g", 1), ("kg", 1_000), ("t", 1_000_000)], unit)?, 1_000),
             Self::Power => over(look_up(&[("mW", 1), ("W", 1_000), ("kW", 1_000_000), ("MW", 1_000_000_000)], unit)?, 1_000),
@@ -292,7 +292,7 @@ impl Dimension {
     }
 
     /// The error for an invalid unit: what was probably meant, or the valid units.
-    fn refuse_unit(self, unit: &str) -> QuantityError {
+    fn unit_error(self, unit: &str) -> QuantityError {
         let parts = match self {
             Self::Duration | Self::Seconds => [Some(unit), None],
             Self::Size => [None, Some(unit)],
@@ -322,7 +322,7 @@ impl Dimension {
         }
         // The micro sign and the Greek letter look the same.
         let unit = unit.replace('μ', "µ");
-        let ratio = self.ratio(&unit).ok_or_else(|| self.refuse_unit(&unit))?;
+        let ratio = self.ratio(&unit).ok_or_else(|| self.unit_error(&unit))?;
         if number.negative && number.digits != 0 { Err(QuantityError::Negative) } else { Ok((number, ratio)) }
     }
 
@@ -370,7 +370,7 @@ impl Dimension {
     }
 
     fn print(self, count: impl Fn(Ratio) -> Option<Decimal>, is_zero: bool) -> String {
-        const SHORT: usize = 12;
+        const SHORT_CHARS_MAX: usize = 12;
         let (first, more) = self.units();
         if is_zero {
             return format!("0 {}", first[0]);
@@ -380,7 +380,7 @@ impl Dimension {
             units.iter().filter_map(|unit| Some(format!("{} {unit}", count(ratio(unit))?))).min_by_key(|text| text.chars().count())
         };
         let plain = shortest(first).expect("each dimension lists a unit in which all its values can be written");
-        if plain.chars().count() <= SHORT {
+        if plain.chars().count() <= SHORT_CHARS_MAX {
             return plain;
         }
         shortest(more).filter(|text| text.len() < plain.len()).unwrap_or(plain)

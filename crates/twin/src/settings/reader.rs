@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use super::document::Document;
-use super::error::{Named, Problem, SettingError, SettingErrors};
+use super::error::{EntryKind, Problem, SettingError, SettingErrors};
 use super::place::SourceSpan;
 use super::schema::{Schema, SectionId};
 use super::tree::{self, Table, Value, quoted, shortened};
@@ -21,7 +21,7 @@ pub struct Reader {
     pub(super) document: Document,
     errors: Vec<SettingError>,
     pub(super) schema: Schema,
-    pub(super) written: canonical::Tables,
+    pub(super) canonical: canonical::Tables,
 }
 
 /// Maximum number of errors collected: a longer list means the wrong file was given.
@@ -31,7 +31,7 @@ impl Reader {
     /// A reader without any declared settings.
     #[must_use]
     pub fn new(document: Document) -> Self {
-        Self { document, errors: Vec::new(), schema: Schema::new(), written: canonical::Tables::new() }
+        Self { document, errors: Vec::new(), schema: Schema::new(), canonical: canonical::Tables::new() }
     }
 
     /// The Markdown reference of all settings declared so far.
@@ -48,7 +48,7 @@ impl Reader {
     pub fn finish(mut self) -> Result<String, SettingErrors> {
         let root = Rc::clone(&self.document.root);
         self.find_unknown(&root, Schema::TOP, "");
-        if self.errors.is_empty() { Ok(self.written.print()) } else { Err(SettingErrors::new(self.errors)) }
+        if self.errors.is_empty() { Ok(self.canonical.print()) } else { Err(SettingErrors::new(self.errors)) }
     }
 
     /// True if no error has been found so far. Otherwise some values are placeholders and may
@@ -62,14 +62,14 @@ impl Reader {
     /// `drives.count`; `expected` says what would be accepted. The error's position is that of the
     /// setting or, for a default, of its section. A setting that already has an error is not
     /// reported again.
-    pub fn refuse(&mut self, name: &str, expected: impl Into<String>) {
+    pub fn reject(&mut self, name: &str, expected: impl Into<String>) {
         let (place, value) = tree::find(&self.document.root, name);
         let place = place.unwrap_or(&self.document.whole).clone();
-        let default = || self.written.find(name).map(|value| format!("{value}, the default"));
+        let default = || self.canonical.find(name).map(|value| format!("{value}, the default"));
         let found = value.map(Value::found).or_else(default).unwrap_or_else(|| "nothing".to_owned());
-        let is_known = |error: &SettingError| matches!(&error.problem, Problem::Refused { setting, .. } if setting == name);
+        let is_known = |error: &SettingError| matches!(&error.problem, Problem::Invalid { setting, .. } if setting == name);
         if !self.errors.iter().any(is_known) {
-            let problem = Problem::Refused { setting: name.to_owned(), expected: expected.into(), found, hint: String::new() };
+            let problem = Problem::Invalid { setting: name.to_owned(), expected: expected.into(), found, hint: String::new() };
             self.report(place, problem);
         }
     }
@@ -106,7 +106,7 @@ impl Reader {
                         Value::List(list) => list.iter().any(|(_, value)| matches!(value, Value::Table(_))),
                         _ => false,
                     };
-                    let what = if is_section { Named::Section } else { Named::Setting };
+                    let what = if is_section { EntryKind::Section } else { EntryKind::Setting };
                     let hint = self.hint(section, key, path);
                     self.report(entry.key.clone(), Problem::Unknown { what, name, hint });
                 }

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::kind::Kind;
 use super::quantity::Dimension;
+use super::setting_type::SettingType;
 
 /// All sections with their settings, in order of declaration.
 #[derive(Debug)]
@@ -69,9 +69,16 @@ impl Schema {
     }
 
     /// Adds each name once: all elements of an array of tables declare the same settings.
-    pub(super) fn add_setting(&mut self, section: SectionId, name: &'static str, kind: &impl Kind, default: String, about: &'static str) {
+    pub(super) fn add_setting(
+        &mut self,
+        section: SectionId,
+        name: &'static str,
+        setting_type: &impl SettingType,
+        default: String,
+        about: &'static str,
+    ) {
         if !self.has_setting(section, name) {
-            let setting = SettingRecord { name, unit: kind.unit(), default, range: kind.range(), about };
+            let setting = SettingRecord { name, unit: setting_type.unit(), default, range: setting_type.range(), about };
             self.0[section.0].settings.push(setting);
         }
     }

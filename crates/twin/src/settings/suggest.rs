@@ -3,9 +3,9 @@
 /// The nearest of `known` within one typo per three letters, and never more than three typos. A
 /// typo is a letter to insert, drop, replace or swap with its neighbour.
 pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let word = plain(word);
+    let word = normalized(word);
     let typos = |name: &str| {
-        let name = plain(name);
+        let name = normalized(name);
         let allowed = (name.chars().count().max(word.chars().count()) / 3).clamp(1, 3);
         Some(strsim::osa_distance(&word, &name)).filter(|typos| *typos <= allowed)
     };
@@ -13,11 +13,11 @@ pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
 }
 
 /// No setting is longer. Longer words are cut, which bounds the work on hostile input.
-const LONGEST: usize = 64;
+const NAME_CHARS_MAX: usize = 64;
 
 /// Case, hyphens and blanks don't distinguish names.
-fn plain(word: &str) -> String {
-    word.chars().flat_map(char::to_lowercase).map(|c| if c == '-' || c == ' ' { '_' } else { c }).take(LONGEST).collect()
+fn normalized(word: &str) -> String {
+    word.chars().flat_map(char::to_lowercase).map(|c| if c == '-' || c == ' ' { '_' } else { c }).take(NAME_CHARS_MAX).collect()
 }
 
 #[cfg(test)]

@@ -75,10 +75,10 @@ fn syntax(message: &str, part: &str, line: &str, at: usize) -> String {
 
 /// True for a quantity or a word.
 fn lacks_quotes(value: &str) -> bool {
-    const LONGEST: usize = 40;
+    const QUANTITY_BYTES_MAX: usize = 40;
     let is_unit = |unit: &str| unit.trim_start().starts_with(|c: char| c.is_alphabetic() || "/%µ".contains(c));
     let is_word = value.starts_with(|c: char| c.is_alphabetic()) && !value.starts_with("true") && !value.starts_with("false");
-    value.len() <= LONGEST
+    value.len() <= QUANTITY_BYTES_MAX
         && !value.contains(['"', '\'', '[', '{', '='])
         && (is_word || Decimal::prefix(value).is_some_and(|(_, unit)| is_unit(unit)))
 }
@@ -192,8 +192,8 @@ impl Value {
 }
 
 pub(super) fn shortened(text: &str) -> String {
-    const SHOWN: usize = 60;
-    match text.char_indices().nth(SHOWN) {
+    const SHOWN_CHARS_MAX: usize = 60;
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }

@@ -26,22 +26,22 @@ pub enum RunError {
     NothingMeasured { path: PathBuf, from: Micros, until: Micros },
     /// Measured requests did not end (I6).
     #[error(
-        "{requests} requests of the measured interval had not ended at {at}, {why}; the first of them, request {}, arrived at {arrived}",
+        "{requests} requests of the measured interval had not ended at {at}, {reason}; the first of them, request {}, arrived at {arrived}",
         first.0
     )]
-    Unfinished { requests: u64, first: RequestId, arrived: Micros, at: Micros, why: GaveUp },
+    Unfinished { requests: u64, first: RequestId, arrived: Micros, at: Micros, reason: StopReason },
 }
 
 /// Why a run gave up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GaveUp {
+pub enum StopReason {
     /// No events were left.
     Idle,
     /// The cool-down had passed.
     Late,
 }
 
-impl std::fmt::Display for GaveUp {
+impl std::fmt::Display for StopReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Idle => "and no events were left",

@@ -18,13 +18,13 @@ use crate::scenario::{RunSettings, Scenario, Stock};
 use crate::statistics::{Recorder, TimeWeighted};
 
 /// Sampling interval of the queues of platters.
-const LOOK: Micros = Micros(60_000_000);
+const SAMPLING_INTERVAL: Micros = Micros(60_000_000);
 
 pub(super) struct Measuring {
     begin: Micros,
     end: Micros,
     /// Instant of the next measurement.
-    pub(super) next_mark: Micros,
+    pub(super) next_measurement: Micros,
     at_begin: Option<Figures>,
     at_end: Option<Figures>,
     requests: u64,
@@ -37,9 +37,9 @@ pub(super) struct Measuring {
     present_all: TimeWeighted,
     present_at_end: (f64, f64),
     spent_us: u64,
-    looks: u64,
-    waiting: u64,
-    waiting_most: u64,
+    samples: u64,
+    waiting_sum: u64,
+    waiting_max: u64,
     last_end: Micros,
     /// All reads, for the bound; `None` if there are too many.
     arrivals: Option<Vec<Arrival>>,
@@ -73,7 +73,7 @@ impl Measuring {
         Self {
             begin: run.warm_up,
             end: run.measured_until(),
-            next_mark: run.warm_up,
+            next_measurement: run.warm_up,
             at_begin: None,
             at_end: None,
             requests: 0,
@@ -85,18 +85,18 @@ impl Measuring {
             present_all: TimeWeighted::new(Micros::ZERO, 0.0),
             present_at_end: (0.0, 0.0),
             spent_us: 0,
-            looks: 0,
-            waiting: 0,
-            waiting_most: 0,
+            samples: 0,
+            waiting_sum: 0,
+            waiting_max: 0,
             last_end: Micros::ZERO,
             arrivals: Some(Vec::new()),
         }
     }
 
     /// Takes the measurements that are due up to `at`, before anything happens at that instant.
-    pub(super) fn mark<L: MotionLog>(&mut self, at: Micros, region: &Region, mechanics: &[Mechanics<L>]) {
-        while self.next_mark <= at {
-            let mark = self.next_mark;
+    pub(super) fn measure<L: MotionLog>(&mut self, at: Micros, region: &Region, mechanics: &[Mechanics<L>]) {
+        while self.next_measurement <= at {
+            let mark = self.next_measurement;
             if mark == self.begin && self.at_begin.is_none() {
                 self.at_begin = Some(Figures::of(mark, region, mechanics));
                 self.present.restart(mark);
@@ -104,27 +104,27 @@ impl Measuring {
             if mark == self.end {
                 self.at_end = Some(Figures::of(mark, region, mechanics));
                 self.present_at_end = (self.present.average(mark).unwrap_or(0.0), self.present.largest());
-                self.next_mark = Micros::NEVER;
+                self.next_measurement = Micros::NEVER;
                 return;
             }
             let lines = region.controllers().iter().flat_map(|one| one.panel().lanes().map(|lane| one.panel().queue().platters_in(lane)));
             let waiting = lines.map(u64::from).sum();
-            self.looks += 1;
-            self.waiting += waiting;
-            self.waiting_most = self.waiting_most.max(waiting);
-            self.next_mark = (mark + LOOK).min(self.end);
+            self.samples += 1;
+            self.waiting_sum += waiting;
+            self.waiting_max = self.waiting_max.max(waiting);
+            self.next_measurement = (mark + SAMPLING_INTERVAL).min(self.end);
         }
     }
 
-    pub(super) fn arrived(&mut self, at: Micros, counts: bool, id: RequestId, shards: &[Shard]) {
+    pub(super) fn arrived(&mut self, at: Micros, is_measured: bool, id: RequestId, shards: &[Shard]) {
         self.present.change(at, 1.0);
         self.present_all.change(at, 1.0);
-        if counts {
+        if is_measured {
             self.requests += 1;
             self.reads += shards.len() as u64;
         }
         let has_more = shards.len() > 1;
-        let arrival = |shard: &Shard| Arrival { at, request: id.0, platter: shard.platter, tracks: shard.tracks, has_more, counts };
+        let arrival = |shard: &Shard| Arrival { at, request: id.0, platter: shard.platter, tracks: shard.tracks, has_more, is_measured };
         match &mut self.arrivals {
             Some(arrivals) if arrivals.len() + shards.len() <= ARRIVALS_MAX => arrivals.extend(shards.iter().map(arrival)),
             arrivals => *arrivals = None,
@@ -134,10 +134,10 @@ impl Measuring {
     pub(super) fn ended(&mut self, ended: &Ended) {
         self.present.change(ended.at, -1.0);
         self.present_all.change(ended.at, -1.0);
-        let took = ended.at.since(ended.arrived);
-        self.spent_us += took.0;
-        if ended.counts {
-            self.completions.record(took.0);
+        let completion_time = ended.at.since(ended.arrived);
+        self.spent_us += completion_time.0;
+        if ended.is_measured {
+            self.completions.record(completion_time.0);
             self.outcomes.count(ended.outcome);
             self.bytes += ended.bytes;
             self.last_end = ended.at;
@@ -148,9 +148,9 @@ impl Measuring {
         self.requests
     }
 
-    /// The figures of a run that ended at `now`. `still_there_us` is the total time that the
+    /// The figures of a run that ended at `now`. `unfinished_us` is the total time that the
     /// requests still in progress have spent.
-    pub(super) fn into_run(self, now: Micros, still_there_us: u64, scenario: &Scenario, stock: &Stock) -> Run {
+    pub(super) fn into_run(self, now: Micros, unfinished_us: u64, scenario: &Scenario, stock: &Stock) -> Run {
         let (begin, end) = self.at_begin.zip(self.at_end).expect("both ends of the interval were marked");
         let drives: Vec<DriveStatistics> = end.drives.iter().zip(&begin.drives).map(|(end, begin)| end.since(begin)).collect();
         let shuttles: Vec<ShuttleStatistics> = end.shuttles.iter().zip(&begin.shuttles).map(|(end, begin)| end.since(begin)).collect();
@@ -177,10 +177,10 @@ impl Measuring {
             system: SystemFigures {
                 requests: self.present_at_end.0,
                 requests_most: self.present_at_end.1,
-                platters_waiting: if self.looks > 0 { self.waiting as f64 / self.looks as f64 } else { 0.0 },
-                platters_waiting_most: self.waiting_most,
+                platters_waiting: if self.samples > 0 { self.waiting_sum as f64 / self.samples as f64 } else { 0.0 },
+                platters_waiting_most: self.waiting_max,
                 request_seconds_present: self.present_all.integral(now),
-                request_seconds_spent: (self.spent_us + still_there_us) as f64 / 1e6,
+                request_seconds_spent: (self.spent_us + unfinished_us) as f64 / 1e6,
             },
             bound,
             decode: None,

@@ -32,7 +32,7 @@ use fulgurite_library::{
 use fulgurite_mechanics::{Mechanics, MotionLog};
 
 pub use decoding::DecodeFigures;
-pub use error::{GaveUp, RunError};
+pub use error::{RunError, StopReason};
 pub use figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
 pub use observer::{Ended, Observer, Request};
 pub use repeated::Repeated;
@@ -43,7 +43,7 @@ use decoding::Decoding;
 use ingest::Ingesting;
 use measuring::Measuring;
 pub use requests::workload_statistics;
-use requests::{Open, OpenRequests, Requests};
+use requests::{OpenRequest, OpenRequests, Requests};
 
 /// A completed run with its final state, for inspection.
 pub struct Finished<L = ()> {
@@ -128,7 +128,7 @@ impl Scenario {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Occurrence {
+struct ScheduledEvent {
     library: Library,
     event: Event,
 }
@@ -139,12 +139,12 @@ struct Simulation<'s, O, L> {
     seed: u64,
     region: Region,
     mechanics: Vec<Mechanics<L>>,
-    queue: Queue<Occurrence>,
+    queue: Queue<ScheduledEvent>,
     requests: Requests,
     open: OpenRequests,
     ingesting: Option<Ingesting>,
     /// When each library's controller will be woken; [`Micros::NEVER`] if it won't.
-    wakes: Vec<Micros>,
+    wakeups: Vec<Micros>,
     observer: O,
     measuring: Measuring,
     now: Micros,
@@ -177,7 +177,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
                 }
             }
             for shuttle in (0..scenario.layout.shuttles).map(Shuttle) {
-                machines.stand(shuttle, panel.position(shuttle));
+                machines.set_start_position(shuttle, panel.position(shuttle));
             }
             machines
         });
@@ -187,7 +187,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
             requests: Requests::new(scenario, stock, seed)?,
             open: OpenRequests::default(),
             ingesting: Ingesting::new(scenario, stock, seed)?,
-            wakes: vec![Micros::NEVER; scenario.libraries.into()],
+            wakeups: vec![Micros::NEVER; scenario.libraries.into()],
             observer,
             measuring: Measuring::new(&scenario.run),
             now: Micros::ZERO,
@@ -206,34 +206,34 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         self.begin();
         let measured_until = self.scenario.run.measured_until();
         let latest = measured_until + self.scenario.run.cool_down;
-        let gave_up = loop {
+        let stop_reason = loop {
             let arrival = self.requests.next_at();
             // At the same instant, arrivals precede events.
             let next = self.queue.pop_until(Micros(arrival.0.saturating_sub(1)));
             let at = match &next {
                 Some((at, _)) => *at,
                 None if arrival < Micros::NEVER => arrival,
-                None => break GaveUp::Idle,
+                None => break StopReason::Idle,
             };
-            if at >= self.measuring.next_mark {
-                self.measuring.mark(at, &self.region, &self.mechanics);
+            if at >= self.measuring.next_measurement {
+                self.measuring.measure(at, &self.region, &self.mechanics);
             }
-            if at >= measured_until && self.open.counted == 0 || at > latest {
-                break GaveUp::Late;
+            if at >= measured_until && self.open.measured_open == 0 || at > latest {
+                break StopReason::Late;
             }
             self.now = at;
             self.events += 1;
             match next {
-                Some((_, occurrence)) => self.fall_due(occurrence),
-                None => self.arrive()?,
+                Some((_, scheduled)) => self.handle_due_event(scheduled),
+                None => self.handle_arrival()?,
             }
         };
-        self.measuring.mark(self.now.max(measured_until), &self.region, &self.mechanics);
+        self.measuring.measure(self.now.max(measured_until), &self.region, &self.mechanics);
         self.requests.read_to_end()?;
         if let Some(path) = self.scenario.workload.trace.clone().filter(|_| self.measuring.requests() == 0) {
             return Err(RunError::NothingMeasured { path, from: self.scenario.run.warm_up, until: measured_until });
         }
-        self.finish(gave_up)
+        self.finish(stop_reason)
     }
 
     fn begin(&mut self) {
@@ -241,87 +241,87 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         for index in 0..self.mechanics.len() {
             let library = Library(index as u16);
             self.mechanics[index].start(&mut self.answers);
-            self.schedule(library);
+            self.schedule_answers(library);
         }
         for index in 0..self.stock.unavailable.len() {
             let (library, platter) = self.stock.sets.places[self.stock.unavailable[index].0 as usize];
-            self.tell(library, Event::PlatterUnavailable { platter });
+            self.deliver_event(library, Event::PlatterUnavailable { platter });
         }
         for index in 0..self.mechanics.len() {
-            self.tell(Library(index as u16), Event::Woken);
+            self.deliver_event(Library(index as u16), Event::Woken);
         }
-        self.plan_ingest();
+        self.schedule_ingest();
     }
 
-    fn arrive(&mut self) -> Result<(), RunError> {
+    fn handle_arrival(&mut self) -> Result<(), RunError> {
         let at = self.now;
         let Some(bytes) = self.requests.take(self.stock)? else { return Ok(()) };
         let deadline = self.scenario.workload.deadline.map_or(Micros::NEVER, |within| at + within);
-        let counts = at >= self.scenario.run.warm_up && at < self.scenario.run.measured_until();
-        let id = self.open.insert(Open { arrived: at, bytes, deadline, counts });
+        let is_measured = at >= self.scenario.run.warm_up && at < self.scenario.run.measured_until();
+        let id = self.open.insert(OpenRequest { arrived: at, bytes, deadline, is_measured });
         let shards = &self.requests.shards;
-        self.measuring.arrived(at, counts, id, shards);
-        self.observer.request(&Request { id, at, shards, bytes, deadline, counts });
+        self.measuring.arrived(at, is_measured, id, shards);
+        self.observer.request(&Request { id, at, shards, bytes, deadline, is_measured });
         self.region.request(at, id, shards, deadline, &mut self.commands, &mut self.ended);
-        self.carry_out();
-        self.look_after_changed();
+        self.dispatch_commands();
+        self.schedule_changed_wakeups();
         Ok(())
     }
 
     /// Handles a due event, unless it has become void.
-    fn fall_due(&mut self, Occurrence { library, event }: Occurrence) {
+    fn handle_due_event(&mut self, ScheduledEvent { library, event }: ScheduledEvent) {
         let index = usize::from(library.0);
         match event {
             Event::Woken => {
                 // This wake-up was superseded by an earlier one.
-                if self.wakes[index] != self.now {
+                if self.wakeups[index] != self.now {
                     return;
                 }
-                self.wakes[index] = Micros::NEVER;
+                self.wakeups[index] = Micros::NEVER;
                 if self.region.controllers()[index].deadline().is_some_and(|deadline| deadline <= self.now) {
-                    self.tell(library, event);
+                    self.deliver_event(library, event);
                 } else {
-                    self.look_after(library);
+                    self.schedule_wakeup(library);
                 }
             }
             Event::PlatterWritten { platter } => {
                 self.mechanics[index].put(platter, fulgurite_library::Berth::Port);
-                self.tell(library, event);
-                self.plan_ingest();
+                self.deliver_event(library, event);
+                self.schedule_ingest();
             }
             _ => {
-                let is_fact = self.mechanics[index].due(self.now, &event, &mut self.answers);
-                self.schedule(library);
-                if is_fact {
-                    self.tell(library, event);
+                let concerns_controller = self.mechanics[index].due(self.now, &event, &mut self.answers);
+                self.schedule_answers(library);
+                if concerns_controller {
+                    self.deliver_event(library, event);
                 }
             }
         }
     }
 
     /// Passes an event to a controller and handles the consequences.
-    fn tell(&mut self, library: Library, event: Event) {
+    fn deliver_event(&mut self, library: Library, event: Event) {
         self.observer.event(self.now, library, &event);
         self.region.step(self.now, library, event, &mut self.commands, &mut self.ended);
-        self.carry_out();
-        self.look_after_changed();
+        self.dispatch_commands();
+        self.schedule_changed_wakeups();
     }
 
     /// Passes commands to the machines and releases requests that have ended.
-    fn carry_out(&mut self) {
+    fn dispatch_commands(&mut self) {
         for index in 0..self.commands.len() {
             let (library, command) = self.commands[index];
             self.observer.command(self.now, library, &command);
             if let Command::Do { id, action } = command {
                 self.mechanics[usize::from(library.0)].begin(self.now, id, action, &mut self.answers);
-                self.schedule(library);
+                self.schedule_answers(library);
             }
         }
         self.commands.clear();
         for index in 0..self.ended.len() {
             let (id, outcome) = self.ended[index];
-            let Open { arrived, bytes, deadline, counts } = self.open.remove(id);
-            let ended = Ended { id, arrived, at: self.now, bytes, deadline, outcome, counts };
+            let OpenRequest { arrived, bytes, deadline, is_measured } = self.open.remove(id);
+            let ended = Ended { id, arrived, at: self.now, bytes, deadline, outcome, is_measured };
             self.measuring.ended(&ended);
             self.observer.ended(&ended);
         }
@@ -329,45 +329,45 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         self.observer.settled(self.now, &self.region);
     }
 
-    fn schedule(&mut self, library: Library) {
+    fn schedule_answers(&mut self, library: Library) {
         for (at, event) in self.answers.drain(..) {
-            self.queue.push(at, Occurrence { library, event });
+            self.queue.push(at, ScheduledEvent { library, event });
         }
     }
 
     /// Schedules a wake-up if the controller needs one earlier than planned.
-    fn look_after(&mut self, library: Library) {
+    fn schedule_wakeup(&mut self, library: Library) {
         let index = usize::from(library.0);
         if let Some(deadline) = self.region.controllers()[index].deadline() {
             let deadline = deadline.max(self.now + Micros(1));
-            if deadline < self.wakes[index] {
-                self.wakes[index] = deadline;
-                self.queue.push(deadline, Occurrence { library, event: Event::Woken });
+            if deadline < self.wakeups[index] {
+                self.wakeups[index] = deadline;
+                self.queue.push(deadline, ScheduledEvent { library, event: Event::Woken });
             }
         }
     }
 
     /// A request with several shards, or a recovered read, may have changed several libraries.
-    fn look_after_changed(&mut self) {
+    fn schedule_changed_wakeups(&mut self) {
         for index in 0..self.region.changed().len() {
             let library = self.region.changed()[index];
-            self.look_after(library);
+            self.schedule_wakeup(library);
         }
     }
 
-    fn plan_ingest(&mut self) {
+    fn schedule_ingest(&mut self) {
         if let Some((at, library, platter)) = self.ingesting.as_mut().and_then(|ingesting| ingesting.next(self.stock)) {
-            self.queue.push(at.max(self.now), Occurrence { library, event: Event::PlatterWritten { platter } });
+            self.queue.push(at.max(self.now), ScheduledEvent { library, event: Event::PlatterWritten { platter } });
         }
     }
 
-    fn finish(self, why: GaveUp) -> Result<Finished<L>, RunError> {
+    fn finish(self, reason: StopReason) -> Result<Finished<L>, RunError> {
         if let Some((first, open)) = self.open.unfinished().next() {
-            let (requests, at) = (self.open.counted, self.now);
-            return Err(RunError::Unfinished { requests, first, arrived: open.arrived, at, why });
+            let (requests, at) = (self.open.measured_open, self.now);
+            return Err(RunError::Unfinished { requests, first, arrived: open.arrived, at, reason });
         }
-        let still_there: u64 = self.open.under_way().map(|open| self.now.since(open.arrived).0).sum();
-        let mut run = self.measuring.into_run(self.now, still_there, self.scenario, self.stock);
+        let unfinished_us: u64 = self.open.in_progress().map(|open| self.now.since(open.arrived).0).sum();
+        let mut run = self.measuring.into_run(self.now, unfinished_us, self.scenario, self.stock);
         run.seed = self.seed;
         run.events = self.events;
         run.recoveries = self.region.recovered();

@@ -17,7 +17,7 @@ pub struct Request<'a> {
     /// When its last byte is wanted; [`Micros::NEVER`] if it isn't urgent.
     pub deadline: Micros,
     /// True if it arrived in the measured interval.
-    pub counts: bool,
+    pub is_measured: bool,
 }
 
 /// A request that ended, with its bytes (still as images) or without them.
@@ -36,7 +36,7 @@ pub struct Ended {
     /// Its outcome.
     pub outcome: RegionOutcome,
     /// True if it arrived in the measured interval.
-    pub counts: bool,
+    pub is_measured: bool,
 }
 
 /// Observes a run. Callbacks that are not implemented cost nothing.

@@ -100,32 +100,32 @@ pub fn workload_statistics(scenario: &Scenario, seed: u64) -> Result<Statistics,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Open {
+pub(super) struct OpenRequest {
     pub(super) arrived: Micros,
     pub(super) bytes: u64,
     pub(super) deadline: Micros,
-    pub(super) counts: bool,
+    pub(super) is_measured: bool,
 }
 
 /// Requests in progress, by number. The queue spans from the oldest to the newest.
 #[derive(Debug, Default)]
 pub(super) struct OpenRequests {
     first: u64,
-    requests: VecDeque<Option<Open>>,
+    requests: VecDeque<Option<OpenRequest>>,
     pub(super) open: u64,
     /// Number of measured requests among them.
-    pub(super) counted: u64,
+    pub(super) measured_open: u64,
 }
 
 impl OpenRequests {
-    pub(super) fn insert(&mut self, request: Open) -> RequestId {
+    pub(super) fn insert(&mut self, request: OpenRequest) -> RequestId {
         self.requests.push_back(Some(request));
         self.open += 1;
-        self.counted += u64::from(request.counts);
+        self.measured_open += u64::from(request.is_measured);
         RequestId(self.first + self.requests.len() as u64 - 1)
     }
 
-    pub(super) fn remove(&mut self, id: RequestId) -> Open {
+    pub(super) fn remove(&mut self, id: RequestId) -> OpenRequest {
         let place = id.0.checked_sub(self.first).and_then(|index| self.requests.get_mut(index as usize));
         let request = place.and_then(Option::take).unwrap_or_else(|| panic!("request {} ended twice", id.0));
         while let Some(None) = self.requests.front() {
@@ -133,17 +133,17 @@ impl OpenRequests {
             self.first += 1;
         }
         self.open -= 1;
-        self.counted -= u64::from(request.counts);
+        self.measured_open -= u64::from(request.is_measured);
         request
     }
 
-    pub(super) fn under_way(&self) -> impl Iterator<Item = &Open> + '_ {
+    pub(super) fn in_progress(&self) -> impl Iterator<Item = &OpenRequest> + '_ {
         self.requests.iter().flatten()
     }
 
     /// Measured requests that have not ended, with their numbers.
-    pub(super) fn unfinished(&self) -> impl Iterator<Item = (RequestId, Open)> + '_ {
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = (RequestId, OpenRequest)> + '_ {
         let numbered = self.requests.iter().enumerate().filter_map(|(index, request)| Some((index, (*request)?)));
-        numbered.filter(|(_, request)| request.counts).map(|(index, request)| (RequestId(self.first + index as u64), request))
+        numbered.filter(|(_, request)| request.is_measured).map(|(index, request)| (RequestId(self.first + index as u64), request))
     }
 }

@@ -64,7 +64,7 @@ pub(crate) struct Totals {
     /// End of the run.
     pub(crate) end: Micros,
     /// Number of customers that left.
-    pub(crate) left: u64,
+    pub(crate) departed: u64,
     /// Number of customers in the station, integrated over time: the mean times `end`.
     pub(crate) customer_seconds: f64,
     /// Number of busy servers, integrated over time.
@@ -87,7 +87,7 @@ struct Customer {
     class: usize,
     arrived: Micros,
     begun: Option<Micros>,
-    left: Micros,
+    remaining: Micros,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -133,17 +133,17 @@ impl Station {
             waiting_count: 0,
         };
         for class in 0..self.classes.len() {
-            run.expect(Micros::ZERO, class);
+            run.schedule_arrival(Micros::ZERO, class);
         }
         let mut totals = Totals::default();
-        while totals.left < customers {
+        while totals.departed < customers {
             let (now, event) = run.queue.pop().expect("the next arrival is always scheduled");
-            run.add_up(&mut totals, now);
+            run.accumulate(&mut totals, now);
             match event {
                 Event::Arrives { class } => run.arrives(now, class as usize),
                 Event::Leaves { server, service } => {
                     if let Some(stay) = run.leaves(now, server, service) {
-                        totals.left += 1;
+                        totals.departed += 1;
                         visit(stay);
                     }
                 }
@@ -154,7 +154,7 @@ impl Station {
 }
 
 impl Run<'_> {
-    fn add_up(&self, totals: &mut Totals, now: Micros) {
+    fn accumulate(&self, totals: &mut Totals, now: Micros) {
         let (passed, idle) = ((now - totals.end).seconds(), self.idle.len());
         let busy = self.servers.len() - idle;
         totals.end = now;
@@ -166,21 +166,21 @@ impl Run<'_> {
         }
     }
 
-    fn expect(&mut self, now: Micros, class: usize) {
+    fn schedule_arrival(&mut self, now: Micros, class: usize) {
         let gap_s = self.arrivals[class].exponential(1.0 / self.station.classes[class].arrivals_s);
         self.queue.push(now + Micros::from_seconds(gap_s), Event::Arrives { class: class as u32 });
     }
 
     fn arrives(&mut self, now: Micros, class: usize) {
-        self.expect(now, class);
-        let left = self.station.classes[class].service.draw(&mut self.services[class]);
-        let customer = Customer { class, arrived: now, begun: None, left };
+        self.schedule_arrival(now, class);
+        let remaining = self.station.classes[class].service.draw(&mut self.services[class]);
+        let customer = Customer { class, arrived: now, begun: None, remaining };
         if let Some(server) = self.idle.pop() {
             self.serve(now, server, customer);
         } else if let Some(server) = self.least_urgent(class) {
             let place = &mut self.servers[server as usize];
             let mut interrupted = place.customer.take().expect("it is busy");
-            interrupted.left = interrupted.left - (now - place.since);
+            interrupted.remaining = interrupted.remaining - (now - place.since);
             // It preceded all others of its class, so it returns to the front.
             self.waiting[interrupted.class].push_front(interrupted);
             self.waiting_count += 1;
@@ -207,7 +207,7 @@ impl Run<'_> {
         place.service = place.service.wrapping_add(1);
         place.since = now;
         place.customer = Some(customer);
-        self.queue.push(now + customer.left, Event::Leaves { server, service: place.service });
+        self.queue.push(now + customer.remaining, Event::Leaves { server, service: place.service });
     }
 
     fn leaves(&mut self, now: Micros, server: u32, service: u32) -> Option<Visit> {
@@ -261,9 +261,9 @@ pub(crate) enum Discipline {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Round {
+enum PollingEvent {
     Arrives { queue: u32 },
-    Comes { queue: u32 },
+    ServerArrives { queue: u32 },
     Served { queue: u32 },
 }
 
@@ -277,27 +277,27 @@ impl Polling {
         let mut events = Queue::new();
         let gap = |chance: &mut Stream| Micros::from_seconds(chance.exponential(1.0 / self.arrivals_s));
         for (queue, chance) in arrivals.iter_mut().enumerate() {
-            events.push(gap(chance), Round::Arrives { queue: queue as u32 });
+            events.push(gap(chance), PollingEvent::Arrives { queue: queue as u32 });
         }
-        events.push(Micros::ZERO, Round::Comes { queue: 0 });
+        events.push(Micros::ZERO, PollingEvent::ServerArrives { queue: 0 });
         // Number of customers still to serve in this visit, and the start of the current service.
-        let (mut admitted, mut begun, mut left) = (0_usize, Micros::ZERO, 0);
-        while left < customers {
+        let (mut admitted, mut begun, mut departed) = (0_usize, Micros::ZERO, 0);
+        while departed < customers {
             let (now, event) = events.pop().expect("the next arrival is always scheduled");
             let queue = match event {
-                Round::Arrives { queue } => {
+                PollingEvent::Arrives { queue } => {
                     waiting[queue as usize].push_back(now);
                     events.push(now + gap(&mut arrivals[queue as usize]), event);
                     continue;
                 }
-                Round::Comes { queue } => {
+                PollingEvent::ServerArrives { queue } => {
                     admitted = waiting[queue as usize].len();
                     queue
                 }
-                Round::Served { queue } => {
+                PollingEvent::Served { queue } => {
                     let arrived = waiting[queue as usize].pop_front().expect("it was served");
                     visit(Visit { class: queue as usize, arrived, begun, ended: now });
-                    left += 1;
+                    departed += 1;
                     admitted = match self.discipline {
                         Discipline::Exhaustive => waiting[queue as usize].len(),
                         Discipline::Gated => admitted - 1,
@@ -307,10 +307,10 @@ impl Polling {
             };
             if admitted > 0 {
                 begun = now;
-                events.push(now + self.service.draw(&mut services), Round::Served { queue });
+                events.push(now + self.service.draw(&mut services), PollingEvent::Served { queue });
             } else {
                 let next = (queue + 1) % self.queues as u32;
-                events.push(now + Micros::from_seconds(self.switch_s), Round::Comes { queue: next });
+                events.push(now + Micros::from_seconds(self.switch_s), PollingEvent::ServerArrives { queue: next });
             }
         }
     }

@@ -31,10 +31,10 @@ use crate::{Read, SpecError};
 
 /// The longest line, in bytes. Rows are read one by one into buffers of this size, so traces of any
 /// length need the same memory.
-const LINE_BYTES: usize = 64 * 1024;
+const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Most fields that are separated; more than the number of columns, so that excess fields can be
 /// counted.
-const FIELDS: usize = 64;
+const FIELDS_MAX: usize = 64;
 
 /// Why a trace can't be read further. Lines count from 1, the header.
 #[derive(Debug, thiserror::Error)]
@@ -66,11 +66,11 @@ pub enum TraceError {
     /// A line that is not UTF-8.
     #[error("line {line}: invalid UTF-8: text is expected")]
     NotText { line: u64 },
-    #[error("line {line}: it is longer than {LINE_BYTES} bytes")]
+    #[error("line {line}: it is longer than {LINE_BYTES_MAX} bytes")]
     LongLine { line: u64 },
     #[error("line {line}: a quoted field does not end on its line")]
     OpenQuote { line: u64 },
-    #[error("line {line}: found more than {} fields, expected a column for each of 6 names at most", FIELDS - 1)]
+    #[error("line {line}: found more than {} fields, expected a column for each of 6 names at most", FIELDS_MAX - 1)]
     ManyFields { line: u64 },
     #[error("line {line}: a carriage return inside the line")]
     LineEnd { line: u64 },
@@ -114,7 +114,7 @@ impl<R: BufRead> Trace<R> {
             if fields.count != self.columns {
                 return Err(TraceError::FieldCount { line: fields.line, found: fields.count, expected: self.columns });
             }
-            let mut cells = [Cell::Missing; FIELDS];
+            let mut cells = [Cell::Missing; FIELDS_MAX];
             for (cell, field) in cells.iter_mut().zip(fields.iter()) {
                 *cell = Cell::Text(field);
             }
@@ -145,7 +145,7 @@ struct Lines<R> {
     line: u64,
     bytes: Vec<u8>,
     text: Vec<u8>,
-    ends: [usize; FIELDS],
+    ends: [usize; FIELDS_MAX],
 }
 
 /// The fields of one line, unquoted.
@@ -153,7 +153,7 @@ struct Lines<R> {
 struct Fields<'a> {
     line: u64,
     text: &'a str,
-    ends: &'a [usize; FIELDS],
+    ends: &'a [usize; FIELDS_MAX],
     count: usize,
 }
 
@@ -171,8 +171,8 @@ impl<'a> Fields<'a> {
 
 impl<R: BufRead> Lines<R> {
     fn new(input: R) -> Self {
-        let (bytes, text) = (Vec::with_capacity(LINE_BYTES + 1), vec![0; LINE_BYTES + 1]);
-        Self { input, reader: Reader::new(), line: 0, bytes, text, ends: [0; FIELDS] }
+        let (bytes, text) = (Vec::with_capacity(LINE_BYTES_MAX + 1), vec![0; LINE_BYTES_MAX + 1]);
+        Self { input, reader: Reader::new(), line: 0, bytes, text, ends: [0; FIELDS_MAX] }
     }
 
     /// The next line; `None` at the end. An empty line has no fields.
@@ -180,12 +180,12 @@ impl<R: BufRead> Lines<R> {
         self.line += 1;
         let line = self.line;
         self.bytes.clear();
-        let mut limited = io::Read::take(&mut self.input, LINE_BYTES as u64 + 1);
+        let mut limited = io::Read::take(&mut self.input, LINE_BYTES_MAX as u64 + 1);
         let length = limited.read_until(b'\n', &mut self.bytes).map_err(|source| TraceError::Input { line, source })?;
         if length == 0 {
             return Ok(None);
         }
-        if self.bytes.len() > LINE_BYTES {
+        if self.bytes.len() > LINE_BYTES_MAX {
             return Err(TraceError::LongLine { line });
         }
         let mut content: &[u8] = self.bytes.strip_suffix(b"\n").unwrap_or(&self.bytes);

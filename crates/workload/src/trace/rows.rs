@@ -7,7 +7,7 @@ use fulgurite_domain::Micros;
 
 use super::TraceError;
 use super::time::parse_rfc3339;
-use crate::read::{Located, Numbers, Platters, Read, Sharding, Shards, scaled};
+use crate::read::{Numbers, PlacedFile, Platters, Read, Sharding, Shards, scaled};
 
 /// A column of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -256,7 +256,7 @@ impl TraceRows {
             }
         }
 
-        let located = Located {
+        let located = PlacedFile {
             at: clock.last,
             request: self.rows,
             group: self.rows,
@@ -266,7 +266,7 @@ impl TraceRows {
             track: track.unwrap_or_else(|| scaled(self.track_numbers.at(object), self.platters.tracks.into()) as u32),
             skip: 0,
         };
-        self.shards = if platter.is_some() { Shards::whole(located) } else { self.sharding.shards(located) };
+        self.shards = if platter.is_some() { Shards::single(located) } else { self.sharding.shards(located) };
         self.clock = Some(clock);
         self.rows += 1;
         Ok(())
@@ -341,10 +341,10 @@ fn name(cell: Cell<'_>) -> Option<u64> {
 
 /// A cell's content for a message, truncated to fit a line.
 fn excerpt(cell: Cell<'_>) -> Box<str> {
-    const CHARACTERS: usize = 60;
+    const EXCERPT_CHARS_MAX: usize = 60;
     match cell {
         Cell::Missing => "".into(),
-        Cell::Text(text) => match text.char_indices().nth(CHARACTERS) {
+        Cell::Text(text) => match text.char_indices().nth(EXCERPT_CHARS_MAX) {
             Some((end, _)) => format!("{}…", &text[..end]).into(),
             None => text.into(),
         },

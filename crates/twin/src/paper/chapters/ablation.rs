@@ -38,7 +38,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     ours(plan, "fulgurite".into(), Techniques::default());
     Box::new(move |results| {
         let mut chapter = Chapter::new("ablation", "The contribution of each idea");
-        chapter.say(
+        chapter.add_paragraph(
             "On IOPS with 20 shuttles and 20 drives of 60 MB/s. `fulgurite` starts from the paper's rectangles and adds four ideas. *Exchange*: while many requests wait, both bays of a drive serve customers, so a shuttle leaves one platter, takes another, and never waits; the platter under verification stays in a slot meanwhile. \
              *Near among old*: of the few oldest platters, take the one with the shortest path. *Sharing*: an idle shuttle helps in the lanes next to its own. *By track*: requests for a mounted platter are read in track order. \
              *No idea* leaves out all four; it differs from `partitioned` in that shuttles fetch platters before they return others.",
@@ -49,7 +49,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let tails: Vec<f64> = (0..variants.len()).map(|index| sample(index).tail().mean / 60.0).collect();
         let mut panel = Panel::new(Axis::categories("", names), Axis::new("99.9th percentile", "min").from(0.0)).bars("tail", tails);
         if let Some(bound) = all.bound() {
-            panel = panel.level(bound / 60.0, BOUND);
+            panel = panel.level(bound / 60.0, BOUND_NAME);
         }
         chapter.draw("ablation", Figure::new("").width(504.0).panel(panel), "Tail on IOPS with each idea alone and with each left out.");
         let rows = variants.iter().enumerate().map(|(index, (name, _))| {
@@ -81,7 +81,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         ];
         chapter.list(head, rows.collect());
         if let Some(bound) = all.bound() {
-            chapter.say(format!(
+            chapter.add_paragraph(format!(
                 "The bound is {}, and {} for policies without knowledge of future requests. One sweep, in which the shuttles fetch each requested platter once and lose no time, takes {}. Verification pays for the exchange: over the interval `fulgurite` verifies {} TB and `partitioned` {} TB.",
                 time(bound),
                 all.unforeseen().map_or("unknown".to_owned(), time),

@@ -23,7 +23,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     }
     Box::new(move |results| {
         let mut chapter = Chapter::new("accounts", "Files that are read together");
-        chapter.say(format!(
+        chapter.add_paragraph(format!(
             "The paper puts files that are likely to be read together on one platter, next to each other. Here the {FILES} files of an account, with a typical interval's sizes, are requested at one instant; accounts arrive as a Poisson process, without bursts. Their files are consecutive on one platter, or each on a randomly drawn platter. \
              Both layouts get requests for the same files at the same instants. `fulgurite`, 20 shuttles, 20 drives of 60 MB/s; 4 hours after one of warm-up."
         ));
@@ -69,7 +69,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             "scattered",
         ];
         chapter.list(head, rows.collect());
-        chapter.say("The layout *together* needs a sixteenth of the fetches, but one drive reads what several could read in parallel. It changes the capacity of a library most: with scattered files, the shuttles reach their limit much earlier.");
+        chapter.add_paragraph("The layout *together* needs a sixteenth of the fetches, but one drive reads what several could read in parallel. It changes the capacity of a library most: with scattered files, the shuttles reach their limit much earlier.");
         let columns =
             [Column::text("layout", "The placement of an account's files."), Column::f64("rate", "1/s", "Files requested per second.")];
         let rows = points.iter().map(|(layout, rate, point)| ([(*layout).into(), (*rate).into()], results.sample(*point)));

@@ -21,13 +21,14 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             rows.iter().map(|row| Ok(largest_set(row.racks - 1, SHELVES, &zones)?.len())).collect::<Result<Vec<_>, PaperError>>()?;
         Ok((rows, smaller))
     });
-    let counted = |count: u8, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
-    let said = |shape: &ZoneShape| format!("{} of {}", counted(shape.shelves, "shelf", "shelves"), counted(shape.racks, "rack", "racks"));
-    let shapes = zones.shapes.iter().map(said).collect::<Vec<_>>().join(", or ");
+    let count_of = |count: u8, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
+    let shape_text =
+        |shape: &ZoneShape| format!("{} of {}", count_of(shape.shelves, "shelf", "shelves"), count_of(shape.racks, "rack", "racks"));
+    let shapes = zones.shapes.iter().map(shape_text).collect::<Vec<_>>().join(", or ");
     Box::new(move |results| {
         let (sets, smaller) = results.task(sets);
         let mut chapter = Chapter::new("overheads", "Table 1, overheads and failures of tracks");
-        chapter.say(format!(
+        chapter.add_paragraph(format!(
             "Table 1 gives the number of storage racks that a set needs so that no two of its platters share a blast zone. The paper computes it by binary integer programming, and so do we. It gives no shapes of zones; ours are chosen to fit its table: {shapes} ([placement](placement.md)). This table is therefore calibrated, not predicted."
         ));
         let rows = sets.iter().zip(smaller).map(|(row, smaller)| {
@@ -60,7 +61,7 @@ fn overheads(chapter: &mut Chapter) -> Result<(), PaperError> {
     const LEVELS: [(&str, &str); 3] =
         [("track", "100–200 + 10–16, about 8 %"), ("large group", "O(100) + O(10), about 2 %"), ("set", "16+3, 18.8 %")];
     let rows = storage_overheads(TRACK, LARGE_GROUP, SETS[1]);
-    chapter.say("Overheads of this archive's codes, compared with the paper's:");
+    chapter.add_paragraph("Overheads of this archive's codes, compared with the paper's:");
     let listed = LEVELS.iter().zip(rows).map(|((name, published), row)| {
         vec![
             (*name).to_owned(),
@@ -99,7 +100,7 @@ fn failures(chapter: &mut Chapter) -> Result<(), PaperError> {
         .filter_map(|&information| least_redundancy(information, SECTOR_FAILURE))
         .map(|row| format!("{}+{} ({})", row.code.information, row.code.redundancy, percent(row.overhead)))
         .collect();
-    chapter.say(format!(
+    chapter.add_paragraph(format!(
         "A track of I+R sectors fails when more than R of them fail; sectors fail independently with a probability of 1e-3 (P, section 5). In the paper, tracks fail with a probability below 1e-24 at about 8 % overhead. The smallest codes that achieve this are {}; this archive's {}+{} fails with a probability of 1e{:.0}.",
         least.join(", "),
         TRACK.information,

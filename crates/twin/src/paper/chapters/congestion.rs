@@ -18,14 +18,14 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     }
     Box::new(move |results| {
         let mut chapter = Chapter::new("congestion", "Congestion and energy");
-        chapter.say(
+        chapter.add_paragraph(
             "On IOPS, at 60 MB/s. Congestion overhead is the extra time of trips because of other shuttles, relative to their time without others. Energy is that of motion: kinetic energy of each start, drag, crabs, picks and places. Its settings are proposed, so only ratios are meaningful.",
         );
         let of = |policy: PolicyName| points.iter().filter(move |point| point.0 == policy);
         let panel = |title: &str, y: Axis, value: fn(&Measured) -> f64| {
             MOVING.into_iter().fold(Panel::new(Axis::new("Shuttles", ""), y).titled(title), |panel, policy| {
                 let line = of(policy).map(|point| plot_point(f64::from(point.1), &results.sample(point.2).estimate(value)));
-                panel.line(said(policy), line.collect::<Vec<_>>())
+                panel.line(policy_label(policy), line.collect::<Vec<_>>())
             })
         };
         let congestion = panel("(a) Congestion", Axis::share("Congestion overhead"), |run| run.shuttles.congestion_overhead());
@@ -39,7 +39,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let rows = points.iter().map(|(policy, shuttles, point)| {
             let sample = results.sample(*point);
             vec![
-                said(*policy).to_owned(),
+                policy_label(*policy).to_owned(),
                 shuttles.to_string(),
                 percent(sample.mean(|run| run.shuttles.congestion_overhead())),
                 digits(sample.mean(|run| run.shuttles.joules_per_operation())),

@@ -51,7 +51,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("decode", "The decode service");
         let prices = Service::default().prices;
-        chapter.say(format!(
+        chapter.add_paragraph(format!(
             "Images from the drives are decoded elsewhere, by workers that are paid by the hour; the paper excludes this from completion times, and so do we. Here {WORKERS} workers each take {SECTOR_S} s for a sector (proposed), at a price of {} by day and {} from 23:00 to 7:00 (proposed). Runs begin at midnight, under `fulgurite`. \
              *At once* decodes all available images; *cheapest* moves work to the cheapest hours before its deadline. The deadline counts from the request's arrival, so it includes the time in the library.",
             prices[12], prices[0],
@@ -110,7 +110,9 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             "Cost of decoding in the cheapest hours before the deadline, relative to decoding at once.",
         );
         chapter.list(["interval", "deadline", "cost at once", "cheapest", "late at once", "late, cheapest", "latest"], rows);
-        chapter.say("Jobs that are late at once were late when they left the library, or arrived faster than all workers can decode.");
+        chapter.add_paragraph(
+            "Jobs that are late at once were late when they left the library, or arrived faster than all workers can decode.",
+        );
         chapter.sheet("decode", table);
         Ok(chapter)
     })

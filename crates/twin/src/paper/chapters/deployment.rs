@@ -25,7 +25,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("deployments", "Several libraries");
         let most = points.iter().map(|point| point.1).max().unwrap_or(1);
-        chapter.say(format!(
+        chapter.add_paragraph(format!(
             "Sets spread over 1, 10 and 100 libraries of 3,800 platters each, with typical requests (without bursts) in proportion, with all platters available and with 5 % of them unavailable. A region keeps no state per file; it needs memory only for its platters and current work: {most} libraries have {} million platters of 2 TB, room for {} billion files of 20 MB. \
              Half an hour is measured, after ten minutes of warm-up; 100 libraries have one seed.",
             digits(f64::from(most) * 3_800.0 / 1e6),
@@ -54,7 +54,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             ]
         });
         chapter.list(["libraries", "unavailable", "requests", "tail", "median", "recovered", "lost"], rows.collect());
-        chapter.say("A request that must be read from 16 platters waits for the last of them. In one library the fetches queue; spread over libraries, they run in parallel.");
+        chapter.add_paragraph("A request that must be read from 16 platters waits for the last of them. In one library the fetches queue; spread over libraries, they run in parallel.");
         let columns = [
             Column::f64("unavailable", "", "Share of unavailable platters."),
             Column::i64("libraries", "", "Libraries over which sets are spread."),

@@ -11,7 +11,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     for (kind, _) in INTERVALS {
         for policy in POLICIES {
             let scenario = interval(plan, kind, policy);
-            points.push((kind, said(policy), point_of(plan, &scenario, true)));
+            points.push((kind, policy_label(policy), point_of(plan, &scenario, true)));
         }
         let mut scenario = interval(plan, kind, PolicyName::LeastCost);
         scenario.policy.techniques.exchanges = false;
@@ -19,7 +19,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     }
     Box::new(move |results| {
         let mut chapter = Chapter::new("drives", "How drives spend their time");
-        chapter.say(
+        chapter.add_paragraph(
             "Reading includes mounting, seeking and unmounting, as in the paper, which doesn't count switching between the bays as utilization. Every drive always has a platter to verify, except while `fulgurite` has set it aside: \
              while many requests wait, both bays serve customers. *Without exchange* is `fulgurite` with verification left in place.",
         );
@@ -47,7 +47,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             for (kind_here, policy, point) in &points {
                 if *kind_here == kind {
                     let sample = results.sample(*point);
-                    let published = if *policy == said(PolicyName::NoShuttles) { percent(PUBLISHED[index]) } else { String::new() };
+                    let published = if *policy == policy_label(PolicyName::NoShuttles) { percent(PUBLISHED[index]) } else { String::new() };
                     rows.push(vec![
                         name.to_owned(),
                         (*policy).to_owned(),
@@ -62,7 +62,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             }
         }
         chapter.list(["interval", "policy", "reading", "published", "verifying", "switching", "idle", "utilization"], rows);
-        chapter.say(
+        chapter.add_paragraph(
             "The intervals are calibrated to the read shares of `no-shuttles`. Slower policies read in fewer visits, since more requests for a platter have arrived by the time it is mounted.",
         );
         let columns = [Column::text("interval", "The interval."), Column::text("policy", "The policy.")];

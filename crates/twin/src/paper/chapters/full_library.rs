@@ -23,7 +23,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let mut chapter = Chapter::new("full-library", "A full library");
         let scenario = results.scenario(grid.first());
         let platters = scenario.stock(0).map_err(|error| Plan::failed("full-library", scenario, 0, error.into()))?;
-        chapter.say(format!(
+        chapter.add_paragraph(format!(
             "Poisson arrivals of files of 100 MB, on {} platters with 20 shuttles and 20 drives. In a single library, the rule on blast zones lets complete sets of 16+3 fill at most 54 % of 7 racks ([placement](placement.md)). This library therefore has {RACKS} storage racks, of which the sets fill 99.5 %. \
              The paper gives a mean of 0.3 reads a second for an early library and 1.6 nine ages later. Here 6 hours are measured, after 2 of warm-up. Beyond the capacity of the shuttles the queue grows as long as the load lasts, so tails there show only that the load is too high.",
             platters.written,

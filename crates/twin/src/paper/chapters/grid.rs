@@ -43,7 +43,7 @@ impl Grid {
         for (&mb_s, letter) in self.throughputs.iter().zip(["a", "b", "c"]) {
             let mut panel = Panel::new(x(), tails().log()).titled(&format!("({letter}) {mb_s} MB/s"));
             for policy in MOVING {
-                panel = panel.line(said(policy), self.of(results, policy, mb_s).map(|(x, sample)| tail_at(x, sample)));
+                panel = panel.line(policy_label(policy), self.of(results, policy, mb_s).map(|(x, sample)| tail_at(x, sample)));
             }
             let longest = self.of(results, MOVING[0], mb_s).map(|(_, sample)| sample.tail().mean).fold(0.0, f64::max);
             figure = figure.panel(with_bound(marks(panel, longest), self.of(results, PolicyName::LeastCost, mb_s)));

@@ -77,7 +77,7 @@ const INTERVALS: [(WorkloadKind, &str); 3] =
 /// The policies, in the same order and so in the same colours in all figures.
 const POLICIES: [PolicyName; 4] = [PolicyName::NoShuttles, PolicyName::Partitioned, PolicyName::LeastCost, PolicyName::ShortestPaths];
 
-fn said(policy: PolicyName) -> &'static str {
+fn policy_label(policy: PolicyName) -> &'static str {
     match policy {
         PolicyName::NoShuttles => "no shuttles",
         PolicyName::ShortestPaths => "shortest paths",
@@ -86,7 +86,7 @@ fn said(policy: PolicyName) -> &'static str {
     }
 }
 
-const BOUND: &str = "bound";
+const BOUND_NAME: &str = "bound";
 
 /// Time limit for the last byte: 15 hours (P, section 2).
 const SERVICE_LEVEL_S: f64 = 15.0 * 3_600.0;
@@ -129,7 +129,7 @@ fn tail_at(x: f64, sample: &Sample) -> plot::Point {
 
 /// A point of a figure, with its interval if there are enough seeds.
 fn plot_point(x: f64, estimate: &Estimate) -> plot::Point {
-    plot::Point { x, y: estimate.mean, within: estimate.shown().map(|interval| (interval.low(), interval.high())) }
+    plot::Point { x, y: estimate.mean, within: estimate.reliable_interval().map(|interval| (interval.low(), interval.high())) }
 }
 
 fn tails() -> Axis {
@@ -139,7 +139,7 @@ fn tails() -> Axis {
 /// Adds the bound along a line of samples. A load too light to bound anything has no point.
 fn with_bound<'r>(panel: Panel, samples: impl Iterator<Item = (f64, &'r Sample)>) -> Panel {
     let bound: Vec<(f64, f64)> = samples.filter_map(|(x, sample)| Some((x, sample.bound().filter(|bound| *bound > 0.0)?))).collect();
-    if bound.is_empty() { panel } else { panel.bound(BOUND, bound) }
+    if bound.is_empty() { panel } else { panel.bound(BOUND_NAME, bound) }
 }
 
 /// True if the service level is near enough to be drawn with such tails.

@@ -24,7 +24,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     }
     Box::new(move |results| {
         let mut chapter = Chapter::new("skew", "Skewed popularity");
-        chapter.say(
+        chapter.add_paragraph(
             "On IOPS with 20 shuttles and 20 drives of 60 MB/s. The platter of rank r gets a share of requests proportional to r^-s; ranks are assigned to platters at random. At s = 0 all platters are alike. `partitioned` helps the fullest rectangle when it has 1 GB more waiting than the emptiest (our threshold; the paper's isn't known here), or never.",
         );
         let of = |variant: &'static str| points.iter().filter(move |point| point.0 == variant);
@@ -46,7 +46,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         });
         let head = ["exponent", VARIANTS[0], VARIANTS[1], VARIANTS[2], VARIANTS[3], "fulgurite to partitioned"];
         chapter.list(head, rows.collect());
-        chapter.say("With more skew, more requests share a visit, so the load on shuttles falls. The rest depends on the places of the popular platters.");
+        chapter.add_paragraph("With more skew, more requests share a visit, so the load on shuttles falls. The rest depends on the places of the popular platters.");
         let columns = [
             Column::text("variant", "The policy, and whether it steals."),
             Column::f64("exponent", "", "Exponent of Zipf's law; 0 is uniform."),

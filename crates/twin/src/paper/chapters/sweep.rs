@@ -94,7 +94,7 @@ impl Sweep {
             for policy in POLICIES {
                 let points: Vec<plot::Point> = self.of(kind, policy).map(|(x, point)| tail_at(x, results.sample(point))).collect();
                 longest = points.iter().fold(longest, |longest, point| longest.max(point.y));
-                panel = panel.line(said(policy), points);
+                panel = panel.line(policy_label(policy), points);
             }
             panel = with_bound(panel, self.of(kind, PolicyName::LeastCost).map(|(x, point)| (x, results.sample(point))));
             if shows_service_level(longest) {
@@ -116,10 +116,10 @@ impl Sweep {
     fn list(&self, results: &Results, x: f64, chapter: &mut Chapter) {
         let cell = |kind, policy| self.at(kind, policy, x).map_or("–".to_owned(), |point| time_within(&results.sample(point).tail()));
         let row = |policy: PolicyName| -> Vec<String> {
-            std::iter::once(said(policy).to_owned()).chain(INTERVALS.map(|(kind, _)| cell(kind, policy))).collect()
+            std::iter::once(policy_label(policy).to_owned()).chain(INTERVALS.map(|(kind, _)| cell(kind, policy))).collect()
         };
         let mut rows: Vec<Vec<String>> = POLICIES.into_iter().map(row).collect();
-        for (name, bound) in [(BOUND, Sample::bound as fn(&Sample) -> Option<f64>), ("bound, nothing foreseen", Sample::unforeseen)] {
+        for (name, bound) in [(BOUND_NAME, Sample::bound as fn(&Sample) -> Option<f64>), ("bound, nothing foreseen", Sample::unforeseen)] {
             let bound = |kind| bound(results.sample(self.at(kind, PolicyName::LeastCost, x)?)).map(time);
             let bounds = INTERVALS.map(|(kind, _)| bound(kind).unwrap_or("–".to_owned()));
             rows.push(std::iter::once(name.to_owned()).chain(bounds).collect());
@@ -155,16 +155,16 @@ pub(super) fn throughput(plan: &mut Plan) -> Report {
     let sweep = Sweep::plan(plan, Varied::Throughput, &THROUGHPUTS);
     Box::new(move |results| {
         let mut chapter = Chapter::new("throughput", "Tail against drive throughput");
-        chapter.say(
+        chapter.add_paragraph(
             "The 99.9th percentile of completion times with 20 shuttles and 20 drives, at throughputs of 30 to 210 MB/s. `no-shuttles` is the paper's lower bound: drives never wait for a platter. It reads the requests for a platter in order of arrival and keeps verifying, so a policy that does neither can be below it if drives are the limit, as on Volume. \
              The bound (dashed) is ours: no policy can beat it with these shuttles and drives, not even one that knows all future requests and so postpones, during a burst, platters that will be requested again before its end. \
              The tables also give the bound that policies without this knowledge can't expect to beat.",
         );
         chapter.draw("throughput", sweep.figure(results), "Tail against drive throughput. 20 shuttles, 20 drives.");
         let x = if sweep.places.contains(&Varied::Throughput.reference()) { Varied::Throughput.reference() } else { sweep.places[0] };
-        chapter.say(format!("At {x} MB/s:"));
+        chapter.add_paragraph(format!("At {x} MB/s:"));
         sweep.list(results, x, &mut chapter);
-        chapter.say(sweep.compare(results));
+        chapter.add_paragraph(sweep.compare(results));
         if let Some(sample) = sweep.at(WorkloadKind::Iops, PolicyName::LeastCost, x).map(|point| results.sample(point)) {
             let over = |bound: fn(&Measured) -> Option<f64>| {
                 let ratio = sample.over(bound)?;
@@ -178,7 +178,7 @@ pub(super) fn throughput(plan: &mut Plan) -> Report {
                     unforeseen.unwrap_or_default()
                 )
             });
-            chapter.say(format!(
+            chapter.add_paragraph(format!(
                 "The tails and read shares of `no-shuttles` at 60 MB/s are calibrated; everything else is predicted.{} {SLOW}",
                 sample_text.unwrap_or_default()
             ));
@@ -192,16 +192,16 @@ pub(super) fn shuttles(plan: &mut Plan) -> Report {
     let sweep = Sweep::plan(plan, Varied::Shuttles, &SHUTTLES);
     Box::new(move |results| {
         let mut chapter = Chapter::new("shuttles", "Tail against the number of shuttles");
-        chapter.say(
+        chapter.add_paragraph(
             "20 drives of 60 MB/s, and 8 to 40 shuttles: at most two per drive, as in the paper. With 20, each shuttle has half a shelf and one drive. With fewer, a rectangle has several shelves and its shuttle has to crab; with more, two shuttles share a rectangle.",
         );
         chapter.draw("shuttles", sweep.figure(results), "Tail against the number of shuttles. 20 drives of 60 MB/s.");
         let last = sweep.places[sweep.places.len() - 1];
         for x in [sweep.places[0], last] {
-            chapter.say(format!("With {x} shuttles:"));
+            chapter.add_paragraph(format!("With {x} shuttles:"));
             sweep.list(results, x, &mut chapter);
         }
-        chapter.say(format!("{} {SLOW}", sweep.compare(results)));
+        chapter.add_paragraph(format!("{} {SLOW}", sweep.compare(results)));
         sweep.add_runs(results, "shuttles", &mut chapter)?;
         Ok(chapter)
     })

@@ -13,7 +13,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     });
     Box::new(move |results| {
         let mut chapter = Chapter::new("unavailable", "Unavailable platters");
-        chapter.say(
+        chapter.add_paragraph(
             "On Typical with 20 shuttles and 20 drives. Up to 10 % of all platters, chosen at random, are unavailable, but never more of a set than its three redundancy platters. A read of one of them becomes reads of the matching tracks of 16 others, \
              and the request completes when all of these have arrived. At 10 % this makes two and a half times as many reads.",
         );

@@ -36,7 +36,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     let ingest = plan.task(0.2, move || ingest(first, seeds));
     Box::new(move |results| {
         let mut chapter = Chapter::new("workload", "The workload");
-        chapter.say(format!(
+        chapter.add_paragraph(format!(
             "The paper's traces are not public. The workload is derived from its published figures ([workload](workload.md)). The table compares {} million generated reads, with the sizes of stored files, with the published figures.",
             digits(count as f64 / 1e6)
         ));
@@ -58,7 +58,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             "Sizes by reads and by bytes: generated, and the published points. Published: reads over 256 MiB are under 2 %.",
         );
 
-        chapter.say(format!(
+        chapter.add_paragraph(format!(
             "Published: within a data centre, the 99.9th percentile of the hourly read rate is up to 10^7 times the median. A lognormal rate, drawn anew each hour, can have any such ratio; the choice of this law is ours. Below are {} days for three ratios, at a median of {MEDIAN_AN_HOUR} reads an hour, each hour's reads sorted. The intervals of the experiments have planned bursts instead, so that seeds differ little.",
             hours / 24
         ));
@@ -98,7 +98,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             .line("generated", points.collect::<Vec<_>>());
         let panel = lone_points(panel, "published", &[(1.0, 16.0), (30.0, 2.0)]);
         let at = |days: usize| ratios.iter().find(|row| row.0 == days).map_or(f64::NAN, |row| row.1[1]);
-        chapter.say(format!(
+        chapter.add_paragraph(format!(
             "Ingest is bursty by the day and smooth by the month. Over {DAYS} days the peak day has {} times the mean here (median of {seeds} seeds; published: about 16), and the peak 30 days {} times (published: about 2).",
             digits(at(1)),
             digits(at(30)),

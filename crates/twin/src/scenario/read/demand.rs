@@ -5,7 +5,7 @@ use fulgurite_workload::AccountLayout;
 
 use crate::decode;
 use crate::scenario::{Bursts, Decode, Expectations, Ingest, Pattern, RunSettings, Scenario, SizeLaw, Steady, Workload, WorkloadKind};
-use crate::settings::kind::{bytes, choice, count, duration, file, flag, frequency, number, per_hour, rate, share};
+use crate::settings::setting_type::{bytes, choice, count, duration, file, flag, frequency, number, per_hour, rate, share};
 use crate::settings::{Reader, Section};
 
 const PATTERNS: [(&str, Pattern); 3] = [("poisson", Pattern::Poisson), ("constant", Pattern::Constant), ("modulated", Pattern::Modulated)];

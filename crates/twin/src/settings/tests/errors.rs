@@ -1,7 +1,7 @@
 //! The exact text of every error.
 
 use super::{errors, example, read};
-use crate::settings::kind::{flag, rate};
+use crate::settings::setting_type::{flag, rate};
 use crate::settings::{Document, Override, Reader};
 
 #[track_caller]
@@ -215,28 +215,28 @@ fn a_section_that_is_read_in_parts_is_rejected_once() {
 
 #[test]
 fn conflicting_settings_are_reported_at_their_position() {
-    let refuse = |text: &str, name: &str| {
+    let reject = |text: &str, name: &str| {
         let mut reader = Reader::new(Document::parse("a.toml", text).unwrap());
         let _ = example(&mut reader);
-        reader.refuse(name, "something else");
+        reader.reject(name, "something else");
         reader.finish().unwrap_err().to_string()
     };
     let end = "expected something else; found";
-    assert_eq!(refuse("\n[drives]\ncount = 4", "drives.count"), format!("a.toml:3:9: `drives.count`: {end} 4"));
+    assert_eq!(reject("\n[drives]\ncount = 4", "drives.count"), format!("a.toml:3:9: `drives.count`: {end} 4"));
     assert_eq!(
-        refuse("\n[drives]\ncount = 4", "drives.throughput"),
+        reject("\n[drives]\ncount = 4", "drives.throughput"),
         format!("a.toml:2:1: `drives.throughput`: {end} \"60 MB/s\", the default")
     );
-    assert_eq!(refuse("\n[drives]\ncount = 4", "drives.seek.sigma"), format!("a.toml:2:1: `drives.seek.sigma`: {end} 0.4, the default"));
-    assert_eq!(refuse("seed = 4", "drives.count"), format!("a.toml: `drives.count`: {end} 20, the default"));
+    assert_eq!(reject("\n[drives]\ncount = 4", "drives.seek.sigma"), format!("a.toml:2:1: `drives.seek.sigma`: {end} 0.4, the default"));
+    assert_eq!(reject("seed = 4", "drives.count"), format!("a.toml: `drives.count`: {end} 20, the default"));
     let faults = "[[faults]]\nat = '1 h'\n[[faults]]\nat = '2 h'\nrepair.after = '3 h'\n[[faults]]\nat = '4 h'";
-    assert_eq!(refuse(faults, "faults.1.at"), format!("a.toml:4:6: `faults.1.at`: {end} \"2 h\""));
-    assert_eq!(refuse(faults, "faults.1.repair.after"), format!("a.toml:5:16: `faults.1.repair.after`: {end} \"3 h\""));
-    assert_eq!(refuse(faults, "faults.2.repair.after"), format!("a.toml:6:1: `faults.2.repair.after`: {end} \"4 h\", the default"));
-    assert_eq!(refuse(faults, "faults.2.shuttle"), format!("a.toml:6:1: `faults.2.shuttle`: {end} nothing"));
+    assert_eq!(reject(faults, "faults.1.at"), format!("a.toml:4:6: `faults.1.at`: {end} \"2 h\""));
+    assert_eq!(reject(faults, "faults.1.repair.after"), format!("a.toml:5:16: `faults.1.repair.after`: {end} \"3 h\""));
+    assert_eq!(reject(faults, "faults.2.repair.after"), format!("a.toml:6:1: `faults.2.repair.after`: {end} \"4 h\", the default"));
+    assert_eq!(reject(faults, "faults.2.shuttle"), format!("a.toml:6:1: `faults.2.shuttle`: {end} nothing"));
     // A setting that already has an error is not reported again.
     let wrong = "a.toml:1:16: `drives.count`: expected a whole number, 2 to 20; found 0";
-    assert_eq!(refuse("drives.count = 0", "drives.count"), wrong);
+    assert_eq!(reject("drives.count = 0", "drives.count"), wrong);
 }
 
 #[test]

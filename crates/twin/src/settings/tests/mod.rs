@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use fulgurite_domain::Micros;
 
-use super::kind::{bytes, choice, count, duration, file, flag, length, list, number, per_hour, rate, share, text};
+use super::setting_type::{bytes, choice, count, duration, file, flag, length, list, number, per_hour, rate, share, text};
 use super::{Document, Reader, Section, SettingErrors};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,7 +62,7 @@ fn example(reader: &mut Reader) -> Example {
     let throughput = drives.setting("throughput", rate("1 MB/s"..="1 GB/s"), "60 MB/s", "User bytes in time.");
     let drive_count = drives.setting("count", count(2..=20), "20", "How many | in all.");
     if drive_count % 2 == 1 {
-        drives.refuse("count", "an even number");
+        drives.reject("count", "an even number");
     }
     let mut seek = drives.section("seek", "From track to track.");
     let seek_median = seek.setting_or("median", duration(..="2 s"), Micros(600_000), "Half are shorter.");

@@ -21,13 +21,13 @@ pub(crate) struct Open {
 
 /// The answer to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Answered {
+pub(crate) struct AnsweredCommand {
     /// The library.
     pub(crate) library: Library,
     /// The command.
     pub(crate) open: Open,
     /// The answer: done, interrupted or failed.
-    pub(crate) how: Event,
+    pub(crate) outcome: Event,
 }
 
 /// A violation of the rule.
@@ -60,7 +60,7 @@ impl EveryCommandIsAnsweredOnce {
     ///
     /// # Errors
     /// [`WrongAnswer`] if the fact breaks the rule.
-    pub(crate) fn see(&mut self, now: Micros, fact: &Fact) -> Result<Option<Answered>, WrongAnswer> {
+    pub(crate) fn observe(&mut self, now: Micros, fact: &Fact) -> Result<Option<AnsweredCommand>, WrongAnswer> {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action } } => self.commanded(now, library, id, action).map(|()| None),
             Fact::Happened { library, event, .. } => self.happened(now, library, event),
@@ -69,25 +69,25 @@ impl EveryCommandIsAnsweredOnce {
     }
 
     fn commanded(&mut self, now: Micros, library: Library, id: CommandId, action: Action) -> Result<(), WrongAnswer> {
-        let who = (library, id.actor);
-        if self.down.contains(&who) {
+        let actor_key = (library, id.actor);
+        if self.down.contains(&actor_key) {
             return Err(WrongAnswer::Down { now, library, id });
         }
-        if let Some(open) = self.open.insert(who, Open { id, action, begun: now }) {
+        if let Some(open) = self.open.insert(actor_key, Open { id, action, begun: now }) {
             let is_verification = matches!(open.action, Action::Verify { .. });
-            if !is_verification || self.making_room.insert(who, (open, now)).is_some() {
+            if !is_verification || self.making_room.insert(actor_key, (open, now)).is_some() {
                 return Err(WrongAnswer::Busy { now, library, id, open: open.id });
             }
         }
         Ok(())
     }
 
-    fn happened(&mut self, now: Micros, library: Library, how: Event) -> Result<Option<Answered>, WrongAnswer> {
+    fn happened(&mut self, now: Micros, library: Library, outcome: Event) -> Result<Option<AnsweredCommand>, WrongAnswer> {
         let overdue = self.making_room.iter().find(|(_, (_, since))| *since < now);
         if let Some(((library, _), (open, since))) = overdue {
             return Err(WrongAnswer::NotInterrupted { now, library: *library, id: open.id, since: *since });
         }
-        let (id, open) = match how {
+        let (id, open) = match outcome {
             Event::Done { command } | Event::Failed { command, .. } => (command, self.open.remove(&(library, command.actor))),
             Event::Interrupted { command, .. } => (command, self.making_room.remove(&(library, command.actor)).map(|(open, _)| open)),
             Event::Lost { actor, .. } => {
@@ -103,15 +103,20 @@ impl EveryCommandIsAnsweredOnce {
                 self.down.remove(&(library, actor));
                 return Ok(None);
             }
-            _ => return Ok(None),
+            Event::ReadRequested(_)
+            | Event::PlatterWritten { .. }
+            | Event::PlatterUnavailable { .. }
+            | Event::PlatterAvailable { .. }
+            | Event::ChargeLow { .. }
+            | Event::Woken => return Ok(None),
         };
-        if let Event::Failed { .. } = how {
+        if let Event::Failed { .. } = outcome {
             self.down.insert((library, id.actor));
         }
         match open.filter(|open| open.id == id) {
             Some(open) => {
                 self.answered += 1;
-                Ok(Some(Answered { library, open, how }))
+                Ok(Some(AnsweredCommand { library, open, outcome }))
             }
             None => Err(WrongAnswer::NotOpen { now, library, id }),
         }

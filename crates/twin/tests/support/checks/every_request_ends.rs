@@ -8,7 +8,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Event, Platter, Region, RegionOutcome, RequestId, Shard, Tracks, Whereabouts};
 use fulgurite_twin::journal::Fact;
 
-use super::Answered;
+use super::AnsweredCommand;
 
 /// A violation of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -72,7 +72,7 @@ impl EveryRequestEnds {
     ///
     /// # Errors
     /// [`WrongEnd`] names the request that breaks the rule.
-    pub(crate) fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) -> Result<(), WrongEnd> {
+    pub(crate) fn observe(&mut self, now: Micros, fact: &Fact, answered: Option<&AnsweredCommand>) -> Result<(), WrongEnd> {
         match fact {
             Fact::Requested { request, shards, .. } => self.requested(now, *request, shards),
             Fact::Ended { request, outcome } => self.has_ended(now, *request, *outcome),
@@ -86,7 +86,7 @@ impl EveryRequestEnds {
                     }
                     _ => {}
                 }
-                if let Some(Answered { library, open, how: Event::Done { .. } }) = answered
+                if let Some(AnsweredCommand { library, open, outcome: Event::Done { .. } }) = answered
                     && let Action::Read { platter, tracks, .. } = open.action
                 {
                     self.was_read(usize::from(library.0), platter, tracks);

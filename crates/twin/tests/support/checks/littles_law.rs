@@ -24,7 +24,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Bay, Berth, Drive, Event, Library, Platter, Region, Shuttle, Stage};
 use fulgurite_twin::journal::Fact;
 
-use super::{Answered, PlattersAreConserved};
+use super::{AnsweredCommand, PlattersAreConserved};
 
 /// A place where customers spend time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,7 +145,7 @@ impl LittlesLaw {
     }
 
     /// Updates the right sides with one fact, and the command that it answers.
-    pub(crate) fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) {
+    pub(crate) fn observe(&mut self, now: Micros, fact: &Fact, answered: Option<&AnsweredCommand>) {
         match *fact {
             Fact::Requested { request, .. } => self.at(Station::Region).arrive(now, request.0),
             Fact::Ended { request, .. } => self.at(Station::Region).leave(now, request.0),
@@ -158,7 +158,7 @@ impl LittlesLaw {
             }
             _ => {}
         }
-        let Some(Answered { library, open, how: Event::Done { .. } }) = answered else { return };
+        let Some(AnsweredCommand { library, open, outcome: Event::Done { .. } }) = answered else { return };
         let library = *library;
         match (open.action, open.id.actor) {
             (Action::Pick { from, platter }, _) => {

@@ -30,7 +30,7 @@ use fulgurite_library::placement::Zones;
 use fulgurite_library::{Command, Drive, Event, Library, Platter, Region, Shuttle};
 use fulgurite_mechanics::{DriveStatistics, Mechanics, MotionLog, ShuttleStatistics};
 
-pub(crate) use every_command_is_answered_once::{Answered, EveryCommandIsAnsweredOnce, WrongAnswer};
+pub(crate) use every_command_is_answered_once::{AnsweredCommand, EveryCommandIsAnsweredOnce, WrongAnswer};
 pub(crate) use every_request_ends::{EveryRequestEnds, WrongEnd};
 use fulgurite_twin::journal::Fact;
 use fulgurite_twin::scenario::{PolicyName, Scenario};
@@ -39,7 +39,7 @@ pub(crate) use littles_law::{Law, LittlesLaw, Station, Unequal};
 pub(crate) use no_two_shuttles_meet::no_two_shuttles_met;
 pub(crate) use platters_are_conserved::{Misplaced, PlattersAreConserved};
 pub(crate) use sets_stay_out_of_one_blast_zone::{SetsStayOutOfOneBlastZone, SharedZone};
-pub(crate) use utilization_law::{Busy, OtherTime, UtilizationLaw};
+pub(crate) use utilization_law::{Busy, TimeMismatch, UtilizationLaw};
 pub(crate) use work_is_conserved::{Idled, Promise, WorkIsConserved};
 
 /// A violated property.
@@ -65,7 +65,7 @@ pub(crate) enum Violation {
     Little(#[from] Unequal),
     /// Of [`UtilizationLaw`].
     #[error("utilization law: {0}")]
-    Utilization(#[from] OtherTime),
+    Utilization(#[from] TimeMismatch),
 }
 
 /// The machines' own account of a library at the end of a run.
@@ -154,9 +154,9 @@ impl Checks {
     }
 
     /// Checks one fact of the run.
-    pub(crate) fn see(&mut self, fact: &Fact) {
+    pub(crate) fn observe(&mut self, fact: &Fact) {
         if let (None, Some(state)) = (&self.violation, &mut self.state) {
-            self.violation = state.see(&mut self.now, fact).err();
+            self.violation = state.observe(&mut self.now, fact).err();
         }
     }
 
@@ -223,7 +223,7 @@ impl State {
         })
     }
 
-    fn see(&mut self, last: &mut Micros, fact: &Fact) -> Result<(), Violation> {
+    fn observe(&mut self, last: &mut Micros, fact: &Fact) -> Result<(), Violation> {
         if let Fact::Requested { now, .. } | Fact::Happened { now, .. } = *fact {
             if now > *last {
                 self.work.time_passes(*last, now, &self.commands)?;
@@ -231,14 +231,14 @@ impl State {
             *last = now;
         }
         let now = *last;
-        let answered = self.commands.see(now, fact)?;
+        let answered = self.commands.observe(now, fact)?;
         let answered = answered.as_ref();
-        self.platters.see(now, fact, answered)?;
-        self.requests.see(now, fact, answered)?;
-        self.sets.see(now, answered)?;
-        self.little.see(now, fact, answered);
-        self.utilization.see(now, answered);
-        self.work.see(fact, answered);
+        self.platters.observe(now, fact, answered)?;
+        self.requests.observe(now, fact, answered)?;
+        self.sets.observe(now, answered)?;
+        self.little.observe(now, fact, answered);
+        self.utilization.observe(now, answered);
+        self.work.observe(fact, answered);
         Ok(())
     }
 }
@@ -250,19 +250,19 @@ impl Observer for Checks {
 
     fn request(&mut self, request: &Request<'_>) {
         let Request { id, at, shards, deadline, .. } = *request;
-        self.see(&Fact::Requested { now: at, request: id, deadline, shards: shards.to_vec() });
+        self.observe(&Fact::Requested { now: at, request: id, deadline, shards: shards.to_vec() });
     }
 
     fn event(&mut self, now: Micros, library: Library, event: &Event) {
-        self.see(&Fact::Happened { now, library, event: *event });
+        self.observe(&Fact::Happened { now, library, event: *event });
     }
 
     fn command(&mut self, _: Micros, library: Library, command: &Command) {
-        self.see(&Fact::Commanded { library, command: *command });
+        self.observe(&Fact::Commanded { library, command: *command });
     }
 
     fn ended(&mut self, ended: &Ended) {
-        self.see(&Fact::Ended { request: ended.id, outcome: ended.outcome });
+        self.observe(&Fact::Ended { request: ended.id, outcome: ended.outcome });
     }
 
     fn settled(&mut self, _: Micros, region: &Region) {

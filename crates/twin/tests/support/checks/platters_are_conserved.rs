@@ -5,7 +5,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Bay, Berth, Command, Drive, Event, Library, Platter, Region, Slot, Whereabouts};
 use fulgurite_twin::journal::Fact;
 
-use super::{Answered, Machines};
+use super::{AnsweredCommand, Machines};
 
 /// A platter that is not where it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -17,10 +17,10 @@ pub(crate) enum Misplaced {
     #[error("at {now}, platter {} of library {} is taken from {berth:?}, but it is mounted there", .platter.0, .library.0)]
     Mounted { now: Micros, library: Library, platter: Platter, berth: Berth },
     #[error(
-        "platter {} of library {} is {told:?} by commands and answers, {believed:?} by the controller, and {actual:?} in truth",
+        "platter {} of library {} is {derived:?} by commands and answers, {believed:?} by the controller, and {actual:?} in truth",
         .platter.0, .library.0
     )]
-    Disputed { library: Library, platter: Platter, told: Whereabouts, believed: Whereabouts, actual: fulgurite_mechanics::Whereabouts },
+    Disputed { library: Library, platter: Platter, derived: Whereabouts, believed: Whereabouts, actual: fulgurite_mechanics::Whereabouts },
     #[error("library {} holds {found} platters, but {expected} are expected", .library.0)]
     Count { library: Library, found: usize, expected: usize },
 }
@@ -72,14 +72,14 @@ impl PlattersAreConserved {
     ///
     /// # Errors
     /// [`Misplaced`] names the platter that is not where it should be.
-    pub(crate) fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) -> Result<(), Misplaced> {
+    pub(crate) fn observe(&mut self, now: Micros, fact: &Fact, answered: Option<&AnsweredCommand>) -> Result<(), Misplaced> {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action } } => match (action, id.actor) {
                 (Action::Mount { bay, platter }, Actor::Drive(drive)) if self.needs_no_shuttles => {
                     let berths = &mut self.libraries[usize::from(library.0)];
                     if let Whereabouts::Berth(from @ Berth::Slot(slot)) = berths.whereabouts[platter.0 as usize] {
-                        berths.lift(now, library, platter, Whereabouts::Berth(from))?;
-                        berths.put(now, library, platter, Berth::Bay(drive, bay))?;
+                        berths.take_from_berth(now, library, platter, Whereabouts::Berth(from))?;
+                        berths.put_in_berth(now, library, platter, Berth::Bay(drive, bay))?;
                         berths.homes[usize::from(drive.0)][usize::from(bay.0)] = Some(slot);
                     }
                     Ok(())
@@ -89,14 +89,14 @@ impl PlattersAreConserved {
             Fact::Happened { library, event: Event::PlatterWritten { platter }, .. } => {
                 let berths = &mut self.libraries[usize::from(library.0)];
                 berths.expect(now, library, platter, Whereabouts::Unwritten)?;
-                berths.put(now, library, platter, Berth::Port)
+                berths.put_in_berth(now, library, platter, Berth::Port)
             }
             Fact::Happened { library, event: Event::Repaired { actor: Actor::Drive(drive) }, .. } => {
                 [Bay(0), Bay(1)].into_iter().try_for_each(|bay| self.libraries[usize::from(library.0)].release(now, library, drive, bay))
             }
             _ => match answered {
-                Some(Answered { library, open, how: Event::Done { .. } }) => {
-                    self.libraries[usize::from(library.0)].done(now, *library, open.id.actor, open.action)
+                Some(AnsweredCommand { library, open, outcome: Event::Done { .. } }) => {
+                    self.libraries[usize::from(library.0)].apply(now, *library, open.id.actor, open.action)
                 }
                 _ => Ok(()),
             },
@@ -126,19 +126,19 @@ impl PlattersAreConserved {
         for (index, (berths, machines)) in self.libraries.iter().zip(machines).enumerate() {
             let library = Library(index as u16);
             let panel = region.controllers()[index].panel();
-            for (platter, told) in berths.whereabouts.iter().enumerate() {
+            for (platter, derived) in berths.whereabouts.iter().enumerate() {
                 let platter = Platter(platter as u32);
                 let (believed, actual) = (panel.whereabouts(platter), machines.whereabouts(platter));
-                let is_so = match *told {
+                let machines_agree = match *derived {
                     Whereabouts::Berth(berth) => actual == fulgurite_mechanics::Whereabouts::At(berth),
                     Whereabouts::Shuttle(shuttle) => actual == fulgurite_mechanics::Whereabouts::On(shuttle),
                     Whereabouts::Unwritten => actual == fulgurite_mechanics::Whereabouts::Absent,
                 };
                 // Without shuttles, the controller counts a platter as in the drive while the drive
                 // still has to switch to that bay.
-                let is_on_its_way = self.needs_no_shuttles && matches!(believed, Whereabouts::Berth(Berth::Bay(..)));
-                if !is_so || believed != *told && !is_on_its_way {
-                    return Err(Misplaced::Disputed { library, platter, told: *told, believed, actual });
+                let is_in_transit = self.needs_no_shuttles && matches!(believed, Whereabouts::Berth(Berth::Bay(..)));
+                if !machines_agree || believed != *derived && !is_in_transit {
+                    return Err(Misplaced::Disputed { library, platter, derived: *derived, believed, actual });
                 }
             }
             let expected = berths.whereabouts.iter().filter(|whereabouts| **whereabouts != Whereabouts::Unwritten).count();
@@ -160,7 +160,7 @@ impl Berths {
         }
     }
 
-    fn done(&mut self, now: Micros, library: Library, actor: Actor, action: Action) -> Result<(), Misplaced> {
+    fn apply(&mut self, now: Micros, library: Library, actor: Actor, action: Action) -> Result<(), Misplaced> {
         match (action, actor) {
             (Action::Pick { from, platter }, Actor::Shuttle(shuttle)) => {
                 if let Berth::Bay(drive, bay) = from
@@ -168,13 +168,13 @@ impl Berths {
                 {
                     return Err(Misplaced::Mounted { now, library, platter, berth: from });
                 }
-                self.lift(now, library, platter, Whereabouts::Berth(from))?;
+                self.take_from_berth(now, library, platter, Whereabouts::Berth(from))?;
                 self.whereabouts[platter.0 as usize] = Whereabouts::Shuttle(shuttle);
                 Ok(())
             }
             (Action::Place { to, platter }, Actor::Shuttle(shuttle)) => {
                 self.expect(now, library, platter, Whereabouts::Shuttle(shuttle))?;
-                self.put(now, library, platter, to)
+                self.put_in_berth(now, library, platter, to)
             }
             (Action::Mount { bay, platter }, Actor::Drive(drive)) => {
                 self.expect(now, library, platter, Whereabouts::Berth(Berth::Bay(drive, bay)))?;
@@ -192,8 +192,8 @@ impl Berths {
         self.mounted[drive_index][bay_index] = None;
         match (self.homes[drive_index][bay_index].take(), self.bays[drive_index][bay_index]) {
             (Some(home), Some(platter)) => {
-                self.lift(now, library, platter, Whereabouts::Berth(Berth::Bay(drive, bay)))?;
-                self.put(now, library, platter, Berth::Slot(home))
+                self.take_from_berth(now, library, platter, Whereabouts::Berth(Berth::Bay(drive, bay)))?;
+                self.put_in_berth(now, library, platter, Berth::Slot(home))
             }
             _ => Ok(()),
         }
@@ -204,7 +204,7 @@ impl Berths {
         if found == expected { Ok(()) } else { Err(Misplaced::Elsewhere { now, library, platter, found, expected }) }
     }
 
-    fn lift(&mut self, now: Micros, library: Library, platter: Platter, from: Whereabouts) -> Result<(), Misplaced> {
+    fn take_from_berth(&mut self, now: Micros, library: Library, platter: Platter, from: Whereabouts) -> Result<(), Misplaced> {
         self.expect(now, library, platter, from)?;
         if let Whereabouts::Berth(berth) = from
             && let Some(place) = self.place(berth)
@@ -214,7 +214,7 @@ impl Berths {
         Ok(())
     }
 
-    fn put(&mut self, now: Micros, library: Library, platter: Platter, berth: Berth) -> Result<(), Misplaced> {
+    fn put_in_berth(&mut self, now: Micros, library: Library, platter: Platter, berth: Berth) -> Result<(), Misplaced> {
         if let Some(place) = self.place(berth) {
             if let Some(found) = *place {
                 return Err(Misplaced::Taken { now, library, platter, berth, found });

@@ -6,7 +6,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::placement::Zones;
 use fulgurite_library::{Action, Berth, Cell, Event, Layout, Library, Platter, Region, Slot};
 
-use super::Answered;
+use super::AnsweredCommand;
 
 /// Two platters of one set that a single failure can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -70,8 +70,8 @@ impl SetsStayOutOfOneBlastZone {
     ///
     /// # Errors
     /// [`SharedZone`] if it placed a platter in a zone of its set.
-    pub(crate) fn see(&mut self, now: Micros, answered: Option<&Answered>) -> Result<(), SharedZone> {
-        if let Some(Answered { library, open, how: Event::Done { .. } }) = answered
+    pub(crate) fn observe(&mut self, now: Micros, answered: Option<&AnsweredCommand>) -> Result<(), SharedZone> {
+        if let Some(AnsweredCommand { library, open, outcome: Event::Done { .. } }) = answered
             && let Action::Place { to: Berth::Slot(slot), platter } = open.action
         {
             let rests = &mut self.rests[usize::from(library.0)][platter.0 as usize];

@@ -16,7 +16,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Drive, Event, Library, Shuttle};
 use fulgurite_mechanics::{DriveState, ShuttleState};
 
-use super::{Answered, EveryCommandIsAnsweredOnce, Machines};
+use super::{AnsweredCommand, EveryCommandIsAnsweredOnce, Machines};
 
 /// What keeps an actor busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +42,7 @@ pub(crate) enum Busy {
 }
 
 impl Busy {
-    /// The kind of this action.
+    /// What this action keeps its actor busy with.
     pub(crate) fn of(action: &Action) -> Self {
         match action {
             Action::Move { .. } => Self::Moving,
@@ -63,7 +63,7 @@ impl Busy {
 #[error(
     "{actor:?} of library {} was {busy:?} for {accounted} by its own account, but for {least} to {most} by commands and answers", .library.0
 )]
-pub(crate) struct OtherTime {
+pub(crate) struct TimeMismatch {
     /// The library.
     pub(crate) library: Library,
     /// The actor.
@@ -79,53 +79,61 @@ pub(crate) struct OtherTime {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Spent {
-    sure: Micros,
-    /// Length of services that failed; the part really spent is unknown.
-    unsure: Micros,
+struct ServiceTime {
+    certain: Micros,
+    /// Length of services that failed: how much of it the actor was busy is unknown.
+    uncertain: Micros,
 }
 
 /// Service times by actor and kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UtilizationLaw {
-    spent: BTreeMap<(Library, Actor, Busy), Spent>,
-    /// How long a drive's last interrupted verification took. If a failure follows, the fault may
+    service_times: BTreeMap<(Library, Actor, Busy), ServiceTime>,
+    /// Duration of a drive's last interrupted verification. If a failure follows, the fault may
     /// have come before the interruption.
     interrupted: BTreeMap<(Library, Actor), Micros>,
 }
 
 impl UtilizationLaw {
     /// Records an answered command.
-    pub(crate) fn see(&mut self, now: Micros, answered: Option<&Answered>) {
-        let Some(Answered { library, open, how }) = answered else { return };
+    pub(crate) fn observe(&mut self, now: Micros, answered: Option<&AnsweredCommand>) {
+        let Some(AnsweredCommand { library, open, outcome }) = answered else { return };
         let (actor, busy) = (open.id.actor, Busy::of(&open.action));
-        let took = now.since(open.begun);
-        let spent = self.spent.entry((*library, actor, busy)).or_default();
-        match how {
+        let duration = now.since(open.begun);
+        let service_time = self.service_times.entry((*library, actor, busy)).or_default();
+        match outcome {
             Event::Failed { .. } => {
-                spent.unsure += took;
-                if let Some(before) = self.interrupted.remove(&(*library, actor)) {
-                    let verifying = self.spent.entry((*library, actor, Busy::Verifying)).or_default();
-                    verifying.sure = verifying.sure - before;
-                    verifying.unsure += before;
+                service_time.uncertain += duration;
+                if let Some(interrupted_for) = self.interrupted.remove(&(*library, actor)) {
+                    let verifying = self.service_times.entry((*library, actor, Busy::Verifying)).or_default();
+                    verifying.certain = verifying.certain - interrupted_for;
+                    verifying.uncertain += interrupted_for;
                 }
             }
             Event::Interrupted { .. } => {
-                spent.sure += took;
-                self.interrupted.insert((*library, actor), took);
+                service_time.certain += duration;
+                self.interrupted.insert((*library, actor), duration);
             }
-            _ => {
-                spent.sure += took;
+            Event::Done { .. } => {
+                service_time.certain += duration;
                 self.interrupted.remove(&(*library, actor));
             }
+            Event::ReadRequested(_)
+            | Event::PlatterWritten { .. }
+            | Event::Lost { .. }
+            | Event::Repaired { .. }
+            | Event::PlatterUnavailable { .. }
+            | Event::PlatterAvailable { .. }
+            | Event::ChargeLow { .. }
+            | Event::Woken => unreachable!("{outcome:?} answers no command"),
         }
     }
 
     /// Compares with the machines' own account up to `now`.
     ///
     /// # Errors
-    /// [`OtherTime`] names the first actor whose times differ.
-    pub(crate) fn finish(&self, now: Micros, commands: &EveryCommandIsAnsweredOnce, machines: &[Machines]) -> Result<(), OtherTime> {
+    /// [`TimeMismatch`] names the first actor whose times differ.
+    pub(crate) fn finish(&self, now: Micros, commands: &EveryCommandIsAnsweredOnce, machines: &[Machines]) -> Result<(), TimeMismatch> {
         for (index, machines) in machines.iter().enumerate() {
             let library = Library(index as u16);
             for (number, shuttle) in machines.shuttles.iter().enumerate() {
@@ -167,24 +175,24 @@ impl UtilizationLaw {
         accounted: Micros,
         never_failed: bool,
         commands: &EveryCommandIsAnsweredOnce,
-    ) -> Result<(), OtherTime> {
-        let mut spent = self.spent.get(&(library, actor, busy)).copied().unwrap_or_default();
+    ) -> Result<(), TimeMismatch> {
+        let mut service_time = self.service_times.get(&(library, actor, busy)).copied().unwrap_or_default();
         let open = commands.open(library, actor).filter(|open| Busy::of(&open.action) == busy);
         let open = open.map_or(Micros::ZERO, |open| now.since(open.begun));
         if never_failed {
             // The current service continues.
-            spent.sure += open;
+            service_time.certain += open;
         } else {
-            spent.unsure += open;
+            service_time.uncertain += open;
             // A fault not yet reported may have come before the last interruption.
             if busy == Busy::Verifying
-                && let Some(before) = self.interrupted.get(&(library, actor))
+                && let Some(interrupted_for) = self.interrupted.get(&(library, actor))
             {
-                spent.sure = spent.sure - *before;
-                spent.unsure += *before;
+                service_time.certain = service_time.certain - *interrupted_for;
+                service_time.uncertain += *interrupted_for;
             }
         }
-        let (least, most) = (spent.sure, spent.sure + spent.unsure);
-        if (least..=most).contains(&accounted) { Ok(()) } else { Err(OtherTime { library, actor, busy, accounted, least, most }) }
+        let (least, most) = (service_time.certain, service_time.certain + service_time.uncertain);
+        if (least..=most).contains(&accounted) { Ok(()) } else { Err(TimeMismatch { library, actor, busy, accounted, least, most }) }
     }
 }

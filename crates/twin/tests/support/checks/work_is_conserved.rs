@@ -20,7 +20,7 @@ use fulgurite_library::{
 };
 use fulgurite_twin::journal::Fact;
 
-use super::{Answered, EveryCommandIsAnsweredOnce};
+use super::{AnsweredCommand, EveryCommandIsAnsweredOnce};
 
 /// A policy's promise beyond what all controllers do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl WorkIsConserved {
     }
 
     /// Checks one fact, and the command that it answers.
-    pub(crate) fn see(&mut self, fact: &Fact, answered: Option<&Answered>) {
+    pub(crate) fn observe(&mut self, fact: &Fact, answered: Option<&AnsweredCommand>) {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action: Action::Mount { platter, .. } } } => {
                 if let (Actor::Drive(drive), true) = (id.actor, self.needs_no_shuttles) {
@@ -129,13 +129,13 @@ impl WorkIsConserved {
                 }
                 // A repair releases the mounted platter, which may have lost its waiting requests.
                 Event::Repaired { actor: Actor::Drive(drive) } => {
-                    self.unserved.retain(|(where_, who, _)| (*where_, *who) != (library, drive))
+                    self.unserved.retain(|(at_library, at_drive, _)| (*at_library, *at_drive) != (library, drive))
                 }
                 _ => {}
             },
             _ => {}
         }
-        let Some(Answered { library, open, how: Event::Done { .. } }) = answered else { return };
+        let Some(AnsweredCommand { library, open, outcome: Event::Done { .. } }) = answered else { return };
         match (open.action, open.id.actor) {
             (Action::Place { to: Berth::Bay(drive, _), platter }, _) => self.arrived(*library, drive, platter),
             (Action::Unmount { platter, .. }, Actor::Drive(drive)) => {

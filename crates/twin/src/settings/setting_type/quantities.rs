@@ -1,16 +1,19 @@
-//! Kinds with a unit: a number and its unit in one string. Bounds are quantities too: `rate("1
+//! Types with a unit: a number and its unit in one string. Bounds are quantities too: `rate("1
 //! MB/s"..="1 GB/s")`.
+//!
+//! Times and lengths come in two types. [`duration`] and [`length`] are exact integers, for the
+//! clock and the positions of the simulation; [`seconds`] and [`metres`] are reals, for formulas.
 
 use std::ops::RangeBounds;
 
 use fulgurite_domain::Micros;
 
-use super::{Kind, Limits, Refusal, Written, with_range};
+use super::{InvalidValue, Limits, RawValue, SettingType, with_range};
 use crate::settings::quantity::{Dimension, QuantityError};
 use crate::settings::tree::{Value, quoted};
 
-/// The type in which a quantity is counted.
-pub trait Counted: Copy + PartialOrd {
+/// The Rust type of a quantity: real, or a whole number of base units.
+pub trait QuantityValue: Copy + PartialOrd {
     /// Parses a quantity of this dimension.
     ///
     /// # Errors
@@ -22,7 +25,7 @@ pub trait Counted: Copy + PartialOrd {
     fn zero() -> Self;
 }
 
-impl Counted for f64 {
+impl QuantityValue for f64 {
     fn parse(dimension: Dimension, text: &str) -> Result<Self, QuantityError> {
         dimension.parse_real(text)
     }
@@ -36,7 +39,7 @@ impl Counted for f64 {
     }
 }
 
-impl Counted for u64 {
+impl QuantityValue for u64 {
     fn parse(dimension: Dimension, text: &str) -> Result<Self, QuantityError> {
         dimension.parse_whole(text)
     }
@@ -50,9 +53,9 @@ impl Counted for u64 {
     }
 }
 
-impl Counted for i64 {
+impl QuantityValue for i64 {
     fn parse(dimension: Dimension, text: &str) -> Result<Self, QuantityError> {
-        dimension.parse_whole(text).map(u64::cast_signed)
+        i64::try_from(dimension.parse_whole(text)?).map_err(|_| QuantityError::TooLarge)
     }
 
     fn print(self, dimension: Dimension) -> String {
@@ -64,7 +67,7 @@ impl Counted for i64 {
     }
 }
 
-impl Counted for Micros {
+impl QuantityValue for Micros {
     fn parse(dimension: Dimension, text: &str) -> Result<Self, QuantityError> {
         dimension.parse_whole(text).map(Self)
     }
@@ -85,8 +88,8 @@ pub struct Quantity<T> {
     limits: Limits<T>,
 }
 
-impl<T: Counted> Quantity<T> {
-    /// A kind for this dimension and range.
+impl<T: QuantityValue> Quantity<T> {
+    /// A type for this dimension and range.
     ///
     /// # Panics
     /// If a bound is not a quantity of this dimension: a programming error.
@@ -99,21 +102,21 @@ impl<T: Counted> Quantity<T> {
     }
 }
 
-impl<T: Counted> Kind for Quantity<T> {
+impl<T: QuantityValue> SettingType for Quantity<T> {
     type Value = T;
 
-    fn read(&self, written: Written<'_>) -> Result<T, Refusal> {
+    fn read(&self, raw: RawValue<'_>) -> Result<T, InvalidValue> {
         let unit = || {
             let unit = self.dimension.usual_unit();
-            format!("it needs a unit and quotes, such as {}", quoted(&format!("{} {unit}", written.value.found())))
+            format!("it needs a unit and quotes, such as {}", quoted(&format!("{} {unit}", raw.value.found())))
         };
-        let text = match written.value {
+        let text = match raw.value {
             Value::Text(text) => text,
-            Value::Whole(..) | Value::Real(..) => return Err(Refusal::new(self.expected(), written, unit())),
-            _ => return Err(Refusal::new(self.expected(), written, "")),
+            Value::Whole(..) | Value::Real(..) => return Err(InvalidValue::new(self.expected(), raw, unit())),
+            _ => return Err(InvalidValue::new(self.expected(), raw, "")),
         };
-        let value = T::parse(self.dimension, text).map_err(|error| Refusal::new(self.expected(), written, error.to_string()))?;
-        if self.limits.admit(value) { Ok(value) } else { Err(Refusal::new(self.expected(), written, "")) }
+        let value = T::parse(self.dimension, text).map_err(|error| InvalidValue::new(self.expected(), raw, error.to_string()))?;
+        if self.limits.contains(value) { Ok(value) } else { Err(InvalidValue::new(self.expected(), raw, "")) }
     }
 
     fn print(&self, value: &T) -> String {

@@ -1,10 +1,10 @@
-//! Kinds without a unit: numbers, flags, words and text.
+//! Types without a unit: numbers, flags, words and text.
 
 use std::fmt::Display;
 use std::ops::{RangeBounds, RangeInclusive};
 use std::path::PathBuf;
 
-use super::{Kind, Limits, Refusal, Written, with_range};
+use super::{InvalidValue, Limits, RawValue, SettingType, with_range};
 use crate::settings::document::beside;
 use crate::settings::suggest;
 use crate::settings::tree::{Value, quoted};
@@ -18,11 +18,11 @@ pub fn number(range: impl RangeBounds<f64>) -> Number {
     Number(Limits::of(&range, |bound| bound))
 }
 
-impl Kind for Number {
+impl SettingType for Number {
     type Value = f64;
 
-    fn read(&self, written: Written<'_>) -> Result<f64, Refusal> {
-        let (value, hint) = match written.value {
+    fn read(&self, raw: RawValue<'_>) -> Result<f64, InvalidValue> {
+        let (value, hint) = match raw.value {
             Value::Real(value, _) => (*value, ""),
             Value::Whole(Some(value), _) => (*value as f64, ""),
             Value::Whole(None, _) => (f64::INFINITY, ""),
@@ -30,7 +30,7 @@ impl Kind for Number {
             Value::Text(_) => (f64::NAN, "this setting has no unit"),
             _ => (f64::NAN, ""),
         };
-        if value.is_finite() && self.0.admit(value) { Ok(value) } else { Err(Refusal::new(self.expected(), written, hint)) }
+        if value.is_finite() && self.0.contains(value) { Ok(value) } else { Err(InvalidValue::new(self.expected(), raw, hint)) }
     }
 
     fn print(&self, value: &f64) -> String {
@@ -68,15 +68,15 @@ pub fn count<T: Whole>(range: RangeInclusive<T>) -> Count<T> {
     Count(range)
 }
 
-impl<T: Whole> Kind for Count<T> {
+impl<T: Whole> SettingType for Count<T> {
     type Value = T;
 
-    fn read(&self, written: Written<'_>) -> Result<T, Refusal> {
-        let refuse = |hint| Refusal::new(self.expected(), written, hint);
-        match written.value {
-            Value::Whole(Some(value), _) => T::try_from(*value).ok().filter(|value| self.0.contains(value)).ok_or_else(|| refuse("")),
-            Value::Text(text) if text.parse::<i128>().is_ok() => Err(refuse("numbers take no quotes")),
-            _ => Err(refuse("")),
+    fn read(&self, raw: RawValue<'_>) -> Result<T, InvalidValue> {
+        let invalid = |hint| InvalidValue::new(self.expected(), raw, hint);
+        match raw.value {
+            Value::Whole(Some(value), _) => T::try_from(*value).ok().filter(|value| self.0.contains(value)).ok_or_else(|| invalid("")),
+            Value::Text(text) if text.parse::<i128>().is_ok() => Err(invalid("numbers take no quotes")),
+            _ => Err(invalid("")),
         }
     }
 
@@ -111,13 +111,13 @@ pub fn flag() -> Flag {
     Flag
 }
 
-impl Kind for Flag {
+impl SettingType for Flag {
     type Value = bool;
 
-    fn read(&self, written: Written<'_>) -> Result<bool, Refusal> {
-        match written.value {
+    fn read(&self, raw: RawValue<'_>) -> Result<bool, InvalidValue> {
+        match raw.value {
             Value::Flag(value) => Ok(*value),
-            _ => Err(Refusal::new(self.expected(), written, "")),
+            _ => Err(InvalidValue::new(self.expected(), raw, "")),
         }
     }
 
@@ -151,16 +151,16 @@ pub fn choice<'a, T: Clone + PartialEq>(words: &'a [(&'static str, T)]) -> Choic
     Choice(words)
 }
 
-impl<T: Clone + PartialEq> Kind for Choice<'_, T> {
+impl<T: Clone + PartialEq> SettingType for Choice<'_, T> {
     type Value = T;
 
-    fn read(&self, written: Written<'_>) -> Result<T, Refusal> {
-        let Value::Text(text) = written.value else {
-            return Err(Refusal::new(self.expected(), written, ""));
+    fn read(&self, raw: RawValue<'_>) -> Result<T, InvalidValue> {
+        let Value::Text(text) = raw.value else {
+            return Err(InvalidValue::new(self.expected(), raw, ""));
         };
         self.0.iter().find(|(word, _)| word == text).map(|(_, value)| value.clone()).ok_or_else(|| {
             let near = suggest::nearest(text, self.0.iter().map(|(word, _)| *word));
-            Refusal::new(self.expected(), written, near.map_or_else(String::new, |word| format!("did you mean \"{word}\"?")))
+            InvalidValue::new(self.expected(), raw, near.map_or_else(String::new, |word| format!("did you mean \"{word}\"?")))
         })
     }
 
@@ -200,13 +200,13 @@ pub fn text() -> Text {
     Text
 }
 
-impl Kind for Text {
+impl SettingType for Text {
     type Value = String;
 
-    fn read(&self, written: Written<'_>) -> Result<String, Refusal> {
-        match written.value {
+    fn read(&self, raw: RawValue<'_>) -> Result<String, InvalidValue> {
+        match raw.value {
             Value::Text(text) => Ok(text.clone()),
-            _ => Err(Refusal::new(self.expected(), written, "")),
+            _ => Err(InvalidValue::new(self.expected(), raw, "")),
         }
     }
 
@@ -238,14 +238,14 @@ pub fn file() -> File {
     File
 }
 
-impl Kind for File {
+impl SettingType for File {
     type Value = PathBuf;
 
-    fn read(&self, written: Written<'_>) -> Result<PathBuf, Refusal> {
-        match written.value {
-            Value::Text(text) if !text.is_empty() && written.place.origin.is_file => Ok(beside(written.place.name(), text).into()),
+    fn read(&self, raw: RawValue<'_>) -> Result<PathBuf, InvalidValue> {
+        match raw.value {
+            Value::Text(text) if !text.is_empty() && raw.place.origin.is_file => Ok(beside(raw.place.name(), text).into()),
             Value::Text(text) if !text.is_empty() => Ok(text.into()),
-            _ => Err(Refusal::new(self.expected(), written, "")),
+            _ => Err(InvalidValue::new(self.expected(), raw, "")),
         }
     }
 

@@ -1,41 +1,42 @@
-//! Kinds of settings: quantities, numbers, words, lists. A kind parses a value, describes what it
+//! Types of settings: quantities, numbers, words, lists. A type parses a value, describes what it
 //! accepts, and prints values back.
 
 mod list;
-mod measured;
 mod plain;
+mod quantities;
 
 use std::ops::{Bound, RangeBounds};
 
 pub use list::{List, PerHour, list, per_hour};
-pub use measured::{
-    Counted, Quantity, acceleration, bytes, drag, duration, energy, frequency, length, mass, metres, power, rate, seconds, share, speed,
-};
 pub use plain::{Choice, Count, File, Flag, Number, Text, Whole, choice, count, file, flag, number, text};
+pub use quantities::{
+    Quantity, QuantityValue, acceleration, bytes, drag, duration, energy, frequency, length, mass, metres, power, rate, seconds, share,
+    speed,
+};
 
 use super::error::Problem;
 use super::place::SourceSpan;
 use super::tree::Value;
 
-/// A kind of values, such as durations within a range. The functions of this module construct
-/// kinds.
-pub trait Kind {
-    /// The type that the program uses.
+/// The type of a setting, such as durations within a range. The functions of this module construct
+/// types.
+pub trait SettingType {
+    /// The Rust type of its values.
     type Value;
 
     /// Reads a value.
     ///
     /// # Errors
-    /// [`Refusal`] if the value is not of this kind.
-    fn read(&self, written: Written<'_>) -> Result<Self::Value, Refusal>;
+    /// [`InvalidValue`] if the value is not of this type or not within its range.
+    fn read(&self, raw: RawValue<'_>) -> Result<Self::Value, InvalidValue>;
 
-    /// Prints a value as TOML that [`Kind::read`] reads back as the same value.
+    /// Prints a value as TOML that [`SettingType::read`] reads back as the same value.
     fn print(&self, value: &Self::Value) -> String;
 
-    /// What the kind accepts, with article and range, for "expected ...".
+    /// What the type accepts, with article and range, for "expected ...".
     fn expected(&self) -> String;
 
-    /// Unit or type, for the reference page.
+    /// The unit, or what the type is called, for the reference page.
     fn unit(&self) -> String;
 
     /// Allowed values, for the reference page; empty if all are.
@@ -47,16 +48,16 @@ pub trait Kind {
     fn sample(&self) -> Self::Value;
 }
 
-/// A value as written in a scenario.
+/// A value as the scenario has it, before it is parsed.
 #[derive(Debug, Clone, Copy)]
-pub struct Written<'a> {
+pub struct RawValue<'a> {
     pub(super) value: &'a Value,
     pub(super) place: &'a SourceSpan,
 }
 
-/// Why a kind rejects a value.
+/// Why a type rejects a value.
 #[derive(Debug, Clone)]
-pub struct Refusal {
+pub struct InvalidValue {
     /// Position of the list element.
     place: Option<SourceSpan>,
     /// Index of the list element.
@@ -66,18 +67,19 @@ pub struct Refusal {
     hint: String,
 }
 
-impl Refusal {
-    fn new(expected: String, written: Written<'_>, hint: impl Into<String>) -> Self {
-        Self { place: None, index: None, expected, found: written.value.found(), hint: hint.into() }
+impl InvalidValue {
+    fn new(expected: String, raw: RawValue<'_>, hint: impl Into<String>) -> Self {
+        Self { place: None, index: None, expected, found: raw.value.found(), hint: hint.into() }
     }
 
     pub(super) fn into_parts(self, setting: String, place: &SourceSpan) -> (SourceSpan, Problem) {
         let setting = self.index.map_or_else(|| setting.clone(), |index| format!("{setting}[{index}]"));
-        let problem = Problem::Refused { setting, expected: self.expected, found: self.found, hint: self.hint };
+        let problem = Problem::Invalid { setting, expected: self.expected, found: self.found, hint: self.hint };
         (self.place.unwrap_or_else(|| place.clone()), problem)
     }
 }
 
+/// The range of accepted values.
 #[derive(Debug, Clone, Copy)]
 struct Limits<T> {
     low: Bound<T>,
@@ -89,7 +91,7 @@ impl<T: PartialOrd + Copy> Limits<T> {
         Self { low: range.start_bound().map(|bound| read(*bound)), high: range.end_bound().map(|bound| read(*bound)) }
     }
 
-    fn admit(&self, value: T) -> bool {
+    fn contains(&self, value: T) -> bool {
         (self.low, self.high).contains(&value)
     }
 
