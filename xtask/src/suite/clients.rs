@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::s3::{self, Built};
+use super::s3::{self, ReleaseBuild};
 use super::{Outcome, Session};
 
 const FOLDER: &str = "tests/clients";
@@ -27,7 +27,7 @@ const DEBIAN: &str = "rclone";
 
 pub(super) fn tests(session: &Session) -> Outcome {
     let tested = || {
-        let built = Built::find(session)?;
+        let built = ReleaseBuild::find(session)?;
         let clients = built.target.join("xtask-clients");
         let python = s3::environment(session, &clients.join("venv"), REQUIREMENTS)?;
         for (name, package) in GO {
