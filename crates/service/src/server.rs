@@ -29,7 +29,7 @@ use crate::http::tls::{self, TlsError};
 use crate::http::write_timeout::WriteTimeout;
 use crate::jobs;
 use crate::jobs::scrubbing;
-use crate::memory::{Budget, TooLittle};
+use crate::memory::{Budget, MemoryTooSmall};
 use crate::settings::Settings;
 use crate::state::{State, StateError};
 
@@ -70,7 +70,7 @@ pub enum ServeError {
     Tls(#[from] TlsError),
     /// The memory limit in the settings is too small.
     #[error(transparent)]
-    Memory(#[from] TooLittle),
+    MemoryPool(#[from] MemoryTooSmall),
     /// The server ran, then failed in a way that it can't recover from.
     #[error(
         "the server stopped after a failure: {reason}. Acknowledged objects are safe; restart the server and report the panic in its log"
@@ -104,7 +104,7 @@ impl Server {
         let budget = Budget::new(settings.memory_mib, limits.memory_mib, settings.connections)?;
         let gateway = Arc::new(Gateway::new(state.clone(), &settings, &budget)?);
         // The first readiness probe must already report the true state of the disks.
-        gateway.look_at_disks();
+        gateway.check_disks();
         let swept = gateway.transfers.parts.sweep(|file| state.knows_part(file).unwrap_or(true));
         if let Err(error) = swept {
             tracing::warn!(%error, "can't remove part files without an upload");
@@ -173,7 +173,7 @@ impl Server {
             }
         };
         let scrubbing = tokio::spawn(scrubbing::scrub(gateway.clone(), self.settings.scrub.clone(), stop.clone()));
-        let jobs = tokio::spawn(jobs::work(gateway.clone(), self.settings.background.clone(), stop.clone()));
+        let jobs = tokio::spawn(jobs::run(gateway.clone(), self.settings.background.clone(), stop.clone()));
         [jobs, scrubbing].into_iter().chain(control).collect()
     }
 
@@ -181,7 +181,7 @@ impl Server {
     async fn accept(&self, graceful: &GracefulShutdown) {
         loop {
             // When no permit is free, new connections wait in the accept queue.
-            let room = self.connections.room().await;
+            let permit = self.connections.acquire_permit().await;
             let (stream, peer) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -193,7 +193,7 @@ impl Server {
             };
             // Refuses the connection if its address is at its limit and all its connections are
             // busy.
-            let Some(connection) = self.connections.admit(peer.ip(), room).map(Arc::new) else { continue };
+            let Some(connection) = self.connections.admit(peer.ip(), permit).map(Arc::new) else { continue };
             // Responses are small, and clients wait for them.
             let _ = stream.set_nodelay(true);
             let stream = WriteTimeout::new(stream);
@@ -230,14 +230,14 @@ async fn answer_all(
     let peer = Peer { address, is_tls: tls.is_some() };
     let service = service_fn(|request| {
         let router = router.clone();
-        let (busy, is_last) = connection.request();
+        let (busy_guard, is_last) = connection.request();
         // Boxed, since hyper moves the future several times for each request.
         Box::pin(async move {
             let mut response = router.answer(request, peer).await;
             if is_last {
                 response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response.map(|body| BusyBody { body, _busy: busy }))
+            Ok::<_, Infallible>(response.map(|body| BusyBody { body, _busy_guard: busy_guard }))
         })
     });
     let mut http = hyper::server::conn::http1::Builder::new();

@@ -54,7 +54,7 @@ where
         head.headers.insert(header::CONTENT_LENGTH, length.into());
         let trailers = Trailers::default();
         head.extensions.insert(trailers.clone());
-        chunks = Some(Chunks { at: At::Size(Vec::new()), trailers });
+        chunks = Some(ChunkDecoder { at: At::Size(Vec::new()), trailers });
     }
     Ok(Body::http_body(Unsigned { body, digest, chunks, waiting: VecDeque::new() }))
 }
@@ -70,7 +70,7 @@ struct Unsigned<B> {
     /// The SHA-256 so far, and the expected digest.
     digest: Option<(digest::Context, String)>,
     /// The chunk decoder, if the content is in chunks.
-    chunks: Option<Chunks>,
+    chunks: Option<ChunkDecoder>,
     /// Content that is returned next.
     waiting: VecDeque<Bytes>,
 }
@@ -152,12 +152,12 @@ enum At {
 /// Decodes chunks: `SIZE\r\n CONTENT\r\n … 0\r\n NAME:VALUE\r\n … \r\n`. Any other form is
 /// rejected.
 #[derive(Debug)]
-struct Chunks {
+struct ChunkDecoder {
     at: At,
     trailers: Trailers,
 }
 
-impl Chunks {
+impl ChunkDecoder {
     /// Decodes the next piece of the body and appends its content to `out`.
     fn take(&mut self, mut piece: Bytes, out: &mut VecDeque<Bytes>) -> S3Result<()> {
         while !piece.is_empty() {

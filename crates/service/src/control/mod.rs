@@ -2,7 +2,7 @@
 //! command line.
 //!
 //! ```text
-//! fulgurite verify -- Connection ==== control.sock ==== Channel -- Turns --> Archive
+//! fulgurite verify -- Connection ==== control.sock ==== Channel -- CommandLock --> Archive
 //!                        |                                |
 //!                     Watcher <------- events -------- Relay
 //! ```
@@ -31,7 +31,7 @@ use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_domain::{ObjectName, VersionId};
 use serde::{Deserialize, Serialize};
 
-pub use crate::turns::Working;
+pub use crate::command_lock::RunningCommand;
 pub(crate) use channel::Channel;
 pub use client::{Connection, ControlError, is_served};
 
@@ -64,9 +64,9 @@ enum Request {
 #[serde(rename_all = "snake_case")]
 enum Event {
     Turn,
-    /// Another command has the turn. In reply to a status request, `None` means that no command is
+    /// Another command is running. In reply to a status request, `None` means that no command is
     /// running.
-    Working(Option<Working>),
+    Working(Option<RunningCommand>),
     Refused(String),
     Stage {
         what: String,

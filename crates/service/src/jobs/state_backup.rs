@@ -11,7 +11,7 @@ use fulgurite_domain::{Attributes, Kind};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::gateway::Gateway;
-use crate::memory::Holder;
+use crate::memory::MemoryOwner;
 use crate::state::{BackupError, BackupStatus, StateError, backup_name, backups, now_ms};
 
 /// Interval between two backups if no set is written.
@@ -78,7 +78,7 @@ impl Gateway {
         let writing = tokio::task::spawn_blocking(move || {
             state.write_backup(&mut |piece| pieces_in.blocking_send(piece).map_err(|_| std::io::ErrorKind::BrokenPipe.into()))
         });
-        let mut upload = self.transfers.receiving(Holder::own());
+        let mut upload = self.transfers.begin_object(MemoryOwner::own());
         while let Some(piece) = pieces.recv().await {
             self.transfers.write(&mut upload, &piece, u64::MAX).await;
         }
@@ -86,7 +86,7 @@ impl Gateway {
         let changes = match writing.await {
             Ok(written) => written?,
             Err(error) => {
-                self.ended("writing a backup of the state", error);
+                self.log_panic("writing a backup of the state", error);
                 return Err(BackupFailed::Aborted);
             }
         };

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::auth::caller::Peer;
 use crate::gateway::Gateway;
 use crate::http::addressing::url_of;
-use crate::memory::Holder;
+use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::completed_parts::{
     NamedPart, NamedParts, check_claim, check_named, choose, composite, etag_of_parts, named_etag, part_sums,
@@ -164,7 +164,7 @@ impl Transfers {
     /// Copies the content of parts to staging, and into a checksum.
     async fn copy_parts(&self, parts: &[Part], mut hasher: Option<&mut Hasher>) -> S3Result<Receiving> {
         let size = bytes_of(parts);
-        let mut object = self.receiving(Holder::own());
+        let mut object = self.begin_object(MemoryOwner::own());
         let _permit = self.copy_permits.acquire().await.expect("it is never closed");
         // The reader runs ahead of the writer by a few frames.
         let (pieces_in, mut pieces) = mpsc::channel::<Vec<u8>>(16);

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use crate::auth::access::{EXPECTED_SOURCE_OWNER, check_owner};
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
-use crate::memory::Holder;
+use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::conditions::{PutConditions, ReadConditions};
 use crate::s3::described::{as_put, attributes, put_headers, refuse_acl};
@@ -244,7 +244,7 @@ impl Gateway {
         let asked = Algorithm::named(input.checksum_algorithm.as_ref())?;
         let algorithm = asked.or_else(|| source.version.sums().first().map(|sum| sum.algorithm)).unwrap_or(Algorithm::Crc64Nvme);
         let mut summing = self.transfers.summing(Claims::default(), algorithm);
-        let mut upload = self.transfers.receiving(Holder::own());
+        let mut upload = self.transfers.begin_object(MemoryOwner::own());
         let _permit = self.transfers.copy_permits.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = source.read(&self.archive, 0..size);
         while let Some(piece) = pieces.recv().await {

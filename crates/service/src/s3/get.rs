@@ -13,12 +13,12 @@ use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
-use crate::memory::Holder;
+use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::conditions::{ReadConditions, range_holds};
 use crate::s3::described::same_fields;
 use crate::s3::encryption::{customer_key, encryption_header, refuse_headers_of_writes};
-use crate::s3::errors::answers::{Status, written};
+use crate::s3::errors::answers::{StatusOverride, write_xml};
 use crate::s3::errors::{catalogue_failed, custom, detailed, read_failed, state_failed, wrong_part_number};
 use crate::s3::namespace::Namespace;
 use crate::s3::normalize::{WantedExpires, original};
@@ -78,7 +78,7 @@ impl Gateway {
         // When too many responses wait for slow clients, the object is streamed in pieces like a
         // large one.
         if length <= SMALL
-            && let Some(share) = self.buffered_responses.take(&Holder::own(), length as usize)
+            && let Some(reservation) = self.buffered_responses.try_reserve(&MemoryOwner::own(), length as usize)
         {
             let (archive, is_staged) = (self.archive.clone(), !version.row.archived);
             let read = move || {
@@ -93,9 +93,9 @@ impl Gateway {
             // Staged content is most likely in the page cache, and switching threads takes longer
             // than reading it. A platter may be slow.
             let content = if is_staged { read() } else { tokio::task::block_in_place(read) }?;
-            // The share is released with the last piece.
+            // The reservation is released with the last piece.
             let pieces = stream::iter(content).map(move |piece| {
-                let _ = &share;
+                let _ = &reservation;
                 piece
             });
             return Ok(download::blob(pieces, length));
@@ -145,7 +145,7 @@ impl Namespace {
         }
         output.expires = input.response_expires;
         if let Some(status) = response.status {
-            response.extensions.insert(Status(status));
+            response.extensions.insert(StatusOverride(status));
         }
         Ok(response)
     }
@@ -248,7 +248,7 @@ impl Namespace {
             ..Default::default()
         };
         // The ETag is unquoted here, unlike in all other responses.
-        let bare = written("GetObjectAttributesResponse", |xml| {
+        let bare = write_xml("GetObjectAttributesResponse", |xml| {
             if wants(ObjectAttributes::ETAG) {
                 xml.content("ETag", version.etag().value())?;
             }

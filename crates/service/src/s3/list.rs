@@ -10,7 +10,7 @@ use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::s3::Answer;
-use crate::s3::errors::answers::written;
+use crate::s3::errors::answers::write_xml;
 use crate::s3::errors::{catalogue_failed, state_failed};
 use crate::s3::key_locks::{key_of, object_name, unreadable_start};
 use crate::s3::namespace::Namespace;
@@ -156,7 +156,7 @@ impl Namespace {
             next_version_id_marker: next_id,
         );
         // The framework would write all versions before all markers.
-        let in_one_order = written("ListVersionsResult", |xml| {
+        let in_one_order = write_xml("ListVersionsResult", |xml| {
             output.serialize_content(xml)?;
             states.iter().try_for_each(|state| match state {
                 State::Version(version) => xml.content("Version", &**version),

@@ -9,7 +9,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
-use crate::memory::Holder;
+use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::copy::{check_length, source, source_key};
 use crate::s3::described::{as_put, attributes, refuse_acl};
@@ -109,7 +109,7 @@ impl Gateway {
             ));
         }
         let mut body = IncomingBody::of_request(input.body.take(), length, &request.extensions);
-        let mut part = self.begin_part(length, body.holder(), claims, wanted)?;
+        let mut part = self.begin_part(length, body.memory_owner(), claims, wanted)?;
         while let Some(piece) = body.next().await? {
             part.write(&piece).await?;
         }
@@ -136,7 +136,7 @@ impl Gateway {
         let range = copied_range(input.copy_source_range.as_deref(), source.version.size())?;
         let length = range.end - range.start;
         check_length(length)?;
-        let mut part = self.begin_part(length, &Holder::own(), Claims::default(), algorithm_of(&upload))?;
+        let mut part = self.begin_part(length, &MemoryOwner::own(), Claims::default(), algorithm_of(&upload))?;
         let _permit = self.transfers.copy_permits.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = source.read(&self.archive, range);
         while let Some(piece) = pieces.recv().await {
@@ -161,9 +161,9 @@ impl Gateway {
     }
 
     /// Begins a part of about `length` bytes.
-    fn begin_part(&self, length: u64, holder: &Holder, claims: Claims, algorithm: Option<Algorithm>) -> S3Result<IncomingPart> {
+    fn begin_part(&self, length: u64, memory_owner: &MemoryOwner, claims: Claims, algorithm: Option<Algorithm>) -> S3Result<IncomingPart> {
         let summing = self.transfers.summing(claims, algorithm.unwrap_or(Algorithm::Crc64Nvme));
-        Ok(IncomingPart { writer: self.transfers.parts.begin(length, holder).map_err(internal_error("beginning a part"))?, summing })
+        Ok(IncomingPart { writer: self.transfers.parts.begin(length, memory_owner).map_err(internal_error("beginning a part"))?, summing })
     }
 
     /// Finishes and records a part whose content is in its file.

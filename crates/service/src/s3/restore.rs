@@ -12,7 +12,7 @@ use s3s::{S3Request, S3Response, s3_error};
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::s3::Answer;
-use crate::s3::errors::answers::Status;
+use crate::s3::errors::answers::StatusOverride;
 use crate::s3::errors::{busy, malformed_xml, state_failed};
 use crate::s3::version::Version;
 use crate::state::{Begun, Restore, now_ms};
@@ -91,7 +91,7 @@ impl Gateway {
         }
         self.jobs.wake.notify_one();
         let mut response = S3Response::new(RestoreObjectOutput::default());
-        response.extensions.insert(Status(status));
+        response.extensions.insert(StatusOverride(status));
         Ok(response)
     }
 

@@ -18,7 +18,7 @@ use hyper::body::{Body as HttpBody, Frame};
 use s3s::{Body, S3Error, S3Result, StdError, s3_error};
 
 use crate::s3::framework::stream_error;
-use crate::transfer::upload::{PATIENCE, incomplete};
+use crate::transfer::upload::{CLIENT_TIMEOUT, incomplete};
 
 /// Maximum bytes of a form before its file, the same as AWS.
 const FIELDS_BYTES_MAX: usize = 20 << 10;
@@ -180,7 +180,7 @@ impl Source {
     }
 
     async fn fill(&mut self) -> S3Result<()> {
-        let piece = tokio::time::timeout(PATIENCE, self.body.next()).await.map_err(|_| {
+        let piece = tokio::time::timeout(CLIENT_TIMEOUT, self.body.next()).await.map_err(|_| {
             s3_error!(RequestTimeout, "Your socket connection to the server was not read from or written to within the timeout period.")
         })?;
         match piece {
