@@ -11,9 +11,9 @@
 //!        download_records, bulk_get_kib: 1 MiB read ahead for clients; lists of bulk gets <-------'
 //! ```
 //!
-//! Each reservation belongs to a `MemoryOwner`. A larger one is refused if its owner would then have
-//! more than twice what is left free. So a single owner gets up to two thirds of the memory, the next
-//! two thirds of the rest, and so on: some always remains for another.
+//! Each reservation belongs to a `MemoryOwner`. A larger one is refused if its owner would then
+//! have more than twice what is left free. So a single owner gets up to two thirds of the memory,
+//! the next two thirds of the rest, and so on: some always remains for another.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -200,8 +200,8 @@ impl MemoryReservation {
         self.pool.wake_when_freed(context);
     }
 
-    /// Grows or shrinks the reservation. Returns `false` and leaves it unchanged if there is too little
-    /// memory; shrinking always succeeds.
+    /// Grows or shrinks the reservation. Returns `false` and leaves it unchanged if too little
+    /// memory is free; shrinking always succeeds.
     pub(crate) fn try_resize(&mut self, bytes: usize) -> bool {
         let mut inner = self.pool.lock();
         if bytes > self.bytes {

@@ -437,10 +437,10 @@ mod tests {
                 assert!(may(&owner, action, None), "{unreadable:?}: the owner can't repair it with {action}");
                 assert!(!may(&other, action, None) && !may(&stranger, action, None));
             }
-            assert_eq!(namespace.state.unreadable(), 1, "it is reported once");
+            assert_eq!(namespace.state.count_unreadable(), 1, "it is reported once");
         }
         namespace.state.change_bucket("photos", |bucket| bucket.policy = None).expect("changed");
         assert!(Rights::new(namespace, &sample.bucket(), &owner).may("s3:GetObject", Some("k"), None).is_ok());
-        assert_eq!(namespace.state.unreadable(), 0);
+        assert_eq!(namespace.state.count_unreadable(), 0);
     }
 }

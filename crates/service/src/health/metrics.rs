@@ -96,7 +96,7 @@ impl Gateway {
             }
         }
         gauge("fulgurite_ready", "1 if /-/ready answers 200.", self.health.readiness.reasons().is_empty().into());
-        let unreadable = self.state.unreadable() as u64;
+        let unreadable = self.state.count_unreadable() as u64;
         gauge("fulgurite_unreadable_settings", "Unreadable settings of buckets that requests needed.", unreadable);
         if let Ok(open) = self.state.count_open_restores() {
             gauge("fulgurite_restores_open", "Restores that were requested and are not done.", open);

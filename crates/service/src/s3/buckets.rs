@@ -52,7 +52,7 @@ impl Namespace {
     pub(crate) fn create_bucket(&self, request: S3Request<dto::CreateBucketInput>) -> Answer<dto::CreateBucketOutput> {
         let account = Caller::account_of(&request.extensions)?;
         let NewBucket(tags) = Document::read(&request.extensions)?;
-        tags::check(&tags, tags::BUCKET_MAX)?;
+        tags::check(&tags, tags::BUCKET_TAGS_MAX)?;
         let tags = (!tags.is_empty()).then(|| tags::encode(&tags));
         let input = request.input;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
@@ -179,7 +179,7 @@ impl Namespace {
 
     pub(crate) fn put_bucket_tags(&self, request: S3Request<dto::PutBucketTaggingInput>) -> Answer<dto::PutBucketTaggingOutput> {
         let input = request.input;
-        tags::check(&input.tagging.tag_set, tags::BUCKET_MAX)?;
+        tags::check(&input.tagging.tag_set, tags::BUCKET_TAGS_MAX)?;
         self.change(&input.bucket, |bucket| bucket.tags = Some(tags::encode(&input.tagging.tag_set)))?;
         Ok(S3Response::with_status(dto::PutBucketTaggingOutput {}, http::StatusCode::NO_CONTENT))
     }

@@ -69,7 +69,7 @@ pub(crate) fn attributes(given: &PutObjectInput, original: Option<&HeaderMap>, b
     }
     if let Some(tagging) = &given.tagging {
         let tags = tags::parse(tagging)?;
-        tags::check(&tags, tags::OBJECT_MAX)?;
+        tags::check(&tags, tags::OBJECT_TAGS_MAX)?;
         if !tags.is_empty() {
             attributes.set(attribute::TAGS, tags::encode(&tags));
         }

@@ -43,7 +43,7 @@ impl Namespace {
     pub(crate) fn put_tags(&self, request: S3Request<dto::PutObjectTaggingInput>) -> Answer<dto::PutObjectTaggingOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        tags::check(&input.tagging.tag_set, tags::OBJECT_MAX)?;
+        tags::check(&input.tagging.tag_set, tags::OBJECT_TAGS_MAX)?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let change = VersionState { tags: Some(tags::encode(&input.tagging.tag_set)), ..VersionState::default() };
         self.state.change_version(version.row.id, &change).map_err(state_failed)?;

@@ -174,7 +174,7 @@ pub(crate) struct Changes(i64);
 
 impl State {
     pub(crate) fn backup_status(&self) -> Result<BackupStatus, StateError> {
-        self.look("read the backup status", |connection| {
+        self.query("read the backup status", |connection| {
             let mut statement = connection.prepare_cached("SELECT changes <> copied, version, begun FROM copy")?;
             statement.query_row([], |row| {
                 let (version, begun): (Option<[u8; 16]>, Option<[u8; 16]>) = (row.get(1)?, row.get(2)?);
@@ -198,11 +198,11 @@ impl State {
     /// Records that a backup is about to be put, so that it is recognized as one of this state
     /// after a crash.
     pub(crate) fn begin_backup(&self, version: VersionId) -> Result<(), StateError> {
-        self.change("begin a backup", |connection| connection.execute("UPDATE copy SET begun = ?1", [version.0]).map(drop))
+        self.transact("begin a backup", |connection| connection.execute("UPDATE copy SET begun = ?1", [version.0]).map(drop))
     }
 
     pub(crate) fn confirm_backup(&self, Changes(changes): Changes, version: VersionId) -> Result<(), StateError> {
-        self.change("record a backup", |connection| {
+        self.transact("record a backup", |connection| {
             connection.execute("UPDATE copy SET copied = ?1, version = ?2, begun = NULL", params![changes, version.0]).map(drop)
         })
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, params};
 
 use super::restores::insert;
-use super::{Restore, State, StateError, all, one};
+use super::{Restore, State, StateError, query_all, query_one};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -47,8 +47,8 @@ impl State {
     /// Opens a restore of `bytes` bytes, if the quota of its account allows it. `usual` is the
     /// quota of accounts without their own.
     pub(crate) fn begin_restore(&self, restore: &Restore, bytes: u64, usual: Quota) -> Result<Begun, StateError> {
-        self.says_of_versions();
-        self.change("open a restore", |connection| {
+        self.note_version_state();
+        self.transact("open a restore", |connection| {
             let account = &restore.account;
             let own = own(connection, account)?.unwrap_or_default();
             let quota = Quota { open: own.open.unwrap_or(usual.open), bytes_a_day: own.bytes_a_day.unwrap_or(usual.bytes_a_day) };
@@ -62,7 +62,7 @@ impl State {
             }
             let day = restore.requested_ms.div_euclid(DAY_MS);
             let statement = "SELECT bytes FROM restored WHERE account = ?1 AND day = ?2";
-            let before: Option<i64> = one(connection, statement, params![account, day], |row| row.get(0))?;
+            let before: Option<i64> = query_one(connection, statement, params![account, day], |row| row.get(0))?;
             let before = before.unwrap_or(0).unsigned_abs();
             if before >= quota.bytes_a_day {
                 return Ok(Begun::TooMuch { quota: quota.bytes_a_day, until_ms: (day + 1) * DAY_MS });
@@ -82,7 +82,7 @@ impl State {
     /// [`StateError::NoAccount`], or an error of the database.
     pub fn set_quota(&self, name: &str, quota: OwnQuota) -> Result<(), StateError> {
         let number = |value: Option<u64>| value.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
-        self.change_with_account("set a quota", name, |connection| {
+        self.transact_with_account("set a quota", name, |connection| {
             if quota == OwnQuota::default() {
                 connection.execute("DELETE FROM quota WHERE account = ?1", [name])?;
             } else {
@@ -95,15 +95,15 @@ impl State {
 
     /// The accounts that have their own quotas.
     pub fn quotas(&self) -> Result<BTreeMap<String, OwnQuota>, StateError> {
-        self.look("list quotas", |connection| {
-            let quotas = all(connection, "SELECT open, bytes_a_day, account FROM quota", [], |row| Ok((row.get(2)?, read(row)?)))?;
+        self.query("list quotas", |connection| {
+            let quotas = query_all(connection, "SELECT open, bytes_a_day, account FROM quota", [], |row| Ok((row.get(2)?, read(row)?)))?;
             Ok(quotas.into_iter().collect())
         })
     }
 }
 
 fn own(connection: &Connection, account: &str) -> rusqlite::Result<Option<OwnQuota>> {
-    one(connection, "SELECT open, bytes_a_day FROM quota WHERE account = ?1", [account], read)
+    query_one(connection, "SELECT open, bytes_a_day FROM quota WHERE account = ?1", [account], read)
 }
 
 fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<OwnQuota> {

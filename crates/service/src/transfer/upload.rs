@@ -79,7 +79,8 @@ impl IncomingBody {
         Self { stream, expected, may_end_early: false, received: 0, memory: None, memory_owner, waited: Duration::ZERO, waited_from: 0 }
     }
 
-    /// Applies the shorter timeout when fewer than `scarce_kib` permits of this memory are available.
+    /// Applies the shorter timeout when fewer than `scarce_kib` permits of this memory are
+    /// available.
     pub(crate) fn of_memory(self, memory: Arc<Semaphore>, scarce_kib: usize) -> Self {
         Self { memory: Some((memory, scarce_kib)), ..self }
     }
