@@ -20,7 +20,7 @@ use crate::s3::tags;
 use crate::s3::version::{Version, http_date, ms_of};
 use crate::settings::Settings;
 use crate::state::Account;
-use crate::transfer::checksums::{Claims, Trailing};
+use crate::transfer::checksums::{BodyTrailers, Claims};
 use crate::transfer::upload::length_of;
 
 mod operations;
@@ -128,7 +128,7 @@ pub fn request_head(text: &str) {
     if let Ok(claims) = Claims::of(&headers) {
         let mut sums = claims.begin(None);
         sums.update(b"body");
-        let _ = sums.end(fulgurite_digest::Md5::of(b"body"), &Trailing::default());
+        let _ = sums.end(fulgurite_digest::Md5::of(b"body"), &BodyTrailers::default());
     }
     check_normalized_headers(&mut headers);
     headers.values().for_each(check_header_value);

@@ -152,10 +152,10 @@ impl Router {
             return self.cors.answer_preflight(&head.uri, &head.headers).map(Ok);
         }
         let signing = signatures::check(&head.uri, &head.headers, &self.region)?;
-        signatures::date(&mut head.headers);
+        signatures::add_signing_time(&mut head.headers);
         let form = self.forms.find(&head.method, &head.uri, &head.headers)?;
         let body = match signing {
-            Signing::Nobody if form.is_none() => unsigned::body(&mut head, body)?,
+            Signing::Unsigned if form.is_none() => unsigned::body(&mut head, body)?,
             _ => s3s::Body::http_body(body),
         };
         let request = Request::from_parts(head, body);

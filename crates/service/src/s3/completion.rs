@@ -28,8 +28,8 @@ use crate::s3::version::{attribute, encode_sizes};
 use crate::s3::xml_body::Document;
 use crate::state::{Bucket, MultipartUpload, Part, Versioning};
 use crate::transfer::Transfers;
-use crate::transfer::checksums::{Algorithm, ChecksumElement, Hasher, Sum, claimed, set_sum};
-use crate::transfer::upload::Receiving;
+use crate::transfer::checksums::{Algorithm, ChecksumElement, Hasher, Sum, find_claimed_sum, set_sum};
+use crate::transfer::upload::IncomingObject;
 
 /// Maximum size of an object.
 const OBJECT_BYTES_MAX: u64 = 5 << 40;
@@ -56,7 +56,7 @@ impl Gateway {
         let NamedParts(given) = Document::read(&request.extensions)?;
         let completion = CompletionRequest {
             given,
-            claim: claimed(&request.headers)?,
+            claim: find_claimed_sum(&request.headers)?,
             conditions: PutConditions::of(original(&request.headers, &request.extensions), ""),
             location: url_of(&request.uri, &request.headers, request.extensions.get::<Peer>()),
         };
@@ -162,7 +162,7 @@ impl Namespace {
 
 impl Transfers {
     /// Copies the content of parts to staging, and into a checksum.
-    async fn copy_parts(&self, parts: &[Part], mut hasher: Option<&mut Hasher>) -> S3Result<Receiving> {
+    async fn copy_parts(&self, parts: &[Part], mut hasher: Option<&mut Hasher>) -> S3Result<IncomingObject> {
         let size = bytes_of(parts);
         let mut object = self.begin_object(MemoryOwner::own());
         let _permit = self.copy_permits.acquire().await.expect("it is never closed");

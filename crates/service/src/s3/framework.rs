@@ -31,7 +31,7 @@ use crate::s3::errors::answers::XML_BYTES_MAX;
 use crate::s3::errors::{FirstError, custom};
 use crate::s3::key_locks::BucketNames;
 use crate::s3::normalize::normalize;
-use crate::transfer::checksums::Trailing;
+use crate::transfer::checksums::BodyTrailers;
 use crate::transfer::upload::incomplete;
 
 /// The framework with the operations behind it.
@@ -118,8 +118,8 @@ impl Verified {
             return self.bulk_get.call(request).await;
         }
         // The framework drops the trailers when a request is handed on.
-        let trailing = Trailing::of(&request);
-        request.extensions.insert(trailing);
+        let trailers = BodyTrailers::of(&request);
+        request.extensions.insert(trailers);
         normalize(&mut request, &self.addresses)?;
         request.headers.remove(header::AUTHORIZATION);
         let mut inner = Request::new(request.input);

@@ -16,7 +16,7 @@ use crate::s3::namespace::Namespace;
 use crate::s3::normalize::original;
 use crate::s3::version::attribute;
 use crate::state::{Bucket, Versioning, hex};
-use crate::transfer::checksums::{Algorithm, Claims, Sum, Summed, Trailing};
+use crate::transfer::checksums::{Algorithm, BodyTrailers, Claims, ContentSums, Sum};
 use crate::transfer::upload::{IncomingBody, LengthLimit, length_of};
 
 /// The result of a put.
@@ -36,14 +36,14 @@ pub(crate) fn put_sum(sum: Option<&Sum>, attributes: &mut Attributes) {
 }
 
 /// Sets the attributes of the checksums of an object that is put whole.
-pub(crate) fn put_summed(summed: &Summed, attributes: &mut Attributes) {
-    put_sum(summed.sum.as_ref(), attributes);
-    attributes.set(attribute::ETAG, hex(&summed.md5));
+pub(crate) fn set_checksums(sums: &ContentSums, attributes: &mut Attributes) {
+    put_sum(sums.sum.as_ref(), attributes);
+    attributes.set(attribute::ETAG, hex(&sums.md5));
 }
 
 impl Gateway {
     pub(crate) async fn put(&self, request: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
-        let trailing = Trailing::of(&request);
+        let trailers = BodyTrailers::of(&request);
         let original = original(&request.headers, &request.extensions);
         let conditions = PutConditions::of(original, "");
         let mut input = request.input;
@@ -59,14 +59,14 @@ impl Gateway {
         let mut attributes = attributes(&input, Some(original), &bucket)?;
         // The decisive check happens in the put.
         self.namespace.check_replaceable(&bucket.name, &input.key, &conditions)?;
-        let mut summing = self.transfers.summing(claims, Algorithm::Crc64Nvme);
+        let mut hasher = self.transfers.hasher(claims, Algorithm::Crc64Nvme);
         let mut body = IncomingBody::of_request(input.body.take(), length, &request.extensions);
         if limit.is_some() {
             body = body.may_end_early();
         }
-        let upload = self.transfers.receive(&mut body, &mut summing).await?;
-        let summed = summing.end(&trailing).await?;
-        put_summed(&summed, &mut attributes);
+        let upload = self.transfers.receive(&mut body, &mut hasher).await?;
+        let sums = hasher.end(&trailers).await?;
+        set_checksums(&sums, &mut attributes);
         let stored = self.store(&bucket, &input.key, upload, attributes, &conditions).await?;
         let output = PutObjectOutput {
             e_tag: Some(stored.etag),
@@ -76,7 +76,7 @@ impl Gateway {
             ..Default::default()
         };
         let mut response = S3Response::new(output);
-        if let Some(sum) = summed.sum {
+        if let Some(sum) = sums.sum {
             sum.put(&mut response.headers);
         }
         Ok(response)

@@ -19,7 +19,7 @@ use crate::memory::MemoryOwner;
 use crate::s3::errors::{catalogue_failed, slow_down};
 use crate::s3::framework::stream_error;
 use crate::transfer::Transfers;
-use crate::transfer::checksums::{Algorithm, Claims, Summing};
+use crate::transfer::checksums::{Algorithm, Claims, ContentHasher};
 use crate::transfer::staging_room::{fits, room};
 
 /// Maximum content of one put or part, the same as AWS.
@@ -192,8 +192,8 @@ impl Transfers {
 
     /// Computes the checksums that the client claims, with `default` as the algorithm if it names
     /// none.
-    pub(crate) fn summing(&self, claims: Claims, default: Algorithm) -> Summing {
-        Summing::new(claims.begin(Some(default)), self.md5s.begin())
+    pub(crate) fn hasher(&self, claims: Claims, default: Algorithm) -> ContentHasher {
+        ContentHasher::new(claims.begin(Some(default)), self.md5s.begin())
     }
 
     /// Begins an object.
@@ -202,10 +202,10 @@ impl Transfers {
     }
 
     /// Writes the content of a body to staging.
-    pub(crate) async fn receive(&self, body: &mut IncomingBody, summing: &mut Summing) -> S3Result<Upload> {
+    pub(crate) async fn receive(&self, body: &mut IncomingBody, hasher: &mut ContentHasher) -> S3Result<Upload> {
         let mut object = self.begin_object(body.memory_owner.clone());
         while let Some(piece) = body.next().await? {
-            summing.update(&piece).await;
+            hasher.update(&piece).await;
             self.write(&mut object, &piece, body.expected).await;
         }
         Ok(object.upload())
