@@ -53,10 +53,10 @@ fn check_glob(pattern: &str, text: &str) {
 fn check_network(text: &str, peer: Option<IpAddr>) {
     let Some(network) = Network::parse(text) else { return };
     if let Some(peer) = peer {
-        let _ = network.holds(peer);
+        let _ = network.contains(peer);
     }
     if let Ok(address) = text.parse::<IpAddr>() {
-        assert!(network.holds(address) || address.to_canonical() != address, "{text} must contain itself");
+        assert!(network.contains(address) || address.to_canonical() != address, "{text} must contain itself");
     }
 }
 

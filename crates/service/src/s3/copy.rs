@@ -44,8 +44,8 @@ macro_rules! source_customer_key {
     };
 }
 
-/// Opens the source that the input of either copy operation names, if the caller may read it and its
-/// conditions hold. A macro, since the inputs have the same fields but no common trait.
+/// Opens the source that the input of either copy operation names, if the caller may read it and
+/// its conditions hold. A macro, since the inputs have the same fields but no common trait.
 macro_rules! open_source {
     ($gateway:ident, $request:ident) => {{
         let S3Request { input, headers, extensions, .. } = &$request;

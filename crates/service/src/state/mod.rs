@@ -41,7 +41,7 @@ pub use buckets::RetentionMode;
 pub(crate) use buckets::{Bucket, DefaultRetention, PublicAccess, Versioning};
 use file::Damage;
 pub use quotas::OwnQuota;
-pub(crate) use quotas::{Begun, Quota};
+pub(crate) use quotas::{Quota, RestoreAdmission};
 pub(crate) use recovery::backups;
 pub use recovery::{Found, Recovered, begin_without_backup, find, recover};
 pub(crate) use restores::Restore;

@@ -214,7 +214,7 @@ impl Test {
                 value.parse().is_ok_and(|number: f64| values.iter().any(|wanted| number.partial_cmp(wanted).is_some_and(fits)))
             }
             Self::Date { values, fits } => date_ms(value).is_some_and(|date| values.iter().any(|wanted| fits(date.cmp(wanted)))),
-            Self::Address(networks) => value.parse().is_ok_and(|peer: IpAddr| networks.iter().any(|network| network.holds(peer))),
+            Self::Address(networks) => value.parse().is_ok_and(|peer: IpAddr| networks.iter().any(|network| network.contains(peer))),
         }
     }
 }

@@ -98,7 +98,7 @@ impl Batch {
             let action = if object.version_id.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
             rights.may(action, Some(&object.key), object.version_id.as_deref())?;
             let found = gateway.namespace.find(&bucket.name, &object.key, object.version_id.as_deref());
-            let version = found.map_err(|error| rights.hidden(error))?;
+            let version = found.map_err(|error| rights.hide_missing(error))?;
             let place = MediumPosition::of(&gateway.archive, &version.row).map_err(internal_error("looking for an object"))?;
             Ok(Outcome::Found { id: version.row.id, place })
         };
@@ -153,7 +153,7 @@ impl Batch {
         let caller = self.caller.clone();
         let look_up_again = || {
             let found = gateway.namespace.find(&bucket.name, &object.key, object.version_id.as_deref());
-            found.map_err(|error| gateway.namespace.hidden(Some(&caller), &bucket, error))
+            found.map_err(|error| gateway.namespace.hide_missing(Some(&caller), &bucket, error))
         };
         let row = gateway.archive.reading().version(&object_name(&bucket.name, &object.key), *id).map_err(catalogue_failed);
         let mut found = row.and_then(|row| row.map_or_else(look_up_again, |row| Ok(Version::new(row))));
