@@ -88,13 +88,13 @@ impl Gateway {
     }
 }
 
-/// A callback and a receiver that report that a change survives a crash. `held` (such as the lock
+/// A callback and a receiver that report that a change survives a crash. `guard` (such as the lock
 /// on the name) is dropped only then, even if the client disconnects earlier: the next request must
 /// see what was put.
-pub(crate) fn acknowledgement(held: impl Send + 'static) -> (Acknowledge, oneshot::Receiver<Result<(), IntakeError>>) {
+pub(crate) fn acknowledgement(guard: impl Send + 'static) -> (Acknowledge, oneshot::Receiver<Result<(), IntakeError>>) {
     let (sender, receiver) = oneshot::channel();
     let acknowledge = move |result| {
-        drop(held);
+        drop(guard);
         drop(sender.send(result));
     };
     (Box::new(acknowledge), receiver)

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! memory_mib = writing platters (the archive's limits) + SERVER + connections x PER_CONNECTION + shared
-//!                                                          |                                      |
-//!        the program, the allocator, database connections <'                                      |
-//!        incoming: records of uploads on their way to staging; without memory, frame by frame <---|
-//!        buffered_bodies: bodies and signed chunks that are buffered before they are parsed <-----|
-//!        buffered_responses: responses that are buffered until their clients have read them <-----|
-//!        download_records, bulk_get_kib: 1 MiB read ahead for clients; lists of bulk gets <-------'
+//!                                                          |                                       |
+//!        the program, the allocator, database connections <'                                       |
+//!        incoming: records of uploads on their way to staging; without memory, frame by frame <----|
+//!        buffered_bodies: bodies and signed chunks that are buffered before they are parsed <------|
+//!        buffered_responses: responses that are buffered until their clients have read them <------|
+//!        download_records, bulk_get_kib: 1 MiB read ahead for clients; lists of bulk gets <--------'
 //! ```
 //!
 //! Each reservation belongs to a `MemoryOwner`. A larger one is refused if its owner would then

@@ -34,13 +34,13 @@ use crate::settings::Settings;
 use crate::state::{State, StateError};
 
 /// Timeout for receiving the head of a request, and for a TLS handshake.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of a request head: S3 allows 8 KiB of headers, and presigned URLs are long.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How long requests in progress may take after the server is stopped.
-const END_PATIENCE: Duration = Duration::from_secs(30);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same after a failure. Most requests would fail anyway.
-const FAILED_PATIENCE: Duration = Duration::from_secs(5);
+const FAILURE_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why the server can't start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -146,8 +146,8 @@ impl Server {
         drop(self);
         let _ = stop_sender.send(true);
         let failed = gateway.health.liveness.reason();
-        let patience = if failed.is_some() { FAILED_PATIENCE } else { END_PATIENCE };
-        if tokio::time::timeout(patience, graceful.shutdown()).await.is_err() {
+        let timeout = if failed.is_some() { FAILURE_SHUTDOWN_TIMEOUT } else { SHUTDOWN_TIMEOUT };
+        if tokio::time::timeout(timeout, graceful.shutdown()).await.is_err() {
             tracing::warn!("requests in progress took too long and were cut off");
         }
         for job in background {
@@ -241,11 +241,11 @@ async fn answer_all(
         })
     });
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
     match tls {
         None => watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?,
         Some(tls) => {
-            let handshake = tokio::time::timeout(HEAD_PATIENCE, tls.accept(stream)).await;
+            let handshake = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await;
             let stream = handshake.map_err(|_| "the TLS handshake took too long")??;
             watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?;
         }

@@ -113,7 +113,7 @@ impl Gateway {
         while let Some(piece) = body.next().await? {
             part.write(&piece).await?;
         }
-        let (part, sum) = self.keep_part(&upload, number, part, &trailers).await?;
+        let (part, sum) = self.finish_part(&upload, number, part, &trailers).await?;
         let output = dto::UploadPartOutput {
             e_tag: Some(etag_of(&part)),
             server_side_encryption: self.namespace.new_encryption(),
@@ -143,7 +143,7 @@ impl Gateway {
             part.write(&piece).await?;
         }
         self.namespace.finish_reading(&source, reading).await?;
-        let (part, sum) = self.keep_part(&upload, number, part, &BodyTrailers::default()).await?;
+        let (part, sum) = self.finish_part(&upload, number, part, &BodyTrailers::default()).await?;
         let mut result =
             CopyPartResult { e_tag: Some(etag_of(&part)), last_modified: Some(timestamp(part.modified_ms)), ..Default::default() };
         let mut extensions = http::Extensions::new();
@@ -167,7 +167,7 @@ impl Gateway {
     }
 
     /// Finishes and records a part whose content is in its file.
-    async fn keep_part(
+    async fn finish_part(
         &self,
         upload: &MultipartUpload,
         number: u32,
@@ -178,7 +178,7 @@ impl Gateway {
         let value = sums.sum.as_ref().map(|sum| sum.value.clone());
         let stored = part.writer.finish(number, sums.md5, value).await.map_err(internal_error("storing a part"))?;
         let replaced = self.state.add_part(&upload.id, &stored.part).map_err(state_failed)?.ok_or_else(no_such_upload)?;
-        let part = stored.keep();
+        let part = stored.into_part();
         self.transfers.parts.remove(replaced.as_slice());
         Ok((part, sums.sum))
     }

@@ -22,7 +22,7 @@ const MIGRATIONS: &[&str] = &[
 /// The schema version that this program creates and supports.
 pub(super) const SCHEMA: i64 = FILE.newest();
 /// How long to wait for another process that is writing.
-const PATIENCE: Duration = Duration::from_secs(30);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +91,7 @@ pub(super) fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Connecti
 }
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.set_prepared_statement_cache_capacity(64);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

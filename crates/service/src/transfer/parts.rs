@@ -180,7 +180,7 @@ impl PartWriter {
 
     /// Seals the last frame and syncs the file. The part then survives a crash, but isn't recorded
     /// yet.
-    pub(crate) async fn finish(mut self, number: u32, md5: [u8; 16], checksum: Option<String>) -> io::Result<Stored> {
+    pub(crate) async fn finish(mut self, number: u32, md5: [u8; 16], checksum: Option<String>) -> io::Result<UnrecordedPart> {
         if self.payload.len() > self.frame {
             self.seal_frame();
         }
@@ -194,7 +194,7 @@ impl PartWriter {
         });
         synced.await.map_err(io::Error::other)??;
         let part = Part { number, file: self.id, wrapped: Some(self.wrapped), size: self.size, md5, checksum, modified_ms: now_ms() };
-        Ok(Stored { part, path: self.path.take() })
+        Ok(UnrecordedPart { part, path: self.path.take() })
     }
 }
 
@@ -205,20 +205,20 @@ impl Drop for PartWriter {
 }
 
 /// A part that is stored and not recorded yet. Dropping it removes the file.
-pub(crate) struct Stored {
+pub(crate) struct UnrecordedPart {
     pub(crate) part: Part,
     path: Option<PathBuf>,
 }
 
-impl Stored {
+impl UnrecordedPart {
     /// Keeps the file, once the part is recorded.
-    pub(crate) fn keep(mut self) -> Part {
+    pub(crate) fn into_part(mut self) -> Part {
         self.path = None;
         self.part.clone()
     }
 }
 
-impl Drop for Stored {
+impl Drop for UnrecordedPart {
     fn drop(&mut self) {
         remove(self.path.as_deref());
     }
