@@ -9,7 +9,7 @@ use fulgurite_archive::{Access, Archive, settings};
 use fulgurite_service::memory::BLOCKING_THREADS;
 use fulgurite_service::server::Server;
 use fulgurite_service::settings::Settings;
-use fulgurite_service::state::{self, Found, NewKey, OwnQuota, Recovered, State};
+use fulgurite_service::state::{self, ExistingState, NewKey, OwnQuota, Recovered, State};
 use fulgurite_service::unclaimed_folders::without_bucket;
 use serde_json::json;
 
@@ -121,7 +121,7 @@ fn create_archive(home: &Path, stores: &[String]) -> Result<()> {
 
 /// Recovers a lost service state from its backup in the archive, and reports the result.
 fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
-    let Found::Copy(copy) = state::find(archive)? else { return Ok(None) };
+    let ExistingState::Backup(copy) = state::find(archive)? else { return Ok(None) };
     let file = archive.home().join(state::FILE);
     let backup_time = |ms: i64| time(ms.div_euclid(1_000));
     if without_copy {
@@ -136,11 +136,11 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
         return Ok(None);
     }
     let recovered = state::recover(archive, &copy)?;
-    let Recovered { copied_ms, counts } = recovered;
+    let Recovered { backup_ms, counts } = recovered;
     diagnostics::note(&format!(
         "{} was missing. It was recovered from the state backup of {} UTC: {}, {}, and the later changes to {}.",
         file.display(),
-        backup_time(copied_ms),
+        backup_time(backup_ms),
         count(counts.accounts, "account"),
         count(counts.buckets, "bucket"),
         count(counts.versions, "version"),
@@ -212,9 +212,9 @@ fn print_endpoint(
             answer["access_key"] = json!(key.access_key);
             answer["secret_key"] = json!(key.secret_key);
         }
-        if let Some(Recovered { copied_ms, counts }) = recovered {
+        if let Some(Recovered { backup_ms, counts }) = recovered {
             answer["recovered"] = json!(counts);
-            answer["recovered"]["copied_ms"] = json!(copied_ms);
+            answer["recovered"]["copied_ms"] = json!(backup_ms);
         }
         answer
     });

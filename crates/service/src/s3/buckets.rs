@@ -106,18 +106,18 @@ impl Namespace {
         let account = Caller::account_of(&request.extensions)?;
         let input = request.input;
         let all = self.state.buckets(Some(account.name.as_str())).map_err(state_failed)?;
-        let most = match input.max_buckets {
+        let limit = match input.max_buckets {
             None => usize::MAX,
-            Some(most @ 1..=BUCKETS_MAX) => most as usize,
+            Some(limit @ 1..=BUCKETS_MAX) => limit as usize,
             Some(_) => {
                 return Err(s3_error!(InvalidArgument, "Argument max-buckets must be an integer between 1 and {BUCKETS_MAX}."));
             }
         };
         let after = input.continuation_token.unwrap_or_default();
         let prefix = input.prefix.clone().unwrap_or_default();
-        let mut wanted = all.into_iter().filter(|bucket| bucket.name > after && bucket.name.starts_with(&prefix));
-        let buckets: Vec<Bucket> = wanted.by_ref().take(most).collect();
-        let next = wanted.next().and_then(|_| Some(buckets.last()?.name.clone()));
+        let mut matching = all.into_iter().filter(|bucket| bucket.name > after && bucket.name.starts_with(&prefix));
+        let buckets: Vec<Bucket> = matching.by_ref().take(limit).collect();
+        let next = matching.next().and_then(|_| Some(buckets.last()?.name.clone()));
         let listed = |bucket: &Bucket| ListedBucket {
             name: Some(bucket.name.clone()),
             creation_date: Some(timestamp(bucket.created_ms)),
@@ -271,13 +271,13 @@ impl Namespace {
                     (None, Some(years)) => (years, true),
                     _ => return Err(malformed_xml()),
                 };
-                let most = if in_years { 100 } else { 36_500 };
+                let limit = if in_years { 100 } else { 36_500 };
                 if period < 1 {
                     let message = "Default retention period must be a positive integer value.";
                     return Err(custom("InvalidRetentionPeriod", http::StatusCode::BAD_REQUEST, message));
                 }
-                if period > most {
-                    return Err(s3_error!(InvalidArgument, "Default retention period too large: at most {most}."));
+                if period > limit {
+                    return Err(s3_error!(InvalidArgument, "Default retention period too large: at most {limit}."));
                 }
                 Some(DefaultRetention { mode, period: period as u32, in_years })
             }

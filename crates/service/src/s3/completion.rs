@@ -13,7 +13,7 @@ use crate::http::addressing::url_of;
 use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::completed_parts::{
-    NamedPart, NamedParts, check_claim, check_named, choose, composite, etag_of_parts, named_etag, part_sums,
+    NamedPart, NamedParts, check_claim, check_part_checksums, composite, etag_of_parts, named_etag, part_sums, select_parts,
 };
 use crate::s3::conditions::PutConditions;
 use crate::s3::described::RESERVED_BYTES;
@@ -71,14 +71,14 @@ impl Gateway {
         };
         check_checksum_type(&upload, &input)?;
         let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
-        let parts = choose(&completion.requested_parts, &all)?;
+        let parts = select_parts(&completion.requested_parts, &all)?;
         let algorithm = algorithm_of(&upload);
         if is_composite(&upload) {
             // An early check, before the parts are read in vain.
             let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
             check_claim(completion.claimed_sum.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
         }
-        check_named(&completion.requested_parts, algorithm)?;
+        check_part_checksums(&completion.requested_parts, algorithm)?;
         let size = bytes_of(&parts);
         check_size(size, input.mpu_object_size)?;
         self.transfers.check_room(size)?;

@@ -191,7 +191,7 @@ impl Namespace {
     fn copied_attributes(
         &self,
         request: &S3Request<CopyObjectInput>,
-        given: &mut PutObjectInput,
+        put_input: &mut PutObjectInput,
         bucket: &Bucket,
         source: &Source,
         directives: Directives,
@@ -203,14 +203,14 @@ impl Namespace {
             let read = if source.names_version { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
             let from = self.bucket(&source.bucket)?;
             self.may(&from, caller, read, Some(&source.key), source.id.as_deref().filter(|_| source.names_version))?;
-            self.may_copy_tags(bucket, caller, &request.headers, &given.key)?;
+            self.may_copy_tags(bucket, caller, &request.headers, &put_input.key)?;
         }
         if !directives.replace_tags {
-            given.tagging = Some(kept_tags);
+            put_input.tagging = Some(kept_tags);
         }
-        let mut attributes = attributes(given, None, bucket)?;
+        let mut attributes = attributes(put_input, None, bucket)?;
         if directives.replace_headers {
-            put_headers(given, original(&request.headers, &request.extensions), &mut attributes)?;
+            put_headers(put_input, original(&request.headers, &request.extensions), &mut attributes)?;
         } else {
             copy_headers(&source.version, &mut attributes);
         }
@@ -222,17 +222,17 @@ impl Gateway {
     pub(crate) async fn copy(&self, request: S3Request<CopyObjectInput>) -> Answer<CopyObjectOutput> {
         let original = original(&request.headers, &request.extensions);
         let input = request.input.clone();
-        let mut given = as_put!(input);
-        let (bucket, encryption) = self.namespace.destination(&given)?;
+        let mut put_input = as_put!(input);
+        let (bucket, encryption) = self.namespace.destination(&put_input)?;
         source_customer_key!(input).refuse_to_read()?;
-        refuse_acl(given.acl.as_ref().map(|acl| acl.as_str()))?;
+        refuse_acl(put_input.acl.as_ref().map(|acl| acl.as_str()))?;
         let mut source = open_source!(self, request);
         let directives = Directives {
             replace_headers: is_replace("x-amz-metadata-directive", input.metadata_directive.as_ref().map(MetadataDirective::as_str))?,
             replace_tags: is_replace("x-amz-tagging-directive", input.tagging_directive.as_ref().map(TaggingDirective::as_str))?,
         };
-        let is_itself = source.bucket == bucket.name && source.key == given.key && !source.names_version;
-        if is_itself && !directives.replace_headers && given.storage_class.is_none() && given.website_redirect_location.is_none() {
+        let is_itself = source.bucket == bucket.name && source.key == put_input.key && !source.names_version;
+        if is_itself && !directives.replace_headers && put_input.storage_class.is_none() && put_input.website_redirect_location.is_none() {
             return Err(s3_error!(
                 InvalidRequest,
                 "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes."
@@ -241,7 +241,7 @@ impl Gateway {
         let size = source.version.size();
         check_size(size)?;
         self.transfers.check_room(size)?;
-        let mut attributes = self.namespace.copied_attributes(&request, &mut given, &bucket, &source, directives)?;
+        let mut attributes = self.namespace.copied_attributes(&request, &mut put_input, &bucket, &source, directives)?;
         let asked = Algorithm::named(input.checksum_algorithm.as_ref())?;
         let algorithm = asked.or_else(|| source.version.sums().first().map(|sum| sum.algorithm)).unwrap_or(Algorithm::Crc64Nvme);
         let mut hasher = self.transfers.hasher(Claims::default(), algorithm);
@@ -256,7 +256,7 @@ impl Gateway {
         let sums = hasher.end(&BodyTrailers::default()).await?;
         set_checksums(&sums, &mut attributes);
         let modified = timestamp(upload.created_ms() as i64);
-        let stored = self.store(&bucket, &given.key, upload.upload(), attributes, &PutConditions::of(original, "")).await?;
+        let stored = self.store(&bucket, &put_input.key, upload.upload(), attributes, &PutConditions::of(original, "")).await?;
         let mut result = CopyObjectResult {
             e_tag: Some(stored.etag),
             last_modified: Some(modified),

@@ -122,7 +122,7 @@ impl Gateway {
 
     async fn delete_one(&self, bucket: &Bucket, requested: &RequestedDelete<'_>) -> S3Result<Deleted> {
         let name = object_name(&bucket.name, requested.key);
-        let held = self.key_locks.lock(name.clone()).await;
+        let key_guard = self.key_locks.lock(name.clone()).await;
         if let Some(id) = requested.version_id {
             let Some(version) = self.namespace.by_id(&bucket.name, requested.key, id)? else {
                 // Deleting a missing version succeeds.
@@ -131,7 +131,7 @@ impl Gateway {
             check_conditions(requested, Some(&version))?;
             self.namespace.check_lock(&version.row, requested.bypasses)?;
             let deleted = Deleted { marker: version.is_marker(), version_id: Some(version.id()) };
-            self.remove(held, vec![version.row]).await?;
+            self.remove(key_guard, vec![version.row]).await?;
             return Ok(deleted);
         }
         if requested.etag.is_some() || requested.size.is_some() || requested.modified_ms.is_some() {
@@ -144,7 +144,7 @@ impl Gateway {
         let replaced = self.namespace.replaced(&bucket, &name, requested.bypasses)?;
         if bucket.versioning == Versioning::Never {
             if !replaced.is_empty() {
-                self.remove(held, replaced).await?;
+                self.remove(key_guard, replaced).await?;
             }
             return Ok(Deleted { marker: false, version_id: None });
         }
@@ -156,13 +156,13 @@ impl Gateway {
         let upload = self.transfers.intake.upload();
         let version_id = if bucket.versioning == Versioning::Suspended { "null".to_owned() } else { upload.id().to_string() };
         let marker = NewObject { name, kind: Kind::DeletionMarker, modified: None, mode: None, attributes };
-        self.commit((held, shared), replaced, |replaced, acknowledge| upload.finish(marker, replaced, acknowledge)).await?;
+        self.commit((key_guard, shared), replaced, |replaced, acknowledge| upload.finish(marker, replaced, acknowledge)).await?;
         Ok(Deleted { marker: true, version_id: Some(version_id) })
     }
 
     /// Removes versions for good.
-    async fn remove(&self, held: KeyGuard, versions: Vec<VersionRow>) -> S3Result<()> {
-        self.commit(held, versions, |versions, acknowledge| self.transfers.intake.remove(versions, acknowledge)).await
+    async fn remove(&self, key_guard: KeyGuard, versions: Vec<VersionRow>) -> S3Result<()> {
+        self.commit(key_guard, versions, |versions, acknowledge| self.transfers.intake.remove(versions, acknowledge)).await
     }
 }
 

@@ -93,7 +93,7 @@ impl Gateway {
         conditions: &PutConditions,
     ) -> S3Result<Stored> {
         let name = object_name(&bucket.name, key);
-        let held = self.key_locks.lock(name.clone()).await;
+        let key_guard = self.key_locks.lock(name.clone()).await;
         self.namespace.check_replaceable(&bucket.name, key, conditions)?;
         let shared = self.bucket_locks.shared(&bucket.name).await;
         // The bucket may have been changed or removed during the transfer.
@@ -107,23 +107,23 @@ impl Gateway {
         let etag = ETag::Strong(attributes.text(attribute::ETAG).unwrap_or_default().to_owned());
         let version_id = (bucket.versioning == Versioning::Enabled).then(|| upload.id().to_string());
         let object = NewObject { name, kind: Kind::File, modified: None, mode: None, attributes };
-        self.commit((held, shared), replaced, |replaced, acknowledge| upload.finish(object, replaced, acknowledge)).await?;
+        self.commit((key_guard, shared), replaced, |replaced, acknowledge| upload.finish(object, replaced, acknowledge)).await?;
         Ok(Stored { etag, version_id })
     }
 
-    /// Carries out a change that removes versions, and returns when it survives a crash. `held` is
-    /// released only then.
+    /// Carries out a change that removes versions, and returns when it survives a crash. `guards`
+    /// are released only then.
     pub(crate) async fn commit(
         &self,
-        held: impl Send + 'static,
+        guards: impl Send + 'static,
         removed: Vec<VersionRow>,
         change: impl FnOnce(Vec<VersionRow>, Acknowledge),
     ) -> S3Result<()> {
-        let gone: Vec<VersionId> = removed.iter().map(|row| row.id).collect();
-        let (acknowledge, acknowledged) = acknowledgement(held);
+        let removed_ids: Vec<VersionId> = removed.iter().map(|row| row.id).collect();
+        let (acknowledge, acknowledged) = acknowledgement(guards);
         change(removed, acknowledge);
         acknowledged.await.map_err(internal_error("the intake"))?.map_err(not_acknowledged)?;
-        self.namespace.forget_state(&gone);
+        self.namespace.forget_state(&removed_ids);
         Ok(())
     }
 }
@@ -146,9 +146,9 @@ impl Namespace {
 
     /// Deletes the mutable state of removed versions. A failure is harmless: the state is just left
     /// over.
-    fn forget_state(&self, gone: &[VersionId]) {
-        if !gone.is_empty()
-            && let Err(error) = self.state.forget_versions(gone)
+    fn forget_state(&self, removed_ids: &[VersionId]) {
+        if !removed_ids.is_empty()
+            && let Err(error) = self.state.forget_versions(removed_ids)
         {
             tracing::warn!(%error, "can't delete the state of removed versions from the service's database");
         }

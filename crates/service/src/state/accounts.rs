@@ -49,11 +49,11 @@ impl State {
     /// Creates an account with one access key.
     ///
     /// # Errors
-    /// [`StateError::BadName`], [`StateError::AccountExists`], or an error of the database.
+    /// [`StateError::InvalidName`], [`StateError::AccountExists`], or an error of the database.
     pub fn add_account(&self, name: &str, admin: bool) -> Result<NewKey, StateError> {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if name.is_empty() || name.len() > 64 || !name.bytes().all(is_good) {
-            return Err(StateError::BadName(name.to_owned()));
+            return Err(StateError::InvalidName(name.to_owned()));
         }
         let key = self.fresh_key();
         let id = hex(&random::<32>());

@@ -41,7 +41,7 @@ pub enum Damage {
 }
 
 /// Whether the file exists and isn't empty. A crash during its creation can leave an empty file.
-pub(super) fn is_there(path: &Path) -> bool {
+pub(super) fn exists_non_empty(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.len() > 0)
 }
 

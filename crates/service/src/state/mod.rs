@@ -43,7 +43,7 @@ use file::Damage;
 pub use quotas::OwnQuota;
 pub(crate) use quotas::{Quota, RestoreAdmission};
 pub(crate) use recovery::backups;
-pub use recovery::{Found, Recovered, begin_without_backup, find, recover};
+pub use recovery::{ExistingState, Recovered, begin_without_backup, find, recover};
 pub(crate) use restores::Restore;
 pub(crate) use uploads::{MultipartUpload, Part};
 pub(crate) use versions::VersionState;
@@ -97,16 +97,16 @@ pub enum StateError {
         expected: ArchiveId,
     },
     /// The file is missing, and the archive has a backup of it.
-    #[error("{path} is missing, but the archive has a backup from {}: `fulgurite serve` recovers it from that", date(*.copied_ms))]
+    #[error("{path} is missing, but the archive has a backup from {}: `fulgurite serve` recovers it from that", date(*.backup_ms))]
     Lost {
         /// Path of the missing file.
         path: PathBuf,
         /// When the backup was put, in milliseconds since 1970.
-        copied_ms: i64,
+        backup_ms: i64,
     },
     /// The recovered file can't be put in its place.
     #[error("can't recover {path}: {source}")]
-    NotMade {
+    NotRecovered {
         /// Path of the file.
         path: PathBuf,
         /// The error of the operating system.
@@ -117,7 +117,7 @@ pub enum StateError {
         "{path} is missing and can't be recovered from its backup in the archive, {BACKUP_NAME}: {source}. \
          `fulgurite serve --without-copy` starts with a new account and no buckets, and leaves the backup unchanged"
     )]
-    Copy {
+    UnusableBackup {
         /// Path of the missing file.
         path: PathBuf,
         /// What is wrong with the backup.
@@ -143,7 +143,7 @@ pub enum StateError {
     NoKey(String),
     /// The account name is invalid.
     #[error("invalid account name {0:?}: use 1-64 letters, digits, \"-\" or \"_\"")]
-    BadName(String),
+    InvalidName(String),
 }
 
 impl StateError {
@@ -187,8 +187,8 @@ impl State {
     /// if the file can't be used.
     pub fn open(archive: Arc<Archive>) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
-        if let Found::Copy(copy) = find(&archive)? {
-            return Err(StateError::Lost { path, copied_ms: copy.record.created_ms as i64 });
+        if let ExistingState::Backup(copy) = find(&archive)? {
+            return Err(StateError::Lost { path, backup_ms: copy.record.created_ms as i64 });
         }
         let connection = file::open(&path, archive.id())?;
         let state = Self {

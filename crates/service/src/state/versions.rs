@@ -9,7 +9,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::{BackupError, FILE, Found, RetentionMode, State, StateError, file, find, query_one};
+use super::{BackupError, ExistingState, FILE, RetentionMode, State, StateError, file, find, query_one};
 
 /// The retention of a version. Backups of the state contain it by the names of its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,9 +95,9 @@ impl VersionStates {
     pub fn open(archive: &Archive) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         let connection = match find(archive)? {
-            Found::File => Some(file::open_read_only(&path, archive.id())?),
-            Found::Copy(copy) => return Err(StateError::Lost { path, copied_ms: copy.record.created_ms as i64 }),
-            Found::Nothing => None,
+            ExistingState::File => Some(file::open_read_only(&path, archive.id())?),
+            ExistingState::Backup(copy) => return Err(StateError::Lost { path, backup_ms: copy.record.created_ms as i64 }),
+            ExistingState::Nothing => None,
         };
         Ok(Self { path, connection })
     }
