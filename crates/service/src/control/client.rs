@@ -65,16 +65,16 @@ pub fn is_served(home: &Path) -> bool {
     socket::connect(home).map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |_| true)
 }
 
-/// A connection to the server of an archive, which holds the turn. Its commands fail with a
-/// [`ControlError`] if the server fails or the connection breaks.
+/// A connection to the server of an archive, which runs no other command meanwhile. Requests fail
+/// with a [`ControlError`] if the server fails or the connection breaks.
 #[derive(Debug)]
 pub struct Connection {
     stream: Mutex<BufReader<UnixStream>>,
 }
 
 impl Drop for Connection {
-    /// Waits until the server has ended the turn, so that the next command of a script doesn't find
-    /// it busy with this one.
+    /// Waits until the server has ended the command, so that the next command of a script doesn't
+    /// find it busy with this one.
     fn drop(&mut self) {
         let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner);
         let socket = stream.get_mut();
@@ -86,8 +86,8 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Asks the server of the archive in `home` for the turn, on behalf of `command`. Returns
-    /// `None` if no server is running.
+    /// Asks the server of the archive in `home` to start `command`. Returns `None` if no server is
+    /// running.
     ///
     /// # Errors
     /// [`ControlError`] if the server is busy or can't be reached.

@@ -1,7 +1,7 @@
 //! Wraps request bodies between the socket and the framework.
 //!
 //! A request may be answered before its body was read. The connection can't be reused then, and the
-//! client has to be told, or its next request fails. Content in signed chunks must end with an
+//! client must learn that, or its next request fails. Content in signed chunks must end with an
 //! empty chunk, which the framework doesn't check. [`aws_chunked`](crate::transfer::aws_chunked)
 //! limits the size of chunks.
 //!

@@ -105,7 +105,7 @@ impl S3Auth for NoKeys {
     }
 }
 
-/// Takes every request behind the signature check.
+/// Takes every request after the signature check.
 struct Verified {
     bulk_get: BulkGet,
     operations: S3Service,
