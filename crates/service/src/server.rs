@@ -70,7 +70,7 @@ pub enum ServeError {
     Tls(#[from] TlsError),
     /// The memory limit in the settings is too small.
     #[error(transparent)]
-    MemoryPool(#[from] MemoryTooSmall),
+    Memory(#[from] MemoryTooSmall),
     /// The server ran, then failed in a way that it can't recover from.
     #[error(
         "the server stopped after a failure: {reason}. Acknowledged objects are safe; restart the server and report the panic in its log"

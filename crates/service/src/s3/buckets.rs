@@ -384,7 +384,7 @@ impl Namespace {
 impl Gateway {
     pub(crate) async fn delete_bucket(&self, request: S3Request<dto::DeleteBucketInput>) -> Answer<dto::DeleteBucketOutput> {
         let name = request.input.bucket;
-        let _alone = self.bucket_locks.exclusive(&name).await;
+        let _bucket_guard = self.bucket_locks.exclusive(&name).await;
         let bucket = self.namespace.bucket(&name)?;
         if self.namespace.has_any(&bucket.name)? {
             let message = "The bucket you tried to delete is not empty. You must delete all versions in the bucket.";

@@ -113,7 +113,7 @@ struct Verified {
 }
 
 impl Verified {
-    async fn hand_on(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+    async fn forward(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
         if self.bulk_get.is_match(&request.method, &request.uri, &request.headers) {
             return self.bulk_get.call(request).await;
         }
@@ -148,8 +148,8 @@ impl S3Route for Verified {
     }
 
     async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
-        let first = FirstError::of(&request.extensions);
-        self.hand_on(request).await.map_err(|error| first.keep(error))
+        let first_error = FirstError::of(&request.extensions);
+        self.forward(request).await.map_err(|error| first_error.keep(error))
     }
 }
 

@@ -22,7 +22,7 @@ use crate::s3::version::{Version, timestamp};
 const SKIPPED_NAMES_MAX: usize = 100_000;
 
 /// Options of the entries in a listing.
-struct Shown<'a> {
+struct ListingContext<'a> {
     parameters: &'a Parameters,
     owner: Option<&'a Owner>,
     /// Whether to include the status of restores.
@@ -30,15 +30,15 @@ struct Shown<'a> {
 }
 
 impl Namespace {
-    fn object(&self, key: &str, version: &Version, shown: &Shown<'_>) -> S3Result<Object> {
+    fn object(&self, key: &str, version: &Version, context: &ListingContext<'_>) -> S3Result<Object> {
         Ok(Object {
             checksum_algorithm: algorithms(version),
             checksum_type: (!version.sums().is_empty()).then(|| version.checksum_type()),
             e_tag: Some(version.etag()),
-            key: Some(shown.parameters.encode(key)),
+            key: Some(context.parameters.encode(key)),
             last_modified: Some(version.modified()),
-            owner: shown.owner.cloned(),
-            restore_status: if shown.restores { self.restore_status(version)? } else { None },
+            owner: context.owner.cloned(),
+            restore_status: if context.restores { self.restore_status(version)? } else { None },
             size: Some(version.size() as i64),
             storage_class: Some(ObjectStorageClass::from(version.class().to_owned())),
         })
@@ -69,8 +69,8 @@ impl Namespace {
         // Without a delimiter, the client can resume at the last key.
         let next = page.last().filter(|_| parameters.delimiter.is_some()).map(|entry| parameters.encode(entry.key()));
         let restores = wants_restores(input.optional_object_attributes.as_deref());
-        let shown = Shown { parameters: &parameters, owner: Some(&owner), restores };
-        let (contents, prefixes) = page.split(&parameters, |key, row| self.object(&key, &Version::new(row), &shown))?;
+        let context = ListingContext { parameters: &parameters, owner: Some(&owner), restores };
+        let (contents, prefixes) = page.split(&parameters, |key, row| self.object(&key, &Version::new(row), &context))?;
         let mut output = listing!(ListObjectsOutput of parameters, prefixes, truncated;
             name: Some(bucket.name.clone()),
             marker: Some(parameters.encode(&marker)),
@@ -107,8 +107,8 @@ impl Namespace {
         let last = page.last().map(|entry| Token::Key(entry.key().to_owned()));
         let next = page.resume_prefix.clone().map(Token::Prefix).or(last).map(|token| encode_token(&token));
         let restores = wants_restores(input.optional_object_attributes.as_deref());
-        let shown = Shown { parameters: &parameters, owner: owner.as_ref(), restores };
-        let (contents, prefixes) = page.split(&parameters, |key, row| self.object(&key, &Version::new(row), &shown))?;
+        let context = ListingContext { parameters: &parameters, owner: owner.as_ref(), restores };
+        let (contents, prefixes) = page.split(&parameters, |key, row| self.object(&key, &Version::new(row), &context))?;
         let output = listing!(ListObjectsV2Output of parameters, prefixes, truncated;
             name: Some(bucket.name.clone()),
             max_keys: Some(parameters.limit as i32),
@@ -137,13 +137,13 @@ impl Namespace {
             Some(Entry::Row(key, row)) => (Some(parameters.encode(key)), Some(Version::new(VersionRow::clone(row)).id())),
         };
         let restores = wants_restores(input.optional_object_attributes.as_deref());
-        let shown = Shown { parameters: &parameters, owner: Some(&owner), restores };
+        let context = ListingContext { parameters: &parameters, owner: Some(&owner), restores };
         // The first version of a name is its newest, unless the previous page ended within the
         // name.
         let mut last_key = if id_marker.is_empty() { None } else { Some(key_marker.clone()) };
         let (states, prefixes) = page.split(&parameters, |key, row| {
             let is_latest = last_key.as_ref() != Some(&key);
-            let state = self.state_of(&key, &Version::new(row), is_latest, &shown)?;
+            let state = self.state_of(&key, &Version::new(row), is_latest, &context)?;
             last_key = Some(key);
             Ok(state)
         })?;
@@ -168,18 +168,18 @@ impl Namespace {
         Ok(response)
     }
 
-    fn state_of(&self, key: &str, version: &Version, is_latest: bool, shown: &Shown<'_>) -> S3Result<State> {
+    fn state_of(&self, key: &str, version: &Version, is_latest: bool, context: &ListingContext<'_>) -> S3Result<State> {
         if version.is_marker() {
             return Ok(State::Marker(DeleteMarkerEntry {
                 is_latest: Some(is_latest),
-                key: Some(shown.parameters.encode(key)),
+                key: Some(context.parameters.encode(key)),
                 last_modified: Some(version.modified()),
-                owner: shown.owner.cloned(),
+                owner: context.owner.cloned(),
                 version_id: Some(version.id()),
             }));
         }
         let Object { checksum_algorithm, checksum_type, e_tag, key, last_modified, owner, restore_status, size, .. } =
-            self.object(key, version, shown)?;
+            self.object(key, version, context)?;
         Ok(State::Version(Box::new(ObjectVersion {
             checksum_algorithm,
             checksum_type,

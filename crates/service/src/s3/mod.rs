@@ -54,9 +54,9 @@ macro_rules! operations {
         #[async_trait]
         impl S3 for Operations {
             $(async fn $operation(&self, request: S3Request<d::$input>) -> Answer<d::$output> {
-                let first = FirstError::of(&request.extensions);
+                let first_error = FirstError::of(&request.extensions);
                 // A clone, since completing an upload continues after its client disconnects.
-                self.0.clone().$($method).+(request)$(.$wait)?.map_err(|error| first.keep(error))
+                self.0.clone().$($method).+(request)$(.$wait)?.map_err(|error| first_error.keep(error))
             })*
         }
     };

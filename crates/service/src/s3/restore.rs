@@ -76,7 +76,7 @@ impl Gateway {
                 restore.account = before.account;
                 restore.done_ms = before.done_ms;
                 restore.expires_ms = Some(expiry(now, days));
-                self.state.keep_restore(&restore).map_err(state_failed)?;
+                self.state.record_restore(&restore).map_err(state_failed)?;
                 status = http::StatusCode::OK;
             }
             Some(before) if restore.due_ms >= before.due_ms => {
@@ -86,7 +86,7 @@ impl Gateway {
             // account that requested it first.
             Some(before) => {
                 restore.account = before.account;
-                self.state.keep_restore(&restore).map_err(state_failed)?;
+                self.state.record_restore(&restore).map_err(state_failed)?;
             }
         }
         self.jobs.wake.notify_one();
@@ -124,7 +124,7 @@ impl Gateway {
                     restore.done_ms = Some(now);
                     restore.expires_ms = Some(expiry(now, restore.days));
                     tracing::info!(name = %name.display(), tier = restore.tier, "restored");
-                    self.state.keep_restore(&restore)
+                    self.state.record_restore(&restore)
                 }
                 Err(error) => {
                     // Every restore ends. S3 can't express a failed restore, so it is deleted as if

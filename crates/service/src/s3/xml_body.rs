@@ -70,7 +70,7 @@ pub(crate) struct XmlBody {
     trailers: BodyTrailers,
     /// Whether a required digest is missing.
     is_bare: bool,
-    first: FirstError,
+    first_error: FirstError,
 }
 
 impl XmlBody {
@@ -89,7 +89,7 @@ impl XmlBody {
             received: 0,
             trailers: BodyTrailers::of(request),
             is_bare,
-            first: FirstError::of(&request.extensions),
+            first_error: FirstError::of(&request.extensions),
         };
         // The framework compares the length of what it gets with the header.
         if let (Some(stand_in), Some(length)) = (body.stand_in, request.headers.get_mut(header::CONTENT_LENGTH)) {
@@ -124,7 +124,7 @@ impl XmlBody {
     }
 
     fn refused(&self, error: S3Error) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        Poll::Ready(Some(Err(self.first.keep(error).into())))
+        Poll::Ready(Some(Err(self.first_error.keep(error).into())))
     }
 }
 

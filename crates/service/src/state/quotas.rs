@@ -168,7 +168,7 @@ mod tests {
         assert!(state.restore(VersionId([3; 16])).expect("a look").is_none(), "a refused restore is not recorded");
         assert_eq!(begin(4, "bob"), RestoreAdmission::Accepted, "each account has its own");
         let done = Restore { done_ms: Some(5), expires_ms: Some(10), ..restore(1, "ada", "Standard", 0) };
-        state.keep_restore(&done).expect("recorded");
+        state.record_restore(&done).expect("recorded");
         assert_eq!([begin(3, "ada"), begin(5, "ada")], [RestoreAdmission::Accepted, RestoreAdmission::TooMany { quota: 2 }]);
     }
 
@@ -212,9 +212,9 @@ mod tests {
         let (_folder, state) = state();
         let asked = [("ada", 1), ("ada", 2), ("ada", 3), ("cy", 4), ("bob", 5), ("cy", 6)];
         for (account, number) in asked {
-            state.keep_restore(&restore(number, account, "Standard", number.into())).expect("recorded");
+            state.record_restore(&restore(number, account, "Standard", number.into())).expect("recorded");
         }
-        state.keep_restore(&restore(7, "cy", "Expedited", 100)).expect("recorded");
+        state.record_restore(&restore(7, "cy", "Expedited", 100)).expect("recorded");
         let mut after = String::new();
         let mut order = Vec::new();
         while let Some(next) = state.next_restore(&after).expect("a look") {

@@ -32,7 +32,7 @@ impl State {
     }
 
     /// Records a restore, replacing any other of the version.
-    pub(crate) fn keep_restore(&self, restore: &Restore) -> Result<(), StateError> {
+    pub(crate) fn record_restore(&self, restore: &Restore) -> Result<(), StateError> {
         self.note_version_state();
         self.transact("record a restore", |connection| insert(connection, restore))
     }
