@@ -5,4 +5,4 @@
 use fulgurite_service::fuzzing;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &str| fuzzing::head(data));
+fuzz_target!(|data: &str| fuzzing::request_head(data));

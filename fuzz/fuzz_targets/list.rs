@@ -4,4 +4,4 @@
 use fulgurite_service::fuzzing;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| fuzzing::list(data));
+fuzz_target!(|data: &[u8]| fuzzing::bulk_get_list(data));

@@ -14,5 +14,5 @@ static REQUESTS: LazyLock<(tempfile::TempDir, Requests)> = LazyLock::new(|| {
 });
 
 fuzz_target!(|data: &[u8]| {
-    let _ = REQUESTS.1.answer_drawn(data);
+    let _ = REQUESTS.1.answer_generated(data);
 });

@@ -28,7 +28,7 @@ pub(crate) struct File {
 #[derive(Debug)]
 pub(crate) enum TreeError {
     NoGit { source: io::Error },
-    GitRefused { status: ExitStatus, said: String },
+    GitRefused { status: ExitStatus, stderr: String },
     Unreadable { path: String, source: io::Error },
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for TreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoGit { source } => write!(f, "can't start git, which lists the files to check: {source}"),
-            Self::GitRefused { status, said } => write!(f, "git can't list the files ({status}): {said}"),
+            Self::GitRefused { status, stderr } => write!(f, "git can't list the files ({status}): {stderr}"),
             Self::Unreadable { path, source } => write!(f, "{path} can't be read: {source}"),
         }
     }
@@ -54,8 +54,8 @@ impl Tree {
             .output()
             .map_err(|source| TreeError::NoGit { source })?;
         if !listed.status.success() {
-            let said = String::from_utf8_lossy(&listed.stderr).trim().to_owned();
-            return Err(TreeError::GitRefused { status: listed.status, said });
+            let stderr = String::from_utf8_lossy(&listed.stderr).trim().to_owned();
+            return Err(TreeError::GitRefused { status: listed.status, stderr });
         }
         let paths = String::from_utf8_lossy(&listed.stdout);
         let mut files = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Cargo's metadata of the workspace: its crates and their arrows.
+//! Cargo's metadata of the workspace: its crates and the dependencies between them.
 
 use std::env;
 use std::error::Error;
@@ -24,12 +24,12 @@ pub(crate) struct Member {
     /// From the root: `crates/codec`.
     pub(crate) directory: String,
     pub(crate) rust_version: Option<String>,
-    pub(crate) arrows: Vec<Arrow>,
+    pub(crate) dependencies: Vec<Dependency>,
 }
 
 /// A dependency between two crates of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Arrow {
+pub(crate) struct Dependency {
     /// The directory of the crate depended on.
     pub(crate) to: String,
     /// True if only tests, examples and benchmarks depend on it.
@@ -100,28 +100,28 @@ impl Workspace {
         }
         let directories: Vec<String> = workspace.members.iter().map(|member| member.directory.clone()).collect();
         for member in &mut workspace.members {
-            member.arrows.retain(|arrow| directories.contains(&arrow.to));
+            member.dependencies.retain(|dependency| directories.contains(&dependency.to));
         }
         Ok(workspace)
     }
 }
 
 impl Member {
-    /// The arrows are all dependencies with a path. Those that leave the workspace are removed once
-    /// all crates are read.
+    /// Takes all dependencies with a path. Those outside the workspace are removed once all crates
+    /// are read.
     fn parse(package: &Value, root: &str) -> Result<Self, WorkspaceError> {
         let manifest = Path::new(text(package, "manifest_path")?);
-        let mut arrows = Vec::new();
+        let mut dependencies = Vec::new();
         for dependency in list(package, "dependencies")? {
             if let Some(path) = dependency["path"].as_str() {
-                arrows.push(Arrow { to: relative(Path::new(path), root), dev: dependency["kind"] == "dev" });
+                dependencies.push(Dependency { to: relative(Path::new(path), root), dev: dependency["kind"] == "dev" });
             }
         }
         Ok(Self {
             name: text(package, "name")?.to_owned(),
             directory: relative(manifest.parent().unwrap_or(manifest), root),
             rust_version: package["rust_version"].as_str().map(String::from),
-            arrows,
+            dependencies,
         })
     }
 }
@@ -170,7 +170,7 @@ mod tests {
     fn arrows_stay_in_the_workspace_and_dev_dependencies_are_marked() {
         let workspace = Workspace::parse(PRINTED.as_bytes()).unwrap();
         let to = String::from("crates/domain");
-        assert_eq!(workspace.members[0].arrows, [Arrow { to: to.clone(), dev: false }, Arrow { to, dev: true }]);
+        assert_eq!(workspace.members[0].dependencies, [Dependency { to: to.clone(), dev: false }, Dependency { to, dev: true }]);
     }
 
     #[test]

@@ -16,8 +16,8 @@ mod x86;
 pub use kernel::Kernel;
 
 /// Bytes of a block.
-const BLOCK: usize = 64;
-type Block = [u8; BLOCK];
+const BLOCK_BYTES: usize = 64;
+type Block = [u8; BLOCK_BYTES];
 
 /// An incremental MD5 of content that arrives in pieces.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl Md5 {
     /// Starts a digest.
     #[must_use]
     pub fn new() -> Self {
-        Self { state: [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476], length: 0, tail: [0; BLOCK] }
+        Self { state: [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476], length: 0, tail: [0; BLOCK_BYTES] }
     }
 
     /// The digest of content that is entirely in memory.
@@ -52,7 +52,7 @@ impl Md5 {
 
     /// Hashes the next piece, without other contents in parallel.
     pub fn update(&mut self, piece: &[u8]) {
-        let blocks = self.blocks_of(piece);
+        let blocks = self.take_blocks(piece);
         md5::block_api::compress(&mut self.state, blocks);
     }
 
@@ -63,8 +63,8 @@ impl Md5 {
         let end = self.tail_bytes();
         // Padding: a one bit, zeros up to 8 bytes before the end of a block, then the length in
         // bits.
-        let zeros = (2 * BLOCK - 8 - 1 - end) % BLOCK;
-        let mut padding = [0; 2 * BLOCK];
+        let zeros = (2 * BLOCK_BYTES - 8 - 1 - end) % BLOCK_BYTES;
+        let mut padding = [0; 2 * BLOCK_BYTES];
         padding[0] = 0x80;
         padding[1 + zeros..][..8].copy_from_slice(&bits.to_le_bytes());
         self.update(&padding[..1 + zeros + 8]);
@@ -76,18 +76,18 @@ impl Md5 {
     }
 
     fn tail_bytes(&self) -> usize {
-        (self.length % BLOCK as u64) as usize
+        (self.length % BLOCK_BYTES as u64) as usize
     }
 
     /// Adds a piece: completes and compresses the previous block, buffers the bytes after the last
     /// whole block, and returns the whole blocks, which the caller has to compress.
-    fn blocks_of<'a>(&mut self, mut piece: &'a [u8]) -> &'a [Block] {
-        let begun = self.tail_bytes();
+    fn take_blocks<'a>(&mut self, mut piece: &'a [u8]) -> &'a [Block] {
+        let buffered = self.tail_bytes();
         self.length = self.length.wrapping_add(piece.len() as u64);
-        if begun > 0 {
-            let (now, later) = piece.split_at(piece.len().min(BLOCK - begun));
-            self.tail[begun..][..now.len()].copy_from_slice(now);
-            if begun + now.len() < BLOCK {
+        if buffered > 0 {
+            let (now, later) = piece.split_at(piece.len().min(BLOCK_BYTES - buffered));
+            self.tail[buffered..][..now.len()].copy_from_slice(now);
+            if buffered + now.len() < BLOCK_BYTES {
                 return &[];
             }
             md5::block_api::compress(&mut self.state, &[self.tail]);
@@ -116,12 +116,12 @@ pub fn update_all<P: AsRef<[u8]>>(updates: &mut [Update<'_, P>]) {
 /// [`update_all`] on the given kernel, or on the best one if the machine doesn't support it.
 pub fn update_all_on<P: AsRef<[u8]>>(kernel: Kernel, updates: &mut [Update<'_, P>]) {
     let kernel = if kernel.is_available() { kernel } else { Kernel::best() };
-    let mut waiting = updates.iter_mut();
+    let mut remaining = updates.iter_mut();
     let mut lanes: Vec<Lane<'_, '_, P>> = Vec::with_capacity(kernel.lanes());
     loop {
         lanes.retain_mut(Lane::has_blocks);
         while lanes.len() < kernel.lanes()
-            && let Some(update) = waiting.next()
+            && let Some(update) = remaining.next()
         {
             let mut lane = Lane { md5: update.md5, pieces: update.pieces.iter(), blocks: &[] };
             if lane.has_blocks() {
@@ -154,7 +154,7 @@ impl<P: AsRef<[u8]>> Lane<'_, '_, P> {
     fn has_blocks(&mut self) -> bool {
         while self.blocks.is_empty() {
             let Some(piece) = self.pieces.next() else { return false };
-            self.blocks = self.md5.blocks_of(piece.as_ref());
+            self.blocks = self.md5.take_blocks(piece.as_ref());
         }
         true
     }

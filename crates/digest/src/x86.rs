@@ -2,12 +2,12 @@
 
 use std::arch::x86_64::*;
 
-use crate::{BLOCK, Block};
+use crate::{BLOCK_BYTES, Block};
 
 /// Most lanes of a register.
 const LANES_MAX: usize = 16;
 /// Words of a block.
-const WORDS: usize = BLOCK / 4;
+const WORDS: usize = BLOCK_BYTES / 4;
 
 /// Sines of RFC 1321, 3.4: the integer part of 2^32 |sin(i + 1)|.
 #[rustfmt::skip]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::Attach;
 use crate::diagnostics::{note, trouble};
-use crate::keys::{read_passphrases, report_json, tell};
+use crate::keys::{print_report, read_passphrases, report_json};
 use crate::progress::Progress;
 use crate::setup::{default_shape, parse_store};
 use crate::text::{count, path};
@@ -47,7 +47,7 @@ fn outcome(report: &AttachReport) -> Outcome {
 }
 
 fn say(session: &Session, home: &Path, report: &AttachReport) {
-    tell(session, &report.keyring);
+    print_report(session, &report.keyring);
     for why in &report.unread {
         trouble(&format!("damaged: {why}"));
     }

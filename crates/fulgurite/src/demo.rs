@@ -35,7 +35,7 @@ use crate::setup::new_settings;
 use crate::text::{bytes, count, phrase, rate};
 use crate::{Outcome, Session};
 use compare::Comparison;
-use damage::Wound;
+use damage::DamagedPlatter;
 use input::Input;
 use overhead::Overhead;
 
@@ -52,7 +52,7 @@ pub(crate) fn demo(session: &Session, folder: Option<&Path>, into: &Path) -> Res
     let mut input = Input::choose(folder, into)?;
     // During the flush, staging holds the content once and platters of 4+2 hold 1.8 times the
     // content. Generated files take their size once more.
-    let needed = input.bytes * 14 / 5 + (64 << 20) + if input.is_ours { input.bytes } else { 0 };
+    let needed = input.bytes * 14 / 5 + (64 << 20) + if input.is_generated { input.bytes } else { 0 };
     std::fs::create_dir_all(into).with_context(|| into.display().to_string())?;
     if let Some(free) = free_bytes(into).filter(|free| *free < needed) {
         // Removes only the folder just created, which is empty.
@@ -64,11 +64,11 @@ pub(crate) fn demo(session: &Session, folder: Option<&Path>, into: &Path) -> Res
             bytes(needed)
         );
     }
-    if input.is_ours {
+    if input.is_generated {
         session.say("Generating some files to store with the source tree.");
         input.generate(&into.join("generated"))?;
     }
-    let begun = SystemTime::now();
+    let started = SystemTime::now();
     session.say(&format!(
         "Archiving {} ({}) into {}, on {DISKS} folders that stand for disks, in sets of {INFORMATION}+{REDUNDANCY} platters. \
          This takes up to {} of disk.",
@@ -78,14 +78,14 @@ pub(crate) fn demo(session: &Session, folder: Option<&Path>, into: &Path) -> Res
         bytes(needed)
     ));
     Archive::init(into, &settings())?;
-    let mut account = Account::default();
-    account.run(session, into, &input, begun)?;
-    session.answer(|| account.to_json(into));
+    let mut report = DemoReport::default();
+    report.run(session, into, &input, started)?;
+    session.answer(|| report.to_json(into));
     if !session.json && !session.quiet {
-        account.say_speed(session);
-        say_next(session, into)?;
+        report.say_speed(session);
+        print_next_steps(session, into)?;
     }
-    Ok(Outcome::troubled_if(account.has_trouble()))
+    Ok(Outcome::troubled_if(report.has_trouble()))
 }
 
 fn settings() -> Settings {
@@ -105,12 +105,12 @@ struct Stage {
 
 /// Everything that the demonstration reports.
 #[derive(Default)]
-struct Account {
+struct DemoReport {
     objects: u64,
     content_bytes: u64,
     not_stored: u64,
     overhead: Overhead,
-    wounds: Vec<Wound>,
+    damaged_platters: Vec<DamagedPlatter>,
     restored: GetReport,
     comparison: Comparison,
     scrub: ScrubReport,
@@ -118,8 +118,8 @@ struct Account {
     stages: Vec<Stage>,
 }
 
-impl Account {
-    fn run(&mut self, session: &Session, into: &Path, input: &Input, begun: SystemTime) -> Result<()> {
+impl DemoReport {
+    fn run(&mut self, session: &Session, into: &Path, input: &Input, started: SystemTime) -> Result<()> {
         let archive = Archive::open(into, Access::Write)?;
         let sets = self.store(session, &archive, input)?;
         self.destroy(session, &archive, &sets)?;
@@ -132,7 +132,7 @@ impl Account {
 
         progress.stage("comparing", Some(input.bytes));
         let start = Instant::now();
-        self.comparison = compare::compare(input, &restored, begun, &progress);
+        self.comparison = compare::compare(input, &restored, started, &progress);
         self.stage("compare with what was put", self.comparison.bytes, start);
         progress.finish();
         self.comparison.say(session, DIFFERENCES_SHOWN);
@@ -169,10 +169,10 @@ impl Account {
     }
 
     fn destroy(&mut self, session: &Session, archive: &Archive, sets: &[SetDescription]) -> Result<()> {
-        self.wounds = damage::destroy(archive, sets)?;
+        self.damaged_platters = damage::destroy(archive, sets)?;
         session.say("\nDestroyed, as far as the codes allow");
-        for wound in &self.wounds {
-            session.say(&format!("  {wound}"));
+        for damaged in &self.damaged_platters {
+            session.say(&format!("  {damaged}"));
         }
         Ok(())
     }
@@ -248,7 +248,7 @@ impl Account {
         json!({
             "archive": into, "objects": self.objects, "content_bytes": self.content_bytes, "not_stored": self.not_stored,
             "overhead": self.overhead.to_json(),
-            "destroyed": self.wounds.iter().map(Wound::to_json).collect::<Vec<_>>(),
+            "destroyed": self.damaged_platters.iter().map(DamagedPlatter::to_json).collect::<Vec<_>>(),
             "restore": {
                 "objects": restored.objects, "bytes": restored.bytes, "failed": restored.failed, "repairs": restored.repairs,
             },
@@ -279,11 +279,11 @@ struct FlushWatch<'a> {
 impl FlushWatch<'_> {
     fn stages(self) -> Vec<Stage> {
         let end = Instant::now();
-        let begun = self.stages.into_inner().expect("no panic holds this lock");
-        let ends: Vec<Instant> = begun.iter().skip(1).map(|(_, _, begun)| *begun).chain([end]).collect();
+        let started = self.stages.into_inner().expect("no panic holds this lock");
+        let ends: Vec<Instant> = started.iter().skip(1).map(|(_, _, started)| *started).chain([end]).collect();
         let mut stages: Vec<Stage> = Vec::new();
         // A large input fills several sets, and each goes through all stages.
-        for ((what, bytes, begun), end) in begun.into_iter().zip(ends) {
+        for ((what, bytes, started), end) in started.into_iter().zip(ends) {
             let name = match &what[..] {
                 "writing" => "write information platters".to_owned(),
                 "verifying, coding" => "read back, compute and write redundancy".to_owned(),
@@ -291,8 +291,8 @@ impl FlushWatch<'_> {
                 _ => what,
             };
             match stages.iter_mut().find(|stage| stage.name == name) {
-                Some(stage) => (stage.bytes, stage.took) = (stage.bytes + bytes, stage.took + (end - begun)),
-                None => stages.push(Stage { name, bytes, took: end - begun }),
+                Some(stage) => (stage.bytes, stage.took) = (stage.bytes + bytes, stage.took + (end - started)),
+                None => stages.push(Stage { name, bytes, took: end - started }),
             }
         }
         stages
@@ -314,7 +314,7 @@ impl Watcher for FlushWatch<'_> {
     }
 }
 
-fn say_next(session: &Session, into: &Path) -> Result<()> {
+fn print_next_steps(session: &Session, into: &Path) -> Result<()> {
     let archive = Archive::open(into, Access::Read)?;
     let call = format!("{} -A {}", caller(), quoted(into));
     session.say(&format!("\nThe archive stays in {} and takes {}. To go on:", into.display(), bytes(disk_usage(into))));

@@ -16,7 +16,7 @@ use crate::text::time;
 /// An archive opened for changes, by this process or by its server. Both do the same and report the
 /// same.
 pub(crate) enum Engine {
-    Own(Box<Archive>),
+    Local(Box<Archive>),
     Server(Connection),
 }
 
@@ -26,7 +26,7 @@ impl Session {
     pub(crate) fn engine(&self, command: &'static str, access: Access) -> Result<Engine> {
         let home = self.home()?;
         match Archive::open(&home, access) {
-            Ok(archive) => Ok(Engine::Own(Box::new(archive))),
+            Ok(archive) => Ok(Engine::Local(Box::new(archive))),
             Err(error @ ArchiveError::InUse { .. }) => match Connection::open(&home, command, time)? {
                 Some(connection) => Ok(Engine::Server(connection)),
                 None => Err(error.into()),
@@ -37,7 +37,7 @@ impl Session {
                     diagnostics::note(&format!(
                         "the health of platters is not recorded, because the archive's folder is not writable: {error}"
                     ));
-                    Ok(Engine::Own(Box::new(archive)))
+                    Ok(Engine::Local(Box::new(archive)))
                 }
                 _ => Err(error.into()),
             },
@@ -49,28 +49,28 @@ impl Session {
 impl Engine {
     pub(crate) fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport> {
         Ok(match self {
-            Self::Own(archive) => archive.scrub(repair, watcher)?,
+            Self::Local(archive) => archive.scrub(repair, watcher)?,
             Self::Server(server) => server.scrub(repair, watcher)?,
         })
     }
 
     pub(crate) fn verify_objects(&self, watcher: &dyn Watcher) -> Result<ObjectsReport> {
         Ok(match self {
-            Self::Own(archive) => archive.verify_objects(watcher)?,
+            Self::Local(archive) => archive.verify_objects(watcher)?,
             Self::Server(server) => server.verify_objects(watcher)?,
         })
     }
 
     pub(crate) fn flush(&self, watcher: &dyn Watcher) -> Result<FlushReport> {
         Ok(match self {
-            Self::Own(archive) => archive.flush(watcher)?,
+            Self::Local(archive) => archive.flush(watcher)?,
             Self::Server(server) => server.flush(watcher)?,
         })
     }
 
     pub(crate) fn recover(&self, platter: PlatterId, store: Option<&str>, watcher: &dyn Watcher) -> Result<String> {
         Ok(match self {
-            Self::Own(archive) => archive.recover(platter, store, watcher)?,
+            Self::Local(archive) => archive.recover(platter, store, watcher)?,
             Self::Server(server) => server.recover(platter, store, watcher)?,
         })
     }

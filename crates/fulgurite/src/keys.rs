@@ -33,7 +33,7 @@ pub(crate) fn import(session: &Session, files: &[PathBuf], passphrase_files: &[P
     let report = import_keys(&session.home()?, files, &passphrases, &progress)?;
     progress.finish();
     session.answer(|| report_json(&report));
-    tell(session, &report);
+    print_report(session, &report);
     session.say(&format!("The archive has the master key and {}.", count(report.keys, "object key")));
     Ok(Outcome::troubled_if(!report.is_complete()))
 }
@@ -47,7 +47,7 @@ pub(crate) fn repair(session: &Session, files: &[PathBuf], passphrase_files: &[P
     if report.salvaged.is_none() {
         session.say("The key store is sound.");
     }
-    tell(session, &report);
+    print_report(session, &report);
     session.say(&format!("The key store has {}.", count(report.keys, "key")));
     match &report.without_key {
         WithoutKey::Known { .. } if report.without_key.count() == 0 => {
@@ -64,7 +64,7 @@ pub(crate) fn repair(session: &Session, files: &[PathBuf], passphrase_files: &[P
 }
 
 /// Prints the result of importing or repairing keys, as far as it matters to people.
-pub(crate) fn tell(session: &Session, report: &KeyringReport) {
+pub(crate) fn print_report(session: &Session, report: &KeyringReport) {
     if let Some(salvaged) = &report.salvaged {
         session.say(&format!("The key store was damaged: {}.", salvaged.damage));
         session.say(&format!("{} saved from it.", phrase(salvaged.keys, "key was", "keys were")));
@@ -100,10 +100,10 @@ pub(crate) fn tell(session: &Session, report: &KeyringReport) {
     for why in &report.unread {
         note(&format!("{why}; keys of versions that were removed there may have come back"));
     }
-    tell_without_key(report);
+    print_missing_keys(report);
 }
 
-fn tell_without_key(report: &KeyringReport) {
+fn print_missing_keys(report: &KeyringReport) {
     match &report.without_key {
         WithoutKey::Known { listed, unlisted } => {
             for (name, version) in listed {

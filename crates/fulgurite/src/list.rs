@@ -11,7 +11,7 @@ use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::store::{PlatterStore, StoreError};
 use fulgurite_archive::{Access, Archive, ArchiveStatus, UnseenPlace};
 use fulgurite_domain::{Kind, ObjectName};
-use fulgurite_service::control::{Connection, Working};
+use fulgurite_service::control::{Connection, RunningCommand};
 use serde_json::{Value, json};
 
 use crate::args::Ls;
@@ -227,7 +227,7 @@ struct Status<'a> {
     stores: Vec<StoreStatus<'a>>,
     status: ArchiveStatus,
     /// The running server and its current command.
-    server: Option<Option<Working>>,
+    server: Option<Option<RunningCommand>>,
 }
 
 struct StoreStatus<'a> {

@@ -24,7 +24,7 @@ use crate::text::{self, bytes, count, phrase, rate};
 use crate::{Outcome, Session};
 
 /// Maximum number of names printed for people.
-const LISTED: usize = 20;
+const NAMES_SHOWN_MAX: usize = 20;
 
 /// Everything that wasn't stored: paths with a problem, then `unstored`, which the put didn't
 /// reach.
@@ -39,23 +39,23 @@ fn not_stored(progress: &Progress, unstored: &[ObjectName]) -> Vec<Value> {
 }
 
 fn list(session: &Session, stored: &[Value], unstored: &[ObjectName]) {
-    for value in stored.iter().take(LISTED) {
+    for value in stored.iter().take(NAMES_SHOWN_MAX) {
         session.say(&format!("stored: {} (version {})", text::harmless(value["name"].as_str().unwrap_or_default()), value["version"]));
     }
-    if stored.len() > LISTED {
+    if stored.len() > NAMES_SHOWN_MAX {
         session.say(&format!("stored: {}", more(stored.len())));
     }
-    for name in unstored.iter().take(LISTED) {
+    for name in unstored.iter().take(NAMES_SHOWN_MAX) {
         diagnostics::trouble(&format!("not stored: {}", name.display()));
     }
-    if unstored.len() > LISTED {
+    if unstored.len() > NAMES_SHOWN_MAX {
         diagnostics::trouble(&format!("not stored: {}", more(unstored.len())));
     }
 }
 
 fn more(names: usize) -> String {
     let and = if names == PutOutcome::UNSTORED_MAX { " or more" } else { "" };
-    format!("and {}{and}; --json lists them", count((names - LISTED) as u64, "other"))
+    format!("and {}{and}; --json lists them", count((names - NAMES_SHOWN_MAX) as u64, "other"))
 }
 
 pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
@@ -112,14 +112,14 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
         session.say("It is staged, and safe on this disk; `fulgurite flush` writes it to platters.");
     }
     if !errors.is_empty() {
-        diagnostics::trouble(&how_to_go_on(staged, put.flush));
+        diagnostics::trouble(&recovery_advice(staged, put.flush));
         diagnostics::failure(&errors, Outcome::Troubled);
     }
     let unreadable = flushed.is_some_and(|flushed| flushed.unreadable > 0);
     Ok(Outcome::troubled_if(!errors.is_empty() || missed > 0 || unreadable))
 }
 
-fn how_to_go_on(staged: StagedTotals, flushes: bool) -> String {
+fn recovery_advice(staged: StagedTotals, flushes: bool) -> String {
     let safe = match staged.versions {
         0 => "Nothing is staged.".to_owned(),
         versions => {

@@ -9,7 +9,7 @@ use fulgurite_archive::{Access, Archive, settings};
 use fulgurite_service::memory::BLOCKING_THREADS;
 use fulgurite_service::server::Server;
 use fulgurite_service::settings::Settings;
-use fulgurite_service::state::{self, Found, NewKey, OwnQuota, Recovered, State};
+use fulgurite_service::state::{self, ExistingState, NewKey, OwnQuota, Recovered, State};
 use fulgurite_service::unclaimed_folders::without_bucket;
 use serde_json::json;
 
@@ -23,15 +23,15 @@ use crate::{Outcome, Session, current_folder};
 const FIRST_ACCOUNT: &str = "main";
 const GIB: u64 = 1 << 30;
 /// Interval at which free memory is returned to the system.
-const TRIM: Duration = Duration::from_secs(5);
+const TRIM_PERIOD: Duration = Duration::from_secs(5);
 /// Maximum number of folders without a bucket that a note names.
-const FOLDERS: usize = 10;
+const NAMED_FOLDERS_MAX: usize = 10;
 /// Files that the server has open in addition to its connections: databases, segments, platters,
 /// parts.
-const FILES: u64 = 2_048;
+const OTHER_OPEN_FILES: u64 = 2_048;
 
 /// A key issued by this start, and its account.
-struct Issued {
+struct IssuedKey {
     account: String,
     key: NewKey,
 }
@@ -40,7 +40,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     let home = create_home(&session.home().or_else(|_| current_folder())?)?;
     let is_new = !home.join(settings::FILE).exists();
     if is_new {
-        make(&home, &serve.stores)?;
+        create_archive(&home, &serve.stores)?;
     }
     let mut settings = Settings::read_or_make(&home)?;
     if let Some(listen) = serve.listen {
@@ -52,8 +52,8 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     let archive = Arc::new(Archive::open(&home, Access::Write)?);
     let recovered = recover(&archive, serve.without_copy)?;
     let state = State::open(archive.clone())?;
-    let issued = issue(&state, recovered.is_some())?;
-    tell_of_folders(&state, recovered.is_some())?;
+    let issued = issue_key(&state, recovered.is_some())?;
+    report_unclaimed_folders(&state, recovered.is_some())?;
     drop(state);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -71,10 +71,10 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         if !server.address().ip().is_loopback() && !server.is_tls() {
             tracing::warn!("other machines can reach {endpoint}, and connections are not encrypted: see [tls] in the settings");
         }
-        introduce(session, &home, is_new, &endpoint, &region, issued.as_ref(), recovered);
+        print_endpoint(session, &home, is_new, &endpoint, &region, issued.as_ref(), recovered);
         tokio::spawn(async {
             loop {
-                tokio::time::sleep(TRIM).await;
+                tokio::time::sleep(TRIM_PERIOD).await;
                 // This may take some milliseconds.
                 let _ = tokio::task::spawn_blocking(heap::trim).await;
             }
@@ -96,16 +96,16 @@ fn raise_open_files(connections: usize) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // Some systems report no maximum, and reject values above their actual one.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    let needed = connections as u64 + FILES;
+    let needed = connections as u64 + OTHER_OPEN_FILES;
     if let Some(open) = getrlimit(Resource::Nofile).current.or(current).filter(|open| *open < needed) {
         tracing::warn!(open, needed, "the system allows fewer open files than the configured connections may need (`ulimit -n`)");
     }
 }
 
 /// Creates an archive with the stores given, or with three folders in its own.
-fn make(home: &Path, stores: &[String]) -> Result<()> {
-    let beside: Vec<String> = (1..=3).map(|number| home.join(format!("platters/d{number}")).display().to_string()).collect();
-    let parsed = parse_stores(if stores.is_empty() { &beside } else { stores })?;
+fn create_archive(home: &Path, stores: &[String]) -> Result<()> {
+    let default_stores: Vec<String> = (1..=3).map(|number| home.join(format!("platters/d{number}")).display().to_string()).collect();
+    let parsed = parse_stores(if stores.is_empty() { &default_stores } else { stores })?;
     let shape = default_shape(parsed.len());
     Archive::init(home, &new_settings(parsed, shape, 1_024, true))?;
     if stores.is_empty() {
@@ -121,26 +121,26 @@ fn make(home: &Path, stores: &[String]) -> Result<()> {
 
 /// Recovers a lost service state from its backup in the archive, and reports the result.
 fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
-    let Found::Copy(copy) = state::find(archive)? else { return Ok(None) };
+    let ExistingState::Backup(copy) = state::find(archive)? else { return Ok(None) };
     let file = archive.home().join(state::FILE);
-    let copied = |ms: i64| time(ms.div_euclid(1_000));
+    let backup_time = |ms: i64| time(ms.div_euclid(1_000));
     if without_copy {
         state::begin_without_backup(archive)?;
         diagnostics::note(&format!(
             "{} was missing and starts empty, ignoring the state backup of {} UTC. The backup is kept: \
              `fulgurite get {} FILE` restores it.",
             file.display(),
-            copied(copy.record.created_ms as i64),
+            backup_time(copy.record.created_ms as i64),
             state::BACKUP_NAME
         ));
         return Ok(None);
     }
     let recovered = state::recover(archive, &copy)?;
-    let Recovered { copied_ms, counts } = recovered;
+    let Recovered { backup_ms, counts } = recovered;
     diagnostics::note(&format!(
         "{} was missing. It was recovered from the state backup of {} UTC: {}, {}, and the later changes to {}.",
         file.display(),
-        copied(copied_ms),
+        backup_time(backup_ms),
         count(counts.accounts, "account"),
         count(counts.buckets, "bucket"),
         count(counts.versions, "version"),
@@ -154,17 +154,17 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
 
 /// Issues a key if no earlier one works. The first start creates the first account and its key. A
 /// recovery adds a key to an admin account, preferably the first account.
-fn issue(state: &State, is_recovered: bool) -> Result<Option<Issued>> {
+fn issue_key(state: &State, is_recovered: bool) -> Result<Option<IssuedKey>> {
     let accounts = state.accounts()?;
     if accounts.is_empty() {
-        return Ok(Some(Issued { account: FIRST_ACCOUNT.to_owned(), key: state.add_account(FIRST_ACCOUNT, true)? }));
+        return Ok(Some(IssuedKey { account: FIRST_ACCOUNT.to_owned(), key: state.add_account(FIRST_ACCOUNT, true)? }));
     }
     if !is_recovered {
         return Ok(None);
     }
     let admins = || accounts.iter().map(|(account, _)| account).filter(|account| account.admin);
     match admins().find(|account| account.name == FIRST_ACCOUNT).or_else(|| admins().next()) {
-        Some(account) => Ok(Some(Issued { account: account.name.clone(), key: state.add_key(&account.name)? })),
+        Some(account) => Ok(Some(IssuedKey { account: account.name.clone(), key: state.add_key(&account.name)? })),
         None => {
             diagnostics::note(
                 "no account is an admin, so no key was created; `fulgurite accounts add NAME --admin` creates an admin account.",
@@ -175,16 +175,16 @@ fn issue(state: &State, is_recovered: bool) -> Result<Option<Issued>> {
 }
 
 /// Prints the top-level folders without a bucket, if buckets may have been lost.
-fn tell_of_folders(state: &State, is_recovered: bool) -> Result<()> {
+fn report_unclaimed_folders(state: &State, is_recovered: bool) -> Result<()> {
     if !is_recovered && !state.buckets(None)?.is_empty() {
         return Ok(());
     }
-    let mut folders = without_bucket(state, FOLDERS + 1)?;
+    let mut folders = without_bucket(state, NAMED_FOLDERS_MAX + 1)?;
     if folders.is_empty() {
         return Ok(());
     }
-    let more = if folders.len() > FOLDERS { ", and more" } else { "" };
-    folders.truncate(FOLDERS);
+    let more = if folders.len() > NAMED_FOLDERS_MAX { ", and more" } else { "" };
+    folders.truncate(NAMED_FOLDERS_MAX);
     diagnostics::note(&format!(
         "these folders of the archive have no bucket: {1}{more}. If an admin creates a bucket of that name (`aws s3 mb s3://{0}`), \
          the content of the folder becomes its objects; `fulgurite accounts give-bucket {0} NAME` then gives it to another account. \
@@ -196,32 +196,32 @@ fn tell_of_folders(state: &State, is_recovered: bool) -> Result<()> {
 }
 
 /// Prints how to reach the server. The secret of a new key is shown here and never again.
-fn introduce(
+fn print_endpoint(
     session: &Session,
     home: &Path,
     is_new: bool,
     endpoint: &str,
     region: &str,
-    issued: Option<&Issued>,
+    issued: Option<&IssuedKey>,
     recovered: Option<Recovered>,
 ) {
     session.answer(|| {
         let mut answer = json!({ "endpoint": endpoint, "region": region, "archive": home, "new": is_new });
-        if let Some(Issued { account, key }) = issued {
+        if let Some(IssuedKey { account, key }) = issued {
             answer["account"] = json!(account);
             answer["access_key"] = json!(key.access_key);
             answer["secret_key"] = json!(key.secret_key);
         }
-        if let Some(Recovered { copied_ms, counts }) = recovered {
+        if let Some(Recovered { backup_ms, counts }) = recovered {
             answer["recovered"] = json!(counts);
-            answer["recovered"]["copied_ms"] = json!(copied_ms);
+            answer["recovered"]["copied_ms"] = json!(backup_ms);
         }
         answer
     });
     if session.json {
         return;
     }
-    if let Some(Issued { account, key: NewKey { access_key, secret_key } }) = issued {
+    if let Some(IssuedKey { account, key: NewKey { access_key, secret_key } }) = issued {
         session.print(format_args!(
             "The account `{account}` has this key. Its secret is shown once. To use it in a shell:\n\n\
              export AWS_ENDPOINT_URL={endpoint}\nexport AWS_DEFAULT_REGION={region}\nexport AWS_ACCESS_KEY_ID={access_key}\nexport AWS_SECRET_ACCESS_KEY={secret_key}\n\n\
@@ -293,8 +293,8 @@ fn list(session: &Session, state: &State) -> Result<()> {
 fn show_quota(own: OwnQuota) -> String {
     let open = own.open.map(|open| format!("up to {open} restores open at once"));
     let bytes = own.bytes_a_day.map(|bytes| format!("up to {} GiB restored a day", bytes / GIB));
-    let said: Vec<String> = open.into_iter().chain(bytes).collect();
-    if said.is_empty() { "quotas of the settings".to_owned() } else { said.join(", ") }
+    let limits: Vec<String> = open.into_iter().chain(bytes).collect();
+    if limits.is_empty() { "quotas of the settings".to_owned() } else { limits.join(", ") }
 }
 
 fn show_key(session: &Session, account: &str, key: &NewKey) {

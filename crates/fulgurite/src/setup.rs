@@ -24,10 +24,10 @@ pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
     let shape = init.set.unwrap_or_else(|| default_shape(stores.len()));
     let settings = new_settings(stores, shape, init.platter_mib, !init.clear_text);
     let staging = home.join(&settings.staging.path);
-    let made = missing_folders(settings.stores.iter().map(|store| store.path.as_path()).chain([&*home, &*staging]));
+    let new_folders = missing_folders(settings.stores.iter().map(|store| store.path.as_path()).chain([&*home, &*staging]));
     let home = create(&home, &settings).inspect_err(|_| {
         // Removes the created folders that are still empty; removing any other folder fails.
-        made.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
+        new_folders.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
     })?;
     session.answer(|| json!({ "archive": settings.archive.id.to_string(), "folder": home, "set": shape.to_string() }));
     session.say(&format!("Made archive {} in {}.", settings.archive.id, home.display()));

@@ -1,6 +1,8 @@
 //! Entry points of the fuzz targets, and tests of their findings; only with the feature `fuzzing`.
 //! Each function parses arbitrary input and panics if an invariant is violated.
 
+use std::net::IpAddr;
+
 use fulgurite_archive::catalogue::{VersionKey, VersionRow};
 use fulgurite_domain::VersionId;
 use fulgurite_format::{decode_record, stored_bytes};
@@ -18,7 +20,7 @@ use crate::s3::tags;
 use crate::s3::version::{Version, http_date, ms_of};
 use crate::settings::Settings;
 use crate::state::Account;
-use crate::transfer::checksums::{Claims, Trailing};
+use crate::transfer::checksums::{BodyTrailers, Claims};
 use crate::transfer::upload::length_of;
 
 mod operations;
@@ -27,25 +29,42 @@ mod signing;
 
 pub use requests::Requests;
 
-/// Parses a policy that follows a line with a request's action, key, query and address. Checks that
-/// its decisions are deterministic, and that it doesn't apply to other buckets.
+/// Parses a bucket policy that follows a line with a request's action, key, query and address.
+/// Checks the matchers of policies with the same text.
 pub fn policy(text: &str) {
-    let (asked, policy) = text.split_once('\n').unwrap_or(("s3:GetObject a prefix=a 10.0.0.1", text));
-    let mut asked = asked.split(' ');
-    let mut next = || asked.next().unwrap_or_default();
+    let (request, policy) = text.split_once('\n').unwrap_or(("s3:GetObject a prefix=a 10.0.0.1", text));
+    let mut fields = request.split(' ');
+    let mut next = || fields.next().unwrap_or_default();
     let (action, key, query, peer) = (next(), next(), next(), next().parse().ok());
-    if action.len() + key.len() <= 20 {
+    check_glob(key, action);
+    check_network(key, peer);
+    check_decisions(policy, action, key, query, peer);
+}
+
+/// Compares `like` with its reference, for short input: the reference takes exponential time.
+fn check_glob(pattern: &str, text: &str) {
+    if pattern.len() + text.len() <= 20 {
         let characters = |text: &str| text.chars().collect::<Vec<_>>();
-        assert_eq!(like(key, action), like_plainly(&characters(key), &characters(action)), "{key} {action}");
+        assert_eq!(like(pattern, text), like_reference(&characters(pattern), &characters(text)), "{pattern} {text}");
     }
-    if let (Some(network), Some(peer)) = (Network::parse(key), peer) {
-        let _ = network.holds(peer);
+}
+
+/// Parses a network, which must contain its own address.
+fn check_network(text: &str, peer: Option<IpAddr>) {
+    let Some(network) = Network::parse(text) else { return };
+    if let Some(peer) = peer {
+        let _ = network.contains(peer);
     }
-    if let (Some(only), Ok(address)) = (Network::parse(key), key.parse()) {
-        assert!(only.holds(address) || std::net::IpAddr::to_canonical(&address) != address, "{key} contains itself");
+    if let Ok(address) = text.parse::<IpAddr>() {
+        assert!(network.contains(address) || address.to_canonical() != address, "{text} must contain itself");
     }
+}
+
+/// Checks that the decisions of a policy are deterministic, and that it doesn't apply to other
+/// buckets.
+fn check_decisions(policy: &str, action: &str, key: &str, query: &str, peer: Option<IpAddr>) {
     let Ok(policy) = Policy::parse(policy) else { return };
-    let is_checked = policy.check("b").is_ok();
+    let is_valid_for_bucket = policy.check("b").is_ok();
     let account = Account { name: "ada".to_owned(), id: "0".repeat(64), admin: false };
     let headers = HeaderMap::from_iter([
         (header::REFERER, HeaderValue::from_static("https://a.example/b")),
@@ -62,22 +81,22 @@ pub fn policy(text: &str) {
             ..RequestContext::of(&origin, 1_700_000_000_000)
         };
         let request = PolicyRequest { context, account, action, bucket: "b", key: (!key.is_empty()).then_some(key) };
-        let answer = policy.decide(&request);
-        assert_eq!(policy.decide(&request), answer);
+        let decision = policy.decide(&request);
+        assert_eq!(policy.decide(&request), decision);
         // A policy of this bucket doesn't apply to other buckets.
-        if is_checked {
+        if is_valid_for_bucket {
             assert_eq!(policy.decide(&PolicyRequest { bucket: "c", ..request }), Decision::NotApplicable);
         }
     }
 }
 
-/// A plain backtracking matcher, the reference for `like`.
-fn like_plainly(pattern: &[char], text: &[char]) -> bool {
+/// A backtracking matcher, the reference for `like`.
+fn like_reference(pattern: &[char], text: &[char]) -> bool {
     match (pattern.split_first(), text.split_first()) {
         (None, _) => text.is_empty(),
-        (Some(('*', rest)), None) => like_plainly(rest, text),
-        (Some(('*', rest)), Some((_, text_rest))) => like_plainly(rest, text) || like_plainly(pattern, text_rest),
-        (Some((p, rest)), Some((t, text_rest))) => (*p == '?' || p == t) && like_plainly(rest, text_rest),
+        (Some(('*', rest)), None) => like_reference(rest, text),
+        (Some(('*', rest)), Some((_, text_rest))) => like_reference(rest, text) || like_reference(pattern, text_rest),
+        (Some((p, rest)), Some((t, text_rest))) => (*p == '?' || p == t) && like_reference(rest, text_rest),
         (Some(_), None) => false,
     }
 }
@@ -85,24 +104,38 @@ fn like_plainly(pattern: &[char], text: &[char]) -> bool {
 /// Parses tags from a header. Accepted tags survive encoding and parsing.
 pub fn tags(text: &str) {
     assert_eq!(tags::decode(&tags::encode_text(text)).as_deref(), Some(text));
-    let Ok(read) = tags::parse(text) else { return };
-    assert_eq!(tags::parse(&tags::encode(&read)).expect("stored tags can be parsed"), read);
-    if tags::check(&read, tags::OBJECT_MAX).is_ok() {
-        assert!(read.len() <= tags::OBJECT_MAX);
-        tags::check(&read, tags::BUCKET_MAX).expect("a bucket may have more tags");
+    let Ok(parsed) = tags::parse(text) else { return };
+    assert_eq!(tags::parse(&tags::encode(&parsed)).expect("stored tags can be parsed"), parsed);
+    if tags::check(&parsed, tags::OBJECT_TAGS_MAX).is_ok() {
+        assert!(parsed.len() <= tags::OBJECT_TAGS_MAX);
+        tags::check(&parsed, tags::BUCKET_TAGS_MAX).expect("a bucket may have more tags");
     }
 }
 
 /// Parses the target and the headers of a request.
-pub fn head(text: &str) {
+pub fn request_head(text: &str) {
     let mut lines = text.split('\n');
     let Some(Ok(uri)) = lines.next().map(str::parse::<Uri>) else { return };
-    let Some(mut headers) = headers_of(lines) else { return };
+    let Some(mut headers) = parse_headers(lines) else { return };
 
     let signing = check(&uri, &headers, "us-east-1");
     if uri.query().is_none() && !headers.contains_key(header::AUTHORIZATION) {
         assert!(!matches!(signing, Ok(Signing::Header | Signing::Url)), "the request has no signature");
     }
+    check_unsigned_uri(&uri);
+    let _ = is_form(&Method::POST, &headers);
+    let _ = length_of(None, &headers);
+    if let Ok(claims) = Claims::of(&headers) {
+        let mut sums = claims.begin(None);
+        sums.update(b"body");
+        let _ = sums.end(fulgurite_digest::Md5::of(b"body"), &BodyTrailers::default());
+    }
+    check_normalized_headers(&mut headers);
+    headers.values().for_each(check_header_value);
+}
+
+/// Removing the signature from a URI leaves no parameter of it, and keeps the path.
+fn check_unsigned_uri(uri: &Uri) {
     let bare = unsigned(uri.clone());
     let names = bare.query().unwrap_or_default().split('&').map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
     for name in names {
@@ -110,36 +143,35 @@ pub fn head(text: &str) {
     }
     assert_eq!(unsigned(bare.clone()), bare);
     assert_eq!(bare.path(), uri.path());
-    let _ = is_form(&Method::POST, &headers);
-    let _ = length_of(None, &headers);
-    if let Ok(claims) = Claims::of(&headers) {
-        let mut sums = claims.begin(None);
-        sums.update(b"body");
-        let _ = sums.end(fulgurite_digest::Md5::of(b"body"), &Trailing::default());
-    }
-    mend(&mut headers, &mut http::Extensions::new());
-    assert!(changes(&headers).is_empty(), "normalized headers need no further change");
+}
+
+/// Normalizes headers. The result needs no further change, and its times are valid.
+fn check_normalized_headers(headers: &mut HeaderMap) {
+    mend(headers, &mut http::Extensions::new());
+    assert!(changes(headers).is_empty(), "normalized headers must need no further change");
     for name in [header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE] {
         if let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) {
             let time = Timestamp::parse(TimestampFormat::HttpDate, value).expect("invalid times were removed");
             let _ = (ms_of(&time), http_date(&time));
         }
     }
-    for value in headers.values() {
-        let _ = ETagCondition::parse_http_header(value.as_bytes());
-        let Ok(text) = value.to_str() else { continue };
-        let _ = CopySource::parse(text);
-        if let Some(range) = parse_range(text) {
-            assert!(range.start < range.end && !text.contains('+'), "{text} is not empty");
-        }
-        if let Some(key) = decode_token(text) {
-            assert_eq!(encode_token(&key), text, "a token has only one encoding");
-        }
+}
+
+/// Parses a header value as ETags, copy source, range and continuation token.
+fn check_header_value(value: &HeaderValue) {
+    let _ = ETagCondition::parse_http_header(value.as_bytes());
+    let Ok(text) = value.to_str() else { return };
+    let _ = CopySource::parse(text);
+    if let Some(range) = parse_range(text) {
+        assert!(range.start < range.end && !text.contains('+'), "the range of {text} must not be empty");
+    }
+    if let Some(key) = decode_token(text) {
+        assert_eq!(encode_token(&key), text, "a token must have only one encoding");
     }
 }
 
 /// Parses lines of `name: value`; `None` if one is malformed.
-fn headers_of<'a>(lines: impl Iterator<Item = &'a str>) -> Option<HeaderMap> {
+fn parse_headers<'a>(lines: impl Iterator<Item = &'a str>) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     for line in lines.filter(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':')?;
@@ -150,32 +182,32 @@ fn headers_of<'a>(lines: impl Iterator<Item = &'a str>) -> Option<HeaderMap> {
 
 /// Parses the list of a batch. Each object's entry has a safe and unique name, and its headers can
 /// be parsed again.
-pub fn list(body: &[u8]) {
-    let Ok(wanted) = bulk_get::parse(body) else { return };
+pub fn bulk_get_list(body: &[u8]) {
+    let Ok(objects) = bulk_get::parse(body) else { return };
     let mut names = std::collections::BTreeMap::new();
-    for wanted in wanted.into_iter().take(100) {
-        // IDs of another form name no version.
-        let is_version = wanted.version_id.as_deref().is_none_or(|id| id == "null" || id.parse::<VersionId>().is_ok());
+    for object in objects.into_iter().take(100) {
+        // IDs of any other form belong to no version.
+        let is_version = object.version_id.as_deref().is_none_or(|id| id == "null" || id.parse::<VersionId>().is_ok());
         if !is_version {
             continue;
         }
-        let name = bulk_get::entry_name(&wanted);
+        let name = bulk_get::entry_name(&object);
         assert!(
             name.split('/').all(|part| !matches!(part, "." | "..")) && !name.starts_with('/') && !name.contains(['\0', '\n', '\\']),
-            "{name}"
+            "{name} must be a safe name"
         );
         assert_ne!(name, "result.json");
         let mut out = Vec::new();
-        Entry { name: &name, size: 3, modified: 7, records: &[(tar::KEY, &wanted.key)] }.begin(&mut out);
-        assert_eq!(unpacked(&out), (name.clone(), wanted.key.to_string(), 3));
-        if let Some(other) = names.insert(name.clone(), wanted.clone()) {
-            assert_eq!(other, wanted, "{name} names two entries");
+        Entry { name: &name, size: 3, modified: 7, records: &[(tar::KEY, &object.key)] }.begin(&mut out);
+        assert_eq!(parse_tar_entry(&out), (name.clone(), object.key.to_string(), 3));
+        if let Some(other) = names.insert(name.clone(), object.clone()) {
+            assert_eq!(other, object, "{name} must name only one entry");
         }
     }
 }
 
 /// Name, key and size in the headers of an entry.
-fn unpacked(mut out: &[u8]) -> (String, String, u64) {
+fn parse_tar_entry(mut out: &[u8]) -> (String, String, u64) {
     let (mut name, mut key) = (None, None);
     loop {
         let (block, rest) = out.split_at(BLOCK_BYTES);
@@ -195,7 +227,7 @@ fn unpacked(mut out: &[u8]) -> (String, String, u64) {
             match record.split_once('=').expect("a name") {
                 ("path", value) => name = Some(value.to_owned()),
                 (tar::KEY, value) => key = Some(value.to_owned()),
-                (other, _) => panic!("a record {other}"),
+                (other, _) => panic!("unexpected record {other}"),
             }
             assert_eq!(records[length - 1], b'\n');
             records = &records[length..];
@@ -214,12 +246,12 @@ pub fn record(data: &[u8]) {
     let _ = (ms_of(&version.modified()), http_date(&version.modified()), version.expires());
     let _ = (version.sums(), version.checksum_type(), version.part_sum(0), version.part_sum(1), version.part_sum(usize::MAX));
     if let Some(sizes) = version.parts() {
-        let _ = retrieve_part(&version, sizes.len());
+        let _ = count_readable_parts(&version, sizes.len());
     }
     let _ = tags::parse(&version.text(crate::s3::version::attribute::TAGS).unwrap_or_default());
 }
 
-fn retrieve_part(version: &Version, parts: usize) -> usize {
+fn count_readable_parts(version: &Version, parts: usize) -> usize {
     (0..=parts.min(3)).filter(|number| crate::s3::get::range_of(version, None, Some(*number as i32)).is_ok()).count()
 }
 
@@ -241,9 +273,9 @@ mod tests {
     use super::*;
 
     /// Number of mutations per seed; they are deterministic.
-    const CHANGED: u64 = 200;
+    const MUTATIONS_PER_SEED: u64 = 200;
     /// Number of generated requests.
-    const DRAWN: u32 = 4_000;
+    const GENERATED_REQUESTS: u32 = 4_000;
 
     /// The seeds of a target by name, each followed by its mutations.
     fn inputs(target: &str) -> Vec<Vec<u8>> {
@@ -252,12 +284,12 @@ mod tests {
         files.sort();
         let seeds: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).expect("readable")).collect();
         assert!(!seeds.is_empty());
-        let changed = |seed: &Vec<u8>| (0..CHANGED).map(|number| change(seed, number)).collect::<Vec<_>>();
-        seeds.iter().flat_map(|seed| std::iter::once(seed.clone()).chain(changed(seed))).collect()
+        let mutations = |seed: &Vec<u8>| (0..MUTATIONS_PER_SEED).map(|number| mutate(seed, number)).collect::<Vec<_>>();
+        seeds.iter().flat_map(|seed| std::iter::once(seed.clone()).chain(mutations(seed))).collect()
     }
 
     /// Changes, removes, inserts or repeats some bytes.
-    fn change(seed: &[u8], number: u64) -> Vec<u8> {
+    fn mutate(seed: &[u8], number: u64) -> Vec<u8> {
         const BYTES: &[u8] = b"\0\n %&=/-+:;,*?\"<>[]{}09azAZ\x7f\x80\xc3\xff";
         let mut random = Xorshift::new((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut draw = |below: usize| random.below(below);
@@ -278,17 +310,17 @@ mod tests {
         bytes
     }
 
-    fn texts(target: &str, check: impl Fn(&str)) {
+    fn for_each_text(target: &str, check: impl Fn(&str)) {
         inputs(target).iter().filter_map(|input| std::str::from_utf8(input).ok()).for_each(check);
     }
 
     #[test]
     fn no_client_input_makes_a_parser_panic() {
-        texts("policy", policy);
-        texts("tags", tags);
-        texts("head", head);
-        texts("service_settings", settings);
-        inputs("list").iter().for_each(|input| list(input));
+        for_each_text("policy", policy);
+        for_each_text("tags", tags);
+        for_each_text("head", request_head);
+        for_each_text("service_settings", settings);
+        inputs("list").iter().for_each(|input| bulk_get_list(input));
     }
 
     #[test]
@@ -300,24 +332,24 @@ mod tests {
     fn no_request_causes_an_internal_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let requests = Requests::new(folder.path());
-        let answered =
+        let succeeded =
             inputs("request").iter().step_by(5).filter_map(|input| requests.answer(input)).filter(StatusCode::is_success).count();
-        assert!(answered > 100, "{answered} succeeded");
+        assert!(succeeded > 100, "only {succeeded} succeeded");
     }
 
     #[test]
     fn no_headers_and_parameters_cause_an_internal_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let requests = Requests::new(folder.path());
-        let (mut random, mut done, mut refused) = (Xorshift::new(0x2545_f491_4f6c_dd1d), 0, 0);
-        for _ in 0..DRAWN {
+        let (mut random, mut succeeded, mut refused) = (Xorshift::new(0x2545_f491_4f6c_dd1d), 0, 0);
+        for _ in 0..GENERATED_REQUESTS {
             let data: Vec<u8> = std::iter::repeat_with(|| (random.bits() >> 32) as u8).take(120).collect();
-            match requests.answer_drawn(&data).0 {
-                Some(status) if status.is_success() => done += 1,
+            match requests.answer_generated(&data).0 {
+                Some(status) if status.is_success() => succeeded += 1,
                 Some(_) => refused += 1,
                 None => {}
             }
         }
-        assert!(done > DRAWN / 10 && refused > DRAWN / 10, "{done} succeeded, {refused} were refused");
+        assert!(succeeded > GENERATED_REQUESTS / 10 && refused > GENERATED_REQUESTS / 10, "{succeeded} succeeded, {refused} were refused");
     }
 }

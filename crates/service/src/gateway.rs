@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::health::{Health, liveness};
 use crate::jobs::Jobs;
-use crate::memory::{Budget, Memory};
+use crate::memory::{Budget, MemoryPool};
 use crate::s3::key_locks::{BucketLocks, KeyLocks};
 use crate::s3::namespace::Namespace;
 use crate::settings::Settings;
@@ -29,9 +29,9 @@ pub(crate) struct Gateway {
     /// Keeps a bucket from being removed while an object is put into it.
     pub(crate) bucket_locks: BucketLocks,
     /// Memory for bodies and chunks that are buffered whole.
-    pub(crate) buffered_bodies: Memory,
+    pub(crate) buffered_bodies: MemoryPool,
     /// Memory for responses that are buffered whole.
-    pub(crate) buffered_responses: Memory,
+    pub(crate) buffered_responses: MemoryPool,
     /// KiB that lists of batches may take.
     pub(crate) bulk_get_kib: Arc<Semaphore>,
 }
@@ -56,8 +56,8 @@ impl Gateway {
             health: Health::default(),
             key_locks: KeyLocks::default(),
             bucket_locks: BucketLocks::default(),
-            buffered_bodies: Memory::new(budget.buffered_bodies),
-            buffered_responses: Memory::new(budget.buffered_responses),
+            buffered_bodies: MemoryPool::new(budget.buffered_bodies),
+            buffered_responses: MemoryPool::new(budget.buffered_responses),
             bulk_get_kib: Arc::new(Semaphore::new(budget.bulk_get_kib)),
             archive,
             state,
@@ -88,13 +88,13 @@ impl Gateway {
     }
 }
 
-/// A callback and a receiver that report that a change survives a crash. `held` (such as the lock
+/// A callback and a receiver that report that a change survives a crash. `guard` (such as the lock
 /// on the name) is dropped only then, even if the client disconnects earlier: the next request must
 /// see what was put.
-pub(crate) fn acknowledgement(held: impl Send + 'static) -> (Acknowledge, oneshot::Receiver<Result<(), IntakeError>>) {
+pub(crate) fn acknowledgement(guard: impl Send + 'static) -> (Acknowledge, oneshot::Receiver<Result<(), IntakeError>>) {
     let (sender, receiver) = oneshot::channel();
     let acknowledge = move |result| {
-        drop(held);
+        drop(guard);
         drop(sender.send(result));
     };
     (Box::new(acknowledge), receiver)

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+mod command_lock;
 pub mod control;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -33,5 +34,4 @@ pub mod server;
 pub mod settings;
 pub mod state;
 mod transfer;
-mod turns;
 pub mod unclaimed_folders;

@@ -2,18 +2,18 @@
 //! multiply has its own share.
 //!
 //! ```text
-//! memory_mib = writing platters (the archive's limits) + FIXED + connections x PER_CONNECTION + shared
-//!                                                          |                                      |
-//!        the program, the allocator, database connections <'                                      |
-//!        incoming: records of uploads on their way to staging; without memory, frame by frame <---|
-//!        buffered_bodies: bodies and signed chunks that are buffered before they are parsed <-----|
-//!        buffered_responses: responses that are buffered until their clients have read them <-----|
-//!        download_records, bulk_get_kib: 1 MiB read ahead for clients; lists of bulk gets <-------'
+//! memory_mib = writing platters (the archive's limits) + SERVER + connections x PER_CONNECTION + shared
+//!                                                          |                                       |
+//!        the program, the allocator, database connections <'                                       |
+//!        incoming: records of uploads on their way to staging; without memory, frame by frame <----|
+//!        buffered_bodies: bodies and signed chunks that are buffered before they are parsed <------|
+//!        buffered_responses: responses that are buffered until their clients have read them <------|
+//!        download_records, bulk_get_kib: 1 MiB read ahead for clients; lists of bulk gets <--------'
 //! ```
 //!
-//! Memory is taken in the name of a `Holder`. A request for more is refused if the holder would
-//! then have more than twice what is left free. So one holder alone gets up to two thirds of the
-//! memory, the next two thirds of the rest, and so on: some always remains for another.
+//! Each reservation belongs to a `MemoryOwner`. A larger one is refused if its owner would then
+//! have more than twice what is left free. So a single owner gets up to two thirds of the memory,
+//! the next two thirds of the rest, and so on: some always remains for another.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -31,12 +31,12 @@ const ALLOCATOR_MIB: u64 = (ARENAS as u64 * ARENA_TOP_BYTES as u64) >> 20;
 /// MiB for connections to `service.db`: one that is always open, and one that copies the database.
 const STATE_MIB: u64 = 6;
 /// MiB for connections to the catalogue and the key store.
-const DATABASES_MIB: u64 = databases_kib(READING).div_ceil(1_024);
+const DATABASES_MIB: u64 = databases_kib(DATABASE_READERS_MAX).div_ceil(1_024);
 /// Maximum number of threads that read the databases at once: all blocking threads, those that
 /// serve requests, and the server's own.
-const READING: u64 = BLOCKING_THREADS as u64 + 32;
+const DATABASE_READERS_MAX: u64 = BLOCKING_THREADS as u64 + 32;
 /// MiB that the server needs regardless of its clients.
-const FIXED_MIB: u64 = PROGRAM_MIB + ALLOCATOR_MIB + STATE_MIB + DATABASES_MIB;
+const SERVER_MIB: u64 = PROGRAM_MIB + ALLOCATOR_MIB + STATE_MIB + DATABASES_MIB;
 
 /// Threads that wait for disks. Each may have a connection to the catalogue and one to the key
 /// store.
@@ -74,11 +74,11 @@ pub struct Budget {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "memory_mib = {memory_mib} in service.toml is too little: writing platters may take {archive_mib} MiB (limits.memory_mib in fulgurite.toml), \
-     the server itself {FIXED_MIB}, and requests need {}; set memory_mib to {} or more, or lower the archive's limit",
+     the server itself {SERVER_MIB}, and requests need {}; set memory_mib to {} or more, or lower the archive's limit",
     SHARED_MIB_MIN + CONNECTIONS_MIN * PER_CONNECTION_KIB / 1_024,
-    archive_mib + FIXED_MIB + SHARED_MIB_MIN + CONNECTIONS_MIN * PER_CONNECTION_KIB / 1_024
+    archive_mib + SERVER_MIB + SHARED_MIB_MIN + CONNECTIONS_MIN * PER_CONNECTION_KIB / 1_024
 )]
-pub struct TooLittle {
+pub struct MemoryTooSmall {
     memory_mib: u64,
     archive_mib: u64,
 }
@@ -88,15 +88,15 @@ impl Budget {
     /// `connections`. Reduces their number if they would take more than half of what remains.
     ///
     /// # Errors
-    /// [`TooLittle`] if the memory doesn't suffice for the least number of connections.
-    pub(crate) fn new(memory_mib: u64, archive_mib: u64, connections: usize) -> Result<Self, TooLittle> {
-        let least = SHARED_MIB_MIN + CONNECTIONS_MIN * PER_CONNECTION_KIB / 1_024;
-        let left_kib = memory_mib.saturating_sub(archive_mib).saturating_sub(FIXED_MIB) << 10;
-        if left_kib >> 10 < least {
-            return Err(TooLittle { memory_mib, archive_mib });
+    /// [`MemoryTooSmall`] if the memory doesn't suffice for the least number of connections.
+    pub(crate) fn new(memory_mib: u64, archive_mib: u64, connections: usize) -> Result<Self, MemoryTooSmall> {
+        let min_mib = SHARED_MIB_MIN + CONNECTIONS_MIN * PER_CONNECTION_KIB / 1_024;
+        let left_kib = memory_mib.saturating_sub(archive_mib).saturating_sub(SERVER_MIB) << 10;
+        if left_kib >> 10 < min_mib {
+            return Err(MemoryTooSmall { memory_mib, archive_mib });
         }
-        let most = (left_kib / 2 / PER_CONNECTION_KIB).max(CONNECTIONS_MIN);
-        let connections = (connections.max(1) as u64).min(most);
+        let connections_max = (left_kib / 2 / PER_CONNECTION_KIB).max(CONNECTIONS_MIN);
+        let connections = (connections.max(1) as u64).min(connections_max);
         let shared_kib = left_kib - connections * PER_CONNECTION_KIB;
         // Half is for batches, whose lists are long. More than 256 MiB for each of the others has
         // no benefit.
@@ -118,10 +118,10 @@ impl Budget {
 /// Signatures are checked before a body is read, so a client can't take memory in the name of
 /// another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Holder(Arc<str>);
+pub(crate) struct MemoryOwner(Arc<str>);
 
-impl Holder {
-    /// The holder of a request.
+impl MemoryOwner {
+    /// The owner of the memory that a request takes.
     pub(crate) fn of(headers: &HeaderMap, peer: IpAddr) -> Self {
         let key = || {
             let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
@@ -139,15 +139,15 @@ impl Holder {
 #[derive(Debug, Default)]
 struct Inner {
     free: usize,
-    held: HashMap<Holder, usize>,
-    waiting: Vec<Waker>,
+    bytes_by_owner: HashMap<MemoryOwner, usize>,
+    wakers: Vec<Waker>,
 }
 
 /// Memory that all requests share, in bytes. Clones refer to the same memory.
 #[derive(Debug, Clone)]
-pub(crate) struct Memory(Arc<Mutex<Inner>>);
+pub(crate) struct MemoryPool(Arc<Mutex<Inner>>);
 
-impl Memory {
+impl MemoryPool {
     pub(crate) fn new(bytes: usize) -> Self {
         Self(Arc::new(Mutex::new(Inner { free: bytes, ..Inner::default() })))
     }
@@ -157,22 +157,22 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An empty share.
-    pub(crate) fn share(&self, holder: &Holder) -> Share {
-        Share { memory: self.clone(), holder: holder.clone(), bytes: 0 }
+    /// An empty reservation.
+    pub(crate) fn reservation(&self, owner: &MemoryOwner) -> MemoryReservation {
+        MemoryReservation { pool: self.clone(), owner: owner.clone(), bytes: 0 }
     }
 
-    /// A share of `bytes`; `None` if too little is free, or the holder has too much already.
-    pub(crate) fn take(&self, holder: &Holder, bytes: usize) -> Option<Share> {
-        let mut share = self.share(holder);
-        share.resize(bytes).then_some(share)
+    /// Reserves `bytes`; `None` if too little is free, or the owner has too much already.
+    pub(crate) fn try_reserve(&self, owner: &MemoryOwner, bytes: usize) -> Option<MemoryReservation> {
+        let mut reservation = self.reservation(owner);
+        reservation.try_resize(bytes).then_some(reservation)
     }
 
     /// Wakes the caller when memory becomes free.
-    fn wait(&self, context: &Context<'_>) {
+    fn wake_when_freed(&self, context: &Context<'_>) {
         let mut inner = self.lock();
-        if !inner.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-            inner.waiting.push(context.waker().clone());
+        if !inner.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            inner.wakers.push(context.waker().clone());
         }
     }
 
@@ -182,58 +182,58 @@ impl Memory {
     }
 }
 
-/// Bytes taken from a [`Memory`]. Dropping the share returns them.
+/// Bytes taken from a [`MemoryPool`]. Dropping the reservation returns them.
 #[derive(Debug)]
-pub(crate) struct Share {
-    memory: Memory,
-    holder: Holder,
+pub(crate) struct MemoryReservation {
+    pool: MemoryPool,
+    owner: MemoryOwner,
     bytes: usize,
 }
 
-impl Share {
+impl MemoryReservation {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Wakes the caller when memory becomes free.
-    pub(crate) fn wait(&self, context: &Context<'_>) {
-        self.memory.wait(context);
+    pub(crate) fn wake_when_freed(&self, context: &Context<'_>) {
+        self.pool.wake_when_freed(context);
     }
 
-    /// Grows or shrinks the share. Returns `false` and leaves it unchanged if there is too little
-    /// memory; shrinking always succeeds.
-    pub(crate) fn resize(&mut self, bytes: usize) -> bool {
-        let mut inner = self.memory.lock();
+    /// Grows or shrinks the reservation. Returns `false` and leaves it unchanged if too little
+    /// memory is free; shrinking always succeeds.
+    pub(crate) fn try_resize(&mut self, bytes: usize) -> bool {
+        let mut inner = self.pool.lock();
         if bytes > self.bytes {
             let more = bytes - self.bytes;
-            let held = inner.held.get(&self.holder).copied().unwrap_or(0) + more;
+            let held = inner.bytes_by_owner.get(&self.owner).copied().unwrap_or(0) + more;
             match inner.free.checked_sub(more) {
                 Some(free) if held <= 2 * free => inner.free = free,
                 _ => return false,
             }
-            inner.held.insert(self.holder.clone(), held);
+            inner.bytes_by_owner.insert(self.owner.clone(), held);
             self.bytes = bytes;
             return true;
         }
         let less = self.bytes - bytes;
         self.bytes = bytes;
         inner.free += less;
-        if let Some(held) = inner.held.get_mut(&self.holder) {
+        if let Some(held) = inner.bytes_by_owner.get_mut(&self.owner) {
             *held = held.saturating_sub(less);
             if *held == 0 {
-                inner.held.remove(&self.holder);
+                inner.bytes_by_owner.remove(&self.owner);
             }
         }
-        let waiting = if less > 0 { std::mem::take(&mut inner.waiting) } else { Vec::new() };
+        let wakers = if less > 0 { std::mem::take(&mut inner.wakers) } else { Vec::new() };
         drop(inner);
-        waiting.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
         true
     }
 }
 
-impl Drop for Share {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
-        self.resize(0);
+        self.try_resize(0);
     }
 }
 
@@ -241,32 +241,32 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    fn holder(name: &str) -> Holder {
-        Holder(name.into())
+    fn memory_owner(name: &str) -> MemoryOwner {
+        MemoryOwner(name.into())
     }
 
     #[test]
-    fn no_holder_starves_the_others() {
-        let memory = Memory::new(1_200);
-        let take = |name: &str| std::iter::from_fn(|| memory.take(&holder(name), 10)).collect::<Vec<_>>();
+    fn no_owner_starves_the_others() {
+        let memory = MemoryPool::new(1_200);
+        let take = |name: &str| std::iter::from_fn(|| memory.try_reserve(&memory_owner(name), 10)).collect::<Vec<_>>();
         let first = take("first");
         assert_eq!(first.len(), 80, "one alone has two thirds");
         let others: Vec<_> = (0..4).map(|other| take(&format!("other {other}"))).collect();
         assert!(others.iter().all(|shares| !shares.is_empty()), "{:?}", others.iter().map(Vec::len).collect::<Vec<_>>());
         drop((first, others));
         assert_eq!(memory.free(), 1_200);
-        assert!(memory.lock().held.is_empty());
+        assert!(memory.lock().bytes_by_owner.is_empty());
     }
 
     #[test]
-    fn a_share_that_can_not_grow_stays_as_it_is() {
-        let memory = Memory::new(900);
-        let mut share = memory.share(&holder("a"));
-        assert!(share.resize(600) && !share.resize(601));
-        assert_eq!((share.bytes(), memory.free()), (600, 300));
-        assert!(share.resize(100));
+    fn a_reservation_that_can_not_grow_stays_as_it_is() {
+        let memory = MemoryPool::new(900);
+        let mut reservation = memory.reservation(&memory_owner("a"));
+        assert!(reservation.try_resize(600) && !reservation.try_resize(601));
+        assert_eq!((reservation.bytes(), memory.free()), (600, 300));
+        assert!(reservation.try_resize(100));
         assert_eq!(memory.free(), 800);
-        drop(share);
+        drop(reservation);
         assert_eq!(memory.free(), 900);
     }
 
@@ -279,7 +279,7 @@ mod tests {
                 + budget.buffered_responses
                 + (budget.download_records << 20)
                 + (budget.bulk_get_kib << 10);
-            let fixed = PROGRAM_MIB + ALLOCATOR_MIB + STATE_MIB + databases_kib(READING).div_ceil(1_024);
+            let fixed = PROGRAM_MIB + ALLOCATOR_MIB + STATE_MIB + databases_kib(DATABASE_READERS_MAX).div_ceil(1_024);
             let all = archive_mib + fixed + ((parts as u64 + budget.connections as u64 * (PER_CONNECTION_KIB << 10)) >> 20);
             assert!(all <= memory_mib && budget.connections >= 16.min(connections), "{budget:?}: {all} of {memory_mib}");
         }
@@ -288,11 +288,11 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_is_the_access_key_or_else_the_address() {
+    fn the_owner_is_the_access_key_or_else_the_address() {
         let peer = IpAddr::from([127, 0, 0, 1]);
         let value = "AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/s3/aws4_request, SignedHeaders=host";
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().expect("a value"))]);
-        assert_eq!(Holder::of(&headers, peer), holder("KEY"));
-        assert_eq!(Holder::of(&HeaderMap::new(), peer), holder("127.0.0.1"));
+        assert_eq!(MemoryOwner::of(&headers, peer), memory_owner("KEY"));
+        assert_eq!(MemoryOwner::of(&HeaderMap::new(), peer), memory_owner("127.0.0.1"));
     }
 }

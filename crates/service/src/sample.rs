@@ -9,7 +9,7 @@ use fulgurite_archive::{Access, Archive, Upload, new_archive_id};
 use fulgurite_domain::Attributes;
 
 use crate::gateway::Gateway;
-use crate::memory::{Budget, Holder};
+use crate::memory::{Budget, MemoryOwner};
 use crate::s3::conditions::PutConditions;
 use crate::settings::Settings as ServiceSettings;
 use crate::state::{Bucket, State};
@@ -65,7 +65,7 @@ impl Sample {
 
     /// Staged content that isn't an object yet.
     pub(crate) async fn upload(&self, content: &[u8]) -> Upload {
-        let mut upload = self.gateway.transfers.receiving(Holder::own());
+        let mut upload = self.gateway.transfers.begin_object(MemoryOwner::own());
         soon(self.gateway.transfers.write(&mut upload, content, content.len() as u64)).await;
         upload.upload()
     }

@@ -29,18 +29,18 @@ use crate::http::tls::{self, TlsError};
 use crate::http::write_timeout::WriteTimeout;
 use crate::jobs;
 use crate::jobs::scrubbing;
-use crate::memory::{Budget, TooLittle};
+use crate::memory::{Budget, MemoryTooSmall};
 use crate::settings::Settings;
 use crate::state::{State, StateError};
 
 /// Timeout for receiving the head of a request, and for a TLS handshake.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of a request head: S3 allows 8 KiB of headers, and presigned URLs are long.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How long requests in progress may take after the server is stopped.
-const END_PATIENCE: Duration = Duration::from_secs(30);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same after a failure. Most requests would fail anyway.
-const FAILED_PATIENCE: Duration = Duration::from_secs(5);
+const FAILURE_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why the server can't start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +70,7 @@ pub enum ServeError {
     Tls(#[from] TlsError),
     /// The memory limit in the settings is too small.
     #[error(transparent)]
-    Memory(#[from] TooLittle),
+    Memory(#[from] MemoryTooSmall),
     /// The server ran, then failed in a way that it can't recover from.
     #[error(
         "the server stopped after a failure: {reason}. Acknowledged objects are safe; restart the server and report the panic in its log"
@@ -104,7 +104,7 @@ impl Server {
         let budget = Budget::new(settings.memory_mib, limits.memory_mib, settings.connections)?;
         let gateway = Arc::new(Gateway::new(state.clone(), &settings, &budget)?);
         // The first readiness probe must already report the true state of the disks.
-        gateway.look_at_disks();
+        gateway.check_disks();
         let swept = gateway.transfers.parts.sweep(|file| state.knows_part(file).unwrap_or(true));
         if let Err(error) = swept {
             tracing::warn!(%error, "can't remove part files without an upload");
@@ -146,8 +146,8 @@ impl Server {
         drop(self);
         let _ = stop_sender.send(true);
         let failed = gateway.health.liveness.reason();
-        let patience = if failed.is_some() { FAILED_PATIENCE } else { END_PATIENCE };
-        if tokio::time::timeout(patience, graceful.shutdown()).await.is_err() {
+        let timeout = if failed.is_some() { FAILURE_SHUTDOWN_TIMEOUT } else { SHUTDOWN_TIMEOUT };
+        if tokio::time::timeout(timeout, graceful.shutdown()).await.is_err() {
             tracing::warn!("requests in progress took too long and were cut off");
         }
         for job in background {
@@ -173,7 +173,7 @@ impl Server {
             }
         };
         let scrubbing = tokio::spawn(scrubbing::scrub(gateway.clone(), self.settings.scrub.clone(), stop.clone()));
-        let jobs = tokio::spawn(jobs::work(gateway.clone(), self.settings.background.clone(), stop.clone()));
+        let jobs = tokio::spawn(jobs::run(gateway.clone(), self.settings.background.clone(), stop.clone()));
         [jobs, scrubbing].into_iter().chain(control).collect()
     }
 
@@ -181,7 +181,7 @@ impl Server {
     async fn accept(&self, graceful: &GracefulShutdown) {
         loop {
             // When no permit is free, new connections wait in the accept queue.
-            let room = self.connections.room().await;
+            let permit = self.connections.acquire_permit().await;
             let (stream, peer) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -193,7 +193,7 @@ impl Server {
             };
             // Refuses the connection if its address is at its limit and all its connections are
             // busy.
-            let Some(connection) = self.connections.admit(peer.ip(), room).map(Arc::new) else { continue };
+            let Some(connection) = self.connections.admit(peer.ip(), permit).map(Arc::new) else { continue };
             // Responses are small, and clients wait for them.
             let _ = stream.set_nodelay(true);
             let stream = WriteTimeout::new(stream);
@@ -230,22 +230,22 @@ async fn answer_all(
     let peer = Peer { address, is_tls: tls.is_some() };
     let service = service_fn(|request| {
         let router = router.clone();
-        let (busy, is_last) = connection.request();
+        let (busy_guard, is_last) = connection.request();
         // Boxed, since hyper moves the future several times for each request.
         Box::pin(async move {
             let mut response = router.answer(request, peer).await;
             if is_last {
                 response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response.map(|body| BusyBody { body, _busy: busy }))
+            Ok::<_, Infallible>(response.map(|body| BusyBody { body, _busy_guard: busy_guard }))
         })
     });
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
     match tls {
         None => watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?,
         Some(tls) => {
-            let handshake = tokio::time::timeout(HEAD_PATIENCE, tls.accept(stream)).await;
+            let handshake = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await;
             let stream = handshake.map_err(|_| "the TLS handshake took too long")??;
             watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?;
         }

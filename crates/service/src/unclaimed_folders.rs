@@ -9,19 +9,19 @@ use crate::s3::key_locks::BucketNames;
 use crate::state::{State, StateError};
 
 /// Rows per page of the catalogue.
-const ROWS: usize = 64;
+const ROWS_PER_PAGE: usize = 64;
 /// Maximum number of pages to look at: an archive may have millions of names outside of folders.
-const PAGES: usize = 10_000;
+const PAGES_MAX: usize = 10_000;
 
-/// The first `most` folders, by name, that have a valid bucket name and no bucket row.
+/// The first `limit` folders, by name, that have a valid bucket name and no bucket row.
 ///
 /// # Errors
 /// [`StateError`] if the catalogue or the state can't be read.
-pub fn without_bucket(state: &State, most: usize) -> Result<Vec<String>, StateError> {
+pub fn without_bucket(state: &State, limit: usize) -> Result<Vec<String>, StateError> {
     let mut found = Vec::new();
     let mut after = None;
-    for _ in 0..PAGES {
-        let page = state.archive().reading().list(b"", Versions::All, after.as_ref(), ROWS)?;
+    for _ in 0..PAGES_MAX {
+        let page = state.archive().reading().list(b"", Versions::All, after.as_ref(), ROWS_PER_PAGE)?;
         let Some(last) = page.last() else { break };
         let first_in_folder = page.iter().find_map(|row| {
             let at = row.record.name.0.iter().position(|&byte| byte == b'/')?;
@@ -36,7 +36,7 @@ pub fn without_bucket(state: &State, most: usize) -> Result<Vec<String>, StateEr
             && state.bucket(name)?.is_none()
         {
             found.push(name.to_owned());
-            if found.len() == most {
+            if found.len() == limit {
                 break;
             }
         }

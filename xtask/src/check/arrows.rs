@@ -15,7 +15,7 @@
 
 use super::{Report, Repository};
 use crate::markdown;
-use crate::workspace::{Arrow, Member};
+use crate::workspace::{Dependency, Member};
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
 const HEADING: &str = "Map";
@@ -92,19 +92,19 @@ fn compare(member: &Member, rows: &[Row], report: &mut Report) {
         report.fault(&manifest, format!("`{name}` has no row in {DOCUMENT}: add one with its purpose and uses"));
         return;
     }
-    for Arrow { to, dev } in &member.arrows {
+    for Dependency { to, dev } in &member.dependencies {
         let to = short(to);
         let used = position.is_some_and(|position| rows[position].uses.iter().any(|used| used == to));
         let above = position.is_some_and(|position| rows[..position].iter().any(|row| row.name == to));
         if to == name || used || *dev && above {
             continue;
         }
-        let says = if *dev {
+        let message = if *dev {
             format!("the tests of `{name}` use `{to}`, which isn't above `{name}` in {DOCUMENT}: tests use only rows above")
         } else {
             format!("`{name}` uses `{to}`, which its row in {DOCUMENT} doesn't list: drop the dependency, or change the map")
         };
-        report.fault(&manifest, says);
+        report.fault(&manifest, message);
     }
 }
 
@@ -139,13 +139,13 @@ Words first.
 | `decoy` | another table | - |
 ";
 
-    fn member(directory: &str, arrows: &[(&str, bool)]) -> Member {
+    fn member(directory: &str, dependencies: &[(&str, bool)]) -> Member {
         let name = short(directory);
         Member {
             name: if matches!(name, "xtask" | "fulgurite") { name.into() } else { format!("fulgurite-{name}") },
             directory: directory.into(),
             rust_version: None,
-            arrows: arrows.iter().map(|(to, dev)| Arrow { to: format!("crates/{to}"), dev: *dev }).collect(),
+            dependencies: dependencies.iter().map(|(to, dev)| Dependency { to: format!("crates/{to}"), dev: *dev }).collect(),
         }
     }
 

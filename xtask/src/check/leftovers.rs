@@ -15,18 +15,18 @@ const UNFINISHED: [&str; 4] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat
 const ALLOWED: &[(&str, &str, &str)] = &[];
 
 pub(super) fn check(repository: &Repository) -> Report {
-    look(repository, ALLOWED)
+    find_leftovers(repository, ALLOWED)
 }
 
-fn look(repository: &Repository, allowed: &[(&str, &str, &str)]) -> Report {
+fn find_leftovers(repository: &Repository, allowed: &[(&str, &str, &str)]) -> Report {
     let mut report = Report::default();
     let mut used = vec![false; allowed.len()];
     for (path, text) in repository.tree.texts() {
         for (index, line) in text.lines().enumerate() {
-            for (found, says) in leftovers(line) {
+            for (found, message) in leftovers(line) {
                 match allowed.iter().position(|(where_, what, _)| *where_ == path && *what == found) {
                     Some(entry) => used[entry] = true,
-                    None => report.fault(format!("{path}:{}", index + 1), format!("`{found}` {says}")),
+                    None => report.fault(format!("{path}:{}", index + 1), format!("`{found}` {message}")),
                 }
             }
         }
@@ -38,13 +38,15 @@ fn look(repository: &Repository, allowed: &[(&str, &str, &str)]) -> Report {
 }
 
 fn leftovers(line: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let paths = MACHINE_PATHS.iter().filter(|path| stands_in(line, path, starts_a_path)).map(|path| (*path, "is a path of one machine"));
-    let notes = UNFINISHED.iter().filter(|note| stands_in(line, note, |before| !is_word(before))).map(|note| (*note, "leaves work undone"));
+    let paths =
+        MACHINE_PATHS.iter().filter(|path| contains_word(line, path, starts_a_path)).map(|path| (*path, "is a path of one machine"));
+    let notes =
+        UNFINISHED.iter().filter(|note| contains_word(line, note, |before| !is_word(before))).map(|note| (*note, "leaves work undone"));
     paths.chain(notes)
 }
 
 /// True if the line contains `what` after a `good` character, and not as part of a longer word.
-fn stands_in(line: &str, what: &str, good: fn(char) -> bool) -> bool {
+fn contains_word(line: &str, what: &str, good: fn(char) -> bool) -> bool {
     line.match_indices(what).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + what.len()..].chars().next();
@@ -101,7 +103,7 @@ mod tests {
     fn an_exception_applies_to_its_file_and_is_noted_when_stale() {
         let path = MACHINE_PATHS[0];
         let repository = Repository::of_files([("a.rs", path), ("b.rs", path)]);
-        assert_eq!(look(&repository, &[("a.rs", path, "a test")]).lines().len(), 1);
-        assert_eq!(look(&repository, &[("c.rs", path, "a test")]).notes.len(), 1);
+        assert_eq!(find_leftovers(&repository, &[("a.rs", path, "a test")]).lines().len(), 1);
+        assert_eq!(find_leftovers(&repository, &[("c.rs", path, "a test")]).notes.len(), 1);
     }
 }

@@ -16,8 +16,8 @@ pub(super) fn check(repository: &Repository) -> Report {
     for (path, text) in documents() {
         for line in markdown::lines(text) {
             for target in markdown::link_targets(line.text).iter().filter(|target| !is_elsewhere(target)) {
-                if let Err(says) = follow(path, target, &repository.tree, &anchors) {
-                    report.fault(format!("{path}:{}", line.number), format!("broken link to `{target}`: {says}"));
+                if let Err(message) = follow(path, target, &repository.tree, &anchors) {
+                    report.fault(format!("{path}:{}", line.number), format!("broken link to `{target}`: {message}"));
                 }
             }
         }

@@ -37,22 +37,22 @@ struct Report {
 struct Finding {
     /// A path, with the line if there is one, or the name of a package.
     place: String,
-    says: String,
+    message: String,
 }
 
 impl Report {
-    fn fault(&mut self, place: impl Into<String>, says: impl Into<String>) {
-        self.faults.push(Finding { place: place.into(), says: says.into() });
+    fn fault(&mut self, place: impl Into<String>, message: impl Into<String>) {
+        self.faults.push(Finding { place: place.into(), message: message.into() });
     }
 
-    fn note(&mut self, place: impl Into<String>, says: impl Into<String>) {
-        self.notes.push(Finding { place: place.into(), says: says.into() });
+    fn note(&mut self, place: impl Into<String>, message: impl Into<String>) {
+        self.notes.push(Finding { place: place.into(), message: message.into() });
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.says)
+        write!(f, "{}: {}", self.place, self.message)
     }
 }
 

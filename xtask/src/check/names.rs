@@ -3,7 +3,7 @@
 
 use super::{Report, Repository};
 
-const HEAPS: [&str; 9] = ["common", "util", "utils", "helper", "helpers", "types", "misc", "manager", "managers"];
+const CATCH_ALL_NAMES: [&str; 9] = ["common", "util", "utils", "helper", "helpers", "types", "misc", "manager", "managers"];
 
 pub(super) fn check(repository: &Repository) -> Report {
     let mut report = Report::default();
@@ -17,13 +17,13 @@ pub(super) fn check(repository: &Repository) -> Report {
         let in_sources = inside.split('/').skip_while(|part| *part != "src").skip(1);
         for part in [of_crate].into_iter().chain(in_sources) {
             let name = part.strip_suffix(".rs").unwrap_or(part);
-            if HEAPS.contains(&name) {
+            if CATCH_ALL_NAMES.contains(&name) {
                 report.fault(path, format!("the name `{name}` doesn't describe the content"));
             }
         }
         if path.ends_with(".rs") {
             for (index, name) in text.lines().enumerate().filter_map(|(index, line)| Some((index, inline_module(line)?))) {
-                if HEAPS.contains(&name) {
+                if CATCH_ALL_NAMES.contains(&name) {
                     report.fault(format!("{path}:{}", index + 1), format!("the name `mod {name}` doesn't describe the content"));
                 }
             }

@@ -20,12 +20,12 @@ pub(super) fn check(repository: &Repository) -> Report {
         return report;
     };
     for member in &repository.workspace.members {
-        let says = match member.rust_version.as_deref() {
+        let message = match member.rust_version.as_deref() {
             None => "has no `rust-version`: add `rust-version.workspace = true`".to_owned(),
             Some(asked) if version(asked) == Some(pinned) => continue,
             Some(asked) => format!("`rust-version` is {asked}, but {FILE} pins {channel}: make them the same"),
         };
-        report.fault(format!("{}/Cargo.toml", member.directory), says);
+        report.fault(format!("{}/Cargo.toml", member.directory), message);
     }
     report
 }
@@ -52,7 +52,7 @@ mod tests {
     fn faults(toolchain: &str, rust_version: Option<&str>) -> Vec<String> {
         let mut repository = Repository::of_files([(FILE, toolchain)]);
         let rust_version = rust_version.map(String::from);
-        let member = Member { name: "fulgurite-a".into(), directory: "crates/a".into(), rust_version, arrows: Vec::new() };
+        let member = Member { name: "fulgurite-a".into(), directory: "crates/a".into(), rust_version, dependencies: Vec::new() };
         repository.workspace = Workspace { members: vec![member], ..Workspace::default() };
         check(&repository).lines()
     }

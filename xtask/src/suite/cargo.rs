@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::program::{self, Channel};
 use super::python;
-use super::{Lack, Outcome, Session, target_directory, unreadable};
+use super::{Lack, Outcome, Session, setup_error, target_directory};
 use crate::tally::Tally;
 use crate::workspace;
 
@@ -31,7 +31,7 @@ pub(super) fn fuzz(session: &Session) -> Outcome {
     if !lock.exists()
         && let Err(error) = fs::copy(session.root.join("Cargo.lock"), &lock)
     {
-        return unreadable(format!("can't create {}: {error}", lock.display()));
+        return setup_error(format!("can't create {}: {error}", lock.display()));
     }
     let target = match target_directory(session) {
         Ok(target) => target,

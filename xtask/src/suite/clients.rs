@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::s3::{self, Built};
+use super::s3::{self, ReleaseBuild};
 use super::{Outcome, Session};
 
 const FOLDER: &str = "tests/clients";
@@ -27,13 +27,13 @@ const DEBIAN: &str = "rclone";
 
 pub(super) fn tests(session: &Session) -> Outcome {
     let tested = || {
-        let built = Built::find(session)?;
+        let built = ReleaseBuild::find(session)?;
         let clients = built.target.join("xtask-clients");
         let python = s3::environment(session, &clients.join("venv"), REQUIREMENTS)?;
         for (name, package) in GO {
-            told(name, go(&session.root.join(FOLDER).join("go").join(name), &clients.join("go"), name, package));
+            report_setup(name, go(&session.root.join(FOLDER).join("go").join(name), &clients.join("go"), name, package));
         }
-        told(DEBIAN, debian(&clients));
+        report_setup(DEBIAN, debian(&clients));
         Ok(s3::run(session, &built, &python, FOLDER, |command| {
             // The long run is only for manual use.
             command.env("FULGURITE_CLIENTS", &clients).env_remove("FULGURITE_LONG");
@@ -43,8 +43,8 @@ pub(super) fn tests(session: &Session) -> Outcome {
 }
 
 /// Prints why a client is missing; its tests skip themselves.
-fn told(name: &str, had: Result<(), Missing>) {
-    if let Err(why) = had {
+fn report_setup(name: &str, result: Result<(), Missing>) {
+    if let Err(why) = result {
         println!("can't install {name}: {why}");
     }
 }

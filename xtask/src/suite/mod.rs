@@ -84,8 +84,8 @@ enum Failure {
     Exit(ExitStatus),
     /// Checks have findings, printed above.
     Findings,
-    /// An input of the step can't be read.
-    Unreadable { why: String },
+    /// The step can't start: an input is missing or unreadable.
+    Setup { why: String },
     /// The program succeeded, but no test ran.
     NoTestRan,
     /// A step was skipped in CI.
@@ -110,7 +110,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Exit(status) => write!(f, "{status}"),
             Self::Findings => write!(f, "see the findings above"),
-            Self::Unreadable { why } => f.write_str(why),
+            Self::Setup { why } => f.write_str(why),
             Self::NoTestRan => write!(f, "no test ran"),
             Self::Skipped(lack) => write!(f, "{lack}; in CI nothing is skipped"),
             Self::SkippedTests => write!(f, "tests were skipped, which in CI is a failure"),
@@ -224,17 +224,17 @@ fn quick_checks(session: &Session) -> Outcome {
     match check::run(&session.root, &[]) {
         Ok(tally) if tally.failed == 0 => Outcome::Passed(tally),
         Ok(tally) => Outcome::Failed(tally, Failure::Findings),
-        Err(error) => unreadable(error),
+        Err(error) => setup_error(error),
     }
 }
 
-fn unreadable(why: impl ToString) -> Outcome {
-    Outcome::Failed(Tally::FAILED, Failure::Unreadable { why: why.to_string() })
+fn setup_error(why: impl ToString) -> Outcome {
+    Outcome::Failed(Tally::FAILED, Failure::Setup { why: why.to_string() })
 }
 
 /// Cargo's target directory.
 fn target_directory(session: &Session) -> Result<PathBuf, Outcome> {
-    Workspace::read(&session.root).map(|workspace| workspace.target_directory).map_err(unreadable)
+    Workspace::read(&session.root).map(|workspace| workspace.target_directory).map_err(setup_error)
 }
 
 #[cfg(test)]

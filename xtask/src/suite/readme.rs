@@ -12,8 +12,8 @@ use std::fs;
 use std::process::Command;
 
 use super::program::{self, Channel};
-use super::s3::Built;
-use super::{Outcome, Session, unreadable};
+use super::s3::ReleaseBuild;
+use super::{Outcome, Session, setup_error};
 use crate::tally::Tally;
 
 const SECTION: &str = "## Five minutes";
@@ -22,19 +22,19 @@ const INSTALLATION: &str = "cargo install ";
 const PROMISE: &str = "exit status ";
 
 pub(super) fn tests(session: &Session) -> Outcome {
-    let tested = || {
-        let built = Built::find(session)?;
-        let text = fs::read_to_string(session.root.join("README.md")).map_err(|error| unreadable(format!("README.md: {error}")))?;
-        let script = script(&commands(&text).map_err(unreadable)?);
+    let run = || {
+        let built = ReleaseBuild::find(session)?;
+        let text = fs::read_to_string(session.root.join("README.md")).map_err(|error| setup_error(format!("README.md: {error}")))?;
+        let script = script(&commands(&text).map_err(setup_error)?);
         let folder = built.target.join("xtask-readme");
         let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).map_err(|error| unreadable(format!("{}: {error}", folder.display())))?;
+        fs::create_dir_all(&folder).map_err(|error| setup_error(format!("{}: {error}", folder.display())))?;
         let file = folder.join("five-minutes.sh");
-        fs::write(&file, script).map_err(|error| unreadable(format!("{}: {error}", file.display())))?;
+        fs::write(&file, script).map_err(|error| setup_error(format!("{}: {error}", file.display())))?;
         let mut command = Command::new("bash");
         let path = env::var_os("PATH").unwrap_or_default();
         let programs = built.program.parent().into_iter().map(Into::into).chain(env::split_paths(&path));
-        let path = env::join_paths(programs).map_err(unreadable)?;
+        let path = env::join_paths(programs).map_err(setup_error)?;
         // The script's `mktemp -d` creates the folder that the commands run in.
         command.arg(&file).current_dir(&session.root).env("PATH", path).env("TMPDIR", &folder);
         let outcome = program::judge_tests(command, Channel::Output, Tally::read_cargo_test);
@@ -43,18 +43,18 @@ pub(super) fn tests(session: &Session) -> Outcome {
         }
         Ok(outcome)
     };
-    tested().unwrap_or_else(|outcome| outcome)
+    run().unwrap_or_else(|outcome| outcome)
 }
 
 /// A line of the README, with the exit status that it promises.
 #[derive(Debug, PartialEq, Eq)]
-struct Promised<'a> {
+struct ReadmeCommand<'a> {
     line: &'a str,
-    status: u8,
+    expected_status: u8,
 }
 
 /// The lines of the section's shell blocks, without the installation.
-fn commands(readme: &str) -> Result<Vec<Promised<'_>>, String> {
+fn commands(readme: &str) -> Result<Vec<ReadmeCommand<'_>>, String> {
     let mut lines = readme.lines().skip_while(|line| *line != SECTION).skip(1);
     let mut commands = Vec::new();
     let mut installations = 0;
@@ -64,7 +64,7 @@ fn commands(readme: &str) -> Result<Vec<Promised<'_>>, String> {
             (false, "```sh") => in_block = true,
             (true, "```") => in_block = false,
             (true, line) if line.starts_with(INSTALLATION) => installations += 1,
-            (true, line) if !line.trim().is_empty() => commands.push(promised(line)?),
+            (true, line) if !line.trim().is_empty() => commands.push(parse_command(line)?),
             _ => {}
         }
     }
@@ -75,27 +75,27 @@ fn commands(readme: &str) -> Result<Vec<Promised<'_>>, String> {
     }
 }
 
-fn promised(line: &str) -> Result<Promised<'_>, String> {
+fn parse_command(line: &str) -> Result<ReadmeCommand<'_>, String> {
     let comment = line.split_once(" # ").map_or("", |(_, comment)| comment);
-    let status = match comment.split_once(PROMISE) {
+    let expected_status = match comment.split_once(PROMISE) {
         None => 0,
         Some((_, rest)) => {
             let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("");
             digits.parse().map_err(|_| format!("README.md promises an invalid exit status: {line}"))?
         }
     };
-    Ok(Promised { line, status })
+    Ok(ReadmeCommand { line, expected_status })
 }
 
 /// A script that runs all lines in one shell, as if they were pasted, and counts those that exit as
 /// promised.
-fn script(commands: &[Promised<'_>]) -> String {
+fn script(commands: &[ReadmeCommand<'_>]) -> String {
     let mut script = String::from("passed=0 failed=0\n");
-    for Promised { line, status } in commands {
+    for ReadmeCommand { line, expected_status } in commands {
         let shown = line.replace('\'', "'\\''");
         script += &format!(
             "echo '$ {shown}'\n{line}\nstatus=$?\n\
-             if [ $status -eq {status} ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo \"it ended with $status instead of {status}\"; fi\n"
+             if [ $status -eq {expected_status} ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo \"it ended with $status instead of {expected_status}\"; fi\n"
         );
     }
     // In the format that the tally parses.
@@ -115,7 +115,7 @@ mod tests {
     fn only_shell_blocks_of_the_section_are_run() {
         let commands = commands(README).unwrap();
         let lines: Vec<(&str, u8)> =
-            commands.iter().map(|promised| (promised.line.split("   ").next().unwrap(), promised.status)).collect();
+            commands.iter().map(|command| (command.line.split("   ").next().unwrap(), command.expected_status)).collect();
         assert_eq!(lines, [("mkdir a", 0), ("false", 1), ("echo \"# no comment\"", 0)]);
     }
 
@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn a_command_with_another_status_than_promised_counts_as_failed() {
         let run = |lines: &[(&'static str, u8)]| {
-            let commands: Vec<Promised<'_>> = lines.iter().map(|&(line, status)| Promised { line, status }).collect();
+            let commands: Vec<ReadmeCommand<'_>> =
+                lines.iter().map(|&(line, expected_status)| ReadmeCommand { line, expected_status }).collect();
             let output = Command::new("bash").args(["-c", &script(&commands)]).output().unwrap();
             let mut tally = Tally::default();
             String::from_utf8(output.stdout).unwrap().lines().for_each(|line| tally.read_cargo_test(line));

@@ -14,7 +14,7 @@ use std::process::Command;
 
 use super::program::{self, Channel};
 use super::python;
-use super::{Lack, Outcome, Session, target_directory, unreadable};
+use super::{Lack, Outcome, Session, setup_error, target_directory};
 use crate::tally::Tally;
 
 const FOLDER: &str = "tests/s3";
@@ -22,7 +22,7 @@ pub(super) const REQUIREMENTS: &str = "tests/s3/requirements.txt";
 
 pub(super) fn tests(session: &Session) -> Outcome {
     let tested = || {
-        let built = Built::find(session)?;
+        let built = ReleaseBuild::find(session)?;
         let python = environment(session, &built.target.join("xtask-s3-venv"), REQUIREMENTS)?;
         Ok(run(session, &built, &python, FOLDER, |_| {}))
     };
@@ -30,25 +30,25 @@ pub(super) fn tests(session: &Session) -> Outcome {
 }
 
 /// The result of the step `release`: the program as released.
-pub(super) struct Built {
+pub(super) struct ReleaseBuild {
     /// The target directory.
     pub(super) target: PathBuf,
     pub(super) program: PathBuf,
 }
 
-impl Built {
+impl ReleaseBuild {
     pub(super) fn find(session: &Session) -> Result<Self, Outcome> {
         let target = target_directory(session)?;
         let program = target.join(format!("release/fulgurite{EXE_SUFFIX}"));
         if !program.is_file() {
-            return Err(unreadable(format!("{} doesn't exist; the step `release` builds it", program.display())));
+            return Err(setup_error(format!("{} doesn't exist; the step `release` builds it", program.display())));
         }
         Ok(Self { target, program })
     }
 }
 
 /// Runs the tests of `folder` against the program; `set` may add to their environment.
-pub(super) fn run(session: &Session, built: &Built, python: &Path, folder: &str, set: impl FnOnce(&mut Command)) -> Outcome {
+pub(super) fn run(session: &Session, built: &ReleaseBuild, python: &Path, folder: &str, set: impl FnOnce(&mut Command)) -> Outcome {
     let mut command = Command::new(python);
     command.args(["-m", "pytest", "--color=no", folder]).current_dir(&session.root);
     // Archives go next to the build, because other runs of pytest clean up the default folder.
@@ -64,7 +64,7 @@ pub(super) fn run(session: &Session, built: &Built, python: &Path, folder: &str,
 /// repository lists.
 pub(super) fn environment(session: &Session, folder: &Path, requirements: &'static str) -> Result<PathBuf, Outcome> {
     let path = session.root.join(requirements);
-    let listed = fs::read_to_string(&path).map_err(|error| unreadable(format!("can't read {requirements}: {error}")))?;
+    let listed = fs::read_to_string(&path).map_err(|error| setup_error(format!("can't read {requirements}: {error}")))?;
     python::recent().and_then(|system| filled(&system, folder, &path, requirements, &listed)).map_err(Outcome::Skipped)
 }
 

@@ -65,13 +65,13 @@ impl Comparison {
     }
 }
 
-/// Compares the input with the content of `restored`. Inputs changed since `begun` are counted but
-/// not compared.
-pub(crate) fn compare(input: &Input, restored: &Path, begun: SystemTime, watcher: &dyn Watcher) -> Comparison {
+/// Compares the input with the content of `restored`. Inputs changed since `started` are counted
+/// but not compared.
+pub(crate) fn compare(input: &Input, restored: &Path, started: SystemTime, watcher: &dyn Watcher) -> Comparison {
     let mut comparison = Comparison::default();
     for entry in input.entries() {
         let copy = restored.join(std::ffi::OsStr::from_bytes(&entry.name.0));
-        let difference = comparison.entry(&entry.path, &copy, begun, watcher);
+        let difference = comparison.entry(&entry.path, &copy, started, watcher);
         if let Err(why) = difference {
             comparison.differences.push(format!("{}: {why}", entry.name.display()));
         }
@@ -87,9 +87,9 @@ pub(crate) fn compare(input: &Input, restored: &Path, begun: SystemTime, watcher
 
 impl Comparison {
     /// Compares one entry. The error says what differs.
-    fn entry(&mut self, path: &Path, copy: &Path, begun: SystemTime, watcher: &dyn Watcher) -> Result<(), String> {
+    fn entry(&mut self, path: &Path, copy: &Path, started: SystemTime, watcher: &dyn Watcher) -> Result<(), String> {
         let metadata = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
-        if metadata.modified().is_ok_and(|modified| modified > begun) {
+        if metadata.modified().is_ok_and(|modified| modified > started) {
             self.changed += 1;
             return Ok(());
         }

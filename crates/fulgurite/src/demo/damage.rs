@@ -29,7 +29,7 @@ use serde_json::json;
 use crate::text::{bytes, count};
 
 #[derive(Debug, Default)]
-pub(crate) struct Wound {
+pub(crate) struct DamagedPlatter {
     store: String,
     platter: String,
     carries_information: bool,
@@ -42,29 +42,29 @@ pub(crate) struct Wound {
     cut_bytes: u64,
 }
 
-pub(crate) fn destroy(archive: &Archive, sets: &[SetDescription]) -> Result<Vec<Wound>> {
-    let mut wounds = Vec::new();
-    let Some(first) = sets.first() else { return Ok(wounds) };
+pub(crate) fn destroy(archive: &Archive, sets: &[SetDescription]) -> Result<Vec<DamagedPlatter>> {
+    let mut damaged_platters = Vec::new();
+    let Some(first) = sets.first() else { return Ok(damaged_platters) };
     // No set has more platters on these stores than it has redundancy platters.
-    let dead: Vec<&str> = first.platters.iter().take(first.shape.redundancy.into()).map(|place| &place.store[..]).collect();
+    let deleted_stores: Vec<&str> = first.platters.iter().take(first.shape.redundancy.into()).map(|place| &place.store[..]).collect();
     let mut noise = Xorshift::star(0xdead);
     for set in sets {
         let mut survivors = 0;
         for (position, place) in set.platters.iter().enumerate() {
-            let mut wound = Wound {
+            let mut damaged = DamagedPlatter {
                 store: place.store.clone(),
                 platter: place.platter.to_string(),
                 carries_information: position < usize::from(set.shape.information),
-                deleted: dead.contains(&&place.store[..]),
-                ..Wound::default()
+                deleted: deleted_stores.contains(&&place.store[..]),
+                ..DamagedPlatter::default()
             };
             let path = platter_file(archive, place);
-            let done = if wound.deleted {
+            let done = if damaged.deleted {
                 std::fs::remove_file(&path)
             } else {
                 survivors += 1;
                 OpenOptions::new().read(true).write(true).open(&path).and_then(|file| {
-                    let mut knife = Knife { file, geometry: set.geometry, noise: &mut noise, wound: &mut wound };
+                    let mut knife = Knife { file, geometry: set.geometry, noise: &mut noise, damaged: &mut damaged };
                     match survivors {
                         1 => knife.whole_tracks().and_then(|()| knife.scatter(3)),
                         2 => knife.first_header().and_then(|()| knife.scatter(2)),
@@ -75,10 +75,10 @@ pub(crate) fn destroy(archive: &Archive, sets: &[SetDescription]) -> Result<Vec<
                 })
             };
             done.with_context(|| path.display().to_string())?;
-            wounds.push(wound);
+            damaged_platters.push(damaged);
         }
     }
-    Ok(wounds)
+    Ok(damaged_platters)
 }
 
 pub(crate) fn platter_file(archive: &Archive, place: &PlatterPlace) -> PathBuf {
@@ -89,7 +89,7 @@ struct Knife<'a> {
     file: File,
     geometry: Geometry,
     noise: &'a mut Xorshift,
-    wound: &'a mut Wound,
+    damaged: &'a mut DamagedPlatter,
 }
 
 impl Knife<'_> {
@@ -102,7 +102,7 @@ impl Knife<'_> {
                 let track = PhysicalTrack(group.physical.0 + (2 * nth + 1) * group.information / (2 * group.redundancy));
                 self.noise.fill(&mut bytes);
                 self.file.write_all_at(&bytes, self.geometry.track_offset(track))?;
-                self.wound.whole_tracks.push(track.0);
+                self.damaged.whole_tracks.push(track.0);
             }
         }
         Ok(())
@@ -112,7 +112,7 @@ impl Knife<'_> {
     fn scatter(&mut self, step: usize) -> std::io::Result<()> {
         let mut sectors: Vec<u16> = (0..self.geometry.track_sectors()).collect();
         for track in (0..self.geometry.physical_tracks()).step_by(step) {
-            if self.wound.whole_tracks.contains(&track) {
+            if self.damaged.whole_tracks.contains(&track) {
                 continue;
             }
             for nth in 0..usize::from(self.geometry.track_redundancy) {
@@ -124,9 +124,9 @@ impl Knife<'_> {
                 let within = self.noise.below(self.geometry.sector_stride() - 24) as u64;
                 let sector = SectorAddress { track: PhysicalTrack(track), sector: sectors[nth] };
                 self.file.write_all_at(&bytes, self.geometry.sector_offset(sector) + within)?;
-                self.wound.scattered_sectors += 1;
+                self.damaged.scattered_sectors += 1;
             }
-            self.wound.scattered_tracks += 1;
+            self.damaged.scattered_tracks += 1;
         }
         Ok(())
     }
@@ -141,25 +141,25 @@ impl Knife<'_> {
             self.file.read_exact_at(&mut other, at[1])?;
             self.file.write_all_at(&other, at[0])?;
             self.file.write_all_at(&one, at[1])?;
-            self.wound.exchanged_sectors += 2;
+            self.damaged.exchanged_sectors += 2;
         }
         Ok(())
     }
 
     fn first_header(&mut self) -> std::io::Result<()> {
-        self.wound.bad_headers += 1;
+        self.damaged.bad_headers += 1;
         self.file.write_all_at(&[0; 512], 0)
     }
 
     fn cut(&mut self) -> std::io::Result<()> {
         let keep = self.geometry.header_offsets()[2] - self.geometry.track_stride() as u64 / 2;
-        self.wound.bad_headers += 1;
-        self.wound.cut_bytes = self.geometry.file_bytes() - keep;
+        self.damaged.bad_headers += 1;
+        self.damaged.cut_bytes = self.geometry.file_bytes() - keep;
         self.file.set_len(keep)
     }
 }
 
-impl fmt::Display for Wound {
+impl fmt::Display for DamagedPlatter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = if self.carries_information { "information" } else { "redundancy" };
         write!(f, "{}  {} platter {}…: ", self.store, role, &self.platter[..8])?;
@@ -189,7 +189,7 @@ impl fmt::Display for Wound {
     }
 }
 
-impl Wound {
+impl DamagedPlatter {
     pub(crate) fn to_json(&self) -> serde_json::Value {
         json!({
             "store": self.store, "platter": self.platter, "carries_information": self.carries_information, "deleted": self.deleted,

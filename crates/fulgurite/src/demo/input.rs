@@ -33,7 +33,7 @@ pub(crate) struct Input {
     pub(crate) bytes: u64,
     pub(crate) text: String,
     /// True if the user named no folder.
-    pub(crate) is_ours: bool,
+    pub(crate) is_generated: bool,
 }
 
 /// A file, a link or an empty folder of the input.
@@ -53,8 +53,13 @@ impl Input {
         if !root.is_dir() {
             bail!("{} is not a folder; the demonstration archives a folder", root.display());
         }
-        let mut input =
-            Self { roots: Vec::new(), passed_over: HashSet::new(), bytes: 0, text: root.display().to_string(), is_ours: folder.is_none() };
+        let mut input = Self {
+            roots: Vec::new(),
+            passed_over: HashSet::new(),
+            bytes: 0,
+            text: root.display().to_string(),
+            is_generated: folder.is_none(),
+        };
         let name = match folder {
             Some(_) => {
                 root.canonicalize().ok().and_then(|root| Some(root.file_name()?.as_bytes().to_vec())).unwrap_or_else(|| b"folder".to_vec())
@@ -72,18 +77,18 @@ impl Input {
             input.passed_over.insert(parent.join(name));
         }
         input.roots.push((root, name));
-        if !input.is_ours && input.entries().next().is_none() {
+        if !input.is_generated && input.entries().next().is_none() {
             bail!("{} contains nothing to archive", input.text);
         }
         let mut found = 0;
         for entry in input.entries() {
             found += fs::symlink_metadata(&entry.path).map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
-            if input.is_ours && found > UNNAMED_BYTES_MAX {
+            if input.is_generated && found > UNNAMED_BYTES_MAX {
                 bail!("{} contains more than {}: name it explicitly, or name another folder", input.text, bytes(UNNAMED_BYTES_MAX));
             }
         }
         input.bytes = found;
-        if input.is_ours {
+        if input.is_generated {
             input.bytes += LARGE_FILES_MIB.iter().sum::<u64>() * (1 << 20) + SPARSE_BYTES;
         }
         Ok(input)

@@ -46,11 +46,11 @@ pub(super) fn roots(put: &Put) -> Result<Vec<Root>> {
         bail!("--name accepts one path, but {} were given; --to stores several under a folder", put.paths.len());
     }
     let folder = match &put.to {
-        Some(folder) if !trimmed(folder.as_bytes()).is_empty() => checked(trimmed(folder.as_bytes()))?,
+        Some(folder) if !trimmed(folder.as_bytes()).is_empty() => check_name(trimmed(folder.as_bytes()))?,
         _ => b"",
     };
-    let under = |name: &OsStr| if folder.is_empty() { name.as_bytes().to_vec() } else { [folder, name.as_bytes()].join(&b"/"[..]) };
-    let free = |name: Vec<u8>| {
+    let join_folder = |name: &OsStr| if folder.is_empty() { name.as_bytes().to_vec() } else { [folder, name.as_bytes()].join(&b"/"[..]) };
+    let check_reserved = |name: Vec<u8>| {
         if is_reserved(&ObjectName(name.clone())) {
             bail!("can't put {}: names below {RESERVED_FOLDER} are reserved for the archive", ObjectName(name).display());
         }
@@ -59,13 +59,13 @@ pub(super) fn roots(put: &Put) -> Result<Vec<Root>> {
     let root = |path: &PathBuf| -> Result<Root> {
         let is_input = path.as_os_str() == "-";
         let name = match (&put.name, path.file_name()) {
-            (Some(name), _) => checked(trimmed(name.as_bytes()))?.to_vec(),
+            (Some(name), _) => check_name(trimmed(name.as_bytes()))?.to_vec(),
             (None, _) if is_input => bail!("standard input needs a name: --name NAME"),
-            (None, Some(name)) => under(name),
+            (None, Some(name)) => join_folder(name),
             // `.` and `..`, for example, mean the content of that folder.
             (None, None) => folder.to_vec(),
         };
-        let name = free(name)?;
+        let name = check_reserved(name)?;
         Ok(if is_input { Root::Input(ObjectName(name)) } else { Root::Path(path.clone(), name) })
     };
     let roots: Vec<Root> = put.paths.iter().map(root).collect::<Result<_>>()?;
@@ -74,7 +74,7 @@ pub(super) fn roots(put: &Put) -> Result<Vec<Root>> {
 }
 
 /// Rejects names that could not be restored later.
-fn checked(name: &[u8]) -> Result<&[u8]> {
+fn check_name(name: &[u8]) -> Result<&[u8]> {
     let bad = |part: &[u8]| part.is_empty() || part == b"." || part == b"..";
     if name.split(|&byte| byte == b'/').any(bad) {
         bail!("invalid name {}: its parts must not be empty, . or ..", ObjectName(name.to_vec()).display());
@@ -179,9 +179,9 @@ mod tests {
     #[test]
     fn names_that_could_not_be_restored_are_refused() {
         for name in [&b""[..], b"a//b", b"../x", b"a/./b"] {
-            assert!(checked(name).is_err(), "{name:?}");
+            assert!(check_name(name).is_err(), "{name:?}");
         }
-        assert_eq!(checked(trimmed(b"/a/b/")).ok(), Some(&b"a/b"[..]));
+        assert_eq!(check_name(trimmed(b"/a/b/")).ok(), Some(&b"a/b"[..]));
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Controller {
             commands: 0,
             is_changed: false,
             legs: Vec::new(),
-            unexpected: 0,
+            unexpected_answers: 0,
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) const EXPECTED_OWNER: &str = "x-amz-expected-bucket-owner";
 /// The header with the account that the client expects to own the source bucket of a copy.
 pub(crate) const EXPECTED_SOURCE_OWNER: &str = "x-amz-source-expected-bucket-owner";
 /// Query parameters by which a reader sets headers of the response.
-const OVERRIDES: [&str; 6] = [
+const RESPONSE_HEADER_OVERRIDES: [&str; 6] = [
     "response-cache-control",
     "response-content-disposition",
     "response-content-encoding",
@@ -53,8 +53,8 @@ pub(crate) struct Gate(pub(crate) Arc<Namespace>);
 #[async_trait]
 impl S3Access for Gate {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
-        let first = FirstError::of(context.extensions_mut());
-        self.check_request(context).map_err(|error| first.keep(error))
+        let first_error = FirstError::of(context.extensions_mut());
+        self.check_request(context).map_err(|error| first_error.keep(error))
     }
 
     /// Browser forms are handled before the framework, which interprets them differently. A form
@@ -126,7 +126,7 @@ impl Gate {
         if matches!(operation, "GetObject" | "HeadObject") {
             check_overrides(context.uri().query(), caller.account.is_none())?;
         }
-        if takes_grants(operation) && context.headers().keys().any(|name| name.as_str().starts_with("x-amz-grant-")) {
+        if accepts_grants(operation) && context.headers().keys().any(|name| name.as_str().starts_with("x-amz-grant-")) {
             return Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs"));
         }
         context.extensions_mut().insert(caller);
@@ -161,7 +161,7 @@ impl Gate {
 fn check_overrides(query: Option<&str>, is_anonymous: bool) -> S3Result<()> {
     for pair in query.unwrap_or_default().split('&') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let Some(name) = tags::decode(name).filter(|name| OVERRIDES.contains(&name.as_str())) else { continue };
+        let Some(name) = tags::decode(name).filter(|name| RESPONSE_HEADER_OVERRIDES.contains(&name.as_str())) else { continue };
         if is_anonymous {
             return Err(s3_error!(InvalidRequest, "Request specific response headers cannot be used for anonymous GET requests."));
         }
@@ -191,20 +191,20 @@ fn new_tags(operation: &str, headers: &HeaderMap) -> Vec<Tag> {
 
 /// Further actions that a request needs permission for, besides the one of its operation.
 fn further_actions(operation: &str, of_version: bool, headers: &HeaderMap) -> impl Iterator<Item = &'static str> {
-    let makes = matches!(operation, "PutObject" | "CopyObject" | "CreateMultipartUpload");
-    let says = |names: &[&str]| makes && names.iter().any(|name| headers.get(*name).is_some_and(|value| !value.is_empty()));
+    let creates_object = matches!(operation, "PutObject" | "CopyObject" | "CreateMultipartUpload");
+    let sets_any = |names: &[&str]| creates_object && names.iter().any(|name| headers.get(*name).is_some_and(|value| !value.is_empty()));
     let attributes = if of_version { "s3:GetObjectVersionAttributes" } else { "s3:GetObjectAttributes" };
     let further = [
         (operation == "GetObjectAttributes", attributes),
-        (says(&["x-amz-tagging"]), "s3:PutObjectTagging"),
-        (says(&["x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date"]), "s3:PutObjectRetention"),
-        (says(&["x-amz-object-lock-legal-hold"]), "s3:PutObjectLegalHold"),
+        (sets_any(&["x-amz-tagging"]), "s3:PutObjectTagging"),
+        (sets_any(&["x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date"]), "s3:PutObjectRetention"),
+        (sets_any(&["x-amz-object-lock-legal-hold"]), "s3:PutObjectLegalHold"),
     ];
-    further.into_iter().filter_map(|(does, action)| does.then_some(action))
+    further.into_iter().filter_map(|(applies, action)| applies.then_some(action))
 }
 
 /// Whether the operation accepts `x-amz-grant-*` headers.
-fn takes_grants(operation: &str) -> bool {
+fn accepts_grants(operation: &str) -> bool {
     matches!(operation, "CreateBucket" | "PutBucketAcl" | "PutObjectAcl" | "PutObject" | "CopyObject" | "CreateMultipartUpload")
 }
 
@@ -213,18 +213,18 @@ pub(crate) struct Rights<'a> {
     namespace: &'a Namespace,
     bucket: &'a Bucket,
     caller: &'a Caller,
-    policy: Stored,
+    policy: StoredPolicy,
 }
 
 /// The stored policy of a bucket.
-enum Stored {
+enum StoredPolicy {
     None,
     Read(Policy),
     /// An unreadable policy could contain any denial, so it denies everything to everyone.
     Unreadable,
 }
 
-impl Stored {
+impl StoredPolicy {
     fn policy(&self) -> Option<&Policy> {
         if let Self::Read(policy) = self { Some(policy) } else { None }
     }
@@ -233,13 +233,13 @@ impl Stored {
 impl<'a> Rights<'a> {
     pub(crate) fn new(namespace: &'a Namespace, bucket: &'a Bucket, caller: &'a Caller) -> Self {
         let policy = match bucket.policy.as_deref().map(Policy::parse) {
-            None => Stored::None,
-            Some(Ok(policy)) => Stored::Read(policy),
+            None => StoredPolicy::None,
+            Some(Ok(policy)) => StoredPolicy::Read(policy),
             // The policy was valid when it was put: either the database is damaged, or a newer
             // program accepted more.
             Some(Err(why)) => {
                 namespace.state.note_unreadable(&bucket.name, "policy", &why);
-                Stored::Unreadable
+                StoredPolicy::Unreadable
             }
         };
         Self { namespace, bucket, caller, policy }
@@ -258,9 +258,9 @@ impl<'a> Rights<'a> {
     fn ask(&self, action: &str, key: Option<&str>, context: RequestContext<'_>) -> S3Result<()> {
         let (bucket, account) = (self.bucket, self.caller.account.as_deref());
         let answer = match &self.policy {
-            Stored::None => Decision::NotApplicable,
-            Stored::Unreadable => Decision::Denied,
-            Stored::Read(policy) => {
+            StoredPolicy::None => Decision::NotApplicable,
+            StoredPolicy::Unreadable => Decision::Denied,
+            StoredPolicy::Read(policy) => {
                 let tags = match key {
                     Some(key) if policy.asks_tags(action) => self.namespace.tags_at(&bucket.name, key, context.version_id)?,
                     _ => Vec::new(),
@@ -269,23 +269,23 @@ impl<'a> Rights<'a> {
                 policy.decide(&PolicyRequest { account, action, bucket: &bucket.name, key, context })
             }
         };
-        let owns = account.is_some_and(|account| account.admin || account.name == bucket.owner);
-        let is_restricted = !owns && bucket.public_access.is_some_and(|access| access.restrict_buckets);
+        let is_owner = account.is_some_and(|account| account.admin || account.name == bucket.owner);
+        let is_restricted = !is_owner && bucket.public_access.is_some_and(|access| access.restrict_buckets);
         if is_restricted && self.policy.policy().is_some_and(Policy::is_public) {
             return Err(s3_error!(AccessDenied, "Access Denied"));
         }
         // An owner may always repair a policy that locks everyone out or can't be read.
-        let mends = owns && matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy");
+        let repairs_policy = is_owner && matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy");
         match answer {
-            Decision::Denied if !mends => Err(s3_error!(AccessDenied, "Access Denied")),
-            Decision::NotApplicable if !owns => Err(s3_error!(AccessDenied, "Access Denied")),
+            Decision::Denied if !repairs_policy => Err(s3_error!(AccessDenied, "Access Denied")),
+            Decision::NotApplicable if !is_owner => Err(s3_error!(AccessDenied, "Access Denied")),
             _ => Ok(()),
         }
     }
 
     /// Hides from callers without ListBucket that an object doesn't exist: returns AccessDenied in
     /// place of `NoSuchKey` or `NoSuchVersion`.
-    pub(crate) fn hidden(&self, error: S3Error) -> S3Error {
+    pub(crate) fn hide_missing(&self, error: S3Error) -> S3Error {
         if !matches!(error.code(), S3ErrorCode::NoSuchKey | S3ErrorCode::NoSuchVersion) {
             return error;
         }
@@ -321,15 +321,15 @@ impl Namespace {
 
     /// Checks that a copy may put the tags it takes along.
     pub(crate) fn may_copy_tags(&self, bucket: &Bucket, caller: Option<&Caller>, headers: &HeaderMap, key: &str) -> S3Result<()> {
-        let nobody = Caller::default();
-        let caller = caller.unwrap_or(&nobody);
+        let anonymous = Caller::default();
+        let caller = caller.unwrap_or(&anonymous);
         let context = RequestContext { headers: Some(headers), ..RequestContext::of(&caller.origin, now_ms()) };
         Rights::new(self, bucket, caller).ask("s3:PutObjectTagging", Some(key), context)
     }
 
     /// Hides from callers without ListBucket that an object doesn't exist.
-    pub(crate) fn hidden(&self, caller: Option<&Caller>, bucket: &Bucket, error: S3Error) -> S3Error {
-        Rights::new(self, bucket, caller.unwrap_or(&Caller::default())).hidden(error)
+    pub(crate) fn hide_missing(&self, caller: Option<&Caller>, bucket: &Bucket, error: S3Error) -> S3Error {
+        Rights::new(self, bucket, caller.unwrap_or(&Caller::default())).hide_missing(error)
     }
 
     /// Checks that a caller may read the source of a copy.
@@ -437,10 +437,10 @@ mod tests {
                 assert!(may(&owner, action, None), "{unreadable:?}: the owner can't repair it with {action}");
                 assert!(!may(&other, action, None) && !may(&stranger, action, None));
             }
-            assert_eq!(namespace.state.unreadable(), 1, "it is reported once");
+            assert_eq!(namespace.state.count_unreadable(), 1, "it is reported once");
         }
         namespace.state.change_bucket("photos", |bucket| bucket.policy = None).expect("changed");
         assert!(Rights::new(namespace, &sample.bucket(), &owner).may("s3:GetObject", Some("k"), None).is_ok());
-        assert_eq!(namespace.state.unreadable(), 0);
+        assert_eq!(namespace.state.count_unreadable(), 0);
     }
 }

@@ -48,7 +48,7 @@ const TOKEN: &str = "X-Amz-Security-Token";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signing {
     /// The request is unsigned.
-    Nobody,
+    Unsigned,
     /// In the header `Authorization`.
     Header,
     /// In the query of a presigned URL.
@@ -67,13 +67,13 @@ pub(crate) fn is_of_signature(parameter: &str) -> bool {
 /// itself.
 pub(crate) fn check(uri: &Uri, headers: &HeaderMap, region: &str) -> S3Result<Signing> {
     let query = Query::new(uri)?;
-    let authorization = single(headers, &header::AUTHORIZATION).map_err(|()| one_mechanism())?;
+    let authorization = single_value(headers, &header::AUTHORIZATION).map_err(|()| several_mechanisms())?;
     let is_presigned = query.is_presigned();
     if query.has("Signature") || query.has("AWSAccessKeyId") {
-        return Err(if authorization.is_some() { one_mechanism() } else { version_2() });
+        return Err(if authorization.is_some() { several_mechanisms() } else { unsupported_version_2() });
     }
     let signing = match (authorization, is_presigned) {
-        (Some(_), true) => return Err(one_mechanism()),
+        (Some(_), true) => return Err(several_mechanisms()),
         (Some(value), false) => {
             check_header(value, headers, region)?;
             Signing::Header
@@ -82,7 +82,7 @@ pub(crate) fn check(uri: &Uri, headers: &HeaderMap, region: &str) -> S3Result<Si
             check_url(&query, headers, region)?;
             Signing::Url
         }
-        (None, false) => Signing::Nobody,
+        (None, false) => Signing::Unsigned,
     };
     check_payload(signing, headers)?;
     Ok(signing)
@@ -90,22 +90,22 @@ pub(crate) fn check(uri: &Uri, headers: &HeaderMap, region: &str) -> S3Result<Si
 
 /// Adds `x-amz-date` to a signed request that has its time of signing in `Date`, which S3 also
 /// accepts. The signature covers the time in either header, but not the added one.
-pub(crate) fn date(headers: &mut HeaderMap) {
+pub(crate) fn add_signing_time(headers: &mut HeaderMap) {
     if !headers.contains_key(header::AUTHORIZATION) || headers.contains_key(DATE) {
         return;
     }
-    if let Some(stamp) = stamp_of(headers).and_then(|stamp| HeaderValue::try_from(stamp).ok()) {
-        headers.insert(DATE, stamp);
+    if let Some(timestamp) = signing_time(headers).and_then(|timestamp| HeaderValue::try_from(timestamp).ok()) {
+        headers.insert(DATE, timestamp);
     }
 }
 
 /// The time of signing that a request states, as `20260101T000000Z`.
-fn stamp_of(headers: &HeaderMap) -> Option<String> {
+fn signing_time(headers: &HeaderMap) -> Option<String> {
     if headers.contains_key(DATE) {
-        return single(headers, &DATE).ok()?.filter(|stamp| is_stamp(stamp)).map(str::to_owned);
+        return single_value(headers, &DATE).ok()?.filter(|timestamp| is_timestamp(timestamp)).map(str::to_owned);
     }
-    let date = single(headers, &header::DATE).ok()??;
-    if is_stamp(date) {
+    let date = single_value(headers, &header::DATE).ok()??;
+    if is_timestamp(date) {
         return Some(date.to_owned());
     }
     // The HTTP parser knows only GMT; mail clients write offsets of zero.
@@ -117,7 +117,7 @@ fn stamp_of(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Whether the text is a valid time of the form `20260101T000000Z`.
-fn is_stamp(text: &str) -> bool {
+fn is_timestamp(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() != 16 || bytes[8] != b'T' || bytes[15] != b'Z' || !text.is_ascii() {
         return false;
@@ -142,7 +142,7 @@ fn digits(text: &str) -> Option<u32> {
 
 /// The value of a header that may occur once. A value that isn't printable ASCII becomes empty,
 /// which is invalid in every header of a signature.
-fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     let value = values.next().map(|value| value.to_str().unwrap_or_default());
     if values.next().is_some() { Err(()) } else { Ok(value) }
@@ -198,15 +198,16 @@ fn check_header(value: &str, headers: &HeaderMap, region: &str) -> S3Result<()> 
     let (algorithm, fields) = value.split_once(' ').unwrap_or((value, ""));
     match algorithm {
         ALGORITHM => {}
-        "AWS" => return Err(version_2()),
+        "AWS" => return Err(unsupported_version_2()),
         _ => return Err(s3_error!(InvalidArgument, "Unsupported Authorization Type")),
     }
     let given = Authorization::parse(fields).map_err(|wrong| with_region(region, CODE, format!("{WHAT}; {wrong}")))?;
     let day = check_scope(given.credential, region, CODE, WHAT)?;
-    let stamp =
-        stamp_of(headers).ok_or_else(|| s3_error!(AccessDenied, "AWS authentication requires a valid Date or x-amz-date header"))?;
-    if !stamp.starts_with(day) {
-        let message = format!("{WHAT}; Invalid credential date \"{day}\". This date is not the same as X-Amz-Date: \"{}\".", &stamp[..8]);
+    let timestamp =
+        signing_time(headers).ok_or_else(|| s3_error!(AccessDenied, "AWS authentication requires a valid Date or x-amz-date header"))?;
+    if !timestamp.starts_with(day) {
+        let message =
+            format!("{WHAT}; Invalid credential date \"{day}\". This date is not the same as X-Amz-Date: \"{}\".", &timestamp[..8]);
         return Err(with_region(region, CODE, message));
     }
     check_signed(&given.signed, headers, &[])?;
@@ -236,7 +237,7 @@ fn check_url(query: &Query, headers: &HeaderMap, region: &str) -> S3Result<()> {
         _ => return malformed("X-Amz-Expires should be a number"),
     }
     let day = check_scope(credential, region, CODE, "Error parsing the X-Amz-Credential parameter")?;
-    if !is_stamp(date) {
+    if !is_timestamp(date) {
         return malformed("X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"");
     }
     if !date.starts_with(day) {
@@ -282,8 +283,8 @@ fn with_region(region: &str, code: &'static str, message: String) -> S3Error {
 /// Requires that the host and all `x-amz-` headers are signed: otherwise anyone who relays a
 /// request could add some. Headers with a value that isn't UTF-8 count as unsigned, since the
 /// framework omits them from the signature.
-fn check_signed(signed: &[&str], headers: &HeaderMap, but: &[&str]) -> S3Result<()> {
-    let has_to_be = |name: &str| (name == "host" || name.starts_with("x-amz-")) && !but.contains(&name);
+fn check_signed(signed: &[&str], headers: &HeaderMap, exempt: &[&str]) -> S3Result<()> {
+    let has_to_be = |name: &str| (name == "host" || name.starts_with("x-amz-")) && !exempt.contains(&name);
     let is_covered =
         |name: &str| signed.contains(&name) && headers.get_all(name).iter().all(|value| std::str::from_utf8(value.as_bytes()).is_ok());
     let missing: Vec<&str> = headers.keys().map(HeaderName::as_str).filter(|name| has_to_be(name) && !is_covered(name)).collect();
@@ -306,7 +307,7 @@ fn check_signature(signature: &str) -> S3Result<()> {
 
 /// Validates `x-amz-content-sha256`.
 fn check_payload(signing: Signing, headers: &HeaderMap) -> S3Result<()> {
-    let payload = match single(headers, &PAYLOAD) {
+    let payload = match single_value(headers, &PAYLOAD) {
         Ok(None) if signing == Signing::Header => {
             return Err(s3_error!(InvalidRequest, "Missing required header for this request: x-amz-content-sha256"));
         }
@@ -321,7 +322,7 @@ fn check_payload(signing: Signing, headers: &HeaderMap) -> S3Result<()> {
     };
     let is_chunked = payload.is_some_and(|payload| payload.starts_with("STREAMING-"));
     match signing {
-        Signing::Nobody if is_chunked && payload != Some(UNSIGNED_CHUNKS) => {
+        Signing::Unsigned if is_chunked && payload != Some(UNSIGNED_CHUNKS) => {
             Err(s3_error!(InvalidRequest, "x-amz-content-sha256 announces signed chunks, but the request is not signed."))
         }
         // Unannounced chunks would be stored with their framing.
@@ -332,7 +333,7 @@ fn check_payload(signing: Signing, headers: &HeaderMap) -> S3Result<()> {
     }
 }
 
-fn one_mechanism() -> S3Error {
+fn several_mechanisms() -> S3Error {
     s3_error!(
         InvalidArgument,
         "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string parameter or the Authorization header should be specified"
@@ -340,7 +341,7 @@ fn one_mechanism() -> S3Error {
 }
 
 /// The error for Signature Version 2, in a header or a URL.
-fn version_2() -> S3Error {
+fn unsupported_version_2() -> S3Error {
     s3_error!(InvalidRequest, "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.")
 }
 

@@ -3,7 +3,7 @@
 //! with their framing.
 //!
 //! ```text
-//! socket -> RequestBody -> Unsigned: chunks, trailers, digest -> the framework
+//! socket -> RequestBody -> UnsignedBody: chunks, trailers, digest -> the framework
 //! ```
 
 use std::collections::VecDeque;
@@ -54,9 +54,9 @@ where
         head.headers.insert(header::CONTENT_LENGTH, length.into());
         let trailers = Trailers::default();
         head.extensions.insert(trailers.clone());
-        chunks = Some(Chunks { at: At::Size(Vec::new()), trailers });
+        chunks = Some(ChunkDecoder { position: Position::Size(Vec::new()), trailers });
     }
-    Ok(Body::http_body(Unsigned { body, digest, chunks, waiting: VecDeque::new() }))
+    Ok(Body::http_body(UnsignedBody { body, digest, chunks, output: VecDeque::new() }))
 }
 
 fn is_encoded(headers: &HeaderMap) -> bool {
@@ -65,33 +65,33 @@ fn is_encoded(headers: &HeaderMap) -> bool {
 }
 
 /// A body whose digest is checked and whose chunks are decoded while it is read.
-struct Unsigned<B> {
+struct UnsignedBody<B> {
     body: B,
     /// The SHA-256 so far, and the expected digest.
     digest: Option<(digest::Context, String)>,
     /// The chunk decoder, if the content is in chunks.
-    chunks: Option<Chunks>,
+    chunks: Option<ChunkDecoder>,
     /// Content that is returned next.
-    waiting: VecDeque<Bytes>,
+    output: VecDeque<Bytes>,
 }
 
-impl<B> Unsigned<B> {
+impl<B> UnsignedBody<B> {
     /// Processes the next piece of the body.
-    fn take(&mut self, piece: Bytes) -> S3Result<()> {
+    fn push(&mut self, piece: Bytes) -> S3Result<()> {
         if let Some((digest, _)) = &mut self.digest {
             digest.update(&piece);
         }
         match &mut self.chunks {
-            Some(chunks) => chunks.take(piece, &mut self.waiting),
+            Some(chunks) => chunks.push(piece, &mut self.output),
             None => {
-                self.waiting.push_back(piece);
+                self.output.push_back(piece);
                 Ok(())
             }
         }
     }
 
     fn end(&mut self) -> S3Result<()> {
-        if self.chunks.as_ref().is_some_and(|chunks| !matches!(chunks.at, At::Behind)) {
+        if self.chunks.as_ref().is_some_and(|chunks| !matches!(chunks.position, Position::AfterTrailers)) {
             return Err(s3_error!(IncompleteBody, "The request body ends before its last chunk."));
         }
         let Some((digest, expected)) = self.digest.take() else { return Ok(()) };
@@ -106,17 +106,17 @@ impl<B> Unsigned<B> {
     }
 }
 
-impl<B: HttpBody<Data = Bytes, Error = StdError> + Unpin> HttpBody for Unsigned<B> {
+impl<B: HttpBody<Data = Bytes, Error = StdError> + Unpin> HttpBody for UnsignedBody<B> {
     type Data = Bytes;
     type Error = StdError;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         loop {
-            if let Some(bytes) = self.waiting.pop_front() {
+            if let Some(bytes) = self.output.pop_front() {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             let checked = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
-                Some(Ok(frame)) => frame.into_data().map_or(Ok(()), |bytes| self.take(bytes)),
+                Some(Ok(frame)) => frame.into_data().map_or(Ok(()), |bytes| self.push(bytes)),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => match self.end() {
                     Ok(()) => return Poll::Ready(None),
@@ -136,68 +136,68 @@ impl<B: HttpBody<Data = Bytes, Error = StdError> + Unpin> HttpBody for Unsigned<
 
 /// Position of the chunk decoder.
 #[derive(Debug)]
-enum At {
+enum Position {
     /// In the line with a chunk's size; holds the bytes received so far.
     Size(Vec<u8>),
     /// In a chunk's content; holds the number of bytes left.
     Content(u64),
     /// In the line end after a chunk; holds the number of bytes left.
-    End(usize),
+    LineEnd(usize),
     /// In the trailers; holds the bytes received so far.
     Trailers(Vec<u8>),
     /// After the end of the trailers.
-    Behind,
+    AfterTrailers,
 }
 
 /// Decodes chunks: `SIZE\r\n CONTENT\r\n … 0\r\n NAME:VALUE\r\n … \r\n`. Any other form is
 /// rejected.
 #[derive(Debug)]
-struct Chunks {
-    at: At,
+struct ChunkDecoder {
+    position: Position,
     trailers: Trailers,
 }
 
-impl Chunks {
+impl ChunkDecoder {
     /// Decodes the next piece of the body and appends its content to `out`.
-    fn take(&mut self, mut piece: Bytes, out: &mut VecDeque<Bytes>) -> S3Result<()> {
+    fn push(&mut self, mut piece: Bytes, out: &mut VecDeque<Bytes>) -> S3Result<()> {
         while !piece.is_empty() {
-            match &mut self.at {
-                At::Size(line) => {
+            match &mut self.position {
+                Position::Size(line) => {
                     line.extend_from_slice(&piece.split_to(line_end(&piece)));
                     if line.ends_with(b"\n") || line.len() > SIZE_BYTES_MAX {
                         let size = size_of(line).ok_or_else(malformed)?;
-                        self.at = if size > 0 { At::Content(size) } else { At::Trailers(Vec::new()) };
+                        self.position = if size > 0 { Position::Content(size) } else { Position::Trailers(Vec::new()) };
                     }
                 }
-                At::Content(left) => {
+                Position::Content(left) => {
                     let now = piece.split_to((*left).min(piece.len() as u64) as usize);
                     *left -= now.len() as u64;
                     if *left == 0 {
-                        self.at = At::End(2);
+                        self.position = Position::LineEnd(2);
                     }
                     out.push_back(now);
                 }
-                At::End(left) => {
+                Position::LineEnd(left) => {
                     let now = piece.split_to((*left).min(piece.len()));
                     if now[..] != b"\r\n"[2 - *left..][..now.len()] {
                         return Err(malformed());
                     }
                     *left -= now.len();
                     if *left == 0 {
-                        self.at = At::Size(Vec::new());
+                        self.position = Position::Size(Vec::new());
                     }
                 }
-                At::Trailers(lines) => {
+                Position::Trailers(lines) => {
                     lines.extend_from_slice(&piece.split_to(line_end(&piece)));
                     if lines.len() > TRAILERS_BYTES_MAX {
                         return Err(malformed_trailer());
                     }
                     if lines == b"\r\n" || lines.ends_with(b"\r\n\r\n") {
-                        self.trailers.set(read(lines).ok_or_else(malformed_trailer)?);
-                        self.at = At::Behind;
+                        self.trailers.set(parse_trailers(lines).ok_or_else(malformed_trailer)?);
+                        self.position = Position::AfterTrailers;
                     }
                 }
-                At::Behind => return Err(malformed()),
+                Position::AfterTrailers => return Err(malformed()),
             }
         }
         Ok(())
@@ -219,7 +219,7 @@ fn size_of(line: &[u8]) -> Option<u64> {
 }
 
 /// Parses lines of `name:value`, without duplicates.
-fn read(lines: &[u8]) -> Option<HeaderMap> {
+fn parse_trailers(lines: &[u8]) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     for line in std::str::from_utf8(lines).ok()?.split("\r\n").filter(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':')?;

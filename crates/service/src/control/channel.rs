@@ -12,16 +12,16 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::{Event, Hello, REQUEST_BYTES_MAX, Request, TroubleMessage, VERSION, socket};
+use crate::command_lock::CommandGuard;
 use crate::gateway::Gateway;
-use crate::turns::Turn;
 
-/// Maximum number of connections. One has the turn; the others are told that the server is busy.
-const CONNECTIONS: usize = 8;
-const LINE_PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum number of connections. One runs a command; the others are told that the server is busy.
+const CONNECTIONS_MAX: usize = 8;
+const LINE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval at which a reader checks whether the server is stopping.
-const POLL: Duration = Duration::from_millis(200);
-/// Timeout for sending to a client. A suspended client must not keep the turn.
-const SEND_PATIENCE: Duration = Duration::from_secs(30);
+const STOP_CHECK_PERIOD: Duration = Duration::from_millis(200);
+/// Timeout for sending to a client. A suspended client must not keep the lock.
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Minimum interval between two progress events.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
 
@@ -40,12 +40,12 @@ impl Channel {
     /// being written are completed.
     pub(crate) async fn serve(self, mut stop: watch::Receiver<bool>) {
         let mut connections = JoinSet::new();
-        let permits = Arc::new(Semaphore::new(CONNECTIONS));
+        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         while !*stop.borrow() {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
                 Some(ended) = connections.join_next() => {
-                    self.note(ended);
+                    self.log_panic(ended);
                     continue;
                 }
                 _ = stop.changed() => continue,
@@ -73,32 +73,33 @@ impl Channel {
         }
         socket::remove(self.gateway.archive.home());
         while let Some(ended) = connections.join_next().await {
-            self.note(ended);
+            self.log_panic(ended);
         }
     }
 
     /// Logs a command that panicked: it may have poisoned a lock.
-    fn note(&self, ended: Result<(), tokio::task::JoinError>) {
+    fn log_panic(&self, ended: Result<(), tokio::task::JoinError>) {
         if let Err(error) = ended {
-            self.gateway.ended("a command from the command line", error);
+            self.gateway.log_panic("a command from the command line", error);
         }
     }
 }
 
+/// A connected command line.
 struct Client {
     stream: Mutex<UnixStream>,
-    reading: Mutex<Vec<u8>>,
+    read_buffer: Mutex<Vec<u8>>,
     stop: watch::Receiver<bool>,
     /// The client no longer reads events.
-    gone: AtomicBool,
+    disconnected: AtomicBool,
 }
 
 impl Client {
     fn new(stream: UnixStream, stop: watch::Receiver<bool>) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(POLL))?;
-        stream.set_write_timeout(Some(SEND_PATIENCE))?;
-        Ok(Self { stream: Mutex::new(stream), reading: Mutex::default(), stop, gone: AtomicBool::new(false) })
+        stream.set_read_timeout(Some(STOP_CHECK_PERIOD))?;
+        stream.set_write_timeout(Some(SEND_TIMEOUT))?;
+        Ok(Self { stream: Mutex::new(stream), read_buffer: Mutex::default(), stop, disconnected: AtomicBool::new(false) })
     }
 
     fn is_stopping(&self) -> bool {
@@ -106,9 +107,9 @@ impl Client {
     }
 
     /// The next line; `None` at the end, or when the server stops.
-    fn line(&self) -> io::Result<Option<String>> {
+    fn read_line(&self) -> io::Result<Option<String>> {
         let begun = Instant::now();
-        let mut buffer = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = self.read_buffer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner).try_clone()?;
         let mut piece = [0; 4_096];
         loop {
@@ -119,7 +120,7 @@ impl Client {
             if self.is_stopping() {
                 return Ok(None);
             }
-            if begun.elapsed() > LINE_PATIENCE || buffer.len() > REQUEST_BYTES_MAX {
+            if begun.elapsed() > LINE_TIMEOUT || buffer.len() > REQUEST_BYTES_MAX {
                 return Err(io::Error::other("a line is too long or took too long to arrive"));
             }
             match stream.read(&mut piece) {
@@ -132,28 +133,28 @@ impl Client {
     }
 
     fn send(&self, event: &Event) {
-        if self.gone.load(Ordering::Relaxed) {
+        if self.disconnected.load(Ordering::Relaxed) {
             return;
         }
         let mut line = serde_json::to_vec(event).expect("all keys of events are strings");
         line.push(b'\n');
         if self.stream.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line).is_err() {
-            self.gone.store(true, Ordering::Relaxed);
+            self.disconnected.store(true, Ordering::Relaxed);
         }
     }
 }
 
 fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -> io::Result<()> {
-    let Some(hello) = client.line()? else { return Ok(()) };
-    let turn = match take_turn(&hello, gateway) {
-        Ok(turn) => turn,
+    let Some(hello) = client.read_line()? else { return Ok(()) };
+    let guard = match lock_for_command(&hello, gateway) {
+        Ok(guard) => guard,
         Err(refusal) => {
             client.send(&refusal);
             return Ok(());
         }
     };
     client.send(&Event::Turn);
-    while let Some(line) = client.line()? {
+    while let Some(line) = client.read_line()? {
         let request: Request = match serde_json::from_str(&line) {
             Ok(request) => request,
             Err(error) => {
@@ -161,7 +162,7 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
                 continue;
             }
         };
-        let outcome = carry_out(&request, client, gateway, runtime, &turn);
+        let outcome = carry_out(&request, client, gateway, runtime, &guard);
         match &outcome {
             Ok(report) => tracing::info!(?request, %report, "finished a command"),
             Err(error) => tracing::warn!(?request, %error, "a command failed"),
@@ -177,8 +178,8 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
     Ok(())
 }
 
-/// Takes the turn for the command that a hello names. The error is the reply if there is none.
-fn take_turn<'a>(hello: &str, gateway: &'a Gateway) -> Result<Turn<'a>, Event> {
+/// Locks for the command that a hello names. If another command is running, the error is the reply.
+fn lock_for_command<'a>(hello: &str, gateway: &'a Gateway) -> Result<CommandGuard<'a>, Event> {
     let hello: Hello = serde_json::from_str(hello).map_err(|error| Event::Refused(format!("malformed hello: {error}")))?;
     if hello.fulgurite != VERSION {
         return Err(Event::Refused(format!(
@@ -186,10 +187,10 @@ fn take_turn<'a>(hello: &str, gateway: &'a Gateway) -> Result<Turn<'a>, Event> {
             hello.fulgurite
         )));
     }
-    let Some(command) = hello.command else { return Err(Event::Working(gateway.jobs.turns.current())) };
-    let turn = gateway.jobs.turns.take(&command).map_err(|working| Event::Working(Some(working)))?;
+    let Some(command) = hello.command else { return Err(Event::Working(gateway.jobs.command_lock.current())) };
+    let guard = gateway.jobs.command_lock.try_lock(&command).map_err(|running| Event::Working(Some(running)))?;
     tracing::info!(command, "started a command from the command line");
-    Ok(turn)
+    Ok(guard)
 }
 
 fn carry_out(
@@ -197,13 +198,13 @@ fn carry_out(
     client: &Client,
     gateway: &Gateway,
     runtime: &tokio::runtime::Handle,
-    _turn: &Turn<'_>,
+    _guard: &CommandGuard<'_>,
 ) -> Result<serde_json::Value, ArchiveError> {
     let archive = &gateway.archive;
     let relay = Relay::new(client, !matches!(request, Request::Flush));
     match request {
         Request::Scrub { repair } => {
-            let _alone = gateway.jobs.turns.scrubbing();
+            let _scrub_guard = gateway.jobs.command_lock.lock_scrub();
             archive.scrub(*repair, &relay).map(json)
         }
         Request::VerifyObjects => archive.verify_objects(&relay).map(json),
@@ -212,7 +213,7 @@ fn carry_out(
             gateway.write_sets(|archive| archive.flush(&relay)).map(json)
         }
         Request::Recover { platter, store } => {
-            let _alone = gateway.jobs.turns.scrubbing();
+            let _scrub_guard = gateway.jobs.command_lock.lock_scrub();
             let platter = platter.parse().map_err(|error| ArchiveError::Io { path: platter.into(), source: io::Error::other(error) })?;
             archive.recover(platter, store.as_deref(), &relay).map(json)
         }
@@ -223,19 +224,20 @@ fn json(report: impl serde::Serialize) -> serde_json::Value {
     serde_json::to_value(report).expect("all keys of reports are strings")
 }
 
+/// Sends the events of a running command to its client.
 struct Relay<'a> {
     client: &'a Client,
     /// Whether the command ends when its client disconnects. Writes that must not be left
     /// incomplete go on.
-    leaves: bool,
+    stops_on_disconnect: bool,
     objects: AtomicU64,
     bytes: AtomicU64,
-    sent: Mutex<Instant>,
+    last_sent: Mutex<Instant>,
 }
 
 impl<'a> Relay<'a> {
-    fn new(client: &'a Client, leaves: bool) -> Self {
-        Self { client, leaves, objects: AtomicU64::new(0), bytes: AtomicU64::new(0), sent: Mutex::new(Instant::now()) }
+    fn new(client: &'a Client, stops_on_disconnect: bool) -> Self {
+        Self { client, stops_on_disconnect, objects: AtomicU64::new(0), bytes: AtomicU64::new(0), last_sent: Mutex::new(Instant::now()) }
     }
 
     /// Sends accumulated progress. A failed send also detects a disconnected client.
@@ -261,11 +263,11 @@ impl Watcher for Relay<'_> {
         self.objects.fetch_add(objects, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         {
-            let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-            if sent.elapsed() < PROGRESS_PERIOD {
+            let mut last_sent = self.last_sent.lock().unwrap_or_else(PoisonError::into_inner);
+            if last_sent.elapsed() < PROGRESS_PERIOD {
                 return;
             }
-            *sent = Instant::now();
+            *last_sent = Instant::now();
         }
         self.send_progress();
     }
@@ -275,7 +277,7 @@ impl Watcher for Relay<'_> {
     }
 
     fn is_stopped(&self) -> bool {
-        self.client.is_stopping() || (self.leaves && self.client.gone.load(Ordering::Relaxed))
+        self.client.is_stopping() || (self.stops_on_disconnect && self.client.disconnected.load(Ordering::Relaxed))
     }
 }
 
@@ -285,13 +287,13 @@ mod tests {
 
     fn pair() -> (Client, UnixStream, watch::Sender<bool>) {
         let (ours, theirs) = UnixStream::pair().expect("sockets");
-        let (stop, stopping) = watch::channel(false);
-        (Client::new(ours, stopping).expect("a client"), theirs, stop)
+        let (stop_tx, stop_rx) = watch::channel(false);
+        (Client::new(ours, stop_rx).expect("a client"), theirs, stop_tx)
     }
 
     #[test]
     fn a_disconnected_client_stops_reads_but_not_writes() {
-        let (client, theirs, _tell) = pair();
+        let (client, theirs, _stop_tx) = pair();
         let (reading, writing) = (Relay::new(&client, true), Relay::new(&client, false));
         reading.trouble(Trouble::Note("it is there"));
         assert!(!reading.is_stopped());
@@ -305,12 +307,12 @@ mod tests {
         let (client, _theirs, stop) = pair();
         stop.send(true).expect("sent");
         assert!(Relay::new(&client, true).is_stopped() && Relay::new(&client, false).is_stopped());
-        assert!(client.line().expect("no error").is_none());
+        assert!(client.read_line().expect("no error").is_none());
     }
 
     #[test]
     fn progress_is_accumulated_without_loss() {
-        let (client, mut theirs, _tell) = pair();
+        let (client, mut theirs, _stop_tx) = pair();
         let relay = Relay::new(&client, true);
         for _ in 0..1_000 {
             relay.done(1, 10);
@@ -331,12 +333,12 @@ mod tests {
 
     #[test]
     fn lines_are_returned_whole_and_in_order() {
-        let (client, mut theirs, _tell) = pair();
+        let (client, mut theirs, _stop_tx) = pair();
         theirs.write_all(b"one\ntw").expect("sent");
-        assert_eq!(client.line().expect("a line").as_deref(), Some("one\n"));
+        assert_eq!(client.read_line().expect("a line").as_deref(), Some("one\n"));
         theirs.write_all(b"o\n").expect("sent");
-        assert_eq!(client.line().expect("a line").as_deref(), Some("two\n"));
+        assert_eq!(client.read_line().expect("a line").as_deref(), Some("two\n"));
         theirs.write_all(&vec![b'x'; REQUEST_BYTES_MAX + 1]).expect("sent");
-        assert!(client.line().is_err(), "a line without end is not kept");
+        assert!(client.read_line().is_err(), "a line without end is not kept");
     }
 }

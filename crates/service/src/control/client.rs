@@ -12,11 +12,11 @@ use fulgurite_archive::{FlushReport, ObjectsReport, Replace, ScrubReport};
 use fulgurite_domain::PlatterId;
 use serde::de::DeserializeOwned;
 
-use super::{Event, Hello, Request, SOCKET, VERSION, Working, socket};
+use super::{Event, Hello, Request, RunningCommand, SOCKET, VERSION, socket};
 
 /// How long the server may take to close a connection, and how many bytes it may still send.
-const END_PATIENCE: Duration = Duration::from_secs(1);
-const END_BYTES_MAX: u64 = 1 << 20;
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+const CLOSE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why the server didn't carry out a command.
 #[derive(Debug, thiserror::Error)]
@@ -30,10 +30,10 @@ pub enum ControlError {
         source: io::Error,
     },
     /// The server is carrying out another command.
-    #[error("the server is busy with `{}` since {since} UTC; try again when it has finished", working.what)]
+    #[error("the server is busy with `{}` since {since} UTC; try again when it has finished", running.what)]
     Busy {
         /// The running command.
-        working: Working,
+        running: RunningCommand,
         /// Its start, formatted.
         since: String,
     },
@@ -65,29 +65,29 @@ pub fn is_served(home: &Path) -> bool {
     socket::connect(home).map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |_| true)
 }
 
-/// A connection to the server of an archive, which holds the turn. Its commands fail with a
-/// [`ControlError`] if the server fails or the connection breaks.
+/// A connection to the server of an archive, which runs no other command meanwhile. Requests fail
+/// with a [`ControlError`] if the server fails or the connection breaks.
 #[derive(Debug)]
 pub struct Connection {
     stream: Mutex<BufReader<UnixStream>>,
 }
 
 impl Drop for Connection {
-    /// Waits until the server has ended the turn, so that the next command of a script doesn't find
-    /// it busy with this one.
+    /// Waits until the server has ended the command, so that the next command of a script doesn't
+    /// find it busy with this one.
     fn drop(&mut self) {
         let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner);
         let socket = stream.get_mut();
         // The timeout keeps a hanging server from blocking the client.
-        if socket.shutdown(Shutdown::Write).is_ok() && socket.set_read_timeout(Some(END_PATIENCE)).is_ok() {
-            let _ = io::copy(&mut stream.take(END_BYTES_MAX), &mut io::sink());
+        if socket.shutdown(Shutdown::Write).is_ok() && socket.set_read_timeout(Some(CLOSE_TIMEOUT)).is_ok() {
+            let _ = io::copy(&mut stream.take(CLOSE_BYTES_MAX), &mut io::sink());
         }
     }
 }
 
 impl Connection {
-    /// Asks the server of the archive in `home` for the turn, on behalf of `command`. Returns
-    /// `None` if no server is running.
+    /// Asks the server of the archive in `home` to start `command`. Returns `None` if no server is
+    /// running.
     ///
     /// # Errors
     /// [`ControlError`] if the server is busy or can't be reached.
@@ -95,7 +95,7 @@ impl Connection {
         let Some(connection) = Self::connect(home, Some(command))? else { return Ok(None) };
         match connection.receive()? {
             Event::Turn => Ok(Some(connection)),
-            Event::Working(Some(working)) => Err(ControlError::Busy { since: time(working.since as i64), working }),
+            Event::Working(Some(running)) => Err(ControlError::Busy { since: time(running.since as i64), running }),
             Event::Refused(why) => Err(ControlError::Refused(why)),
             _ => Err(ControlError::Broken { source: None }),
         }
@@ -106,10 +106,10 @@ impl Connection {
     ///
     /// # Errors
     /// [`ControlError`] if the server can't be reached.
-    pub fn status(home: &Path) -> Result<Option<Option<Working>>, ControlError> {
+    pub fn status(home: &Path) -> Result<Option<Option<RunningCommand>>, ControlError> {
         let Some(connection) = Self::connect(home, None)? else { return Ok(None) };
         match connection.receive()? {
-            Event::Working(working) => Ok(Some(working)),
+            Event::Working(running) => Ok(Some(running)),
             Event::Refused(why) => Err(ControlError::Refused(why)),
             _ => Err(ControlError::Broken { source: None }),
         }
@@ -128,26 +128,26 @@ impl Connection {
 
     /// Runs [`Archive::scrub`](fulgurite_archive::Archive::scrub) in the server.
     pub fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ControlError> {
-        self.ask(&Request::Scrub { repair }, watcher)
+        self.call(&Request::Scrub { repair }, watcher)
     }
 
     /// Runs [`Archive::verify_objects`](fulgurite_archive::Archive::verify_objects) in the server.
     pub fn verify_objects(&self, watcher: &dyn Watcher) -> Result<ObjectsReport, ControlError> {
-        self.ask(&Request::VerifyObjects, watcher)
+        self.call(&Request::VerifyObjects, watcher)
     }
 
     /// Runs [`Archive::flush`](fulgurite_archive::Archive::flush) in the server.
     pub fn flush(&self, watcher: &dyn Watcher) -> Result<FlushReport, ControlError> {
-        self.ask(&Request::Flush, watcher)
+        self.call(&Request::Flush, watcher)
     }
 
     /// Runs [`Archive::recover`](fulgurite_archive::Archive::recover) in the server.
     pub fn recover(&self, platter: PlatterId, store: Option<&str>, watcher: &dyn Watcher) -> Result<String, ControlError> {
-        self.ask(&Request::Recover { platter: platter.to_string(), store: store.map(str::to_owned) }, watcher)
+        self.call(&Request::Recover { platter: platter.to_string(), store: store.map(str::to_owned) }, watcher)
     }
 
     /// Sends a request, passes the server's events to `watcher`, and returns the report.
-    fn ask<R: DeserializeOwned>(&self, request: &Request, watcher: &dyn Watcher) -> Result<R, ControlError> {
+    fn call<R: DeserializeOwned>(&self, request: &Request, watcher: &dyn Watcher) -> Result<R, ControlError> {
         self.send(request)?;
         loop {
             match self.receive()? {

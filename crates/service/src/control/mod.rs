@@ -2,16 +2,16 @@
 //! command line.
 //!
 //! ```text
-//! fulgurite verify -- Connection ==== control.sock ==== Channel -- Turns --> Archive
+//! fulgurite verify -- Connection ==== control.sock ==== Channel -- CommandLock --> Archive
 //!                        |                                |
 //!                     Watcher <------- events -------- Relay
 //! ```
 //!
 //! The socket is in the archive's folder with mode 0600. Any user who can open it can also read the
 //! keys in that folder, so the file's permissions are the only authentication. Messages are lines
-//! of JSON. A client says hello and gets the turn, or learns that the server is busy. It then sends
-//! requests one after another; the server answers each with events and finally a report or a
-//! failure. The turn ends with the connection.
+//! of JSON. A client says hello; then its command starts, or it learns that the server is busy. It
+//! sends requests one after another; the server answers each with events and finally a report or a
+//! failure. The command ends with the connection.
 //!
 //! Both ends are the same program, so messages aren't versioned: the server refuses clients of
 //! another version.
@@ -31,7 +31,7 @@ use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_domain::{ObjectName, VersionId};
 use serde::{Deserialize, Serialize};
 
-pub use crate::turns::Working;
+pub use crate::command_lock::RunningCommand;
 pub(crate) use channel::Channel;
 pub use client::{Connection, ControlError, is_served};
 
@@ -46,7 +46,7 @@ const REQUEST_BYTES_MAX: usize = 64 << 10;
 #[serde(deny_unknown_fields)]
 struct Hello {
     fulgurite: String,
-    /// The command that asks for the turn; `None` asks only for the server's status.
+    /// The command to be started; `None` asks only for the server's status.
     command: Option<String>,
 }
 
@@ -63,10 +63,11 @@ enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Event {
+    /// The command may send its requests.
     Turn,
-    /// Another command has the turn. In reply to a status request, `None` means that no command is
+    /// Another command is running. In reply to a status request, `None` means that no command is
     /// running.
-    Working(Option<Working>),
+    Working(Option<RunningCommand>),
     Refused(String),
     Stage {
         what: String,

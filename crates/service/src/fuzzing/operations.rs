@@ -29,16 +29,16 @@ static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
 });
 
 /// The lines of a file: one header, parameter or value each.
-type Words = LazyLock<Vec<&'static str>>;
+type Lines = LazyLock<Vec<&'static str>>;
 
 /// Parameters that some operation reads.
-static PARAMETERS: Words = LazyLock::new(|| include_str!("parameters.txt").lines().collect());
+static PARAMETERS: Lines = LazyLock::new(|| include_str!("parameters.txt").lines().collect());
 /// Headers that some operation, or the router, reads.
-static HEADERS: Words = LazyLock::new(|| include_str!("headers.txt").lines().collect());
+static HEADERS: Lines = LazyLock::new(|| include_str!("headers.txt").lines().collect());
 /// Form fields other than headers.
-static FIELDS: Words = LazyLock::new(|| include_str!("fields.txt").lines().collect());
+static FIELDS: Lines = LazyLock::new(|| include_str!("fields.txt").lines().collect());
 /// Values that are valid for some header or parameter.
-static VALUES: Words = LazyLock::new(|| include_str!("values.txt").lines().collect());
+static VALUES: Lines = LazyLock::new(|| include_str!("values.txt").lines().collect());
 
 /// Lengths around limits: of attribute names, metadata, keys, tags and heads.
 const LENGTHS: &[usize] = &[1, 127, 128, 250, 251, 255, 256, 257, 1_024, 1_025, 2_048, 2_049, 8_192, 20_000];
@@ -79,7 +79,7 @@ impl Draws<'_> {
 }
 
 /// Generates a request in the format of [`Requests::answer`](super::Requests::answer).
-pub(super) fn draw(data: &[u8]) -> Vec<u8> {
+pub(super) fn generate_request(data: &[u8]) -> Vec<u8> {
     let mut draws = Draws(data);
     let caller = draws.of(&["0", "0", "0", "1", "-"]);
     let Operation { method, target, bodies } = &OPERATIONS[draws.below(OPERATIONS.len())];

@@ -10,8 +10,8 @@ use fulgurite_archive::{Access, Archive};
 use http::{Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
 
-use super::headers_of;
-use super::operations::draw;
+use super::operations::generate_request;
+use super::parse_headers;
 use super::signing::sign;
 use crate::auth::caller::Peer;
 use crate::gateway::Gateway;
@@ -83,7 +83,7 @@ impl Requests {
         };
         let method: Method = first[1..].parse().ok()?;
         let uri: Uri = target.parse().ok().filter(|uri: &Uri| uri.path().starts_with('/'))?;
-        let mut headers = headers_of(lines)?;
+        let mut headers = parse_headers(lines)?;
         headers.remove(header::AUTHORIZATION);
         headers.insert(header::HOST, "localhost".parse().expect("a value"));
         headers.insert(header::CONTENT_LENGTH, body.len().into());
@@ -107,8 +107,8 @@ impl Requests {
 
     /// [Answers](Self::answer) a request generated from bytes: an operation with any headers and
     /// parameters. Also returns the request.
-    pub fn answer_drawn(&self, data: &[u8]) -> (Option<StatusCode>, Vec<u8>) {
-        let request = draw(data);
+    pub fn answer_generated(&self, data: &[u8]) -> (Option<StatusCode>, Vec<u8>) {
+        let request = generate_request(data);
         (self.answer(&request), request)
     }
 }

@@ -24,8 +24,8 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Counts a request; `took` ends with the head of the response.
-    pub(crate) fn count(&self, method: &Method, status: StatusCode, took: Duration, in_bytes: u64) {
+    /// Counts a request; `time_to_first_byte` is the time until the head of the response.
+    pub(crate) fn count(&self, method: &Method, status: StatusCode, time_to_first_byte: Duration, in_bytes: u64) {
         let method = METHODS.iter().position(|name| *name == method.as_str()).unwrap_or(METHODS.len() - 1);
         let class = match status.as_u16() {
             200..300 => 0,
@@ -35,10 +35,10 @@ impl Metrics {
             _ => 4,
         };
         self.requests[method][class].fetch_add(1, Ordering::Relaxed);
-        if let Some(bucket) = BUCKETS_S.iter().position(|end| took.as_secs_f64() <= *end) {
+        if let Some(bucket) = BUCKETS_S.iter().position(|end| time_to_first_byte.as_secs_f64() <= *end) {
             self.times[method][bucket].fetch_add(1, Ordering::Relaxed);
         }
-        self.time_us[method].fetch_add(took.as_micros() as u64, Ordering::Relaxed);
+        self.time_us[method].fetch_add(time_to_first_byte.as_micros() as u64, Ordering::Relaxed);
         self.in_bytes.fetch_add(in_bytes, Ordering::Relaxed);
     }
 
@@ -96,7 +96,7 @@ impl Gateway {
             }
         }
         gauge("fulgurite_ready", "1 if /-/ready answers 200.", self.health.readiness.reasons().is_empty().into());
-        let unreadable = self.state.unreadable() as u64;
+        let unreadable = self.state.count_unreadable() as u64;
         gauge("fulgurite_unreadable_settings", "Unreadable settings of buckets that requests needed.", unreadable);
         if let Ok(open) = self.state.count_open_restores() {
             gauge("fulgurite_restores_open", "Restores that were requested and are not done.", open);
@@ -114,18 +114,18 @@ impl Gateway {
                 gauge("fulgurite_platters_oldest_verification_seconds", "Age of the oldest verification of a platter.", age);
             }
         }
-        let stores = self.health.stores.found();
+        let stores = self.health.stores.last_result();
         write_header(&mut out, "fulgurite_stores", "gauge", "Stores by their state when last checked.");
         for (state, names) in [("usable", &stores.usable), ("absent", &stores.absent), ("unreadable", &stores.unreadable)] {
             let _ = writeln!(out, "fulgurite_stores{{state=\"{state}\"}} {}", names.len());
         }
-        let scrubbed = &self.jobs.scrubbed;
+        let progress = &self.jobs.scrub_progress;
         for (name, help, counter) in [
-            ("fulgurite_scrub_platters_total", "Platters verified by the server's own scrub.", &scrubbed.platters),
-            ("fulgurite_scrub_bytes_total", "Bytes read by the scrub.", &scrubbed.bytes),
-            ("fulgurite_scrub_unsound_total", "Platters that the scrub found damaged or missing.", &scrubbed.unsound),
-            ("fulgurite_scrub_repaired_total", "Platters that the scrub rewrote.", &scrubbed.repaired),
-            ("fulgurite_scrub_lost_versions_total", "Versions that the scrub found lost.", &scrubbed.lost_versions),
+            ("fulgurite_scrub_platters_total", "Platters verified by the server's own scrub.", &progress.platters),
+            ("fulgurite_scrub_bytes_total", "Bytes read by the scrub.", &progress.bytes),
+            ("fulgurite_scrub_unsound_total", "Platters that the scrub found damaged or missing.", &progress.unsound),
+            ("fulgurite_scrub_repaired_total", "Platters that the scrub rewrote.", &progress.repaired),
+            ("fulgurite_scrub_lost_versions_total", "Versions that the scrub found lost.", &progress.lost_versions),
         ] {
             write_header(&mut out, name, "counter", help);
             let _ = writeln!(out, "{name} {}", counter.load(Ordering::Relaxed));
@@ -168,8 +168,8 @@ mod tests {
         let state = std::sync::Arc::new(crate::state::State::open(crate::sample::archive(home.path())).expect("a state"));
         let staging = Staging { limit_mib: Some(1) };
         let gateway = crate::sample::gateway(state, &Settings { staging, ..Settings::default() });
-        let render_metrics = gateway.render_metrics(&Metrics::default());
-        let line = render_metrics.lines().find_map(|line| line.strip_prefix("fulgurite_staging_free_bytes "));
+        let metrics = gateway.render_metrics(&Metrics::default());
+        let line = metrics.lines().find_map(|line| line.strip_prefix("fulgurite_staging_free_bytes "));
         assert_eq!(line, Some("1048576"), "the service's limit applies too");
     }
 }

@@ -3,7 +3,7 @@
 pub(crate) mod liveness;
 pub(crate) mod metrics;
 pub(crate) mod readiness;
-pub(crate) mod scrubbed;
+pub(crate) mod scrub_progress;
 pub(crate) mod stores;
 
 /// What the server knows about its own health.

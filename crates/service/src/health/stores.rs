@@ -35,28 +35,28 @@ impl Stores {
 /// The last check of the stores.
 #[derive(Debug, Default)]
 pub(crate) struct StoreChecks {
-    found: Mutex<Stores>,
+    last_result: Mutex<Stores>,
     /// Start of the running check, if one is running.
-    begun: Mutex<Option<Instant>>,
+    started: Mutex<Option<Instant>>,
 }
 
 impl StoreChecks {
-    pub(crate) fn found(&self) -> Stores {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn last_result(&self) -> Stores {
+        self.last_result.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Start of the running check, if one is running.
-    pub(crate) fn begun(&self) -> Option<Instant> {
-        *self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn started(&self) -> Option<Instant> {
+        *self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_begun(&self, begun: Option<Instant>) {
-        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = begun;
+    fn set_started(&self, started: Option<Instant>) {
+        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = started;
     }
 
     /// Checks all stores. Blocks on their disks.
-    pub(crate) fn look(&self, archive: &Archive) -> Stores {
-        self.set_begun(Some(Instant::now()));
+    pub(crate) fn check_all(&self, archive: &Archive) -> Stores {
+        self.set_started(Some(Instant::now()));
         let mut stores = Stores::default();
         for store in archive.stores() {
             let names = match store.check() {
@@ -66,8 +66,8 @@ impl StoreChecks {
             };
             names.push(store.name().to_owned());
         }
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&stores);
-        self.set_begun(None);
+        self.last_result.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&stores);
+        self.set_started(None);
         stores
     }
 }

@@ -57,11 +57,11 @@ pub(crate) fn is_local(headers: &HeaderMap) -> bool {
     let name = without_port(host);
     let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     let is_loopback = name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.to_canonical().is_loopback());
-    is_loopback && !FORWARDED.iter().any(|name| headers.contains_key(*name))
+    is_loopback && !PROXY_HEADERS.iter().any(|name| headers.contains_key(*name))
 }
 
 /// Headers that proxies add.
-const FORWARDED: [&str; 5] = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
+const PROXY_HEADERS: [&str; 5] = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
 
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
@@ -100,7 +100,7 @@ impl Addresses {
     /// Whether a path such as `/-/health` means the server's own page and not an object: true if
     /// the host names no bucket. A subdomain always names one. Any other host does only if that
     /// bucket exists, since health checks use many names.
-    pub(crate) fn is_own(&self, headers: &HeaderMap, is_bucket: impl FnOnce(&str) -> bool) -> bool {
+    pub(crate) fn is_server_page(&self, headers: &HeaderMap, is_bucket: impl FnOnce(&str) -> bool) -> bool {
         let Some(Some(named)) = self.of_host(headers) else { return true };
         let is_below = self.domain.as_ref().is_some_and(|Domain(domain)| {
             let host = without_port(host_of(headers)).to_ascii_lowercase();
@@ -156,16 +156,17 @@ mod tests {
 
     #[test]
     fn own_paths_are_served_on_hosts_that_name_no_bucket() {
-        let is_own = |domain: Option<&str>, host: &str| {
+        let is_server_page = |domain: Option<&str>, host: &str| {
             let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).expect("a host"))]);
-            Addresses::new(domain.map(|name| Domain::new(name).expect("a domain"))).is_own(&headers, |name| name == "photos.elsewhere")
+            Addresses::new(domain.map(|name| Domain::new(name).expect("a domain")))
+                .is_server_page(&headers, |name| name == "photos.elsewhere")
         };
         for host in ["example.org", "EXAMPLE.org:80", "127.0.0.1:8333", "[::1]:8333", "localhost", "other.elsewhere"] {
-            assert!(is_own(Some("example.org"), host), "{host}");
+            assert!(is_server_page(Some("example.org"), host), "{host}");
         }
         for host in ["b.example.org", "B.example.ORG:80", "photos.elsewhere", "photos.elsewhere:80"] {
-            assert!(!is_own(Some("example.org"), host), "{host}");
-            assert!(is_own(None, host), "{host}");
+            assert!(!is_server_page(Some("example.org"), host), "{host}");
+            assert!(is_server_page(None, host), "{host}");
         }
     }
 

@@ -22,8 +22,8 @@ const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
 /// Maximum number of rules of a bucket.
 pub(crate) const RULES_MAX: usize = 100;
 /// Maximum number of headers in a preflight request, and their bytes.
-const ASKED_MAX: usize = 128;
-const ASKED_BYTES_MAX: usize = 8 << 10;
+const PREFLIGHT_HEADERS_MAX: usize = 128;
+const PREFLIGHT_HEADERS_BYTES_MAX: usize = 8 << 10;
 /// Maximum size of a bucket's encoded rules, the same as AWS.
 pub(crate) const RULES_BYTES_MAX: usize = 64 << 10;
 
@@ -70,13 +70,13 @@ impl Rule {
         Ok(())
     }
 
-    fn fits(&self, asked: &Preflight<'_>) -> bool {
+    fn fits(&self, preflight: &Preflight<'_>) -> bool {
         // The cost is at most one comparison of each requested byte with each pattern, nothing is
         // copied, and both sides are limited.
         let is_allowed = |name: &&str| self.headers.iter().any(|pattern| like_by(pattern, name, <[u8]>::eq_ignore_ascii_case));
-        self.methods.iter().any(|method| method == asked.method)
-            && self.origins.iter().any(|pattern| like(pattern, asked.origin))
-            && asked.headers.iter().all(is_allowed)
+        self.methods.iter().any(|method| method == preflight.method)
+            && self.origins.iter().any(|pattern| like(pattern, preflight.origin))
+            && preflight.headers.iter().all(is_allowed)
     }
 }
 
@@ -106,39 +106,39 @@ pub(crate) struct Cors {
 
 impl Cors {
     /// The response to a preflight request; an error if it is incomplete or no rule allows it.
-    pub(crate) fn before(&self, uri: &Uri, headers: &HeaderMap) -> S3Result<Response<Body>> {
+    pub(crate) fn answer_preflight(&self, uri: &Uri, headers: &HeaderMap) -> S3Result<Response<Body>> {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-        let origin = text(header::ORIGIN).ok_or_else(|| bad("Insufficient information. Origin request header needed."))?;
+        let origin = text(header::ORIGIN).ok_or_else(|| bad_request("Insufficient information. Origin request header needed."))?;
         let method = text(header::ACCESS_CONTROL_REQUEST_METHOD).filter(|method| METHODS.contains(method));
-        let method = method.ok_or_else(|| bad("Invalid Access-Control-Request-Method."))?;
+        let method = method.ok_or_else(|| bad_request("Invalid Access-Control-Request-Method."))?;
         let names = text(header::ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
-        if names.len() > ASKED_BYTES_MAX || names.bytes().filter(|byte| *byte == b',').count() >= ASKED_MAX {
-            return Err(bad("Access-Control-Request-Headers names too many headers: up to 128 with 8 KiB are allowed."));
+        if names.len() > PREFLIGHT_HEADERS_BYTES_MAX || names.bytes().filter(|byte| *byte == b',').count() >= PREFLIGHT_HEADERS_MAX {
+            return Err(bad_request("Access-Control-Request-Headers names too many headers: up to 128 with 8 KiB are allowed."));
         }
         let names: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-        let asked = Preflight { origin, method, headers: names };
+        let preflight = Preflight { origin, method, headers: names };
         // A missing bucket gives the same response as one without rules, so that strangers can't
         // find out which buckets exist.
         let rules = self.rules(uri, headers)?.ok_or_else(|| forbidden("CORSResponse: CORS is not enabled for this bucket."))?;
-        let rule = rules.iter().find(|rule| rule.fits(&asked)).ok_or_else(|| {
+        let rule = rules.iter().find(|rule| rule.fits(&preflight)).ok_or_else(|| {
             forbidden(
                 "CORSResponse: This CORS request is not allowed. This is usually because the evalution of Origin, request method / \
                  Access-Control-Request-Method or Access-Control-Request-Headers are not whitelisted by the resource's CORS spec.",
             )
         })?;
         let mut response = Response::new(Body::empty());
-        set_headers(rule, &asked, response.headers_mut());
+        set_headers(rule, &preflight, response.headers_mut());
         Ok(response)
     }
 
-    pub(crate) fn after(&self, method: &Method, uri: &Uri, headers: &HeaderMap, answer: &mut Response<Body>) {
+    pub(crate) fn add_headers(&self, method: &Method, uri: &Uri, headers: &HeaderMap, response: &mut Response<Body>) {
         let Some(origin) = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()) else { return };
-        let asked = Preflight { origin, method: method.as_str(), headers: Vec::new() };
+        let preflight = Preflight { origin, method: method.as_str(), headers: Vec::new() };
         // Without the headers the browser refuses access, which is safe.
         let Ok(Some(rules)) = self.rules(uri, headers) else { return };
-        match rules.iter().find(|rule| rule.fits(&asked)) {
-            Some(rule) => set_headers(rule, &asked, answer.headers_mut()),
-            None => vary(answer.headers_mut()),
+        match rules.iter().find(|rule| rule.fits(&preflight)) {
+            Some(rule) => set_headers(rule, &preflight, response.headers_mut()),
+            None => vary(response.headers_mut()),
         }
     }
 
@@ -168,7 +168,7 @@ pub(crate) fn encode(rules: &[Rule]) -> String {
     serde_json::to_string(rules).expect("rules are text and numbers")
 }
 
-fn set_headers(rule: &Rule, asked: &Preflight<'_>, headers: &mut HeaderMap) {
+fn set_headers(rule: &Rule, preflight: &Preflight<'_>, headers: &mut HeaderMap) {
     let mut insert = |name: HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
             headers.insert(name, value);
@@ -177,12 +177,12 @@ fn set_headers(rule: &Rule, asked: &Preflight<'_>, headers: &mut HeaderMap) {
     if rule.origins.iter().any(|origin| origin == "*") {
         insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
     } else {
-        insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, asked.origin);
+        insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, preflight.origin);
         insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true");
     }
     insert(header::ACCESS_CONTROL_ALLOW_METHODS, &rule.methods.join(", "));
-    if !asked.headers.is_empty() {
-        insert(header::ACCESS_CONTROL_ALLOW_HEADERS, &asked.headers.join(", ").to_ascii_lowercase());
+    if !preflight.headers.is_empty() {
+        insert(header::ACCESS_CONTROL_ALLOW_HEADERS, &preflight.headers.join(", ").to_ascii_lowercase());
     }
     if !rule.exposed.is_empty() {
         insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, &rule.exposed.join(", "));
@@ -198,7 +198,7 @@ fn vary(headers: &mut HeaderMap) {
     headers.insert(header::VARY, HeaderValue::from_static("Origin, Access-Control-Request-Headers, Access-Control-Request-Method"));
 }
 
-fn bad(message: &'static str) -> S3Error {
+fn bad_request(message: &'static str) -> S3Error {
     custom("BadRequest", StatusCode::BAD_REQUEST, message)
 }
 

@@ -11,37 +11,37 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::runtime::Handle;
 
-const DROPPED_BYTES_MAX: usize = 64 << 20;
+const DRAINED_BYTES_MAX: usize = 64 << 20;
 /// Maximum time to drain a body.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request body. When it is dropped, the rest is read and discarded.
 pub(crate) struct DrainOnDrop<B: Body<Data = Bytes> + Unpin + Send + 'static> {
     body: Option<B>,
     /// The client waits for 100 Continue, which it gets when the body is first polled. Until then
     /// it sends nothing.
-    waits: bool,
+    awaits_continue: bool,
 }
 
 impl<B: Body<Data = Bytes> + Unpin + Send + 'static> DrainOnDrop<B> {
-    pub(crate) fn new(body: B, waits: bool) -> Self {
-        Self { body: Some(body), waits }
+    pub(crate) fn new(body: B, awaits_continue: bool) -> Self {
+        Self { body: Some(body), awaits_continue }
     }
 }
 
 impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Drop for DrainOnDrop<B> {
     fn drop(&mut self) {
-        let Some(body) = self.body.take().filter(|body| !self.waits && !body.is_end_stream()) else { return };
+        let Some(body) = self.body.take().filter(|body| !self.awaits_continue && !body.is_end_stream()) else { return };
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(tokio::time::timeout(PATIENCE, dropped(body)));
+            runtime.spawn(tokio::time::timeout(DRAIN_TIMEOUT, drain(body)));
         }
     }
 }
 
 /// Reads a body up to its end or the limit.
-async fn dropped<B: Body<Data = Bytes> + Unpin>(mut body: B) {
+async fn drain<B: Body<Data = Bytes> + Unpin>(mut body: B) {
     let mut bytes = 0;
-    while bytes < DROPPED_BYTES_MAX
+    while bytes < DRAINED_BYTES_MAX
         && let Some(Ok(frame)) = body.frame().await
     {
         bytes += frame.data_ref().map_or(0, Bytes::len);
@@ -53,7 +53,7 @@ impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Body for DrainOnDrop<B> {
     type Error = B::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        self.waits = false;
+        self.awaits_continue = false;
         match &mut self.body {
             Some(body) => Pin::new(body).poll_frame(context),
             None => Poll::Ready(None),
@@ -83,10 +83,10 @@ mod tests {
     const PIECES: usize = 20;
 
     /// A body that counts how many of its pieces were polled.
-    fn counted(asked: &Arc<AtomicUsize>) -> impl Body<Data = Bytes, Error = std::io::Error> + Unpin + Send + 'static + use<> {
-        let asked = asked.clone();
+    fn counted(polled: &Arc<AtomicUsize>) -> impl Body<Data = Bytes, Error = std::io::Error> + Unpin + Send + 'static + use<> {
+        let polled = polled.clone();
         StreamBody::new(stream::iter(0..PIECES).map(move |_| {
-            asked.fetch_add(1, Ordering::Relaxed);
+            polled.fetch_add(1, Ordering::Relaxed);
             Ok(Frame::data(Bytes::from_static(b"piece")))
         }))
     }
@@ -99,24 +99,24 @@ mod tests {
 
     #[tokio::test]
     async fn an_unread_body_is_drained() {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let mut body = DrainOnDrop::new(counted(&asked), false);
+        let polled = Arc::new(AtomicUsize::new(0));
+        let mut body = DrainOnDrop::new(counted(&polled), false);
         soon(body.frame()).await.expect("a piece").expect("no error");
         drop(body);
         settle().await;
-        assert_eq!(asked.load(Ordering::Relaxed), PIECES);
+        assert_eq!(polled.load(Ordering::Relaxed), PIECES);
     }
 
     #[tokio::test]
     async fn a_client_that_waits_for_100_continue_is_not_drained() {
-        let asked = Arc::new(AtomicUsize::new(0));
-        drop(DrainOnDrop::new(counted(&asked), true));
+        let polled = Arc::new(AtomicUsize::new(0));
+        drop(DrainOnDrop::new(counted(&polled), true));
         settle().await;
-        assert_eq!(asked.load(Ordering::Relaxed), 0);
-        let mut body = DrainOnDrop::new(counted(&asked), true);
+        assert_eq!(polled.load(Ordering::Relaxed), 0);
+        let mut body = DrainOnDrop::new(counted(&polled), true);
         soon(body.frame()).await.expect("a piece").expect("no error");
         drop(body);
         settle().await;
-        assert_eq!(asked.load(Ordering::Relaxed), PIECES, "the body was polled");
+        assert_eq!(polled.load(Ordering::Relaxed), PIECES, "the body was polled");
     }
 }

@@ -1,7 +1,7 @@
 //! Wraps request bodies between the socket and the framework.
 //!
 //! A request may be answered before its body was read. The connection can't be reused then, and the
-//! client has to be told, or its next request fails. Content in signed chunks must end with an
+//! client must learn that, or its next request fails. Content in signed chunks must end with an
 //! empty chunk, which the framework doesn't check. [`aws_chunked`](crate::transfer::aws_chunked)
 //! limits the size of chunks.
 //!
@@ -22,24 +22,24 @@ use hyper::body::{Body, Frame, SizeHint};
 use s3s::{S3Error, StdError, s3_error};
 use tokio::time::Instant;
 
-use crate::http::write_timeout::Pace;
-use crate::memory::Share;
+use crate::http::write_timeout::MinRate;
+use crate::memory::MemoryReservation;
 use crate::s3::errors::{FirstError, busy};
-use crate::transfer::aws_chunked::Chunks;
+use crate::transfer::aws_chunked::ChunkSplitter;
 
-/// Minimum rate at which a client sends: 64 KiB per minute of waiting, 1 KiB/s.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LEAST: u64 = 64 << 10;
-/// The same for a client that holds shared memory: 17 KiB/s.
-const PATIENCE_OF_OTHERS: Duration = Duration::from_secs(30);
-const LEAST_OF_OTHERS: u64 = 512 << 10;
-/// How long a body may take from its first wait for memory until it has all it needs. It keeps its
-/// share while it waits, so the limit is short.
-const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
+/// A client must send 64 KiB per minute of waiting: 1 KiB/s.
+const STALL_MAX: Duration = Duration::from_secs(60);
+const STALL_BYTES_MIN: u64 = 64 << 10;
+/// The same for a client whose body has reserved shared memory: 17 KiB/s.
+const RESERVED_STALL_MAX: Duration = Duration::from_secs(30);
+const RESERVED_STALL_BYTES_MIN: u64 = 512 << 10;
+/// How long a body may take from its first wait for memory until it has all it needs. It keeps what
+/// it has reserved while it waits, so the limit is short.
+const MEMORY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Approximate maximum ratio of parsed XML to its source, in bytes.
-const PARSED: usize = 8;
-/// Bytes that a body may buffer without taking shared memory.
-const OWN: usize = 128 << 10;
+const PARSED_XML_RATIO: usize = 8;
+/// Bytes that a body may buffer without reserving shared memory.
+const UNCHARGED_BYTES_MAX: usize = 128 << 10;
 
 /// Start of the empty chunk.
 const LAST_CHUNK: &[u8] = b"\r\n0;chunk-signature=";
@@ -52,11 +52,11 @@ pub(crate) struct BodyProgress {
     /// Whether the body was read to its end.
     ended: AtomicBool,
     /// Shared memory for the buffered part.
-    share: Mutex<Share>,
-    /// Why the rest of the body was refused, for the router.
-    first: FirstError,
+    reservation: Mutex<MemoryReservation>,
+    /// Why the rest of the body was rejected, for the router.
+    first_error: FirstError,
     /// When the last bytes arrived.
-    moved: Mutex<Instant>,
+    last_activity: Mutex<Instant>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -65,8 +65,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl BodyProgress {
-    pub(crate) fn new(share: Share, first: FirstError) -> Arc<Self> {
-        Arc::new(Self { ended: AtomicBool::new(false), share: Mutex::new(share), first, moved: Mutex::new(Instant::now()) })
+    pub(crate) fn new(reservation: MemoryReservation, first_error: FirstError) -> Arc<Self> {
+        Arc::new(Self {
+            ended: AtomicBool::new(false),
+            reservation: Mutex::new(reservation),
+            first_error,
+            last_activity: Mutex::new(Instant::now()),
+        })
     }
 
     pub(crate) fn is_ended(&self) -> bool {
@@ -74,12 +79,12 @@ impl BodyProgress {
     }
 
     /// When the last bytes of the body arrived, or else the request.
-    pub(crate) fn moved(&self) -> Instant {
-        *lock(&self.moved)
+    pub(crate) fn last_activity(&self) -> Instant {
+        *lock(&self.last_activity)
     }
 
     fn refuse(&self, error: S3Error) -> StdError {
-        self.first.keep(error).into()
+        self.first_error.keep(error).into()
     }
 }
 
@@ -87,18 +92,18 @@ impl BodyProgress {
 pub(crate) struct RequestBody<B> {
     body: B,
     progress: Arc<BodyProgress>,
-    pace: Pace,
+    min_rate: MinRate,
     /// The timeout of the wait for memory, once the body had to wait.
-    waits: Option<Pin<Box<tokio::time::Sleep>>>,
+    memory_timeout: Option<Pin<Box<tokio::time::Sleep>>>,
     /// Whether the framework buffers the whole body.
     is_buffered: bool,
     received: usize,
     /// The last bytes of content in signed chunks.
     tail: Option<Vec<u8>>,
     /// The chunk parser, if the content is in chunks.
-    chunks: Option<Chunks>,
+    chunks: Option<ChunkSplitter>,
     /// Bytes from the parser that are returned next.
-    waiting: VecDeque<Bytes>,
+    output: VecDeque<Bytes>,
 }
 
 impl<B: Body> RequestBody<B> {
@@ -110,41 +115,44 @@ impl<B: Body> RequestBody<B> {
         Self {
             body,
             progress,
-            pace: Pace::new(PATIENCE, LEAST),
-            waits: None,
+            min_rate: MinRate::new(STALL_MAX, STALL_BYTES_MIN),
+            memory_timeout: None,
             is_buffered,
             received: 0,
             tail: kind.is_some_and(is_signed).then(Vec::new),
-            chunks: kind.map(|_| Chunks::new()),
-            waiting: VecDeque::new(),
+            chunks: kind.map(|_| ChunkSplitter::new()),
+            output: VecDeque::new(),
         }
     }
 
-    /// Adjusts the share of memory to what the framework buffers by now; waits if there is too
-    /// little.
+    /// Adjusts the reservation to what the framework buffers by now; waits if too little memory is
+    /// free.
     fn poll_memory(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StdError>> {
-        let held =
-            if self.is_buffered { PARSED * self.received } else { self.chunks.as_ref().map_or(0, |chunks| chunks.gathered() as usize) };
-        let needed = held.saturating_sub(OWN);
-        let mut share = lock(&self.progress.share);
-        if needed == share.bytes() || share.resize(needed) {
+        let buffered = if self.is_buffered {
+            PARSED_XML_RATIO * self.received
+        } else {
+            self.chunks.as_ref().map_or(0, |chunks| chunks.buffered_bytes() as usize)
+        };
+        let needed = buffered.saturating_sub(UNCHARGED_BYTES_MAX);
+        let mut reservation = lock(&self.progress.reservation);
+        if needed == reservation.bytes() || reservation.try_resize(needed) {
             if needed > 0 {
-                self.pace.demand(PATIENCE_OF_OTHERS, LEAST_OF_OTHERS);
+                self.min_rate.set(RESERVED_STALL_MAX, RESERVED_STALL_BYTES_MIN);
             } else {
-                self.pace.demand(PATIENCE, LEAST);
+                self.min_rate.set(STALL_MAX, STALL_BYTES_MIN);
             }
             return Poll::Ready(Ok(()));
         }
-        share.wait(context);
-        drop(share);
-        let waits = self.waits.get_or_insert_with(|| Box::pin(tokio::time::sleep(MEMORY_PATIENCE)));
-        ready!(waits.as_mut().poll(context));
+        reservation.wake_when_freed(context);
+        drop(reservation);
+        let timeout = self.memory_timeout.get_or_insert_with(|| Box::pin(tokio::time::sleep(MEMORY_TIMEOUT)));
+        ready!(timeout.as_mut().poll(context));
         Poll::Ready(Err(self.progress.refuse(busy("Too much is being sent at once. Please reduce your request rate.", 5))))
     }
 }
 
 /// Keeps the last [`LAST_CHUNK_BYTES`] of a stream.
-fn keep(tail: &mut Vec<u8>, piece: &[u8]) {
+fn append_tail(tail: &mut Vec<u8>, piece: &[u8]) {
     if piece.len() >= LAST_CHUNK_BYTES {
         tail.clear();
         tail.extend_from_slice(&piece[piece.len() - LAST_CHUNK_BYTES..]);
@@ -167,39 +175,39 @@ impl<B: Body<Data = Bytes, Error: Into<StdError>> + Unpin> Body for RequestBody<
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         loop {
-            if let Some(bytes) = self.waiting.pop_front() {
+            if let Some(bytes) = self.output.pop_front() {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             if let Err(error) = ready!(self.poll_memory(context)) {
                 return Poll::Ready(Some(Err(error)));
             }
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
-                ready!(self.pace.poll_late(context));
+                ready!(self.min_rate.poll_too_slow(context));
                 let late = "Your socket connection to the server was not read from or written to within the timeout period.";
                 return Poll::Ready(Some(Err(self.progress.refuse(s3_error!(RequestTimeout, "{late}")))));
             };
             if let Some(Ok(frame)) = &frame {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
                 self.received += bytes;
-                self.pace.moved(bytes as u64);
-                *lock(&self.progress.moved) = Instant::now();
+                self.min_rate.count(bytes as u64);
+                *lock(&self.progress.last_activity) = Instant::now();
             }
             if frame.is_none() || self.body.is_end_stream() {
                 self.progress.ended.store(true, Ordering::Release);
             }
             match (&frame, &mut self.tail) {
-                (Some(Ok(frame)), Some(tail)) => frame.data_ref().into_iter().for_each(|bytes| keep(tail, bytes)),
+                (Some(Ok(frame)), Some(tail)) => frame.data_ref().into_iter().for_each(|bytes| append_tail(tail, bytes)),
                 (None, Some(tail)) if !has_last_chunk(tail) => return Poll::Ready(Some(Err("the last chunk is missing".into()))),
                 _ => {}
             }
             let this = &mut *self;
             match (frame, &mut this.chunks) {
                 (Some(Ok(frame)), Some(chunks)) => match frame.into_data() {
-                    Ok(bytes) => chunks.take(bytes, &mut this.waiting).map_err(|error| -> StdError { error.into() })?,
+                    Ok(bytes) => chunks.push(bytes, &mut this.output).map_err(|error| -> StdError { error.into() })?,
                     Err(frame) => return Poll::Ready(Some(Ok(frame))),
                 },
                 (None, Some(chunks)) => match chunks.end() {
-                    Some(bytes) => this.waiting.push_back(bytes),
+                    Some(bytes) => this.output.push_back(bytes),
                     None => return Poll::Ready(None),
                 },
                 (frame, _) => return Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
@@ -227,12 +235,12 @@ mod tests {
         let content = format!("5;chunk-signature={}\r\nhello\r\n{last}", "b".repeat(64));
         for length in [1, 7, 89, content.len()] {
             let mut tail = Vec::new();
-            content.as_bytes().chunks(length).for_each(|piece| keep(&mut tail, piece));
+            content.as_bytes().chunks(length).for_each(|piece| append_tail(&mut tail, piece));
             assert!(has_last_chunk(&tail), "pieces of {length}");
         }
         assert!(has_last_chunk(last.as_bytes()));
         let mut tail = Vec::new();
-        keep(&mut tail, &content.as_bytes()[..content.len() - last.len()]);
+        append_tail(&mut tail, &content.as_bytes()[..content.len() - last.len()]);
         assert!(!has_last_chunk(&tail));
     }
 }

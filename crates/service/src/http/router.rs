@@ -23,8 +23,8 @@ use crate::http::addressing::{Addresses, Domain, is_local};
 use crate::http::cors::Cors;
 use crate::http::drain::DrainOnDrop;
 use crate::http::request_body::{BodyProgress, RequestBody};
-use crate::memory::{Holder, Share};
-use crate::s3::errors::answers::{RequestFacts, complete, refusal};
+use crate::memory::{MemoryOwner, MemoryReservation};
+use crate::s3::errors::answers::{RequestFacts, error_response, finish_response};
 use crate::s3::errors::{FirstError, busy, internal};
 use crate::s3::framework::Framework;
 use crate::s3::normalize::has_body;
@@ -38,7 +38,7 @@ const PARAMETERS_MAX: usize = 128;
 /// disk.
 const PROCESSING_MAX: Duration = Duration::from_secs(15 * 60);
 /// Responses up to this size are covered by the memory per connection.
-const OWN_ANSWER: usize = 64 << 10;
+const UNCHARGED_RESPONSE_BYTES_MAX: usize = 64 << 10;
 
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
@@ -77,15 +77,15 @@ impl Router {
     /// Metrics, for clients with the token. Without a token in the settings, only for this machine
     /// and not through a proxy on it.
     fn metrics(&self, headers: &HeaderMap, peer: IpAddr) -> Response<s3s::Body> {
-        let given = headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        let may = match &self.metrics_token {
+        let sent_token = headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let is_allowed = match &self.metrics_token {
             // Constant-time comparison, so that a guess doesn't reveal how much of it is right.
             Some(token) => {
-                given.is_some_and(|given| aws_lc_rs::constant_time::verify_slices_are_equal(token.as_bytes(), given.as_bytes()).is_ok())
+                sent_token.is_some_and(|sent| aws_lc_rs::constant_time::verify_slices_are_equal(token.as_bytes(), sent.as_bytes()).is_ok())
             }
             None => peer.to_canonical().is_loopback() && is_local(headers),
         };
-        if !may {
+        if !is_allowed {
             let mut response = Response::new(s3s::Body::from("metrics require the bearer token from service.toml\n".to_owned()));
             *response.status_mut() = StatusCode::FORBIDDEN;
             return response;
@@ -122,35 +122,40 @@ impl Router {
 
     /// Charges a response that is buffered whole to the shared memory until the client has read it,
     /// since clients may be slow.
-    fn counted(&self, mut response: Response<s3s::Body>, holder: &Holder, asked: &RequestFacts<'_>) -> Response<s3s::Body> {
-        let Some(bytes) = response.body().bytes().filter(|bytes| bytes.len() > OWN_ANSWER) else { return response };
-        match self.gateway.buffered_responses.take(holder, bytes.len()) {
-            Some(share) => {
-                *response.body_mut() = s3s::Body::from(Bytes::from_owner(Counted { bytes, _share: share }));
+    fn reserve_response_memory(
+        &self,
+        mut response: Response<s3s::Body>,
+        memory_owner: &MemoryOwner,
+        facts: &RequestFacts<'_>,
+    ) -> Response<s3s::Body> {
+        let Some(bytes) = response.body().bytes().filter(|bytes| bytes.len() > UNCHARGED_RESPONSE_BYTES_MAX) else { return response };
+        match self.gateway.buffered_responses.try_reserve(memory_owner, bytes.len()) {
+            Some(reservation) => {
+                *response.body_mut() = s3s::Body::from(Bytes::from_owner(ReservedBytes { bytes, _reservation: reservation }));
                 response
             }
-            None => refusal(busy("Too many long answers wait for their clients. Please reduce your request rate.", 5), asked),
+            None => error_response(busy("Too many long answers wait for their clients. Please reduce your request rate.", 5), facts),
         }
     }
 
     /// The response of S3, or the S3 error. The inner error is a failure of the framework.
-    async fn answered<B>(&self, mut head: Parts, body: RequestBody<B>) -> S3Result<Result<Response<s3s::Body>, String>>
+    async fn call_s3<B>(&self, mut head: Parts, body: RequestBody<B>) -> S3Result<Result<Response<s3s::Body>, String>>
     where
         B: Body<Data = Bytes, Error: Into<StdError>> + Send + Sync + Unpin + 'static,
     {
         if head.uri.query().is_some_and(|query| query.bytes().filter(|byte| *byte == b'&').count() >= PARAMETERS_MAX) {
             return Err(s3_error!(InvalidArgument, "The request has more than {PARAMETERS_MAX} parameters."));
         }
-        self.gateway.jobs.scrubbed.request();
+        self.gateway.jobs.scrub_progress.record_request();
         // CORS preflight requests are unsigned.
         if head.method == Method::OPTIONS {
-            return self.cors.before(&head.uri, &head.headers).map(Ok);
+            return self.cors.answer_preflight(&head.uri, &head.headers).map(Ok);
         }
         let signing = signatures::check(&head.uri, &head.headers, &self.region)?;
-        signatures::date(&mut head.headers);
+        signatures::add_signing_time(&mut head.headers);
         let form = self.forms.find(&head.method, &head.uri, &head.headers)?;
         let body = match signing {
-            Signing::Nobody if form.is_none() => unsigned::body(&mut head, body)?,
+            Signing::Unsigned if form.is_none() => unsigned::body(&mut head, body)?,
             _ => s3s::Body::http_body(body),
         };
         let request = Request::from_parts(head, body);
@@ -165,15 +170,15 @@ impl Router {
     where
         B: Body<Data = Bytes, Error: Into<StdError>> + Send + Sync + Unpin + 'static,
     {
-        let begun = Instant::now();
+        let started = Instant::now();
         let id = format!("{:08X}{}", REQUESTS.fetch_add(1, Ordering::Relaxed), hex(&random::<4>()).to_uppercase());
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let length = request.headers().get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        let asked = RequestFacts { path: &path, id: &id };
-        let answering = std::panic::AssertUnwindSafe(self.answer_asked(request, peer, &asked)).catch_unwind();
-        let mut response = answering.await.unwrap_or_else(|panic| {
+        let facts = RequestFacts { path: &path, id: &id };
+        let response_future = std::panic::AssertUnwindSafe(self.route(request, peer, &facts)).catch_unwind();
+        let mut response = response_future.await.unwrap_or_else(|panic| {
             self.gateway.panicked("a request", &*panic);
-            let mut response = refusal(internal(), &asked);
+            let mut response = error_response(internal(), &facts);
             // The rest of the body can't be told from a next request.
             response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             response
@@ -183,58 +188,59 @@ impl Router {
         if let Ok(id) = HeaderValue::from_str(&id) {
             headers.insert("x-amz-request-id", id);
         }
-        self.metrics.count(&method, response.status(), begun.elapsed(), length.unwrap_or(0));
+        self.metrics.count(&method, response.status(), started.elapsed(), length.unwrap_or(0));
         // Queries may hold signatures and are not logged.
-        tracing::info!(id, %method, path, status = response.status().as_u16(), us = begun.elapsed().as_micros() as u64, "request");
+        tracing::info!(id, %method, path, status = response.status().as_u16(), us = started.elapsed().as_micros() as u64, "request");
         response
     }
 
-    async fn answer_asked<B>(&self, mut request: Request<B>, peer: Peer, asked: &RequestFacts<'_>) -> Response<s3s::Body>
+    async fn route<B>(&self, mut request: Request<B>, peer: Peer, facts: &RequestFacts<'_>) -> Response<s3s::Body>
     where
         B: Body<Data = Bytes, Error: Into<StdError>> + Send + Sync + Unpin + 'static,
     {
         let method = request.method().clone();
-        let expects = request.headers().contains_key(http::header::EXPECT);
+        let expects_continue = request.headers().contains_key(http::header::EXPECT);
         let is_empty = request.headers().get(http::header::CONTENT_LENGTH).is_some_and(|length| length == "0");
-        let first = FirstError::default();
+        let first_error = FirstError::default();
         request.extensions_mut().insert(peer);
-        request.extensions_mut().insert(first.clone());
+        request.extensions_mut().insert(first_error.clone());
         let (mut head, body) = request.into_parts();
-        let of_site = head.headers.contains_key(http::header::ORIGIN).then(|| (head.uri.clone(), head.headers.clone()));
-        let holder = Holder::of(&head.headers, peer.address);
-        head.extensions.insert(holder.clone());
-        let progress = BodyProgress::new(self.gateway.buffered_bodies.share(&holder), first.clone());
-        let body = RequestBody::new(DrainOnDrop::new(body, expects), &head.headers, self.is_buffered(&head), progress.clone());
-        let is_own = || self.cors.addresses.is_own(&head.headers, |name| !matches!(self.gateway.state.bucket(name), Ok(None)));
-        let mut response = match (&method, asked.path) {
-            (&Method::GET, "/-/health") if is_own() => self.health(),
-            (&Method::GET, "/-/ready") if is_own() => self.ready(),
-            (&Method::GET, "/-/metrics") if is_own() => self.metrics(&head.headers, peer.address),
-            _ => match in_time(self.answered(head, body), &progress).await {
+        let cors_request = head.headers.contains_key(http::header::ORIGIN).then(|| (head.uri.clone(), head.headers.clone()));
+        let memory_owner = MemoryOwner::of(&head.headers, peer.address);
+        head.extensions.insert(memory_owner.clone());
+        let progress = BodyProgress::new(self.gateway.buffered_bodies.reservation(&memory_owner), first_error.clone());
+        let body = RequestBody::new(DrainOnDrop::new(body, expects_continue), &head.headers, self.is_buffered(&head), progress.clone());
+        let is_server_page =
+            || self.cors.addresses.is_server_page(&head.headers, |name| !matches!(self.gateway.state.bucket(name), Ok(None)));
+        let mut response = match (&method, facts.path) {
+            (&Method::GET, "/-/health") if is_server_page() => self.health(),
+            (&Method::GET, "/-/ready") if is_server_page() => self.ready(),
+            (&Method::GET, "/-/metrics") if is_server_page() => self.metrics(&head.headers, peer.address),
+            _ => match with_timeout(self.call_s3(head, body), &progress).await {
                 Ok(Ok(mut response)) => {
-                    complete(&mut response, asked);
+                    finish_response(&mut response, facts);
                     response
                 }
                 Ok(Err(error)) => {
-                    tracing::error!(error, id = asked.id, "the framework failed");
-                    refusal(internal(), asked)
+                    tracing::error!(error, id = facts.id, "the framework failed");
+                    error_response(internal(), facts)
                 }
-                Err(error) => refusal(error, asked),
+                Err(error) => error_response(error, facts),
             },
         };
-        if let Some(error) = first.take() {
-            response = refusal(error, asked);
+        if let Some(error) = first_error.take() {
+            response = error_response(error, facts);
         }
-        let mut response = self.counted(response, &holder, asked);
-        if let Some((uri, headers)) = of_site
+        let mut response = self.reserve_response_memory(response, &memory_owner, facts);
+        if let Some((uri, headers)) = cors_request
             && method != Method::OPTIONS
         {
-            self.cors.after(&method, &uri, &headers, &mut response);
+            self.cors.add_headers(&method, &uri, &headers, &mut response);
         }
         // The rest of the body can't be told from a next request. hyper never polls an empty body
         // and so never sends 100 Continue; a client that waits for it takes the next status for
         // this one's.
-        if !progress.is_ended() || (expects && is_empty) {
+        if !progress.is_ended() || (expects_continue && is_empty) {
             response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
@@ -242,25 +248,25 @@ impl Router {
 }
 
 /// Runs a request with a timeout that starts when the last bytes of its body arrived.
-async fn in_time<T>(answering: impl Future<Output = S3Result<T>>, progress: &BodyProgress) -> S3Result<T> {
-    let mut answering = std::pin::pin!(answering);
+async fn with_timeout<T>(response_future: impl Future<Output = S3Result<T>>, progress: &BodyProgress) -> S3Result<T> {
+    let mut response_future = std::pin::pin!(response_future);
     loop {
-        let end = progress.moved() + PROCESSING_MAX;
-        match tokio::time::timeout_at(end, &mut answering).await {
-            Ok(answered) => return answered,
-            Err(_) if progress.moved() + PROCESSING_MAX > end => {}
+        let end = progress.last_activity() + PROCESSING_MAX;
+        match tokio::time::timeout_at(end, &mut response_future).await {
+            Ok(result) => return result,
+            Err(_) if progress.last_activity() + PROCESSING_MAX > end => {}
             Err(_) => return Err(busy("The request took too long and was given up. Try again when the archive has less to do.", 60)),
         }
     }
 }
 
-/// Bytes with their share of memory.
-struct Counted {
+/// Bytes with their reserved memory.
+struct ReservedBytes {
     bytes: Bytes,
-    _share: Share,
+    _reservation: MemoryReservation,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for ReservedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

@@ -9,77 +9,77 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// How long the server waits for a client in total, until it has taken [`LEAST`] bytes.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes that a client must take within [`PATIENCE`]: 1 KiB/s.
-const LEAST: u64 = 64 << 10;
+/// How long the server waits for a client in total, until it has taken [`STALL_BYTES_MIN`] bytes.
+const STALL_MAX: Duration = Duration::from_secs(60);
+/// Bytes that a client must take within [`STALL_MAX`]: 1 KiB/s.
+const STALL_BYTES_MIN: u64 = 64 << 10;
 
-/// Enforces a minimum rate: `least` bytes per `patience` spent waiting for the client. Time that
-/// the server itself takes doesn't count.
+/// Enforces a minimum rate: `bytes_min` bytes per `stall_max` spent waiting for the client. Time
+/// that the server itself takes doesn't count.
 #[derive(Debug)]
-pub(crate) struct Pace {
-    patience: Duration,
-    least: u64,
+pub(crate) struct MinRate {
+    stall_max: Duration,
+    bytes_min: u64,
     /// Since when the client keeps the server waiting.
-    waits: Option<Instant>,
-    /// Time spent waiting since the last `least` bytes were moved.
+    waiting_since: Option<Instant>,
+    /// Time spent waiting since the last `bytes_min` bytes were moved.
     waited: Duration,
     moved: u64,
-    alarm: Pin<Box<Sleep>>,
+    timer: Pin<Box<Sleep>>,
 }
 
-impl Pace {
-    pub(crate) fn new(patience: Duration, least: u64) -> Self {
-        let alarm = Box::pin(tokio::time::sleep(patience));
-        Self { patience, least, waits: None, waited: Duration::ZERO, moved: 0, alarm }
+impl MinRate {
+    pub(crate) fn new(stall_max: Duration, bytes_min: u64) -> Self {
+        let timer = Box::pin(tokio::time::sleep(stall_max));
+        Self { stall_max, bytes_min, waiting_since: None, waited: Duration::ZERO, moved: 0, timer }
     }
 
     /// Sets the minimum rate from now on.
-    pub(crate) fn demand(&mut self, patience: Duration, least: u64) {
-        (self.patience, self.least) = (patience, least);
+    pub(crate) fn set(&mut self, stall_max: Duration, bytes_min: u64) {
+        (self.stall_max, self.bytes_min) = (stall_max, bytes_min);
     }
 
     /// Counts bytes that the client sent or took.
-    pub(crate) fn moved(&mut self, bytes: u64) {
-        if let Some(since) = self.waits.take() {
+    pub(crate) fn count(&mut self, bytes: u64) {
+        if let Some(since) = self.waiting_since.take() {
             self.waited += since.elapsed();
         }
         self.moved += bytes;
-        if self.moved >= self.least {
+        if self.moved >= self.bytes_min {
             (self.waited, self.moved) = (Duration::ZERO, 0);
         }
     }
 
     /// Records that the server waits for the client. Ready once it has waited too long.
-    pub(crate) fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.waits.is_none() {
+    pub(crate) fn poll_too_slow(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.waiting_since.is_none() {
             let now = Instant::now();
-            self.waits = Some(now);
-            self.alarm.as_mut().reset(now + self.patience.saturating_sub(self.waited));
+            self.waiting_since = Some(now);
+            self.timer.as_mut().reset(now + self.stall_max.saturating_sub(self.waited));
         }
-        self.alarm.as_mut().poll(context)
+        self.timer.as_mut().poll(context)
     }
 }
 
 /// A stream whose writes fail with [`io::ErrorKind::TimedOut`] if the peer reads too slowly.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
-    pace: Pace,
+    min_rate: MinRate,
 }
 
 impl<S> WriteTimeout<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self { stream, pace: Pace::new(PATIENCE, LEAST) }
+        Self { stream, min_rate: MinRate::new(STALL_MAX, STALL_BYTES_MIN) }
     }
 
     /// Counts a finished write; fails a pending one that has waited too long.
-    fn look(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn record_write(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(written) => {
-                self.pace.moved(*written.as_ref().unwrap_or(&0) as u64);
+                self.min_rate.count(*written.as_ref().unwrap_or(&0) as u64);
                 Poll::Ready(written)
             }
-            Poll::Pending => self.pace.poll_late(context).map(|()| Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => self.min_rate.poll_too_slow(context).map(|()| Err(io::ErrorKind::TimedOut.into())),
         }
     }
 }
@@ -93,12 +93,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.look(context, written)
+        self.record_write(context, written)
     }
 
     fn poll_write_vectored(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.look(context, written)
+        self.record_write(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -146,7 +146,7 @@ mod tests {
         let begun = Instant::now();
         let (taken, ended) = fill(&mut WriteTimeout::new(server), usize::MAX).await;
         assert_eq!((taken, ended.expect_err("it takes nothing").kind()), (10_000, io::ErrorKind::TimedOut));
-        assert!(begun.elapsed() >= PATIENCE && begun.elapsed() < 2 * PATIENCE);
+        assert!(begun.elapsed() >= STALL_MAX && begun.elapsed() < 2 * STALL_MAX);
     }
 
     #[tokio::test(start_paused = true)]

@@ -20,7 +20,7 @@ impl Gateway {
     pub(crate) fn write_sets<T>(&self, write: impl FnOnce(&Archive) -> Result<T, ArchiveError>) -> Result<T, ArchiveError> {
         // A poisoned lock is usable: it guards no data. The next start aborts the set of a flush
         // that panicked.
-        let _alone = self.jobs.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _flush_guard = self.jobs.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         self.transfers.room.begin_set();
         match catch_unwind(AssertUnwindSafe(|| write(&self.archive))) {
             Ok(Ok(written)) => {

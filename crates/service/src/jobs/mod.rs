@@ -14,25 +14,25 @@ use std::time::{Duration, Instant};
 use fulgurite_archive::watch::{Trouble, Watcher};
 use tokio::sync::{Notify, watch};
 
+use crate::command_lock::CommandLock;
 use crate::gateway::Gateway;
-use crate::health::scrubbed::Scrubbed;
+use crate::health::scrub_progress::ScrubProgress;
 use crate::settings::Background;
 use crate::state::{Quota, now_ms};
-use crate::transfer::staging_room::{Due, Staged};
-use crate::turns::Turns;
+use crate::transfer::staging_room::{Due, StagingStatus};
 
 /// Interval between two checks for restores and other housekeeping.
-const PERIOD: Duration = Duration::from_secs(1);
+const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(1);
 /// Interval between two checks of staging and old uploads.
 const STAGING_PERIOD: Duration = Duration::from_secs(10);
 /// Interval between two checks of stores and free space.
-const LOOK_PERIOD: Duration = Duration::from_secs(2);
+const DISK_CHECK_PERIOD: Duration = Duration::from_secs(2);
 /// A check of the stores that takes longer means that a disk hangs.
-const LOOK_PATIENCE: Duration = Duration::from_secs(30);
+const DISK_CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum pause after a set couldn't be written.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 /// Maximum number of old uploads that are aborted in one round.
-const UPLOADS: usize = 1_000;
+const ABORTED_UPLOADS_MAX: usize = 1_000;
 const DAY_MS: i64 = 86_400_000;
 
 /// What the background jobs share with requests and with commands from the command line.
@@ -49,10 +49,10 @@ pub(crate) struct Jobs {
     pub(crate) backing_up: tokio::sync::Mutex<()>,
     /// Held while sets are written: two writers would write the same objects twice.
     pub(crate) flushing: Mutex<()>,
-    /// Queues commands from the command line, one at a time.
-    pub(crate) turns: Turns,
+    /// Admits commands from the command line, one at a time.
+    pub(crate) command_lock: CommandLock,
     /// Progress of the server's own scrub.
-    pub(crate) scrubbed: Scrubbed,
+    pub(crate) scrub_progress: ScrubProgress,
 }
 
 impl Jobs {
@@ -64,16 +64,16 @@ impl Jobs {
             last_restored: Mutex::default(),
             backing_up: tokio::sync::Mutex::default(),
             flushing: Mutex::default(),
-            turns: Turns::default(),
-            scrubbed: Scrubbed::default(),
+            command_lock: CommandLock::default(),
+            scrub_progress: ScrubProgress::default(),
         }
     }
 }
 
 /// Logs the problems that a flush reports.
-struct Log;
+struct LogWatcher;
 
-impl Watcher for Log {
+impl Watcher for LogWatcher {
     fn trouble(&self, trouble: Trouble<'_>) {
         tracing::warn!(?trouble, "writing to platters");
     }
@@ -81,37 +81,37 @@ impl Watcher for Log {
 
 /// Runs the jobs until `stop` is set. A set in progress is completed: otherwise it would have to be
 /// written again from the start.
-pub(crate) async fn work(gateway: Arc<Gateway>, settings: Background, stop: watch::Receiver<bool>) {
+pub(crate) async fn run(gateway: Arc<Gateway>, settings: Background, stop: watch::Receiver<bool>) {
     let watching = tokio::spawn(watch_disks(gateway.clone(), stop.clone()));
     let writing = tokio::spawn(write_sets(gateway.clone(), settings.clone(), stop.clone()));
-    keep_house(gateway.clone(), settings, stop).await;
-    for ended in [writing.await, watching.await] {
-        if let Err(error) = ended {
-            gateway.ended("a background job", error);
+    run_housekeeping(gateway.clone(), settings, stop).await;
+    for result in [writing.await, watching.await] {
+        if let Err(error) = result {
+            gateway.log_panic("a background job", error);
         }
     }
 }
 
 /// Restores, expiry, sweeping, and backups of the state.
-async fn keep_house(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
-    let mut looked = None::<tokio::time::Instant>;
+async fn run_housekeeping(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
+    let mut last_checked = None::<tokio::time::Instant>;
     while !*stop.borrow() {
-        let due = looked.is_none_or(|looked| looked.elapsed() >= STAGING_PERIOD);
+        let due = last_checked.is_none_or(|last_checked| last_checked.elapsed() >= STAGING_PERIOD);
         let (worker, background, stopped) = (gateway.clone(), settings.clone(), stop.clone());
         // One job at a time, to leave disk time to requests.
-        let housekeeping = tokio::task::spawn_blocking(move || worker.keep_house(&background, due, &stopped));
+        let housekeeping = tokio::task::spawn_blocking(move || worker.run_housekeeping(&background, due, &stopped));
         if let Err(error) = housekeeping.await {
-            gateway.ended("a background job", error);
+            gateway.log_panic("a background job", error);
         }
         gateway.check_liveness();
         if due {
-            looked = Some(tokio::time::Instant::now());
+            last_checked = Some(tokio::time::Instant::now());
             if gateway.is_backup_due() {
                 gateway.back_up_state().await;
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(PERIOD) => {}
+            () = tokio::time::sleep(HOUSEKEEPING_PERIOD) => {}
             () = gateway.jobs.wake.notified() => {}
             _ = stop.changed() => {}
         }
@@ -120,26 +120,26 @@ async fn keep_house(gateway: Arc<Gateway>, settings: Background, mut stop: watch
 
 /// Writes a set whenever one is due.
 async fn write_sets(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
-    let (mut pressed, mut old) = (None::<Instant>, None::<Instant>);
+    let (mut last_pressed, mut last_old) = (None::<Instant>, None::<Instant>);
     let mut pause = STAGING_PERIOD;
     while !*stop.borrow() {
         let worker = gateway.clone();
         let after = settings.flush_after();
-        let (since_pressed, since_old) = (pressed.map(|at| at.elapsed()), old.map(|at| at.elapsed()));
+        let (since_pressed, since_old) = (last_pressed.map(|at| at.elapsed()), last_old.map(|at| at.elapsed()));
         let due = tokio::task::spawn_blocking(move || worker.due(after, since_pressed, since_old)).await.unwrap_or_else(|error| {
-            gateway.ended("the check of staging", error);
+            gateway.log_panic("the check of staging", error);
             None
         });
         pause = match due {
             None => STAGING_PERIOD,
             Some(due) => {
                 if due == Due::Pressed {
-                    pressed = Some(Instant::now());
+                    last_pressed = Some(Instant::now());
                 }
                 match write_set(gateway.clone(), due).await {
                     true => {
                         if due == Due::Old {
-                            old = Some(Instant::now());
+                            last_old = Some(Instant::now());
                         }
                         // Staging may already hold enough for another set.
                         continue;
@@ -166,7 +166,7 @@ async fn write_set(gateway: Arc<Gateway>, due: Due) -> bool {
     let worker = gateway.clone();
     let writing = tokio::task::spawn_blocking(move || worker.write_set(due));
     writing.await.unwrap_or_else(|error| {
-        gateway.ended("writing a set", error);
+        gateway.log_panic("writing a set", error);
         false
     })
 }
@@ -174,31 +174,31 @@ async fn write_set(gateway: Arc<Gateway>, due: Due) -> bool {
 /// Checks stores and free space, for [`Readiness`](crate::health::readiness::Readiness) and
 /// metrics.
 async fn watch_disks(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) {
-    let mut looking: Option<tokio::task::JoinHandle<()>> = None;
+    let mut running_check: Option<tokio::task::JoinHandle<()>> = None;
     while !*stop.borrow() {
-        if looking.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) {
+        if running_check.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) {
             let worker = gateway.clone();
-            looking = Some(tokio::task::spawn_blocking(move || worker.look_at_disks()));
+            running_check = Some(tokio::task::spawn_blocking(move || worker.check_disks()));
         }
-        let hangs = gateway.health.stores.begun().is_some_and(|begun| begun.elapsed() >= LOOK_PATIENCE);
-        let reason = || format!("a store hasn't answered for more than {} s", LOOK_PATIENCE.as_secs());
+        let hangs = gateway.health.stores.started().is_some_and(|started| started.elapsed() >= DISK_CHECK_TIMEOUT);
+        let reason = || format!("a store hasn't answered for more than {} s", DISK_CHECK_TIMEOUT.as_secs());
         gateway.health.readiness.report("hanging stores", hangs.then(reason));
         tokio::select! {
-            () = tokio::time::sleep(LOOK_PERIOD) => {}
+            () = tokio::time::sleep(DISK_CHECK_PERIOD) => {}
             _ = stop.changed() => {}
         }
     }
 }
 
 impl Gateway {
-    /// Logs the end of a job that should have gone on.
-    pub(crate) fn ended(&self, what: &str, error: tokio::task::JoinError) {
+    /// Logs the panic of a job.
+    pub(crate) fn log_panic(&self, what: &str, error: tokio::task::JoinError) {
         if error.is_panic() {
             self.panicked(what, &*error.into_panic());
         }
     }
 
-    fn keep_house(&self, settings: &Background, sweeps: bool, stop: &watch::Receiver<bool>) {
+    fn run_housekeeping(&self, settings: &Background, aborts_old_uploads: bool, stop: &watch::Receiver<bool>) {
         // Restores that are open when the server stops are done after the next start.
         while !*stop.borrow() && self.restore_next() {}
         match self.state.expire_restores(now_ms()) {
@@ -209,10 +209,10 @@ impl Gateway {
         if let Err(error) = self.archive.sweep() {
             tracing::error!(%error, "can't sweep removed versions yet");
         }
-        if sweeps {
+        if aborts_old_uploads {
             let before = now_ms().saturating_sub((settings.abandon_uploads_after_days as i64).saturating_mul(DAY_MS));
-            match self.state.uploads_before(before, UPLOADS) {
-                Ok(old) => old.iter().for_each(|id| drop(self.end_upload(id))),
+            match self.state.uploads_before(before, ABORTED_UPLOADS_MAX) {
+                Ok(ids) => ids.iter().for_each(|id| drop(self.end_upload(id))),
                 Err(error) => tracing::error!(%error, "can't look for old uploads"),
             }
         }
@@ -230,22 +230,22 @@ impl Gateway {
         };
         let set = &self.archive.settings().set;
         let age_ms = totals.oldest_ms.map_or(0, |oldest| (now_ms() as u64).saturating_sub(oldest));
-        let staged = Staged {
+        let status = StagingStatus {
             versions: totals.versions,
             bytes: totals.stored_bytes,
             age: Duration::from_millis(age_ms),
-            room: self.transfers.room_left(&totals),
+            room_bytes: self.transfers.room_left(&totals),
             refused: self.transfers.room.was_refused(),
-            full: u64::from(set.information) * (set.platter_mib << 20),
+            full_set_bytes: u64::from(set.information) * (set.platter_mib << 20),
             since_pressed,
             since_old,
         };
-        staged.due(flush_after)
+        status.due(flush_after)
     }
 
     /// Writes a set and logs the result. Returns `false` if nothing was written.
     fn write_set(&self, due: Due) -> bool {
-        match self.write_sets(|archive| archive.flush_set(&Log)) {
+        match self.write_sets(|archive| archive.flush_set(&LogWatcher)) {
             Ok(Some(report)) => {
                 tracing::info!(?due, ?report, "a set was written");
                 true
@@ -261,14 +261,14 @@ impl Gateway {
     }
 
     /// Checks stores and staging, and reports the results.
-    pub(crate) fn look_at_disks(&self) {
+    pub(crate) fn check_disks(&self) {
         let needed = usize::from(self.archive.settings().shape().platters());
-        self.health.readiness.report("stores", self.health.stores.look(&self.archive).shortage(needed));
-        self.look_at_staging();
+        self.health.readiness.report("stores", self.health.stores.check_all(&self.archive).shortage(needed));
+        self.check_staging();
     }
 
     /// Reports whether staging takes puts.
-    fn look_at_staging(&self) {
+    fn check_staging(&self) {
         let reason = match self.archive.reading().staged_totals() {
             Ok(staged) if self.transfers.room_left(&staged) == Some(0) => {
                 Some("staging is full, so puts are refused until a set is written".to_owned())

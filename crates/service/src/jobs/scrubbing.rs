@@ -21,23 +21,23 @@ use crate::settings::Scrub;
 use crate::state::now_ms;
 
 /// Interval between two checks for platters that are due.
-const LOOK_PERIOD: Duration = Duration::from_secs(60);
+const DUE_CHECK_PERIOD: Duration = Duration::from_secs(60);
 /// Interval at which the scrub checks whether a command that reads the platters has ended.
-const TURN_PERIOD: Duration = Duration::from_secs(1);
+const COMMAND_CHECK_PERIOD: Duration = Duration::from_secs(1);
 /// Platters that are damaged or unreadable are checked again after this time.
 const DAY_S: u64 = 86_400;
 /// Pauses are split into pieces of this length, so that a stop is noticed.
-const PIECE: Duration = Duration::from_millis(100);
+const PAUSE_SLICE: Duration = Duration::from_millis(100);
 
 /// Limits the read rate. The caller passes the time, so that tests need no clock.
 #[derive(Debug)]
-struct Pace {
+struct RateLimiter {
     bytes_per_s: u64,
     /// When the bytes read so far are due at the full rate.
     due: Duration,
 }
 
-impl Pace {
+impl RateLimiter {
     fn new(bytes_per_s: u64) -> Self {
         Self { bytes_per_s: bytes_per_s.max(1), due: Duration::ZERO }
     }
@@ -57,7 +57,7 @@ fn due(
     platters: &[PlatterRow],
     now_s: u64,
     every_s: u64,
-    retry: &HashMap<PlatterId, u64>,
+    retry_at_s: &HashMap<PlatterId, u64>,
     is_usable: impl Fn(&str) -> bool,
 ) -> Vec<PlatterId> {
     let period = |health: &Health| {
@@ -66,7 +66,7 @@ fn due(
     let is_due = |row: &&PlatterRow| {
         row.state == SetState::Complete
             && row.health.verified.is_none_or(|verified| now_s.saturating_sub(verified) >= period(&row.health))
-            && retry.get(&row.place.platter).is_none_or(|at| now_s >= *at)
+            && retry_at_s.get(&row.place.platter).is_none_or(|at| now_s >= *at)
             && is_usable(&row.place.store)
     };
     let mut due: Vec<&PlatterRow> = platters.iter().filter(is_due).collect();
@@ -75,25 +75,25 @@ fn due(
 }
 
 /// Logs findings, and pauses the scrub to limit its rate.
-struct Paced<'a> {
+struct ScrubWatcher<'a> {
     gateway: &'a Gateway,
     stop: &'a watch::Receiver<bool>,
-    begun: Instant,
-    pace: &'a Mutex<Pace>,
+    started: Instant,
+    rate_limiter: &'a Mutex<RateLimiter>,
 }
 
-impl Watcher for Paced<'_> {
+impl Watcher for ScrubWatcher<'_> {
     fn done(&self, _objects: u64, bytes: u64) {
-        let scrubbed = &self.gateway.jobs.scrubbed;
-        scrubbed.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let is_busy = scrubbed.is_busy();
-        let pause = self.pace.lock().unwrap_or_else(PoisonError::into_inner).pause(self.begun.elapsed(), bytes, is_busy);
+        let scrub_progress = &self.gateway.jobs.scrub_progress;
+        scrub_progress.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let is_busy = scrub_progress.is_busy();
+        let pause = self.rate_limiter.lock().unwrap_or_else(PoisonError::into_inner).pause(self.started.elapsed(), bytes, is_busy);
         let until = Instant::now() + pause;
         while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             if self.is_stopped() {
                 return;
             }
-            std::thread::sleep(left.min(PIECE));
+            std::thread::sleep(left.min(PAUSE_SLICE));
         }
     }
 
@@ -107,7 +107,7 @@ impl Watcher for Paced<'_> {
     }
 
     fn is_stopped(&self) -> bool {
-        *self.stop.borrow() || self.gateway.jobs.turns.is_taken()
+        *self.stop.borrow() || self.gateway.jobs.command_lock.is_locked()
     }
 }
 
@@ -125,11 +125,11 @@ struct Scrubber {
     gateway: Arc<Gateway>,
     settings: Scrub,
     stop: watch::Receiver<bool>,
-    begun: Instant,
-    pace: Mutex<Pace>,
+    started: Instant,
+    rate_limiter: Mutex<RateLimiter>,
     queue: VecDeque<PlatterId>,
     /// Platters that couldn't be read, with the time of the next attempt.
-    retry: HashMap<PlatterId, u64>,
+    retry_at_s: HashMap<PlatterId, u64>,
 }
 
 /// Scrubs until `stop` is set.
@@ -141,11 +141,11 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
     let mut scrubber = Scrubber {
         gateway,
         stop: stop.clone(),
-        begun: Instant::now(),
-        pace: Mutex::new(Pace::new(settings.mib_per_s.saturating_mul(1 << 20))),
+        started: Instant::now(),
+        rate_limiter: Mutex::new(RateLimiter::new(settings.mib_per_s.saturating_mul(1 << 20))),
         settings,
         queue: VecDeque::new(),
-        retry: HashMap::new(),
+        retry_at_s: HashMap::new(),
     };
     while !*stop.borrow() {
         let stepped = tokio::task::spawn_blocking(move || {
@@ -159,14 +159,14 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
             }
             Err(error) => {
                 tracing::error!("the scrub ended; restart the server to continue it");
-                watched.ended("scrubbing", error);
+                watched.log_panic("scrubbing", error);
                 return;
             }
         };
         let pause = match step {
             Step::Done => continue,
-            Step::Idle => LOOK_PERIOD,
-            Step::Waiting => TURN_PERIOD,
+            Step::Idle => DUE_CHECK_PERIOD,
+            Step::Waiting => COMMAND_CHECK_PERIOD,
         };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -178,36 +178,36 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
 impl Scrubber {
     /// Scrubs the next platter.
     fn step(&mut self) -> Step {
-        if self.gateway.jobs.turns.is_taken() {
+        if self.gateway.jobs.command_lock.is_locked() {
             // Platters that the command verifies need no second check.
             self.queue.clear();
             return Step::Waiting;
         }
         if self.queue.is_empty() {
-            self.queue = self.look();
+            self.queue = self.find_due_platters();
         }
         let Some(platter) = self.queue.pop_front() else { return Step::Idle };
         let gateway = self.gateway.clone();
-        let _alone = gateway.jobs.turns.scrubbing();
-        let watcher = Paced { gateway: &gateway, stop: &self.stop, begun: self.begun, pace: &self.pace };
-        match self.settle(platter, &watcher) {
+        let _scrub_guard = gateway.jobs.command_lock.lock_scrub();
+        let watcher = ScrubWatcher { gateway: &gateway, stop: &self.stop, started: self.started, rate_limiter: &self.rate_limiter };
+        match self.verify_and_repair(platter, &watcher) {
             Ok(false) => {
-                self.retry.insert(platter, now_s() + DAY_S);
+                self.retry_at_s.insert(platter, now_s() + DAY_S);
             }
             Ok(true) => {
-                gateway.jobs.scrubbed.platters.fetch_add(1, Ordering::Relaxed);
+                gateway.jobs.scrub_progress.platters.fetch_add(1, Ordering::Relaxed);
             }
             // The platter is still the one verified longest ago, and comes next.
             Err(ArchiveError::Stopped) => self.queue.clear(),
             Err(error) => {
                 tracing::error!(%platter, %error, "can't verify a platter");
-                self.retry.insert(platter, now_s() + DAY_S);
+                self.retry_at_s.insert(platter, now_s() + DAY_S);
             }
         }
         Step::Done
     }
 
-    fn look(&self) -> VecDeque<PlatterId> {
+    fn find_due_platters(&self) -> VecDeque<PlatterId> {
         let rows = match self.gateway.archive.reading().platters() {
             Ok(rows) => rows,
             Err(error) => {
@@ -216,12 +216,12 @@ impl Scrubber {
             }
         };
         let is_usable = |name: &str| self.gateway.is_usable(name);
-        due(&rows, now_s(), self.settings.every_days.saturating_mul(DAY_S), &self.retry, is_usable).into()
+        due(&rows, now_s(), self.settings.every_days.saturating_mul(DAY_S), &self.retry_at_s, is_usable).into()
     }
 
     /// Verifies a platter, and rewrites it if it is damaged or missing. Returns `false` if it can't
     /// be read now.
-    fn settle(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<bool, ArchiveError> {
+    fn verify_and_repair(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<bool, ArchiveError> {
         let archive = &self.gateway.archive;
         let finding = archive.verify_platter(platter, watcher)?;
         if finding.is_sound() {
@@ -237,7 +237,7 @@ impl Scrubber {
             tracing::warn!(%platter, store = finding.store, "a store disappeared while a platter was verified");
             return Ok(true);
         }
-        self.gateway.jobs.scrubbed.unsound.fetch_add(1, Ordering::Relaxed);
+        self.gateway.jobs.scrub_progress.unsound.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(
             %platter,
             store = finding.store,
@@ -252,7 +252,7 @@ impl Scrubber {
             let own = (finding.store != UNKNOWN_STORE).then_some(finding.store.as_str());
             match archive.recover(platter, own, watcher) {
                 Ok(store) => {
-                    self.gateway.jobs.scrubbed.repaired.fetch_add(1, Ordering::Relaxed);
+                    self.gateway.jobs.scrub_progress.repaired.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(%platter, store, "the platter was rewritten");
                     return Ok(true);
                 }
@@ -260,7 +260,7 @@ impl Scrubber {
             }
         }
         let report = archive.verify_set_of(platter, watcher)?;
-        self.gateway.jobs.scrubbed.lost_versions.fetch_add(report.lost_versions, Ordering::Relaxed);
+        self.gateway.jobs.scrub_progress.lost_versions.fetch_add(report.lost_versions, Ordering::Relaxed);
         Ok(true)
     }
 }
@@ -291,12 +291,12 @@ mod tests {
 
     /// Total read time, by a clock that only pauses advance.
     fn reading(mib: u64, is_busy: bool) -> Duration {
-        let (mut pace, mut now) = (Pace::new(20 * MIB), Duration::from_secs(1_000));
-        let begun = now;
+        let (mut rate_limiter, mut now) = (RateLimiter::new(20 * MIB), Duration::from_secs(1_000));
+        let started = now;
         for _ in 0..mib {
-            now += pace.pause(now, MIB, is_busy);
+            now += rate_limiter.pause(now, MIB, is_busy);
         }
-        now - begun
+        now - started
     }
 
     #[test]
@@ -308,14 +308,14 @@ mod tests {
 
     #[test]
     fn a_disk_below_the_rate_is_neither_paused_nor_caught_up() {
-        let mut pace = Pace::new(20 * MIB);
+        let mut rate_limiter = RateLimiter::new(20 * MIB);
         let mut now = Duration::ZERO;
         for _ in 0..100 {
             now += Duration::from_millis(100);
-            assert_eq!(pace.pause(now, MIB, false), Duration::ZERO);
+            assert_eq!(rate_limiter.pause(now, MIB, false), Duration::ZERO);
         }
         // Of the unused time, one second counts.
-        let burst = (0..40).take_while(|_| pace.pause(now, MIB, false).is_zero()).count();
+        let burst = (0..40).take_while(|_| rate_limiter.pause(now, MIB, false).is_zero()).count();
         assert!((19..=21).contains(&burst), "{burst}");
     }
 
@@ -342,8 +342,8 @@ mod tests {
             PlatterRow { state: SetState::Writing, ..row(7, "d1", None, 0) },
             row(8, "d1", None, 0),
         ];
-        let retry = HashMap::from([(PlatterId([8; 16]), now + 1)]);
-        let due = due(&rows, now, 30 * DAY_S, &retry, |store| store != "away");
+        let retry_at_s = HashMap::from([(PlatterId([8; 16]), now + 1)]);
+        let due = due(&rows, now, 30 * DAY_S, &retry_at_s, |store| store != "away");
         let numbers: Vec<u8> = due.iter().map(|platter| platter.0[0]).collect();
         assert_eq!(numbers, [3, 4, 1, 6]);
     }

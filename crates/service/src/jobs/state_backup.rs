@@ -11,13 +11,13 @@ use fulgurite_domain::{Attributes, Kind};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::gateway::Gateway;
-use crate::memory::Holder;
+use crate::memory::MemoryOwner;
 use crate::state::{BackupError, BackupStatus, StateError, backup_name, backups, now_ms};
 
 /// Interval between two backups if no set is written.
 const BACKUP_INTERVAL_MS: i64 = 3_600_000;
 /// Capacity of the channel between the writer of a backup and staging, in pieces.
-const PIECES: usize = 2;
+const PIECES_AHEAD_MAX: usize = 2;
 
 /// Why a backup wasn't put. The previous one is still in the archive.
 #[derive(Debug, thiserror::Error)]
@@ -73,20 +73,20 @@ impl Gateway {
         // an old copy of `service.db`.
         let is_ours = |row: &VersionRow| [status.version, status.begun].contains(&Some(row.id));
         let replaced: Vec<VersionRow> = existing.into_iter().filter(is_ours).collect();
-        let (pieces_in, mut pieces) = mpsc::channel::<Vec<u8>>(PIECES);
+        let (pieces_tx, mut pieces_rx) = mpsc::channel::<Vec<u8>>(PIECES_AHEAD_MAX);
         let state = self.state.clone();
         let writing = tokio::task::spawn_blocking(move || {
-            state.write_backup(&mut |piece| pieces_in.blocking_send(piece).map_err(|_| std::io::ErrorKind::BrokenPipe.into()))
+            state.write_backup(&mut |piece| pieces_tx.blocking_send(piece).map_err(|_| std::io::ErrorKind::BrokenPipe.into()))
         });
-        let mut upload = self.transfers.receiving(Holder::own());
-        while let Some(piece) = pieces.recv().await {
+        let mut upload = self.transfers.begin_object(MemoryOwner::own());
+        while let Some(piece) = pieces_rx.recv().await {
             self.transfers.write(&mut upload, &piece, u64::MAX).await;
         }
         let upload = upload.upload();
         let changes = match writing.await {
             Ok(written) => written?,
             Err(error) => {
-                self.ended("writing a backup of the state", error);
+                self.log_panic("writing a backup of the state", error);
                 return Err(BackupFailed::Aborted);
             }
         };

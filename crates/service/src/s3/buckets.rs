@@ -52,7 +52,7 @@ impl Namespace {
     pub(crate) fn create_bucket(&self, request: S3Request<dto::CreateBucketInput>) -> Answer<dto::CreateBucketOutput> {
         let account = Caller::account_of(&request.extensions)?;
         let NewBucket(tags) = Document::read(&request.extensions)?;
-        tags::check(&tags, tags::BUCKET_MAX)?;
+        tags::check(&tags, tags::BUCKET_TAGS_MAX)?;
         let tags = (!tags.is_empty()).then(|| tags::encode(&tags));
         let input = request.input;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
@@ -106,18 +106,18 @@ impl Namespace {
         let account = Caller::account_of(&request.extensions)?;
         let input = request.input;
         let all = self.state.buckets(Some(account.name.as_str())).map_err(state_failed)?;
-        let most = match input.max_buckets {
+        let limit = match input.max_buckets {
             None => usize::MAX,
-            Some(most @ 1..=BUCKETS_MAX) => most as usize,
+            Some(limit @ 1..=BUCKETS_MAX) => limit as usize,
             Some(_) => {
                 return Err(s3_error!(InvalidArgument, "Argument max-buckets must be an integer between 1 and {BUCKETS_MAX}."));
             }
         };
         let after = input.continuation_token.unwrap_or_default();
         let prefix = input.prefix.clone().unwrap_or_default();
-        let mut wanted = all.into_iter().filter(|bucket| bucket.name > after && bucket.name.starts_with(&prefix));
-        let buckets: Vec<Bucket> = wanted.by_ref().take(most).collect();
-        let next = wanted.next().and_then(|_| Some(buckets.last()?.name.clone()));
+        let mut matching = all.into_iter().filter(|bucket| bucket.name > after && bucket.name.starts_with(&prefix));
+        let buckets: Vec<Bucket> = matching.by_ref().take(limit).collect();
+        let next = matching.next().and_then(|_| Some(buckets.last()?.name.clone()));
         let listed = |bucket: &Bucket| ListedBucket {
             name: Some(bucket.name.clone()),
             creation_date: Some(timestamp(bucket.created_ms)),
@@ -179,7 +179,7 @@ impl Namespace {
 
     pub(crate) fn put_bucket_tags(&self, request: S3Request<dto::PutBucketTaggingInput>) -> Answer<dto::PutBucketTaggingOutput> {
         let input = request.input;
-        tags::check(&input.tagging.tag_set, tags::BUCKET_MAX)?;
+        tags::check(&input.tagging.tag_set, tags::BUCKET_TAGS_MAX)?;
         self.change(&input.bucket, |bucket| bucket.tags = Some(tags::encode(&input.tagging.tag_set)))?;
         Ok(S3Response::with_status(dto::PutBucketTaggingOutput {}, http::StatusCode::NO_CONTENT))
     }
@@ -271,13 +271,13 @@ impl Namespace {
                     (None, Some(years)) => (years, true),
                     _ => return Err(malformed_xml()),
                 };
-                let most = if in_years { 100 } else { 36_500 };
+                let limit = if in_years { 100 } else { 36_500 };
                 if period < 1 {
                     let message = "Default retention period must be a positive integer value.";
                     return Err(custom("InvalidRetentionPeriod", http::StatusCode::BAD_REQUEST, message));
                 }
-                if period > most {
-                    return Err(s3_error!(InvalidArgument, "Default retention period too large: at most {most}."));
+                if period > limit {
+                    return Err(s3_error!(InvalidArgument, "Default retention period too large: at most {limit}."));
                 }
                 Some(DefaultRetention { mode, period: period as u32, in_years })
             }
@@ -384,7 +384,7 @@ impl Namespace {
 impl Gateway {
     pub(crate) async fn delete_bucket(&self, request: S3Request<dto::DeleteBucketInput>) -> Answer<dto::DeleteBucketOutput> {
         let name = request.input.bucket;
-        let _alone = self.bucket_locks.exclusive(&name).await;
+        let _bucket_guard = self.bucket_locks.exclusive(&name).await;
         let bucket = self.namespace.bucket(&name)?;
         if self.namespace.has_any(&bucket.name)? {
             let message = "The bucket you tried to delete is not empty. You must delete all versions in the bucket.";

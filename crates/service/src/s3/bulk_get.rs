@@ -10,8 +10,8 @@
 //! clients share. So many short batches proceed next to a long one as if it were just another
 //! client.
 
-mod asked;
 mod batch;
+mod request;
 mod result;
 pub(crate) mod tar;
 
@@ -30,12 +30,12 @@ use s3s::{Body, S3Error, S3Request, S3Response, S3Result, StdError, s3_error};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-pub(crate) use asked::parse;
-use asked::{AskedError, Item, OBJECTS_MAX, Outcome};
+pub(crate) use request::parse;
+use request::{Item, ListError, OBJECTS_MAX, Outcome};
 #[cfg(feature = "fuzzing")]
 pub(crate) use result::entry_name;
 
-use batch::{AHEAD, Batch, Out};
+use batch::{Batch, PIECES_AHEAD_MAX, ResponseWriter};
 
 use crate::auth::access::{EXPECTED_OWNER, check_owner};
 use crate::auth::caller::{Caller, Peer, origin};
@@ -46,45 +46,45 @@ use crate::http::addressing::Addresses;
 use crate::s3::Answer;
 use crate::s3::errors::{busy, custom, state_failed};
 use crate::s3::key_locks::BucketNames;
-use crate::transfer::checksums::{Claims, Trailing};
+use crate::transfer::checksums::{BodyTrailers, Claims};
 use crate::transfer::upload::{IncomingBody, length_of};
 
 /// Maximum length of a list: 100,000 keys of 160 bytes.
 const LIST_BYTES_MAX: u64 = 16 << 20;
 /// KiB that a batch holds in addition to its list: an object, pieces on their way to the client,
 /// and what its reader has read ahead.
-const READING_KIB: u32 = 3 << 10;
+const READER_KIB: u32 = 3 << 10;
 /// Bytes that a batch holds per object in addition to the key: its place and its outcome.
 const OBJECT_BYTES: u64 = 320;
 /// Length of the shortest entry of a list: two quotation marks and a comma.
-const ENTRY_BYTES_MIN: u64 = 3;
+const LIST_ENTRY_BYTES_MIN: u64 = 3;
 
 /// KiB that a list of `length` bytes takes: itself, its keys, and the state of each object.
 fn list_kib(length: u64) -> u32 {
-    let objects = (length / ENTRY_BYTES_MIN).min(OBJECTS_MAX as u64);
+    let objects = (length / LIST_ENTRY_BYTES_MIN).min(OBJECTS_MAX as u64);
     (2 * length + objects * OBJECT_BYTES).div_ceil(1 << 10) as u32
 }
 
-/// A list that is being received, with its share of the memory of all batches. The share grows with
-/// the bytes received; an announced length takes nothing.
+/// A list that is being received, with what it has reserved of the memory of all batches. The
+/// reservation grows with the bytes received; an announced length reserves nothing.
 struct List {
     bytes: Vec<u8>,
     length: usize,
     memory: Arc<Semaphore>,
-    share: OwnedSemaphorePermit,
+    memory_permits: OwnedSemaphorePermit,
 }
 
 impl List {
     /// An empty list with an announced length.
     fn new(length: u64, memory: Arc<Semaphore>) -> S3Result<Self> {
-        let share = take(&memory, 0)?;
-        Ok(Self { bytes: Vec::new(), length: length as usize, memory, share })
+        let memory_permits = reserve_memory(&memory, 0)?;
+        Ok(Self { bytes: Vec::new(), length: length as usize, memory, memory_permits })
     }
 
     /// Appends a piece. The pieces never exceed the announced length.
     fn push(&mut self, piece: &[u8]) -> S3Result<()> {
         let (had, has) = (self.bytes.len(), self.bytes.len() + piece.len());
-        self.share.merge(take(&self.memory, list_kib(has as u64) - list_kib(had as u64))?);
+        self.memory_permits.merge(reserve_memory(&self.memory, list_kib(has as u64) - list_kib(had as u64))?);
         if self.bytes.capacity() < has {
             // Doubles the capacity, up to the announced length.
             self.bytes.reserve_exact((2 * has).min(self.length).max(has) - had);
@@ -94,11 +94,11 @@ impl List {
     }
 }
 
-/// Takes a share of the memory of all batches. It never waits: a waiting long list would delay the
+/// Reserves memory of all batches. It never waits: a waiting long list would delay the
 /// short ones after it.
-fn take(memory: &Arc<Semaphore>, kib: u32) -> S3Result<OwnedSemaphorePermit> {
-    let share = memory.clone().try_acquire_many_owned(kib);
-    share.map_err(|_| too_many())
+fn reserve_memory(memory: &Arc<Semaphore>, kib: u32) -> S3Result<OwnedSemaphorePermit> {
+    let permits = memory.clone().try_acquire_many_owned(kib);
+    permits.map_err(|_| too_many())
 }
 
 fn too_many() -> S3Error {
@@ -133,46 +133,46 @@ impl BulkGet {
             return Err(custom("MaxMessageLengthExceeded", StatusCode::BAD_REQUEST, "Your request was too large."));
         }
         let memory = &self.gateway.bulk_get_kib;
-        if memory.available_permits() < READING_KIB as usize + list_kib(length) as usize {
+        if memory.available_permits() < READER_KIB as usize + list_kib(length) as usize {
             return Err(too_many());
         }
         let (mut sums, mut md5) = (Claims::of(&request.headers)?.begin(None), Md5::new());
-        let trailing = Trailing::of(&request);
+        let trailers = BodyTrailers::of(&request);
         // If the longest list would be refused, lists must not arrive slowly.
         let mut receiving = IncomingBody::of_request(Some(StreamingBlob::from(request.input)), length, &request.extensions)
-            .of_memory(memory.clone(), READING_KIB as usize + list_kib(LIST_BYTES_MAX) as usize);
+            .of_memory(memory.clone(), READER_KIB as usize + list_kib(LIST_BYTES_MAX) as usize);
         let mut list = List::new(length, memory.clone())?;
         while let Some(piece) = receiving.next().await? {
             sums.update(&piece);
             md5.update(&piece);
             list.push(&piece)?;
         }
-        sums.end(md5.finish(), &trailing)?;
-        let List { bytes: list, mut share, .. } = list;
-        share.merge(take(memory, READING_KIB)?);
-        let wanted = tokio::task::block_in_place(|| parse(&list)).map_err(|error| match error {
-            AskedError::TooMany => s3_error!(error, InvalidRequest, "{error}"),
-            AskedError::Json(_) => {
-                let mut answer = custom("MalformedJSON", StatusCode::BAD_REQUEST, "");
-                answer.set_message(error.to_string());
-                answer
+        sums.end(md5.finish(), &trailers)?;
+        let List { bytes: list, mut memory_permits, .. } = list;
+        memory_permits.merge(reserve_memory(memory, READER_KIB)?);
+        let objects = tokio::task::block_in_place(|| parse(&list)).map_err(|error| match error {
+            ListError::TooMany => s3_error!(error, InvalidRequest, "{error}"),
+            ListError::Json(_) => {
+                let mut malformed = custom("MalformedJSON", StatusCode::BAD_REQUEST, "");
+                malformed.set_message(error.to_string());
+                malformed
             }
         })?;
         drop(list);
-        let (pieces_in, pieces) = mpsc::channel(AHEAD);
-        let whole = Arc::new(AtomicBool::new(false));
+        let (pieces_tx, pieces_rx) = mpsc::channel(PIECES_AHEAD_MAX);
+        let is_complete = Arc::new(AtomicBool::new(false));
         let batch = Batch {
             gateway: self.gateway.clone(),
             bucket,
             caller,
-            items: wanted.into_iter().map(|wanted| Item { wanted, outcome: Outcome::Open }).collect(),
-            out: Out::new(pieces_in, Handle::current(), whole.clone()),
+            items: objects.into_iter().map(|object| Item { object, outcome: Outcome::Pending }).collect(),
+            out: ResponseWriter::new(pieces_tx, Handle::current(), is_complete.clone()),
         };
         tokio::task::spawn_blocking(move || {
-            let _share = share;
+            let _memory_permits = memory_permits;
             batch.run();
         });
-        let mut response = S3Response::new(body(pieces, whole));
+        let mut response = S3Response::new(body(pieces_rx, is_complete));
         response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-tar"));
         Ok(response)
     }
@@ -193,14 +193,14 @@ impl BulkGet {
 
 /// The pieces as a body. If they end early, the body ends with an error, and the HTTP response is
 /// incomplete.
-fn body(pieces: mpsc::Receiver<Bytes>, whole: Arc<AtomicBool>) -> Body {
-    let frames = stream::unfold(Some(pieces), move |pieces| {
-        let whole = whole.clone();
+fn body(pieces_rx: mpsc::Receiver<Bytes>, is_complete: Arc<AtomicBool>) -> Body {
+    let frames = stream::unfold(Some(pieces_rx), move |pieces_rx| {
+        let is_complete = is_complete.clone();
         async move {
-            let mut pieces = pieces?;
-            match pieces.recv().await {
-                Some(piece) => Some((Ok(Frame::data(piece)), Some(pieces))),
-                None if whole.load(Ordering::Acquire) => None,
+            let mut pieces_rx = pieces_rx?;
+            match pieces_rx.recv().await {
+                Some(piece) => Some((Ok(Frame::data(piece)), Some(pieces_rx))),
+                None if is_complete.load(Ordering::Acquire) => None,
                 None => Some((Err(StdError::from("the batch was aborted")), None)),
             }
         }
@@ -219,19 +219,19 @@ mod tests {
     #[tokio::test]
     async fn an_incomplete_response_ends_with_an_error() {
         for is_whole in [true, false] {
-            let (pieces_in, pieces) = mpsc::channel(AHEAD);
-            let whole = Arc::new(AtomicBool::new(false));
-            let body = body(pieces, whole.clone());
-            pieces_in.send(Bytes::from_static(b"piece")).await.expect("the receiver is open");
-            whole.store(is_whole, Ordering::Release);
-            drop(pieces_in);
+            let (pieces_tx, pieces_rx) = mpsc::channel(PIECES_AHEAD_MAX);
+            let is_complete = Arc::new(AtomicBool::new(false));
+            let body = body(pieces_rx, is_complete.clone());
+            pieces_tx.send(Bytes::from_static(b"piece")).await.expect("the receiver is open");
+            is_complete.store(is_whole, Ordering::Release);
+            drop(pieces_tx);
             assert_eq!(soon(body.collect()).await.is_ok(), is_whole);
         }
     }
 
     #[test]
     fn two_of_the_longest_lists_and_many_short_ones_fit_into_memory() {
-        let share = |length| READING_KIB + list_kib(length);
+        let share = |length| READER_KIB + list_kib(length);
         assert!(
             2 * share(LIST_BYTES_MAX) + 30 * share(10 << 10) <= Budget::new(1_664, 512, 1_024).expect("the defaults").bulk_get_kib as u32
         );

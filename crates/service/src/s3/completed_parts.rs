@@ -34,8 +34,8 @@ pub(super) fn etag_of_parts(md5s: impl IntoIterator<Item = [u8; 16]>) -> String 
 }
 
 /// The ETag of an object with the listed parts; `None` if an entry is invalid.
-pub(super) fn named_etag(given: &[NamedPart]) -> Option<String> {
-    let md5s: Option<Vec<[u8; 16]>> = given
+pub(super) fn named_etag(requested_parts: &[NamedPart]) -> Option<String> {
+    let md5s: Option<Vec<[u8; 16]>> = requested_parts
         .iter()
         .map(|part| {
             let etag = part.etag.as_ref()?.value();
@@ -99,9 +99,9 @@ fn once<T>(field: &mut Option<T>, value: T) -> DeResult {
 
 /// AWS requires the checksum of each part for all algorithms. But SDKs that choose a CRC on their
 /// own omit them.
-pub(super) fn check_named(given: &[NamedPart], algorithm: Option<Algorithm>) -> S3Result<()> {
+pub(super) fn check_part_checksums(requested_parts: &[NamedPart], algorithm: Option<Algorithm>) -> S3Result<()> {
     let Some(algorithm) = algorithm.filter(|algorithm| !algorithm.is_linear()) else { return Ok(()) };
-    match given.iter().find(|part| part.sum.is_none()) {
+    match requested_parts.iter().find(|part| part.sum.is_none()) {
         Some(part) => Err(s3_error!(
             InvalidRequest,
             "The upload was created using a {} checksum. The complete request must include the checksum for each part. It was missing for part {} in the request.",
@@ -113,32 +113,32 @@ pub(super) fn check_named(given: &[NamedPart], algorithm: Option<Algorithm>) -> 
 }
 
 /// The listed parts, which must be in order of their numbers.
-pub(super) fn choose(given: &[NamedPart], all: &[Part]) -> S3Result<Vec<Part>> {
-    let mut chosen: Vec<Part> = Vec::with_capacity(given.len());
-    for wanted in given {
-        let number = wanted.number.unwrap_or(0);
-        if chosen.last().is_some_and(|last| i64::from(last.number) >= i64::from(number)) {
+pub(super) fn select_parts(requested_parts: &[NamedPart], all: &[Part]) -> S3Result<Vec<Part>> {
+    let mut selected: Vec<Part> = Vec::with_capacity(requested_parts.len());
+    for requested in requested_parts {
+        let number = requested.number.unwrap_or(0);
+        if selected.last().is_some_and(|last| i64::from(last.number) >= i64::from(number)) {
             return Err(s3_error!(
                 InvalidPartOrder,
                 "The list of parts was not in ascending order. The parts list must be specified in order by part number."
             ));
         }
         let part = all.iter().find(|part| i64::from(part.number) == i64::from(number));
-        let part = part.filter(|part| wanted.etag.as_ref().is_some_and(|etag| etag.value() == hex(&part.md5)));
+        let part = part.filter(|part| requested.etag.as_ref().is_some_and(|etag| etag.value() == hex(&part.md5)));
         let part = part.ok_or_else(|| {
             s3_error!(
                 InvalidPart,
                 "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag."
             )
         })?;
-        if let (Some(claimed), Some(found)) = (&wanted.sum, &part.checksum)
+        if let (Some(claimed), Some(found)) = (&requested.sum, &part.checksum)
             && claimed.value != *found
         {
             return Err(s3_error!(InvalidPart, "The checksum of part {number} differs from the one it was uploaded with."));
         }
-        chosen.push(part.clone());
+        selected.push(part.clone());
     }
-    if let Some(small) = chosen[..chosen.len() - 1].iter().find(|part| part.size < PART_BYTES_MIN) {
+    if let Some(small) = selected[..selected.len() - 1].iter().find(|part| part.size < PART_BYTES_MIN) {
         return Err(s3_error!(
             EntityTooSmall,
             "Your proposed upload is smaller than the minimum allowed size: part {} has {} bytes, but all except the last must have at least {PART_BYTES_MIN}",
@@ -146,7 +146,7 @@ pub(super) fn choose(given: &[NamedPart], all: &[Part]) -> S3Result<Vec<Part>> {
             small.size
         ));
     }
-    Ok(chosen)
+    Ok(selected)
 }
 
 #[cfg(test)]

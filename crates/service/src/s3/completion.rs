@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 use crate::auth::caller::Peer;
 use crate::gateway::Gateway;
 use crate::http::addressing::url_of;
-use crate::memory::Holder;
+use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::completed_parts::{
-    NamedPart, NamedParts, check_claim, check_named, choose, composite, etag_of_parts, named_etag, part_sums,
+    NamedPart, NamedParts, check_claim, check_part_checksums, composite, etag_of_parts, named_etag, part_sums, select_parts,
 };
 use crate::s3::conditions::PutConditions;
 use crate::s3::described::RESERVED_BYTES;
@@ -28,8 +28,8 @@ use crate::s3::version::{attribute, encode_sizes};
 use crate::s3::xml_body::Document;
 use crate::state::{Bucket, MultipartUpload, Part, Versioning};
 use crate::transfer::Transfers;
-use crate::transfer::checksums::{Algorithm, ChecksumElement, Hasher, Sum, claimed, set_sum};
-use crate::transfer::upload::Receiving;
+use crate::transfer::checksums::{Algorithm, ChecksumElement, Hasher, Sum, find_claimed_sum, set_sum};
+use crate::transfer::upload::IncomingObject;
 
 /// Maximum size of an object.
 const OBJECT_BYTES_MAX: u64 = 5 << 40;
@@ -42,8 +42,8 @@ const KEEP_ALIVE_BYTES_MIN: u64 = 64 << 20;
 
 /// What the client asks of the new object: parts, checksum, conditions, and the requested URL.
 struct CompletionRequest {
-    given: Vec<NamedPart>,
-    claim: Option<Sum>,
+    requested_parts: Vec<NamedPart>,
+    claimed_sum: Option<Sum>,
     conditions: PutConditions,
     location: String,
 }
@@ -53,16 +53,16 @@ impl Gateway {
         self: Arc<Self>,
         request: S3Request<CompleteMultipartUploadInput>,
     ) -> Answer<CompleteMultipartUploadOutput> {
-        let NamedParts(given) = Document::read(&request.extensions)?;
+        let NamedParts(requested_parts) = Document::read(&request.extensions)?;
         let completion = CompletionRequest {
-            given,
-            claim: claimed(&request.headers)?,
+            requested_parts,
+            claimed_sum: find_claimed_sum(&request.headers)?,
             conditions: PutConditions::of(original(&request.headers, &request.extensions), ""),
             location: url_of(&request.uri, &request.headers, request.extensions.get::<Peer>()),
         };
         let input = request.input;
         let bucket = self.namespace.bucket(&input.bucket)?;
-        if completion.given.is_empty() {
+        if completion.requested_parts.is_empty() {
             return Err(malformed_xml());
         }
         let upload = match self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id) {
@@ -71,14 +71,14 @@ impl Gateway {
         };
         check_checksum_type(&upload, &input)?;
         let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
-        let parts = choose(&completion.given, &all)?;
+        let parts = select_parts(&completion.requested_parts, &all)?;
         let algorithm = algorithm_of(&upload);
         if is_composite(&upload) {
             // An early check, before the parts are read in vain.
             let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
-            check_claim(completion.claim.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
+            check_claim(completion.claimed_sum.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
         }
-        check_named(&completion.given, algorithm)?;
+        check_part_checksums(&completion.requested_parts, algorithm)?;
         let size = bytes_of(&parts);
         check_size(size, input.mpu_object_size)?;
         self.transfers.check_room(size)?;
@@ -124,7 +124,7 @@ impl Gateway {
                 (composite(algorithm, &part_sums, parts.len()), ChecksumType::COMPOSITE)
             }
         };
-        check_claim(completion.claim.as_ref(), &sum)?;
+        check_claim(completion.claimed_sum.as_ref(), &sum)?;
         put_sum(Some(&sum), &mut attributes);
         let stored = self.store(&bucket, &input.key, object.upload(), attributes, &completion.conditions).await?;
         // A crash before this point leaves an upload that can be completed again or aborted.
@@ -145,10 +145,10 @@ impl Namespace {
         completion: &CompletionRequest,
     ) -> S3Result<Option<S3Response<CompleteMultipartUploadOutput>>> {
         let Some(version) = self.newest(&bucket.name, &input.key)? else { return Ok(None) };
-        let named = named_etag(&completion.given);
-        let is_of_it = version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str())
+        let named = named_etag(&completion.requested_parts);
+        let is_retry = version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str())
             && named.is_some_and(|etag| etag == version.etag().value());
-        Ok(is_of_it.then(|| {
+        Ok(is_retry.then(|| {
             let version_id = (bucket.versioning == Versioning::Enabled).then(|| version.id());
             let stored = Stored { etag: version.etag(), version_id };
             let sum = version.sums().pop();
@@ -162,19 +162,19 @@ impl Namespace {
 
 impl Transfers {
     /// Copies the content of parts to staging, and into a checksum.
-    async fn copy_parts(&self, parts: &[Part], mut hasher: Option<&mut Hasher>) -> S3Result<Receiving> {
+    async fn copy_parts(&self, parts: &[Part], mut hasher: Option<&mut Hasher>) -> S3Result<IncomingObject> {
         let size = bytes_of(parts);
-        let mut object = self.receiving(Holder::own());
+        let mut object = self.begin_object(MemoryOwner::own());
         let _permit = self.copy_permits.acquire().await.expect("it is never closed");
         // The reader runs ahead of the writer by a few frames.
-        let (pieces_in, mut pieces) = mpsc::channel::<Vec<u8>>(16);
+        let (pieces_tx, mut pieces_rx) = mpsc::channel::<Vec<u8>>(16);
         let (files, all) = (self.parts.clone(), parts.to_vec());
         let reading = tokio::task::spawn_blocking(move || {
             all.iter().try_for_each(|part| {
-                files.read(part, &mut |bytes| pieces_in.blocking_send(bytes.to_vec()).map_err(|_| std::io::ErrorKind::BrokenPipe.into()))
+                files.read(part, &mut |bytes| pieces_tx.blocking_send(bytes.to_vec()).map_err(|_| std::io::ErrorKind::BrokenPipe.into()))
             })
         });
-        while let Some(piece) = pieces.recv().await {
+        while let Some(piece) = pieces_rx.recv().await {
             if let Some(hasher) = &mut hasher {
                 hasher.update(&piece);
             }

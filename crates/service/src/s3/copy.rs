@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use crate::auth::access::{EXPECTED_SOURCE_OWNER, check_owner};
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
-use crate::memory::Holder;
+use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::conditions::{PutConditions, ReadConditions};
 use crate::s3::described::{as_put, attributes, put_headers, refuse_acl};
@@ -26,15 +26,15 @@ use crate::s3::errors::{internal_error, read_failed, too_long_for_a_copy};
 use crate::s3::namespace::Namespace;
 use crate::s3::normalize::original;
 use crate::s3::object_lock::shown_id;
-use crate::s3::put::put_summed;
+use crate::s3::put::set_checksums;
 use crate::s3::tags;
 use crate::s3::version::{Version, attribute, timestamp};
 use crate::state::Bucket;
-use crate::transfer::checksums::{Algorithm, ChecksumElement, Claims, Sum, Trailing, set_sum};
+use crate::transfer::checksums::{Algorithm, BodyTrailers, ChecksumElement, Claims, Sum, set_sum};
 use crate::transfer::upload::PUT_BYTES_MAX;
 
-/// The customer key of the source.
-macro_rules! source_key {
+/// The customer key of the source, from the input of either copy operation.
+macro_rules! source_customer_key {
     ($input:expr) => {
         $crate::s3::encryption::CustomerKey {
             algorithm: $input.copy_source_sse_customer_algorithm.as_deref(),
@@ -44,8 +44,9 @@ macro_rules! source_key {
     };
 }
 
-/// The source that the input of a copy names, if the caller may read it and its conditions hold.
-macro_rules! source {
+/// Opens the source that the input of either copy operation names, if the caller may read it and
+/// its conditions hold. A macro, since the inputs have the same fields but no common trait.
+macro_rules! open_source {
     ($gateway:ident, $request:ident) => {{
         let S3Request { input, headers, extensions, .. } = &$request;
         let (modified_since, unmodified_since) = (&input.copy_source_if_modified_since, &input.copy_source_if_unmodified_since);
@@ -56,11 +57,11 @@ macro_rules! source {
             modified_since.clone(),
             unmodified_since.clone(),
         );
-        $gateway.namespace.source(extensions.get::<Caller>(), &input.copy_source, headers, &conditions)?
+        $gateway.namespace.open_source(extensions.get::<Caller>(), &input.copy_source, headers, &conditions)?
     }};
 }
 
-pub(super) use {source, source_key};
+pub(super) use {open_source, source_customer_key};
 
 /// Attributes that a copy takes from its source, together with user metadata.
 const COPIED_ATTRIBUTES: [&str; 7] = [
@@ -100,7 +101,7 @@ struct Directives {
 impl Source {
     /// The content, in pieces. It can be read once.
     pub(super) fn read(&mut self, archive: &Arc<Archive>, range: Range<u64>) -> (mpsc::Receiver<Bytes>, JoinHandle<Result<(), ReadError>>) {
-        let (pieces_in, pieces) = mpsc::channel::<Bytes>(16);
+        let (pieces_tx, pieces_rx) = mpsc::channel::<Bytes>(16);
         let archive = archive.clone();
         let is_whole = range == (0..self.version.size());
         let opened = self.opened.take();
@@ -109,18 +110,18 @@ impl Source {
             let Some(opened) = opened else { return Ok(()) };
             let mut reader = ObjectReader::new(&archive);
             let mut sink =
-                |bytes: &[u8]| pieces_in.blocking_send(Bytes::copy_from_slice(bytes)).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
+                |bytes: &[u8]| pieces_tx.blocking_send(Bytes::copy_from_slice(bytes)).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
             if is_whole {
                 return reader.read_whole(&opened, &mut sink);
             }
             reader.read_opened(&opened, range, &mut |buffer, pieces| pieces.iter().try_for_each(|piece| sink(&buffer[piece.clone()])))
         });
-        (pieces, reading)
+        (pieces_rx, reading)
     }
 }
 
 impl Namespace {
-    pub(super) fn source(
+    pub(super) fn open_source(
         &self,
         caller: Option<&Caller>,
         source: &CopySource,
@@ -133,9 +134,9 @@ impl Namespace {
         if key.is_empty() {
             return Err(s3_error!(InvalidArgument, "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"));
         }
-        let from = self.bucket(bucket)?;
-        check_owner(&self.state, &from, headers, EXPECTED_SOURCE_OWNER)?;
-        self.may_read(caller, &from, key, version_id.as_deref())?;
+        let source_bucket = self.bucket(bucket)?;
+        check_owner(&self.state, &source_bucket, headers, EXPECTED_SOURCE_OWNER)?;
+        self.may_read(caller, &source_bucket, key, version_id.as_deref())?;
         let find = || {
             let version = self.find(bucket, key, version_id.as_deref()).map_err(|error| match error.code() {
                 s3s::S3ErrorCode::MethodNotAllowed => {
@@ -149,7 +150,7 @@ impl Namespace {
         };
         let (version, opened) = self.open_current(find)?;
         Ok(Source {
-            id: shown_id(&from, &version),
+            id: shown_id(&source_bucket, &version),
             version,
             opened,
             bucket: bucket.to_string(),
@@ -190,7 +191,7 @@ impl Namespace {
     fn copied_attributes(
         &self,
         request: &S3Request<CopyObjectInput>,
-        given: &mut PutObjectInput,
+        put_input: &mut PutObjectInput,
         bucket: &Bucket,
         source: &Source,
         directives: Directives,
@@ -202,16 +203,16 @@ impl Namespace {
             let read = if source.names_version { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
             let from = self.bucket(&source.bucket)?;
             self.may(&from, caller, read, Some(&source.key), source.id.as_deref().filter(|_| source.names_version))?;
-            self.may_copy_tags(bucket, caller, &request.headers, &given.key)?;
+            self.may_copy_tags(bucket, caller, &request.headers, &put_input.key)?;
         }
         if !directives.replace_tags {
-            given.tagging = Some(kept_tags);
+            put_input.tagging = Some(kept_tags);
         }
-        let mut attributes = attributes(given, None, bucket)?;
+        let mut attributes = attributes(put_input, None, bucket)?;
         if directives.replace_headers {
-            put_headers(given, original(&request.headers, &request.extensions), &mut attributes)?;
+            put_headers(put_input, original(&request.headers, &request.extensions), &mut attributes)?;
         } else {
-            keep_headers(&source.version, &mut attributes);
+            copy_headers(&source.version, &mut attributes);
         }
         Ok(attributes)
     }
@@ -221,41 +222,41 @@ impl Gateway {
     pub(crate) async fn copy(&self, request: S3Request<CopyObjectInput>) -> Answer<CopyObjectOutput> {
         let original = original(&request.headers, &request.extensions);
         let input = request.input.clone();
-        let mut given = as_put!(input);
-        let (bucket, encryption) = self.namespace.destination(&given)?;
-        source_key!(input).refuse_to_read()?;
-        refuse_acl(given.acl.as_ref().map(|acl| acl.as_str()))?;
-        let mut source = source!(self, request);
+        let mut put_input = as_put!(input);
+        let (bucket, encryption) = self.namespace.destination(&put_input)?;
+        source_customer_key!(input).refuse_to_read()?;
+        refuse_acl(put_input.acl.as_ref().map(|acl| acl.as_str()))?;
+        let mut source = open_source!(self, request);
         let directives = Directives {
             replace_headers: is_replace("x-amz-metadata-directive", input.metadata_directive.as_ref().map(MetadataDirective::as_str))?,
             replace_tags: is_replace("x-amz-tagging-directive", input.tagging_directive.as_ref().map(TaggingDirective::as_str))?,
         };
-        let is_itself = source.bucket == bucket.name && source.key == given.key && !source.names_version;
-        if is_itself && !directives.replace_headers && given.storage_class.is_none() && given.website_redirect_location.is_none() {
+        let is_itself = source.bucket == bucket.name && source.key == put_input.key && !source.names_version;
+        if is_itself && !directives.replace_headers && put_input.storage_class.is_none() && put_input.website_redirect_location.is_none() {
             return Err(s3_error!(
                 InvalidRequest,
                 "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes."
             ));
         }
         let size = source.version.size();
-        check_length(size)?;
+        check_size(size)?;
         self.transfers.check_room(size)?;
-        let mut attributes = self.namespace.copied_attributes(&request, &mut given, &bucket, &source, directives)?;
+        let mut attributes = self.namespace.copied_attributes(&request, &mut put_input, &bucket, &source, directives)?;
         let asked = Algorithm::named(input.checksum_algorithm.as_ref())?;
         let algorithm = asked.or_else(|| source.version.sums().first().map(|sum| sum.algorithm)).unwrap_or(Algorithm::Crc64Nvme);
-        let mut summing = self.transfers.summing(Claims::default(), algorithm);
-        let mut upload = self.transfers.receiving(Holder::own());
+        let mut hasher = self.transfers.hasher(Claims::default(), algorithm);
+        let mut upload = self.transfers.begin_object(MemoryOwner::own());
         let _permit = self.transfers.copy_permits.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = source.read(&self.archive, 0..size);
         while let Some(piece) = pieces.recv().await {
-            summing.update(&piece).await;
+            hasher.update(&piece).await;
             self.transfers.write(&mut upload, &piece, size).await;
         }
         self.namespace.finish_reading(&source, reading).await?;
-        let summed = summing.end(&Trailing::default()).await?;
-        put_summed(&summed, &mut attributes);
+        let sums = hasher.end(&BodyTrailers::default()).await?;
+        set_checksums(&sums, &mut attributes);
         let modified = timestamp(upload.created_ms() as i64);
-        let stored = self.store(&bucket, &given.key, upload.upload(), attributes, &PutConditions::of(original, "")).await?;
+        let stored = self.store(&bucket, &put_input.key, upload.upload(), attributes, &PutConditions::of(original, "")).await?;
         let mut result = CopyObjectResult {
             e_tag: Some(stored.etag),
             last_modified: Some(modified),
@@ -263,7 +264,7 @@ impl Gateway {
             ..Default::default()
         };
         let mut extensions = http::Extensions::new();
-        if let Some(Sum { algorithm, value }) = summed.sum {
+        if let Some(Sum { algorithm, value }) = sums.sum {
             set_sum!(result, algorithm, value);
             ChecksumElement::set(algorithm, &mut extensions);
         }
@@ -279,7 +280,7 @@ impl Gateway {
 }
 
 /// Copies the headers and metadata of the source.
-fn keep_headers(version: &Version, attributes: &mut Attributes) {
+fn copy_headers(version: &Version, attributes: &mut Attributes) {
     for (name, value) in &version.attributes().0 {
         if COPIED_ATTRIBUTES.contains(&name.as_str()) || name.starts_with(attribute::META) || name == attribute::MORE_META {
             attributes.set(name.as_str(), value.as_slice());
@@ -297,7 +298,7 @@ fn is_replace(header: &str, text: Option<&str>) -> S3Result<bool> {
 }
 
 /// Refuses sources that are larger than the limit of a single put.
-pub(super) fn check_length(bytes: u64) -> S3Result<()> {
+pub(super) fn check_size(bytes: u64) -> S3Result<()> {
     if bytes > PUT_BYTES_MAX { Err(too_long_for_a_copy(PUT_BYTES_MAX)) } else { Ok(()) }
 }
 
@@ -317,7 +318,7 @@ mod tests {
         content
     }
 
-    fn source((version, opened): (Version, Option<Opened>)) -> Source {
+    fn sample_source((version, opened): (Version, Option<Opened>)) -> Source {
         Source { version, opened, id: None, bucket: "photos".into(), key: "moon".into(), names_version: false }
     }
 
@@ -327,11 +328,11 @@ mod tests {
         let before = vec![1; 3 << 20];
         sample.put("moon", &before).await;
         let find = || sample.gateway.namespace.find("photos", "moon", None);
-        let opened_source = source(sample.gateway.namespace.open_current(find).expect("opened"));
+        let opened_source = sample_source(sample.gateway.namespace.open_current(find).expect("opened"));
         sample.put("moon", b"another").await;
         sample.gateway.archive.sweep().expect("the key is destroyed");
         assert!(soon(content(&sample, opened_source)).await == before);
-        assert_eq!(soon(content(&sample, source(sample.gateway.namespace.open_current(find).expect("opened")))).await, b"another");
+        assert_eq!(soon(content(&sample, sample_source(sample.gateway.namespace.open_current(find).expect("opened")))).await, b"another");
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -346,7 +347,7 @@ mod tests {
             .gateway
             .namespace
             .open_current(|| found.next().map_or_else(|| sample.gateway.namespace.find("photos", "moon", None), Ok));
-        assert_eq!(soon(content(&sample, source(opened_source.expect("opened")))).await, b"second");
+        assert_eq!(soon(content(&sample, sample_source(opened_source.expect("opened")))).await, b"second");
         // A source that exists and can't be read is an error, and isn't retried forever.
         sample
             .gateway

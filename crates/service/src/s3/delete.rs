@@ -24,7 +24,7 @@ use crate::state::{Bucket, Versioning, now_ms};
 /// Maximum number of keys of one request.
 const KEYS_MAX: usize = 1_000;
 /// How long access checks may run before the task yields.
-const AT_ONCE: Duration = Duration::from_millis(1);
+const YIELD_AFTER: Duration = Duration::from_millis(1);
 
 /// The result of a deletion.
 pub(crate) struct Deleted {
@@ -55,7 +55,7 @@ impl Gateway {
         if bypasses {
             self.namespace.may(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key), version_id)?;
         }
-        let asked = RequestedDelete {
+        let requested = RequestedDelete {
             key: &input.key,
             version_id,
             bypasses,
@@ -63,7 +63,7 @@ impl Gateway {
             size: input.if_match_size,
             modified_ms: input.if_match_last_modified_time.as_ref().map(ms_of),
         };
-        let deleted = self.delete_one(&bucket, &asked).await?;
+        let deleted = self.delete_one(&bucket, &requested).await?;
         let output =
             dto::DeleteObjectOutput { delete_marker: deleted.marker.then_some(true), version_id: deleted.version_id, ..Default::default() };
         Ok(S3Response::with_status(output, http::StatusCode::NO_CONTENT))
@@ -79,10 +79,10 @@ impl Gateway {
         }
         let quiet = input.delete.quiet.unwrap_or(false);
         let bypasses = input.bypass_governance_retention.unwrap_or(false);
-        let allowed = allowed(&Rights::new(&self.namespace, &bucket, &caller), objects, bypasses).await;
-        let one = async |(object, allowed): (&ObjectIdentifier, S3Result<()>)| {
-            allowed?;
-            let asked = RequestedDelete {
+        let access = check_access(&Rights::new(&self.namespace, &bucket, &caller), objects, bypasses).await;
+        let one = async |(object, access): (&ObjectIdentifier, S3Result<()>)| {
+            access?;
+            let requested = RequestedDelete {
                 key: &object.key,
                 version_id: object.version_id.as_deref(),
                 bypasses,
@@ -90,10 +90,10 @@ impl Gateway {
                 size: object.size,
                 modified_ms: object.last_modified_time.as_ref().map(ms_of),
             };
-            self.delete_one(&bucket, &asked).await
+            self.delete_one(&bucket, &requested).await
         };
         // Concurrently, so that they share commits; deletions of the same name wait for each other.
-        let results = futures_util::future::join_all(objects.iter().zip(allowed).map(one)).await;
+        let results = futures_util::future::join_all(objects.iter().zip(access).map(one)).await;
         let (mut deleted, mut errors) = (Vec::new(), Vec::new());
         for (object, result) in input.delete.objects.into_iter().zip(results) {
             match result {
@@ -120,31 +120,31 @@ impl Gateway {
         Ok(S3Response::new(output))
     }
 
-    async fn delete_one(&self, bucket: &Bucket, asked: &RequestedDelete<'_>) -> S3Result<Deleted> {
-        let name = object_name(&bucket.name, asked.key);
-        let held = self.key_locks.lock(name.clone()).await;
-        if let Some(id) = asked.version_id {
-            let Some(version) = self.namespace.by_id(&bucket.name, asked.key, id)? else {
+    async fn delete_one(&self, bucket: &Bucket, requested: &RequestedDelete<'_>) -> S3Result<Deleted> {
+        let name = object_name(&bucket.name, requested.key);
+        let key_guard = self.key_locks.lock(name.clone()).await;
+        if let Some(id) = requested.version_id {
+            let Some(version) = self.namespace.by_id(&bucket.name, requested.key, id)? else {
                 // Deleting a missing version succeeds.
                 return Ok(Deleted { marker: false, version_id: Some(id.to_owned()) });
             };
-            check_conditions(asked, Some(&version))?;
-            self.namespace.check_lock(&version.row, asked.bypasses)?;
+            check_conditions(requested, Some(&version))?;
+            self.namespace.check_lock(&version.row, requested.bypasses)?;
             let deleted = Deleted { marker: version.is_marker(), version_id: Some(version.id()) };
-            self.remove(held, vec![version.row]).await?;
+            self.remove(key_guard, vec![version.row]).await?;
             return Ok(deleted);
         }
-        if asked.etag.is_some() || asked.size.is_some() || asked.modified_ms.is_some() {
-            let current = self.namespace.newest(&bucket.name, asked.key)?.filter(|version| !version.is_marker());
-            check_conditions(asked, current.as_ref())?;
+        if requested.etag.is_some() || requested.size.is_some() || requested.modified_ms.is_some() {
+            let current = self.namespace.newest(&bucket.name, requested.key)?.filter(|version| !version.is_marker());
+            check_conditions(requested, current.as_ref())?;
         }
         let shared = self.bucket_locks.shared(&bucket.name).await;
         // A marker in a removed bucket would reappear with the next bucket of that name.
         let bucket = self.namespace.bucket(&bucket.name)?;
-        let replaced = self.namespace.replaced(&bucket, &name, asked.bypasses)?;
+        let replaced = self.namespace.replaced(&bucket, &name, requested.bypasses)?;
         if bucket.versioning == Versioning::Never {
             if !replaced.is_empty() {
-                self.remove(held, replaced).await?;
+                self.remove(key_guard, replaced).await?;
             }
             return Ok(Deleted { marker: false, version_id: None });
         }
@@ -156,13 +156,13 @@ impl Gateway {
         let upload = self.transfers.intake.upload();
         let version_id = if bucket.versioning == Versioning::Suspended { "null".to_owned() } else { upload.id().to_string() };
         let marker = NewObject { name, kind: Kind::DeletionMarker, modified: None, mode: None, attributes };
-        self.commit((held, shared), replaced, |replaced, acknowledge| upload.finish(marker, replaced, acknowledge)).await?;
+        self.commit((key_guard, shared), replaced, |replaced, acknowledge| upload.finish(marker, replaced, acknowledge)).await?;
         Ok(Deleted { marker: true, version_id: Some(version_id) })
     }
 
     /// Removes versions for good.
-    async fn remove(&self, held: KeyGuard, versions: Vec<VersionRow>) -> S3Result<()> {
-        self.commit(held, versions, |versions, acknowledge| self.transfers.intake.remove(versions, acknowledge)).await
+    async fn remove(&self, key_guard: KeyGuard, versions: Vec<VersionRow>) -> S3Result<()> {
+        self.commit(key_guard, versions, |versions, acknowledge| self.transfers.intake.remove(versions, acknowledge)).await
     }
 }
 
@@ -177,29 +177,29 @@ impl Namespace {
 }
 
 /// Checks the access for each of many objects.
-async fn allowed(rights: &Rights<'_>, objects: &[ObjectIdentifier], bypasses: bool) -> Vec<S3Result<()>> {
-    let mut allowed = Vec::with_capacity(objects.len());
+async fn check_access(rights: &Rights<'_>, objects: &[ObjectIdentifier], bypasses: bool) -> Vec<S3Result<()>> {
+    let mut results = Vec::with_capacity(objects.len());
     let mut begun = Instant::now();
     for object in objects {
         // Policies with many patterns take long for long keys, and other requests must go on.
-        if begun.elapsed() >= AT_ONCE {
+        if begun.elapsed() >= YIELD_AFTER {
             tokio::task::yield_now().await;
             begun = Instant::now();
         }
         let version_id = object.version_id.as_deref();
         let action = if version_id.is_some() { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
         let mut actions = std::iter::once(action).chain(bypasses.then_some("s3:BypassGovernanceRetention"));
-        allowed.push(actions.try_for_each(|action| rights.may(action, Some(&object.key), version_id)));
+        results.push(actions.try_for_each(|action| rights.may(action, Some(&object.key), version_id)));
     }
-    allowed
+    results
 }
 
-fn check_conditions(asked: &RequestedDelete<'_>, version: Option<&Version>) -> S3Result<()> {
+fn check_conditions(requested: &RequestedDelete<'_>, version: Option<&Version>) -> S3Result<()> {
     let Some(version) = version else {
-        return if asked.etag.is_some() { Err(no_such_key()) } else { Ok(()) };
+        return if requested.etag.is_some() { Err(no_such_key()) } else { Ok(()) };
     };
-    let matches = asked.etag.as_ref().is_none_or(|etags| etags.has(version));
-    let fits = asked.size.is_none_or(|size| size as u64 == version.size())
-        && asked.modified_ms.is_none_or(|ms| ms / 1_000 == ms_of(&version.modified()) / 1_000);
+    let matches = requested.etag.as_ref().is_none_or(|etags| etags.has(version));
+    let fits = requested.size.is_none_or(|size| size as u64 == version.size())
+        && requested.modified_ms.is_none_or(|ms| ms / 1_000 == ms_of(&version.modified()) / 1_000);
     if matches && fits { Ok(()) } else { Err(condition_failed()) }
 }

@@ -50,47 +50,47 @@ pub(crate) use {as_put, same_fields};
 impl Namespace {
     /// The bucket of a new object, and the encryption that responses report. Refuses keys that are
     /// too long and unsupported encryption.
-    pub(crate) fn destination(&self, given: &PutObjectInput) -> S3Result<(Arc<Bucket>, Option<ServerSideEncryption>)> {
-        if given.key.len() > KEY_BYTES_MAX {
+    pub(crate) fn destination(&self, put_input: &PutObjectInput) -> S3Result<(Arc<Bucket>, Option<ServerSideEncryption>)> {
+        if put_input.key.len() > KEY_BYTES_MAX {
             return Err(s3_error!(KeyTooLongError, "Your key is too long"));
         }
-        Ok((self.bucket(&given.bucket)?, self.encryption(given)?))
+        Ok((self.bucket(&put_input.bucket)?, self.encryption(put_input)?))
     }
 }
 
 /// The attributes of an object in a bucket. Without the headers as sent, those that a copy may take
 /// from its source are left out.
-pub(crate) fn attributes(given: &PutObjectInput, original: Option<&HeaderMap>, bucket: &Bucket) -> S3Result<Attributes> {
+pub(crate) fn attributes(put_input: &PutObjectInput, original: Option<&HeaderMap>, bucket: &Bucket) -> S3Result<Attributes> {
     let mut attributes = Attributes::default();
-    put_text("website-redirect-location", given.website_redirect_location.as_deref(), &mut attributes);
+    put_text("website-redirect-location", put_input.website_redirect_location.as_deref(), &mut attributes);
     match original {
-        Some(original) => put_headers(given, original, &mut attributes)?,
+        Some(original) => put_headers(put_input, original, &mut attributes)?,
         None => check_attributes(&attributes)?,
     }
-    if let Some(tagging) = &given.tagging {
+    if let Some(tagging) = &put_input.tagging {
         let tags = tags::parse(tagging)?;
-        tags::check(&tags, tags::OBJECT_MAX)?;
+        tags::check(&tags, tags::OBJECT_TAGS_MAX)?;
         if !tags.is_empty() {
             attributes.set(attribute::TAGS, tags::encode(&tags));
         }
     }
-    put_lock(given, bucket, &mut attributes)?;
-    put_class(given.storage_class.as_ref(), &mut attributes)?;
+    put_lock(put_input, bucket, &mut attributes)?;
+    put_class(put_input.storage_class.as_ref(), &mut attributes)?;
     check_attributes(&attributes)?;
     Ok(attributes)
 }
 
 /// Sets content type, metadata and similar headers.
-pub(crate) fn put_headers(given: &PutObjectInput, original: &HeaderMap, attributes: &mut Attributes) -> S3Result<()> {
-    put_text("content-type", given.content_type.as_deref(), attributes);
-    put_text("cache-control", given.cache_control.as_deref(), attributes);
-    put_text("content-disposition", given.content_disposition.as_deref(), attributes);
-    put_text("content-encoding", given.content_encoding.as_deref().map(without_chunked).as_deref(), attributes);
-    put_text("content-language", given.content_language.as_deref(), attributes);
+pub(crate) fn put_headers(put_input: &PutObjectInput, original: &HeaderMap, attributes: &mut Attributes) -> S3Result<()> {
+    put_text("content-type", put_input.content_type.as_deref(), attributes);
+    put_text("cache-control", put_input.cache_control.as_deref(), attributes);
+    put_text("content-disposition", put_input.content_disposition.as_deref(), attributes);
+    put_text("content-encoding", put_input.content_encoding.as_deref().map(without_chunked).as_deref(), attributes);
+    put_text("content-language", put_input.content_language.as_deref(), attributes);
     if let Some(expires) = original.get(header::EXPIRES).filter(|expires| !expires.is_empty()) {
         attributes.set(attribute::EXPIRES, expires.as_bytes());
     }
-    put_metadata(given.metadata.as_ref(), attributes)?;
+    put_metadata(put_input.metadata.as_ref(), attributes)?;
     check_attributes(attributes)
 }
 
@@ -112,12 +112,12 @@ fn put_metadata(metadata: Option<&Metadata>, attributes: &mut Attributes) -> S3R
         ));
     }
     let mut more = BTreeMap::new();
-    let mut own = 0;
+    let mut own_attributes = 0;
     for (name, value) in metadata {
-        if attribute::META.len() + name.len() > Attributes::NAME_BYTES_MAX || own == METADATA_OWN_MAX {
+        if attribute::META.len() + name.len() > Attributes::NAME_BYTES_MAX || own_attributes == METADATA_OWN_MAX {
             more.insert(name, value);
         } else {
-            own += 1;
+            own_attributes += 1;
             attributes.set(format!("{}{name}", attribute::META), value);
         }
     }
@@ -127,13 +127,14 @@ fn put_metadata(metadata: Option<&Metadata>, attributes: &mut Attributes) -> S3R
     Ok(())
 }
 
-fn put_lock(given: &PutObjectInput, bucket: &Bucket, attributes: &mut Attributes) -> S3Result<()> {
-    let asked =
-        given.object_lock_mode.is_some() || given.object_lock_retain_until_date.is_some() || given.object_lock_legal_hold_status.is_some();
-    if asked && !bucket.object_lock {
+fn put_lock(put_input: &PutObjectInput, bucket: &Bucket, attributes: &mut Attributes) -> S3Result<()> {
+    let sets_lock = put_input.object_lock_mode.is_some()
+        || put_input.object_lock_retain_until_date.is_some()
+        || put_input.object_lock_legal_hold_status.is_some();
+    if sets_lock && !bucket.object_lock {
         return Err(without_object_lock());
     }
-    match (&given.object_lock_mode, &given.object_lock_retain_until_date) {
+    match (&put_input.object_lock_mode, &put_input.object_lock_retain_until_date) {
         (Some(mode), Some(until)) => {
             let mode = RetentionMode::parse(mode.as_str()).ok_or_else(|| s3_error!(InvalidArgument, "Unknown wormMode directive."))?;
             if ms_of(until) <= now_ms() {
@@ -147,7 +148,7 @@ fn put_lock(given: &PutObjectInput, bucket: &Bucket, attributes: &mut Attributes
             return Err(s3_error!(InvalidArgument, "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied"));
         }
     }
-    match given.object_lock_legal_hold_status.as_ref().map(ObjectLockLegalHoldStatus::as_str) {
+    match put_input.object_lock_legal_hold_status.as_ref().map(ObjectLockLegalHoldStatus::as_str) {
         None | Some(ObjectLockLegalHoldStatus::OFF) => {}
         Some(ObjectLockLegalHoldStatus::ON) => attributes.set(attribute::LEGAL_HOLD, "ON"),
         Some(_) => return Err(s3_error!(InvalidArgument, "Legal Hold must be either of 'ON' or 'OFF'")),
@@ -157,11 +158,11 @@ fn put_lock(given: &PutObjectInput, bucket: &Bucket, attributes: &mut Attributes
 
 /// Refuses attributes that a record can't hold, with room for those that the server adds.
 fn check_attributes(attributes: &Attributes) -> S3Result<()> {
-    let most = Attributes::BYTES_MAX - RESERVED_BYTES;
-    if attributes.bytes() > most {
+    let bytes_max = Attributes::BYTES_MAX - RESERVED_BYTES;
+    if attributes.bytes() > bytes_max {
         return Err(s3_error!(
             MetadataTooLarge,
-            "The headers and tags stored with the object have {} bytes in total, the limit is {most}.",
+            "The headers and tags stored with the object have {} bytes in total, the limit is {bytes_max}.",
             attributes.bytes()
         ));
     }

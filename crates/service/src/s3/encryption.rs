@@ -62,8 +62,8 @@ impl CustomerKey<'_> {
         let key = STANDARD.decode_to_vec(key.as_bytes()).ok().filter(|key| key.len() == KEY_BYTES);
         let key = key.ok_or_else(|| s3_error!(InvalidArgument, "The secret key was invalid for the specified algorithm."))?;
         let md5 = self.md5.ok_or_else(|| wrong("the client calculated MD5 of the secret key"))?;
-        let given = STANDARD.decode_to_vec(md5.as_bytes()).unwrap_or_default();
-        if verify_slices_are_equal(&Md5::of(&key), &given).is_err() {
+        let sent_md5 = STANDARD.decode_to_vec(md5.as_bytes()).unwrap_or_default();
+        if verify_slices_are_equal(&Md5::of(&key), &sent_md5).is_err() {
             return Err(s3_error!(InvalidArgument, "The calculated MD5 hash of the key did not match the hash that was provided."));
         }
         Err(s3_error!(
@@ -103,9 +103,10 @@ pub(crate) fn encryption_header(sealed: bool) -> Option<ServerSideEncryption> {
 impl Namespace {
     /// The encryption that responses report for new objects. An error if the request asks for
     /// another one.
-    pub(crate) fn encryption(&self, asked: &PutObjectInput) -> S3Result<Option<ServerSideEncryption>> {
-        let (algorithm, customer_key) = (asked.server_side_encryption.as_ref().map(ServerSideEncryption::as_str), customer_key!(asked));
-        let names_kms_key = asked.ssekms_key_id.is_some() || asked.ssekms_encryption_context.is_some();
+    pub(crate) fn encryption(&self, put_input: &PutObjectInput) -> S3Result<Option<ServerSideEncryption>> {
+        let (algorithm, customer_key) =
+            (put_input.server_side_encryption.as_ref().map(ServerSideEncryption::as_str), customer_key!(put_input));
+        let names_kms_key = put_input.ssekms_key_id.is_some() || put_input.ssekms_encryption_context.is_some();
         if customer_key.is_given() && (algorithm.is_some() || names_kms_key) {
             return Err(s3_error!(
                 InvalidArgument,

@@ -31,7 +31,7 @@ use crate::s3::errors::answers::XML_BYTES_MAX;
 use crate::s3::errors::{FirstError, custom};
 use crate::s3::key_locks::BucketNames;
 use crate::s3::normalize::normalize;
-use crate::transfer::checksums::Trailing;
+use crate::transfer::checksums::BodyTrailers;
 use crate::transfer::upload::incomplete;
 
 /// The framework with the operations behind it.
@@ -105,7 +105,7 @@ impl S3Auth for NoKeys {
     }
 }
 
-/// Takes every request behind the signature check.
+/// Takes every request after the signature check.
 struct Verified {
     bulk_get: BulkGet,
     operations: S3Service,
@@ -113,13 +113,13 @@ struct Verified {
 }
 
 impl Verified {
-    async fn hand_on(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+    async fn forward(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
         if self.bulk_get.is_match(&request.method, &request.uri, &request.headers) {
             return self.bulk_get.call(request).await;
         }
         // The framework drops the trailers when a request is handed on.
-        let trailing = Trailing::of(&request);
-        request.extensions.insert(trailing);
+        let trailers = BodyTrailers::of(&request);
+        request.extensions.insert(trailers);
         normalize(&mut request, &self.addresses)?;
         request.headers.remove(header::AUTHORIZATION);
         let mut inner = Request::new(request.input);
@@ -148,8 +148,8 @@ impl S3Route for Verified {
     }
 
     async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
-        let first = FirstError::of(&request.extensions);
-        self.hand_on(request).await.map_err(|error| first.keep(error))
+        let first_error = FirstError::of(&request.extensions);
+        self.forward(request).await.map_err(|error| first_error.keep(error))
     }
 }
 

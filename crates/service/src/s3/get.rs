@@ -13,12 +13,12 @@ use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
-use crate::memory::Holder;
+use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::conditions::{ReadConditions, range_holds};
 use crate::s3::described::same_fields;
 use crate::s3::encryption::{customer_key, encryption_header, refuse_headers_of_writes};
-use crate::s3::errors::answers::{Status, written};
+use crate::s3::errors::answers::{StatusOverride, write_xml};
 use crate::s3::errors::{catalogue_failed, custom, detailed, read_failed, state_failed, wrong_part_number};
 use crate::s3::namespace::Namespace;
 use crate::s3::normalize::{WantedExpires, original};
@@ -29,12 +29,12 @@ use crate::transfer::checksums::{ChecksumElement, Sum, set_sum};
 use crate::transfer::download;
 
 /// Objects and parts up to this size are read at once, on the thread of the request.
-const SMALL: u64 = 256 << 10;
+const BUFFERED_READ_BYTES_MAX: u64 = 256 << 10;
 /// Maximum number of further lookups of an object that is replaced while it is read.
 const RETRIES_MAX: u32 = 8;
 
 /// The content that a request gets.
-struct Found {
+struct Selection {
     version: Version,
     range: Range<u64>,
     /// Whether the request asked for a range or a part.
@@ -46,18 +46,18 @@ impl Gateway {
         let bucket = self.namespace.bucket(&request.input.bucket)?;
         check_encryption(&request)?;
         let mut attempts = 0;
-        let (found, restore, body) = loop {
+        let (selection, restore, body) = loop {
             let version = self.namespace.requested(&bucket, &request)?;
             let restore = self.namespace.readable(&version)?;
-            let found = found(version, &request)?;
-            match self.stream(found.version.clone(), found.range.clone()).await {
-                Ok(body) => break (found, restore, body),
+            let selection = select(version, &request)?;
+            match self.stream(selection.version.clone(), selection.range.clone()).await {
+                Ok(body) => break (selection, restore, body),
                 // The version was replaced between the lookup and the read: read its successor.
-                Err(_) if attempts < RETRIES_MAX && self.namespace.is_gone(&found.version)? => attempts += 1,
+                Err(_) if attempts < RETRIES_MAX && self.namespace.is_gone(&selection.version)? => attempts += 1,
                 Err(error) => return Err(read_failed("reading an object", &error)),
             }
         };
-        let response = self.namespace.headers_of(&bucket, &request, &found, restore.as_ref())?;
+        let response = self.namespace.headers_of(&bucket, &request, &selection, restore.as_ref())?;
         let with_body = |head: dto::HeadObjectOutput| dto::GetObjectOutput {
             body: Some(body),
             ..same_fields!(head => GetObjectOutput:
@@ -77,8 +77,8 @@ impl Gateway {
         }
         // When too many responses wait for slow clients, the object is streamed in pieces like a
         // large one.
-        if length <= SMALL
-            && let Some(share) = self.buffered_responses.take(&Holder::own(), length as usize)
+        if length <= BUFFERED_READ_BYTES_MAX
+            && let Some(reservation) = self.buffered_responses.try_reserve(&MemoryOwner::own(), length as usize)
         {
             let (archive, is_staged) = (self.archive.clone(), !version.row.archived);
             let read = move || {
@@ -93,9 +93,9 @@ impl Gateway {
             // Staged content is most likely in the page cache, and switching threads takes longer
             // than reading it. A platter may be slow.
             let content = if is_staged { read() } else { tokio::task::block_in_place(read) }?;
-            // The share is released with the last piece.
+            // The reservation is released with the last piece.
             let pieces = stream::iter(content).map(move |piece| {
-                let _ = &share;
+                let _ = &reservation;
                 piece
             });
             return Ok(download::blob(pieces, length));
@@ -129,23 +129,23 @@ impl Namespace {
         let request = request.map_input(as_get);
         let bucket = self.bucket(&request.input.bucket)?;
         check_encryption(&request)?;
-        let found = found(self.requested(&bucket, &request)?, &request)?;
-        let restore = self.state.restore(found.version.row.id).map_err(state_failed)?.filter(|_| found.version.is_cold());
-        let mut response = self.headers_of(&bucket, &request, &found, restore.as_ref())?;
+        let selection = select(self.requested(&bucket, &request)?, &request)?;
+        let restore = self.state.restore(selection.version.row.id).map_err(state_failed)?.filter(|_| selection.version.is_cold());
+        let mut response = self.headers_of(&bucket, &request, &selection, restore.as_ref())?;
         // The framework does this only for GET.
         let (input, output) = (request.input, &mut response.output);
-        for (own, asked) in [
+        for (header, requested) in [
             (&mut output.cache_control, input.response_cache_control),
             (&mut output.content_disposition, input.response_content_disposition),
             (&mut output.content_encoding, input.response_content_encoding),
             (&mut output.content_language, input.response_content_language),
             (&mut output.content_type, input.response_content_type),
         ] {
-            *own = asked.or(own.take());
+            *header = requested.or(header.take());
         }
         output.expires = input.response_expires;
         if let Some(status) = response.status {
-            response.extensions.insert(Status(status));
+            response.extensions.insert(StatusOverride(status));
         }
         Ok(response)
     }
@@ -154,7 +154,7 @@ impl Namespace {
     fn requested(&self, bucket: &Bucket, request: &S3Request<dto::GetObjectInput>) -> S3Result<Version> {
         let S3Request { input, headers, extensions, .. } = request;
         let found = self.find(&bucket.name, &input.key, input.version_id.as_deref());
-        let version = found.map_err(|error| self.hidden(extensions.get::<Caller>(), bucket, error))?;
+        let version = found.map_err(|error| self.hide_missing(extensions.get::<Caller>(), bucket, error))?;
         let (modified_since, unmodified_since) = (input.if_modified_since.clone(), input.if_unmodified_since.clone());
         ReadConditions::of(original(headers, extensions), "", modified_since, unmodified_since).check(&version)?;
         Ok(version)
@@ -165,10 +165,10 @@ impl Namespace {
         &self,
         bucket: &Bucket,
         request: &S3Request<dto::GetObjectInput>,
-        found: &Found,
+        selection: &Selection,
         restore: Option<&Restore>,
     ) -> Answer<dto::HeadObjectOutput> {
-        let Found { version, range, is_part } = found;
+        let Selection { version, range, is_part } = selection;
         let input = &request.input;
         let asks_sums = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == "ENABLED");
         let sums = if asks_sums { sums_of(version, !is_part, input.part_number) } else { Vec::new() };
@@ -226,12 +226,12 @@ impl Namespace {
         }
         let parts = version.parts().filter(|_| wants(ObjectAttributes::OBJECT_PARTS)).map(|sizes| {
             let after = input.part_number_marker.unwrap_or(0).max(0) as usize;
-            let most = input.max_parts.unwrap_or(1_000).clamp(0, 1_000) as usize;
+            let parts_max = input.max_parts.unwrap_or(1_000).clamp(0, 1_000) as usize;
             let listed: Vec<ObjectPart> =
-                (1..).zip(&sizes).skip(after).take(most).map(|(number, size)| part_of(&version, number, *size)).collect();
+                (1..).zip(&sizes).skip(after).take(parts_max).map(|(number, size)| part_of(&version, number, *size)).collect();
             GetObjectAttributesParts {
                 is_truncated: Some(after + listed.len() < sizes.len()),
-                max_parts: Some(most as i32),
+                max_parts: Some(parts_max as i32),
                 part_number_marker: Some(after as i32),
                 next_part_number_marker: Some((after + listed.len()) as i32),
                 total_parts_count: Some(sizes.len() as i32),
@@ -248,14 +248,14 @@ impl Namespace {
             ..Default::default()
         };
         // The ETag is unquoted here, unlike in all other responses.
-        let bare = written("GetObjectAttributesResponse", |xml| {
+        let body = write_xml("GetObjectAttributesResponse", |xml| {
             if wants(ObjectAttributes::ETAG) {
                 xml.content("ETag", version.etag().value())?;
             }
             output.serialize_content(xml)
         })?;
         let mut response = S3Response::new(output);
-        response.extensions.insert(bare);
+        response.extensions.insert(body);
         if let Some(sum) = version.sums().first() {
             ChecksumElement::set(sum.algorithm, &mut response.extensions);
         }
@@ -327,10 +327,10 @@ fn check_encryption(request: &S3Request<dto::GetObjectInput>) -> S3Result<()> {
 }
 
 /// The part of a version that a request asks for.
-fn found(version: Version, request: &S3Request<dto::GetObjectInput>) -> S3Result<Found> {
+fn select(version: Version, request: &S3Request<dto::GetObjectInput>) -> S3Result<Selection> {
     let range = request.input.range.as_ref().filter(|_| range_holds(original(&request.headers, &request.extensions), &version));
     let (range, is_part) = range_of(&version, range, request.input.part_number)?;
-    Ok(Found { version, range, is_part })
+    Ok(Selection { version, range, is_part })
 }
 
 /// The requested bytes, and whether the request is for a part.

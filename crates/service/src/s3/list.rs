@@ -10,7 +10,7 @@ use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::s3::Answer;
-use crate::s3::errors::answers::written;
+use crate::s3::errors::answers::write_xml;
 use crate::s3::errors::{catalogue_failed, state_failed};
 use crate::s3::key_locks::{key_of, object_name, unreadable_start};
 use crate::s3::namespace::Namespace;
@@ -19,26 +19,26 @@ use crate::s3::version::{Version, timestamp};
 
 /// Maximum number of names without a key that a page skips before it ends early, if it can return a
 /// token.
-const PASSED_MAX: usize = 100_000;
+const SKIPPED_NAMES_MAX: usize = 100_000;
 
 /// Options of the entries in a listing.
-struct Shown<'a> {
-    asked: &'a Parameters,
+struct ListingContext<'a> {
+    parameters: &'a Parameters,
     owner: Option<&'a Owner>,
     /// Whether to include the status of restores.
     restores: bool,
 }
 
 impl Namespace {
-    fn object(&self, key: &str, version: &Version, shown: &Shown<'_>) -> S3Result<Object> {
+    fn object(&self, key: &str, version: &Version, context: &ListingContext<'_>) -> S3Result<Object> {
         Ok(Object {
             checksum_algorithm: algorithms(version),
             checksum_type: (!version.sums().is_empty()).then(|| version.checksum_type()),
             e_tag: Some(version.etag()),
-            key: Some(shown.asked.encoded(key)),
+            key: Some(context.parameters.encode(key)),
             last_modified: Some(version.modified()),
-            owner: shown.owner.cloned(),
-            restore_status: if shown.restores { self.restore_status(version)? } else { None },
+            owner: context.owner.cloned(),
+            restore_status: if context.restores { self.restore_status(version)? } else { None },
             size: Some(version.size() as i64),
             storage_class: Some(ObjectStorageClass::from(version.class().to_owned())),
         })
@@ -59,35 +59,35 @@ impl Namespace {
     pub(crate) fn list(&self, request: S3Request<dto::ListObjectsInput>) -> Answer<dto::ListObjectsOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        let asked = Parameters::read(input.prefix, input.delimiter, input.max_keys, input.encoding_type)?;
-        let rows = VersionRows::new(self, &bucket.name, &asked.prefix, Versions::Newest);
+        let parameters = Parameters::read(input.prefix, input.delimiter, input.max_keys, input.encoding_type)?;
+        let rows = VersionRows::new(self, &bucket.name, &parameters.prefix, Versions::Newest);
         let marker = input.marker.unwrap_or_default();
-        let after = if marker.is_empty() { None } else { asked.after_key(&rows, &marker) };
-        let page = page(&rows, &asked, usize::MAX, after)?;
+        let after = if marker.is_empty() { None } else { parameters.after_key(&rows, &marker) };
+        let page = page(&rows, &parameters, usize::MAX, after)?;
         let owner = self.owner(&bucket)?;
         let truncated = page.truncated;
         // Without a delimiter, the client can resume at the last key.
-        let next = page.last().filter(|_| asked.delimiter.is_some()).map(|entry| asked.encoded(entry.key()));
+        let next = page.last().filter(|_| parameters.delimiter.is_some()).map(|entry| parameters.encode(entry.key()));
         let restores = wants_restores(input.optional_object_attributes.as_deref());
-        let shown = Shown { asked: &asked, owner: Some(&owner), restores };
-        let (contents, prefixes) = page.split(&asked, |key, row| self.object(&key, &Version::new(row), &shown))?;
-        let mut output = listing!(ListObjectsOutput of asked, prefixes, truncated;
+        let context = ListingContext { parameters: &parameters, owner: Some(&owner), restores };
+        let (contents, prefixes) = page.split(&parameters, |key, row| self.object(&key, &Version::new(row), &context))?;
+        let mut output = listing!(ListObjectsOutput of parameters, prefixes, truncated;
             name: Some(bucket.name.clone()),
-            marker: Some(asked.encoded(&marker)),
-            max_keys: Some(asked.limit as i32),
+            marker: Some(parameters.encode(&marker)),
+            max_keys: Some(parameters.limit as i32),
             contents: Some(contents),
             next_marker: next,
         );
         // Not encoded, unlike in the other listings.
-        output.prefix = Some(asked.prefix);
+        output.prefix = Some(parameters.prefix);
         Ok(S3Response::new(output))
     }
 
     pub(crate) fn list_v2(&self, request: S3Request<dto::ListObjectsV2Input>) -> Answer<dto::ListObjectsV2Output> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        let asked = Parameters::read(input.prefix, input.delimiter, input.max_keys, input.encoding_type)?;
-        let rows = VersionRows::new(self, &bucket.name, &asked.prefix, Versions::Newest);
+        let parameters = Parameters::read(input.prefix, input.delimiter, input.max_keys, input.encoding_type)?;
+        let rows = VersionRows::new(self, &bucket.name, &parameters.prefix, Versions::Newest);
         let from = match &input.continuation_token {
             Some(token) => {
                 Some(decode_token(token).ok_or_else(|| s3_error!(InvalidArgument, "The continuation token provided is incorrect"))?)
@@ -95,28 +95,28 @@ impl Namespace {
             None => input.start_after.clone().filter(|key| !key.is_empty()).map(Token::Key),
         };
         let after = from.and_then(|from| match from {
-            Token::Key(key) => asked.after_key(&rows, &key),
-            Token::Passed(start) => rows.after(Last::Prefix(&start)),
+            Token::Key(key) => parameters.after_key(&rows, &key),
+            Token::Prefix(start) => rows.after(Last::Prefix(&start)),
         });
-        let page = page(&rows, &asked, PASSED_MAX, after)?;
+        let page = page(&rows, &parameters, SKIPPED_NAMES_MAX, after)?;
         let owner = match input.fetch_owner {
             Some(true) => Some(self.owner(&bucket)?),
             _ => None,
         };
         let (truncated, count) = (page.truncated, page.entries.len());
         let last = page.last().map(|entry| Token::Key(entry.key().to_owned()));
-        let next = page.passed.clone().map(Token::Passed).or(last).map(|token| encode_token(&token));
+        let next = page.resume_prefix.clone().map(Token::Prefix).or(last).map(|token| encode_token(&token));
         let restores = wants_restores(input.optional_object_attributes.as_deref());
-        let shown = Shown { asked: &asked, owner: owner.as_ref(), restores };
-        let (contents, prefixes) = page.split(&asked, |key, row| self.object(&key, &Version::new(row), &shown))?;
-        let output = listing!(ListObjectsV2Output of asked, prefixes, truncated;
+        let context = ListingContext { parameters: &parameters, owner: owner.as_ref(), restores };
+        let (contents, prefixes) = page.split(&parameters, |key, row| self.object(&key, &Version::new(row), &context))?;
+        let output = listing!(ListObjectsV2Output of parameters, prefixes, truncated;
             name: Some(bucket.name.clone()),
-            max_keys: Some(asked.limit as i32),
+            max_keys: Some(parameters.limit as i32),
             key_count: Some(count as i32),
             continuation_token: input.continuation_token,
             next_continuation_token: next,
             contents: Some(contents),
-            start_after: input.start_after.map(|key| asked.encoded(&key)),
+            start_after: input.start_after.map(|key| parameters.encode(&key)),
         );
         Ok(S3Response::new(output))
     }
@@ -124,39 +124,39 @@ impl Namespace {
     pub(crate) fn list_versions(&self, request: S3Request<dto::ListObjectVersionsInput>) -> Answer<dto::ListObjectVersionsOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        let asked = Parameters::read(input.prefix, input.delimiter, input.max_keys, input.encoding_type)?;
-        let rows = VersionRows::new(self, &bucket.name, &asked.prefix, Versions::All);
+        let parameters = Parameters::read(input.prefix, input.delimiter, input.max_keys, input.encoding_type)?;
+        let rows = VersionRows::new(self, &bucket.name, &parameters.prefix, Versions::All);
         let (key_marker, id_marker) = (input.key_marker.unwrap_or_default(), input.version_id_marker.unwrap_or_default());
-        let after = self.behind_markers(&rows, &asked, &key_marker, &id_marker)?;
-        let page = page(&rows, &asked, usize::MAX, after)?;
+        let after = self.after_markers(&rows, &parameters, &key_marker, &id_marker)?;
+        let page = page(&rows, &parameters, usize::MAX, after)?;
         let owner = self.owner(&bucket)?;
         let truncated = page.truncated;
         let (next_key, next_id) = match page.last() {
             None => (None, None),
-            Some(Entry::Prefix(under)) => (Some(asked.encoded(under)), None),
-            Some(Entry::Row(key, row)) => (Some(asked.encoded(key)), Some(Version::new(VersionRow::clone(row)).id())),
+            Some(Entry::Prefix(under)) => (Some(parameters.encode(under)), None),
+            Some(Entry::Row(key, row)) => (Some(parameters.encode(key)), Some(Version::new(VersionRow::clone(row)).id())),
         };
         let restores = wants_restores(input.optional_object_attributes.as_deref());
-        let shown = Shown { asked: &asked, owner: Some(&owner), restores };
+        let context = ListingContext { parameters: &parameters, owner: Some(&owner), restores };
         // The first version of a name is its newest, unless the previous page ended within the
         // name.
         let mut last_key = if id_marker.is_empty() { None } else { Some(key_marker.clone()) };
-        let (states, prefixes) = page.split(&asked, |key, row| {
+        let (states, prefixes) = page.split(&parameters, |key, row| {
             let is_latest = last_key.as_ref() != Some(&key);
-            let state = self.state_of(&key, &Version::new(row), is_latest, &shown)?;
+            let state = self.state_of(&key, &Version::new(row), is_latest, &context)?;
             last_key = Some(key);
             Ok(state)
         })?;
-        let output = listing!(ListObjectVersionsOutput of asked, prefixes, truncated;
-            key_marker: Some(asked.encoded(&key_marker)),
+        let output = listing!(ListObjectVersionsOutput of parameters, prefixes, truncated;
+            key_marker: Some(parameters.encode(&key_marker)),
             version_id_marker: Some(id_marker),
-            max_keys: Some(asked.limit as i32),
+            max_keys: Some(parameters.limit as i32),
             name: Some(bucket.name.clone()),
             next_key_marker: next_key,
             next_version_id_marker: next_id,
         );
         // The framework would write all versions before all markers.
-        let in_one_order = written("ListVersionsResult", |xml| {
+        let in_one_order = write_xml("ListVersionsResult", |xml| {
             output.serialize_content(xml)?;
             states.iter().try_for_each(|state| match state {
                 State::Version(version) => xml.content("Version", &**version),
@@ -168,18 +168,18 @@ impl Namespace {
         Ok(response)
     }
 
-    fn state_of(&self, key: &str, version: &Version, is_latest: bool, shown: &Shown<'_>) -> S3Result<State> {
+    fn state_of(&self, key: &str, version: &Version, is_latest: bool, context: &ListingContext<'_>) -> S3Result<State> {
         if version.is_marker() {
             return Ok(State::Marker(DeleteMarkerEntry {
                 is_latest: Some(is_latest),
-                key: Some(shown.asked.encoded(key)),
+                key: Some(context.parameters.encode(key)),
                 last_modified: Some(version.modified()),
-                owner: shown.owner.cloned(),
+                owner: context.owner.cloned(),
                 version_id: Some(version.id()),
             }));
         }
         let Object { checksum_algorithm, checksum_type, e_tag, key, last_modified, owner, restore_status, size, .. } =
-            self.object(key, version, shown)?;
+            self.object(key, version, context)?;
         Ok(State::Version(Box::new(ObjectVersion {
             checksum_algorithm,
             checksum_type,
@@ -197,17 +197,17 @@ impl Namespace {
 
     /// Where a listing of versions resumes after the markers of the last page, which are empty in
     /// the request for the first one.
-    fn behind_markers(&self, rows: &VersionRows<'_>, asked: &Parameters, key: &str, id: &str) -> S3Result<Option<ListCursor>> {
+    fn after_markers(&self, rows: &VersionRows<'_>, parameters: &Parameters, key: &str, id: &str) -> S3Result<Option<ListCursor>> {
         match (key, id) {
             ("", "") => Ok(None),
             ("", _) => Err(s3_error!(InvalidArgument, "A version-id marker cannot be specified without a key marker.")),
-            (key, "") => Ok(asked.after_key(rows, key)),
+            (key, "") => Ok(parameters.after_key(rows, key)),
             (key, id) => match self.by_id(rows.bucket, key, id)? {
                 Some(version) => Ok(Some(ListCursor::row(&version.row))),
                 // The version was removed since: resume at the next older one.
                 None => match id.parse() {
                     Ok(id) => Ok(Some(self.behind_removed(rows.bucket, key, id)?)),
-                    Err(_) => Ok(asked.after_key(rows, key)),
+                    Err(_) => Ok(parameters.after_key(rows, key)),
                 },
             },
         }
@@ -255,8 +255,8 @@ impl<'a> VersionRows<'a> {
 
 impl Rows for VersionRows<'_> {
     type Row = VersionRow;
-    type At = ListCursor;
-    const AT_ONCE: usize = usize::MAX;
+    type Position = ListCursor;
+    const ROWS_PER_QUERY_MAX: usize = usize::MAX;
 
     fn read(&self, after: Option<&ListCursor>, limit: usize) -> S3Result<Vec<VersionRow>> {
         self.namespace.archive.reading().list(&self.prefix.0, self.versions, after, limit).map_err(catalogue_failed)
@@ -289,7 +289,7 @@ fn algorithms(version: &Version) -> Option<Vec<ChecksumAlgorithm>> {
 }
 
 /// Whether a request asks for the status of restores.
-fn wants_restores(asked: Option<&[OptionalObjectAttributes]>) -> bool {
-    let mut names = asked.unwrap_or_default().iter().flat_map(|list| list.as_str().split(','));
+fn wants_restores(attributes: Option<&[OptionalObjectAttributes]>) -> bool {
+    let mut names = attributes.unwrap_or_default().iter().flat_map(|list| list.as_str().split(','));
     names.any(|name| name.trim() == OptionalObjectAttributes::RESTORE_STATUS)
 }

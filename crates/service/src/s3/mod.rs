@@ -12,9 +12,9 @@ mod delete;
 pub(crate) mod described;
 pub(crate) mod encryption;
 pub(crate) mod errors;
+mod fixed_settings;
 pub(crate) mod framework;
 pub(crate) mod get;
-mod given;
 pub(crate) mod key_locks;
 pub(crate) mod list;
 pub(crate) mod multipart;
@@ -54,9 +54,9 @@ macro_rules! operations {
         #[async_trait]
         impl S3 for Operations {
             $(async fn $operation(&self, request: S3Request<d::$input>) -> Answer<d::$output> {
-                let first = FirstError::of(&request.extensions);
+                let first_error = FirstError::of(&request.extensions);
                 // A clone, since completing an upload continues after its client disconnects.
-                self.0.clone().$($method).+(request)$(.$wait)?.map_err(|error| first.keep(error))
+                self.0.clone().$($method).+(request)$(.$wait)?.map_err(|error| first_error.keep(error))
             })*
         }
     };

@@ -9,9 +9,9 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
-use crate::memory::Holder;
+use crate::memory::MemoryOwner;
 use crate::s3::Answer;
-use crate::s3::copy::{check_length, source, source_key};
+use crate::s3::copy::{check_size, open_source, source_customer_key};
 use crate::s3::described::{as_put, attributes, refuse_acl};
 use crate::s3::encryption::customer_key;
 use crate::s3::errors::{internal_error, no_such_bucket, state_failed, wrong_part_number};
@@ -19,7 +19,7 @@ use crate::s3::namespace::Namespace;
 use crate::s3::normalize::original;
 use crate::s3::version::timestamp;
 use crate::state::{MultipartUpload, Part, hex, now_ms};
-use crate::transfer::checksums::{Algorithm, ChecksumElement, Claims, Sum, Summing, Trailing, set_sum};
+use crate::transfer::checksums::{Algorithm, BodyTrailers, ChecksumElement, Claims, ContentHasher, Sum, set_sum};
 use crate::transfer::parts::PartWriter;
 use crate::transfer::upload::{IncomingBody, length_of};
 
@@ -29,12 +29,12 @@ pub(super) const PARTS_MAX: u32 = 10_000;
 /// A part that is being received: its file and its checksums.
 struct IncomingPart {
     writer: PartWriter,
-    summing: Summing,
+    hasher: ContentHasher,
 }
 
 impl IncomingPart {
     async fn write(&mut self, piece: &Bytes) -> S3Result<()> {
-        self.summing.update(piece).await;
+        self.hasher.update(piece).await;
         self.writer.write(piece).await.map_err(internal_error("writing a part"))
     }
 }
@@ -89,7 +89,7 @@ impl Namespace {
 
 impl Gateway {
     pub(crate) async fn put_part(&self, request: S3Request<dto::UploadPartInput>) -> Answer<dto::UploadPartOutput> {
-        let trailing = Trailing::of(&request);
+        let trailers = BodyTrailers::of(&request);
         let mut input = request.input;
         let upload = self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         customer_key!(input).refuse()?;
@@ -109,11 +109,11 @@ impl Gateway {
             ));
         }
         let mut body = IncomingBody::of_request(input.body.take(), length, &request.extensions);
-        let mut part = self.begin_part(length, body.holder(), claims, wanted)?;
+        let mut part = self.begin_part(length, body.memory_owner(), claims, wanted)?;
         while let Some(piece) = body.next().await? {
             part.write(&piece).await?;
         }
-        let (part, sum) = self.keep_part(&upload, number, part, &trailing).await?;
+        let (part, sum) = self.finish_part(&upload, number, part, &trailers).await?;
         let output = dto::UploadPartOutput {
             e_tag: Some(etag_of(&part)),
             server_side_encryption: self.namespace.new_encryption(),
@@ -131,19 +131,19 @@ impl Gateway {
         let upload = self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         let number = number_of(input.part_number)?;
         customer_key!(input).refuse()?;
-        source_key!(input).refuse_to_read()?;
-        let mut source = source!(self, request);
+        source_customer_key!(input).refuse_to_read()?;
+        let mut source = open_source!(self, request);
         let range = copied_range(input.copy_source_range.as_deref(), source.version.size())?;
         let length = range.end - range.start;
-        check_length(length)?;
-        let mut part = self.begin_part(length, &Holder::own(), Claims::default(), algorithm_of(&upload))?;
+        check_size(length)?;
+        let mut part = self.begin_part(length, &MemoryOwner::own(), Claims::default(), algorithm_of(&upload))?;
         let _permit = self.transfers.copy_permits.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = source.read(&self.archive, range);
         while let Some(piece) = pieces.recv().await {
             part.write(&piece).await?;
         }
         self.namespace.finish_reading(&source, reading).await?;
-        let (part, sum) = self.keep_part(&upload, number, part, &Trailing::default()).await?;
+        let (part, sum) = self.finish_part(&upload, number, part, &BodyTrailers::default()).await?;
         let mut result =
             CopyPartResult { e_tag: Some(etag_of(&part)), last_modified: Some(timestamp(part.modified_ms)), ..Default::default() };
         let mut extensions = http::Extensions::new();
@@ -161,26 +161,26 @@ impl Gateway {
     }
 
     /// Begins a part of about `length` bytes.
-    fn begin_part(&self, length: u64, holder: &Holder, claims: Claims, algorithm: Option<Algorithm>) -> S3Result<IncomingPart> {
-        let summing = self.transfers.summing(claims, algorithm.unwrap_or(Algorithm::Crc64Nvme));
-        Ok(IncomingPart { writer: self.transfers.parts.begin(length, holder).map_err(internal_error("beginning a part"))?, summing })
+    fn begin_part(&self, length: u64, memory_owner: &MemoryOwner, claims: Claims, algorithm: Option<Algorithm>) -> S3Result<IncomingPart> {
+        let hasher = self.transfers.hasher(claims, algorithm.unwrap_or(Algorithm::Crc64Nvme));
+        Ok(IncomingPart { writer: self.transfers.parts.begin(length, memory_owner).map_err(internal_error("beginning a part"))?, hasher })
     }
 
     /// Finishes and records a part whose content is in its file.
-    async fn keep_part(
+    async fn finish_part(
         &self,
         upload: &MultipartUpload,
         number: u32,
         part: IncomingPart,
-        trailing: &Trailing,
+        trailers: &BodyTrailers,
     ) -> S3Result<(Part, Option<Sum>)> {
-        let summed = part.summing.end(trailing).await?;
-        let value = summed.sum.as_ref().map(|sum| sum.value.clone());
-        let stored = part.writer.finish(number, summed.md5, value).await.map_err(internal_error("storing a part"))?;
+        let sums = part.hasher.end(trailers).await?;
+        let value = sums.sum.as_ref().map(|sum| sum.value.clone());
+        let stored = part.writer.finish(number, sums.md5, value).await.map_err(internal_error("storing a part"))?;
         let replaced = self.state.add_part(&upload.id, &stored.part).map_err(state_failed)?.ok_or_else(no_such_upload)?;
-        let part = stored.keep();
+        let part = stored.into_part();
         self.transfers.parts.remove(replaced.as_slice());
-        Ok((part, summed.sum))
+        Ok((part, sums.sum))
     }
 
     pub(crate) fn abort(&self, request: S3Request<dto::AbortMultipartUploadInput>) -> Answer<dto::AbortMultipartUploadOutput> {

@@ -64,23 +64,23 @@ impl Namespace {
     pub(crate) fn list_uploads(&self, request: S3Request<dto::ListMultipartUploadsInput>) -> Answer<dto::ListMultipartUploadsOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        let asked = Parameters::read(input.prefix, input.delimiter, input.max_uploads, input.encoding_type)?;
-        let rows = UploadRows { namespace: self, bucket: &bucket.name, prefix: &asked.prefix };
+        let parameters = Parameters::read(input.prefix, input.delimiter, input.max_uploads, input.encoding_type)?;
+        let rows = UploadRows { namespace: self, bucket: &bucket.name, prefix: &parameters.prefix };
         let (key_marker, id_marker) = (input.key_marker.unwrap_or_default(), input.upload_id_marker.unwrap_or_default());
         let after = match (key_marker.as_str(), id_marker.as_str()) {
             ("", _) => None,
-            (key, "") => asked.after_key(&rows, key),
+            (key, "") => parameters.after_key(&rows, key),
             (key, id) => Some((key.to_owned(), id.to_owned())),
         };
-        let page = page(&rows, &asked, usize::MAX, after)?;
+        let page = page(&rows, &parameters, usize::MAX, after)?;
         let truncated = page.truncated;
         let next = page.last().map(|entry| match entry {
-            Entry::Row(key, upload) => (asked.encoded(key), upload.id.clone()),
-            Entry::Prefix(under) => (asked.encoded(under), String::new()),
+            Entry::Row(key, upload) => (parameters.encode(key), upload.id.clone()),
+            Entry::Prefix(prefix) => (parameters.encode(prefix), String::new()),
         });
         let (next_key, next_id) = next.unzip();
         let owner = self.owner(&bucket)?;
-        let (uploads, prefixes) = page.split(&asked, |key, upload| {
+        let (uploads, prefixes) = page.split(&parameters, |key, upload| {
             let initiator = self.initiator(&upload)?;
             Ok(ListedUpload {
                 checksum_algorithm: upload.checksum_algorithm.as_deref().map(|name| ChecksumAlgorithm::from(name.to_uppercase())),
@@ -88,16 +88,16 @@ impl Namespace {
                 checksum_type: upload.checksum_type.map(ChecksumType::from),
                 initiated: Some(timestamp(upload.created_ms)),
                 initiator: Some(initiator),
-                key: Some(asked.encoded(&key)),
+                key: Some(parameters.encode(&key)),
                 owner: Some(owner.clone()),
                 upload_id: Some(upload.id),
             })
         })?;
-        let output = listing!(ListMultipartUploadsOutput of asked, prefixes, truncated;
+        let output = listing!(ListMultipartUploadsOutput of parameters, prefixes, truncated;
             bucket: Some(bucket.name.clone()),
-            key_marker: Some(asked.encoded(&key_marker)),
+            key_marker: Some(parameters.encode(&key_marker)),
             upload_id_marker: Some(id_marker),
-            max_uploads: Some(asked.limit as i32),
+            max_uploads: Some(parameters.limit as i32),
             next_key_marker: next_key,
             next_upload_id_marker: next_id,
             uploads: Some(uploads),
@@ -124,10 +124,10 @@ struct UploadRows<'a> {
 impl Rows for UploadRows<'_> {
     type Row = MultipartUpload;
     /// A key and the ID of an upload.
-    type At = (String, String);
-    const AT_ONCE: usize = 100;
+    type Position = (String, String);
+    const ROWS_PER_QUERY_MAX: usize = 100;
 
-    fn read(&self, after: Option<&Self::At>, limit: usize) -> S3Result<Vec<MultipartUpload>> {
+    fn read(&self, after: Option<&Self::Position>, limit: usize) -> S3Result<Vec<MultipartUpload>> {
         let after = after.map_or(("", ""), |(key, id)| (key.as_str(), id.as_str()));
         let mut uploads = self.namespace.state.uploads(self.bucket, self.prefix, after, limit).map_err(state_failed)?;
         // A page may have 1,000 uploads, each with 64 KiB of attributes, of which it shows one.
@@ -139,7 +139,7 @@ impl Rows for UploadRows<'_> {
         Ok(&upload.key)
     }
 
-    fn after(&self, last: Last<'_, MultipartUpload>) -> Option<Self::At> {
+    fn after(&self, last: Last<'_, MultipartUpload>) -> Option<Self::Position> {
         Some(match last {
             Last::Row(upload) => (upload.key.clone(), upload.id.clone()),
             // After all IDs, which are hexadecimal.

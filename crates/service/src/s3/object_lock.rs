@@ -43,7 +43,7 @@ impl Namespace {
     pub(crate) fn put_tags(&self, request: S3Request<dto::PutObjectTaggingInput>) -> Answer<dto::PutObjectTaggingOutput> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        tags::check(&input.tagging.tag_set, tags::OBJECT_MAX)?;
+        tags::check(&input.tagging.tag_set, tags::OBJECT_TAGS_MAX)?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let change = VersionState { tags: Some(tags::encode(&input.tagging.tag_set)), ..VersionState::default() };
         self.state.change_version(version.row.id, &change).map_err(state_failed)?;
@@ -77,10 +77,10 @@ impl Namespace {
         let input = request.input;
         let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
         let changed = self.state.version(version.row.id).map_err(state_failed)?.legal_hold;
-        let held = changed.or_else(|| version.attributes().get(attribute::LEGAL_HOLD).map(|_| true));
-        let held =
-            held.ok_or_else(|| s3_error!(NoSuchObjectLockConfiguration, "The specified object does not have a ObjectLock configuration"))?;
-        let status = if held { ObjectLockLegalHoldStatus::ON } else { ObjectLockLegalHoldStatus::OFF };
+        let is_held = changed.or_else(|| version.attributes().get(attribute::LEGAL_HOLD).map(|_| true));
+        let is_held = is_held
+            .ok_or_else(|| s3_error!(NoSuchObjectLockConfiguration, "The specified object does not have a ObjectLock configuration"))?;
+        let status = if is_held { ObjectLockLegalHoldStatus::ON } else { ObjectLockLegalHoldStatus::OFF };
         let legal_hold = ObjectLockLegalHold { status: Some(ObjectLockLegalHoldStatus::from_static(status)) };
         Ok(S3Response::new(dto::GetObjectLegalHoldOutput { legal_hold: Some(legal_hold) }))
     }
@@ -101,9 +101,9 @@ impl Gateway {
         let input = request.input;
         let bucket = self.namespace.bucket(&input.bucket)?;
         // A removal that has already checked the lock finishes first.
-        let _held = self.key_locks.lock(object_name(&input.bucket, &input.key)).await;
+        let _key_guard = self.key_locks.lock(object_name(&input.bucket, &input.key)).await;
         let version = self.namespace.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
-        let wanted = match input.retention {
+        let new_retention = match input.retention {
             None | Some(ObjectLockRetention { mode: None, retain_until_date: None }) => None,
             Some(ObjectLockRetention { mode: Some(mode), retain_until_date: Some(until) }) => {
                 let mode = RetentionMode::parse(mode.as_str()).ok_or_else(malformed_xml)?;
@@ -118,16 +118,16 @@ impl Gateway {
         if bypasses {
             self.namespace.may(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key), input.version_id.as_deref())?;
         }
-        if let Some(now) = self.namespace.lock_of(&version.row)?.retention.filter(|retention| retention.until_ms > now_ms()) {
-            let is_longer = wanted.is_some_and(|wanted| wanted.until_ms >= now.until_ms);
-            let is_as_firm = wanted.is_some_and(|wanted| wanted.mode == now.mode);
-            let may_loosen = now.mode == RetentionMode::Governance && bypasses;
+        if let Some(current) = self.namespace.lock_of(&version.row)?.retention.filter(|retention| retention.until_ms > now_ms()) {
+            let is_longer = new_retention.is_some_and(|new_retention| new_retention.until_ms >= current.until_ms);
+            let is_as_firm = new_retention.is_some_and(|new_retention| new_retention.mode == current.mode);
+            let may_loosen = current.mode == RetentionMode::Governance && bypasses;
             let may_tighten = is_longer && is_as_firm;
             if !may_tighten && !may_loosen {
                 return Err(locked());
             }
         }
-        let change = VersionState { retention: Some(wanted), ..VersionState::default() };
+        let change = VersionState { retention: Some(new_retention), ..VersionState::default() };
         self.state.change_version(version.row.id, &change).map_err(state_failed)?;
         Ok(S3Response::new(dto::PutObjectRetentionOutput::default()))
     }
@@ -135,7 +135,7 @@ impl Gateway {
     pub(crate) async fn put_legal_hold(&self, request: S3Request<dto::PutObjectLegalHoldInput>) -> Answer<dto::PutObjectLegalHoldOutput> {
         let input = request.input;
         // A removal that has already checked the lock finishes first.
-        let _held = self.key_locks.lock(object_name(&input.bucket, &input.key)).await;
+        let _key_guard = self.key_locks.lock(object_name(&input.bucket, &input.key)).await;
         let version = self.namespace.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
         let status = input.legal_hold.and_then(|hold| hold.status).ok_or_else(malformed_xml)?;
         let legal_hold = match status.as_str() {

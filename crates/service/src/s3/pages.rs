@@ -9,9 +9,9 @@ use s3s::{S3Result, s3_error};
 use crate::s3::tags::encode_text;
 
 /// Maximum number of entries of a page.
-const PAGE_MAX: usize = 1_000;
+const PAGE_ENTRIES_MAX: usize = 1_000;
 /// Rows per query if many of them may share a common prefix.
-const ROWS: usize = 64;
+const ROWS_PER_QUERY: usize = 64;
 
 /// The parameters that all listings share.
 #[derive(Debug)]
@@ -31,16 +31,16 @@ impl Parameters {
         limit: Option<i32>,
         encoding: Option<EncodingType>,
     ) -> S3Result<Self> {
-        let limit = usize::try_from(limit.unwrap_or(PAGE_MAX as i32));
+        let limit = usize::try_from(limit.unwrap_or(PAGE_ENTRIES_MAX as i32));
         let limit = limit.map_err(|_| s3_error!(InvalidArgument, "Argument maxKeys must be an integer between 0 and 2147483647"))?;
         if encoding.as_ref().is_some_and(|encoding| encoding.as_str() != EncodingType::URL) {
             return Err(s3_error!(InvalidArgument, "Invalid Encoding Method specified in Request"));
         }
         let delimiter = delimiter.filter(|delimiter| !delimiter.is_empty());
-        Ok(Self { prefix: prefix.unwrap_or_default(), delimiter, limit: limit.min(PAGE_MAX), encoding })
+        Ok(Self { prefix: prefix.unwrap_or_default(), delimiter, limit: limit.min(PAGE_ENTRIES_MAX), encoding })
     }
 
-    pub(super) fn encoded(&self, text: &str) -> String {
+    pub(super) fn encode(&self, text: &str) -> String {
         match self.encoding {
             None => text.to_owned(),
             // Slashes aren't encoded, as in AWS.
@@ -49,7 +49,7 @@ impl Parameters {
     }
 
     /// The common prefix under which a key is listed, if any.
-    fn under<'k>(&self, key: &'k str) -> Option<&'k str> {
+    fn common_prefix<'k>(&self, key: &'k str) -> Option<&'k str> {
         let delimiter = self.delimiter.as_deref()?;
         let at = key.strip_prefix(self.prefix.as_str())?.find(delimiter)?;
         Some(&key[..self.prefix.len() + at + delimiter.len()])
@@ -57,21 +57,21 @@ impl Parameters {
 
     /// The position after all rows with a key, or after everything under it if it is a common
     /// prefix.
-    pub(super) fn after_key<R: Rows>(&self, rows: &R, key: &str) -> Option<R::At> {
-        let is_prefix = self.under(key) == Some(key);
+    pub(super) fn after_key<R: Rows>(&self, rows: &R, key: &str) -> Option<R::Position> {
+        let is_prefix = self.common_prefix(key) == Some(key);
         rows.after(if is_prefix { Last::Prefix(key.as_bytes()) } else { Last::Key(key) })
     }
 }
 
 /// Makes an output with the fields that all listings share.
 macro_rules! listing {
-    ($output:ident of $asked:ident, $prefixes:ident, $truncated:ident; $($field:ident: $value:expr,)*) => {
+    ($output:ident of $parameters:ident, $prefixes:ident, $truncated:ident; $($field:ident: $value:expr,)*) => {
         s3s::dto::$output {
             common_prefixes: Some($prefixes),
-            delimiter: $asked.delimiter.as_deref().map(|delimiter| $asked.encoded(delimiter)),
-            encoding_type: $asked.encoding.clone(),
+            delimiter: $parameters.delimiter.as_deref().map(|delimiter| $parameters.encode(delimiter)),
+            encoding_type: $parameters.encoding.clone(),
             is_truncated: Some($truncated),
-            prefix: Some($asked.encoded(&$asked.prefix)),
+            prefix: Some($parameters.encode(&$parameters.prefix)),
             $($field: $value,)*
             ..Default::default()
         }
@@ -84,18 +84,18 @@ pub(super) use listing;
 pub(super) trait Rows {
     type Row;
     /// A position between rows.
-    type At;
+    type Position;
     /// Maximum number of rows that are read at once.
-    const AT_ONCE: usize;
+    const ROWS_PER_QUERY_MAX: usize;
 
     /// Up to `limit` rows with the listing's prefix after a position, or from the first.
-    fn read(&self, after: Option<&Self::At>, limit: usize) -> S3Result<Vec<Self::Row>>;
+    fn read(&self, after: Option<&Self::Position>, limit: usize) -> S3Result<Vec<Self::Row>>;
 
     /// The key of a row. If its name isn't a key, the shortest prefix of the name that no key
     /// shares.
     fn key<'r>(&self, row: &'r Self::Row) -> Result<&'r str, Vec<u8>>;
 
-    fn after(&self, last: Last<'_, Self::Row>) -> Option<Self::At>;
+    fn after(&self, last: Last<'_, Self::Row>) -> Option<Self::Position>;
 }
 
 /// What ends a page.
@@ -120,51 +120,55 @@ pub(super) struct Page<Row> {
     pub(super) truncated: bool,
     /// Where the next page resumes if the page ended at names without keys, not after its last
     /// entry: a prefix of those names.
-    pub(super) passed: Option<Vec<u8>>,
+    pub(super) resume_prefix: Option<Vec<u8>>,
 }
 
 /// A page after `after`. Its cost is proportional to its number of entries: a single seek skips all
 /// keys under a common prefix, and all names with the same prefix that no key shares. It skips up
-/// to `passes` names without a key; only tokens can resume after them, since markers are keys.
-pub(super) fn page<R: Rows>(rows: &R, asked: &Parameters, passes: usize, mut after: Option<R::At>) -> S3Result<Page<R::Row>> {
-    let mut page = Page { entries: Vec::new(), truncated: false, passed: None };
-    if asked.limit == 0 {
+/// to `skips_max` names without a key; only tokens can resume after them, since markers are keys.
+pub(super) fn page<R: Rows>(rows: &R, parameters: &Parameters, skips_max: usize, mut after: Option<R::Position>) -> S3Result<Page<R::Row>> {
+    let mut page = Page { entries: Vec::new(), truncated: false, resume_prefix: None };
+    if parameters.limit == 0 {
         return Ok(page);
     }
-    let mut passed = 0;
+    let mut skipped_names = 0;
     loop {
-        let most = if asked.delimiter.is_some() { ROWS.min(asked.limit + 1) } else { asked.limit + 1 - page.entries.len() };
+        let rows_max = if parameters.delimiter.is_some() {
+            ROWS_PER_QUERY.min(parameters.limit + 1)
+        } else {
+            parameters.limit + 1 - page.entries.len()
+        };
         // Names without keys often come in large numbers.
-        let most = if passed > 0 { most.max(ROWS) } else { most }.min(R::AT_ONCE);
-        let found = rows.read(after.as_ref(), most)?;
-        let is_last = found.len() < most;
-        let mut skipped = false;
+        let rows_max = if skipped_names > 0 { rows_max.max(ROWS_PER_QUERY) } else { rows_max }.min(R::ROWS_PER_QUERY_MAX);
+        let found = rows.read(after.as_ref(), rows_max)?;
+        let is_last = found.len() < rows_max;
+        let mut skipped_prefix = false;
         for row in found {
             let key = match rows.key(&row) {
                 Ok(key) => key,
                 Err(start) => {
                     after = rows.after(Last::Prefix(&start));
-                    passed += 1;
-                    if passed > passes {
-                        return Ok(Page { truncated: true, passed: Some(start), ..page });
+                    skipped_names += 1;
+                    if skipped_names > skips_max {
+                        return Ok(Page { truncated: true, resume_prefix: Some(start), ..page });
                     }
                     continue;
                 }
             };
-            if page.entries.len() == asked.limit {
+            if page.entries.len() == parameters.limit {
                 return Ok(Page { truncated: true, ..page });
             }
-            if let Some(under) = asked.under(key) {
-                after = rows.after(Last::Prefix(under.as_bytes()));
-                page.entries.push(Entry::Prefix(under.to_owned()));
+            if let Some(common_prefix) = parameters.common_prefix(key) {
+                after = rows.after(Last::Prefix(common_prefix.as_bytes()));
+                page.entries.push(Entry::Prefix(common_prefix.to_owned()));
                 // The remaining rows may have the same prefix.
-                skipped = true;
+                skipped_prefix = true;
                 break;
             }
             after = rows.after(Last::Row(&row));
             page.entries.push(Entry::Row(key.to_owned(), Box::new(row)));
         }
-        if is_last && !skipped {
+        if is_last && !skipped_prefix {
             return Ok(page);
         }
     }
@@ -186,14 +190,14 @@ impl<Row> Page<Row> {
     /// Splits the entries into rows, as a response shows them, and common prefixes.
     pub(super) fn split<T>(
         self,
-        asked: &Parameters,
+        parameters: &Parameters,
         mut shown: impl FnMut(String, Row) -> S3Result<T>,
     ) -> S3Result<(Vec<T>, Vec<CommonPrefix>)> {
         let (mut rows, mut prefixes) = (Vec::new(), Vec::new());
         for entry in self.entries {
             match entry {
                 Entry::Row(key, row) => rows.push(shown(key, *row)?),
-                Entry::Prefix(prefix) => prefixes.push(CommonPrefix { prefix: Some(asked.encoded(&prefix)) }),
+                Entry::Prefix(prefix) => prefixes.push(CommonPrefix { prefix: Some(parameters.encode(&prefix)) }),
             }
         }
         Ok((rows, prefixes))
@@ -206,25 +210,25 @@ pub(crate) enum Token {
     /// After a key, or after everything under a common prefix.
     Key(String),
     /// After all names with this prefix, which no key shares.
-    Passed(Vec<u8>),
+    Prefix(Vec<u8>),
 }
 
 /// Prefixes of tokens, so that invalid tokens are recognized.
 const KEY_TOKEN: &[u8] = b"behind:";
-const PASSED_TOKEN: &[u8] = b"passed:";
+const PREFIX_TOKEN: &[u8] = b"passed:";
 
 pub(crate) fn encode_token(token: &Token) -> String {
     let bytes = match token {
         Token::Key(key) => [KEY_TOKEN, key.as_bytes()].concat(),
-        Token::Passed(start) => [PASSED_TOKEN, start].concat(),
+        Token::Prefix(start) => [PREFIX_TOKEN, start].concat(),
     };
     base64_simd::URL_SAFE_NO_PAD.encode_to_string(bytes)
 }
 
 pub(crate) fn decode_token(token: &str) -> Option<Token> {
     let bytes = base64_simd::URL_SAFE_NO_PAD.decode_to_vec(token.as_bytes()).ok()?;
-    if let Some(start) = bytes.strip_prefix(PASSED_TOKEN) {
-        return Some(Token::Passed(start.to_vec()));
+    if let Some(start) = bytes.strip_prefix(PREFIX_TOKEN) {
+        return Some(Token::Prefix(start.to_vec()));
     }
     Some(Token::Key(String::from_utf8(bytes.strip_prefix(KEY_TOKEN)?.to_vec()).ok()?))
 }
@@ -255,25 +259,25 @@ mod tests {
             put(&sample, key).await;
         }
         let rows = VersionRows::new(&sample.gateway.namespace, "photos", "", Versions::Newest);
-        for (passes, limit) in [(0, 1), (1, 1), (1, 9), (2, 2), (9, 1)] {
+        for (skips_max, limit) in [(0, 1), (1, 1), (1, 9), (2, 2), (9, 1)] {
             let wanted = Parameters { prefix: String::new(), delimiter: None, limit, encoding: None };
             let (mut found, mut after, mut pages) = (Vec::new(), None, 0);
             loop {
-                let page = page(&rows, &wanted, passes, after).expect("listed");
-                assert!(page.entries.len() <= limit && pages < 9, "{passes} passed, {limit} a page");
+                let page = page(&rows, &wanted, skips_max, after).expect("listed");
+                assert!(page.entries.len() <= limit && pages < 9, "{skips_max} passed, {limit} a page");
                 found.extend(page.entries.iter().map(|entry| entry.key().to_owned()));
-                after = match (page.truncated, page.passed) {
+                after = match (page.truncated, page.resume_prefix) {
                     (false, _) => break,
                     (true, Some(start)) => {
-                        let token = encode_token(&Token::Passed(start));
-                        let Some(Token::Passed(start)) = decode_token(&token) else { panic!("{token} round-trips") };
+                        let token = encode_token(&Token::Prefix(start));
+                        let Some(Token::Prefix(start)) = decode_token(&token) else { panic!("{token} round-trips") };
                         ListCursor::prefix(&[b"photos/".as_slice(), &start].concat())
                     }
                     (true, None) => wanted.after_key(&rows, found.last().expect("an entry")),
                 };
                 pages += 1;
             }
-            assert_eq!(found, ["a", "e\u{e9}", "f"], "{passes} passed, {limit} a page");
+            assert_eq!(found, ["a", "e\u{e9}", "f"], "{skips_max} passed, {limit} a page");
         }
     }
 }

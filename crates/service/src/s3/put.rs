@@ -16,7 +16,7 @@ use crate::s3::namespace::Namespace;
 use crate::s3::normalize::original;
 use crate::s3::version::attribute;
 use crate::state::{Bucket, Versioning, hex};
-use crate::transfer::checksums::{Algorithm, Claims, Sum, Summed, Trailing};
+use crate::transfer::checksums::{Algorithm, BodyTrailers, Claims, ContentSums, Sum};
 use crate::transfer::upload::{IncomingBody, LengthLimit, length_of};
 
 /// The result of a put.
@@ -36,14 +36,14 @@ pub(crate) fn put_sum(sum: Option<&Sum>, attributes: &mut Attributes) {
 }
 
 /// Sets the attributes of the checksums of an object that is put whole.
-pub(crate) fn put_summed(summed: &Summed, attributes: &mut Attributes) {
-    put_sum(summed.sum.as_ref(), attributes);
-    attributes.set(attribute::ETAG, hex(&summed.md5));
+pub(crate) fn set_checksums(sums: &ContentSums, attributes: &mut Attributes) {
+    put_sum(sums.sum.as_ref(), attributes);
+    attributes.set(attribute::ETAG, hex(&sums.md5));
 }
 
 impl Gateway {
     pub(crate) async fn put(&self, request: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
-        let trailing = Trailing::of(&request);
+        let trailers = BodyTrailers::of(&request);
         let original = original(&request.headers, &request.extensions);
         let conditions = PutConditions::of(original, "");
         let mut input = request.input;
@@ -59,14 +59,14 @@ impl Gateway {
         let mut attributes = attributes(&input, Some(original), &bucket)?;
         // The decisive check happens in the put.
         self.namespace.check_replaceable(&bucket.name, &input.key, &conditions)?;
-        let mut summing = self.transfers.summing(claims, Algorithm::Crc64Nvme);
+        let mut hasher = self.transfers.hasher(claims, Algorithm::Crc64Nvme);
         let mut body = IncomingBody::of_request(input.body.take(), length, &request.extensions);
         if limit.is_some() {
             body = body.may_end_early();
         }
-        let upload = self.transfers.receive(&mut body, &mut summing).await?;
-        let summed = summing.end(&trailing).await?;
-        put_summed(&summed, &mut attributes);
+        let upload = self.transfers.receive(&mut body, &mut hasher).await?;
+        let sums = hasher.end(&trailers).await?;
+        set_checksums(&sums, &mut attributes);
         let stored = self.store(&bucket, &input.key, upload, attributes, &conditions).await?;
         let output = PutObjectOutput {
             e_tag: Some(stored.etag),
@@ -76,7 +76,7 @@ impl Gateway {
             ..Default::default()
         };
         let mut response = S3Response::new(output);
-        if let Some(sum) = summed.sum {
+        if let Some(sum) = sums.sum {
             sum.put(&mut response.headers);
         }
         Ok(response)
@@ -93,7 +93,7 @@ impl Gateway {
         conditions: &PutConditions,
     ) -> S3Result<Stored> {
         let name = object_name(&bucket.name, key);
-        let held = self.key_locks.lock(name.clone()).await;
+        let key_guard = self.key_locks.lock(name.clone()).await;
         self.namespace.check_replaceable(&bucket.name, key, conditions)?;
         let shared = self.bucket_locks.shared(&bucket.name).await;
         // The bucket may have been changed or removed during the transfer.
@@ -107,23 +107,23 @@ impl Gateway {
         let etag = ETag::Strong(attributes.text(attribute::ETAG).unwrap_or_default().to_owned());
         let version_id = (bucket.versioning == Versioning::Enabled).then(|| upload.id().to_string());
         let object = NewObject { name, kind: Kind::File, modified: None, mode: None, attributes };
-        self.commit((held, shared), replaced, |replaced, acknowledge| upload.finish(object, replaced, acknowledge)).await?;
+        self.commit((key_guard, shared), replaced, |replaced, acknowledge| upload.finish(object, replaced, acknowledge)).await?;
         Ok(Stored { etag, version_id })
     }
 
-    /// Carries out a change that removes versions, and returns when it survives a crash. `held` is
-    /// released only then.
+    /// Carries out a change that removes versions, and returns when it survives a crash. `guards`
+    /// are released only then.
     pub(crate) async fn commit(
         &self,
-        held: impl Send + 'static,
+        guards: impl Send + 'static,
         removed: Vec<VersionRow>,
         change: impl FnOnce(Vec<VersionRow>, Acknowledge),
     ) -> S3Result<()> {
-        let gone: Vec<VersionId> = removed.iter().map(|row| row.id).collect();
-        let (acknowledge, acknowledged) = acknowledgement(held);
+        let removed_ids: Vec<VersionId> = removed.iter().map(|row| row.id).collect();
+        let (acknowledge, acknowledged) = acknowledgement(guards);
         change(removed, acknowledge);
         acknowledged.await.map_err(internal_error("the intake"))?.map_err(not_acknowledged)?;
-        self.namespace.forget_state(&gone);
+        self.namespace.forget_state(&removed_ids);
         Ok(())
     }
 }
@@ -146,9 +146,9 @@ impl Namespace {
 
     /// Deletes the mutable state of removed versions. A failure is harmless: the state is just left
     /// over.
-    fn forget_state(&self, gone: &[VersionId]) {
-        if !gone.is_empty()
-            && let Err(error) = self.state.forget_versions(gone)
+    fn forget_state(&self, removed_ids: &[VersionId]) {
+        if !removed_ids.is_empty()
+            && let Err(error) = self.state.forget_versions(removed_ids)
         {
             tracing::warn!(%error, "can't delete the state of removed versions from the service's database");
         }

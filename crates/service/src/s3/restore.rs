@@ -12,10 +12,10 @@ use s3s::{S3Request, S3Response, s3_error};
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::s3::Answer;
-use crate::s3::errors::answers::Status;
+use crate::s3::errors::answers::StatusOverride;
 use crate::s3::errors::{busy, malformed_xml, state_failed};
 use crate::s3::version::Version;
-use crate::state::{Begun, Restore, now_ms};
+use crate::state::{Restore, RestoreAdmission, now_ms};
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -37,21 +37,21 @@ impl Gateway {
         let input = request.input;
         let bucket = self.namespace.bucket(&input.bucket)?;
         let version = self.namespace.find(&bucket.name, &input.key, input.version_id.as_deref())?;
-        let asked = input.restore_request.ok_or_else(malformed_xml)?;
-        if asked.type_.is_some() || asked.select_parameters.is_some() || asked.output_location.is_some() {
+        let restore_request = input.restore_request.ok_or_else(malformed_xml)?;
+        if restore_request.type_.is_some() || restore_request.select_parameters.is_some() || restore_request.output_location.is_some() {
             return Err(s3_error!(NotImplemented, "Restores with SELECT are not supported."));
         }
         if !version.is_cold() {
             return Err(s3_error!(InvalidObjectState, "Restore is not allowed for the object's current storage class"));
         }
-        let days = asked.days.ok_or_else(malformed_xml)?;
+        let days = restore_request.days.ok_or_else(malformed_xml)?;
         let days = u32::try_from(days).ok().filter(|days| (1..=36_500).contains(days));
         let days = days.ok_or_else(|| s3_error!(InvalidArgument, "restoration days should be at least 1"))?;
-        let tier = asked.glacier_job_parameters.map(|parameters| parameters.tier).or(asked.tier);
+        let tier = restore_request.glacier_job_parameters.map(|parameters| parameters.tier).or(restore_request.tier);
         let tier = tier.map_or(Tier::STANDARD.to_owned(), |tier| tier.as_str().to_owned());
         let due = due_ms(&tier, version.class())
             .ok_or_else(|| s3_error!(InvalidArgument, "The {tier} tier is not available for objects of class {}", version.class()))?;
-        let _held = self.key_locks.lock(version.row.record.name.clone()).await;
+        let _key_guard = self.key_locks.lock(version.row.record.name.clone()).await;
         let now = now_ms();
         let mut restore = Restore {
             id: version.row.id,
@@ -68,7 +68,7 @@ impl Gateway {
         let mut status = http::StatusCode::ACCEPTED;
         match self.state.restore(version.row.id).map_err(state_failed)? {
             None => match self.state.begin_restore(&restore, version.size(), self.jobs.restore_quota).map_err(state_failed)? {
-                Begun::Yes => {}
+                RestoreAdmission::Accepted => {}
                 over => return Err(over_quota(&account.name, over, now)),
             },
             Some(before) if before.done_ms.is_some() => {
@@ -76,7 +76,7 @@ impl Gateway {
                 restore.account = before.account;
                 restore.done_ms = before.done_ms;
                 restore.expires_ms = Some(expiry(now, days));
-                self.state.keep_restore(&restore).map_err(state_failed)?;
+                self.state.record_restore(&restore).map_err(state_failed)?;
                 status = http::StatusCode::OK;
             }
             Some(before) if restore.due_ms >= before.due_ms => {
@@ -86,12 +86,12 @@ impl Gateway {
             // account that requested it first.
             Some(before) => {
                 restore.account = before.account;
-                self.state.keep_restore(&restore).map_err(state_failed)?;
+                self.state.record_restore(&restore).map_err(state_failed)?;
             }
         }
         self.jobs.wake.notify_one();
         let mut response = S3Response::new(RestoreObjectOutput::default());
-        response.extensions.insert(Status(status));
+        response.extensions.insert(StatusOverride(status));
         Ok(response)
     }
 
@@ -115,7 +115,7 @@ impl Gateway {
                 return false;
             }
         };
-        let ended = match row.map(Version::new) {
+        let recorded = match row.map(Version::new) {
             // The object was removed meanwhile.
             None => self.state.forget_restore(restore.id),
             Some(version) => match ObjectReader::new(&self.archive).read(&version.row, &mut |_| Ok(())) {
@@ -124,7 +124,7 @@ impl Gateway {
                     restore.done_ms = Some(now);
                     restore.expires_ms = Some(expiry(now, restore.days));
                     tracing::info!(name = %name.display(), tier = restore.tier, "restored");
-                    self.state.keep_restore(&restore)
+                    self.state.record_restore(&restore)
                 }
                 Err(error) => {
                     // Every restore ends. S3 can't express a failed restore, so it is deleted as if
@@ -134,7 +134,7 @@ impl Gateway {
                 }
             },
         };
-        if let Err(error) = ended {
+        if let Err(error) = recorded {
             tracing::error!(%error, "can't record the result of a restore");
             return false;
         }
@@ -144,17 +144,17 @@ impl Gateway {
 
 /// The error for an exceeded quota. AWS uses `SlowDown` for too many restores, on which clients
 /// wait and retry.
-fn over_quota(account: &str, over: Begun, now_ms: i64) -> s3s::S3Error {
+fn over_quota(account: &str, over: RestoreAdmission, now_ms: i64) -> s3s::S3Error {
     let (message, seconds) = match over {
-        Begun::TooMuch { quota, until_ms } => {
+        RestoreAdmission::TooMuch { quota, until_ms } => {
             let gib = quota >> 30;
             let message = format!("Account {account} has reached its limit of {gib} GiB restored a day. Try again after midnight, UTC.");
             (message, u32::try_from((until_ms - now_ms) / 1_000 + 1).unwrap_or(1))
         }
-        Begun::TooMany { quota } => {
+        RestoreAdmission::TooMany { quota } => {
             (format!("Account {account} has reached its limit of {quota} restores open at once. Try again when some of them are done."), 60)
         }
-        Begun::Yes => unreachable!("the quota was not exceeded"),
+        RestoreAdmission::Accepted => unreachable!("the quota was not exceeded"),
     };
     tracing::warn!(account, ?over, "refused a restore beyond the quota");
     busy(message, seconds)

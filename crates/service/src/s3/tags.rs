@@ -5,9 +5,9 @@ use s3s::dto::Tag;
 use s3s::{S3Result, s3_error};
 
 /// Maximum number of tags of an object.
-pub(crate) const OBJECT_MAX: usize = 10;
+pub(crate) const OBJECT_TAGS_MAX: usize = 10;
 /// Maximum number of tags of a bucket.
-pub(crate) const BUCKET_MAX: usize = 50;
+pub(crate) const BUCKET_TAGS_MAX: usize = 50;
 
 /// Parses `x-amz-tagging`: `name=value&name=value`, each URL-encoded.
 pub(crate) fn parse(text: &str) -> S3Result<Vec<Tag>> {
@@ -28,9 +28,13 @@ pub(crate) fn parse(text: &str) -> S3Result<Vec<Tag>> {
 }
 
 /// Checks tags against the limits of S3.
-pub(crate) fn check(tags: &[Tag], most: usize) -> S3Result<()> {
-    if tags.len() > most {
-        return Err(s3_error!(InvalidTag, "{} tags cannot be greater than {most}", if most == OBJECT_MAX { "Object" } else { "Bucket" }));
+pub(crate) fn check(tags: &[Tag], tags_max: usize) -> S3Result<()> {
+    if tags.len() > tags_max {
+        return Err(s3_error!(
+            InvalidTag,
+            "{} tags cannot be greater than {tags_max}",
+            if tags_max == OBJECT_TAGS_MAX { "Object" } else { "Bucket" }
+        ));
     }
     let mut names = std::collections::BTreeSet::new();
     for tag in tags {
@@ -41,11 +45,11 @@ pub(crate) fn check(tags: &[Tag], most: usize) -> S3Result<()> {
         if value.chars().count() > 256 {
             return Err(s3_error!(InvalidTag, "The TagValue you have provided is invalid"));
         }
-        let is_fine = |c: char| c.is_alphanumeric() || c == ' ' || "+-=._:/@".contains(c);
-        if !key.chars().all(is_fine) {
+        let is_allowed = |c: char| c.is_alphanumeric() || c == ' ' || "+-=._:/@".contains(c);
+        if !key.chars().all(is_allowed) {
             return Err(s3_error!(InvalidTag, "The TagKey you have provided is invalid"));
         }
-        if !value.chars().all(is_fine) {
+        if !value.chars().all(is_allowed) {
             return Err(s3_error!(InvalidTag, "The TagValue you have provided is invalid"));
         }
         if key.starts_with("aws:") {

@@ -162,11 +162,11 @@ pub(crate) fn is_cold(class: &str) -> bool {
 }
 
 /// The end of the last year that S3 timestamps can express.
-const LAST_MS: i64 = 253_402_300_799_999;
+const TIMESTAMP_MS_MAX: i64 = 253_402_300_799_999;
 
 /// An S3 timestamp. Times that it can't express, as in foreign records, are clamped.
 pub(crate) fn timestamp(ms: i64) -> Timestamp {
-    Timestamp::from(UNIX_EPOCH + Duration::from_millis(ms.clamp(0, LAST_MS).unsigned_abs()))
+    Timestamp::from(UNIX_EPOCH + Duration::from_millis(ms.clamp(0, TIMESTAMP_MS_MAX).unsigned_abs()))
 }
 
 /// A time in the format of HTTP headers.

@@ -16,7 +16,7 @@ use crate::auth::policy::has_parameter;
 use crate::s3::errors::FirstError;
 use crate::s3::errors::answers::XML_BYTES_MAX;
 use crate::s3::framework::stream_error;
-use crate::transfer::checksums::{Claims, Sums, Trailing};
+use crate::transfer::checksums::{BodyTrailers, Claims, SumHasher};
 
 /// Request extension: the body as sent, for operations that need elements which the framework
 /// drops. It is complete when the operation is called.
@@ -61,16 +61,16 @@ pub(crate) enum Parser {
 /// A body whose digest is checked at its end.
 pub(crate) struct XmlBody {
     body: Body,
-    summing: Option<(Sums, Md5)>,
+    checksums: Option<(SumHasher, Md5)>,
     /// Where the body is collected for an operation.
     document: Option<Document>,
     /// What the framework gets in place of the body.
     stand_in: Option<&'static str>,
     received: u64,
-    trailing: Trailing,
+    trailers: BodyTrailers,
     /// Whether a required digest is missing.
     is_bare: bool,
-    first: FirstError,
+    first_error: FirstError,
 }
 
 impl XmlBody {
@@ -83,13 +83,13 @@ impl XmlBody {
         }
         let body = Self {
             body: std::mem::take(&mut request.input),
-            summing: Some((claims.begin(None), Md5::new())),
+            checksums: Some((claims.begin(None), Md5::new())),
             document,
             stand_in: if let Parser::Operation(stand_in) = parser { Some(stand_in) } else { None },
             received: 0,
-            trailing: Trailing::of(request),
+            trailers: BodyTrailers::of(request),
             is_bare,
-            first: FirstError::of(&request.extensions),
+            first_error: FirstError::of(&request.extensions),
         };
         // The framework compares the length of what it gets with the header.
         if let (Some(stand_in), Some(length)) = (body.stand_in, request.headers.get_mut(header::CONTENT_LENGTH)) {
@@ -105,7 +105,7 @@ impl XmlBody {
         if self.received > XML_BYTES_MAX {
             return Err(s3_error!(MaxMessageLengthExceeded, "Your request was too large."));
         }
-        if let Some((sums, md5)) = &mut self.summing {
+        if let Some((sums, md5)) = &mut self.checksums {
             sums.update(bytes);
             md5.update(bytes);
         }
@@ -116,15 +116,15 @@ impl XmlBody {
     }
 
     fn end(&mut self) -> S3Result<()> {
-        let Some((sums, md5)) = self.summing.take() else { return Ok(()) };
+        let Some((sums, md5)) = self.checksums.take() else { return Ok(()) };
         if self.is_bare {
             return Err(s3_error!(InvalidRequest, "Missing required header for this request: Content-MD5"));
         }
-        sums.end(md5.finish(), &self.trailing).map(drop)
+        sums.end(md5.finish(), &self.trailers).map(drop)
     }
 
     fn refused(&self, error: S3Error) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        Poll::Ready(Some(Err(self.first.keep(error).into())))
+        Poll::Ready(Some(Err(self.first_error.keep(error).into())))
     }
 }
 
@@ -145,7 +145,7 @@ impl HttpBody for XmlBody {
                 }
                 Some(Err(error)) => return self.refused(stream_error(error)),
                 None => {
-                    let is_first = self.summing.is_some();
+                    let is_first = self.checksums.is_some();
                     if let Err(error) = self.end() {
                         return self.refused(error);
                     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fulgurite_format::{ObjectKey, WrappedKey};
 use rusqlite::{Connection, Row, params};
 
-use super::{State, StateError, all, hex, now_ms, one, random};
+use super::{State, StateError, hex, now_ms, query_all, query_one, random};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
@@ -49,15 +49,15 @@ impl State {
     /// Creates an account with one access key.
     ///
     /// # Errors
-    /// [`StateError::BadName`], [`StateError::AccountExists`], or an error of the database.
+    /// [`StateError::InvalidName`], [`StateError::AccountExists`], or an error of the database.
     pub fn add_account(&self, name: &str, admin: bool) -> Result<NewKey, StateError> {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if name.is_empty() || name.len() > 64 || !name.bytes().all(is_good) {
-            return Err(StateError::BadName(name.to_owned()));
+            return Err(StateError::InvalidName(name.to_owned()));
         }
         let key = self.fresh_key();
         let id = hex(&random::<32>());
-        let added = self.change("add an account", |connection| {
+        let added = self.transact("add an account", |connection| {
             let statement = "INSERT INTO account (name, id, admin, created) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
             if connection.execute(statement, params![name, id, admin, now_ms()])? == 0 {
                 return Ok(false);
@@ -74,7 +74,7 @@ impl State {
     /// [`StateError::NoAccount`], or an error of the database.
     pub fn add_key(&self, name: &str) -> Result<NewKey, StateError> {
         let key = self.fresh_key();
-        self.change_with_account("add a key", name, |connection| insert(connection, name, &key.0, &key.1))?;
+        self.transact_with_account("add a key", name, |connection| insert(connection, name, &key.0, &key.1))?;
         Ok(key.0)
     }
 
@@ -83,19 +83,19 @@ impl State {
     /// # Errors
     /// [`StateError::NoKey`], or an error of the database.
     pub fn revoke_key(&self, id: &str) -> Result<(), StateError> {
-        let revoked = self.change("revoke a key", |connection| {
+        let revoked = self.transact("revoke a key", |connection| {
             connection.execute("UPDATE access_key SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL", params![id, now_ms()])
         })?;
-        self.forget(|cache| cache.keys.clear());
+        self.invalidate(|cache| cache.keys.clear());
         if revoked == 1 { Ok(()) } else { Err(StateError::NoKey(id.to_owned())) }
     }
 
     /// All accounts, each with the IDs of its active keys.
     pub fn accounts(&self) -> Result<Vec<(Account, Vec<String>)>, StateError> {
-        self.look("list accounts", |connection| {
-            let accounts = all(connection, "SELECT name, id, admin FROM account ORDER BY name", [], read_account)?;
+        self.query("list accounts", |connection| {
+            let accounts = query_all(connection, "SELECT name, id, admin FROM account ORDER BY name", [], read_account)?;
             let keys = "SELECT id FROM access_key WHERE account = ?1 AND revoked IS NULL ORDER BY created, id";
-            let with_keys = |account: Account| Ok((account.clone(), all(connection, keys, [account.name], |row| row.get(0))?));
+            let with_keys = |account: Account| Ok((account.clone(), query_all(connection, keys, [account.name], |row| row.get(0))?));
             accounts.into_iter().map(with_keys).collect()
         })
     }
@@ -115,7 +115,7 @@ impl State {
             |cache| cache.keys.get(id).cloned(),
             |connection| {
                 let statement = "SELECT account, wrapped FROM access_key WHERE id = ?1 AND revoked IS NULL";
-                let found: Option<(String, [u8; 40])> = one(connection, statement, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                let found: Option<(String, [u8; 40])> = query_one(connection, statement, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
                 let Some((name, wrapped)) = found else { return Ok(None) };
                 let Some(account) = account(connection, &name)? else { return Ok(None) };
                 // A key wrapped by another master key can't be unwrapped, and counts as missing.
@@ -146,7 +146,7 @@ fn insert(connection: &Connection, account: &str, key: &NewKey, wrapped: &Wrappe
 }
 
 pub(super) fn account(connection: &Connection, name: &str) -> rusqlite::Result<Option<Account>> {
-    one(connection, "SELECT name, id, admin FROM account WHERE name = ?1", [name], read_account)
+    query_one(connection, "SELECT name, id, admin FROM account WHERE name = ?1", [name], read_account)
 }
 
 fn read_account(row: &Row<'_>) -> rusqlite::Result<Account> {

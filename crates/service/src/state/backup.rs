@@ -174,7 +174,7 @@ pub(crate) struct Changes(i64);
 
 impl State {
     pub(crate) fn backup_status(&self) -> Result<BackupStatus, StateError> {
-        self.look("read the backup status", |connection| {
+        self.query("read the backup status", |connection| {
             let mut statement = connection.prepare_cached("SELECT changes <> copied, version, begun FROM copy")?;
             statement.query_row([], |row| {
                 let (version, begun): (Option<[u8; 16]>, Option<[u8; 16]>) = (row.get(1)?, row.get(2)?);
@@ -198,11 +198,11 @@ impl State {
     /// Records that a backup is about to be put, so that it is recognized as one of this state
     /// after a crash.
     pub(crate) fn begin_backup(&self, version: VersionId) -> Result<(), StateError> {
-        self.change("begin a backup", |connection| connection.execute("UPDATE copy SET begun = ?1", [version.0]).map(drop))
+        self.transact("begin a backup", |connection| connection.execute("UPDATE copy SET begun = ?1", [version.0]).map(drop))
     }
 
     pub(crate) fn confirm_backup(&self, Changes(changes): Changes, version: VersionId) -> Result<(), StateError> {
-        self.change("record a backup", |connection| {
+        self.transact("record a backup", |connection| {
             connection.execute("UPDATE copy SET copied = ?1, version = ?2, begun = NULL", params![changes, version.0]).map(drop)
         })
     }
@@ -213,7 +213,7 @@ fn write(
     archive: ArchiveId,
     out: &mut dyn FnMut(Vec<u8>) -> io::Result<()>,
 ) -> Result<Counts, BackupError> {
-    let mut lines = Lines { gathered: Vec::new(), out };
+    let mut lines = Lines { buffer: Vec::new(), out };
     let mut counts = Counts::default();
     lines.put(&Line::Head(Head { what: WHAT.to_owned(), format: FORMAT, archive: archive.to_string(), written_ms: now_ms() }))?;
     let mut accounts = connection.prepare(
@@ -243,29 +243,29 @@ fn write(
         lines.put(&Line::Version(VersionLine { id: id.to_string(), tags, retention, legal_hold }))
     })?;
     lines.put(&Line::End(counts))?;
-    lines.end()?;
+    lines.flush()?;
     Ok(counts)
 }
 
 struct Lines<'a> {
-    gathered: Vec<u8>,
+    buffer: Vec<u8>,
     out: &'a mut dyn FnMut(Vec<u8>) -> io::Result<()>,
 }
 
 impl Lines<'_> {
     fn put(&mut self, line: &Line) -> Result<(), BackupError> {
-        let begin = self.gathered.len();
-        serde_json::to_writer(&mut self.gathered, line).map_err(io::Error::from)?;
-        let bytes = self.gathered.len() - begin;
+        let begin = self.buffer.len();
+        serde_json::to_writer(&mut self.buffer, line).map_err(io::Error::from)?;
+        let bytes = self.buffer.len() - begin;
         if bytes > LINE_BYTES_MAX {
             return Err(BackupError::TooLong { what: line.what(), bytes });
         }
-        self.gathered.write_all(b"\n")?;
-        if self.gathered.len() >= PIECE_BYTES { self.end() } else { Ok(()) }
+        self.buffer.write_all(b"\n")?;
+        if self.buffer.len() >= PIECE_BYTES { self.flush() } else { Ok(()) }
     }
 
-    fn end(&mut self) -> Result<(), BackupError> {
-        Ok((self.out)(std::mem::take(&mut self.gathered))?)
+    fn flush(&mut self) -> Result<(), BackupError> {
+        Ok((self.out)(std::mem::take(&mut self.buffer))?)
     }
 }
 
@@ -274,7 +274,7 @@ pub(super) struct Reader<'a> {
     connection: &'a rusqlite::Connection,
     archive: ArchiveId,
     /// The incomplete line at the end of the last piece.
-    begun: Vec<u8>,
+    partial_line: Vec<u8>,
     line: u64,
     counts: Counts,
     end: Option<Counts>,
@@ -282,31 +282,31 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(connection: &'a rusqlite::Connection, archive: ArchiveId) -> Self {
-        Self { connection, archive, begun: Vec::new(), line: 0, counts: Counts::default(), end: None }
+        Self { connection, archive, partial_line: Vec::new(), line: 0, counts: Counts::default(), end: None }
     }
 
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), BackupError> {
         while let Some(at) = bytes.iter().position(|&byte| byte == b'\n') {
-            self.gather(&bytes[..at])?;
+            self.append_partial(&bytes[..at])?;
             bytes = &bytes[at + 1..];
-            let line = std::mem::take(&mut self.begun);
-            self.take(&line)?;
+            let line = std::mem::take(&mut self.partial_line);
+            self.apply_line(&line)?;
         }
-        self.gather(bytes)
+        self.append_partial(bytes)
     }
 
-    fn gather(&mut self, bytes: &[u8]) -> Result<(), BackupError> {
-        if self.begun.len() + bytes.len() > LINE_BYTES_MAX {
+    fn append_partial(&mut self, bytes: &[u8]) -> Result<(), BackupError> {
+        if self.partial_line.len() + bytes.len() > LINE_BYTES_MAX {
             self.line += 1;
             return Err(self.wrong(Malformed::TooLong));
         }
-        self.begun.extend_from_slice(bytes);
+        self.partial_line.extend_from_slice(bytes);
         Ok(())
     }
 
     /// Checks that the backup is complete, and returns its counts.
     pub(super) fn end(self) -> Result<Counts, BackupError> {
-        if self.begun.is_empty() && self.end == Some(self.counts) {
+        if self.partial_line.is_empty() && self.end == Some(self.counts) {
             return Ok(self.counts);
         }
         Err(BackupError::Counts { expected: self.end, found: self.counts })
@@ -316,7 +316,7 @@ impl<'a> Reader<'a> {
         BackupError::Line { line: self.line, found: found.into() }
     }
 
-    fn take(&mut self, line: &[u8]) -> Result<(), BackupError> {
+    fn apply_line(&mut self, line: &[u8]) -> Result<(), BackupError> {
         self.line += 1;
         if self.line == 1 {
             // Only the format number of a newer format can be read.

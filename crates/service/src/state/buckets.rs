@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{BackupError, State, StateError, all, now_ms, one};
+use super::{BackupError, State, StateError, now_ms, query_all, query_one};
 
 /// What happens to earlier versions when an object is put. The database contains the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,7 +167,7 @@ const COLUMNS: &str =
 impl State {
     /// Creates a bucket, with tags as in [`Bucket::tags`]. Returns `false` if the name is taken.
     pub(crate) fn add_bucket(&self, name: &str, owner: &str, object_lock: bool, tags: Option<&str>) -> Result<bool, StateError> {
-        self.change("create a bucket", |connection| {
+        self.transact("create a bucket", |connection| {
             let statement = "INSERT INTO bucket (name, owner, created, versioning, object_lock, retention_in_years, tags) \
                              VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6) ON CONFLICT DO NOTHING";
             // Object lock requires versioning.
@@ -188,15 +188,15 @@ impl State {
 
     /// The buckets of an account, or all buckets, by name.
     pub fn buckets(&self, owner: Option<&str>) -> Result<Vec<Bucket>, StateError> {
-        self.look("list buckets", |connection| {
+        self.query("list buckets", |connection| {
             let statement = format!("SELECT {COLUMNS} FROM bucket WHERE ?1 IS NULL OR owner = ?1 ORDER BY name");
-            all(connection, &statement, [owner], read)
+            query_all(connection, &statement, [owner], read)
         })
     }
 
     /// Changes a bucket. Returns `None` if it no longer exists.
     pub(crate) fn change_bucket(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> Result<Option<()>, StateError> {
-        let changed = self.change("change a bucket", |connection| {
+        let changed = self.transact("change a bucket", |connection| {
             let Some(mut bucket) = bucket(connection, name)? else { return Ok(None) };
             change(&mut bucket);
             connection.execute(
@@ -220,9 +220,9 @@ impl State {
             )?;
             Ok(Some(()))
         });
-        self.forget(|cache| drop(cache.buckets.remove(name)));
+        self.invalidate(|cache| drop(cache.buckets.remove(name)));
         // Settings that are still unreadable are reported again on their next use.
-        self.readable_again(name);
+        self.clear_unreadable(name);
         changed
     }
 
@@ -231,20 +231,20 @@ impl State {
     /// # Errors
     /// [`StateError::NoBucket`], [`StateError::NoAccount`], or an error of the database.
     pub fn give_bucket(&self, name: &str, owner: &str) -> Result<(), StateError> {
-        let given = self.change_with_account("give a bucket to an account", owner, |connection| {
+        let given = self.transact_with_account("give a bucket to an account", owner, |connection| {
             Ok(connection.execute("UPDATE bucket SET owner = ?2 WHERE name = ?1", [name, owner])? == 1)
         });
-        self.forget(|cache| drop(cache.buckets.remove(name)));
+        self.invalidate(|cache| drop(cache.buckets.remove(name)));
         if given? { Ok(()) } else { Err(StateError::NoBucket(name.to_owned())) }
     }
 
     /// Removes a bucket and its multipart uploads. Returns `false` if it didn't exist.
     pub(crate) fn remove_bucket(&self, name: &str) -> Result<bool, StateError> {
-        let removed = self.change("remove a bucket", |connection| {
+        let removed = self.transact("remove a bucket", |connection| {
             connection.execute("DELETE FROM upload WHERE bucket = ?1", [name])?;
             Ok(connection.execute("DELETE FROM bucket WHERE name = ?1", [name])? == 1)
         });
-        self.forget(|cache| drop(cache.buckets.remove(name)));
+        self.invalidate(|cache| drop(cache.buckets.remove(name)));
         removed
     }
 }
@@ -278,7 +278,7 @@ pub(super) fn insert(connection: &Connection, bucket: &Bucket) -> rusqlite::Resu
 }
 
 fn bucket(connection: &Connection, name: &str) -> rusqlite::Result<Option<Bucket>> {
-    one(connection, &format!("SELECT {COLUMNS} FROM bucket WHERE name = ?1"), [name], read)
+    query_one(connection, &format!("SELECT {COLUMNS} FROM bucket WHERE name = ?1"), [name], read)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Bucket> {
@@ -339,8 +339,8 @@ mod tests {
         state.add_account("ada", true).expect("an account");
         assert!(state.add_bucket("b", "ada", true, None).expect("made"));
         let set = |values: &str| {
-            state.change("test", |connection| connection.execute(&format!("UPDATE bucket SET {values}"), [])).expect("set");
-            state.forget(|cache| cache.buckets.clear());
+            state.transact("test", |connection| connection.execute(&format!("UPDATE bucket SET {values}"), [])).expect("set");
+            state.invalidate(|cache| cache.buckets.clear());
             state.bucket("b").expect("readable").expect("there")
         };
         let all = Some(PublicAccess::of_bits(0xf));
@@ -348,7 +348,7 @@ mod tests {
             let bucket = set(&format!("public_access = {wrong}"));
             assert!(bucket.unreadable.public_access && bucket.public_access == all, "{wrong}: {bucket:?}");
         }
-        assert_eq!(state.unreadable(), 1, "each is reported once");
+        assert_eq!(state.count_unreadable(), 1, "each is reported once");
         for wrong in ["3", "-1", "'x'"] {
             let bucket = set(&format!("public_access = NULL, versioning = {wrong}"));
             assert!(bucket.unreadable.versioning && bucket.versioning == Versioning::Enabled, "{wrong}: {bucket:?}");
@@ -366,6 +366,6 @@ mod tests {
         assert_eq!(bucket.unreadable, Unreadable::default());
         assert_eq!(state.buckets(None).expect("listed").len(), 1);
         state.change_bucket("b", |bucket| bucket.public_access = None).expect("changed");
-        assert_eq!(state.unreadable(), 0);
+        assert_eq!(state.count_unreadable(), 0);
     }
 }

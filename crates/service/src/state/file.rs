@@ -22,7 +22,7 @@ const MIGRATIONS: &[&str] = &[
 /// The schema version that this program creates and supports.
 pub(super) const SCHEMA: i64 = FILE.newest();
 /// How long to wait for another process that is writing.
-const PATIENCE: Duration = Duration::from_secs(30);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +41,13 @@ pub enum Damage {
 }
 
 /// Whether the file exists and isn't empty. A crash during its creation can leave an empty file.
-pub(super) fn is_there(path: &Path) -> bool {
+pub(super) fn exists_non_empty(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.len() > 0)
 }
 
 /// Opens the file of an archive; creates it if it is missing.
 pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
-    let failed_to = |action| move |source| StateError::of_engine(path, action, source);
+    let engine_error = |action| move |source| StateError::of_engine(path, action, source);
     if !path.exists() {
         use std::os::unix::fs::OpenOptionsExt;
         // The file contains wrapped secrets and names.
@@ -58,7 +58,7 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
             return Err(StateError::Damaged { path: path.to_owned(), found: Damage::NotCreated(error) });
         }
     }
-    let mut connection = Connection::open(path).map_err(failed_to("open it"))?;
+    let mut connection = Connection::open(path).map_err(engine_error("open it"))?;
     let prepare = |connection: &Connection| {
         prepare(connection)?;
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -68,13 +68,13 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
         connection.pragma_update(None, "synchronous", "full")?;
         version(connection)
     };
-    let found = prepare(&connection).map_err(failed_to("prepare it"))?;
+    let found = prepare(&connection).map_err(engine_error("prepare it"))?;
     if (1..=SCHEMA).contains(&found) {
         // Checked before anything is changed in the file.
         check_owner(&connection, path, archive)?;
     }
     if (0..SCHEMA).contains(&found) {
-        FILE.bring_up_to_date(&mut connection, archive, |_| Ok(())).map_err(failed_to("make it"))?;
+        FILE.bring_up_to_date(&mut connection, archive, |_| Ok(())).map_err(engine_error("make it"))?;
     }
     check(&connection, path, archive)?;
     Ok(connection)
@@ -82,16 +82,16 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
 
 /// Opens the file of an archive for reading, possibly with an older schema.
 pub(super) fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
-    let failed_to = |action| move |source| StateError::of_engine(path, action, source);
+    let engine_error = |action| move |source| StateError::of_engine(path, action, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed_to("open it"))?;
-    prepare(&connection).map_err(failed_to("prepare it"))?;
+    let connection = Connection::open_with_flags(path, flags).map_err(engine_error("open it"))?;
+    prepare(&connection).map_err(engine_error("prepare it"))?;
     check(&connection, path, archive)?;
     Ok(connection)
 }
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.set_prepared_statement_cache_capacity(64);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

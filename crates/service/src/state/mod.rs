@@ -41,9 +41,9 @@ pub use buckets::RetentionMode;
 pub(crate) use buckets::{Bucket, DefaultRetention, PublicAccess, Versioning};
 use file::Damage;
 pub use quotas::OwnQuota;
-pub(crate) use quotas::{Begun, Quota};
+pub(crate) use quotas::{Quota, RestoreAdmission};
 pub(crate) use recovery::backups;
-pub use recovery::{Found, Recovered, begin_without_backup, find, recover};
+pub use recovery::{ExistingState, Recovered, begin_without_backup, find, recover};
 pub(crate) use restores::Restore;
 pub(crate) use uploads::{MultipartUpload, Part};
 pub(crate) use versions::VersionState;
@@ -53,7 +53,7 @@ pub use versions::{Retention, VersionStates};
 pub const FILE: &str = "service.db";
 
 /// Maximum age of the cache when another process has changed the file.
-const FRESH: Duration = Duration::from_secs(1);
+const CACHE_TTL: Duration = Duration::from_secs(1);
 
 /// Errors of the state.
 #[derive(Debug, thiserror::Error)]
@@ -97,16 +97,16 @@ pub enum StateError {
         expected: ArchiveId,
     },
     /// The file is missing, and the archive has a backup of it.
-    #[error("{path} is missing, but the archive has a backup from {}: `fulgurite serve` recovers it from that", date(*.copied_ms))]
+    #[error("{path} is missing, but the archive has a backup from {}: `fulgurite serve` recovers it from that", date(*.backup_ms))]
     Lost {
         /// Path of the missing file.
         path: PathBuf,
         /// When the backup was put, in milliseconds since 1970.
-        copied_ms: i64,
+        backup_ms: i64,
     },
     /// The recovered file can't be put in its place.
     #[error("can't recover {path}: {source}")]
-    NotMade {
+    NotRecovered {
         /// Path of the file.
         path: PathBuf,
         /// The error of the operating system.
@@ -117,7 +117,7 @@ pub enum StateError {
         "{path} is missing and can't be recovered from its backup in the archive, {BACKUP_NAME}: {source}. \
          `fulgurite serve --without-copy` starts with a new account and no buckets, and leaves the backup unchanged"
     )]
-    Copy {
+    UnusableBackup {
         /// Path of the missing file.
         path: PathBuf,
         /// What is wrong with the backup.
@@ -143,7 +143,7 @@ pub enum StateError {
     NoKey(String),
     /// The account name is invalid.
     #[error("invalid account name {0:?}: use 1-64 letters, digits, \"-\" or \"_\"")]
-    BadName(String),
+    InvalidName(String),
 }
 
 impl StateError {
@@ -164,7 +164,7 @@ struct Cache {
     keys: HashMap<String, Arc<AccountKey>>,
     accounts: HashMap<String, Arc<Account>>,
     data_version: i64,
-    looked: Option<Instant>,
+    checked_at: Option<Instant>,
 }
 
 /// The state of a service.
@@ -174,7 +174,7 @@ pub struct State {
     connection: Mutex<Connection>,
     cache: RwLock<Cache>,
     /// True once any version has mutable state or a restore; otherwise reads skip the lookup.
-    says: AtomicBool,
+    has_version_state: AtomicBool,
     /// Unreadable settings that requests needed, by bucket and setting.
     unreadable: Mutex<BTreeSet<(String, &'static str)>>,
 }
@@ -187,8 +187,8 @@ impl State {
     /// if the file can't be used.
     pub fn open(archive: Arc<Archive>) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
-        if let Found::Copy(copy) = find(&archive)? {
-            return Err(StateError::Lost { path, copied_ms: copy.record.created_ms as i64 });
+        if let ExistingState::Backup(copy) = find(&archive)? {
+            return Err(StateError::Lost { path, backup_ms: copy.record.created_ms as i64 });
         }
         let connection = file::open(&path, archive.id())?;
         let state = Self {
@@ -196,13 +196,13 @@ impl State {
             archive,
             connection: Mutex::new(connection),
             cache: RwLock::default(),
-            says: AtomicBool::new(false),
+            has_version_state: AtomicBool::new(false),
             unreadable: Mutex::default(),
         };
-        let says = state.look("look for version state", |connection| {
+        let has_version_state = state.query("look for version state", |connection| {
             connection.query_row("SELECT EXISTS (SELECT 1 FROM version_state) OR EXISTS (SELECT 1 FROM restore)", [], |row| row.get(0))
         })?;
-        state.says.store(says, Ordering::Release);
+        state.has_version_state.store(has_version_state, Ordering::Release);
         Ok(state)
     }
 
@@ -237,8 +237,8 @@ impl State {
 
     /// Runs a transaction. A panic rolls it back and is passed on without poisoning the lock, so
     /// the next caller finds the state intact.
-    fn change<T>(&self, action: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
-        self.alone(action, |connection| {
+    fn transact<T>(&self, action: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
+        self.with_connection(action, |connection| {
             let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             let result = work(&transaction)?;
             transaction.commit()?;
@@ -247,29 +247,29 @@ impl State {
     }
 
     /// Runs a transaction that requires an account.
-    fn change_with_account<T>(
+    fn transact_with_account<T>(
         &self,
         action: &'static str,
         name: &str,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StateError> {
-        let changed = self.change(action, |connection| match accounts::account(connection, name)? {
+        let changed = self.transact(action, |connection| match accounts::account(connection, name)? {
             Some(_) => work(connection).map(Some),
             None => Ok(None),
         });
         changed?.ok_or_else(|| StateError::NoAccount(name.to_owned()))
     }
 
-    fn look<T>(&self, action: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
-        self.alone(action, |connection| work(connection))
+    fn query<T>(&self, action: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
+        self.with_connection(action, |connection| work(connection))
     }
 
     /// Locks the connection for `work`. A panic poisons the lock only if it leaves a transaction
     /// open.
-    fn alone<T>(&self, action: &'static str, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
+    fn with_connection<T>(&self, action: &'static str, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
         let mut connection = self.connection()?;
         match std::panic::catch_unwind(AssertUnwindSafe(|| work(&mut connection))) {
-            Ok(result) => result.map_err(self.failed_to(action)),
+            Ok(result) => result.map_err(self.engine_error(action)),
             Err(panic) => {
                 if connection.is_autocommit() {
                     drop(connection);
@@ -279,7 +279,7 @@ impl State {
         }
     }
 
-    fn failed_to(&self, action: &'static str) -> impl Fn(rusqlite::Error) -> StateError {
+    fn engine_error(&self, action: &'static str) -> impl Fn(rusqlite::Error) -> StateError {
         let path = self.path.clone();
         move |source| StateError::of_engine(&path, action, source)
     }
@@ -293,7 +293,7 @@ impl State {
     ) -> Result<Option<Arc<T>>, StateError> {
         {
             let cache = self.cache.read().map_err(|_| self.poisoned())?;
-            if cache.looked.is_some_and(|looked| looked.elapsed() < FRESH)
+            if cache.checked_at.is_some_and(|checked| checked.elapsed() < CACHE_TTL)
                 && let Some(found) = find(&cache)
             {
                 return Ok(Some(found));
@@ -301,16 +301,16 @@ impl State {
         }
         let connection = self.connection()?;
         let version: i64 =
-            connection.query_row("PRAGMA data_version", [], |row| row.get(0)).map_err(self.failed_to("check for changes"))?;
+            connection.query_row("PRAGMA data_version", [], |row| row.get(0)).map_err(self.engine_error("check for changes"))?;
         let mut cache = self.cache.write().map_err(|_| self.poisoned())?;
         if cache.data_version != version {
             *cache = Cache { data_version: version, ..Cache::default() };
         }
-        cache.looked = Some(Instant::now());
+        cache.checked_at = Some(Instant::now());
         if let Some(found) = find(&cache) {
             return Ok(Some(found));
         }
-        let loaded = load(&connection).map_err(self.failed_to("look up an entry"))?.map(Arc::new);
+        let loaded = load(&connection).map_err(self.engine_error("look up an entry"))?.map(Arc::new);
         if let Some(loaded) = &loaded {
             keep(&mut cache, loaded.clone());
         }
@@ -326,11 +326,11 @@ impl State {
     }
 
     /// Number of unreadable settings that requests needed.
-    pub(crate) fn unreadable(&self) -> usize {
+    pub(crate) fn count_unreadable(&self) -> usize {
         self.unreadable_settings().len()
     }
 
-    fn readable_again(&self, bucket: &str) {
+    fn clear_unreadable(&self, bucket: &str) {
         self.unreadable_settings().retain(|(of, _)| of != bucket);
     }
 
@@ -339,20 +339,20 @@ impl State {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn says_of_versions(&self) {
-        self.says.store(true, Ordering::Release);
+    fn note_version_state(&self) {
+        self.has_version_state.store(true, Ordering::Release);
     }
 
     /// Removes entries from the cache after this process has changed them.
-    fn forget(&self, which: impl FnOnce(&mut Cache)) {
+    fn invalidate(&self, remove: impl FnOnce(&mut Cache)) {
         // A poisoned cache is never read again.
         if let Ok(mut cache) = self.cache.write() {
-            which(&mut cache);
+            remove(&mut cache);
         }
     }
 }
 
-fn one<T>(
+fn query_one<T>(
     connection: &Connection,
     query: &str,
     values: impl Params,
@@ -361,7 +361,7 @@ fn one<T>(
     connection.prepare_cached(query)?.query_row(values, read).optional()
 }
 
-fn all<T>(
+fn query_all<T>(
     connection: &Connection,
     query: &str,
     values: impl Params,
@@ -414,12 +414,12 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let state = State::open(archive(home.path())).expect("a state");
         panics(|| {
-            let _ = state.change("panic", |connection| -> rusqlite::Result<()> {
+            let _ = state.transact("panic", |connection| -> rusqlite::Result<()> {
                 connection.execute("INSERT INTO account (name, id, admin, created) VALUES ('a', 'a', 0, 0)", [])?;
                 panic!("in the middle")
             });
         });
-        panics(|| drop(state.look("panic", |_| -> rusqlite::Result<()> { panic!("while reading") })));
+        panics(|| drop(state.query("panic", |_| -> rusqlite::Result<()> { panic!("while reading") })));
         assert!(!state.is_poisoned());
         assert!(state.accounts().expect("it can be used").is_empty());
         state.add_account("a", false).expect("it can be changed");

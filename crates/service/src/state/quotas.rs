@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, params};
 
 use super::restores::insert;
-use super::{Restore, State, StateError, all, one};
+use super::{Restore, State, StateError, query_all, query_one};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -30,8 +30,8 @@ pub struct OwnQuota {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begun {
-    Yes,
+pub(crate) enum RestoreAdmission {
+    Accepted,
     /// The account has reached its limit of open restores.
     TooMany {
         quota: u64,
@@ -44,35 +44,36 @@ pub(crate) enum Begun {
 }
 
 impl State {
-    /// Opens a restore of `bytes` bytes, if the quota of its account allows it. `usual` is the
-    /// quota of accounts without their own.
-    pub(crate) fn begin_restore(&self, restore: &Restore, bytes: u64, usual: Quota) -> Result<Begun, StateError> {
-        self.says_of_versions();
-        self.change("open a restore", |connection| {
+    /// Opens a restore of `bytes` bytes, if the quota of its account allows it. `default_quota`
+    /// applies to accounts without their own.
+    pub(crate) fn begin_restore(&self, restore: &Restore, bytes: u64, default_quota: Quota) -> Result<RestoreAdmission, StateError> {
+        self.note_version_state();
+        self.transact("open a restore", |connection| {
             let account = &restore.account;
             let own = own(connection, account)?.unwrap_or_default();
-            let quota = Quota { open: own.open.unwrap_or(usual.open), bytes_a_day: own.bytes_a_day.unwrap_or(usual.bytes_a_day) };
+            let quota =
+                Quota { open: own.open.unwrap_or(default_quota.open), bytes_a_day: own.bytes_a_day.unwrap_or(default_quota.bytes_a_day) };
             let open: i64 = connection
                 .prepare_cached(
                     "SELECT count(*) FROM restore WHERE done IS NULL AND tier IN ('Expedited', 'Standard', 'Bulk') AND account = ?1",
                 )?
                 .query_row([account], |row| row.get(0))?;
             if open.unsigned_abs() >= quota.open {
-                return Ok(Begun::TooMany { quota: quota.open });
+                return Ok(RestoreAdmission::TooMany { quota: quota.open });
             }
             let day = restore.requested_ms.div_euclid(DAY_MS);
             let statement = "SELECT bytes FROM restored WHERE account = ?1 AND day = ?2";
-            let before: Option<i64> = one(connection, statement, params![account, day], |row| row.get(0))?;
+            let before: Option<i64> = query_one(connection, statement, params![account, day], |row| row.get(0))?;
             let before = before.unwrap_or(0).unsigned_abs();
             if before >= quota.bytes_a_day {
-                return Ok(Begun::TooMuch { quota: quota.bytes_a_day, until_ms: (day + 1) * DAY_MS });
+                return Ok(RestoreAdmission::TooMuch { quota: quota.bytes_a_day, until_ms: (day + 1) * DAY_MS });
             }
             let after = i64::try_from(before.saturating_add(bytes)).unwrap_or(i64::MAX);
             connection
                 .prepare_cached("INSERT OR REPLACE INTO restored (account, day, bytes) VALUES (?1, ?2, ?3)")?
                 .execute(params![account, day, after])?;
             insert(connection, restore)?;
-            Ok(Begun::Yes)
+            Ok(RestoreAdmission::Accepted)
         })
     }
 
@@ -82,7 +83,7 @@ impl State {
     /// [`StateError::NoAccount`], or an error of the database.
     pub fn set_quota(&self, name: &str, quota: OwnQuota) -> Result<(), StateError> {
         let number = |value: Option<u64>| value.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
-        self.change_with_account("set a quota", name, |connection| {
+        self.transact_with_account("set a quota", name, |connection| {
             if quota == OwnQuota::default() {
                 connection.execute("DELETE FROM quota WHERE account = ?1", [name])?;
             } else {
@@ -95,15 +96,15 @@ impl State {
 
     /// The accounts that have their own quotas.
     pub fn quotas(&self) -> Result<BTreeMap<String, OwnQuota>, StateError> {
-        self.look("list quotas", |connection| {
-            let quotas = all(connection, "SELECT open, bytes_a_day, account FROM quota", [], |row| Ok((row.get(2)?, read(row)?)))?;
+        self.query("list quotas", |connection| {
+            let quotas = query_all(connection, "SELECT open, bytes_a_day, account FROM quota", [], |row| Ok((row.get(2)?, read(row)?)))?;
             Ok(quotas.into_iter().collect())
         })
     }
 }
 
 fn own(connection: &Connection, account: &str) -> rusqlite::Result<Option<OwnQuota>> {
-    one(connection, "SELECT open, bytes_a_day FROM quota WHERE account = ?1", [account], read)
+    query_one(connection, "SELECT open, bytes_a_day FROM quota WHERE account = ?1", [account], read)
 }
 
 fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<OwnQuota> {
@@ -160,12 +161,15 @@ mod tests {
     fn open_restores_are_limited_and_finished_ones_free_the_quota() {
         let (_folder, state) = state();
         let begin = |number, account| state.begin_restore(&restore(number, account, "Standard", 0), 1, USUAL).expect("recorded");
-        assert_eq!([begin(1, "ada"), begin(2, "ada"), begin(3, "ada")], [Begun::Yes, Begun::Yes, Begun::TooMany { quota: 2 }]);
+        assert_eq!(
+            [begin(1, "ada"), begin(2, "ada"), begin(3, "ada")],
+            [RestoreAdmission::Accepted, RestoreAdmission::Accepted, RestoreAdmission::TooMany { quota: 2 }]
+        );
         assert!(state.restore(VersionId([3; 16])).expect("a look").is_none(), "a refused restore is not recorded");
-        assert_eq!(begin(4, "bob"), Begun::Yes, "each account has its own");
+        assert_eq!(begin(4, "bob"), RestoreAdmission::Accepted, "each account has its own");
         let done = Restore { done_ms: Some(5), expires_ms: Some(10), ..restore(1, "ada", "Standard", 0) };
-        state.keep_restore(&done).expect("recorded");
-        assert_eq!([begin(3, "ada"), begin(5, "ada")], [Begun::Yes, Begun::TooMany { quota: 2 }]);
+        state.record_restore(&done).expect("recorded");
+        assert_eq!([begin(3, "ada"), begin(5, "ada")], [RestoreAdmission::Accepted, RestoreAdmission::TooMany { quota: 2 }]);
     }
 
     #[test]
@@ -173,13 +177,16 @@ mod tests {
         let (_folder, state) = state();
         let wide = Quota { open: 100, ..USUAL };
         let begin = |number, at_ms, bytes| state.begin_restore(&restore(number, "ada", "Bulk", at_ms), bytes, wide).expect("recorded");
-        let over = Begun::TooMuch { quota: 100, until_ms: DAY_MS };
-        assert_eq!([begin(1, 0, 99), begin(2, 10, 50), begin(3, DAY_MS - 1, 0)], [Begun::Yes, Begun::Yes, over]);
+        let over = RestoreAdmission::TooMuch { quota: 100, until_ms: DAY_MS };
+        assert_eq!(
+            [begin(1, 0, 99), begin(2, 10, 50), begin(3, DAY_MS - 1, 0)],
+            [RestoreAdmission::Accepted, RestoreAdmission::Accepted, over]
+        );
         // Finished restores still count for the day.
         state.forget_restore(VersionId([1; 16])).expect("forgotten");
         state.forget_restore(VersionId([2; 16])).expect("forgotten");
-        assert_eq!([begin(4, DAY_MS - 1, 1), begin(5, DAY_MS, 100)], [over, Begun::Yes]);
-        assert_eq!(begin(6, DAY_MS, 1), Begun::TooMuch { quota: 100, until_ms: 2 * DAY_MS });
+        assert_eq!([begin(4, DAY_MS - 1, 1), begin(5, DAY_MS, 100)], [over, RestoreAdmission::Accepted]);
+        assert_eq!(begin(6, DAY_MS, 1), RestoreAdmission::TooMuch { quota: 100, until_ms: 2 * DAY_MS });
     }
 
     #[test]
@@ -188,15 +195,15 @@ mod tests {
         let begin = |number, account| state.begin_restore(&restore(number, account, "Standard", 0), 60, USUAL).expect("recorded");
         state.set_quota("ada", OwnQuota { open: Some(0), bytes_a_day: None }).expect("set");
         state.set_quota("bob", OwnQuota { open: Some(5), bytes_a_day: Some(60) }).expect("set");
-        assert_eq!([begin(1, "ada"), begin(2, "bob")], [Begun::TooMany { quota: 0 }, Begun::Yes]);
-        assert_eq!(begin(3, "bob"), Begun::TooMuch { quota: 60, until_ms: DAY_MS });
+        assert_eq!([begin(1, "ada"), begin(2, "bob")], [RestoreAdmission::TooMany { quota: 0 }, RestoreAdmission::Accepted]);
+        assert_eq!(begin(3, "bob"), RestoreAdmission::TooMuch { quota: 60, until_ms: DAY_MS });
         let listed = state.quotas().expect("a list");
         assert_eq!(
             listed.into_iter().map(|(name, quota)| (name, quota.open)).collect::<Vec<_>>(),
             [("ada".into(), Some(0)), ("bob".into(), Some(5))]
         );
         state.set_quota("ada", OwnQuota::default()).expect("set");
-        assert_eq!(begin(1, "ada"), Begun::Yes);
+        assert_eq!(begin(1, "ada"), RestoreAdmission::Accepted);
         assert!(matches!(state.set_quota("nobody", OwnQuota::default()), Err(StateError::NoAccount { .. })));
     }
 
@@ -205,9 +212,9 @@ mod tests {
         let (_folder, state) = state();
         let asked = [("ada", 1), ("ada", 2), ("ada", 3), ("cy", 4), ("bob", 5), ("cy", 6)];
         for (account, number) in asked {
-            state.keep_restore(&restore(number, account, "Standard", number.into())).expect("recorded");
+            state.record_restore(&restore(number, account, "Standard", number.into())).expect("recorded");
         }
-        state.keep_restore(&restore(7, "cy", "Expedited", 100)).expect("recorded");
+        state.record_restore(&restore(7, "cy", "Expedited", 100)).expect("recorded");
         let mut after = String::new();
         let mut order = Vec::new();
         while let Some(next) = state.next_restore(&after).expect("a look") {

@@ -14,11 +14,11 @@ use super::{FILE, StateError, file};
 
 /// The state that exists before it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum ExistingState {
     /// The file.
     File,
     /// No file, but a backup in the archive: this version.
-    Copy(Box<VersionRow>),
+    Backup(Box<VersionRow>),
     /// Neither.
     Nothing,
 }
@@ -27,7 +27,7 @@ pub enum Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovered {
     /// When the backup was put, in milliseconds since 1970. Later changes are missing.
-    pub copied_ms: i64,
+    pub backup_ms: i64,
     /// Number of recovered entries.
     pub counts: Counts,
 }
@@ -36,12 +36,12 @@ pub struct Recovered {
 ///
 /// # Errors
 /// [`StateError::Catalogue`] if the catalogue can't be read.
-pub fn find(archive: &Archive) -> Result<Found, StateError> {
-    if file::is_there(&archive.home().join(FILE)) {
-        return Ok(Found::File);
+pub fn find(archive: &Archive) -> Result<ExistingState, StateError> {
+    if file::exists_non_empty(&archive.home().join(FILE)) {
+        return Ok(ExistingState::File);
     }
     let newest = backups(archive)?.into_iter().next();
-    Ok(newest.map_or(Found::Nothing, |copy| Found::Copy(Box::new(copy))))
+    Ok(newest.map_or(ExistingState::Nothing, |copy| ExistingState::Backup(Box::new(copy))))
 }
 
 /// The backups in the archive, newest first.
@@ -54,11 +54,11 @@ pub(crate) fn backups(archive: &Archive) -> Result<Vec<VersionRow>, StateError> 
 /// Recovers the state of an archive from its backup, which contains no keys of accounts.
 ///
 /// # Errors
-/// [`StateError::Copy`] if the backup can't be used, or the error that occurred; no file is created
-/// then.
+/// [`StateError::UnusableBackup`] if the backup can't be used, or the error that occurred; no file
+/// is created then.
 pub fn recover(archive: &Archive, copy: &VersionRow) -> Result<Recovered, StateError> {
     let path = archive.home().join(FILE);
-    let wrong = |source| StateError::Copy { path: path.clone(), source };
+    let wrong = |source| StateError::UnusableBackup { path: path.clone(), source };
     let counts = make(archive, |connection| {
         let mut reader = Reader::new(connection, archive.id());
         let mut failure = None;
@@ -78,7 +78,7 @@ pub fn recover(archive: &Archive, copy: &VersionRow) -> Result<Recovered, StateE
         recorded.map_err(|error| wrong(error.into()))?;
         Ok(counts)
     })?;
-    Ok(Recovered { copied_ms: copy.record.created_ms as i64, counts })
+    Ok(Recovered { backup_ms: copy.record.created_ms as i64, counts })
 }
 
 /// Creates an empty state though the archive has a backup. That backup is never replaced, not even
@@ -91,7 +91,7 @@ pub fn begin_without_backup(archive: &Archive) -> Result<(), StateError> {
 fn make<T>(archive: &Archive, fill: impl FnOnce(&Connection) -> Result<T, StateError>) -> Result<T, StateError> {
     let path = archive.home().join(FILE);
     let fresh = with_suffix(&path, ".recovering");
-    let not_made = |source| StateError::NotMade { path: path.clone(), source };
+    let not_made = |source| StateError::NotRecovered { path: path.clone(), source };
     let engine_error = |source| StateError::of_engine(&fresh, "make it", source);
     remove_database(&fresh).map_err(not_made)?;
     let made = (|| {
@@ -151,7 +151,7 @@ mod tests {
 
     fn newest(archive: &Archive) -> VersionRow {
         match find(archive).expect("looked") {
-            Found::Copy(copy) => *copy,
+            ExistingState::Backup(copy) => *copy,
             found => panic!("expected a backup: {found:?}"),
         }
     }
@@ -175,7 +175,7 @@ mod tests {
     fn a_lost_file_is_recovered_from_the_newest_backup() {
         let folder = tempfile::tempdir().expect("a folder");
         let archive = archive(folder.path());
-        assert_eq!(find(&archive).expect("looked"), Found::Nothing);
+        assert_eq!(find(&archive).expect("looked"), ExistingState::Nothing);
         let (first, second) = (copy_of(&archive, "ada"), copy_of(&archive, "bo"));
         put(&archive, &first);
         put(&archive, &second);
@@ -185,9 +185,9 @@ mod tests {
         let recovered = recover(&archive, &copy).expect("recovered");
         assert_eq!(
             recovered,
-            Recovered { copied_ms: copy.record.created_ms as i64, counts: Counts { accounts: 1, buckets: 0, versions: 0 } }
+            Recovered { backup_ms: copy.record.created_ms as i64, counts: Counts { accounts: 1, buckets: 0, versions: 0 } }
         );
-        assert_eq!(find(&archive).expect("looked"), Found::File);
+        assert_eq!(find(&archive).expect("looked"), ExistingState::File);
         let state = State::open(archive.clone()).expect("it opens");
         let accounts = state.accounts().expect("accounts");
         assert_eq!((accounts[0].0.name.as_str(), accounts[0].1.len()), ("bo", 0), "without its key");
@@ -207,7 +207,7 @@ mod tests {
         assert!(newer.contains("format 99") && newer.contains("--without-copy"), "{newer}");
         put(&archive, &text[..text.len() / 2]);
         let copy = newest(&archive);
-        assert!(matches!(recover(&archive, &copy), Err(StateError::Copy { source: BackupError::Counts { .. }, .. })));
+        assert!(matches!(recover(&archive, &copy), Err(StateError::UnusableBackup { source: BackupError::Counts { .. }, .. })));
         let left: Vec<_> = std::fs::read_dir(folder.path()).expect("listed").map(|entry| entry.expect("an entry").file_name()).collect();
         assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(FILE)), "{left:?}");
         begin_without_backup(&archive).expect("begun");

@@ -3,7 +3,7 @@
 use fulgurite_domain::VersionId;
 use rusqlite::{Connection, Row, params};
 
-use super::{State, StateError, all, one};
+use super::{State, StateError, query_all, query_one};
 
 /// A restore, open or done. Times are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,34 +26,36 @@ const COLUMNS: &str = "id, bucket, key, account, tier, days, requested, due, don
 
 impl State {
     pub(crate) fn restore(&self, id: VersionId) -> Result<Option<Restore>, StateError> {
-        self.look("look up a restore", |connection| one(connection, &format!("SELECT {COLUMNS} FROM restore WHERE id = ?1"), [id.0], read))
+        self.query("look up a restore", |connection| {
+            query_one(connection, &format!("SELECT {COLUMNS} FROM restore WHERE id = ?1"), [id.0], read)
+        })
     }
 
     /// Records a restore, replacing any other of the version.
-    pub(crate) fn keep_restore(&self, restore: &Restore) -> Result<(), StateError> {
-        self.says_of_versions();
-        self.change("record a restore", |connection| insert(connection, restore))
+    pub(crate) fn record_restore(&self, restore: &Restore) -> Result<(), StateError> {
+        self.note_version_state();
+        self.transact("record a restore", |connection| insert(connection, restore))
     }
 
     /// The next restore to carry out: from the tier of the most urgent one, the most urgent restore
     /// of the account whose turn it is. Accounts take turns by name, starting after `after`, so
     /// that many restores of one account don't delay those of another.
     pub(crate) fn next_restore(&self, after: &str) -> Result<Option<Restore>, StateError> {
-        self.look("look for a restore", |connection| {
-            let tier = one(connection, "SELECT tier FROM restore WHERE done IS NULL ORDER BY due LIMIT 1", [], |row| row.get(0))?;
+        self.query("look for a restore", |connection| {
+            let tier = query_one(connection, "SELECT tier FROM restore WHERE done IS NULL ORDER BY due LIMIT 1", [], |row| row.get(0))?;
             let Some(tier): Option<String> = tier else { return Ok(None) };
             let of = |which: &str| {
                 format!("SELECT {COLUMNS} FROM restore WHERE done IS NULL AND tier = ?1 AND {which} ORDER BY account, due LIMIT 1")
             };
-            match one(connection, &of("account > ?2"), [&tier, after], read)? {
+            match query_one(connection, &of("account > ?2"), [&tier, after], read)? {
                 Some(restore) => Ok(Some(restore)),
-                None => one(connection, &of("account <= ?2"), [&tier, after], read),
+                None => query_one(connection, &of("account <= ?2"), [&tier, after], read),
             }
         })
     }
 
     pub(crate) fn count_open_restores(&self) -> Result<u64, StateError> {
-        self.look("count restores", |connection| {
+        self.query("count restores", |connection| {
             let count: i64 =
                 connection.prepare_cached("SELECT count(*) FROM restore WHERE done IS NULL")?.query_row([], |row| row.get(0))?;
             Ok(count.unsigned_abs())
@@ -63,19 +65,19 @@ impl State {
     /// Deletes expired restores and returns their versions.
     pub(crate) fn expire_restores(&self, now_ms: i64) -> Result<Vec<VersionId>, StateError> {
         let due = "SELECT id FROM restore WHERE done IS NOT NULL AND expires <= ?1";
-        let any = self.look("look for expired restores", |connection| connection.prepare_cached(due)?.exists([now_ms]))?;
+        let any = self.query("look for expired restores", |connection| connection.prepare_cached(due)?.exists([now_ms]))?;
         if !any {
             return Ok(Vec::new());
         }
-        self.change("expire restores", |connection| {
-            let ids = all(connection, due, [now_ms], |row| row.get(0).map(VersionId))?;
+        self.transact("expire restores", |connection| {
+            let ids = query_all(connection, due, [now_ms], |row| row.get(0).map(VersionId))?;
             connection.execute("DELETE FROM restore WHERE done IS NOT NULL AND expires <= ?1", [now_ms])?;
             Ok(ids)
         })
     }
 
     pub(crate) fn forget_restore(&self, id: VersionId) -> Result<(), StateError> {
-        self.change("forget a restore", |connection| connection.execute("DELETE FROM restore WHERE id = ?1", [id.0]).map(drop))
+        self.transact("forget a restore", |connection| connection.execute("DELETE FROM restore WHERE id = ?1", [id.0]).map(drop))
     }
 }
 

@@ -6,7 +6,7 @@ use fulgurite_domain::{Attributes, VersionId};
 use fulgurite_format::{WrappedKey, decode_attributes, encode_attributes};
 use rusqlite::{Row, params};
 
-use super::{State, StateError, all, hex, now_ms, one, random};
+use super::{State, StateError, hex, now_ms, query_all, query_one, random};
 
 /// A multipart upload. Times are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) struct Part {
 const COLUMNS: &str = "id, bucket, key, account, created, checksum_algorithm, checksum_type, attributes";
 
 /// Runs every few seconds.
-const BEFORE: &str = "SELECT id FROM upload WHERE created < ?1 ORDER BY created LIMIT ?2";
+const SELECT_OLD_UPLOADS: &str = "SELECT id FROM upload WHERE created < ?1 ORDER BY created LIMIT ?2";
 
 impl State {
     /// Creates an upload and returns its ID; `None` if the bucket no longer exists.
@@ -51,7 +51,7 @@ impl State {
         // Encoding panics on attributes beyond the limits of a record, which are a caller's bug. It
         // runs before the lock is taken, so that no other request is affected.
         let attributes = if upload.attributes.is_empty() { Vec::new() } else { encode_attributes(&upload.attributes) };
-        let begun = self.change("begin an upload", |connection| {
+        let begun = self.transact("begin an upload", |connection| {
             let statement = format!(
                 "INSERT INTO upload ({COLUMNS}) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE EXISTS (SELECT 1 FROM bucket WHERE name = ?2)"
             );
@@ -73,7 +73,9 @@ impl State {
     }
 
     pub(crate) fn upload(&self, id: &str) -> Result<Option<MultipartUpload>, StateError> {
-        self.look("look up an upload", |connection| one(connection, &format!("SELECT {COLUMNS} FROM upload WHERE id = ?1"), [id], read))
+        self.query("look up an upload", |connection| {
+            query_one(connection, &format!("SELECT {COLUMNS} FROM upload WHERE id = ?1"), [id], read)
+        })
     }
 
     /// Up to `limit` uploads of a bucket whose keys start with `prefix`, ordered by key and ID,
@@ -85,7 +87,7 @@ impl State {
         after: (&str, &str),
         limit: usize,
     ) -> Result<Vec<MultipartUpload>, StateError> {
-        self.look("list uploads", |connection| {
+        self.query("list uploads", |connection| {
             let statement =
                 format!("SELECT {COLUMNS} FROM upload WHERE bucket = ?1 AND key >= ?2 AND (key, id) > (?3, ?4) ORDER BY key, id");
             let mut statement = connection.prepare_cached(&statement)?;
@@ -104,17 +106,19 @@ impl State {
 
     /// Up to `limit` uploads created before a time, oldest first.
     pub(crate) fn uploads_before(&self, ms: i64, limit: usize) -> Result<Vec<String>, StateError> {
-        self.look("look for old uploads", |connection| all(connection, BEFORE, params![ms, limit as i64], |row| row.get(0)))
+        self.query("look for old uploads", |connection| {
+            query_all(connection, SELECT_OLD_UPLOADS, params![ms, limit as i64], |row| row.get(0))
+        })
     }
 
     /// Records a part and returns the one it replaces. `None` if the upload no longer exists.
     pub(crate) fn add_part(&self, upload: &str, part: &Part) -> Result<Option<Option<Part>>, StateError> {
-        self.change("record a part", |connection| {
+        self.transact("record a part", |connection| {
             if !connection.prepare_cached("SELECT 1 FROM upload WHERE id = ?1")?.exists([upload])? {
                 return Ok(None);
             }
             let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 AND number = ?2");
-            let before = one(connection, &statement, params![upload, part.number], read_part)?;
+            let before = query_one(connection, &statement, params![upload, part.number], read_part)?;
             connection.execute(
                 "INSERT OR REPLACE INTO part (upload, number, file, wrapped, size, md5, checksum, modified) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
@@ -135,24 +139,24 @@ impl State {
 
     /// Up to `limit` parts of an upload by number, after number `after`.
     pub(crate) fn parts(&self, upload: &str, after: u32, limit: usize) -> Result<Vec<Part>, StateError> {
-        self.look("list parts", |connection| {
+        self.query("list parts", |connection| {
             let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 AND number > ?2 ORDER BY number LIMIT ?3");
-            all(connection, &statement, params![upload, after, limit as i64], read_part)
+            query_all(connection, &statement, params![upload, after, limit as i64], read_part)
         })
     }
 
     /// Ends an upload and returns its parts, whose files are no longer needed. `None` if it has
     /// already ended.
     pub(crate) fn end_upload(&self, id: &str) -> Result<Option<Vec<Part>>, StateError> {
-        self.change("end an upload", |connection| {
+        self.transact("end an upload", |connection| {
             let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 ORDER BY number");
-            let parts = all(connection, &statement, [id], read_part)?;
+            let parts = query_all(connection, &statement, [id], read_part)?;
             Ok((connection.execute("DELETE FROM upload WHERE id = ?1", [id])? == 1).then_some(parts))
         })
     }
 
     pub(crate) fn knows_part(&self, file: VersionId) -> Result<bool, StateError> {
-        self.look("look up a part", |connection| connection.prepare_cached("SELECT 1 FROM part WHERE file = ?1")?.exists([file.0]))
+        self.query("look up a part", |connection| connection.prepare_cached("SELECT 1 FROM part WHERE file = ?1")?.exists([file.0]))
     }
 }
 
@@ -215,7 +219,7 @@ mod tests {
     fn old_uploads_are_found_by_index() {
         let folder = tempfile::tempdir().expect("a folder");
         let connection = file::open(&folder.path().join("service.db"), fulgurite_domain::ArchiveId([1; 16])).expect("a file");
-        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {BEFORE}")).expect("a plan");
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {SELECT_OLD_UPLOADS}")).expect("a plan");
         let plan = statement.query_map([5, 5], |row| row.get::<_, String>(3)).expect("a plan");
         let plan: Vec<String> = plan.map(|step| step.expect("a step")).collect();
         assert!(plan.len() == 1 && plan[0].contains("upload_by_age (created<?)"), "{plan:?}");

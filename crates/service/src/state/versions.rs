@@ -9,7 +9,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::{BackupError, FILE, Found, RetentionMode, State, StateError, file, find, one};
+use super::{BackupError, ExistingState, FILE, RetentionMode, State, StateError, file, find, query_one};
 
 /// The retention of a version. Backups of the state contain it by the names of its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,25 +37,25 @@ const COLUMNS: &str = "id, tags, retention_mode, retention_until, legal_hold";
 
 impl State {
     pub(crate) fn version(&self, id: VersionId) -> Result<VersionState, StateError> {
-        if !self.says.load(Ordering::Acquire) {
+        if !self.has_version_state.load(Ordering::Acquire) {
             return Ok(VersionState::default());
         }
-        self.look("look up a version", |connection| version_state(connection, id))
+        self.query("look up a version", |connection| version_state(connection, id))
     }
 
     /// Changes the state of a version. Fields that are `None` stay unchanged.
     pub(crate) fn change_version(&self, id: VersionId, state: &VersionState) -> Result<(), StateError> {
-        self.says_of_versions();
-        self.change("change a version", |connection| set_version_state(connection, id, state))
+        self.note_version_state();
+        self.transact("change a version", |connection| set_version_state(connection, id, state))
     }
 
     /// Deletes the state and restores of removed versions.
     pub(crate) fn forget_versions(&self, ids: &[VersionId]) -> Result<(), StateError> {
-        if !self.says.load(Ordering::Acquire) {
+        if !self.has_version_state.load(Ordering::Acquire) {
             return Ok(());
         }
         // Most versions have none, and a transaction costs a sync.
-        let has_some = self.look("look up versions", |connection| {
+        let has_some = self.query("look up versions", |connection| {
             let mut known =
                 connection.prepare_cached("SELECT 1 FROM version_state WHERE id = ?1 UNION ALL SELECT 1 FROM restore WHERE id = ?1")?;
             for id in ids {
@@ -68,7 +68,7 @@ impl State {
         if !has_some {
             return Ok(());
         }
-        self.change("forget versions", |connection| {
+        self.transact("forget versions", |connection| {
             for id in ids {
                 connection.prepare_cached("DELETE FROM version_state WHERE id = ?1")?.execute([id.0])?;
                 connection.prepare_cached("DELETE FROM restore WHERE id = ?1")?.execute([id.0])?;
@@ -95,9 +95,9 @@ impl VersionStates {
     pub fn open(archive: &Archive) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         let connection = match find(archive)? {
-            Found::File => Some(file::open_read_only(&path, archive.id())?),
-            Found::Copy(copy) => return Err(StateError::Lost { path, copied_ms: copy.record.created_ms as i64 }),
-            Found::Nothing => None,
+            ExistingState::File => Some(file::open_read_only(&path, archive.id())?),
+            ExistingState::Backup(copy) => return Err(StateError::Lost { path, backup_ms: copy.record.created_ms as i64 }),
+            ExistingState::Nothing => None,
         };
         Ok(Self { path, connection })
     }
@@ -110,7 +110,7 @@ impl VersionStates {
 }
 
 fn version_state(connection: &Connection, id: VersionId) -> rusqlite::Result<VersionState> {
-    let found = one(connection, &format!("SELECT {COLUMNS} FROM version_state WHERE id = ?1"), [id.0], read)?;
+    let found = query_one(connection, &format!("SELECT {COLUMNS} FROM version_state WHERE id = ?1"), [id.0], read)?;
     Ok(found.map(|(_, state)| state).unwrap_or_default())
 }
 
@@ -167,7 +167,7 @@ mod tests {
         let change = VersionState { retention: Some(Some(retention)), ..VersionState::default() };
         state.change_version(id, &change).expect("changed");
         let set = |values: &str| {
-            state.change("test", |connection| connection.execute(&format!("UPDATE version_state SET {values}"), [])).expect("set");
+            state.transact("test", |connection| connection.execute(&format!("UPDATE version_state SET {values}"), [])).expect("set");
             state.version(id)
         };
         let firmest = Retention { mode: RetentionMode::Compliance, ..retention };

@@ -8,89 +8,89 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 /// Chunks up to this size pass unchanged.
-const SMALL: u64 = 256 << 10;
+const UNSPLIT_BYTES_MAX: u64 = 256 << 10;
 /// Maximum size of a signed chunk: clients send 64 KiB to 1 MiB.
-pub(crate) const SIGNED_MAX: u64 = 4 << 20;
+pub(crate) const SIGNED_BYTES_MAX: u64 = 4 << 20;
 /// Maximum length of a chunk's header; the framework rejects longer ones.
-const HEAD_MAX: usize = 1_024;
+const HEAD_BYTES_MAX: usize = 1_024;
 
 /// A signed chunk is too large.
 #[derive(Debug, thiserror::Error)]
 #[error("ChunkTooLarge: a signed chunk of {0} bytes")]
-pub(crate) struct TooLarge(u64);
+pub(crate) struct ChunkTooLarge(u64);
 
 /// Position in the chunks.
 #[derive(Debug)]
-enum At {
+enum Position {
     /// In a chunk's header; holds the bytes received so far.
     Head(BytesMut),
-    /// In a chunk's content; `cut` is true if the chunk is being split.
-    Content { left: u64, cut: bool },
+    /// In a chunk's content; `is_split` is true if the chunk is being split.
+    Content { left: u64, is_split: bool },
     /// In the line end after a chunk's content.
-    End { left: usize, cut: bool },
+    LineEnd { left: usize, is_split: bool },
     /// After the last chunk, or in malformed input, which the framework rejects.
-    Behind,
+    AfterLast,
 }
 
 /// The chunk filter of a body.
 #[derive(Debug)]
-pub(crate) struct Chunks {
-    at: At,
+pub(crate) struct ChunkSplitter {
+    position: Position,
     /// Bytes of the current chunk that the framework is buffering.
-    gathered: u64,
+    buffered_bytes: u64,
 }
 
-impl Chunks {
+impl ChunkSplitter {
     pub(crate) fn new() -> Self {
-        Self { at: At::Head(BytesMut::new()), gathered: 0 }
+        Self { position: Position::Head(BytesMut::new()), buffered_bytes: 0 }
     }
 
     /// Bytes that the framework buffers of the current chunk.
-    pub(crate) fn gathered(&self) -> u64 {
-        self.gathered
+    pub(crate) fn buffered_bytes(&self) -> u64 {
+        self.buffered_bytes
     }
 
     /// Processes the next piece of the body and appends the output to `out`.
-    pub(crate) fn take(&mut self, mut piece: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), TooLarge> {
+    pub(crate) fn push(&mut self, mut piece: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), ChunkTooLarge> {
         while !piece.is_empty() {
-            match &mut self.at {
-                At::Head(head) => {
+            match &mut self.position {
+                Position::Head(head) => {
                     let end = piece.iter().position(|byte| *byte == b'\n').map_or(piece.len(), |at| at + 1);
                     head.extend_from_slice(&piece.split_to(end));
-                    if head.ends_with(b"\n") || head.len() > HEAD_MAX {
+                    if head.ends_with(b"\n") || head.len() > HEAD_BYTES_MAX {
                         let head = std::mem::take(head).freeze();
                         // The framework passed the previous chunk on at its end.
-                        self.gathered = 0;
-                        self.at = begin(head, out)?;
+                        self.buffered_bytes = 0;
+                        self.position = parse_head(head, out)?;
                     }
                 }
-                At::Content { left, cut } => {
+                Position::Content { left, is_split } => {
                     let now = piece.split_to((*left).min(piece.len() as u64) as usize);
                     *left -= now.len() as u64;
-                    let (left, cut) = (*left, *cut);
-                    if cut {
+                    let (left, is_split) = (*left, *is_split);
+                    if is_split {
                         out.extend([Bytes::from(format!("{:x}\r\n", now.len())), now, Bytes::from_static(b"\r\n")]);
                     } else {
-                        self.gathered += now.len() as u64;
+                        self.buffered_bytes += now.len() as u64;
                         out.push_back(now);
                     }
                     if left == 0 {
-                        self.at = At::End { left: 2, cut };
+                        self.position = Position::LineEnd { left: 2, is_split };
                     }
                 }
-                At::End { left, cut } => {
+                Position::LineEnd { left, is_split } => {
                     let now = piece.split_to((*left).min(piece.len()));
                     let expected = &b"\r\n"[2 - *left..][..now.len()];
                     *left -= now.len();
                     // Passes anything but a line end on, so that the framework rejects it.
-                    if !*cut || &now[..] != expected {
+                    if !*is_split || &now[..] != expected {
                         out.push_back(now);
                     }
                     if *left == 0 {
-                        self.at = At::Head(BytesMut::new());
+                        self.position = Position::Head(BytesMut::new());
                     }
                 }
-                At::Behind => out.push_back(std::mem::take(&mut piece)),
+                Position::AfterLast => out.push_back(std::mem::take(&mut piece)),
             }
         }
         Ok(())
@@ -98,27 +98,27 @@ impl Chunks {
 
     /// At the end of the body: returns the rest of an incomplete header.
     pub(crate) fn end(&mut self) -> Option<Bytes> {
-        match &mut self.at {
-            At::Head(head) if !head.is_empty() => Some(std::mem::take(head).freeze()),
+        match &mut self.position {
+            Position::Head(head) if !head.is_empty() => Some(std::mem::take(head).freeze()),
             _ => None,
         }
     }
 }
 
 /// Decides by a chunk's header how to treat what follows.
-fn begin(head: Bytes, out: &mut VecDeque<Bytes>) -> Result<At, TooLarge> {
+fn parse_head(head: Bytes, out: &mut VecDeque<Bytes>) -> Result<Position, ChunkTooLarge> {
     let digits = head.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let size = std::str::from_utf8(&head[..digits]).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
     let is_bare = head[digits..] == *b"\r\n";
     match size {
-        Some(size) if size > SMALL && is_bare => return Ok(At::Content { left: size, cut: true }),
-        Some(size) if size > SIGNED_MAX => return Err(TooLarge(size)),
+        Some(size) if size > UNSPLIT_BYTES_MAX && is_bare => return Ok(Position::Content { left: size, is_split: true }),
+        Some(size) if size > SIGNED_BYTES_MAX => return Err(ChunkTooLarge(size)),
         _ => {}
     }
     out.push_back(head);
     Ok(match size {
-        Some(size) if size > 0 => At::Content { left: size, cut: false },
-        _ => At::Behind,
+        Some(size) if size > 0 => Position::Content { left: size, is_split: false },
+        _ => Position::AfterLast,
     })
 }
 
@@ -127,10 +127,10 @@ mod tests {
     use super::*;
 
     /// Passes a body through in pieces of `step` bytes.
-    fn through(body: &[u8], step: usize) -> Result<Vec<u8>, TooLarge> {
-        let (mut chunks, mut out) = (Chunks::new(), VecDeque::new());
+    fn through(body: &[u8], step: usize) -> Result<Vec<u8>, ChunkTooLarge> {
+        let (mut chunks, mut out) = (ChunkSplitter::new(), VecDeque::new());
         for piece in body.chunks(step) {
-            chunks.take(Bytes::copy_from_slice(piece), &mut out)?;
+            chunks.push(Bytes::copy_from_slice(piece), &mut out)?;
         }
         out.extend(chunks.end());
         Ok(out.into_iter().flatten().collect())
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn a_missing_line_end_is_passed_on() {
-        let mut body = format!("{:x}\r\n", SMALL + 1).into_bytes();
-        body.resize(body.len() + SMALL as usize + 1, b'x');
+        let mut body = format!("{:x}\r\n", UNSPLIT_BYTES_MAX + 1).into_bytes();
+        body.resize(body.len() + UNSPLIT_BYTES_MAX as usize + 1, b'x');
         body.extend_from_slice(b"XX0\r\n\r\n");
         let found = through(&body, 10_000).expect("taken");
         assert!(found.ends_with(b"\r\nXX0\r\n\r\n"));
@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn a_large_signed_chunk_is_refused() {
-        let head = format!("{:x};chunk-signature={}\r\n", SIGNED_MAX + 1, "a".repeat(64));
+        let head = format!("{:x};chunk-signature={}\r\n", SIGNED_BYTES_MAX + 1, "a".repeat(64));
         assert!(through(head.as_bytes(), 10).is_err());
-        let head = format!("{SIGNED_MAX:x};chunk-signature={}\r\n", "a".repeat(64));
+        let head = format!("{SIGNED_BYTES_MAX:x};chunk-signature={}\r\n", "a".repeat(64));
         assert_eq!(through(head.as_bytes(), 10).expect("taken"), head.as_bytes());
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Maximum number of pooled buffers: as many as a few readers use.
-const KEPT: usize = 32;
+const POOLED_BUFFERS_MAX: usize = 32;
 
 /// The buffer pool of a server.
 #[derive(Clone, Default)]
@@ -20,28 +20,28 @@ impl Buffers {
 
     /// Turns a buffer into shared bytes. When the last reference is dropped, the buffer returns to
     /// the pool and its permit is released.
-    pub(crate) fn share(&self, buffer: Vec<u8>, share: OwnedSemaphorePermit) -> Bytes {
-        Bytes::from_owner(Lent { buffer, home: self.clone(), _share: share })
+    pub(crate) fn share(&self, buffer: Vec<u8>, permit: OwnedSemaphorePermit) -> Bytes {
+        Bytes::from_owner(PooledBuffer { buffer, pool: self.clone(), _permit: permit })
     }
 }
 
-struct Lent {
+struct PooledBuffer {
     buffer: Vec<u8>,
-    home: Buffers,
-    _share: OwnedSemaphorePermit,
+    pool: Buffers,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.buffer
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
-        let mut kept = self.home.0.lock().expect("no panic holds this lock");
-        if kept.len() < KEPT {
-            kept.push(std::mem::take(&mut self.buffer));
+        let mut pooled = self.pool.0.lock().expect("no panic holds this lock");
+        if pooled.len() < POOLED_BUFFERS_MAX {
+            pooled.push(std::mem::take(&mut self.buffer));
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) use self::algorithm::{Algorithm, Hasher};
 /// Prefix of headers with checksums.
 const HEADER: &str = "x-amz-checksum-";
 /// Headers with this prefix that hold no checksum.
-const NO_SUMS: [&str; 3] = ["algorithm", "mode", "type"];
+const NON_SUM_SUFFIXES: [&str; 3] = ["algorithm", "mode", "type"];
 
 /// Sets the field of an XML response for a checksum. Algorithms without a field use that of
 /// SHA-256; the response then needs a [`ChecksumElement`].
@@ -86,17 +86,17 @@ fn replace(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 
 /// The checksum in the headers, unchecked. Unknown algorithms are rejected: the checksum would be
 /// stored without a check.
-pub(crate) fn claimed(headers: &HeaderMap) -> S3Result<Option<Sum>> {
+pub(crate) fn find_claimed_sum(headers: &HeaderMap) -> S3Result<Option<Sum>> {
     let mut found = None;
     for (name, value) in headers {
-        let Some(rest) = name.as_str().strip_prefix(HEADER).filter(|rest| !NO_SUMS.contains(rest)) else { continue };
+        let Some(rest) = name.as_str().strip_prefix(HEADER).filter(|rest| !NON_SUM_SUFFIXES.contains(rest)) else { continue };
         let Some(algorithm) = Algorithm::parse(rest) else {
             return Err(s3_error!(InvalidRequest, "The checksum algorithm of the header {name} is not supported. {VALID}"));
         };
         let value = value.to_str().ok().filter(|value| !value.is_empty());
         let value = value.ok_or_else(|| invalid(algorithm))?.to_owned();
         if found.replace(Sum { algorithm, value }).is_some() {
-            return Err(several());
+            return Err(multiple_sums());
         }
     }
     Ok(found)
@@ -114,15 +114,15 @@ fn invalid(algorithm: Algorithm) -> s3s::S3Error {
     s3_error!(InvalidRequest, "Value for {HEADER}{} header is invalid.", algorithm.name())
 }
 
-fn several() -> s3s::S3Error {
+fn multiple_sums() -> s3s::S3Error {
     s3_error!(InvalidRequest, "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.")
 }
 
 /// The algorithm of the checksum in the trailer.
-fn announced(headers: &HeaderMap) -> S3Result<Option<Algorithm>> {
+fn find_trailer_algorithm(headers: &HeaderMap) -> S3Result<Option<Algorithm>> {
     let mut values = headers.get_all("x-amz-trailer").iter();
     let (Some(value), None) = (values.next(), values.next()) else {
-        return if headers.contains_key("x-amz-trailer") { Err(several()) } else { Ok(None) };
+        return if headers.contains_key("x-amz-trailer") { Err(multiple_sums()) } else { Ok(None) };
     };
     let name = value.to_str().unwrap_or_default().trim();
     let algorithm =
@@ -151,14 +151,14 @@ impl Claims {
                 return Err(s3_error!(InvalidDigest, "The Content-MD5 you specified was invalid."));
             }
         }
-        let sum = claimed(headers)?;
+        let sum = find_claimed_sum(headers)?;
         if let Some(Sum { algorithm, value }) = &sum {
             let bytes = STANDARD.decode_to_vec(value.as_bytes()).ok().filter(|bytes| bytes.len() == algorithm.bytes());
             bytes.ok_or_else(|| invalid(*algorithm))?;
         }
-        let trailer = announced(headers)?;
+        let trailer = find_trailer_algorithm(headers)?;
         if sum.is_some() && trailer.is_some() {
-            return Err(several());
+            return Err(multiple_sums());
         }
         if let Some(named) = headers.get("x-amz-sdk-checksum-algorithm") {
             let named = named.to_str().ok().and_then(Algorithm::parse).ok_or_else(unsupported)?;
@@ -187,21 +187,21 @@ impl Claims {
     }
 
     /// Starts to compute the checksums, with `default` as the algorithm if the client chose none.
-    pub(crate) fn begin(self, default: Option<Algorithm>) -> Sums {
+    pub(crate) fn begin(self, default: Option<Algorithm>) -> SumHasher {
         let algorithm = self.algorithm().or(default);
         let hasher = algorithm.filter(|algorithm| *algorithm != Algorithm::Md5).map(Algorithm::hasher);
-        Sums { algorithm, hasher, claims: self }
+        SumHasher { algorithm, hasher, claims: self }
     }
 }
 
 /// Trailers of a request's body, if it has any. The framework decodes those of signed requests.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trailing {
+pub(crate) struct BodyTrailers {
     signed: Option<TrailingHeaders>,
     unsigned: Option<Trailers>,
 }
 
-impl Trailing {
+impl BodyTrailers {
     pub(crate) fn of<T>(request: &S3Request<T>) -> Self {
         let read = || Self { signed: request.trailing_headers.clone(), unsigned: request.extensions.get::<Trailers>().cloned() };
         // The framework drops the trailers when a request is handed on.
@@ -219,7 +219,7 @@ impl Trailing {
 }
 
 /// Checksums being computed, except the MD5, which every object has as its ETag.
-pub(crate) struct Sums {
+pub(crate) struct SumHasher {
     claims: Claims,
     algorithm: Option<Algorithm>,
     /// `None` for MD5.
@@ -228,12 +228,12 @@ pub(crate) struct Sums {
 
 /// Checksums that match the client's claims.
 #[derive(Debug, Clone)]
-pub(crate) struct Summed {
+pub(crate) struct ContentSums {
     pub(crate) md5: [u8; 16],
     pub(crate) sum: Option<Sum>,
 }
 
-impl Sums {
+impl SumHasher {
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(bytes);
@@ -241,7 +241,7 @@ impl Sums {
     }
 
     /// Compares the checksums with the client's claims.
-    pub(crate) fn end(self, md5: [u8; 16], trailing: &Trailing) -> S3Result<Summed> {
+    pub(crate) fn end(self, md5: [u8; 16], trailers: &BodyTrailers) -> S3Result<ContentSums> {
         if self.claims.md5.is_some_and(|claimed| claimed != md5) {
             return Err(s3_error!(BadDigest, "The Content-MD5 you specified did not match what we received."));
         }
@@ -249,7 +249,7 @@ impl Sums {
         let sum = self.algorithm.map(|algorithm| Sum { algorithm, value });
         let mut claimed = self.claims.sum.map(|sum| sum.value);
         if let Some(algorithm) = self.claims.trailer {
-            claimed = Some(trailing.get(algorithm.header().as_str()).ok_or_else(|| {
+            claimed = Some(trailers.get(algorithm.header().as_str()).ok_or_else(|| {
                 let message = "The request contained trailing data that was not well-formed.";
                 custom("MalformedTrailerError", http::StatusCode::BAD_REQUEST, message)
             })?);
@@ -263,18 +263,18 @@ impl Sums {
                 sum.algorithm.name().to_uppercase()
             ));
         }
-        Ok(Summed { md5, sum })
+        Ok(ContentSums { md5, sum })
     }
 }
 
 /// All checksums of an object's content, being computed.
-pub(crate) struct Summing {
-    sums: Sums,
+pub(crate) struct ContentHasher {
+    sums: SumHasher,
     md5: ContentMd5,
 }
 
-impl Summing {
-    pub(crate) fn new(sums: Sums, md5: ContentMd5) -> Self {
+impl ContentHasher {
+    pub(crate) fn new(sums: SumHasher, md5: ContentMd5) -> Self {
         Self { sums, md5 }
     }
 
@@ -284,8 +284,8 @@ impl Summing {
     }
 
     /// Compares the checksums with the client's claims.
-    pub(crate) async fn end(self, trailing: &Trailing) -> S3Result<Summed> {
-        self.sums.end(self.md5.finish().await, trailing)
+    pub(crate) async fn end(self, trailers: &BodyTrailers) -> S3Result<ContentSums> {
+        self.sums.end(self.md5.finish().await, trailers)
     }
 }
 

@@ -30,11 +30,11 @@ use crate::transfer::Transfers;
 use crate::transfer::buffers::Buffers;
 
 /// Content of a staged record, which is read at once.
-const RECORD: u64 = 1 << 20;
+const RECORD_BYTES: u64 = 1 << 20;
 /// Content of a frame, the smallest unit that can be read.
-const FRAME: u64 = 64 << 10;
+const FRAME_BYTES: u64 = 64 << 10;
 /// How long a reader waits for its client before it ends and releases its permit.
-const WAIT: Duration = Duration::from_secs(1);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a reader thread needs to read an object.
 #[derive(Clone)]
@@ -43,14 +43,14 @@ struct Source {
     opened: Arc<Opened>,
     buffers: Buffers,
     /// Permits for records in memory, shared by all clients.
-    records: Arc<Semaphore>,
+    record_permits: Arc<Semaphore>,
 }
 
 /// State of a download.
-struct Sending {
+struct Download {
     source: Source,
     /// Permits for readers.
-    turns: Arc<Semaphore>,
+    reader_permits: Arc<Semaphore>,
     /// The content that was not returned yet, including pieces already read.
     left: Range<u64>,
     pieces: VecDeque<Bytes>,
@@ -68,18 +68,19 @@ pub(crate) fn stream(
         archive: transfers.archive.clone(),
         opened: Arc::new(opened),
         buffers: transfers.buffers.clone(),
-        records: transfers.download_records.clone(),
+        record_permits: transfers.download_records.clone(),
     };
-    let sending = Sending { source, turns: transfers.download_permits.clone(), left: range, pieces: VecDeque::new(), reader: None };
-    stream::unfold(Some(sending), |sending| async {
-        let mut sending = sending?;
-        let next = sending.next().await?;
-        let goes_on = next.is_ok();
-        Some((next, goes_on.then_some(sending)))
+    let download =
+        Download { source, reader_permits: transfers.download_permits.clone(), left: range, pieces: VecDeque::new(), reader: None };
+    stream::unfold(Some(download), |download| async {
+        let mut download = download?;
+        let next = download.next().await?;
+        let continues = next.is_ok();
+        Some((next, continues.then_some(download)))
     })
 }
 
-impl Sending {
+impl Download {
     async fn next(&mut self) -> Option<Result<Bytes, StdError>> {
         loop {
             if let Some(piece) = self.pieces.pop_front() {
@@ -92,14 +93,14 @@ impl Sending {
             let reader = match &mut self.reader {
                 Some(reader) => reader,
                 None => {
-                    let turn = self.turns.clone().acquire_owned().await.expect("it is never closed");
-                    let (read, reader) = mpsc::channel(1);
+                    let reader_permit = self.reader_permits.clone().acquire_owned().await.expect("it is never closed");
+                    let (pieces_tx, pieces_rx) = mpsc::channel(1);
                     let (source, range, runtime) = (self.source.clone(), self.left.clone(), Handle::current());
                     tokio::task::spawn_blocking(move || {
-                        let _turn = turn;
-                        source.read(range, &read, &runtime);
+                        let _reader_permit = reader_permit;
+                        source.read(range, &pieces_tx, &runtime);
                     });
-                    self.reader.insert(reader)
+                    self.reader.insert(pieces_rx)
                 }
             };
             match reader.recv().await {
@@ -115,16 +116,16 @@ impl Sending {
 
 impl Source {
     /// Reads until the range ends or the client falls behind.
-    fn read(&self, mut range: Range<u64>, read: &mpsc::Sender<Result<VecDeque<Bytes>, StdError>>, runtime: &Handle) {
+    fn read(&self, mut range: Range<u64>, pieces_tx: &mpsc::Sender<Result<VecDeque<Bytes>, StdError>>, runtime: &Handle) {
         let mut reader = ObjectReader::new(&self.archive);
         while !range.is_empty() {
             let found = self.read_some(&mut reader, &mut range).map_err(|error| {
                 tracing::error!(%error, name = %self.opened.version().record.name.display(), "can't read an object");
                 StdError::from(error)
             });
-            let is_wrong = found.is_err();
-            let sent = runtime.block_on(async { tokio::time::timeout(WAIT, read.send(found)).await });
-            if is_wrong || !matches!(sent, Ok(Ok(()))) {
+            let is_error = found.is_err();
+            let sent = runtime.block_on(async { tokio::time::timeout(CLIENT_TIMEOUT, pieces_tx.send(found)).await });
+            if is_error || !matches!(sent, Ok(Ok(()))) {
                 return;
             }
         }
@@ -132,15 +133,15 @@ impl Source {
 
     /// Reads a record, or a frame if no permit for a record is free.
     fn read_some(&self, reader: &mut ObjectReader<'_>, range: &mut Range<u64>) -> Result<VecDeque<Bytes>, ReadError> {
-        let mut share = self.records.clone().try_acquire_owned().ok();
-        let unit = if share.is_some() { RECORD } else { FRAME };
+        let mut record_permit = self.record_permits.clone().try_acquire_owned().ok();
+        let unit = if record_permit.is_some() { RECORD_BYTES } else { FRAME_BYTES };
         let now = range.start..((range.start / unit + 1) * unit).min(range.end);
         range.start = now.end;
         let mut found = VecDeque::new();
         reader.read_opened(&self.opened, now, &mut |buffer, pieces| {
-            match share.take() {
-                Some(share) => {
-                    let shared = self.buffers.share(std::mem::replace(buffer, self.buffers.take()), share);
+            match record_permit.take() {
+                Some(record_permit) => {
+                    let shared = self.buffers.share(std::mem::replace(buffer, self.buffers.take()), record_permit);
                     found.extend(pieces.iter().map(|piece| shared.slice(piece.clone())));
                 }
                 None => found.extend(pieces.iter().map(|piece| Bytes::copy_from_slice(&buffer[piece.clone()]))),
@@ -153,14 +154,14 @@ impl Source {
 
 /// A stream of known length, so that the response has a Content-Length and an incomplete one breaks
 /// the connection.
-struct Sized<S> {
+struct SizedStream<S> {
     stream: SyncStream<S>,
     left: u64,
 }
 
 /// A stream of `length` bytes, as the body of a response.
 pub(crate) fn blob(stream: impl Stream<Item = Result<Bytes, StdError>> + Send + Unpin + 'static, length: u64) -> StreamingBlob {
-    StreamingBlob::new(Sized { stream: SyncStream(Mutex::new(stream)), left: length })
+    StreamingBlob::new(SizedStream { stream: SyncStream(Mutex::new(stream)), left: length })
 }
 
 /// Makes a stream `Sync`, as the framework requires. Only one task ever polls it.
@@ -174,7 +175,7 @@ impl<S: Stream + Unpin> Stream for SyncStream<S> {
     }
 }
 
-impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> Stream for Sized<S> {
+impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> Stream for SizedStream<S> {
     type Item = Result<Bytes, StdError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -186,7 +187,7 @@ impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> Stream for Sized<S> {
     }
 }
 
-impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> ByteStream for Sized<S> {
+impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> ByteStream for SizedStream<S> {
     fn remaining_length(&self) -> RemainingLength {
         RemainingLength::new_exact(self.left as usize)
     }

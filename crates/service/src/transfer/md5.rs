@@ -18,51 +18,51 @@ const JOB_BYTES: usize = 128 << 10;
 const JOB_PIECES: usize = 64;
 /// Maximum number of jobs in one run, so that a worker is kept from requests for about a
 /// millisecond at most.
-const AT_ONCE: usize = 32;
+const JOBS_PER_RUN_MAX: usize = 32;
 
 /// The next pieces of an upload, and the channel for the result.
 struct Job {
     md5: Md5,
     pieces: Vec<Bytes>,
-    done: oneshot::Sender<Md5>,
+    result_tx: oneshot::Sender<Md5>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Queue {
     jobs: Vec<Job>,
     /// Whether a task is running the jobs.
-    attended: bool,
+    is_running: bool,
 }
 
 /// The MD5 queue of a server.
 #[derive(Clone, Default)]
-pub(crate) struct Md5s(Arc<Mutex<Waiting>>);
+pub(crate) struct Md5Queue(Arc<Mutex<Queue>>);
 
-impl Md5s {
+impl Md5Queue {
     /// Begins the MD5 of an upload.
     pub(crate) fn begin(&self) -> ContentMd5 {
-        ContentMd5 { all: self.clone(), state: State::Here(Md5::new()), pieces: Vec::new(), bytes: 0 }
+        ContentMd5 { queue: self.clone(), state: HashState::Idle(Md5::new()), pieces: Vec::new(), bytes: 0 }
     }
 
     fn submit(&self, job: Job) {
-        let mut waiting = self.0.lock().expect("no panic holds this lock");
-        waiting.jobs.push(job);
-        if !std::mem::replace(&mut waiting.attended, true) {
-            tokio::spawn(self.clone().attend());
+        let mut queue = self.0.lock().expect("no panic holds this lock");
+        queue.jobs.push(job);
+        if !std::mem::replace(&mut queue.is_running, true) {
+            tokio::spawn(self.clone().run_jobs());
         }
     }
 
     /// Runs queued jobs until none is left.
-    async fn attend(self) {
+    async fn run_jobs(self) {
         loop {
             // Runs ready tasks first: they may queue more jobs.
             tokio::task::yield_now().await;
             let mut jobs = {
-                let mut waiting = self.0.lock().expect("no panic holds this lock");
-                let now = waiting.jobs.len().min(AT_ONCE);
-                let later = waiting.jobs.split_off(now);
-                waiting.attended = now > 0;
-                std::mem::replace(&mut waiting.jobs, later)
+                let mut queue = self.0.lock().expect("no panic holds this lock");
+                let now = queue.jobs.len().min(JOBS_PER_RUN_MAX);
+                let later = queue.jobs.split_off(now);
+                queue.is_running = now > 0;
+                std::mem::replace(&mut queue.jobs, later)
             };
             if jobs.is_empty() {
                 return;
@@ -71,22 +71,22 @@ impl Md5s {
             update_all(&mut updates);
             for job in jobs {
                 // The upload may have been dropped.
-                let _ = job.done.send(job.md5);
+                let _ = job.result_tx.send(job.md5);
             }
         }
     }
 }
 
-enum State {
-    Here(Md5),
+enum HashState {
+    Idle(Md5),
     /// A job is running.
-    Away(oneshot::Receiver<Md5>),
+    Running(oneshot::Receiver<Md5>),
 }
 
 /// The MD5 of content that is being uploaded.
 pub(crate) struct ContentMd5 {
-    all: Md5s,
-    state: State,
+    queue: Md5Queue,
+    state: HashState,
     /// Pieces that are not in a job yet.
     pieces: Vec<Bytes>,
     bytes: usize,
@@ -96,24 +96,24 @@ impl ContentMd5 {
     /// Adds a piece. If it completes a job, waits for the previous job.
     pub(crate) async fn update(&mut self, piece: &Bytes) {
         if Kernel::best().lanes() == 1 {
-            self.here().await.update(piece);
+            self.wait().await.update(piece);
             return;
         }
         self.bytes += piece.len();
         self.pieces.push(piece.clone());
         if self.bytes >= JOB_BYTES || self.pieces.len() >= JOB_PIECES {
-            let md5 = std::mem::take(self.here().await);
-            let (done, told) = oneshot::channel();
+            let md5 = std::mem::take(self.wait().await);
+            let (result_tx, result_rx) = oneshot::channel();
             let pieces = std::mem::take(&mut self.pieces);
-            self.all.submit(Job { md5, pieces, done });
-            (self.state, self.bytes) = (State::Away(told), 0);
+            self.queue.submit(Job { md5, pieces, result_tx });
+            (self.state, self.bytes) = (HashState::Running(result_rx), 0);
         }
     }
 
     /// The digest of all pieces.
     pub(crate) async fn finish(mut self) -> [u8; 16] {
         let pieces = std::mem::take(&mut self.pieces);
-        let md5 = self.here().await;
+        let md5 = self.wait().await;
         for piece in &pieces {
             md5.update(piece);
         }
@@ -121,14 +121,14 @@ impl ContentMd5 {
     }
 
     /// The hash state, after the running job.
-    async fn here(&mut self) -> &mut Md5 {
-        if let State::Away(told) = &mut self.state {
-            let md5 = told.await.expect("every job is run and answered");
-            self.state = State::Here(md5);
+    async fn wait(&mut self) -> &mut Md5 {
+        if let HashState::Running(result_rx) = &mut self.state {
+            let md5 = result_rx.await.expect("every job is run and answered");
+            self.state = HashState::Idle(md5);
         }
         match &mut self.state {
-            State::Here(md5) => md5,
-            State::Away(_) => unreachable!("the state was just set"),
+            HashState::Idle(md5) => md5,
+            HashState::Running(_) => unreachable!("the state was just set"),
         }
     }
 }
@@ -146,14 +146,14 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn concurrent_uploads_have_the_same_digests_as_single_ones() {
-        let all = Md5s::default();
+        let queue = Md5Queue::default();
         let tasks: Vec<_> = (0..40_usize)
             .map(|content| {
-                let all = all.clone();
+                let queue = queue.clone();
                 tokio::spawn(async move {
                     let pieces: Vec<Bytes> =
                         (0..content).map(|piece| Bytes::from(vec![(content * piece) as u8; 1 + content * piece * 97])).collect();
-                    let mut md5 = all.begin();
+                    let mut md5 = queue.begin();
                     for piece in &pieces {
                         md5.update(piece).await;
                     }
@@ -169,20 +169,20 @@ mod tests {
 
     #[tokio::test]
     async fn an_upload_dropped_during_its_job_blocks_no_other() {
-        let all = Md5s::default();
+        let queue = Md5Queue::default();
         let piece = Bytes::from(vec![7; JOB_BYTES]);
-        let mut gone = all.begin();
+        let mut gone = queue.begin();
         gone.update(&piece).await;
         drop(gone);
-        let mut other = all.begin();
+        let mut other = queue.begin();
         other.update(&piece).await;
         assert_eq!(soon(other.finish()).await, alone(std::slice::from_ref(&piece)));
     }
 
     #[tokio::test]
     async fn many_small_pieces_make_a_job() {
-        let all = Md5s::default();
-        let mut md5 = all.begin();
+        let queue = Md5Queue::default();
+        let mut md5 = queue.begin();
         let pieces = vec![Bytes::from_static(b"x"); 1_000];
         for piece in &pieces {
             md5.update(piece).await;

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use fulgurite_archive::{Archive, ArchiveError, Intake};
 use tokio::sync::Semaphore;
 
-use crate::memory::{Budget, Memory};
+use crate::memory::{Budget, MemoryPool};
 use crate::transfer::buffers::Buffers;
-use crate::transfer::md5::Md5s;
+use crate::transfer::md5::Md5Queue;
 use crate::transfer::parts::Parts;
 use crate::transfer::staging_room::Room;
 
@@ -33,9 +33,9 @@ pub(crate) struct Transfers {
     pub(crate) archive: Arc<Archive>,
     pub(crate) intake: Intake,
     /// Memory for content on its way to staging.
-    pub(crate) incoming: Memory,
+    pub(crate) incoming: MemoryPool,
     pub(crate) parts: Parts,
-    pub(crate) md5s: Md5s,
+    pub(crate) md5s: Md5Queue,
     pub(crate) buffers: Buffers,
     /// Limits operations that read objects to put them again. Without a limit, the readers could
     /// take all threads and leave none to write what they read.
@@ -54,13 +54,13 @@ impl Transfers {
     /// # Errors
     /// [`ArchiveError`] if a thread can't be started or the parts' folder can't be opened.
     pub(crate) fn open(archive: Arc<Archive>, staging_limit: Option<u64>, budget: &Budget) -> Result<Self, ArchiveError> {
-        let incoming = Memory::new(budget.incoming);
+        let incoming = MemoryPool::new(budget.incoming);
         let parts = Parts::open(archive.clone(), incoming.clone());
         Ok(Self {
             intake: Intake::open(archive.clone())?,
             parts: parts.map_err(|source| ArchiveError::Io { path: archive.home().to_owned(), source })?,
             incoming,
-            md5s: Md5s::default(),
+            md5s: Md5Queue::default(),
             buffers: Buffers::default(),
             copy_permits: Arc::new(Semaphore::new(COPIES_MAX)),
             download_permits: Arc::new(Semaphore::new(DOWNLOADS_MAX)),

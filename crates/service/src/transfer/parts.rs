@@ -14,7 +14,7 @@ use fulgurite_archive::Archive;
 use fulgurite_domain::VersionId;
 use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES, WrappedKey, stored_bytes};
 
-use crate::memory::{Holder, Memory, Share};
+use crate::memory::{MemoryOwner, MemoryPool, MemoryReservation};
 use crate::state::{Part, now_ms, random};
 
 /// Number of frames that are written or read at once.
@@ -27,12 +27,12 @@ pub(crate) struct Parts {
     archive: Arc<Archive>,
     folder: PathBuf,
     /// Memory for incoming content, shared by all requests.
-    incoming: Memory,
+    incoming: MemoryPool,
 }
 
 impl Parts {
     /// Opens the folder of part files of an archive; creates it if it is missing.
-    pub(crate) fn open(archive: Arc<Archive>, incoming: Memory) -> io::Result<Self> {
+    pub(crate) fn open(archive: Arc<Archive>, incoming: MemoryPool) -> io::Result<Self> {
         let folder = archive.home().join(FOLDER);
         if !folder.exists() {
             std::fs::create_dir(&folder)?;
@@ -45,8 +45,8 @@ impl Parts {
         self.folder.join(format!("{file}.part"))
     }
 
-    /// Begins a part of about `expected` bytes, which takes memory in the name of `holder`.
-    pub(crate) fn begin(&self, expected: u64, holder: &Holder) -> io::Result<PartWriter> {
+    /// Begins a part of about `expected` bytes, which takes memory in the name of `memory_owner`.
+    pub(crate) fn begin(&self, expected: u64, memory_owner: &MemoryOwner) -> io::Result<PartWriter> {
         let id = VersionId::new(now_ms() as u64, random());
         let key = ObjectKey::new(random());
         let path = self.path(id);
@@ -59,8 +59,8 @@ impl Parts {
             path: Some(path),
             folder: self.folder.clone(),
             incoming: self.incoming.clone(),
-            holder: holder.clone(),
-            share: None,
+            memory_owner: memory_owner.clone(),
+            reservation: None,
             frames_at_once: 0,
             expected,
             payload: Vec::new(),
@@ -120,10 +120,10 @@ pub(crate) struct PartWriter {
     /// The file to remove on drop; `None` once the part is finished.
     path: Option<PathBuf>,
     folder: PathBuf,
-    incoming: Memory,
-    holder: Holder,
-    /// The payload's share of memory, if it is larger than a frame.
-    share: Option<Share>,
+    incoming: MemoryPool,
+    memory_owner: MemoryOwner,
+    /// The memory reserved for the payload, if it is larger than a frame.
+    reservation: Option<MemoryReservation>,
     /// Maximum number of frames in the payload; 0 before the first one.
     frames_at_once: usize,
     expected: u64,
@@ -143,9 +143,10 @@ impl PartWriter {
                 let left = self.expected.saturating_sub(self.size).max(content.len() as u64).min((FRAMES_AT_ONCE * FRAME_BYTES) as u64);
                 let stored = stored_bytes(left) as usize;
                 // A client gets shared memory only after it has sent something.
-                self.share = if self.size > 0 && left > FRAME_BYTES as u64 { self.incoming.take(&self.holder, stored) } else { None };
-                self.frames_at_once = if self.share.is_some() { FRAMES_AT_ONCE } else { 1 };
-                self.payload.reserve_exact(if self.share.is_some() { stored } else { stored.min(STORED_FRAME_BYTES) });
+                self.reservation =
+                    if self.size > 0 && left > FRAME_BYTES as u64 { self.incoming.try_reserve(&self.memory_owner, stored) } else { None };
+                self.frames_at_once = if self.reservation.is_some() { FRAMES_AT_ONCE } else { 1 };
+                self.payload.reserve_exact(if self.reservation.is_some() { stored } else { stored.min(STORED_FRAME_BYTES) });
             }
             let (now, later) = content.split_at(content.len().min(FRAME_BYTES - (self.payload.len() - self.frame)));
             self.payload.extend_from_slice(now);
@@ -173,13 +174,13 @@ impl PartWriter {
         self.written += payload.len() as u64;
         let written = tokio::task::spawn_blocking(move || file.write_all_at(&payload, at));
         written.await.map_err(io::Error::other)??;
-        (self.share, self.frame, self.frames_at_once) = (None, 0, 0);
+        (self.reservation, self.frame, self.frames_at_once) = (None, 0, 0);
         Ok(())
     }
 
     /// Seals the last frame and syncs the file. The part then survives a crash, but isn't recorded
     /// yet.
-    pub(crate) async fn finish(mut self, number: u32, md5: [u8; 16], checksum: Option<String>) -> io::Result<Stored> {
+    pub(crate) async fn finish(mut self, number: u32, md5: [u8; 16], checksum: Option<String>) -> io::Result<UnrecordedPart> {
         if self.payload.len() > self.frame {
             self.seal_frame();
         }
@@ -193,7 +194,7 @@ impl PartWriter {
         });
         synced.await.map_err(io::Error::other)??;
         let part = Part { number, file: self.id, wrapped: Some(self.wrapped), size: self.size, md5, checksum, modified_ms: now_ms() };
-        Ok(Stored { part, path: self.path.take() })
+        Ok(UnrecordedPart { part, path: self.path.take() })
     }
 }
 
@@ -204,20 +205,20 @@ impl Drop for PartWriter {
 }
 
 /// A part that is stored and not recorded yet. Dropping it removes the file.
-pub(crate) struct Stored {
+pub(crate) struct UnrecordedPart {
     pub(crate) part: Part,
     path: Option<PathBuf>,
 }
 
-impl Stored {
+impl UnrecordedPart {
     /// Keeps the file, once the part is recorded.
-    pub(crate) fn keep(mut self) -> Part {
+    pub(crate) fn into_part(mut self) -> Part {
         self.path = None;
         self.part.clone()
     }
 }
 
-impl Drop for Stored {
+impl Drop for UnrecordedPart {
     fn drop(&mut self) {
         remove(self.path.as_deref());
     }

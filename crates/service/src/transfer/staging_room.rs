@@ -8,12 +8,12 @@ use tokio::sync::Notify;
 
 /// Free space on the staging disk that puts must not use: the databases' logs need it, and so do
 /// removals, the way out of a full disk.
-const RESERVE: u64 = 256 << 20;
-/// A set written only to make room holds at least this fraction of a full one. Smaller sets cost
+const DISK_RESERVE_BYTES: u64 = 256 << 20;
+/// A set written only to make room holds at least 1/64 of a full one. Smaller sets cost
 /// more redundancy than they free.
-const SMALLEST_SHARE: u64 = 64;
+const SMALL_SET_DIVISOR: u64 = 64;
 /// After this time an even smaller set may be written: better than refusing puts for a day.
-const SMALL_SETS_EVERY: Duration = Duration::from_secs(600);
+const SMALL_SETS_PERIOD: Duration = Duration::from_secs(600);
 
 /// Limits of staging, and whether a put was refused for lack of room.
 #[derive(Debug, Default)]
@@ -38,17 +38,17 @@ pub(crate) enum Due {
 
 /// What decides whether a set is due.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Staged {
+pub(crate) struct StagingStatus {
     pub(crate) versions: u64,
     pub(crate) bytes: u64,
     /// Age of the oldest staged version.
     pub(crate) age: Duration,
     /// Bytes that can still be staged, if known.
-    pub(crate) room: Option<u64>,
+    pub(crate) room_bytes: Option<u64>,
     /// Whether a put was refused since the last set.
     pub(crate) refused: bool,
     /// Content of a full set.
-    pub(crate) full: u64,
+    pub(crate) full_set_bytes: u64,
     /// Time since the last set that was written to make room; `None` if there was none.
     pub(crate) since_pressed: Option<Duration>,
     /// Time since the last set that was written because something was old; `None` if there was
@@ -56,13 +56,13 @@ pub(crate) struct Staged {
     pub(crate) since_old: Option<Duration>,
 }
 
-impl Staged {
+impl StagingStatus {
     /// Whether a set is due, and why.
     pub(crate) fn due(&self, flush_after: Duration) -> Option<Due> {
         if self.versions == 0 {
             return None;
         }
-        if self.bytes >= self.full {
+        if self.bytes >= self.full_set_bytes {
             return Some(Due::Full);
         }
         // A set written for age takes everything along. Versions that are still older after it are
@@ -71,8 +71,9 @@ impl Staged {
             return Some(Due::Old);
         }
         // Staging is three quarters full. The rest takes puts while the set is written.
-        let is_short = self.refused || self.room.is_some_and(|room| room <= self.bytes / 3);
-        let is_worthwhile = self.bytes >= self.full / SMALLEST_SHARE || self.since_pressed.is_none_or(|since| since >= SMALL_SETS_EVERY);
+        let is_short = self.refused || self.room_bytes.is_some_and(|room| room <= self.bytes / 3);
+        let is_worthwhile =
+            self.bytes >= self.full_set_bytes / SMALL_SET_DIVISOR || self.since_pressed.is_none_or(|since| since >= SMALL_SETS_PERIOD);
         (is_short && is_worthwhile).then_some(Due::Pressed)
     }
 }
@@ -81,7 +82,7 @@ impl Staged {
 /// nothing limits them.
 pub(super) fn room(limit: Option<u64>, staged: u64, free: Free) -> Option<u64> {
     let below_limit = limit.map(|limit| limit.saturating_sub(staged));
-    let on_disk = free.on_disk.map(|free| free.saturating_sub(RESERVE));
+    let on_disk = free.on_disk.map(|free| free.saturating_sub(DISK_RESERVE_BYTES));
     [below_limit, free.within_limit, on_disk].into_iter().flatten().min()
 }
 
@@ -113,13 +114,13 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
     const DAY: Duration = Duration::from_secs(86_400);
-    const STAGED: Staged = Staged {
+    const STAGED: StagingStatus = StagingStatus {
         versions: 1,
         bytes: 100 * MIB,
         age: Duration::ZERO,
-        room: Some(10_000 * MIB),
+        room_bytes: Some(10_000 * MIB),
         refused: false,
-        full: 2_048 * MIB,
+        full_set_bytes: 2_048 * MIB,
         since_pressed: None,
         since_old: None,
     };
@@ -127,33 +128,33 @@ mod tests {
     #[test]
     fn a_set_is_written_when_it_is_full_or_something_is_old() {
         assert_eq!(STAGED.due(DAY), None);
-        assert_eq!(Staged { bytes: 2_048 * MIB, ..STAGED }.due(DAY), Some(Due::Full));
-        assert_eq!(Staged { age: DAY, ..STAGED }.due(DAY), Some(Due::Old));
-        assert_eq!(Staged { age: DAY, versions: 0, bytes: 0, refused: true, ..STAGED }.due(DAY), None);
+        assert_eq!(StagingStatus { bytes: 2_048 * MIB, ..STAGED }.due(DAY), Some(Due::Full));
+        assert_eq!(StagingStatus { age: DAY, ..STAGED }.due(DAY), Some(Due::Old));
+        assert_eq!(StagingStatus { age: DAY, versions: 0, bytes: 0, refused: true, ..STAGED }.due(DAY), None);
     }
 
     #[test]
     fn unreadable_old_versions_do_not_make_each_new_object_a_set() {
-        let left = Staged { age: 5 * DAY, since_old: Some(DAY / 2), ..STAGED };
+        let left = StagingStatus { age: 5 * DAY, since_old: Some(DAY / 2), ..STAGED };
         assert_eq!(left.due(DAY), None);
-        assert_eq!(Staged { since_old: Some(DAY), ..left }.due(DAY), Some(Due::Old));
-        assert_eq!(Staged { bytes: 2_048 * MIB, ..left }.due(DAY), Some(Due::Full));
+        assert_eq!(StagingStatus { since_old: Some(DAY), ..left }.due(DAY), Some(Due::Old));
+        assert_eq!(StagingStatus { bytes: 2_048 * MIB, ..left }.due(DAY), Some(Due::Full));
     }
 
     #[test]
     fn a_smaller_set_is_written_when_room_runs_out_below_a_full_one() {
-        assert_eq!(Staged { room: Some(34 * MIB), ..STAGED }.due(DAY), None);
-        assert_eq!(Staged { room: Some(33 * MIB), ..STAGED }.due(DAY), Some(Due::Pressed));
-        assert_eq!(Staged { refused: true, room: None, ..STAGED }.due(DAY), Some(Due::Pressed));
+        assert_eq!(StagingStatus { room_bytes: Some(34 * MIB), ..STAGED }.due(DAY), None);
+        assert_eq!(StagingStatus { room_bytes: Some(33 * MIB), ..STAGED }.due(DAY), Some(Due::Pressed));
+        assert_eq!(StagingStatus { refused: true, room_bytes: None, ..STAGED }.due(DAY), Some(Due::Pressed));
     }
 
     #[test]
     fn tiny_sets_are_not_written_one_after_another() {
-        let tiny = Staged { bytes: 1_000, refused: true, since_pressed: Some(Duration::from_secs(10)), ..STAGED };
+        let tiny = StagingStatus { bytes: 1_000, refused: true, since_pressed: Some(Duration::from_secs(10)), ..STAGED };
         assert_eq!(tiny.due(DAY), None);
-        assert_eq!(Staged { since_pressed: None, ..tiny }.due(DAY), Some(Due::Pressed));
-        assert_eq!(Staged { since_pressed: Some(SMALL_SETS_EVERY), ..tiny }.due(DAY), Some(Due::Pressed));
-        assert_eq!(Staged { bytes: 32 * MIB, ..tiny }.due(DAY), Some(Due::Pressed));
+        assert_eq!(StagingStatus { since_pressed: None, ..tiny }.due(DAY), Some(Due::Pressed));
+        assert_eq!(StagingStatus { since_pressed: Some(SMALL_SETS_PERIOD), ..tiny }.due(DAY), Some(Due::Pressed));
+        assert_eq!(StagingStatus { bytes: 32 * MIB, ..tiny }.due(DAY), Some(Due::Pressed));
     }
 
     #[test]
@@ -162,15 +163,15 @@ mod tests {
         let within = |bytes| Free { within_limit: Some(bytes), ..Free::default() };
         assert!(fits(10, Some(100), 90, Free::default()) && !fits(11, Some(100), 90, Free::default()));
         assert!(fits(1_000, Some(100), 0, Free::default()), "empty staging takes an object larger than the service's limit");
-        assert!(fits(10, None, 0, disk(RESERVE + 10)) && !fits(11, None, 0, disk(RESERVE + 10)));
-        assert!(!fits(1_000, Some(100), 0, disk(RESERVE + 10)), "the disk limits it in any case");
+        assert!(fits(10, None, 0, disk(DISK_RESERVE_BYTES + 10)) && !fits(11, None, 0, disk(DISK_RESERVE_BYTES + 10)));
+        assert!(!fits(1_000, Some(100), 0, disk(DISK_RESERVE_BYTES + 10)), "the disk limits it in any case");
         assert!(
             fits(10, None, 0, within(10)) && !fits(11, None, 0, within(10)),
             "the reserve applies to the disk, not to the archive's limit"
         );
-        assert_eq!(room(Some(100), 60, disk(RESERVE + 30)), Some(30));
-        assert_eq!(room(Some(100), 60, disk(RESERVE + 50)), Some(40));
-        assert_eq!(room(Some(100), 60, Free { within_limit: Some(20), ..disk(RESERVE + 50) }), Some(20));
+        assert_eq!(room(Some(100), 60, disk(DISK_RESERVE_BYTES + 30)), Some(30));
+        assert_eq!(room(Some(100), 60, disk(DISK_RESERVE_BYTES + 50)), Some(40));
+        assert_eq!(room(Some(100), 60, Free { within_limit: Some(20), ..disk(DISK_RESERVE_BYTES + 50) }), Some(20));
         assert_eq!(room(Some(100), 160, Free::default()), Some(0));
         assert_eq!(room(None, 60, Free::default()), None);
     }

@@ -15,24 +15,24 @@ use s3s::{S3Error, S3Result, s3_error};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::memory::Holder;
+use crate::memory::MemoryOwner;
 use crate::s3::errors::{catalogue_failed, slow_down};
 use crate::s3::framework::stream_error;
 use crate::transfer::Transfers;
-use crate::transfer::checksums::{Algorithm, Claims, Summing};
+use crate::transfer::checksums::{Algorithm, Claims, ContentHasher};
 use crate::transfer::staging_room::{fits, room};
 
 /// Maximum content of one put or part, the same as AWS.
 pub(crate) const PUT_BYTES_MAX: u64 = 5 << 30;
 /// Maximum content of a record in staging.
-const RECORD_CONTENT: usize = 1 << 20;
+const RECORD_CONTENT_BYTES: usize = 1 << 20;
 /// Timeout for a client that sends nothing.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time in which a client must send a record's content (35 KB/s) if others wait for the memory that
 /// it occupies.
-const PATIENCE_OF_OTHERS: Duration = Duration::from_secs(30);
+const SCARCE_MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of the checks for idle clients.
-const LOOK: Duration = Duration::from_secs(5);
+const IDLE_CHECK_PERIOD: Duration = Duration::from_secs(5);
 
 /// The announced length of content: `Content-Length`, or the decoded length if the content is in
 /// HTTP or AWS chunks.
@@ -62,31 +62,32 @@ pub(crate) struct IncomingBody {
     /// Permits (KiB) of the memory that all requests of this kind share, and the number below which
     /// memory counts as scarce. `None` if no other request waits for this memory.
     memory: Option<(Arc<Semaphore>, usize)>,
-    /// The holder in whose name the body takes memory.
-    holder: Holder,
-    /// Time spent waiting for the client since `since` bytes had arrived.
+    /// The owner of the memory that the body takes.
+    memory_owner: MemoryOwner,
+    /// Time spent waiting for the client since `waited_from` bytes had arrived.
     waited: Duration,
-    since: u64,
+    waited_from: u64,
 }
 
 impl IncomingBody {
     /// The body of a request with `expected` bytes of content.
     pub(crate) fn of_request(stream: Option<StreamingBlob>, expected: u64, extensions: &http::Extensions) -> Self {
-        Self::new(stream, expected, extensions.get().cloned().unwrap_or_else(Holder::own))
+        Self::new(stream, expected, extensions.get().cloned().unwrap_or_else(MemoryOwner::own))
     }
 
-    fn new(stream: Option<StreamingBlob>, expected: u64, holder: Holder) -> Self {
-        Self { stream, expected, may_end_early: false, received: 0, memory: None, holder, waited: Duration::ZERO, since: 0 }
+    fn new(stream: Option<StreamingBlob>, expected: u64, memory_owner: MemoryOwner) -> Self {
+        Self { stream, expected, may_end_early: false, received: 0, memory: None, memory_owner, waited: Duration::ZERO, waited_from: 0 }
     }
 
-    /// Makes the body give way when fewer than `scarce_kib` permits of this memory are available.
+    /// Applies the shorter timeout when fewer than `scarce_kib` permits of this memory are
+    /// available.
     pub(crate) fn of_memory(self, memory: Arc<Semaphore>, scarce_kib: usize) -> Self {
         Self { memory: Some((memory, scarce_kib)), ..self }
     }
 
-    /// The holder in whose name the body takes memory.
-    pub(crate) fn holder(&self) -> &Holder {
-        &self.holder
+    /// The owner of the memory that the body takes.
+    pub(crate) fn memory_owner(&self) -> &MemoryOwner {
+        &self.memory_owner
     }
 
     /// Allows the body to end early.
@@ -100,11 +101,11 @@ impl IncomingBody {
         let begun = Instant::now();
         let is_scarce = || self.memory.as_ref().is_some_and(|(memory, scarce_kib)| memory.available_permits() < *scarce_kib);
         let piece = loop {
-            let piece = tokio::time::timeout(LOOK, stream.next()).await;
+            let piece = tokio::time::timeout(IDLE_CHECK_PERIOD, stream.next()).await;
             let waiting = begun.elapsed();
             // When memory is scarce, one piece a minute is not enough: a hundred such clients could
             // hold all of it.
-            if (piece.is_err() && waiting >= PATIENCE) || (self.waited + waiting >= PATIENCE_OF_OTHERS && is_scarce()) {
+            if (piece.is_err() && waiting >= CLIENT_TIMEOUT) || (self.waited + waiting >= SCARCE_MEMORY_TIMEOUT && is_scarce()) {
                 return Err(s3_error!(
                     RequestTimeout,
                     "Your socket connection to the server was not read from or written to within the timeout period."
@@ -122,8 +123,8 @@ impl IncomingBody {
                 if self.received > self.expected {
                     return Err(incomplete());
                 }
-                if self.received - self.since >= RECORD_CONTENT as u64 {
-                    (self.waited, self.since) = (Duration::ZERO, self.received);
+                if self.received - self.waited_from >= RECORD_CONTENT_BYTES as u64 {
+                    (self.waited, self.waited_from) = (Duration::ZERO, self.received);
                 }
                 Ok(Some(bytes))
             }
@@ -140,15 +141,15 @@ pub(crate) fn incomplete() -> S3Error {
     s3_error!(IncompleteBody, "The request body terminated unexpectedly")
 }
 
-/// An object on its way to staging, and the holder of its memory.
-pub(crate) struct Receiving {
+/// An object on its way to staging, and the owner of its memory.
+pub(crate) struct IncomingObject {
     upload: Upload,
-    holder: Holder,
+    memory_owner: MemoryOwner,
     /// Permit for records of a single frame, which need no shared memory: one at a time.
-    alone: Arc<Semaphore>,
+    frame_permits: Arc<Semaphore>,
 }
 
-impl Receiving {
+impl IncomingObject {
     /// The upload, when all content has been written.
     pub(crate) fn upload(self) -> Upload {
         self.upload
@@ -191,42 +192,43 @@ impl Transfers {
 
     /// Computes the checksums that the client claims, with `default` as the algorithm if it names
     /// none.
-    pub(crate) fn summing(&self, claims: Claims, default: Algorithm) -> Summing {
-        Summing::new(claims.begin(Some(default)), self.md5s.begin())
+    pub(crate) fn hasher(&self, claims: Claims, default: Algorithm) -> ContentHasher {
+        ContentHasher::new(claims.begin(Some(default)), self.md5s.begin())
     }
 
     /// Begins an object.
-    pub(crate) fn receiving(&self, holder: Holder) -> Receiving {
-        Receiving { upload: self.intake.upload(), holder, alone: Arc::new(Semaphore::new(1)) }
+    pub(crate) fn begin_object(&self, memory_owner: MemoryOwner) -> IncomingObject {
+        IncomingObject { upload: self.intake.upload(), memory_owner, frame_permits: Arc::new(Semaphore::new(1)) }
     }
 
     /// Writes the content of a body to staging.
-    pub(crate) async fn receive(&self, body: &mut IncomingBody, summing: &mut Summing) -> S3Result<Upload> {
-        let mut receiving = self.receiving(body.holder.clone());
+    pub(crate) async fn receive(&self, body: &mut IncomingBody, hasher: &mut ContentHasher) -> S3Result<Upload> {
+        let mut object = self.begin_object(body.memory_owner.clone());
         while let Some(piece) = body.next().await? {
-            summing.update(&piece).await;
-            self.write(&mut receiving, &piece, body.expected).await;
+            hasher.update(&piece).await;
+            self.write(&mut object, &piece, body.expected).await;
         }
-        Ok(receiving.upload())
+        Ok(object.upload())
     }
 
     /// Writes content of an object of about `expected` bytes. It uses records of 1 MiB if shared
     /// memory is available, and else single frames, for which each connection has its own memory.
     /// So no upload waits for memory that a slow client holds.
-    pub(crate) async fn write(&self, receiving: &mut Receiving, content: &[u8], expected: u64) {
-        let Receiving { upload, holder, alone } = receiving;
+    pub(crate) async fn write(&self, object: &mut IncomingObject, content: &[u8], expected: u64) {
+        let IncomingObject { upload, memory_owner, frame_permits } = object;
         let mut rest = content;
         while !rest.is_empty() {
             if upload.room() == 0 {
-                let left = expected.saturating_sub(upload.size()).max(rest.len() as u64).min(RECORD_CONTENT as u64) as usize;
+                let left = expected.saturating_sub(upload.size()).max(rest.len() as u64).min(RECORD_CONTENT_BYTES as u64) as usize;
                 // A client gets shared memory only after it has sent something.
-                let share = if upload.size() > 0 && left > FRAME_BYTES { self.incoming.take(holder, left) } else { None };
-                match share {
-                    Some(share) => upload.begin_record(left, Box::new(share)),
+                let reservation =
+                    if upload.size() > 0 && left > FRAME_BYTES { self.incoming.try_reserve(memory_owner, left) } else { None };
+                match reservation {
+                    Some(reservation) => upload.begin_record(left, Box::new(reservation)),
                     None => {
                         // The permit becomes free when the previous record is written.
-                        let turn = alone.clone().acquire_owned().await.expect("it is never closed");
-                        upload.begin_frame(left, Box::new(turn));
+                        let frame_permit = frame_permits.clone().acquire_owned().await.expect("it is never closed");
+                        upload.begin_frame(left, Box::new(frame_permit));
                     }
                 }
             }
@@ -249,7 +251,7 @@ mod tests {
             Some((Ok::<_, std::io::Error>(Bytes::from_static(b"x")), ()))
         });
         let stream = StreamingBlob::wrap(Box::pin(bytes.take(pieces as usize)));
-        IncomingBody::new(Some(stream), pieces, Holder::own()).of_memory(memory.clone(), RECORD_CONTENT >> 10)
+        IncomingBody::new(Some(stream), pieces, MemoryOwner::own()).of_memory(memory.clone(), RECORD_CONTENT_BYTES >> 10)
     }
 
     async fn receive(mut body: IncomingBody) -> S3Result<u64> {
@@ -283,18 +285,18 @@ mod tests {
         let begun = Instant::now();
         let error = receive(trickle(1, Duration::from_secs(3_600), &memory)).await.expect_err("nothing came");
         assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
-        assert_eq!(begun.elapsed(), PATIENCE);
+        assert_eq!(begun.elapsed(), CLIENT_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_at_the_minimum_rate_may_take_long() {
         let memory = Arc::new(Semaphore::new(0));
-        let size = 40 * RECORD_CONTENT as u64;
+        let size = 40 * RECORD_CONTENT_BYTES as u64;
         let records = stream::unfold((), |()| async {
             tokio::time::sleep(Duration::from_secs(20)).await;
-            Some((Ok::<_, std::io::Error>(Bytes::from(vec![0; RECORD_CONTENT])), ()))
+            Some((Ok::<_, std::io::Error>(Bytes::from(vec![0; RECORD_CONTENT_BYTES])), ()))
         });
-        let body = IncomingBody::new(Some(StreamingBlob::wrap(Box::pin(records.take(40)))), size, Holder::own()).of_memory(memory, 1);
+        let body = IncomingBody::new(Some(StreamingBlob::wrap(Box::pin(records.take(40)))), size, MemoryOwner::own()).of_memory(memory, 1);
         assert_eq!(receive(body).await.expect("all of it"), size);
     }
 }

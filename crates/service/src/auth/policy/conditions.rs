@@ -134,7 +134,7 @@ impl Key {
     }
 
     /// Whether the value is sent when a multipart upload is created, and not with its parts.
-    fn is_of_beginning(&self) -> bool {
+    fn is_set_at_creation(&self) -> bool {
         matches!(self, Self::ObjectHeader(_) | Self::NewTag(_))
     }
 }
@@ -144,29 +144,31 @@ impl Condition {
         let key = Key::parse(key)?;
         let (name, if_exists) = operator.strip_suffix("IfExists").map_or((operator, false), |name| (name, true));
         let negated = name.contains("Not");
-        let number = |operator| Some(Test::Number { values: all(values, |value| value.parse().ok())?, fits: comparison(operator)? });
-        let date = |operator| Some(Test::Date { values: all(values, date_ms)?, fits: comparison(operator)? });
+        let number = |operator| Some(Test::Number { values: parse_all(values, |value| value.parse().ok())?, fits: comparison(operator)? });
+        let date = |operator| Some(Test::Date { values: parse_all(values, date_ms)?, fits: comparison(operator)? });
         // A copy source may start with a slash.
         let plain =
             |value: &str| if key == Key::CopySource { value.strip_prefix('/').unwrap_or(value).to_owned() } else { value.to_owned() };
-        let text = |fits| Some(Test::Text { values: all(values, |value| Some(plain(value)))?, fits });
+        let text = |fits| Some(Test::Text { values: parse_all(values, |value| Some(plain(value)))?, fits });
         let test = match (name, &key) {
             ("Null", _) if if_exists => None,
             ("Null", _) => match values {
                 [one] => truth(one).map(Test::Absent),
                 _ => None,
             },
-            ("IpAddress" | "NotIpAddress", Key::SourceIp) => all(values, Network::parse).map(Test::Address),
+            ("IpAddress" | "NotIpAddress", Key::SourceIp) => parse_all(values, Network::parse).map(Test::Address),
             // Addresses and times must not be compared as text.
             (_, Key::SourceIp) => None,
             (_, Key::CurrentTime | Key::EpochTime) if name.starts_with("Date") => date(&name["Date".len()..]),
             (_, Key::CurrentTime) => None,
             (_, Key::EpochTime | Key::Parameter("max-keys")) if name.starts_with("Numeric") => number(&name["Numeric".len()..]),
             (_, Key::EpochTime) => None,
-            ("Bool", Key::SecureTransport) => all(values, truth).map(Test::Truth),
-            ("StringEquals" | "StringNotEquals", _) => text(|own, wanted| own == wanted),
-            ("StringEqualsIgnoreCase" | "StringNotEqualsIgnoreCase", _) => text(|own, wanted| own.to_lowercase() == wanted.to_lowercase()),
-            ("StringLike" | "StringNotLike", _) => text(|own, wanted| like(wanted, own)),
+            ("Bool", Key::SecureTransport) => parse_all(values, truth).map(Test::Truth),
+            ("StringEquals" | "StringNotEquals", _) => text(|actual, expected| actual == expected),
+            ("StringEqualsIgnoreCase" | "StringNotEqualsIgnoreCase", _) => {
+                text(|actual, expected| actual.to_lowercase() == expected.to_lowercase())
+            }
+            ("StringLike" | "StringNotLike", _) => text(|actual, expected| like(expected, actual)),
             _ => None,
         }?;
         Some(Self { key, test, negated, if_exists })
@@ -189,12 +191,12 @@ impl Condition {
 
     /// Whether the condition holds, in a statement that allows or denies.
     pub(super) fn holds(&self, context: &RequestContext<'_>, allows: bool) -> bool {
-        if context.continues_upload && self.key.is_of_beginning() {
+        if context.continues_upload && self.key.is_set_at_creation() {
             return allows;
         }
         let value = self.key.value(context);
-        if let Test::Absent(wanted) = self.test {
-            return value.is_none() == wanted;
+        if let Test::Absent(expected) = self.test {
+            return value.is_none() == expected;
         }
         match value {
             // A missing value equals nothing.
@@ -208,13 +210,13 @@ impl Test {
     fn fits(&self, value: &str) -> bool {
         match self {
             Self::Absent(_) => false,
-            Self::Text { values, fits } => values.iter().any(|wanted| fits(value, wanted)),
+            Self::Text { values, fits } => values.iter().any(|expected| fits(value, expected)),
             Self::Truth(values) => truth(value).is_some_and(|value| values.contains(&value)),
             Self::Number { values, fits } => {
-                value.parse().is_ok_and(|number: f64| values.iter().any(|wanted| number.partial_cmp(wanted).is_some_and(fits)))
+                value.parse().is_ok_and(|number: f64| values.iter().any(|expected| number.partial_cmp(expected).is_some_and(fits)))
             }
-            Self::Date { values, fits } => date_ms(value).is_some_and(|date| values.iter().any(|wanted| fits(date.cmp(wanted)))),
-            Self::Address(networks) => value.parse().is_ok_and(|peer: IpAddr| networks.iter().any(|network| network.holds(peer))),
+            Self::Date { values, fits } => date_ms(value).is_some_and(|date| values.iter().any(|expected| fits(date.cmp(expected)))),
+            Self::Address(networks) => value.parse().is_ok_and(|peer: IpAddr| networks.iter().any(|network| network.contains(peer))),
         }
     }
 }
@@ -232,7 +234,7 @@ fn comparison(operator: &str) -> Option<fn(Ordering) -> bool> {
     })
 }
 
-fn all<'a, T>(values: &[&'a str], read: impl Fn(&'a str) -> Option<T>) -> Option<Vec<T>> {
+fn parse_all<'a, T>(values: &[&'a str], read: impl Fn(&'a str) -> Option<T>) -> Option<Vec<T>> {
     if values.is_empty() {
         return None;
     }

@@ -3,13 +3,13 @@
 //! would let in the callers it should keep out.
 //!
 //! ```text
-//! JSON -> given (as parsed) -> Policy (validated) -> Decision on a PolicyRequest with its RequestContext
+//! JSON -> GivenPolicy (as parsed) -> Policy (validated) -> Decision on a PolicyRequest with its RequestContext
 //! ```
 
 mod actions;
 mod conditions;
 mod context;
-mod given;
+mod json;
 mod patterns;
 
 pub(crate) use context::{Origin, RequestContext, has_parameter, parameter};
@@ -17,7 +17,7 @@ pub(crate) use context::{Origin, RequestContext, has_parameter, parameter};
 use crate::state::Account;
 use actions::{is_action, knows_existing_tags};
 use conditions::Condition;
-use given::{Effect, GivenPolicy, GivenPrincipal, GivenStatement, OneOrMany};
+use json::{Effect, GivenPolicy, GivenPrincipal, GivenStatement, OneOrMany};
 #[cfg(feature = "fuzzing")]
 pub(crate) use patterns::Network;
 pub(crate) use patterns::like;

@@ -10,10 +10,10 @@ use std::net::IpAddr;
 /// the pattern matches at all, it matches there. So the cost is nearly linear in the length of the
 /// text for any pattern.
 pub(crate) fn like(pattern: &str, text: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else { return after(pattern, text) == Some("") };
+    let Some((head, rest)) = pattern.split_once('*') else { return strip_prefix(pattern, text) == Some("") };
     let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let Some(mut text) = after(head, text).and_then(|text| before(tail, text)) else { return false };
-    middle.split('*').all(|piece| match behind(piece, text) {
+    let Some(mut text) = strip_prefix(head, text).and_then(|text| strip_suffix(tail, text)) else { return false };
+    middle.split('*').all(|piece| match skip_past(piece, text) {
         Some(rest) => {
             text = rest;
             true
@@ -23,21 +23,21 @@ pub(crate) fn like(pattern: &str, text: &str) -> bool {
 }
 
 /// The rest of a text that starts with the piece.
-fn after<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
+fn strip_prefix<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
     let mut rest = text.chars();
     let is_there = piece.chars().all(|wanted| rest.next().is_some_and(|found| wanted == '?' || wanted == found));
     is_there.then_some(rest.as_str())
 }
 
 /// The part of a text before the piece that it ends with.
-fn before<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
+fn strip_suffix<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
     let mut rest = text.chars();
     let is_there = piece.chars().rev().all(|wanted| rest.next_back().is_some_and(|found| wanted == '?' || wanted == found));
     is_there.then_some(rest.as_str())
 }
 
 /// The rest of a text after the first occurrence of the piece.
-fn behind<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
+fn skip_past<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
     if !piece.contains('?') {
         return text.find(piece).map(|at| &text[at + piece.len()..]);
     }
@@ -82,7 +82,7 @@ impl Network {
         Some(Self { address, bits })
     }
 
-    pub(crate) fn holds(&self, peer: IpAddr) -> bool {
+    pub(crate) fn contains(&self, peer: IpAddr) -> bool {
         match (self.address, peer.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(peer)) => (u32::from(own) ^ u32::from(peer)).checked_shr(32 - self.bits).unwrap_or(0) == 0,
             (IpAddr::V6(own), IpAddr::V6(peer)) => (u128::from(own) ^ u128::from(peer)).checked_shr(128 - self.bits).unwrap_or(0) == 0,
@@ -154,17 +154,17 @@ mod tests {
         for length in 2..200 {
             let piece: String = ('a'..='z').cycle().take(length - 1).chain(['?']).collect();
             let text = format!("-{}+{}=", &piece[..length - 1], &piece[..length - 1]);
-            assert_eq!(behind(&piece, &text), Some(&text[length + 1..]), "{length}");
-            assert_eq!(behind(&format!("z{piece}z"), &text), None, "{length}");
+            assert_eq!(skip_past(&piece, &text), Some(&text[length + 1..]), "{length}");
+            assert_eq!(skip_past(&format!("z{piece}z"), &text), None, "{length}");
         }
     }
 
     #[test]
     fn networks_contain_the_addresses_with_their_first_bits() {
-        let holds = |network: &str, peer: &str| Network::parse(network).expect("a network").holds(peer.parse().expect("an address"));
-        assert!(holds("10.1.0.0/16", "10.1.255.1") && holds("10.1.0.0/16", "::ffff:10.1.0.1") && holds("0.0.0.0/0", "10.2.0.1"));
-        assert!(!holds("10.1.0.0/16", "10.2.0.1") && !holds("10.1.0.1", "10.1.0.2") && !holds("::/0", "10.2.0.1"));
-        assert!(holds("2001:db8::/32", "2001:db8:1::1") && !holds("2001:db8::/32", "2001:db9::1"));
+        let contains = |network: &str, peer: &str| Network::parse(network).expect("a network").contains(peer.parse().expect("an address"));
+        assert!(contains("10.1.0.0/16", "10.1.255.1") && contains("10.1.0.0/16", "::ffff:10.1.0.1") && contains("0.0.0.0/0", "10.2.0.1"));
+        assert!(!contains("10.1.0.0/16", "10.2.0.1") && !contains("10.1.0.1", "10.1.0.2") && !contains("::/0", "10.2.0.1"));
+        assert!(contains("2001:db8::/32", "2001:db8:1::1") && !contains("2001:db8::/32", "2001:db9::1"));
         assert!(["10.1.0.0/33", "::/129", "10.1", "10.1.0.0/", ""].iter().all(|wrong| Network::parse(wrong).is_none()));
     }
 }

@@ -134,7 +134,7 @@ fn the_time_of_signing_may_be_in_the_date_header() {
     let dated = |fields: &[(&'static str, &str)]| {
         let mut headers: HeaderMap =
             fields.iter().map(|(name, value)| ((*name).parse().expect("a name"), value.parse().expect("a value"))).collect();
-        date(&mut headers);
+        add_signing_time(&mut headers);
         headers.get(DATE).map(|value| value.to_str().expect("text").to_owned())
     };
     let signed = ("authorization", "AWS4-HMAC-SHA256 Credential=");

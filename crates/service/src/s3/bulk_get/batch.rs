@@ -17,7 +17,7 @@ use s3s::S3Result;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use super::asked::{Item, Outcome, Wanted};
+use super::request::{Item, Outcome, RequestedObject};
 use super::result::{self, entry_name, is_path};
 use crate::auth::access::Rights;
 use crate::auth::caller::Caller;
@@ -30,41 +30,41 @@ use crate::s3::version::{Version, ms_of};
 use crate::state::Bucket;
 
 /// Objects up to this size are read and checked before they are sent.
-const SMALL: u64 = 1 << 20;
+const BUFFERED_OBJECT_BYTES_MAX: u64 = 1 << 20;
 /// Size of a piece of the response.
 const PIECE_BYTES: usize = 64 << 10;
 /// Maximum number of pieces that wait for a slow client.
-pub(super) const AHEAD: usize = 4;
+pub(super) const PIECES_AHEAD_MAX: usize = 4;
 /// Timeout for a client that reads nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long buffered bytes wait for more before they are sent.
-const LINGER: Duration = Duration::from_secs(1);
+const FLUSH_AFTER: Duration = Duration::from_secs(1);
 /// Maximum number of further lookups of an object that is replaced while it is read.
 const RETRIES_MAX: u32 = 8;
 /// While nothing is sent, the connection of the client is checked once per this many objects.
-const LOOKS: usize = 256;
+const OBJECTS_PER_CONNECTION_CHECK: usize = 256;
 
 /// Why a response ends early.
 #[derive(Debug, thiserror::Error)]
-enum Stopped {
+enum Abort {
     /// The client disconnected, or reads nothing.
     #[error("the client stopped reading: {0}")]
     Client(#[from] io::Error),
     /// The rest of an object can't be read.
     #[error("can't read the rest of {name}: {error}")]
-    Midway { name: String, error: ReadError },
+    PartiallySent { name: String, error: ReadError },
 }
 
-/// Why an object was not sent.
-enum Unsent {
-    Stopped(Stopped),
+/// Why an object was not sent in full.
+enum SendError {
+    Abort(Abort),
     /// An error before any of it was sent.
-    Unread(ReadError),
+    Read(ReadError),
 }
 
-impl From<io::Error> for Unsent {
+impl From<io::Error> for SendError {
     fn from(error: io::Error) -> Self {
-        Self::Stopped(Stopped::Client(error))
+        Self::Abort(Abort::Client(error))
     }
 }
 
@@ -74,18 +74,18 @@ pub(super) struct Batch {
     pub(super) bucket: Arc<Bucket>,
     pub(super) caller: Caller,
     pub(super) items: Vec<Item>,
-    pub(super) out: Out,
+    pub(super) out: ResponseWriter,
 }
 
 impl Batch {
     /// Reads and sends everything.
     pub(super) fn run(mut self) {
-        let begun = Instant::now();
-        let ended = self.find().map_err(Stopped::from).and_then(|order| self.read(&order)).and_then(|()| Ok(self.report()?));
-        let (bucket, objects, bytes, ms) = (&self.bucket.name, self.items.len(), self.out.bytes, begun.elapsed().as_millis() as u64);
-        match ended {
+        let started = Instant::now();
+        let result = self.find().map_err(Abort::from).and_then(|order| self.read(&order)).and_then(|()| Ok(self.report()?));
+        let (bucket, objects, bytes, ms) = (&self.bucket.name, self.items.len(), self.out.bytes, started.elapsed().as_millis() as u64);
+        match result {
             Ok(()) => tracing::info!(bucket, objects, bytes, ms, "retrieved"),
-            Err(Stopped::Client(error)) => tracing::debug!(bucket, objects, bytes, ms, %error, "the client aborted a batch"),
+            Err(Abort::Client(error)) => tracing::debug!(bucket, objects, bytes, ms, %error, "the client aborted a batch"),
             Err(error) => tracing::error!(bucket, objects, bytes, ms, %error, "a batch ended early"),
         }
     }
@@ -94,19 +94,19 @@ impl Batch {
     fn find(&mut self) -> io::Result<Vec<usize>> {
         let (gateway, bucket) = (self.gateway.clone(), self.bucket.clone());
         let rights = Rights::new(&gateway.namespace, &bucket, &self.caller);
-        let find = |wanted: &Wanted| -> S3Result<Outcome> {
-            let action = if wanted.version_id.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
-            rights.may(action, Some(&wanted.key), wanted.version_id.as_deref())?;
-            let found = gateway.namespace.find(&bucket.name, &wanted.key, wanted.version_id.as_deref());
-            let version = found.map_err(|error| rights.hidden(error))?;
+        let find = |object: &RequestedObject| -> S3Result<Outcome> {
+            let action = if object.version_id.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
+            rights.may(action, Some(&object.key), object.version_id.as_deref())?;
+            let found = gateway.namespace.find(&bucket.name, &object.key, object.version_id.as_deref());
+            let version = found.map_err(|error| rights.hide_missing(error))?;
             let place = MediumPosition::of(&gateway.archive, &version.row).map_err(internal_error("looking for an object"))?;
             Ok(Outcome::Found { id: version.row.id, place })
         };
         for (index, item) in self.items.iter_mut().enumerate() {
-            if index.is_multiple_of(LOOKS) {
+            if index.is_multiple_of(OBJECTS_PER_CONNECTION_CHECK) {
                 self.out.check()?;
             }
-            item.outcome = find(&item.wanted).unwrap_or_else(Outcome::from);
+            item.outcome = find(&item.object).unwrap_or_else(Outcome::from);
         }
         let place = |index: usize| match self.items[index].outcome {
             Outcome::Found { place, .. } => Some(place),
@@ -114,25 +114,25 @@ impl Batch {
         };
         let mut order: Vec<usize> = (0..self.items.len()).filter(|index| place(*index).is_some()).collect();
         // Duplicates are read once, so equal entries must be adjacent.
-        order.sort_unstable_by(|a, b| (place(*a), &self.items[*a].wanted, a).cmp(&(place(*b), &self.items[*b].wanted, b)));
+        order.sort_unstable_by(|a, b| (place(*a), &self.items[*a].object, a).cmp(&(place(*b), &self.items[*b].object, b)));
         Ok(order)
     }
 
-    fn read(&mut self, order: &[usize]) -> Result<(), Stopped> {
+    fn read(&mut self, order: &[usize]) -> Result<(), Abort> {
         let gateway = self.gateway.clone();
         let mut reader = ObjectReader::new(&gateway.archive);
         let mut content = Vec::new();
         for (at, &index) in order.iter().enumerate() {
             self.out.check()?;
             if let Some(before) = at.checked_sub(1).map(|before| order[before])
-                && self.items[before].wanted == self.items[index].wanted
+                && self.items[before].object == self.items[index].object
             {
                 self.items[index].outcome = match &self.items[before].outcome {
-                    Outcome::Given { version_id, size, etag } => {
-                        Outcome::Given { version_id: version_id.clone(), size: *size, etag: etag.clone() }
+                    Outcome::Sent { version_id, size, etag } => {
+                        Outcome::Sent { version_id: version_id.clone(), size: *size, etag: etag.clone() }
                     }
-                    Outcome::Refused { code, message } => Outcome::Refused { code: code.clone(), message: message.clone() },
-                    Outcome::Open | Outcome::Found { .. } => unreachable!("earlier entries have been read"),
+                    Outcome::Failed { code, message } => Outcome::Failed { code: code.clone(), message: message.clone() },
+                    Outcome::Pending | Outcome::Found { .. } => unreachable!("earlier entries have been read"),
                 };
                 continue;
             }
@@ -141,63 +141,69 @@ impl Batch {
                 _ => None,
             });
             reader.expect(places);
-            self.items[index].outcome = self.give(&mut reader, &mut content, index)?;
+            self.items[index].outcome = self.read_and_send(&mut reader, &mut content, index)?;
         }
         Ok(())
     }
 
     /// Reads and sends one object.
-    fn give(&mut self, reader: &mut ObjectReader<'_>, content: &mut Vec<u8>, index: usize) -> Result<Outcome, Stopped> {
-        let Item { wanted, outcome: Outcome::Found { id, .. } } = &self.items[index] else { unreachable!("only found objects are read") };
-        let (wanted, gateway, bucket) = (wanted.clone(), self.gateway.clone(), self.bucket.clone());
+    fn read_and_send(&mut self, reader: &mut ObjectReader<'_>, content: &mut Vec<u8>, index: usize) -> Result<Outcome, Abort> {
+        let Item { object, outcome: Outcome::Found { id, .. } } = &self.items[index] else { unreachable!("only found objects are read") };
+        let (object, gateway, bucket) = (object.clone(), self.gateway.clone(), self.bucket.clone());
         let caller = self.caller.clone();
-        let again = || {
-            let found = gateway.namespace.find(&bucket.name, &wanted.key, wanted.version_id.as_deref());
-            found.map_err(|error| gateway.namespace.hidden(Some(&caller), &bucket, error))
+        let look_up_again = || {
+            let found = gateway.namespace.find(&bucket.name, &object.key, object.version_id.as_deref());
+            found.map_err(|error| gateway.namespace.hide_missing(Some(&caller), &bucket, error))
         };
-        let row = gateway.archive.reading().version(&object_name(&bucket.name, &wanted.key), *id).map_err(catalogue_failed);
-        let mut found = row.and_then(|row| row.map_or_else(again, |row| Ok(Version::new(row))));
+        let row = gateway.archive.reading().version(&object_name(&bucket.name, &object.key), *id).map_err(catalogue_failed);
+        let mut found = row.and_then(|row| row.map_or_else(look_up_again, |row| Ok(Version::new(row))));
         let mut attempts = 0;
         loop {
             let version = match found.and_then(|version| gateway.namespace.readable(&version).map(|_| version)) {
                 Ok(version) => version,
                 Err(error) => return Ok(error.into()),
             };
-            match self.send(reader, content, &wanted, &version) {
+            match self.send(reader, content, &object, &version) {
                 Ok(()) => {
                     let version_id = shown_id(&bucket, &version).map(Into::into);
-                    return Ok(Outcome::Given { version_id, size: version.size(), etag: version.etag().value().into() });
+                    return Ok(Outcome::Sent { version_id, size: version.size(), etag: version.etag().value().into() });
                 }
-                Err(Unsent::Stopped(stopped)) => return Err(stopped),
+                Err(SendError::Abort(abort)) => return Err(abort),
                 // The version was replaced between the lookup and the read: read its successor.
-                Err(Unsent::Unread(_)) if attempts < RETRIES_MAX && gateway.namespace.is_gone(&version).unwrap_or(false) => attempts += 1,
-                Err(Unsent::Unread(error)) => return Ok(read_failed("reading an object", &error).into()),
+                Err(SendError::Read(_)) if attempts < RETRIES_MAX && gateway.namespace.is_gone(&version).unwrap_or(false) => attempts += 1,
+                Err(SendError::Read(error)) => return Ok(read_failed("reading an object", &error).into()),
             }
-            found = again();
+            found = look_up_again();
         }
     }
 
-    fn send(&mut self, reader: &mut ObjectReader<'_>, content: &mut Vec<u8>, wanted: &Wanted, version: &Version) -> Result<(), Unsent> {
-        let (name, id, etag) = (entry_name(wanted), version.id(), version.etag());
+    fn send(
+        &mut self,
+        reader: &mut ObjectReader<'_>,
+        content: &mut Vec<u8>,
+        object: &RequestedObject,
+        version: &Version,
+    ) -> Result<(), SendError> {
+        let (name, id, etag) = (entry_name(object), version.id(), version.etag());
         let mut records = vec![(tar::ETAG, etag.value()), (tar::VERSION_ID, id.as_str())];
-        if !is_path(&wanted.key) {
-            records.push((tar::KEY, &wanted.key));
+        if !is_path(&object.key) {
+            records.push((tar::KEY, &object.key));
         }
         let modified = (ms_of(&version.modified()) / 1_000).unsigned_abs();
         let entry = Entry { name: &name, size: version.size(), modified, records: &records };
         // Takes one of the read permits of all clients, for one read at a time. Permits are granted
         // in order of request.
         let (runtime, gateway) = (self.out.runtime.clone(), self.gateway.clone());
-        let turn = || runtime.block_on(gateway.transfers.download_permits.acquire()).expect("it is never closed");
-        let mut permit = Some(turn());
-        if version.size() <= SMALL {
+        let acquire_permit = || runtime.block_on(gateway.transfers.download_permits.acquire()).expect("it is never closed");
+        let mut permit = Some(acquire_permit());
+        if version.size() <= BUFFERED_OBJECT_BYTES_MAX {
             content.clear();
             let read = reader.read(&version.row, &mut |bytes| {
                 content.extend_from_slice(bytes);
                 Ok(())
             });
             drop(permit);
-            read.map_err(Unsent::Unread)?;
+            read.map_err(SendError::Read)?;
             self.out.begin(&entry)?;
             self.out.write_all(content)?;
         } else {
@@ -210,7 +216,7 @@ impl Batch {
                     out.begin(&entry)?;
                 }
                 out.write_all(bytes)?;
-                permit = Some(turn());
+                permit = Some(acquire_permit());
                 Ok(())
             });
             drop(permit);
@@ -219,9 +225,9 @@ impl Batch {
                 Err(ReadError::Sink(error)) => return Err(error.into()),
                 Err(error) if has_begun => {
                     let name = version.row.record.name.display().to_string();
-                    return Err(Unsent::Stopped(Stopped::Midway { name, error }));
+                    return Err(SendError::Abort(Abort::PartiallySent { name, error }));
                 }
-                Err(error) => return Err(Unsent::Unread(error)),
+                Err(error) => return Err(SendError::Read(error)),
             }
         }
         self.out.pad(version.size())?;
@@ -237,34 +243,34 @@ impl Batch {
         self.out.pad(size)?;
         self.out.write_all(&tar::END)?;
         self.out.flush()?;
-        self.out.whole.store(true, Ordering::Release);
+        self.out.is_complete.store(true, Ordering::Release);
         Ok(())
     }
 }
 
 /// The response, in pieces, to a client that may be slow.
-pub(super) struct Out {
-    pieces: mpsc::Sender<Bytes>,
+pub(super) struct ResponseWriter {
+    pieces_tx: mpsc::Sender<Bytes>,
     runtime: Handle,
     buffer: Vec<u8>,
     flushed: Instant,
     bytes: u64,
     /// Set when everything was sent; otherwise the body ends with an error.
-    whole: Arc<AtomicBool>,
+    is_complete: Arc<AtomicBool>,
 }
 
-impl Out {
-    /// Sends to `pieces`, and sets `whole` when everything was sent.
-    pub(super) fn new(pieces: mpsc::Sender<Bytes>, runtime: Handle, whole: Arc<AtomicBool>) -> Self {
-        Self { pieces, runtime, buffer: Vec::new(), flushed: Instant::now(), bytes: 0, whole }
+impl ResponseWriter {
+    /// Sends to `pieces_tx`, and sets `is_complete` when everything was sent.
+    pub(super) fn new(pieces_tx: mpsc::Sender<Bytes>, runtime: Handle, is_complete: Arc<AtomicBool>) -> Self {
+        Self { pieces_tx, runtime, buffer: Vec::new(), flushed: Instant::now(), bytes: 0, is_complete }
     }
 
     /// Checks that the client is still connected, and sends bytes that have waited too long.
     fn check(&mut self) -> io::Result<()> {
-        if self.pieces.is_closed() {
+        if self.pieces_tx.is_closed() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        if !self.buffer.is_empty() && self.flushed.elapsed() >= LINGER { self.flush() } else { Ok(()) }
+        if !self.buffer.is_empty() && self.flushed.elapsed() >= FLUSH_AFTER { self.flush() } else { Ok(()) }
     }
 
     fn begin(&mut self, entry: &Entry<'_>) -> io::Result<()> {
@@ -280,7 +286,7 @@ impl Out {
     }
 }
 
-impl Write for Out {
+impl Write for ResponseWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.buffer.len() == PIECE_BYTES {
             self.flush()?;
@@ -300,7 +306,7 @@ impl Write for Out {
         }
         self.bytes += self.buffer.len() as u64;
         let piece = Bytes::from(std::mem::take(&mut self.buffer));
-        match self.runtime.block_on(async { tokio::time::timeout(PATIENCE, self.pieces.send(piece)).await }) {
+        match self.runtime.block_on(async { tokio::time::timeout(CLIENT_TIMEOUT, self.pieces_tx.send(piece)).await }) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(io::ErrorKind::BrokenPipe.into()),
             Err(_) => Err(io::ErrorKind::TimedOut.into()),

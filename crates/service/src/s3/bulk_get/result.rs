@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::asked::{Item, Outcome, Wanted};
+use super::request::{Item, Outcome, RequestedObject};
 use crate::s3::tags::encode_text;
 
 /// The entry's name. No object's entry has this name.
@@ -32,20 +32,21 @@ struct Line<'a> {
 
 impl<'a> Line<'a> {
     fn new(item: &'a Item) -> Self {
-        let asked = item.wanted.version_id.as_deref();
-        let mut line = Line { key: &item.wanted.key, version_id: asked, entry: None, size: None, etag: None, code: None, message: None };
+        let requested_id = item.object.version_id.as_deref();
+        let mut line =
+            Line { key: &item.object.key, version_id: requested_id, entry: None, size: None, etag: None, code: None, message: None };
         match &item.outcome {
-            Outcome::Given { version_id, size, etag } => {
-                line.version_id = version_id.as_deref().or(asked);
-                line.entry = Some(entry_name(&item.wanted));
+            Outcome::Sent { version_id, size, etag } => {
+                line.version_id = version_id.as_deref().or(requested_id);
+                line.entry = Some(entry_name(&item.object));
                 line.size = Some(*size);
                 line.etag = Some(etag);
             }
-            Outcome::Refused { code, message } => {
+            Outcome::Failed { code, message } => {
                 line.code = Some(code.as_str());
                 line.message = Some(message);
             }
-            Outcome::Open | Outcome::Found { .. } => unreachable!("every object has an outcome by now"),
+            Outcome::Pending | Outcome::Found { .. } => unreachable!("every object has an outcome by now"),
         }
         line
     }
@@ -53,7 +54,7 @@ impl<'a> Line<'a> {
 
 /// Writes the file, a line for each object.
 pub(super) fn write(bucket: &str, items: &[Item], out: &mut impl Write) -> io::Result<()> {
-    let failed = items.iter().filter(|item| matches!(item.outcome, Outcome::Refused { .. })).count();
+    let failed = items.iter().filter(|item| matches!(item.outcome, Outcome::Failed { .. })).count();
     write!(out, "{{\"bucket\": ")?;
     serde_json::to_writer(&mut *out, bucket)?;
     write!(out, ", \"retrieved\": {}, \"failed\": {failed}, \"objects\": [", items.len() - failed)?;
@@ -87,9 +88,9 @@ pub(super) fn measure(bucket: &str, items: &[Item]) -> io::Result<u64> {
 
 /// The name of an object's entry. A key that isn't a safe path would name another file when it is
 /// unpacked, so it is encoded.
-pub(crate) fn entry_name(wanted: &Wanted) -> String {
-    let key = &wanted.key;
-    match (&wanted.version_id, is_path(key)) {
+pub(crate) fn entry_name(object: &RequestedObject) -> String {
+    let key = &object.key;
+    match (&object.version_id, is_path(key)) {
         (None, true) => format!("objects/{key}"),
         (None, false) => format!("encoded/objects/{}", encoded(key)),
         (Some(id), true) => format!("versions/{id}/{key}"),
@@ -117,14 +118,14 @@ mod tests {
 
     use super::*;
 
-    fn wanted(key: &str, version_id: Option<&str>) -> Wanted {
-        Wanted { key: key.into(), version_id: version_id.map(Into::into) }
+    fn object(key: &str, version_id: Option<&str>) -> RequestedObject {
+        RequestedObject { key: key.into(), version_id: version_id.map(Into::into) }
     }
 
     #[test]
     fn keys_that_are_not_paths_are_encoded() {
         for key in ["a", "a/b c", "é/…", "..a/b..", "a/.b", "C:", "%2F"] {
-            assert_eq!(entry_name(&wanted(key, None)), format!("objects/{key}"));
+            assert_eq!(entry_name(&object(key, None)), format!("objects/{key}"));
         }
         for (key, encoded) in [
             ("", ""),
@@ -140,18 +141,18 @@ mod tests {
             ("a\0b", "a%00b"),
             ("a\\b", "a%5Cb"),
         ] {
-            assert_eq!(entry_name(&wanted(key, None)), format!("encoded/objects/{encoded}"));
+            assert_eq!(entry_name(&object(key, None)), format!("encoded/objects/{encoded}"));
         }
-        assert_eq!(entry_name(&wanted("a", Some("null"))), "versions/null/a");
-        assert_eq!(entry_name(&wanted("a/", Some("null"))), "encoded/versions/null/a%2F");
+        assert_eq!(entry_name(&object("a", Some("null"))), "versions/null/a");
+        assert_eq!(entry_name(&object("a/", Some("null"))), "encoded/versions/null/a%2F");
     }
 
     #[test]
     fn each_object_has_a_line_and_the_length_is_measured() {
-        let given = Outcome::Given { version_id: Some("7".into()), size: 3, etag: "e".into() };
+        let sent = Outcome::Sent { version_id: Some("7".into()), size: 3, etag: "e".into() };
         let items = [
-            Item { wanted: wanted("a\"", None), outcome: given },
-            Item { wanted: wanted("b", Some("8")), outcome: s3_error!(NoSuchVersion, "Not there.").into() },
+            Item { object: object("a\"", None), outcome: sent },
+            Item { object: object("b", Some("8")), outcome: s3_error!(NoSuchVersion, "Not there.").into() },
         ];
         let mut text = Vec::new();
         write("photos", &items, &mut text).expect("a vector takes all");

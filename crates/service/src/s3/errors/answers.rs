@@ -13,19 +13,19 @@ use crate::transfer::checksums::ChecksumElement;
 
 /// Response extension: overrides the framework's status.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Status(pub(crate) StatusCode);
+pub(crate) struct StatusOverride(pub(crate) StatusCode);
 
 /// Response extension: overrides the framework's body.
 #[derive(Debug, Clone)]
-pub(crate) struct Written(pub(crate) Bytes);
+pub(crate) struct XmlBody(pub(crate) Bytes);
 
 /// Writes an XML response: an element whose content `write` adds.
-pub(crate) fn written(name: &str, write: impl FnOnce(&mut Serializer<&mut Vec<u8>>) -> SerResult) -> S3Result<Written> {
+pub(crate) fn write_xml(name: &str, write: impl FnOnce(&mut Serializer<&mut Vec<u8>>) -> SerResult) -> S3Result<XmlBody> {
     let mut bytes = Vec::new();
     let mut xml = Serializer::new(&mut bytes);
     let result = xml.decl().and_then(|()| xml.element_with_ns(name, "http://s3.amazonaws.com/doc/2006-03-01/", write));
     result.map_err(|error| failed("writing an answer", &error))?;
-    Ok(Written(bytes.into()))
+    Ok(XmlBody(bytes.into()))
 }
 
 /// The facts about a request that errors mention.
@@ -35,7 +35,7 @@ pub(crate) struct RequestFacts<'a> {
 }
 
 /// The response for an error.
-pub(crate) fn refusal(error: S3Error, asked: &RequestFacts<'_>) -> Response<s3s::Body> {
+pub(crate) fn error_response(error: S3Error, facts: &RequestFacts<'_>) -> Response<s3s::Body> {
     let status = error.status_code().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = Response::new(s3s::Body::empty());
     *response.status_mut() = status;
@@ -45,7 +45,7 @@ pub(crate) fn refusal(error: S3Error, asked: &RequestFacts<'_>) -> Response<s3s:
     // Not Modified is an error of the framework, and has no body.
     if is_error(status) {
         let details = error.source().and_then(|source| source.downcast_ref::<Details>());
-        write_error(&mut response, error.code().as_str(), error.message(), details, asked);
+        write_error(&mut response, error.code().as_str(), error.message(), details, facts);
     }
     response
 }
@@ -54,7 +54,7 @@ fn is_error(status: StatusCode) -> bool {
     status.is_client_error() || status.is_server_error()
 }
 
-fn write_error(response: &mut Response<s3s::Body>, code: &str, message: Option<&str>, details: Option<&Details>, asked: &RequestFacts<'_>) {
+fn write_error(response: &mut Response<s3s::Body>, code: &str, message: Option<&str>, details: Option<&Details>, facts: &RequestFacts<'_>) {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error>");
     let mut element = |name: &str, value: &str| text.push_str(&format!("<{name}>{}</{name}>", escape(value)));
     element("Code", code);
@@ -62,8 +62,8 @@ fn write_error(response: &mut Response<s3s::Body>, code: &str, message: Option<&
     for (name, value) in details.into_iter().flat_map(|Details(details)| details) {
         element(name, value);
     }
-    element("Resource", asked.path);
-    element("RequestId", asked.id);
+    element("Resource", facts.path);
+    element("RequestId", facts.id);
     text.push_str("</Error>");
     *response.body_mut() = s3s::Body::from(Bytes::from(text));
     let headers = response.headers_mut();
@@ -96,12 +96,12 @@ impl<'xml> Deserialize<'xml> for FrameworkError {
     }
 }
 
-/// Completes a response of the framework.
-pub(crate) fn complete(response: &mut Response<s3s::Body>, asked: &RequestFacts<'_>) {
-    if let Some(Status(status)) = response.extensions().get::<Status>() {
+/// Replaces status and body of a framework response where S3 differs, and completes its errors.
+pub(crate) fn finish_response(response: &mut Response<s3s::Body>, facts: &RequestFacts<'_>) {
+    if let Some(StatusOverride(status)) = response.extensions().get::<StatusOverride>() {
         *response.status_mut() = *status;
     }
-    if let Some(Written(body)) = response.extensions_mut().remove::<Written>() {
+    if let Some(XmlBody(body)) = response.extensions_mut().remove::<XmlBody>() {
         *response.body_mut() = s3s::Body::from(body);
         response.headers_mut().remove(header::CONTENT_LENGTH);
     }
@@ -111,7 +111,7 @@ pub(crate) fn complete(response: &mut Response<s3s::Body>, asked: &RequestFacts<
     }
     let Some(body) = response.body().bytes() else { return };
     if let Ok(error) = FrameworkError::deserialize(&mut Deserializer::new(&body)) {
-        write_error(response, &error.code, error.message.as_deref(), None, asked);
+        write_error(response, &error.code, error.message.as_deref(), None, facts);
     }
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct LateXml;
 
 /// Corrects the framework's XML: names of checksums, and control characters in keys.
 fn finish_xml(response: &mut Response<s3s::Body>) {
-    let named = response.extensions_mut().remove::<ChecksumElement>();
+    let checksum_element = response.extensions_mut().remove::<ChecksumElement>();
     let is_late = response.extensions_mut().remove::<LateXml>().is_some();
     let kind = response.headers().get(header::CONTENT_TYPE);
     // The content of an object is never buffered, whatever its content type.
@@ -130,7 +130,7 @@ fn finish_xml(response: &mut Response<s3s::Body>) {
         return;
     }
     let finish = move |xml: Bytes| {
-        let xml = named.map_or(xml.clone(), |named| named.rename(&xml));
+        let xml = checksum_element.map_or(xml.clone(), |checksum_element| checksum_element.rename(&xml));
         escape_controls(&xml).map_or(xml, Bytes::from)
     };
     let body = std::mem::take(response.body_mut());
@@ -217,9 +217,9 @@ pub(crate) fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    async fn completed(response: Response<s3s::Body>) -> String {
+    async fn finished_body(response: Response<s3s::Body>) -> String {
         let mut response = response;
-        complete(&mut response, &RequestFacts { path: "/b/k", id: "1" });
+        finish_response(&mut response, &RequestFacts { path: "/b/k", id: "1" });
         let bytes = std::mem::take(response.body_mut()).collect().await.expect("a body").to_bytes();
         String::from_utf8(bytes.to_vec()).expect("text")
     }
@@ -235,21 +235,21 @@ mod tests {
             [("SignatureDoesNotMatch", "we calculated"), ("InvalidURI", "parse the specified"), ("SomethingElse", "Forbidden")]
         {
             let body = format!("<Error><Code>{code}</Code></Error>");
-            let text = completed(answer(StatusCode::FORBIDDEN, "application/xml", body.into())).await;
+            let text = finished_body(answer(StatusCode::FORBIDDEN, "application/xml", body.into())).await;
             let (_, message) = text.split_once("</Code><Message>").expect("a message");
             assert!(message.split_once("</Message>").expect("its end").0.contains(said), "{text}");
         }
         let body = "<Error><Code>NoSuchKey</Code><Message>Own</Message></Error>".to_owned();
-        assert_eq!(completed(answer(StatusCode::NOT_FOUND, "application/xml", body.into())).await.matches("<Message>").count(), 1);
+        assert_eq!(finished_body(answer(StatusCode::NOT_FOUND, "application/xml", body.into())).await.matches("<Message>").count(), 1);
     }
 
     #[tokio::test]
     async fn control_characters_in_keys_are_escaped_and_content_is_unchanged() {
         let xml = "<?xml version=\"1.0\"?>\n<Key>a\u{1}\r\tb</Key>";
         let escaped = xml.replace('\u{1}', "&#x1;").replace('\r', "&#xd;");
-        assert_eq!(completed(answer(StatusCode::OK, "application/xml", xml.to_owned().into())).await, escaped);
+        assert_eq!(finished_body(answer(StatusCode::OK, "application/xml", xml.to_owned().into())).await, escaped);
         let content = || s3s::Body::http_body(http_body_util::StreamBody::new(pieces(xml)));
-        assert_eq!(completed(answer(StatusCode::OK, "application/xml", content())).await.trim_start(), xml);
+        assert_eq!(finished_body(answer(StatusCode::OK, "application/xml", content())).await.trim_start(), xml);
     }
 
     fn pieces(text: &str) -> impl futures_util::Stream<Item = Result<hyper::body::Frame<Bytes>, s3s::StdError>> + use<> {
@@ -272,7 +272,7 @@ mod tests {
             if is_late {
                 response.extensions_mut().insert(LateXml);
             }
-            assert_eq!(completed(response).await.trim(), outside);
+            assert_eq!(finished_body(response).await.trim(), outside);
         }
     }
 }

@@ -54,8 +54,8 @@ const HEADERS: [&str; 17] = [
     "x-amz-grant-read-acp",
     "x-amz-grant-write-acp",
 ];
-/// Prefixes of further such fields.
-const HEADERS_LIKE: [&str; 3] = ["x-amz-checksum-", "x-amz-meta-", "x-amz-server-side-encryption"];
+/// Prefixes of further fields that become headers.
+const HEADER_PREFIXES: [&str; 3] = ["x-amz-checksum-", "x-amz-meta-", "x-amz-server-side-encryption"];
 
 /// Handles forms.
 pub(crate) struct Forms {
@@ -92,13 +92,14 @@ impl Forms {
         let key = fields.need("key")?.to_owned();
         let now_ms = now_ms();
         let signed = signature::check(&fields, &self.state, &self.region, now_ms)?;
-        let (mut least, mut most) = (0, PUT_BYTES_MAX);
+        let (mut min, mut max) = (0, PUT_BYTES_MAX);
         if signed.is_some() {
             let policy = FormPolicy::parse(fields.need("policy")?)?;
             policy.check(&fields, bucket, now_ms)?;
-            (least, most) = (policy.length().0, policy.length().1.min(PUT_BYTES_MAX));
+            (min, max) = policy.content_length_range();
+            max = max.min(PUT_BYTES_MAX);
         }
-        file.limit(least, most);
+        file.limit(min, max);
         let url = url_of(&head.uri, &head.headers, head.extensions.get::<Peer>());
         let announced: u64 = head
             .headers
@@ -112,12 +113,12 @@ impl Forms {
             .map_err(|_| s3_error!(InvalidArgument, "The key in the form is invalid."))?;
         *put.headers_mut() = self.headers(&head.headers, &fields)?;
         *put.extensions_mut() = head.extensions;
-        put.extensions_mut().insert(LengthLimit(most.min(announced)));
+        put.extensions_mut().insert(LengthLimit(max.min(announced)));
         let (mut head, file) = put.into_parts();
         mend(&mut head.headers, &mut head.extensions);
         let put = Request::from_parts(head, file);
-        let answer = self.framework.call_as(Signed(signed), put).await?;
-        if answer.status() == StatusCode::OK { answered(answer, &url, bucket, &key, &fields) } else { Ok(answer) }
+        let response = self.framework.call_as(Signed(signed), put).await?;
+        if response.status() == StatusCode::OK { form_response(response, &url, bucket, &key, &fields) } else { Ok(response) }
     }
 
     /// The headers of the put.
@@ -136,7 +137,7 @@ impl Forms {
             match name.as_str() {
                 "acl" => insert(&mut headers, "x-amz-acl", value)?,
                 "tagging" => insert(&mut headers, "x-amz-tagging", &tagging(value)?)?,
-                name if HEADERS.contains(&name) || HEADERS_LIKE.iter().any(|start| name.starts_with(start)) => {
+                name if HEADERS.contains(&name) || HEADER_PREFIXES.iter().any(|start| name.starts_with(start)) => {
                     insert(&mut headers, name, value)?
                 }
                 _ => {}
@@ -172,14 +173,14 @@ fn boundary(headers: &HeaderMap) -> Option<String> {
 
 /// The response to a form whose object was put, as its fields request it. `bucket_url` is the URL
 /// of the form's request.
-fn answered(put: Response<Body>, bucket_url: &str, bucket: &str, key: &str, fields: &Fields) -> S3Result<Response<Body>> {
+fn form_response(put: Response<Body>, bucket_url: &str, bucket: &str, key: &str, fields: &Fields) -> S3Result<Response<Body>> {
     let (mut head, _) = put.into_parts();
     head.headers.remove(header::CONTENT_LENGTH);
     let etag = head.headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()).unwrap_or_default().to_owned();
     let path: Vec<String> = key.split('/').map(tags::encode_text).collect();
     let location = format!("{}/{}", bucket_url.trim_end_matches('/'), path.join("/"));
     let redirect =
-        fields.get("success_action_redirect").or_else(|| fields.get("redirect")).and_then(|url| redirected(url, bucket, key, &etag));
+        fields.get("success_action_redirect").or_else(|| fields.get("redirect")).and_then(|url| redirect_url(url, bucket, key, &etag));
     if let Some(url) = redirect {
         head.status = StatusCode::SEE_OTHER;
         head.headers.insert(header::LOCATION, url);
@@ -210,7 +211,7 @@ fn no_location() -> S3Error {
 
 /// The URL to which a browser is redirected after the upload, with parameters that describe the
 /// object; `None` if it isn't an HTTP URL.
-fn redirected(url: &str, bucket: &str, key: &str, etag: &str) -> Option<HeaderValue> {
+fn redirect_url(url: &str, bucket: &str, key: &str, etag: &str) -> Option<HeaderValue> {
     let uri: Uri = url.parse().ok()?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
         return None;
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn browsers_are_redirected_with_the_uploaded_object() {
-        let to = |url: &str| redirected(url, "b", "a/ b", "\"e\"").map(|value| value.to_str().expect("text").to_owned());
+        let to = |url: &str| redirect_url(url, "b", "a/ b", "\"e\"").map(|value| value.to_str().expect("text").to_owned());
         assert_eq!(to("https://example.org/done").as_deref(), Some("https://example.org/done?bucket=b&key=a%2F%20b&etag=%22e%22"));
         assert_eq!(to("http://example.org/?n=1#top").as_deref(), Some("http://example.org/?n=1&bucket=b&key=a%2F%20b&etag=%22e%22#top"));
         for nowhere in ["/done", "javascript:alert(1)", "ftp://example.org/", "https://example.org/\r\nSet-Cookie: a=b", ""] {
@@ -242,7 +243,7 @@ mod tests {
         for (sent_to, location) in
             [("http://127.0.0.1:9000/b", "http://127.0.0.1:9000/b/a%20k/x"), ("https://b.example.org/", "https://b.example.org/a%20k/x")]
         {
-            let answer = answered(Response::new(Body::empty()), sent_to, "b", "a k/x", &fields).expect("answered");
+            let answer = form_response(Response::new(Body::empty()), sent_to, "b", "a k/x", &fields).expect("answered");
             assert_eq!((answer.status(), &answer.headers()[header::LOCATION]), (StatusCode::CREATED, &HeaderValue::from_static(location)));
         }
     }

@@ -28,7 +28,7 @@ pub(super) struct FormPolicy {
 enum Condition {
     Equals { field: String, value: String },
     StartsWith { field: String, prefix: String },
-    Length { least: u64, most: u64 },
+    ContentLengthRange { min: u64, max: u64 },
 }
 
 impl FormPolicy {
@@ -62,16 +62,16 @@ impl FormPolicy {
                 Condition::StartsWith { field, prefix } => {
                     (starts_with(field, value(field).unwrap_or_default(), prefix), ("starts-with", field, prefix))
                 }
-                Condition::Length { .. } => continue,
+                Condition::ContentLengthRange { .. } => continue,
             };
             if !holds {
                 let (operator, field, wanted) = description;
                 return Err(denied(&format!("Policy Condition failed: [\"{operator}\", \"${field}\", \"{wanted}\"]")));
             }
         }
-        // The bucket is in the URL of the form.
-        let mut given = fields.0.keys().map(String::as_str).chain(["bucket"]);
-        match given.find(|field| !is_exempt(field) && !self.covers(field)) {
+        // The bucket comes from the URL, and a condition must cover it.
+        let mut submitted = fields.0.keys().map(String::as_str).chain(["bucket"]);
+        match submitted.find(|field| !is_exempt(field) && !self.has_condition_on(field)) {
             Some(field) => Err(denied(&format!("Extra input fields: {field}"))),
             None if fields.get("bucket").is_some_and(|named| named != bucket) => Err(denied("The form is for another bucket.")),
             None => Ok(()),
@@ -79,17 +79,17 @@ impl FormPolicy {
     }
 
     /// Minimum and maximum size of the file in bytes.
-    pub(super) fn length(&self) -> (u64, u64) {
+    pub(super) fn content_length_range(&self) -> (u64, u64) {
         self.conditions.iter().fold((0, u64::MAX), |(low, high), condition| match condition {
-            Condition::Length { least, most } => (low.max(*least), high.min(*most)),
+            Condition::ContentLengthRange { min, max } => (low.max(*min), high.min(*max)),
             _ => (low, high),
         })
     }
 
-    fn covers(&self, name: &str) -> bool {
+    fn has_condition_on(&self, name: &str) -> bool {
         self.conditions.iter().any(|condition| match condition {
             Condition::Equals { field, .. } | Condition::StartsWith { field, .. } => field == name,
-            Condition::Length { .. } => false,
+            Condition::ContentLengthRange { .. } => false,
         })
     }
 }
@@ -113,8 +113,8 @@ impl Condition {
                     ("starts-with", Value::String(field), Value::String(prefix)) => {
                         Ok(Self::StartsWith { field: name(field), prefix: prefix.clone() })
                     }
-                    ("content-length-range", least, most) => match (number(least), number(most)) {
-                        (Some(least), Some(most)) if least <= most => Ok(Self::Length { least, most }),
+                    ("content-length-range", min, max) => match (number(min), number(max)) {
+                        (Some(min), Some(max)) if min <= max => Ok(Self::ContentLengthRange { min, max }),
                         _ => Err(wrong()),
                     },
                     _ => Err(wrong()),
@@ -135,7 +135,7 @@ fn is_exempt(field: &str) -> bool {
     matches!(field, "x-amz-signature" | "signature" | "awsaccesskeyid" | "policy" | "submit") || field.starts_with("x-ignore-")
 }
 
-/// A list of content types must match in each entry.
+/// For Content-Type, every entry of a comma-separated list must match.
 fn starts_with(field: &str, value: &str, prefix: &str) -> bool {
     if field == "content-type" { value.split(',').all(|one| one.trim().starts_with(prefix)) } else { value.starts_with(prefix) }
 }
@@ -209,6 +209,6 @@ mod tests {
         let policy = FormPolicy::parse(&base64_simd::STANDARD.encode_to_string(document)).expect("a policy");
         assert!(policy.check(&Fields::default(), "b", 1_767_225_599_999).is_ok());
         assert!(policy.check(&Fields::default(), "b", 1_767_225_600_000).is_err());
-        assert_eq!(policy.length(), (1, 10));
+        assert_eq!(policy.content_length_range(), (1, 10));
     }
 }

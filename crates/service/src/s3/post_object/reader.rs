@@ -18,14 +18,14 @@ use hyper::body::{Body as HttpBody, Frame};
 use s3s::{Body, S3Error, S3Result, StdError, s3_error};
 
 use crate::s3::framework::stream_error;
-use crate::transfer::upload::{PATIENCE, incomplete};
+use crate::transfer::upload::{CLIENT_TIMEOUT, incomplete};
 
 /// Maximum bytes of a form before its file, the same as AWS.
 const FIELDS_BYTES_MAX: usize = 20 << 10;
 /// Maximum bytes that are read after the file, so that the connection can be reused.
-const REST_BYTES_MAX: usize = 64 << 10;
+const DRAINED_BYTES_MAX: usize = 64 << 10;
 /// Placeholder in fields for the name of the file.
-const FILE_NAME: &str = "${filename}";
+const FILE_NAME_PLACEHOLDER: &str = "${filename}";
 
 /// A form whose file is still to be read.
 #[derive(Debug)]
@@ -60,32 +60,32 @@ impl Fields {
 /// An S3 error if the form is malformed, has no file, has duplicate fields, or is too long.
 pub(super) async fn read(body: Body, boundary: &str) -> S3Result<Form> {
     let delimiter = format!("\r\n--{boundary}").into_bytes();
-    let mut source = Source { body, buffer: BytesMut::from(&b"\r\n"[..]), taken: 0 };
+    let mut reader = FieldReader { body, buffer: BytesMut::from(&b"\r\n"[..]), consumed: 0 };
     let mut fields = Fields::default();
-    source.until(&delimiter).await?;
+    reader.read_until(&delimiter).await?;
     loop {
-        if source.is_next(b"--").await? {
+        if reader.is_next(b"--").await? {
             return Err(s3_error!(InvalidArgument, "POST requires exactly one file upload per request."));
         }
-        source.until(b"\r\n").await?;
-        let head = source.until(b"\r\n\r\n").await?;
+        reader.read_until(b"\r\n").await?;
+        let head = reader.read_until(b"\r\n\r\n").await?;
         let head = std::str::from_utf8(&head).map_err(|_| malformed())?;
         let part = Part::parse(head).ok_or_else(malformed)?;
         if part.name.eq_ignore_ascii_case("file") {
             let name = part.file_name.as_deref().unwrap_or_default();
             // Strips the path on the sender's machine, with slashes or backslashes.
             let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
-            for value in fields.0.values_mut().filter(|value| value.contains(FILE_NAME)) {
+            for value in fields.0.values_mut().filter(|value| value.contains(FILE_NAME_PLACEHOLDER)) {
                 // Repeated placeholders could expand a few bytes to many.
-                if value.matches(FILE_NAME).count() * name.len() > FIELDS_BYTES_MAX {
+                if value.matches(FILE_NAME_PLACEHOLDER).count() * name.len() > FIELDS_BYTES_MAX {
                     return Err(too_long());
                 }
-                *value = value.replace(FILE_NAME, name);
+                *value = value.replace(FILE_NAME_PLACEHOLDER, name);
             }
-            let file = File { body: source.body, buffer: source.buffer, delimiter, received: 0, least: 0, most: u64::MAX, rest: None };
+            let file = File { body: reader.body, buffer: reader.buffer, delimiter, received: 0, min: 0, max: u64::MAX, rest: None };
             return Ok(Form { fields, file });
         }
-        let value = source.until(&delimiter).await?;
+        let value = reader.read_until(&delimiter).await?;
         let value = String::from_utf8(value.to_vec()).map_err(|_| malformed())?;
         if fields.0.insert(part.name.to_lowercase(), value).is_some() {
             return Err(s3_error!(InvalidArgument, "The form has more than one field named '{}'.", part.name));
@@ -117,7 +117,7 @@ impl Part {
         let (mut name, mut file_name) = (None, None);
         while let Some((parameter, value)) = rest.trim_start().split_once('=') {
             let (value, after) = match value.strip_prefix('"') {
-                Some(quoted) => unquoted(quoted)?,
+                Some(quoted) => parse_quoted(quoted)?,
                 None => {
                     let end = value.find(';').unwrap_or(value.len());
                     (value[..end].trim_end().to_owned(), &value[end..])
@@ -136,7 +136,7 @@ impl Part {
 
 /// The content of a quoted string and the rest after it. Browsers don't escape backslashes, so only
 /// a backslash before a quote is an escape.
-fn unquoted(text: &str) -> Option<(String, &str)> {
+fn parse_quoted(text: &str) -> Option<(String, &str)> {
     let mut is_escaped = false;
     let end = text.bytes().position(|byte| {
         let ends = byte == b'"' && !is_escaped;
@@ -147,25 +147,25 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
 }
 
 /// The body while its fields are read.
-struct Source {
+struct FieldReader {
     body: Body,
     buffer: BytesMut,
     /// Bytes consumed so far.
-    taken: usize,
+    consumed: usize,
 }
 
-impl Source {
+impl FieldReader {
     /// The bytes up to a pattern. Consumes the pattern too.
-    async fn until(&mut self, pattern: &[u8]) -> S3Result<BytesMut> {
+    async fn read_until(&mut self, pattern: &[u8]) -> S3Result<BytesMut> {
         loop {
             let found = find(&self.buffer, pattern);
-            if self.taken + found.unwrap_or(self.buffer.len()) > FIELDS_BYTES_MAX {
+            if self.consumed + found.unwrap_or(self.buffer.len()) > FIELDS_BYTES_MAX {
                 return Err(too_long());
             }
             if let Some(at) = found {
                 let before = self.buffer.split_to(at);
                 self.buffer.advance(pattern.len());
-                self.taken += at + pattern.len();
+                self.consumed += at + pattern.len();
                 return Ok(before);
             }
             self.fill().await?;
@@ -180,7 +180,7 @@ impl Source {
     }
 
     async fn fill(&mut self) -> S3Result<()> {
-        let piece = tokio::time::timeout(PATIENCE, self.body.next()).await.map_err(|_| {
+        let piece = tokio::time::timeout(CLIENT_TIMEOUT, self.body.next()).await.map_err(|_| {
             s3_error!(RequestTimeout, "Your socket connection to the server was not read from or written to within the timeout period.")
         })?;
         match piece {
@@ -215,24 +215,24 @@ pub(super) struct File {
     buffer: BytesMut,
     delimiter: Vec<u8>,
     received: u64,
-    least: u64,
-    most: u64,
+    min: u64,
+    max: u64,
     /// After the end of the file: how many more bytes may be read.
     rest: Option<usize>,
 }
 
 impl File {
     /// Limits the size of the file.
-    pub(super) fn limit(&mut self, least: u64, most: u64) {
-        (self.least, self.most) = (least, most);
+    pub(super) fn limit(&mut self, min: u64, max: u64) {
+        (self.min, self.max) = (min, max);
     }
 
     fn checked(&mut self, piece: BytesMut) -> Result<Bytes, S3Error> {
         self.received += piece.len() as u64;
-        if self.received > self.most {
+        if self.received > self.max {
             return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size"));
         }
-        if self.rest.is_some() && self.received < self.least {
+        if self.rest.is_some() && self.received < self.min {
             return Err(s3_error!(EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size"));
         }
         Ok(piece.freeze())
@@ -248,7 +248,7 @@ impl HttpBody for File {
             if self.rest.is_none() {
                 let found = find(&self.buffer, &self.delimiter);
                 if found.is_some() {
-                    self.rest = Some(REST_BYTES_MAX);
+                    self.rest = Some(DRAINED_BYTES_MAX);
                 }
                 // Keeps bytes that could be the start of the delimiter.
                 let known = found.unwrap_or((self.buffer.len() + 1).saturating_sub(self.delimiter.len()));
@@ -314,14 +314,14 @@ mod tests {
 
     #[tokio::test]
     async fn files_that_are_too_short_or_too_long_are_refused() {
-        for (least, most, fits) in [(0, 13, true), (13, 13, true), (14, 20, false), (0, 12, false)] {
+        for (min, max, fits) in [(0, 13, true), (13, 13, true), (14, 20, false), (0, 12, false)] {
             let mut form = read(in_pieces(FORM, 16), "b").await.expect("a form");
-            form.file.limit(least, most);
-            assert_eq!(form.file.collect().await.is_ok(), fits, "{least} to {most}");
+            form.file.limit(min, max);
+            assert_eq!(form.file.collect().await.is_ok(), fits, "{min} to {max}");
         }
         let long = FORM.replace("user/", &"x".repeat(FIELDS_BYTES_MAX));
         let longer_than_sent =
-            FORM.replace("user/", &FILE_NAME.repeat(500)).replace("dir", &"d".repeat(100)).replace("a ", &"a".repeat(5_000));
+            FORM.replace("user/", &FILE_NAME_PLACEHOLDER.repeat(500)).replace("dir", &"d".repeat(100)).replace("a ", &"a".repeat(5_000));
         for form in [long, longer_than_sent] {
             let error = read(in_pieces(&form, 1 << 10), "b").await.expect_err("too long");
             assert_eq!(error.code().as_str(), "MaxPostPreDataLengthExceededError");

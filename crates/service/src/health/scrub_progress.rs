@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use crate::state::now_ms;
 
 /// Clients count as active for this long after a request.
-const BUSY_MS: i64 = 1_000;
+const ACTIVE_MS: i64 = 1_000;
 
 /// Progress of the scrub since the server started.
 #[derive(Debug, Default)]
-pub(crate) struct Scrubbed {
+pub(crate) struct ScrubProgress {
     pub(crate) platters: AtomicU64,
     pub(crate) bytes: AtomicU64,
     /// Platters found damaged or missing.
@@ -17,17 +17,17 @@ pub(crate) struct Scrubbed {
     pub(crate) repaired: AtomicU64,
     pub(crate) lost_versions: AtomicU64,
     /// Time of the last request, in milliseconds since 1970.
-    requested_ms: AtomicI64,
+    last_request_ms: AtomicI64,
 }
 
-impl Scrubbed {
+impl ScrubProgress {
     /// Records a client's request.
-    pub(crate) fn request(&self) {
-        self.requested_ms.store(now_ms(), Ordering::Relaxed);
+    pub(crate) fn record_request(&self) {
+        self.last_request_ms.store(now_ms(), Ordering::Relaxed);
     }
 
     /// Whether clients used the disks recently.
     pub(crate) fn is_busy(&self) -> bool {
-        now_ms() - self.requested_ms.load(Ordering::Relaxed) < BUSY_MS
+        now_ms() - self.last_request_ms.load(Ordering::Relaxed) < ACTIVE_MS
     }
 }

@@ -18,7 +18,7 @@ pub(crate) const OBJECTS_MAX: usize = 100_000;
 
 /// A requested object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Wanted {
+pub(crate) struct RequestedObject {
     pub(crate) key: Box<str>,
     /// The version ID; `None` for the newest.
     pub(crate) version_id: Option<Box<str>>,
@@ -26,31 +26,31 @@ pub(crate) struct Wanted {
 
 /// A requested object and its state.
 pub(super) struct Item {
-    pub(super) wanted: Wanted,
+    pub(super) object: RequestedObject,
     pub(super) outcome: Outcome,
 }
 
 /// The state of a requested object.
 pub(super) enum Outcome {
     /// Not looked up yet.
-    Open,
+    Pending,
     /// Found and readable by the caller.
     Found { id: VersionId, place: MediumPosition },
     /// Sent in full.
-    Given { version_id: Option<Box<str>>, size: u64, etag: Box<str> },
+    Sent { version_id: Option<Box<str>>, size: u64, etag: Box<str> },
     /// Not available.
-    Refused { code: S3ErrorCode, message: Box<str> },
+    Failed { code: S3ErrorCode, message: Box<str> },
 }
 
 impl From<S3Error> for Outcome {
     fn from(error: S3Error) -> Self {
-        Self::Refused { code: error.code().clone(), message: error.message().unwrap_or_default().into() }
+        Self::Failed { code: error.code().clone(), message: error.message().unwrap_or_default().into() }
     }
 }
 
 /// Why a list can't be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AskedError {
+pub(crate) enum ListError {
     #[error("The list is malformed: {0}. Expected: {{\"objects\": [\"key\", {{\"key\": \"key\", \"version_id\": \"version\"}}]}}.")]
     Json(#[from] serde_json::Error),
     #[error("The list has more than {OBJECTS_MAX} objects. Ask for the rest in another request.")]
@@ -60,20 +60,20 @@ pub(crate) enum AskedError {
 /// Parses the body of a request.
 ///
 /// # Errors
-/// [`AskedError`] if the list is malformed or too long. It never holds more in memory than the
+/// [`ListError`] if the list is malformed or too long. It never holds more in memory than the
 /// longest allowed list.
-pub(crate) fn parse(body: &[u8]) -> Result<Vec<Wanted>, AskedError> {
+pub(crate) fn parse(body: &[u8]) -> Result<Vec<RequestedObject>, ListError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Body {
         objects: List,
     }
     let body: Body = serde_json::from_slice(body)?;
-    body.objects.0.ok_or(AskedError::TooMany)
+    body.objects.0.ok_or(ListError::TooMany)
 }
 
 /// Objects; `None` if they are too many.
-struct List(Option<Vec<Wanted>>);
+struct List(Option<Vec<RequestedObject>>);
 
 impl<'de> Deserialize<'de> for List {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -103,22 +103,22 @@ impl<'de> Deserialize<'de> for List {
     }
 }
 
-impl<'de> Deserialize<'de> for Wanted {
+impl<'de> Deserialize<'de> for RequestedObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
 
         impl<'de> Visitor<'de> for Object {
-            type Value = Wanted;
+            type Value = RequestedObject;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a key, or an object with \"key\" and \"version_id\"")
             }
 
-            fn visit_str<E: Error>(self, key: &str) -> Result<Wanted, E> {
-                Ok(Wanted { key: key.into(), version_id: None })
+            fn visit_str<E: Error>(self, key: &str) -> Result<RequestedObject, E> {
+                Ok(RequestedObject { key: key.into(), version_id: None })
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Wanted, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<RequestedObject, A::Error> {
                 #[derive(Deserialize)]
                 #[serde(rename_all = "snake_case")]
                 enum Field {
@@ -134,7 +134,7 @@ impl<'de> Deserialize<'de> for Wanted {
                         Field::VersionId => return Err(Error::duplicate_field("version_id")),
                     }
                 }
-                Ok(Wanted { key: key.ok_or_else(|| Error::missing_field("key"))?, version_id: version_id.flatten() })
+                Ok(RequestedObject { key: key.ok_or_else(|| Error::missing_field("key"))?, version_id: version_id.flatten() })
             }
         }
 
@@ -146,8 +146,8 @@ impl<'de> Deserialize<'de> for Wanted {
 mod tests {
     use super::*;
 
-    fn wanted(key: &str, version_id: Option<&str>) -> Wanted {
-        Wanted { key: key.into(), version_id: version_id.map(Into::into) }
+    fn wanted(key: &str, version_id: Option<&str>) -> RequestedObject {
+        RequestedObject { key: key.into(), version_id: version_id.map(Into::into) }
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
             r#"{"objects": ["a"]} and more"#,
             r#"{"objects": ["\ud800"]}"#,
         ] {
-            assert!(matches!(parse(body.as_bytes()), Err(AskedError::Json(_))), "{body}");
+            assert!(matches!(parse(body.as_bytes()), Err(ListError::Json(_))), "{body}");
         }
         assert!(parse(b"{\"objects\": [\"\xff\"]}").is_err());
     }
@@ -184,6 +184,6 @@ mod tests {
     fn the_number_of_objects_is_limited() {
         let list = |count: usize| format!("{{\"objects\": [{}]}}", vec!["\"\""; count].join(","));
         assert_eq!(parse(list(OBJECTS_MAX).as_bytes()).expect("a list").len(), OBJECTS_MAX);
-        assert!(matches!(parse(list(OBJECTS_MAX + 1).as_bytes()), Err(AskedError::TooMany)));
+        assert!(matches!(parse(list(OBJECTS_MAX + 1).as_bytes()), Err(ListError::TooMany)));
     }
 }

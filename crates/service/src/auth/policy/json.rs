@@ -1,4 +1,6 @@
-//! Policies as they are given in JSON. Duplicate and unknown members are rejected.
+//! Policies as clients send them, in JSON. Duplicate and unknown members are rejected.
+//!
+//! serde puts the names of these types into error messages, so renaming one changes a message.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,7 +14,7 @@ pub(super) struct GivenPolicy {
     #[serde(default)]
     pub(super) version: Option<String>,
     #[serde(default)]
-    #[allow(dead_code, reason = "it names the policy, and is given back as it came")]
+    #[allow(dead_code, reason = "it names the policy, and is returned as it was sent")]
     id: Option<String>,
     pub(super) statement: OneOrMany<GivenStatement>,
 }
