@@ -30,7 +30,7 @@ use crate::lock::{LOCK_FILE, Lock};
 use crate::rebuild::{RebuildReport, Unseen, UnseenPlace};
 use crate::settings::{self, ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use crate::staging::{STAGING_MARK, Staging};
-use crate::store::{FolderStore, Mark, PlatterStore, StoreError};
+use crate::store::{FolderStore, Mark, PlatterStore, STORE_MARK, StoreError};
 use crate::tables::read_header;
 use crate::unread::Hindrance;
 use crate::volume::{FolderVolume, sync_folder};
@@ -374,7 +374,7 @@ pub(crate) fn take_absent_place(text: &mut String, store: &StoreSettings) -> boo
         StoreSettings { path: name.clone().into(), name }.to_toml()
     };
     // An entry that was edited no longer counts as absent.
-    let Some(entry) = (1..100).map(place).find(|entry| text.contains(entry.as_str())) else { return false };
+    let Some(entry) = (1..1_000).map(place).find(|entry| text.contains(entry.as_str())) else { return false };
     let commented = format!("{ABSENT_COMMENT}{entry}");
     let found = if text.contains(&commented) { commented } else { entry };
     *text = text.replacen(&found, &store.to_toml(), 1);
@@ -457,28 +457,36 @@ impl NewArchive<'_> {
         if self.copies.is_none() && own_master_key(home, settings)?.is_none() {
             write_master_key(&master_key, &MasterKey::new(random()))?;
         }
+        let has_catalogue = self.has_catalogue()?;
         // Stores that only lost their mark get a new one: they can't be used without it.
         for (store, given) in folder_stores(home, settings).iter().zip(self.given) {
             if !given.marked {
+                attempt.will_make(home.join(&given.path).join(STORE_MARK));
                 store.mark()?;
             }
         }
         attempt.will_make(home.join(KEYS_FILE));
         let keyring = merge_copies(home, settings, self.copies, Mode::Attach, watcher)?;
-        let rebuild = self.catalogue(attempt, watcher)?;
+        let rebuild = if has_catalogue { None } else { Some(self.build_catalogue(attempt, watcher)?) };
         write_new(&home.join(settings::FILE), self.text.as_bytes())?;
         Ok((keyring, rebuild))
     }
 
-    fn catalogue(&self, attempt: &mut Attempt, watcher: &dyn Watcher) -> Result<Option<RebuildReport>, AttachError> {
-        let Self { home, settings, .. } = *self;
-        let (archive, place) = (settings.archive.id, home.join(CATALOGUE_FILE));
-        if place.exists() {
-            return match SqliteCatalogue::open(&place, archive) {
-                Ok(_) => Ok(None),
-                Err(source) => Err(AttachError::Catalogue { path: place, source }),
-            };
+    /// Whether the folder has a catalogue; an error if that can't be used.
+    fn has_catalogue(&self) -> Result<bool, AttachError> {
+        let path = self.home.join(CATALOGUE_FILE);
+        if !path.exists() {
+            return Ok(false);
         }
+        match SqliteCatalogue::open(&path, self.settings.archive.id) {
+            Ok(_) => Ok(true),
+            Err(source) => Err(AttachError::Catalogue { path, source }),
+        }
+    }
+
+    fn build_catalogue(&self, attempt: &mut Attempt, watcher: &dyn Watcher) -> Result<RebuildReport, AttachError> {
+        let Self { home, settings, .. } = *self;
+        let path = home.join(CATALOGUE_FILE);
         let fresh = home.join(format!("{CATALOGUE_FILE}.attaching"));
         attempt.made.extend(SUFFIXES.map(|suffix| with_suffix(&fresh, suffix)));
         let _ = remove_database(&fresh);
@@ -488,9 +496,9 @@ impl NewArchive<'_> {
         archive.catalogue().note_staging_mark().map_err(ArchiveError::from)?;
         // Closing checkpoints the log into the file.
         drop(archive);
-        attempt.will_make(place.clone());
-        std::fs::rename(&fresh, &place).map_err(ArchiveError::io(&place))?;
+        attempt.will_make(path.clone());
+        std::fs::rename(&fresh, &path).map_err(ArchiveError::io(&path))?;
         sync_folder(home).map_err(ArchiveError::io(home))?;
-        Ok(Some(report))
+        Ok(report)
     }
 }

@@ -121,7 +121,7 @@ pub struct Faults {
     pub shuttle_hours: f64,
     /// Mean hours until a drive goes down; infinite by default.
     pub drive_hours: f64,
-    /// Mean time until a fault is noticed, in seconds: 30 s (proposed); exponential.
+    /// Mean time until a fault is detected, in seconds: 30 s (proposed); exponential.
     pub detection_s: f64,
     /// Mean time from then until the repair, in seconds: 4 h (proposed); exponential.
     pub repair_s: f64,

@@ -72,7 +72,7 @@ macro_rules! conformance {
             a_sharded_object_stays_staged_until_the_last_shard
             a_shard_that_was_written_twice_counts_once
             a_version_deleted_while_its_set_is_written_is_skipped
-            tombstones_stay_staged_until_they_are_forgotten
+            tombstones_stay_staged_until_they_are_archived
             versions_on_platters_are_those_with_an_extent_there
             platters_remember_their_health_and_store
             sets_are_in_order_of_writing

@@ -4,7 +4,7 @@ use fulgurite_domain::VersionId;
 
 use super::{ListCursor, UnlistedVersion, VersionRow};
 
-/// A row of a listing that is in the order of its rows' cursors.
+/// A row of a listing whose pages are fetched by cursor.
 pub trait Paged {
     /// Place of a row in the listing, from which a later call continues.
     type Cursor;

@@ -4,6 +4,7 @@ use fulgurite_domain::VersionId;
 use fulgurite_format::RecordKind;
 
 use super::*;
+use crate::clock::unix_ms;
 use crate::volume::FolderVolume;
 
 /// A folder on a disk with a capacity of `bytes`.
@@ -162,6 +163,10 @@ fn a_released_segment_number_is_not_reused() {
     let mut payload = Vec::new();
     let mut last = 0;
     for content in [&b"old"[..], b"new", b"newer, and longer"] {
+        // Numbers follow the clock, so they are new only in another millisecond.
+        while unix_ms() <= last {
+            std::thread::yield_now();
+        }
         let place = stage(content);
         assert!(place.segment > last, "with a reused number, an old copy of the catalogue would mistake one segment for another");
         last = place.segment;

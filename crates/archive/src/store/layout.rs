@@ -10,7 +10,7 @@ use fulgurite_domain::{ArchiveId, PlatterId};
 
 use super::{PlatterStore, StoreError};
 
-pub(super) const MARK: &str = "fulgurite-store";
+pub(crate) const MARK: &str = "fulgurite-store";
 pub(super) const PLATTERS: &str = "platters";
 
 pub(super) fn mark_text(archive: ArchiveId, store: &str) -> String {

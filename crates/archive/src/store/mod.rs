@@ -25,6 +25,7 @@ use crate::unread::Hindrance;
 use crate::volume::read_full;
 
 pub use folder::FolderStore;
+pub(crate) use layout::MARK as STORE_MARK;
 pub use layout::Mark;
 #[cfg(feature = "remote")]
 pub use remote::RemoteStore;

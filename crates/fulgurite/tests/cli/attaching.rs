@@ -236,6 +236,22 @@ fn a_store_without_its_mark_is_identified_by_its_platters() {
     place.run(&attach(&["d1", "d2", "d3"], &COPY)).fails_with(1, "its mark can't be read");
 }
 
+#[test]
+fn a_failed_attempt_leaves_stores_and_folder_as_they_were() {
+    let place = lost();
+    fs::remove_file(place.path("d2/fulgurite-store")).expect("removed");
+    place.write("b/catalogue.db", b"not a catalogue");
+    place.run(&attach(&["d1", "d2", "d3"], &COPY)).fails_with(1, "can't use the existing");
+    assert!(!place.path("d2/fulgurite-store").exists(), "the store was marked");
+    let left: Vec<_> = fs::read_dir(place.path("b")).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(left, ["catalogue.db"]);
+    // A key copy of another archive is noticed only when the stores are already marked.
+    fs::remove_file(place.path("b/catalogue.db")).expect("removed");
+    place.write("b/master.key", b"0000000000000000000000000000000000000000000000000000000000000000\n");
+    place.run(&attach(&["d1", "d2", "d3"], &COPY)).fails_with(1, "another master key");
+    assert!(!place.path("d2/fulgurite-store").exists(), "the store was marked");
+}
+
 /// Two sets, each on its own two stores, and a copy of the keys.
 fn on_two_pairs() -> Sandbox {
     let place = Sandbox::new(2, &["--set=1+1"]);

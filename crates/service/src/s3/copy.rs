@@ -1,4 +1,5 @@
-//! Copies inside the archive: the content is read, verified and put again, under a new key.
+//! Copies inside the archive: the content is read, verified and put again, as a new version with an
+//! encryption key of its own.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,7 +75,7 @@ const COPIED_ATTRIBUTES: [&str; 7] = [
     attribute::EXPIRES_SECONDS,
 ];
 
-/// Maximum number of lookups of a source that is being replaced before it is opened.
+/// Maximum number of further lookups of a source that is replaced before it is opened.
 const RETRIES_MAX: u32 = 8;
 
 /// The source of a copy.

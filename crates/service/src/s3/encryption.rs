@@ -66,10 +66,7 @@ impl CustomerKey<'_> {
         if verify_slices_are_equal(&Md5::of(&key), &sent_md5).is_err() {
             return Err(s3_error!(InvalidArgument, "The calculated MD5 hash of the key did not match the hash that was provided."));
         }
-        Err(s3_error!(
-            NotImplemented,
-            "Server-side encryption with customer-provided keys is not supported; every object is encrypted under its own key."
-        ))
+        Err(s3_error!(NotImplemented, "Server-side encryption with customer-provided keys is not supported."))
     }
 
     /// Refuses a customer key for a read: no object is sealed by one.
@@ -124,10 +121,9 @@ impl Namespace {
                 None => Err(s3_error!(NotImplemented, "This archive does not encrypt its objects.")),
                 encryption => Ok(encryption),
             },
-            Some(ServerSideEncryption::AWS_KMS | ServerSideEncryption::AWS_KMS_DSSE) => Err(s3_error!(
-                NotImplemented,
-                "Server-side encryption with AWS KMS keys is not supported; every object is encrypted under its own key."
-            )),
+            Some(ServerSideEncryption::AWS_KMS | ServerSideEncryption::AWS_KMS_DSSE) => {
+                Err(s3_error!(NotImplemented, "Server-side encryption with AWS KMS keys is not supported."))
+            }
             Some(_) => Err(s3_error!(InvalidArgument, "The encryption method specified is not supported")),
         }
     }

@@ -1,4 +1,4 @@
-//! KeyLocks of objects, and locks that serialize changes of a name.
+//! Names of objects in the archive, and locks that serialize changes of a name.
 //!
 //! An S3 object has the name `bucket/key` in the archive. So files that the command line puts under
 //! `photos/` are in the bucket `photos`, if that bucket exists.

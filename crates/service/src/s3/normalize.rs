@@ -137,7 +137,7 @@ pub(crate) fn changes(headers: &HeaderMap) -> Vec<(HeaderName, Option<HeaderValu
     changes
 }
 
-/// Whether a header has no more than one value, and a valid one.
+/// Whether a header is absent, or has one value and that is valid.
 fn is_one(headers: &HeaderMap, name: &HeaderName, is_valid: impl Fn(&HeaderValue) -> bool) -> bool {
     let mut values = headers.get_all(name).iter();
     values.next().is_none_or(|value| values.next().is_none() && is_valid(value))

@@ -185,7 +185,7 @@ pub(crate) fn a_version_deleted_while_its_set_is_written_is_skipped(fixture: &dy
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn tombstones_stay_staged_until_they_are_forgotten(fixture: &dyn Fixture) {
+pub(crate) fn tombstones_stay_staged_until_they_are_archived(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     let tombstones = [1, 2, 3].map(|seed| StagedTombstone { id: VersionId([seed; 16]), segment: seed.into() });
     catalogue.commit_delete(&[], &tombstones).expect("deleted");

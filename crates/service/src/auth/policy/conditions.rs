@@ -221,8 +221,8 @@ impl Test {
     }
 }
 
-/// What an operator without its kind of value requires of the request's value, compared with the
-/// condition's.
+/// The comparison that an operator names, without its prefix `Numeric` or `Date`. It gets the order
+/// of the request's value and the condition's.
 fn comparison(operator: &str) -> Option<fn(Ordering) -> bool> {
     Some(match operator {
         "Equals" | "NotEquals" => Ordering::is_eq,
