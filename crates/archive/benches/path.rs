@@ -303,7 +303,7 @@ fn write_platters(folder: &Path, bytes: u64) {
     for index in 0..STORES {
         let name = format!("raw{index}");
         let _ = volume.remove(&name);
-        let file = volume.create_uncached(&name).expect("a file");
+        let file = volume.create_direct(&name).expect("a file");
         file.allocate(pieces * buffer.len() as u64).expect("room");
         (0..pieces).for_each(|piece| file.write_at(piece * buffer.len() as u64, &buffer).expect("written"));
         file.sync().expect("synced");
@@ -317,7 +317,7 @@ fn read_back(folder: &Path, content: u64, bytes: u64) -> f64 {
     let mut buffer = aligned(4 << 20);
     let mut read = || {
         for index in 0..STORES {
-            let file = volume.open_uncached(&format!("raw{index}")).expect("opened");
+            let file = volume.open_direct(&format!("raw{index}")).expect("opened");
             let mut at = 0;
             loop {
                 match file.read_at(at, &mut buffer).expect("read") {

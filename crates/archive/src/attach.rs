@@ -25,7 +25,7 @@ use crate::catalogue::{CatalogueError, SqliteCatalogue};
 use crate::database::{SUFFIXES, remove_database, with_suffix};
 use crate::entropy::random;
 use crate::inventory::{Inventory, Mention, inventory_staging};
-use crate::keyring::{Copies, KeyringError, KeyringReport, Mode, merge_copies, own_master_key};
+use crate::keyring::{KeyCopies, KeyringError, KeyringReport, Mode, merge_copies, own_master_key};
 use crate::lock::{LOCK_FILE, Lock};
 use crate::rebuild::{RebuildReport, Unseen, UnseenPlace};
 use crate::settings::{self, ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
@@ -41,7 +41,7 @@ use crate::watch::Watcher;
 pub struct Remains {
     /// Folders of stores, with names for stores that lost their marks.
     pub stores: Vec<(Option<String>, PathBuf)>,
-    /// Copies of the keys.
+    /// KeyCopies of the keys.
     pub keys: Vec<PathBuf>,
     /// Passphrases to try on the copies.
     pub passphrases: Vec<Vec<u8>>,
@@ -199,7 +199,7 @@ pub fn attach(
     }
     let given = inspect_stores(&remains.stores)?;
     let archive = given.first().map_or(ArchiveId([0; 16]), |store| store.archive);
-    let copies = Copies::check(&remains.keys, &remains.passphrases, None)?;
+    let copies = KeyCopies::check(&remains.keys, &remains.passphrases, None)?;
     if let Some(copies) = &copies {
         copies.check_archive(archive)?;
     }
@@ -434,7 +434,7 @@ struct NewArchive<'a> {
     home: &'a Path,
     settings: &'a Settings,
     text: &'a str,
-    copies: Option<&'a Copies>,
+    copies: Option<&'a KeyCopies>,
     given: &'a [GivenStore],
     unseen: Option<Unseen>,
 }

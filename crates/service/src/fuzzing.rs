@@ -14,7 +14,7 @@ use crate::auth::signatures::{Signing, check, is_form, is_of_signature};
 use crate::s3::bulk_get;
 use crate::s3::bulk_get::tar::{self, BLOCK_BYTES, Entry};
 use crate::s3::multipart::parse_range;
-use crate::s3::normalize::{changes, mend, unsigned};
+use crate::s3::normalize::{changes, normalize_headers, unsigned};
 use crate::s3::pages::{decode_token, encode_token};
 use crate::s3::tags;
 use crate::s3::version::{Version, http_date, ms_of};
@@ -147,7 +147,7 @@ fn check_unsigned_uri(uri: &Uri) {
 
 /// Normalizes headers. The result needs no further change, and its times are valid.
 fn check_normalized_headers(headers: &mut HeaderMap) {
-    mend(headers, &mut http::Extensions::new());
+    normalize_headers(headers, &mut http::Extensions::new());
     assert!(changes(headers).is_empty(), "normalized headers must need no further change");
     for name in [header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE] {
         if let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) {

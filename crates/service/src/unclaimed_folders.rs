@@ -28,7 +28,7 @@ pub fn without_bucket(state: &State, limit: usize) -> Result<Vec<String>, StateE
             Some((row, &row.record.name.0[..at]))
         });
         let Some((row, folder)) = first_in_folder else {
-            after = Some(ListCursor::row(last));
+            after = Some(ListCursor::after_row(last));
             continue;
         };
         let name = str::from_utf8(folder).ok().filter(|name| !is_reserved(&row.record.name) && BucketNames.validate_bucket_name(name));
@@ -40,7 +40,7 @@ pub fn without_bucket(state: &State, limit: usize) -> Result<Vec<String>, StateE
                 break;
             }
         }
-        after = ListCursor::prefix(&[folder, b"/"].concat());
+        after = ListCursor::after_prefix(&[folder, b"/"].concat());
     }
     Ok(found)
 }

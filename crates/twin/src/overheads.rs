@@ -212,12 +212,12 @@ mod tests {
         assert_eq!(format!("{:.3}", rows[2].write_amplification), "1.309");
     }
 
-    /// Of each set of Table 1, with each of these probabilities that a platter is unavailable.
+    /// Failures of each set of Table 1, for each probability that a platter is unavailable.
     fn set_failures(unavailable: &[f64]) -> Vec<FailureRow> {
         unavailable.iter().flat_map(|&unavailable| SETS.map(|set| FailureRow::new(set, unavailable))).collect()
     }
 
-    /// If whole tracks are lost with these probabilities.
+    /// Failures of a large group, if whole tracks are lost with these probabilities.
     fn large_group_failures(large_group: Code, symbol_failures: &[f64]) -> Vec<FailureRow> {
         symbol_failures.iter().map(|&symbol_failure| FailureRow::new(large_group, symbol_failure)).collect()
     }

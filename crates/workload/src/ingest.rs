@@ -46,7 +46,7 @@ impl IngestSpec {
     pub const SIGMA: f64 = 1.46;
     /// The correlation that matches the published peaks.
     pub const PERSISTENCE: f64 = 0.5;
-    /// Megabytes written per megabyte read (P, section 2).
+    /// Megabytes written per megabyte read (SOSP '23, section 2).
     pub const BYTES_PER_BYTE_READ: f64 = 47.0;
     /// Headroom of the write drives: twice the mean, which is the published 30-day peak over the
     /// mean, so that no day's bytes wait longer than about a month.

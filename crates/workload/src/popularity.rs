@@ -19,7 +19,7 @@ use crate::read::scaled;
 /// Which platters are read more often than others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Popularity {
-    /// All platters equally: the paper's assumption unless it studies skew (P, section 7.2).
+    /// All platters equally: the paper's assumption unless it studies skew (SOSP '23, section 7.2).
     Uniform,
     /// The platter of rank r (1 is the most popular) has a share proportional to r^-`exponent`.
     /// Ranks are assigned to platters at random, so that popular ones are not neighbours; the same

@@ -218,7 +218,7 @@ impl Interval {
     }
 }
 
-/// A full library: Poisson arrivals, files of one size (P, section 7).
+/// A full library: Poisson arrivals, files of one size (SOSP '23, section 7).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FullLibrary {
     /// Requests per second.
@@ -247,7 +247,7 @@ impl FullLibrary {
     }
 }
 
-/// Mean reads per second of an early library, and of one at age nine (P, section 7.2).
+/// Mean reads per second of an early library, and of one at age nine (SOSP '23, section 7.2).
 const READS_PER_SECOND_EARLY: f64 = 0.3;
 const READS_PER_SECOND_OLD: f64 = 1.6;
 

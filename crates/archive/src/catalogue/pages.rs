@@ -17,7 +17,7 @@ impl Paged for VersionRow {
     type Cursor = ListCursor;
 
     fn cursor(&self) -> ListCursor {
-        ListCursor::row(self)
+        ListCursor::after_row(self)
     }
 }
 

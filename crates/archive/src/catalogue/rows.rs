@@ -334,11 +334,11 @@ pub enum Versions {
 /// Cursor of a listing: the next page starts after this position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListCursor {
-    /// Name of the last row of the previous page.
+    /// Rows are in the order of their names; the page starts within this name or after it.
     pub name: ObjectName,
-    /// Its version number.
+    /// Within the name, rows follow from the highest number to the lowest.
     pub version: u64,
-    /// Its identifier. Two versions can share a number if a rebuild brings back a version whose
+    /// And by identifier. Two versions can share a number if a rebuild brings back a version whose
     /// tombstone was lost.
     pub id: VersionId,
 }
@@ -346,22 +346,22 @@ pub struct ListCursor {
 impl ListCursor {
     /// The position after this row.
     #[must_use]
-    pub fn row(row: &VersionRow) -> Self {
+    pub fn after_row(row: &VersionRow) -> Self {
         Self { name: row.record.name.clone(), version: row.record.version, id: row.id }
     }
 
     /// The position after all names with this prefix, or `None` if no name can follow them.
     #[must_use]
-    pub fn prefix(prefix: &[u8]) -> Option<Self> {
+    pub fn after_prefix(prefix: &[u8]) -> Option<Self> {
         let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
         let mut end = prefix[..=last].to_vec();
         end[last] += 1;
-        Some(Self::before(ObjectName(end)))
+        Some(Self::before_name(ObjectName(end)))
     }
 
     /// The position before all versions of a name, and after all smaller names.
     #[must_use]
-    pub fn before(name: ObjectName) -> Self {
+    pub fn before_name(name: ObjectName) -> Self {
         // Higher than the number of any version.
         Self { name, version: u64::MAX, id: VersionId([0xff; 16]) }
     }

@@ -243,7 +243,7 @@ fn write_pieces(
             WriterMessage::Object(draft, reserved) => {
                 let reserved_before = writer.reserved_record_bytes;
                 let has_all_pieces = writer.object(*draft, &[]);
-                reserved.content_is_appended(writer.reserved_record_bytes - reserved_before);
+                reserved.content_appended(writer.reserved_record_bytes - reserved_before);
                 (has_all_pieces.map(|has_all| assert!(has_all, "a worker sends all pieces of an object before its end")), None)
             }
             WriterMessage::Checkpoint(reply) => {
@@ -257,7 +257,7 @@ fn write_pieces(
         }
         if reply.is_some() || writer.is_full() {
             let batch = writer.take_batch()?;
-            room.records_are_appended();
+            room.release_records();
             if commit_tx.send(CommitRequest { batch, reply }).is_err() {
                 // The committer failed, and reports the cause.
                 return Ok(());

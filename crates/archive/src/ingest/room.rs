@@ -98,7 +98,7 @@ impl<'a> Room<'a> {
     }
 
     /// Call this when the records that objects reserved room for are appended.
-    pub(super) fn records_are_appended(&self) {
+    pub(super) fn release_records(&self) {
         let mut state = self.lock();
         state.reserved -= std::mem::take(&mut state.record_bytes);
         drop(state);
@@ -122,8 +122,8 @@ impl<'a> Room<'a> {
 
 impl Reservation<'_> {
     /// Call this when all content is appended. The record of `record` bytes will follow: see
-    /// [`records_are_appended`](Room::records_are_appended).
-    pub(super) fn content_is_appended(self, record: u64) {
+    /// [`release_records`](Room::release_records).
+    pub(super) fn content_appended(self, record: u64) {
         let mut state = self.room.lock();
         state.reserved += record;
         state.record_bytes += record;

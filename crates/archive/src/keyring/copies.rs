@@ -1,7 +1,7 @@
 //! Reading copies of the keys: text or sealed, one or several, complete or damaged.
 
 use std::fs::File;
-use std::io::{BufReader, Seek};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use fulgurite_domain::{ArchiveId, VersionId};
@@ -13,15 +13,15 @@ use fulgurite_format::{
 use super::{KeyringError, PAGE};
 use crate::archive::ArchiveError;
 
-/// Copies of the keys of one archive, all of them checked.
-pub(crate) struct Copies {
+/// KeyCopies of the keys of one archive, all of them checked.
+pub(crate) struct KeyCopies {
     pub(crate) archive: ArchiveId,
     pub(crate) master: MasterKey,
-    pub(crate) copies: Vec<Copy>,
+    pub(crate) copies: Vec<KeyCopy>,
 }
 
 /// A copy that was checked and can be read again.
-pub(crate) struct Copy {
+pub(crate) struct KeyCopy {
     pub(crate) path: PathBuf,
     passphrase: Option<Vec<u8>>,
     pub(crate) keys: u64,
@@ -31,15 +31,15 @@ pub(crate) struct Copy {
 }
 
 /// The archive and its master key, if known.
-pub(crate) type Known<'a> = Option<(ArchiveId, &'a MasterKey)>;
+pub(crate) type KnownMaster<'a> = Option<(ArchiveId, &'a MasterKey)>;
 
 type OnPage<'a> = &'a mut dyn FnMut(&[(VersionId, WrappedKey)]) -> Result<(), KeyringError>;
 
-impl Copies {
+impl KeyCopies {
     /// Reads copies completely, and checks that they share one archive and master key. Of a damaged
     /// text copy the intact lines are used, provided that its first lines or `known` give the
     /// master key. `None` if no files are given.
-    pub(crate) fn check(files: &[PathBuf], passphrases: &[Vec<u8>], known: Known<'_>) -> Result<Option<Self>, KeyringError> {
+    pub(crate) fn check(files: &[PathBuf], passphrases: &[Vec<u8>], known: KnownMaster<'_>) -> Result<Option<Self>, KeyringError> {
         let mut found: Option<Self> = None;
         for path in files {
             let (export, copy) = check(path, passphrases, known.or(found.as_ref().map(|found| (found.archive, &found.master))))?;
@@ -58,16 +58,16 @@ impl Copies {
     }
 }
 
-fn check(path: &Path, passphrases: &[Vec<u8>], known: Known<'_>) -> Result<(KeyExport, Copy), KeyringError> {
-    let copy = |keys, corrected| Copy { path: path.to_owned(), passphrase: None, keys, corrected, damage: None };
+fn check(path: &Path, passphrases: &[Vec<u8>], known: KnownMaster<'_>) -> Result<(KeyExport, KeyCopy), KeyringError> {
+    let copy = |keys, corrected| KeyCopy { path: path.to_owned(), passphrase: None, keys, corrected, damage: None };
     if !is_sealed(path)? {
         return match read(path, None, &mut |_| Ok(())) {
             Ok((export, _)) => Ok((export.clone(), copy(export.keys, 0))),
-            Err(KeyringError::Export { source, .. }) if source.leaves_lines() => {
+            Err(KeyringError::Export { source, .. }) if source.has_intact_lines() => {
                 let Ok((Some(export), keys)) = read_damaged(path, known, &mut |_| Ok(())) else {
                     return Err(KeyringError::Export { path: path.to_owned(), source });
                 };
-                Ok((export, Copy { damage: Some(source), ..copy(keys, 0) }))
+                Ok((export, KeyCopy { damage: Some(source), ..copy(keys, 0) }))
             }
             Err(error) => Err(error),
         };
@@ -76,7 +76,7 @@ fn check(path: &Path, passphrases: &[Vec<u8>], known: Known<'_>) -> Result<(KeyE
     for passphrase in passphrases {
         match read(path, Some(passphrase), &mut |_| Ok(())) {
             Ok((export, corrected)) => {
-                let copy = Copy { passphrase: Some(passphrase.clone()), ..copy(export.keys, corrected) };
+                let copy = KeyCopy { passphrase: Some(passphrase.clone()), ..copy(export.keys, corrected) };
                 return Ok((export, copy));
             }
             // Another passphrase may be the right one.
@@ -87,7 +87,7 @@ fn check(path: &Path, passphrases: &[Vec<u8>], known: Known<'_>) -> Result<(KeyE
     Err(last_error)
 }
 
-impl Copy {
+impl KeyCopy {
     pub(crate) fn read(&self, archive: ArchiveId, master: &MasterKey, on_page: OnPage<'_>) -> Result<(), KeyringError> {
         if self.damage.is_some() {
             return read_damaged(&self.path, Some((archive, master)), on_page).map(|_| ());
@@ -104,13 +104,10 @@ fn is_sealed(path: &Path) -> Result<bool, KeyringError> {
 /// Reads a complete copy. Also returns the number of blocks restored by error correction.
 fn read(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(KeyExport, u64), KeyringError> {
     let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
-    let mut file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);
+    let file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);
     let export = |result: Result<KeyExport, Trouble>| result.map_err(|trouble| trouble.of(path));
     let read = match passphrase {
-        None => {
-            file.rewind().map_err(ArchiveError::io(path))?;
-            (export(read_key_export(file, |version, key| pages.push(version, key)))?, 0)
-        }
+        None => (export(read_key_export(file, |version, key| pages.push(version, key)))?, 0),
         Some(passphrase) => {
             let sealed = SealedExportReader::new(file, passphrase);
             let mut sealed = sealed.map_err(|source| KeyringError::Sealed { path: path.to_owned(), source })?;
@@ -124,7 +121,7 @@ fn read(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(
 
 /// Reads the intact lines of a damaged text copy: those whose keys the master key opens. That is
 /// the master key in the text, or else `known`. Also returns the number of keys.
-fn read_damaged(path: &Path, known: Known<'_>, on_page: OnPage<'_>) -> Result<(Option<KeyExport>, u64), KeyringError> {
+fn read_damaged(path: &Path, known: KnownMaster<'_>, on_page: OnPage<'_>) -> Result<(Option<KeyExport>, u64), KeyringError> {
     let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
     let file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);
     let export = read_damaged_key_export(file, known, |version, key| pages.push(version, key)).map_err(|trouble| trouble.of(path))?;

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
 use fulgurite_format::{MasterKey, WrappedKey};
 
-use super::{CatalogueUnavailable, Copies, CopyReport, KeyringError, KeyringReport, PAGE, Removed, SalvageReport, WithoutKey};
+use super::{CatalogueUnavailable, CopyReport, KeyCopies, KeyringError, KeyringReport, PAGE, Removed, SalvageReport, WithoutKey};
 use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, read_master_key, read_settings, write_master_key};
 use crate::catalogue::{Catalogue as _, Pages, SqliteCatalogue, Unlisted, Versions};
 use crate::database::{remove_database, remove_if_there, with_suffix};
@@ -71,7 +71,7 @@ fn merge(
     let settings = read_settings(home)?;
     let _lock = Lock::take(home)?;
     let own = own_master_key(home, &settings)?;
-    let copies = Copies::check(files, passphrases, own.as_ref().map(|own| (settings.archive.id, own)))?;
+    let copies = KeyCopies::check(files, passphrases, own.as_ref().map(|own| (settings.archive.id, own)))?;
     if let Some(copies) = &copies {
         copies.check_archive(settings.archive.id)?;
     }
@@ -95,7 +95,7 @@ enum Found {
 pub(crate) fn merge_copies(
     home: &Path,
     settings: &Settings,
-    copies: Option<&Copies>,
+    copies: Option<&KeyCopies>,
     mode: Mode,
     watcher: &dyn Watcher,
 ) -> Result<KeyringReport, KeyringError> {
@@ -230,7 +230,7 @@ fn unlisted_without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeySt
     Ok((without, with))
 }
 
-impl Copies {
+impl KeyCopies {
     pub(crate) fn check_archive(&self, expected: ArchiveId) -> Result<(), KeyringError> {
         match self.archive == expected {
             true => Ok(()),
@@ -326,7 +326,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-fn keep_copies(ring: &mut Ring<'_>, copies: &Copies) -> Result<Vec<CopyReport>, KeyringError> {
+fn keep_copies(ring: &mut Ring<'_>, copies: &KeyCopies) -> Result<Vec<CopyReport>, KeyringError> {
     let mut reports = Vec::with_capacity(copies.copies.len());
     for copy in &copies.copies {
         let mut added = 0;

@@ -27,7 +27,7 @@ use crate::archive::ArchiveError;
 use crate::catalogue::CatalogueError;
 use crate::keystore::KeyStoreError;
 
-pub(crate) use copies::Copies;
+pub(crate) use copies::KeyCopies;
 pub use export::export_keys;
 pub(crate) use merge::{Mode, merge_copies, own_master_key};
 pub use merge::{import_keys, repair_keys};

@@ -27,13 +27,13 @@ use fulgurite_format::WrappedKey;
 use super::sqlite::SLOT;
 use crate::archive::ArchiveError;
 
-/// x^64 + ..., reflected: that of CRC-64/NVME.
+/// The polynomial of CRC-64/NVME without x^64, with its bits reflected.
 const POLYNOMIAL: u64 = 0x9A6C_9329_AC4B_C9B5;
 
 const WINDOW: usize = 1 << 20;
 
 /// Disks read or fail in units of this size.
-const SECTOR: usize = 4_096;
+const DISK_BLOCK_BYTES: usize = 4_096;
 
 /// Result of a salvage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,10 +93,10 @@ fn read_or_zero(file: &File, start: u64, buffer: &mut [u8], counted: usize) -> u
         return 0;
     }
     let mut unreadable = 0;
-    for (index, sector) in buffer.chunks_mut(SECTOR).enumerate() {
-        if file.read_exact_at(sector, start + (index * SECTOR) as u64).is_err() {
+    for (index, sector) in buffer.chunks_mut(DISK_BLOCK_BYTES).enumerate() {
+        if file.read_exact_at(sector, start + (index * DISK_BLOCK_BYTES) as u64).is_err() {
             sector.fill(0);
-            unreadable += counted.saturating_sub(index * SECTOR).min(sector.len()) as u64;
+            unreadable += counted.saturating_sub(index * DISK_BLOCK_BYTES).min(sector.len()) as u64;
         }
     }
     unreadable

@@ -88,7 +88,7 @@ impl PlatterStore for FolderStore {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let file = self.volume.create_uncached(&part)?;
+        let file = self.volume.create_direct(&part)?;
         if let Err(error) = file.allocate(bytes) {
             let _ = self.volume.remove(&part);
             return Err(error);
@@ -97,7 +97,7 @@ impl PlatterStore for FolderStore {
     }
 
     fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
-        match self.volume.open_uncached(&file_name(platter)) {
+        match self.volume.open_direct(&file_name(platter)) {
             Ok(file) => Ok(Some(Arc::new(FolderPlatter(file)))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -236,7 +236,7 @@ impl Write for FolderSink {
 impl PlatterSink for FolderSink {
     fn finish(&mut self) -> io::Result<Arc<dyn PlatterFile>> {
         self.complete()?;
-        Ok(Arc::new(FolderPlatter(self.volume.open_uncached(&part_name(self.platter))?)))
+        Ok(Arc::new(FolderPlatter(self.volume.open_direct(&part_name(self.platter))?)))
     }
 
     fn commit(mut self: Box<Self>) -> io::Result<()> {

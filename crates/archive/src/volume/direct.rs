@@ -126,13 +126,13 @@ impl DirectFile {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) fn open_direct(options: &mut OpenOptions, path: &Path) -> Option<File> {
+pub(super) fn open_with_flag(options: &mut OpenOptions, path: &Path) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt;
     options.custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32).open(path).ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn open_direct(_options: &mut OpenOptions, _path: &Path) -> Option<File> {
+pub(super) fn open_with_flag(_options: &mut OpenOptions, _path: &Path) -> Option<File> {
     None
 }
 
@@ -173,7 +173,7 @@ mod tests {
         let content = noise(9_000_123);
         for piece in [1_000_003, 4_096 * 5, 9_000_123, 6 << 20] {
             let name = piece.to_string();
-            let file = volume.create_uncached(&name).expect("created");
+            let file = volume.create_direct(&name).expect("created");
             file.allocate(content.len() as u64).expect("room");
             let mut at = 0;
             for bytes in content.chunks(piece) {
@@ -182,7 +182,7 @@ mod tests {
             }
             file.sync().expect("synced");
             assert_eq!(std::fs::read(folder.path().join(&name)).expect("read"), content, "pieces of {piece}");
-            let file = volume.open_uncached(&name).expect("opened");
+            let file = volume.open_direct(&name).expect("opened");
             for (from, bytes) in [(0, 9_000_123), (1, 5_000_000), (70_001, 100), (8_000_000, 1_000_123), (8_999_999, 2_000_000)] {
                 let mut buffer = vec![0; bytes];
                 let mut read = 0;
@@ -208,12 +208,12 @@ mod tests {
         let content = noise(PIECE_BYTES + 3 * ALIGNMENT + 77);
         let mut memory = AlignedBytes::zeroed(content.len().next_multiple_of(ALIGNMENT), ALIGNMENT);
         memory[..content.len()].copy_from_slice(&content);
-        let file = volume.create_uncached("x").expect("created");
+        let file = volume.create_direct("x").expect("created");
         file.write_at(0, &memory[..PIECE_BYTES]).expect("written");
         file.write_at(PIECE_BYTES as u64, &memory[PIECE_BYTES..content.len()]).expect("written");
         file.sync().expect("synced");
         assert_eq!(std::fs::read(folder.path().join("x")).expect("read"), content);
-        let file = volume.open_uncached("x").expect("opened");
+        let file = volume.open_direct("x").expect("opened");
         for start in [0, ALIGNMENT, PIECE_BYTES] {
             memory.fill(0);
             let mut read = 0;
@@ -231,7 +231,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let volume = FolderVolume::new(folder.path());
         let content = noise(300_000);
-        let file = volume.create_uncached("x").expect("created");
+        let file = volume.create_direct("x").expect("created");
         for from in [200_000, 0, 100_000] {
             file.write_at(from as u64, &content[from..from + 100_000]).expect("written");
         }

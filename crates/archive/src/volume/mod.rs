@@ -17,7 +17,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 pub(crate) use appending::Appending;
-use direct::{DirectFile, open_direct};
+use direct::{DirectFile, open_with_flag};
 pub(crate) use direct::{PIECE_BYTES, new_piece};
 
 /// Makes the names in a folder durable, for files outside of volumes.
@@ -37,7 +37,7 @@ pub trait Volume: Send + Sync {
     fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>>;
     /// Like [`create`](Self::create), for a file that is written sequentially in large pieces and
     /// not read soon. Bypasses the page cache if the volume supports it.
-    fn create_uncached(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+    fn create_direct(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         self.create(name)
     }
     /// Like [`create`](Self::create), for a file that is appended to in pieces of all sizes. Large
@@ -47,7 +47,7 @@ pub trait Volume: Send + Sync {
     }
     /// Like [`open`](Self::open), for a file whose large reads should come from the disk itself.
     /// They bypass the page cache if the volume supports it.
-    fn open_uncached(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+    fn open_direct(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         self.open(name)
     }
     /// Renames a file, replacing an existing file of the new name.
@@ -117,21 +117,21 @@ impl Volume for FolderVolume {
         Ok(Box::new(FolderFile { file: File::open(self.path(name))?, direct: Direct::Unavailable }))
     }
 
-    fn create_uncached(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+    fn create_direct(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         let file = self.create_file(name)?;
-        let direct = open_direct(OpenOptions::new().write(true), &self.path(name));
+        let direct = open_with_flag(OpenOptions::new().write(true), &self.path(name));
         Ok(Box::new(FolderFile { file, direct: Direct::sequential(direct) }))
     }
 
     fn create_appended(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         let file = self.create_file(name)?;
-        let direct = open_direct(OpenOptions::new().write(true), &self.path(name));
+        let direct = open_with_flag(OpenOptions::new().write(true), &self.path(name));
         Ok(Box::new(FolderFile { file, direct: direct.map_or(Direct::Unavailable, Direct::Appended) }))
     }
 
-    fn open_uncached(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+    fn open_direct(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         let file = File::open(self.path(name))?;
-        let direct = open_direct(OpenOptions::new().read(true), &self.path(name));
+        let direct = open_with_flag(OpenOptions::new().read(true), &self.path(name));
         Ok(Box::new(FolderFile { file, direct: Direct::sequential(direct) }))
     }
 

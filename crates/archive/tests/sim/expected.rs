@@ -190,7 +190,7 @@ fn is_listed(archive: &Archive, version: &UnlistedVersion) -> bool {
 pub fn rows(archive: &Archive) -> Result<Vec<VersionRow>, String> {
     let mut rows: Vec<VersionRow> = Vec::new();
     loop {
-        let after = rows.last().map(ListCursor::row);
+        let after = rows.last().map(ListCursor::after_row);
         let page = archive.catalogue().list(b"", Versions::All, after.as_ref(), 100).map_err(|error| error.to_string())?;
         if page.is_empty() {
             return Ok(rows);

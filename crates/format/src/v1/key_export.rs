@@ -79,7 +79,7 @@ impl KeyExportError {
     /// Whether the text is merely damaged, so that some of its lines may still be good: see
     /// [`read_damaged_key_export`].
     #[must_use]
-    pub fn leaves_lines(&self) -> bool {
+    pub fn has_intact_lines(&self) -> bool {
         matches!(
             self,
             Self::NotAnExport | Self::Malformed { .. } | Self::Truncated { .. } | Self::Count { .. } | Self::Digest | Self::Read(_)

@@ -85,7 +85,7 @@ fn like(pattern: &str, text: &str) -> bool {
     like_by(pattern, text, |pattern, text| pattern == text)
 }
 
-/// The same, comparing the rest by `equal`.
+/// [`like`], with another comparison of the text around the asterisk.
 fn like_by(pattern: &str, text: &str, equal: fn(&[u8], &[u8]) -> bool) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let Some(star) = pattern.iter().position(|byte| *byte == b'*') else { return equal(pattern, text) };

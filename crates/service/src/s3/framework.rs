@@ -52,7 +52,7 @@ impl Framework {
         let mut verifier = configured(NoOperations, domain);
         verifier.set_auth(SecretKeys(gateway.state.clone()));
         let bulk_get = BulkGet { gateway: gateway.clone(), addresses: addresses.clone() };
-        verifier.set_route(Verified { bulk_get, operations: operations.clone(), addresses: addresses.clone() });
+        verifier.set_route(AfterSignature { bulk_get, operations: operations.clone(), addresses: addresses.clone() });
         Self { verifier: verifier.build(), operations }
     }
 
@@ -105,14 +105,14 @@ impl S3Auth for NoKeys {
     }
 }
 
-/// Takes every request after the signature check.
-struct Verified {
+/// Hands requests whose signature was checked on to bulk get or to the operations.
+struct AfterSignature {
     bulk_get: BulkGet,
     operations: S3Service,
     addresses: Arc<Addresses>,
 }
 
-impl Verified {
+impl AfterSignature {
     async fn forward(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
         if self.bulk_get.is_match(&request.method, &request.uri, &request.headers) {
             return self.bulk_get.call(request).await;
@@ -137,7 +137,7 @@ impl Verified {
 }
 
 #[async_trait]
-impl S3Route for Verified {
+impl S3Route for AfterSignature {
     fn is_match(&self, _: &Method, _: &Uri, _: &HeaderMap, _: &mut Extensions) -> bool {
         true
     }

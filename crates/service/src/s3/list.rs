@@ -203,7 +203,7 @@ impl Namespace {
             ("", _) => Err(s3_error!(InvalidArgument, "A version-id marker cannot be specified without a key marker.")),
             (key, "") => Ok(parameters.after_key(rows, key)),
             (key, id) => match self.by_id(rows.bucket, key, id)? {
-                Some(version) => Ok(Some(ListCursor::row(&version.row))),
+                Some(version) => Ok(Some(ListCursor::after_row(&version.row))),
                 // The version was removed since: resume at the next older one.
                 None => match id.parse() {
                     Ok(id) => Ok(Some(self.behind_removed(rows.bucket, key, id)?)),
@@ -217,7 +217,7 @@ impl Namespace {
     /// numbers are.
     fn behind_removed(&self, bucket: &str, key: &str, id: VersionId) -> S3Result<ListCursor> {
         let name = object_name(bucket, key);
-        let Some(newest) = self.newest(bucket, key)? else { return Ok(ListCursor::before(name)) };
+        let Some(newest) = self.newest(bucket, key)? else { return Ok(ListCursor::before_name(name)) };
         let mut newer = None;
         // Binary search, since a name may have any number of versions: versions up to number
         // `older` are older than `id`, those from `end` on are newer.
@@ -234,7 +234,7 @@ impl Namespace {
                 _ => older = middle,
             }
         }
-        Ok(newer.map_or_else(|| ListCursor::before(name), |row| ListCursor::row(&row)))
+        Ok(newer.map_or_else(|| ListCursor::before_name(name), |row| ListCursor::after_row(&row)))
     }
 }
 
@@ -269,9 +269,9 @@ impl Rows for VersionRows<'_> {
 
     fn after(&self, last: Last<'_, VersionRow>) -> Option<ListCursor> {
         match last {
-            Last::Row(row) => Some(ListCursor::row(row)),
+            Last::Row(row) => Some(ListCursor::after_row(row)),
             Last::Key(key) => Some(ListCursor { name: object_name(self.bucket, key), version: 0, id: VersionId([0; 16]) }),
-            Last::Prefix(prefix) => ListCursor::prefix(&[self.bucket.as_bytes(), b"/", prefix].concat()),
+            Last::Prefix(prefix) => ListCursor::after_prefix(&[self.bucket.as_bytes(), b"/", prefix].concat()),
         }
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn normalize(request: &mut S3Request<Body>, addresses: &Addresses) ->
         request.uri = without(std::mem::take(&mut request.uri), |name| name == RESPONSE_EXPIRES);
     }
     request.uri = unsigned(std::mem::take(&mut request.uri));
-    mend(&mut request.headers, &mut request.extensions);
+    normalize_headers(&mut request.headers, &mut request.extensions);
     Ok(())
 }
 
@@ -108,7 +108,7 @@ fn wanted_expires(method: &Method, uri: &Uri) -> Option<HeaderValue> {
 }
 
 /// Changes headers that the framework would reject, and keeps the originals.
-pub(crate) fn mend(headers: &mut HeaderMap, extensions: &mut Extensions) {
+pub(crate) fn normalize_headers(headers: &mut HeaderMap, extensions: &mut Extensions) {
     let changes = changes(headers);
     if changes.is_empty() {
         return;
@@ -133,7 +133,7 @@ pub(crate) fn changes(headers: &HeaderMap) -> Vec<(HeaderName, Option<HeaderValu
     let is_time = |value: &HeaderValue| value.to_str().ok().is_none_or(|text| Timestamp::parse(TimestampFormat::HttpDate, text).is_ok());
     changes.extend(CONDITIONS.into_iter().filter(|name| !is_one(headers, name, is_etag)).map(|name| (name, None)));
     changes.extend(TIMES.into_iter().filter(|name| !is_one(headers, name, is_time)).map(|name| (name, None)));
-    changes.extend(mend_range(headers).map(|range| (header::RANGE, range)));
+    changes.extend(normalized_range(headers).map(|range| (header::RANGE, range)));
     changes
 }
 
@@ -145,7 +145,7 @@ fn is_one(headers: &HeaderMap, name: &HeaderName, is_valid: impl Fn(&HeaderValue
 
 /// The replacement for a range that the framework parses differently than S3: `Some(None)`, no
 /// header, for malformed or multiple ranges.
-fn mend_range(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
+fn normalized_range(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
     let mut values = headers.get_all(header::RANGE).iter();
     let value = values.next()?;
     if values.next().is_some() {
@@ -199,7 +199,7 @@ mod tests {
 
     fn mended(range: &str) -> Option<Option<String>> {
         let headers = HeaderMap::from_iter([(header::RANGE, range.parse().expect("a value"))]);
-        mend_range(&headers).map(|value| value.map(|value| value.to_str().expect("text").to_owned()))
+        normalized_range(&headers).map(|value| value.map(|value| value.to_str().expect("text").to_owned()))
     }
 
     #[test]

@@ -271,7 +271,7 @@ mod tests {
                     (true, Some(start)) => {
                         let token = encode_token(&Token::Prefix(start));
                         let Some(Token::Prefix(start)) = decode_token(&token) else { panic!("{token} round-trips") };
-                        ListCursor::prefix(&[b"photos/".as_slice(), &start].concat())
+                        ListCursor::after_prefix(&[b"photos/".as_slice(), &start].concat())
                     }
                     (true, None) => wanted.after_key(&rows, found.last().expect("an entry")),
                 };

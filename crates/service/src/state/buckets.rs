@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{BackupError, State, StateError, now_ms, query_all, query_one};
 
-/// What happens to earlier versions when an object is put. The database contains the numbers.
+/// What happens to earlier versions when an object is put. The database stores the discriminants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Versioning {

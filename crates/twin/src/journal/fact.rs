@@ -57,11 +57,11 @@ impl fmt::Display for Fact {
     }
 }
 
-/// Each word for how a read of a library ended.
+/// The journal's word for each outcome of a read of a library.
 pub(super) const OUTCOMES: [(&str, Outcome); 3] =
     [("read", Outcome::Read), ("unavailable", Outcome::Unavailable), ("refused", Outcome::Refused)];
 
-/// Each word for how a request to the region ended.
+/// The journal's word for each outcome of a request to the region.
 pub(super) const REGION_OUTCOMES: [(&str, RegionOutcome); 4] = [
     ("read", RegionOutcome::Read),
     ("recovered", RegionOutcome::Recovered),

@@ -3,8 +3,8 @@
 use std::io::{self, BufRead, Write};
 use std::num::NonZeroU64;
 
+use super::digest::RunningDigest;
 use super::read::Lines;
-use super::seal::Seal;
 use super::words::number;
 use super::{Detail, JournalError};
 use crate::scenario::Scenario;
@@ -34,7 +34,7 @@ impl Header {
         Self { program: env!("CARGO_PKG_VERSION").to_owned(), detail, seed, scenario: scenario.canonical() }
     }
 
-    pub(super) fn write(&self, out: &mut impl Write, seal: &mut Seal) -> io::Result<()> {
+    pub(super) fn write(&self, out: &mut impl Write, digest: &mut RunningDigest) -> io::Result<()> {
         let scenario: Vec<&str> = self.scenario.lines().collect();
         let detail = match self.detail {
             Detail::Commands => "detail commands".into(),
@@ -44,11 +44,11 @@ impl Header {
         let lines = [FIRST_LINE.into(), program, detail, seed, format!("scenario {}", scenario.len())];
         let scenario = scenario.into_iter().map(|line| if line.is_empty() { "|".into() } else { format!("| {line}") });
         for line in lines.into_iter().chain(scenario) {
-            seal.add(&line);
+            digest.add(&line);
             writeln!(out, "{line}")?;
         }
-        seal.add("begin");
-        writeln!(out, "begin ~{:08x}", seal.check())
+        digest.add("begin");
+        writeln!(out, "begin ~{:08x}", digest.checksum())
     }
 
     pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Self, JournalError> {
@@ -75,7 +75,7 @@ impl Header {
             scenario.push_str(text);
             scenario.push('\n');
         }
-        if lines.next_sealed("`begin`")? != "begin" {
+        if lines.next_checked("`begin`")? != "begin" {
             return Err(lines.unexpected("`begin`"));
         }
         Ok(Self { program, detail, seed, scenario })

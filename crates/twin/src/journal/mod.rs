@@ -31,12 +31,12 @@
 //! ([`Detail::Digests`]): it is half as long, and a difference is located to within one digest's
 //! number of facts.
 
+mod digest;
 mod error;
 mod fact;
 mod header;
 mod read;
 mod replay;
-mod seal;
 mod words;
 mod write;
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, Read};
 
 use fulgurite_domain::Micros;
 
-use super::seal::Seal;
+use super::digest::RunningDigest;
 use super::words::{hexadecimal, parse};
 use super::{Detail, Fact, Header, JournalError, LineContent};
 
@@ -30,7 +30,7 @@ impl<R: BufRead> JournalReader<R> {
     /// # Errors
     /// [`JournalError`] if the header is damaged, or the input is not a journal.
     pub fn new(from: R) -> Result<Self, JournalError> {
-        let mut lines = Lines { from, buffer: Vec::new(), end: 0, line: 0, seal: Seal::NEW };
+        let mut lines = Lines { from, buffer: Vec::new(), end: 0, line: 0, digest: RunningDigest::NEW };
         let header = Header::read(&mut lines)?;
         Ok(Self { lines, header, inputs: 0, now: Micros::ZERO, is_over: false })
     }
@@ -42,7 +42,7 @@ impl<R: BufRead> JournalReader<R> {
     }
 
     fn fact(&mut self) -> Result<Fact, JournalError> {
-        let text = self.lines.next_sealed("a fact, and at the end a line that begins with `.`")?;
+        let text = self.lines.next_checked("a fact, and at the end a line that begins with `.`")?;
         let fact = parse(text).map_err(|wrong| {
             let found = if wrong.found.is_empty() { LineContent::Nothing } else { LineContent::text(wrong.found) };
             (found, wrong.expected)
@@ -98,31 +98,31 @@ pub(super) struct Lines<R> {
     /// End of the text in the buffer, without the check and the newline.
     end: usize,
     line: u64,
-    seal: Seal,
+    digest: RunningDigest,
 }
 
 impl<R: BufRead> Lines<R> {
     /// The next line. `expected` describes it in errors.
     pub(super) fn next(&mut self, expected: &'static str) -> Result<&str, JournalError> {
         self.fill(expected)?;
-        let Self { seal, .. } = self;
+        let Self { digest, .. } = self;
         let text = std::str::from_utf8(&self.buffer[..self.end]).expect("it was checked");
-        seal.add(text);
+        digest.add(text);
         Ok(text)
     }
 
     /// The next line, after its check was verified and removed.
-    pub(super) fn next_sealed(&mut self, expected: &'static str) -> Result<&str, JournalError> {
+    pub(super) fn next_checked(&mut self, expected: &'static str) -> Result<&str, JournalError> {
         self.fill(expected)?;
         let line = self.line;
-        let sealed = self.text().rsplit_once(" ~").and_then(|(text, digits)| Some((text.len(), hexadecimal(digits, 8)? as u32)));
-        let Some((end, found)) = sealed else {
+        let checked = self.text().rsplit_once(" ~").and_then(|(text, digits)| Some((text.len(), hexadecimal(digits, 8)? as u32)));
+        let Some((end, found)) = checked else {
             return Err(self.unexpected("` ~` and a check of 8 digits at the end of the line"));
         };
         self.end = end;
         let text = std::str::from_utf8(&self.buffer[..end]).expect("it was checked");
-        self.seal.add(text);
-        let expected = self.seal.check();
+        self.digest.add(text);
+        let expected = self.digest.checksum();
         if found == expected { Ok(text) } else { Err(JournalError::Damaged { line, found, expected }) }
     }
 

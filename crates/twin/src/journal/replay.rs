@@ -7,7 +7,7 @@ use std::io::BufRead;
 use fulgurite_domain::Micros;
 use fulgurite_library::{Actor, Command, Event, Fault, Library, Region, RegionOutcome, RequestId};
 
-use super::seal::OutputDigest;
+use super::digest::OutputDigest;
 use super::{Detail, Fact, JournalError, JournalReader};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::settings::SettingErrors;

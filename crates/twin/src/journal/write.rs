@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use fulgurite_domain::Micros;
 use fulgurite_library::{Command, Event, Library};
 
-use super::seal::{OutputDigest, Seal};
+use super::digest::{OutputDigest, RunningDigest};
 use super::{Fact, Header};
 use crate::simulation::{Ended, Observer, Request};
 
@@ -31,7 +31,8 @@ pub struct JournalWriter<W: Write> {
     out: BufWriter<W>,
     detail: Detail,
     line: String,
-    seal: Seal,
+    /// Over all lines.
+    lines: RunningDigest,
     digest: OutputDigest,
     /// Number of outputs when the last digest was written.
     digested: u64,
@@ -46,13 +47,13 @@ impl<W: Write> JournalWriter<W> {
     /// # Errors
     /// If the header can't be written.
     pub fn new(out: W, header: &Header) -> io::Result<Self> {
-        let (mut out, mut seal) = (BufWriter::new(out), Seal::NEW);
-        header.write(&mut out, &mut seal)?;
+        let (mut out, mut lines) = (BufWriter::new(out), RunningDigest::NEW);
+        header.write(&mut out, &mut lines)?;
         Ok(Self {
             out,
             detail: header.detail,
             line: String::new(),
-            seal,
+            lines,
             digest: OutputDigest::NEW,
             digested: 0,
             inputs: 0,
@@ -107,8 +108,8 @@ impl<W: Write> JournalWriter<W> {
         }
         self.line.clear();
         write!(self.line, "{fact}").expect("a String takes everything");
-        self.seal.add(&self.line);
-        writeln!(self.line, " ~{:08x}", self.seal.check()).expect("a String takes everything");
+        self.lines.add(&self.line);
+        writeln!(self.line, " ~{:08x}", self.lines.checksum()).expect("a String takes everything");
         self.failed = self.out.write_all(self.line.as_bytes()).err();
     }
 }

@@ -101,7 +101,7 @@ pub struct Reads {
     /// The trace, if any. Every year replays it unchanged.
     pub trace: Option<PathBuf>,
     /// Requests per second at the end of the first year, for all libraries. `None` means one byte
-    /// read per 47 written (P, section 2).
+    /// read per 47 written (SOSP '23, section 2).
     pub per_second: Option<f64>,
     /// Growth of reads for each further amount of data equal to that stored at the end of the first
     /// year, as a share.

@@ -253,7 +253,7 @@ impl<'p> Search<'p> {
         Ok(trial)
     }
 
-    /// At most two per drive (P, section 4).
+    /// At most two per drive (SOSP '23, section 4).
     fn most_shuttles(&self, drives: u16) -> u16 {
         self.plan.limits.shuttles[1].min(2 * drives)
     }

@@ -94,7 +94,7 @@ impl Default for Decode {
 /// How platters form sets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sets {
-    /// Information and redundancy platters of a set: 16+3 (P, section 5).
+    /// Information and redundancy platters of a set: 16+3 (SOSP '23, section 5).
     pub shape: SetShape,
     /// Which platters one failure makes unreachable.
     pub zones: Zones,
@@ -119,7 +119,7 @@ pub struct LibraryFault {
 pub struct RunSettings {
     /// Time before the measured interval.
     pub warm_up: Micros,
-    /// The measured interval: requests that arrive in it count. 12 hours (P, section 7.2).
+    /// The measured interval: requests that arrive in it count. 12 hours (SOSP '23, section 7.2).
     pub measured: Micros,
     /// How long after the interval counted requests may take. Requests keep arriving until the last
     /// counted one has ended.

@@ -248,7 +248,7 @@ impl Workload {
             zipf: 0.0,
             layout: AccountLayout::Together,
             shard_bytes: interval.shard_bytes,
-            // Service level of the archive: last byte within 15 hours (P, section 2).
+            // Service level of the archive: last byte within 15 hours (SOSP '23, section 2).
             deadline: Some(Micros(15 * Micros::HOUR.0)),
         }
     }

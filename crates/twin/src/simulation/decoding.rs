@@ -10,7 +10,7 @@ use crate::decode::{DecodeService, Job};
 use crate::scenario::Decode;
 use crate::statistics::Recorder;
 
-/// Size of a sector's images, the smallest unit of decoding: 100 kB (P, section 3).
+/// Size of a sector's images, the smallest unit of decoding: 100 kB (SOSP '23, section 3).
 const SECTOR_BYTES: u64 = 100_000;
 
 /// What the decode service did with the requests of a run.

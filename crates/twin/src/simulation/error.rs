@@ -32,20 +32,20 @@ pub enum RunError {
     Unfinished { requests: u64, first: RequestId, arrived: Micros, at: Micros, reason: StopReason },
 }
 
-/// Why a run gave up.
+/// Why a run stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     /// No events were left.
     Idle,
-    /// The cool-down had passed.
-    Late,
+    /// The measured interval and its requests had ended, or the cool-down.
+    Over,
 }
 
 impl std::fmt::Display for StopReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Idle => "and no events were left",
-            Self::Late => "when the cool-down was over",
+            Self::Over => "when the cool-down was over",
         })
     }
 }

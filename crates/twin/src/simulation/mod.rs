@@ -219,7 +219,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
                 self.measuring.measure(at, &self.region, &self.mechanics);
             }
             if at >= measured_until && self.open.measured_open == 0 || at > latest {
-                break StopReason::Late;
+                break StopReason::Over;
             }
             self.now = at;
             self.events += 1;

@@ -61,7 +61,7 @@ pub(crate) fn a_listing_goes_on_behind_a_prefix_whatever_its_bytes(fixture: &dyn
     put_odd_names(&mut *catalogue);
     for passed in ODD_NAMES.into_iter().chain([b"b".as_slice(), b"\xff\xff\xff", b"`", b"@"]) {
         let behind: Vec<&[u8]> = ODD_NAMES.into_iter().filter(|name| *name > passed && !name.starts_with(passed)).collect();
-        let Some(after) = ListCursor::prefix(passed) else {
+        let Some(after) = ListCursor::after_prefix(passed) else {
             assert!(behind.is_empty(), "{passed:?}");
             continue;
         };
@@ -97,7 +97,7 @@ pub(crate) fn a_listing_goes_on_after_a_row_that_was_deleted(fixture: &dyn Fixtu
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5), version("b", 2, 3, 5), version("c", 1, 4, 5)]).expect("put");
     let page = catalogue.list(b"", Versions::All, None, 2).expect("listed");
     catalogue.commit_delete(&[page[1].key], &[]).expect("deleted");
-    let rest = catalogue.list(b"", Versions::All, Some(&ListCursor::row(&page[1])), 10).expect("listed");
+    let rest = catalogue.list(b"", Versions::All, Some(&ListCursor::after_row(&page[1])), 10).expect("listed");
     assert_eq!(names(&rest), [(b"b".to_vec(), 1), (b"c".to_vec(), 1)]);
 }
 
@@ -186,7 +186,7 @@ pub(crate) fn a_page_of_newest_is_full_whatever_is_skipped(fixture: &dyn Fixture
         while found.len() < expected.len() {
             let rows = catalogue.list(b"", Versions::Newest, after.as_ref(), page).expect("listed");
             assert_eq!(rows.len(), page.min(expected.len() - found.len()), "{page} a page, {} found", found.len());
-            after = rows.last().map(ListCursor::row);
+            after = rows.last().map(ListCursor::after_row);
             found.extend(names(&rows));
         }
         assert_eq!(found, expected);
@@ -218,11 +218,11 @@ pub(crate) fn versions_on_platters_are_those_with_an_extent_there(fixture: &dyn 
             assert_eq!(found, expected, "{wanted:?}, {page} a page");
         }
     }
-    let after = ListCursor::row(&rows[0]);
+    let after = ListCursor::after_row(&rows[0]);
     let wanted = [platter(1, 0), platter(1, 1)];
     let page = catalogue.versions_on(&wanted, Some(&after), 1).expect("listed");
     assert_eq!(page, [rows[1].clone()], "also without a previous page");
     catalogue.commit_delete(&[rows[2].key], &[]).expect("deleted");
-    let page = catalogue.versions_on(&wanted, Some(&ListCursor::row(&rows[1])), 1).expect("listed");
+    let page = catalogue.versions_on(&wanted, Some(&ListCursor::after_row(&rows[1])), 1).expect("listed");
     assert_eq!(page, [rows[3].clone()], "versions deleted since are skipped");
 }

@@ -52,7 +52,7 @@ fn newest(connection: &Connection, prefix: &[u8], after: Option<&ListCursor>, li
         let wanted = (limit - found.len()).max(deleted.min(DELETED_NAMES_AT_ONCE));
         let rows = page(connection, prefix, Versions::Newest, after.as_ref(), wanted)?;
         let (read, had) = (rows.len(), found.len());
-        after = rows.last().map(ListCursor::row);
+        after = rows.last().map(ListCursor::after_row);
         found.extend(rows.into_iter().filter(|row| row.record.kind != Kind::DeletionMarker));
         deleted += read - (found.len() - had);
         if read < wanted {

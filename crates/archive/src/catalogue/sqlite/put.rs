@@ -1,4 +1,4 @@
-//! Puts and deletions: adding and removing versions.
+//! Adds and removes versions.
 
 use fulgurite_domain::{ObjectName, ObjectRecord, SetId, VersionId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
@@ -10,6 +10,9 @@ use super::{extents, sets};
 use crate::catalogue::{
     CatalogueError, Change, FoundVersion, NewVersion, StagedData, StagedPlace, StagedTombstone, VersionKey, VersionRow,
 };
+
+/// The number of a version's record in the table `staged`. Content has numbers from 1 on.
+const RECORD_PART: i64 = 0;
 
 /// The prepared statements of a put. They are kept because looking them up again costs more than
 /// running them.
@@ -39,7 +42,7 @@ impl<'c> Insertion<'c> {
             return Err(EngineError::Refused(CatalogueError::Uncovered(new.id)));
         }
         let key = self.version(ledger, new.id, &new.record, new.sealed, new.stored_bytes, false)?;
-        self.part(ledger, key, 0, &StagedData { stored_offset: 0, place: new.record_place })?;
+        self.part(ledger, key, RECORD_PART, &StagedData { stored_offset: 0, place: new.record_place })?;
         for (part, data) in (1..).zip(&new.data) {
             self.part(ledger, key, part, data)?;
         }
@@ -101,6 +104,8 @@ impl<'c> Insertion<'c> {
     }
 }
 
+/// `archived IN (0, 1)` is always true; it lets SQLite use the index `version_in_order`, which
+/// begins with `archived`.
 const NAME_KNOWN: &str = "SELECT 1 FROM version WHERE archived IN (0, 1) AND name = ?1";
 
 pub(super) fn commit(connection: &Connection, change: &Change) -> Result<(), EngineError> {
@@ -274,7 +279,7 @@ pub(super) fn staged(connection: &Connection, key: VersionKey) -> Result<Option<
             bytes: narrow(bytes, "the length of a staged payload")?,
             crc64: crc64.cast_unsigned(),
         };
-        if part == 0 {
+        if part == RECORD_PART {
             record = Some(place);
         } else {
             data.push(StagedData { stored_offset: uint(stored_offset, "the place of staged bytes")?, place });

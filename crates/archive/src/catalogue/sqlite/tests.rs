@@ -347,7 +347,7 @@ fn work_does_not_grow_with_the_catalogue() {
         catalogue.adopt_unlisted(&unlisted).expect("recorded");
         catalogue.begin_set(&set(round + 10, 3)).expect("begun");
 
-        let (after, staged) = (ListCursor::row(&rows[rows.len() / 2]), &left[0]);
+        let (after, staged) = (ListCursor::after_row(&rows[rows.len() / 2]), &left[0]);
         let name = ObjectName(format!("{round}/00000").into_bytes());
         let archived = only(&mut catalogue, &name.0).key;
         let prefix = [b'0' + round];
@@ -362,7 +362,7 @@ fn work_does_not_grow_with_the_catalogue() {
             ("newest of many", &|c| done(c.list(b"1/many", Versions::Newest, None, 20))),
             ("all", &|c| done(c.list(b"", Versions::All, Some(&after), 20))),
             ("staged_versions", &|c| done(c.staged_versions(None, 20))),
-            ("staged_versions after", &|c| done(c.staged_versions(Some(&ListCursor::row(staged)), 20))),
+            ("staged_versions after", &|c| done(c.staged_versions(Some(&ListCursor::after_row(staged)), 20))),
             ("extents", &|c| done(c.extents(archived))),
             ("staged", &|c| done(c.staged(staged.key))),
             ("staged_totals", &|c| done(c.staged_totals())),
@@ -402,7 +402,7 @@ fn the_cost_of_finding_a_version_does_not_grow_with_the_versions_of_its_name() {
         let (first, last) = (versions[0].id, versions[versions.len() - 1].id);
         catalogue.commit_put(&versions).expect("put");
         let name = ObjectName(many.clone().into_bytes());
-        let after = ListCursor::row(&catalogue.version(&name, first).expect("looked up").expect("there is one"));
+        let after = ListCursor::after_row(&catalogue.version(&name, first).expect("looked up").expect("there is one"));
         let mut null = version(&many, count + 1, count + 1, 10);
         null.record.attributes.set(NULL, "");
         let works: [(&str, Work<'_>); 8] = [

@@ -3,7 +3,7 @@
 //! The framework buffers the file in memory, treats a form as stale after a quarter of an hour, and
 //! doesn't support `${filename}`. So forms are handled before it: this module reads the fields and
 //! checks their signature and policy. The rest becomes a put of the same object, which passes the
-//! same gate to the operations.
+//! same access checks.
 //!
 //! ```text
 //! POST /bucket: fields, file -> signature -> policy -> PUT /bucket/key: headers, file -> 204, 201 or a redirect
@@ -28,7 +28,7 @@ use crate::http::addressing::{Addresses, url_of};
 use crate::s3::errors::answers::escape;
 use crate::s3::errors::malformed_xml;
 use crate::s3::framework::Framework;
-use crate::s3::normalize::mend;
+use crate::s3::normalize::normalize_headers;
 use crate::s3::tags;
 use crate::state::{State, now_ms};
 use crate::transfer::upload::{LengthLimit, PUT_BYTES_MAX};
@@ -115,7 +115,7 @@ impl Forms {
         *put.extensions_mut() = head.extensions;
         put.extensions_mut().insert(LengthLimit(max.min(announced)));
         let (mut head, file) = put.into_parts();
-        mend(&mut head.headers, &mut head.extensions);
+        normalize_headers(&mut head.headers, &mut head.extensions);
         let put = Request::from_parts(head, file);
         let response = self.framework.call_as(Signed(signed), put).await?;
         if response.status() == StatusCode::OK { form_response(response, &url, bucket, &key, &fields) } else { Ok(response) }

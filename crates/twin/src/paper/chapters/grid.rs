@@ -36,8 +36,8 @@ impl Grid {
         here.map(move |point| (point.2, results.sample(point.3)))
     }
 
-    /// A panel for each throughput. `marks` draws on a panel; its number is the longest tail of the
-    /// first line.
+    /// A panel for each throughput. `marks` adds to a panel; its second argument is the longest
+    /// tail of the first line.
     pub(super) fn figure(&self, results: &Results, x: impl Fn() -> Axis, marks: impl Fn(Panel, f64) -> Panel) -> Figure {
         let mut figure = Figure::new("").one_scale();
         for (&mb_s, letter) in self.throughputs.iter().zip(["a", "b", "c"]) {

@@ -88,7 +88,7 @@ fn policy_label(policy: PolicyName) -> &'static str {
 
 const BOUND_NAME: &str = "bound";
 
-/// Time limit for the last byte: 15 hours (P, section 2).
+/// Time limit for the last byte: 15 hours (SOSP '23, section 2).
 const SERVICE_LEVEL_S: f64 = 15.0 * 3_600.0;
 const SERVICE_LEVEL: &str = "service level: 15 h";
 

@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// Drive throughputs in MB/s (P, section 7).
+/// Drive throughputs in MB/s (SOSP '23, section 7).
 const THROUGHPUTS: [f64; 7] = [30.0, 60.0, 90.0, 120.0, 150.0, 180.0, 210.0];
-/// Numbers of shuttles (P, section 7: 8 to 40).
+/// Numbers of shuttles (SOSP '23, section 7: 8 to 40).
 const SHUTTLES: [f64; 9] = [8.0, 12.0, 16.0, 20.0, 24.0, 28.0, 32.0, 36.0, 40.0];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

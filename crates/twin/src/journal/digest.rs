@@ -1,4 +1,4 @@
-//! Checks that detect accidental changes. They don't protect against deliberate ones.
+//! Checksums that detect accidental changes. They don't protect against deliberate ones.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,9 @@ use super::Fact;
 
 /// A running digest over lines: the 64-bit Fowler-Noll-Vo hash 1a.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seal(u64);
+pub(super) struct RunningDigest(u64);
 
-impl Seal {
+impl RunningDigest {
     pub(super) const NEW: Self = Self(0xcbf2_9ce4_8422_2325);
 
     /// Adds a line without its newline.
@@ -16,9 +16,9 @@ impl Seal {
         self.0 = line.bytes().chain([b'\n']).fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     }
 
-    /// The check at the end of a line. The halves are folded because a changed byte at the end of a
-    /// line affects only some bits of each.
-    pub(super) fn check(self) -> u32 {
+    /// The checksum at the end of a line. The halves are folded because a changed byte at the end
+    /// of a line affects only some bits of each.
+    pub(super) fn checksum(self) -> u32 {
         (self.0 >> 32) as u32 ^ self.0 as u32
     }
 }
@@ -27,20 +27,20 @@ impl Seal {
 /// doesn't matter.
 #[derive(Debug, Clone)]
 pub(super) struct OutputDigest {
-    commands: Seal,
-    ended: Seal,
+    commands: RunningDigest,
+    ended: RunningDigest,
     count: u64,
     line: String,
 }
 
 impl OutputDigest {
-    pub(super) const NEW: Self = Self { commands: Seal::NEW, ended: Seal::NEW, count: 0, line: String::new() };
+    pub(super) const NEW: Self = Self { commands: RunningDigest::NEW, ended: RunningDigest::NEW, count: 0, line: String::new() };
 
     pub(super) fn add(&mut self, fact: &Fact) {
         self.line.clear();
         write!(self.line, "{fact}").expect("a String takes everything");
-        let seal = if let Fact::Ended { .. } = fact { &mut self.ended } else { &mut self.commands };
-        seal.add(&self.line);
+        let digest = if let Fact::Ended { .. } = fact { &mut self.ended } else { &mut self.commands };
+        digest.add(&self.line);
         self.count += 1;
     }
 
