@@ -231,14 +231,13 @@ async fn answer_all(
     let service = service_fn(|request| {
         let router = router.clone();
         let (busy_guard, is_last) = connection.request();
-        // Boxed, since hyper moves the future several times for each request.
-        Box::pin(async move {
+        async move {
             let mut response = router.answer(request, peer).await;
             if is_last {
                 response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, Infallible>(response.map(|body| BusyBody { body, _busy_guard: busy_guard }))
-        })
+        }
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);

@@ -159,9 +159,10 @@ impl Router {
             _ => s3s::Body::http_body(body),
         };
         let request = Request::from_parts(head, body);
+        // Boxed, or the futures around them have their size too, and are moved a dozen times.
         match form {
-            Some(bucket) => self.forms.call(&bucket, request).await.map(Ok),
-            None => Ok(self.framework.call(request).await),
+            Some(bucket) => Box::pin(self.forms.call(&bucket, request)).await.map(Ok),
+            None => Ok(Box::pin(self.framework.call(request)).await),
         }
     }
 
