@@ -141,7 +141,8 @@ impl SqliteCatalogue {
         self.transaction(TransactionBehavior::Deferred, work).map_err(|error| error.into_catalogue_error(action))
     }
 
-    /// Runs a single reading statement, which sees one snapshot without a transaction.
+    /// Runs a single reading statement, which sees one snapshot without a transaction. Work with
+    /// several needs [`Self::read`].
     fn look<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, EngineError>) -> Result<T, CatalogueError> {
         work(&self.connection).map_err(|error| error.into_catalogue_error(action))
     }
@@ -195,7 +196,7 @@ impl Catalogue for SqliteCatalogue {
     }
 
     fn null_version(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
-        self.look("look up a null version", |connection| listing::null_version(connection, name))
+        self.read("look up a null version", |connection| listing::null_version(connection, name))
     }
 
     fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError> {

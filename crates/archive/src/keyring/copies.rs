@@ -13,7 +13,7 @@ use fulgurite_format::{
 use super::{KeyringError, PAGE};
 use crate::archive::ArchiveError;
 
-/// KeyCopies of the keys of one archive, all of them checked.
+/// Copies of the keys of one archive, all of them checked.
 pub(crate) struct KeyCopies {
     pub(crate) archive: ArchiveId,
     pub(crate) master: MasterKey,

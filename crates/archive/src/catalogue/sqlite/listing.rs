@@ -100,12 +100,23 @@ pub(super) fn versions_of(connection: &Connection, name: &ObjectName) -> Result<
     Ok(merge(run(Run::Staged)?, run(Run::Archived)?, Versions::All, usize::MAX))
 }
 
+/// The newest staged and the newest archived version of a name. One statement, since between two a
+/// commit could replace the archived version by a staged one, and both would find nothing.
+pub(super) fn newest_statement() -> String {
+    let newest = |run: Run| {
+        let archived = run as i64;
+        format!(
+            "SELECT * FROM (SELECT {VERSION_COLUMNS} FROM version WHERE archived = {archived} AND name = ?1 \
+             ORDER BY number DESC, id DESC LIMIT 1)"
+        )
+    };
+    format!("{} UNION ALL {}", newest(Run::Staged), newest(Run::Archived))
+}
+
 pub(super) fn newest_of(connection: &Connection, name: &ObjectName) -> Result<Option<VersionRow>, EngineError> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 ORDER BY number DESC, id DESC LIMIT 1"
-    ))?;
-    let mut newest = |run: Run| statement.query_and_then(params![run as i64, name.0], read_version)?.next().transpose();
-    Ok(newest(Run::Staged)?.into_iter().chain(newest(Run::Archived)?).min_by(order))
+    let mut statement = connection.prepare_cached(&newest_statement())?;
+    let found = statement.query_and_then([&name.0], read_version)?.collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().min_by(order))
 }
 
 pub(super) fn version(connection: &Connection, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, EngineError> {
