@@ -35,7 +35,6 @@ mod uncatalogued;
 
 pub mod archive;
 pub mod catalogue;
-pub mod content;
 pub mod keyring;
 pub mod keystore;
 pub mod object;
@@ -47,6 +46,7 @@ pub mod settings;
 pub mod staging;
 pub mod store;
 mod store_changes;
+pub mod store_snapshot;
 pub mod unread;
 mod unwritable;
 pub mod volume;

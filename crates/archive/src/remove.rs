@@ -12,9 +12,9 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
     CatalogueError, Change, Pages, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow,
 };
-use crate::content::locate_platters;
 use crate::error::SetKeptReason;
 use crate::segments::release_segments;
+use crate::store_snapshot::locate_platters;
 use crate::unread::NoPlatter;
 
 const PAGE: usize = 1_000;

@@ -79,7 +79,7 @@ impl From<SetReadError> for ArchiveError {
     }
 }
 
-/// A platter-set and those of its platters that are present.
+/// A platter-set with the platters that can be read, and the reasons why others can't be.
 pub struct OpenSet {
     /// Description of the set.
     pub description: SetDescription,

@@ -8,7 +8,7 @@ use fulgurite_format::Header;
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{PlatterRow, SetState, UNKNOWN_STORE};
-use crate::content::StoreSnapshot;
+use crate::store_snapshot::StoreSnapshot;
 use crate::tables::read_header;
 
 /// A platter of this archive that the catalogue doesn't know.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{PlatterRow, SetDescription, SetState};
-use fulgurite_archive::content::locate_platters;
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
+use fulgurite_archive::store_snapshot::locate_platters;
 use fulgurite_archive::unread::{Hindrance, NoPlatter, UnavailableStore};
 use fulgurite_archive::watch::OutOfReach;
 use fulgurite_archive::{Access, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UNKNOWN_STORE, UnknownPlatter};

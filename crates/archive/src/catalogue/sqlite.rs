@@ -1,13 +1,16 @@
 //! The embedded catalogue engine: one SQLite file.
 //!
-//! A write-ahead log lets other processes read while one writes. Each change is one transaction,
-//! synced before it returns. Every lookup uses a key or an index; only [`Catalogue::check`] scans
-//! whole tables.
+//! SQLite's write-ahead log lets other processes read while one writes. Each change is one
+//! transaction, which is on stable storage when the call returns. Every lookup uses a key or an
+//! index; only [`Catalogue::check`] scans whole tables.
 //!
-//! A deletion overwrites the deleted names (`secure_delete`) and empties the log. If another
-//! process is reading at that moment, the next checkpoint empties it. If SQLite had moved a row
-//! earlier to split a page, fragments of a name may remain in a gap until the page is rewritten. To
-//! remove every trace of a name, run `catalogue rebuild`.
+//! Names of removed objects must not stay in the file. SQLite overwrites deleted rows
+//! (`secure_delete`), and [`Catalogue::clear_log`] removes the log's copies of the old pages after a
+//! deletion. Traces can remain in two cases. While another connection reads from the log, the log
+//! can't be truncated, and keeps the old pages until a later deletion or until the last connection
+//! closes. And when SQLite split a page earlier and moved a row, it may not have cleared the old
+//! place: a fragment of the name stays there until the page is rewritten. To remove every trace of
+//! a name, run `catalogue rebuild`.
 
 mod check;
 mod counters;

@@ -15,8 +15,8 @@ use fulgurite_domain::{Digest, Kind, ObjectName, PlatterId, SetId};
 use super::worker::Facts;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{SetRow, SetState, VersionRow};
-use crate::content::locate_platters;
 use crate::object::ObjectReader;
+use crate::store_snapshot::locate_platters;
 use crate::unread::NoPlatter;
 
 /// A file whose last change was less than this before its version was put may have changed again

@@ -55,8 +55,9 @@ pub fn salvage<E: From<ArchiveError>>(path: &Path, mut on_key: impl FnMut(Versio
         file => file.map_err(ArchiveError::io(path))?,
     };
     let length = file.metadata().map_err(ArchiveError::io(path))?.len();
-    // Slots are allocated in order and take more than 64 bytes each. The file may have been longer
-    // once.
+    // The greatest slot number to expect. Slots are numbered in order and take more than 64 bytes
+    // each, so a file of this length has fewer than `length / 64`; the factor of 16 is for a file
+    // that was truncated.
     let limit = (length / 4).max(1 << 20);
     let mut salvaged = Salvaged::default();
     let mut window = vec![0; WINDOW + SLOT - 1];
@@ -86,8 +87,9 @@ pub fn salvage<E: From<ArchiveError>>(path: &Path, mut on_key: impl FnMut(Versio
     Ok(salvaged)
 }
 
-/// Fills a buffer, with zeros where the file is unreadable. Returns the number of unreadable bytes
-/// among the first `counted`.
+/// Fills a buffer from the file at `start`, with zeros in place of unreadable bytes. Returns how
+/// many of the first `counted` bytes are unreadable: the rest overlaps the next window and is
+/// counted there.
 fn read_or_zero(file: &File, start: u64, buffer: &mut [u8], counted: usize) -> u64 {
     if file.read_exact_at(buffer, start).is_ok() {
         return 0;
@@ -102,7 +104,9 @@ fn read_or_zero(file: &File, start: u64, buffer: &mut [u8], counted: usize) -> u
     unreadable
 }
 
-/// The slot number that matches the checksum; `None` for a free slot and for zeros.
+/// The slot number that these 64 bytes were written for, if they are a slot: the only number that
+/// fits their checksum. `None` for zeros, as in a free slot or a hole, and for number 0, which no
+/// slot has.
 fn number_of(slot: &[u8; SLOT]) -> Option<u64> {
     if slot[..56].iter().all(|&byte| byte == 0) {
         return None;
@@ -113,7 +117,7 @@ fn number_of(slot: &[u8; SLOT]) -> Option<u64> {
     (number > 0).then_some(number)
 }
 
-/// Runs the CRC register back: the state from which 64 zero bits lead to `state`.
+/// Runs the CRC register backwards: returns the state that becomes `state` after 64 zero bits.
 fn before_64_bits(mut state: u64) -> u64 {
     for _ in 0..64 {
         // A forward step shifts right, and if a 1 falls out, adds the polynomial, whose highest bit

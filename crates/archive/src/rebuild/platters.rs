@@ -8,7 +8,7 @@ use fulgurite_format::Header;
 use super::earlier::EarlierSets;
 use super::run::Rebuild;
 use crate::catalogue::{Extent, SetDescription, UNKNOWN_STORE};
-use crate::content::StoreSnapshot;
+use crate::store_snapshot::StoreSnapshot;
 use crate::tables::read_header;
 use crate::watch::Trouble;
 

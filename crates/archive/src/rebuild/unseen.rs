@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::{BATCH, RebuildReport, UnseenStores, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Catalogue, Pages, SqliteCatalogue, Unlisted, UnlistedVersion};
-use crate::content::StoreSnapshot;
 use crate::staging::Staging;
+use crate::store_snapshot::StoreSnapshot;
 use crate::unread::{Hindrance, UnavailableStore};
 use crate::watch::{Trouble, Watcher};
 

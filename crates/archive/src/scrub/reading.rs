@@ -7,9 +7,9 @@ use fulgurite_glass::Track;
 use super::PlatterFinding;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{SetDescription, UNKNOWN_STORE};
-use crate::content::StoreSnapshot;
 use crate::set_reader::OpenSet;
 use crate::store::{PlatterFile, read_exact_at};
+use crate::store_snapshot::StoreSnapshot;
 use crate::unread::{Loaded, NoPlatter, Presence};
 use crate::watch::Watcher;
 

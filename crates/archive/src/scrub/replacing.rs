@@ -11,9 +11,9 @@ use super::reading::{read_headers, read_tracks, record};
 use super::{PlatterFinding, set_with};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::SetDescription;
-use crate::content::{FoundPlatter, StoreSnapshot};
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{PlatterFile, PlatterSink, PlatterStore, StoreError, read_exact_at};
+use crate::store_snapshot::{FoundPlatter, StoreSnapshot};
 use crate::unread::Loaded;
 use crate::watch::{Unwatched, Watcher};
 

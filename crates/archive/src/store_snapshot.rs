@@ -1,4 +1,7 @@
-//! Finds platters on the stores.
+//! A snapshot of the stores: which of them can be read at one moment, and which platters they hold.
+//!
+//! Finds a platter on whichever store has it, or gives the reason why it can't be read. Opens all
+//! platters of a set for the [`SetReader`](crate::set_reader::SetReader).
 
 use std::sync::Arc;
 
