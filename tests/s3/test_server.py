@@ -171,7 +171,7 @@ def test_the_command_line_reads_beside_the_server_and_changes_nothing(own, tmp_p
         assert [entry["Key"] for entry in client.list_objects_v2(Bucket="photos")["Contents"]] == ["1969/moon.tif", "file"]
 
 
-def test_an_archive_in_clear_text_does_not_call_itself_encrypted(own, tmp_path):
+def test_an_unencrypted_archive_does_not_call_itself_encrypted(own, tmp_path):
     made = own.run("init", str(own.archive), "--clear-text", "--store", str(tmp_path / "store"))
     assert made.returncode == 0, made
     with own:

@@ -322,7 +322,7 @@ fn a_damaged_version_is_reported_if_it_must_have_been_acknowledged_and_a_torn_on
         stage(&home, 7, &[(damaged, b"these bytes rot"), (whole, b"and these don't")]);
         let path = home.path().join("staging/0000000000000007.segment");
         let mut segment = std::fs::read(&path).expect("read");
-        let at = segment.windows(5).position(|bytes| bytes == b"these").expect("in the clear");
+        let at = segment.windows(5).position(|bytes| bytes == b"these").expect("unencrypted");
         segment[at] ^= 1;
         std::fs::write(&path, segment).expect("written");
         let archive = home.open();

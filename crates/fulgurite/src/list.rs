@@ -333,7 +333,7 @@ impl<'a> Status<'a> {
             let doing = working.as_ref().map(|working| format!("; `{}` since {} UTC", working.what, time(working.since as i64)));
             session.say(&format!("server    running{}", doing.unwrap_or_default()));
         }
-        let encryption = if archive.settings().archive.encrypt { "encrypted" } else { "in the clear" };
+        let encryption = if archive.settings().archive.encrypt { "encrypted" } else { "unencrypted" };
         session.say(&format!("new sets  {}, {encryption}", archive.settings().shape()));
         for StoreStatus { store, trouble, platters } in &self.stores {
             let held = count(*platters, "platter");

@@ -5,7 +5,7 @@
 //! stored    [ frame 0      ][tag ][ frame 1      ][tag ][ frame 2 ][tag ]      tag = 16 bytes
 //! ```
 //!
-//! A sealed frame uses AES-256-GCM with a nonce made from its index; a clear-text frame has a
+//! A sealed frame uses AES-256-GCM with a nonce made from its index; an unencrypted frame has a
 //! CRC-64 as its tag. Either way the tag covers the version and the index, so a frame of another
 //! object or position is rejected.
 
@@ -93,7 +93,7 @@ enum How {
 }
 
 impl Frames {
-    /// Creates the frames of `version`: sealed with `key`, or in clear text without a key.
+    /// Creates the frames of `version`: sealed with `key`, or unencrypted without a key.
     ///
     /// A frame must never be sealed twice with the same key and different content, because nonces
     /// are made from the index. So a put that starts over takes a new version and a new key.
@@ -166,7 +166,8 @@ impl Frames {
         }
     }
 
-    /// The record as stored: encrypted and tagged, or unchanged in clear text.
+    /// The record as stored: encrypted and tagged, or unchanged if
+    /// unencrypted.
     #[must_use]
     pub fn seal_record(&self, record: &[u8]) -> Vec<u8> {
         let mut stored = Vec::with_capacity(record.len() + TAG_BYTES);

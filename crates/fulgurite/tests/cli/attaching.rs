@@ -185,7 +185,7 @@ fn a_damaged_copy_of_the_keys_suffices_and_a_wrong_one_changes_nothing() {
 }
 
 #[test]
-fn an_archive_in_clear_text_needs_no_keys() {
+fn an_unencrypted_archive_needs_no_keys() {
     let place = Sandbox::new(3, &["--clear-text"]);
     place.write("file", noise(5, 1_000_000));
     place.good(&["put", "file", "--flush"]);

@@ -84,7 +84,7 @@ fn platters_of_a_lost_disk_are_recovered_onto_another() {
 
 #[test]
 fn one_platter_too_many_loses_exactly_the_files_on_it() {
-    // In clear text, so that a platter shows the names on it.
+    // Unencrypted, so that a platter shows the names on it.
     let place = Sandbox::new(4, &["--set", "3+1", "--clear-text"]);
     fill(&place);
     let platters = place.platters();

@@ -51,7 +51,7 @@ fn a_tree_comes_back_as_it_was_from_staging_and_from_platters() {
 }
 
 #[test]
-fn a_clear_text_archive_restores_the_same_tree() {
+fn an_unencrypted_archive_restores_the_same_tree() {
     let place = Sandbox::new(2, &["--clear-text"]);
     make_tree(&place);
     place.good(&["put", "tree", "--flush"]);

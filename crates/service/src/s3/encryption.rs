@@ -92,7 +92,7 @@ pub(crate) fn refuse_headers_of_writes(headers: &HeaderMap) -> S3Result<()> {
     }
 }
 
-/// The encryption that responses report; `None` for an object in clear text.
+/// The encryption that responses report; `None` for an unencrypted object.
 pub(crate) fn encryption_header(sealed: bool) -> Option<ServerSideEncryption> {
     sealed.then(|| ServerSideEncryption::from_static(ServerSideEncryption::AES256))
 }

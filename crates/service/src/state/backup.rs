@@ -13,7 +13,7 @@
 //! is docs/state-backup.md. Any addition makes another format: a reader knows all fields of the
 //! formats it supports, and ignores none.
 //!
-//! Platters can't be erased, and an archive may be in clear text. So a backup contains no secrets:
+//! Platters can't be erased, and an archive may be unencrypted. So a backup contains no secrets:
 //! no keys of accounts, no keys of parts.
 
 use std::io::{self, Write};
