@@ -134,7 +134,7 @@ pub(crate) fn merge_copies(
     if let Some(copies) = copies {
         report.copies = keep_copies(&mut ring, copies)?;
     }
-    report.removed = ring.left_out.len() as u64;
+    report.removed = ring.skipped.len() as u64;
     report.conflicting = ring.conflicting.len() as u64;
     let mut store = match ring.fresh {
         false => ring.store,
@@ -256,15 +256,15 @@ struct Ring<'a> {
     fresh: bool,
     master: Option<&'a MasterKey>,
     removed: &'a Removed,
-    /// Removed versions, whose keys were not stored.
-    left_out: HashSet<VersionId>,
+    /// Removed versions, whose keys were skipped.
+    skipped: HashSet<VersionId>,
     /// Versions with different keys in two sources.
     conflicting: HashSet<VersionId>,
 }
 
 impl<'a> Ring<'a> {
     fn new(store: SqliteKeyStore, master: Option<&'a MasterKey>, removed: &'a Removed) -> Self {
-        Self { store, fresh: false, master, removed, left_out: HashSet::new(), conflicting: HashSet::new() }
+        Self { store, fresh: false, master, removed, skipped: HashSet::new(), conflicting: HashSet::new() }
     }
 
     /// Creates a new key store next to the one in use. [`finish`](Self::finish) puts it in place.
@@ -281,7 +281,7 @@ impl<'a> Ring<'a> {
         let ids: Vec<VersionId> = keys.iter().map(|(id, _)| *id).collect();
         for (&(id, key), known) in keys.iter().zip(self.store.get_many(&ids)?) {
             if self.removed.ids.contains(&id) {
-                self.left_out.insert(id);
+                self.skipped.insert(id);
                 continue;
             }
             match new.get(&id).copied().or(known) {

@@ -101,7 +101,7 @@ pub struct KeyringReport {
     pub salvaged: Option<SalvageReport>,
     /// Result for each copy, in the order given.
     pub copies: Vec<CopyReport>,
-    /// Removed versions, whose keys were left out.
+    /// Removed versions, whose keys were skipped.
     pub removed: u64,
     /// Versions with different keys in two sources. The key that the master key opens was kept, or
     /// else the first.
