@@ -1,4 +1,5 @@
-//! Statistics: properties of a stream of reads, compared with published figures.
+//! Statistics: properties of the requests in a stream of reads, compared with published figures. A
+//! request is for one file; its reads are the file's shards.
 //!
 //! Each row gives the value measured on the stream, the published value if any, and its source.
 
@@ -10,7 +11,7 @@ use crate::Read;
 
 const MIB: u64 = 1 << 20;
 
-/// Collects reads in order of time. Memory use is 8 bytes per hour with a request.
+/// Figures of the requests whose reads were observed, in order of time. Memory use is 8 bytes per hour with a request.
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
     requests: u64,
@@ -81,7 +82,7 @@ impl fmt::Display for Published {
 pub struct StatisticRow {
     /// The measured property, with its unit.
     pub name: &'static str,
-    /// Measured on the reads collected; `None` if they don't determine it, infinite for a ratio to
+    /// Measured on the requests observed; `None` if they don't determine it, infinite for a ratio to
     /// zero.
     pub generated: Option<f64>,
     /// The published figure.
@@ -93,7 +94,7 @@ pub struct StatisticRow {
 impl fmt::Display for StatisticRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let generated = self.generated.map_or_else(|| String::from("-"), |value| Figure(value).to_string());
-        write!(f, "{:<44} {generated:>12}  {:<14} {}", self.name, self.published, self.source)
+        write!(f, "{:<46} {generated:>12}  {:<14} {}", self.name, self.published, self.source)
     }
 }
 
@@ -143,7 +144,7 @@ impl Statistics {
         self.hours.observe(read.at);
     }
 
-    /// Requests collected.
+    /// Number of requests observed.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests
@@ -165,15 +166,15 @@ impl Statistics {
             row("shards a request", ratio(self.shards as f64, self.requests as f64), Nothing, ""),
             row("requests a second", span.and_then(|span| ratio(self.requests as f64, span)), Nothing, ""),
             row("bytes a second", span.and_then(|span| ratio(self.all.bytes as f64, span)), Nothing, ""),
-            row("reads up to 4 MiB, of all reads", requests_share(self.up_to_4_mib), Exactly(0.587), PAPER_SECTION_2),
-            row("reads up to 4 MiB, of all bytes", bytes_share(self.up_to_4_mib), Exactly(0.012), PAPER_SECTION_2),
-            row("reads under 10 MiB, of all reads", requests_share(self.under_10_mib), Exactly(0.8), PAPER_SECTION_2),
-            row("reads over 256 MiB, of all reads", requests_share(self.over_256_mib), Below(0.02), PAPER_SECTION_2),
-            row("reads over 256 MiB, of all bytes", bytes_share(self.over_256_mib), About(0.85), PAPER_SECTION_2),
+            row("requests up to 4 MiB, of all requests", requests_share(self.up_to_4_mib), Exactly(0.587), PAPER_SECTION_2),
+            row("requests up to 4 MiB, of all bytes", bytes_share(self.up_to_4_mib), Exactly(0.012), PAPER_SECTION_2),
+            row("requests under 10 MiB, of all requests", requests_share(self.under_10_mib), Exactly(0.8), PAPER_SECTION_2),
+            row("requests over 256 MiB, of all requests", requests_share(self.over_256_mib), Below(0.02), PAPER_SECTION_2),
+            row("requests over 256 MiB, of all bytes", bytes_share(self.over_256_mib), About(0.85), PAPER_SECTION_2),
             row("largest over smallest, orders of magnitude", orders_of_magnitude, About(10.0), PAPER_SECTION_2),
             row("mean file, bytes", ratio(self.all.bytes as f64, self.requests as f64), About(1e8), PAPER_SECTION_2),
-            row("hourly reads, 99.9th percentile over median", self.hours.tail_over_median(), UpTo(1e7), PAPER_SECTION_2),
-            row("hourly reads, peak over mean", self.hours.peak_over_mean(), Nothing, ""),
+            row("hourly requests, 99.9th percentile over median", self.hours.tail_over_median(), UpTo(1e7), PAPER_SECTION_2),
+            row("hourly requests, peak over mean", self.hours.peak_over_mean(), Nothing, ""),
         ]
     }
 }
@@ -181,7 +182,7 @@ impl Statistics {
 impl fmt::Display for Statistics {
     /// A table with one row per line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<44} {:>12}  {:<14} source", "figure", "here", "published")?;
+        writeln!(f, "{:<46} {:>12}  {:<14} source", "figure", "here", "published")?;
         self.rows().iter().try_for_each(|row| writeln!(f, "{row}"))
     }
 }
@@ -265,17 +266,17 @@ mod tests {
             statistics.observe(&read(0, bytes, 0));
             statistics.observe(&read(0, bytes, 1));
         }
-        assert_eq!(figure(&statistics, "reads up to 4 MiB, of all reads"), Some(0.2));
-        assert_eq!(figure(&statistics, "reads under 10 MiB"), Some(0.4));
-        assert_eq!(figure(&statistics, "reads over 256 MiB, of all reads"), Some(0.2));
+        assert_eq!(figure(&statistics, "requests up to 4 MiB, of all requests"), Some(0.2));
+        assert_eq!(figure(&statistics, "requests under 10 MiB"), Some(0.4));
+        assert_eq!(figure(&statistics, "requests over 256 MiB, of all requests"), Some(0.2));
         assert_eq!(figure(&statistics, "shards a request"), Some(2.0));
         assert_eq!(figure(&statistics, "mean file"), Some((530 * MIB + 2) as f64 / 5.0));
     }
 
     #[test]
-    fn hours_without_a_read_count() {
+    fn hours_without_a_request_count() {
         let mut statistics = Statistics::default();
-        // 2,000 hours: 1,499 with one read, one with 50, the rest without.
+        // 2,000 hours: 1,499 with one request, one with 50, the rest without.
         for hour in (0..1500).filter(|hour| *hour != 7) {
             statistics.observe(&read(hour, 1, 0));
             if hour == 9 {
@@ -283,13 +284,13 @@ mod tests {
             }
         }
         statistics.observe(&read(1999, 1, 0));
-        assert_eq!(figure(&statistics, "hourly reads, 99.9th"), Some(1.0));
-        assert_eq!(figure(&statistics, "hourly reads, peak"), Some(50.0 * 2000.0 / 1549.0));
+        assert_eq!(figure(&statistics, "hourly requests, 99.9th"), Some(1.0));
+        assert_eq!(figure(&statistics, "hourly requests, peak"), Some(50.0 * 2000.0 / 1549.0));
         let mut sparse = Statistics::default();
         for hour in [0, 1, 2, 3, 1000] {
             sparse.observe(&read(hour, 1, 0));
         }
-        assert_eq!(figure(&sparse, "hourly reads, 99.9th"), Some(f64::INFINITY));
+        assert_eq!(figure(&sparse, "hourly requests, 99.9th"), Some(f64::INFINITY));
     }
 
     #[test]
@@ -312,7 +313,7 @@ mod tests {
         };
         let mut statistics = Statistics::default();
         Demand::new(&spec, 12).unwrap().for_each(|read| statistics.observe(&read));
-        let tail = figure(&statistics, "hourly reads, 99.9th").unwrap();
+        let tail = figure(&statistics, "hourly requests, 99.9th").unwrap();
         assert!((500.0..2000.0).contains(&tail), "seed 12: {tail}");
     }
 }

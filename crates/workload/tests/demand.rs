@@ -175,11 +175,11 @@ fn drawn_sizes_have_the_published_marginals() {
     let figure = |name: &str| statistics.rows().into_iter().find(|row| row.name == name).unwrap().generated.unwrap();
     // Shares of reads are within four standard errors. Bytes depend on few large files and are only
     // on average closer than a tenth.
-    assert!((figure("reads up to 4 MiB, of all reads") - 0.587).abs() < 0.0014);
-    assert!((figure("reads under 10 MiB, of all reads") - 0.8).abs() < 0.0012);
-    assert!((figure("reads over 256 MiB, of all reads") - 0.019).abs() < 0.0004);
-    assert!((figure("reads over 256 MiB, of all bytes") - 0.85).abs() < 0.03);
-    assert!((figure("reads up to 4 MiB, of all bytes") - 0.012).abs() < 0.0015);
+    assert!((figure("requests up to 4 MiB, of all requests") - 0.587).abs() < 0.0014);
+    assert!((figure("requests under 10 MiB, of all requests") - 0.8).abs() < 0.0012);
+    assert!((figure("requests over 256 MiB, of all requests") - 0.019).abs() < 0.0004);
+    assert!((figure("requests over 256 MiB, of all bytes") - 0.85).abs() < 0.03);
+    assert!((figure("requests up to 4 MiB, of all bytes") - 0.012).abs() < 0.0015);
     assert!((figure("mean file, bytes") / 1e8 - 1.0).abs() < 0.15);
     assert!(figure("largest over smallest, orders of magnitude") > 9.0);
 }

@@ -127,5 +127,5 @@ fn the_reference_and_the_workload_are_printed() {
     let reference = place.good(&["twin", "reference"]).text();
     assert!(reference.starts_with("# Scenario files\n") && reference.contains("| `throughput` |"), "{reference}");
     let checked = place.good(&["twin", "check-workload", "small.toml", "--set", "run.measured=12 h"]).text();
-    assert!(checked.contains("reads up to 4 MiB, of all reads") && checked.contains("0.587"), "{checked}");
+    assert!(checked.contains("requests up to 4 MiB, of all requests") && checked.contains("0.587"), "{checked}");
 }

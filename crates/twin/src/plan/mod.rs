@@ -160,7 +160,7 @@ pub struct Failures {
     pub shuttle_hours: f64,
     /// Mean hours after which a drive goes down.
     pub drive_hours: f64,
-    /// Mean seconds until a failure is noticed.
+    /// Mean seconds until a failure is detected.
     pub detection_s: f64,
     /// Mean seconds from then until it is repaired.
     pub repair_s: f64,

@@ -226,7 +226,7 @@ fn failures(reader: &mut Reader) -> Failures {
         shuttle_hours: section.setting("shuttle_every", seconds("1 h"..), "2000 h", "Mean time of motion after which a shuttle stops (proposed).")
             / 3600.0,
         drive_hours: section.setting("drive_every", seconds("1 h"..), "10000 h", "Mean time after which a drive goes down (proposed).") / 3600.0,
-        detection_s: section.setting("detection", seconds("0 s"..), "30 s", "Mean time until a failure is noticed (proposed)."),
+        detection_s: section.setting("detection", seconds("0 s"..), "30 s", "Mean time until a failure is detected (proposed)."),
         repair_s: section.setting("repair", seconds("0 s"..), "4 h", "Mean time from then until it is repaired (proposed)."),
         planned_for: section.setting(
             "planned_for",

@@ -348,6 +348,7 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
         base.steals_above.or(PolicyChoice::default().steals_above).unwrap_or(0),
         "`partitioned`: how many more bytes must wait in the fullest rectangle than in the emptiest before idle shuttles help.",
     );
+    // `ideas`, not `techniques`: recorded journals contain scenarios with this name.
     let mut section = section.section("ideas", "The techniques of `fulgurite`; each can be disabled to measure its contribution.");
     let techniques = Techniques {
         exchanges: section.setting_or("exchanges", flag(), base.techniques.exchanges, "Both bays of a drive serve customers under load."),

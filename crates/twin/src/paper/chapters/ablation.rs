@@ -23,7 +23,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     };
     let mut none = Techniques::default();
     TECHNIQUES.iter().for_each(|(_, without)| without(&mut none));
-    ours(plan, "no idea".into(), none);
+    ours(plan, "no technique".into(), none);
     for (alone, (name, _)) in TECHNIQUES.iter().enumerate() {
         let mut techniques = Techniques::default();
         TECHNIQUES.iter().enumerate().filter(|(index, _)| *index != alone).for_each(|(_, (_, without))| without(&mut techniques));
@@ -37,11 +37,11 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     ours(plan, "one drive of 20 verifies".into(), Techniques { one_verifies_of: 20, ..Techniques::default() });
     ours(plan, "fulgurite".into(), Techniques::default());
     Box::new(move |results| {
-        let mut chapter = Chapter::new("ablation", "The contribution of each idea");
+        let mut chapter = Chapter::new("ablation", "The contribution of each technique");
         chapter.add_paragraph(
-            "On IOPS with 20 shuttles and 20 drives of 60 MB/s. `fulgurite` starts from the paper's rectangles and adds four ideas. *Exchange*: while many requests wait, both bays of a drive serve customers, so a shuttle leaves one platter, takes another, and never waits; the platter under verification stays in a slot meanwhile. \
+            "On IOPS with 20 shuttles and 20 drives of 60 MB/s. `fulgurite` starts from the paper's rectangles and adds four techniques. *Exchange*: while many requests wait, both bays of a drive serve customers, so a shuttle leaves one platter, takes another, and never waits; the platter under verification stays in a slot meanwhile. \
              *Near among old*: of the few oldest platters, take the one with the shortest path. *Sharing*: an idle shuttle helps in the lanes next to its own. *By track*: requests for a mounted platter are read in track order. \
-             *No idea* leaves out all four; it differs from `partitioned` in that shuttles fetch platters before they return others.",
+             *No technique* leaves out all four; it differs from `partitioned` in that shuttles fetch platters before they return others.",
         );
         let sample = |index: usize| results.sample(variants[index].1);
         let (theirs, all) = (sample(0), sample(variants.len() - 1));
@@ -51,7 +51,11 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         if let Some(bound) = all.bound() {
             panel = panel.level(bound / 60.0, BOUND_NAME);
         }
-        chapter.draw("ablation", Figure::new("").width(504.0).panel(panel), "Tail on IOPS with each idea alone and with each left out.");
+        chapter.draw(
+            "ablation",
+            Figure::new("").width(504.0).panel(panel),
+            "Tail on IOPS with each technique alone and with each left out.",
+        );
         let rows = variants.iter().enumerate().map(|(index, (name, _))| {
             let sample = sample(index);
             vec![
@@ -91,7 +95,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             ));
         }
         let rows = variants.iter().map(|(name, point)| ([name.as_str().into()], results.sample(*point)));
-        chapter.runs("ablation", [Column::text("variant", "The ideas in use.")], rows)?;
+        chapter.runs("ablation", [Column::text("variant", "The techniques in use.")], rows)?;
         Ok(chapter)
     })
 }

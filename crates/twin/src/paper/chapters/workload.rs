@@ -37,7 +37,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("workload", "The workload");
         chapter.add_paragraph(format!(
-            "The paper's traces are not public. The workload is derived from its published figures ([workload](workload.md)). The table compares {} million generated reads, with the sizes of stored files, with the published figures.",
+            "The paper's traces are not public. The workload is derived from its published figures ([workload](workload.md)). The table compares {} million generated requests, with the sizes of stored files, with the published figures.",
             digits(count as f64 / 1e6)
         ));
         let drawn = results.task(sizes);
@@ -55,7 +55,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.draw(
             "sizes",
             Figure::new("").panel(panel),
-            "Sizes by reads and by bytes: generated, and the published points. Published: reads over 256 MiB are under 2 %.",
+            "Sizes by reads and by bytes: generated, and the published points. Published: requests over 256 MiB are under 2 %.",
         );
 
         chapter.add_paragraph(format!(
@@ -203,7 +203,7 @@ fn ingest(first: u64, seeds: u64) -> Result<Vec<(usize, [f64; 3])>, PaperError> 
 fn statistics(rows: &[StatisticRow]) -> Result<Table, PaperError> {
     let mut table = Table::new([
         Column::text("figure", "The figure."),
-        Column::f64("generated", "", "Value in the generated reads."),
+        Column::f64("generated", "", "Value in the generated requests."),
         Column::text("published", "Published value."),
         Column::text("source", "Source of the published value."),
     ]);
