@@ -1,4 +1,4 @@
-//! Parses the list of a batch, and writes its entries to a tar archive.
+//! Parses the list of a bulk get, and writes its entries to a tar archive.
 #![no_main]
 
 use fulgurite_service::fuzzing;

@@ -4,4 +4,4 @@
 use fulgurite_service::fuzzing;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| fuzzing::record(data));
+fuzz_target!(|data: &[u8]| fuzzing::version(data));

@@ -180,8 +180,8 @@ fn parse_headers<'a>(lines: impl Iterator<Item = &'a str>) -> Option<HeaderMap> 
     Some(headers)
 }
 
-/// Parses the list of a batch. Each object's entry has a safe and unique name, and its headers can
-/// be parsed again.
+/// Parses the list of a bulk get. Each object's entry has a safe and unique name, and its headers
+/// can be parsed again.
 pub fn bulk_get_list(body: &[u8]) {
     let Ok(objects) = bulk_get::parse(body) else { return };
     let mut names = std::collections::BTreeMap::new();
@@ -237,7 +237,7 @@ fn parse_tar_entry(mut out: &[u8]) -> (String, String, u64) {
 }
 
 /// Reads a record that could come from a foreign platter, through the S3 view of it.
-pub fn record(data: &[u8]) {
+pub fn version(data: &[u8]) {
     let Ok(record) = decode_record(data) else { return };
     let stored_bytes = stored_bytes(record.size);
     let row = VersionRow { key: VersionKey(1), id: VersionId([1; 16]), record, sealed: true, stored_bytes, archived: true };
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_foreign_record_has_an_s3_view() {
-        inputs("version").iter().for_each(|input| record(input));
+        inputs("version").iter().for_each(|input| version(input));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) struct Gateway {
     pub(crate) buffered_bodies: MemoryPool,
     /// Memory for responses that are buffered whole.
     pub(crate) buffered_responses: MemoryPool,
-    /// KiB that lists of batches may take.
+    /// KiB that the lists of bulk gets may take.
     pub(crate) bulk_get_kib: Arc<Semaphore>,
 }
 

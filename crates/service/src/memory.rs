@@ -66,7 +66,7 @@ pub struct Budget {
     pub(crate) buffered_responses: usize,
     /// Number of 1 MiB records read ahead for clients.
     pub(crate) download_records: usize,
-    /// KiB for lists of batches.
+    /// KiB for lists of bulk gets.
     pub(crate) bulk_get_kib: usize,
 }
 
@@ -98,7 +98,7 @@ impl Budget {
         let connections_max = (left_kib / 2 / PER_CONNECTION_KIB).max(CONNECTIONS_MIN);
         let connections = (connections.max(1) as u64).min(connections_max);
         let shared_kib = left_kib - connections * PER_CONNECTION_KIB;
-        // Half is for batches, whose lists are long. More than 256 MiB for each of the others has
+        // Half is for bulk gets, whose lists are long. More than 256 MiB for each of the others has
         // no benefit.
         let part_kib = (shared_kib / 8).min(256 << 10);
         let bytes = (part_kib << 10) as usize;

@@ -109,7 +109,7 @@ impl Router {
     }
 
     /// Whether the framework buffers the whole body of a request: all but content, forms and lists
-    /// of batches.
+    /// of bulk gets.
     fn is_buffered(&self, head: &Parts) -> bool {
         let is_content = || {
             head.method == Method::PUT

@@ -6,12 +6,12 @@
 //!                                  '--- objects that can't be sent --> result.json, the last entry
 //! ```
 //!
-//! A batch reads one object after another, and takes for each read one of the permits that all
-//! clients share. So many short batches proceed next to a long one as if it were just another
+//! A bulk get reads one object after another, and takes for each read one of the permits that all
+//! clients share. So many short bulk gets proceed next to a long one as if it were just another
 //! client.
 
-mod batch;
 mod request;
+mod response;
 mod result;
 pub(crate) mod tar;
 
@@ -35,7 +35,7 @@ use request::{Item, ListError, OBJECTS_MAX, Outcome};
 #[cfg(feature = "fuzzing")]
 pub(crate) use result::entry_name;
 
-use batch::{Batch, PIECES_AHEAD_MAX, ResponseWriter};
+use response::{PIECES_AHEAD_MAX, ResponseWriter, TarResponse};
 
 use crate::auth::access::{EXPECTED_OWNER, check_owner};
 use crate::auth::caller::{Caller, Peer, origin};
@@ -51,10 +51,10 @@ use crate::transfer::upload::{IncomingBody, length_of};
 
 /// Maximum length of a list: 100,000 keys of 160 bytes.
 const LIST_BYTES_MAX: u64 = 16 << 20;
-/// KiB that a batch holds in addition to its list: an object, pieces on their way to the client,
+/// KiB that a bulk get holds in addition to its list: an object, pieces on their way to the client,
 /// and what its reader has read ahead.
 const READER_KIB: u32 = 3 << 10;
-/// Bytes that a batch holds per object in addition to the key: its place and its outcome.
+/// Bytes that a bulk get holds per object in addition to the key: its place and its outcome.
 const OBJECT_BYTES: u64 = 320;
 /// Length of the shortest entry of a list: two quotation marks and a comma.
 const LIST_ENTRY_BYTES_MIN: u64 = 3;
@@ -65,7 +65,7 @@ fn list_kib(length: u64) -> u32 {
     (2 * length + objects * OBJECT_BYTES).div_ceil(1 << 10) as u32
 }
 
-/// A list that is being received, with what it has reserved of the memory of all batches. The
+/// A list that is being received, with what it has reserved of the memory of all bulk gets. The
 /// reservation grows with the bytes received; an announced length reserves nothing.
 struct List {
     bytes: Vec<u8>,
@@ -94,15 +94,15 @@ impl List {
     }
 }
 
-/// Reserves memory of all batches. It never waits: a waiting long list would delay the
-/// short ones after it.
+/// Reserves memory of all bulk gets. It never waits: a waiting long list would delay the short ones
+/// after it.
 fn reserve_memory(memory: &Arc<Semaphore>, kib: u32) -> S3Result<OwnedSemaphorePermit> {
     let permits = memory.clone().try_acquire_many_owned(kib);
     permits.map_err(|_| too_many())
 }
 
 fn too_many() -> S3Error {
-    busy("Too many batches are running. Try again later.", 5)
+    busy("Too many bulk gets are running. Try again later.", 5)
 }
 
 /// Answers bulk gets.
@@ -117,7 +117,7 @@ impl BulkGet {
     }
 
     pub(crate) async fn call(&self, request: S3Request<Body>) -> Answer<Body> {
-        let signed = request.credentials.as_ref().ok_or_else(|| s3_error!(AccessDenied, "A batch must be signed."))?;
+        let signed = request.credentials.as_ref().ok_or_else(|| s3_error!(AccessDenied, "A bulk get must be signed."))?;
         let key = self.gateway.state.key(&signed.access_key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?;
         let peer = request.extensions.get::<Peer>().copied();
         let caller = Caller { account: Some(key.account.clone()), origin: origin(peer, &request.headers) };
@@ -161,7 +161,7 @@ impl BulkGet {
         drop(list);
         let (pieces_tx, pieces_rx) = mpsc::channel(PIECES_AHEAD_MAX);
         let is_complete = Arc::new(AtomicBool::new(false));
-        let batch = Batch {
+        let tar = TarResponse {
             gateway: self.gateway.clone(),
             bucket,
             caller,
@@ -170,7 +170,7 @@ impl BulkGet {
         };
         tokio::task::spawn_blocking(move || {
             let _memory_permits = memory_permits;
-            batch.run();
+            tar.run();
         });
         let mut response = S3Response::new(body(pieces_rx, is_complete));
         response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-tar"));
@@ -186,7 +186,7 @@ impl BulkGet {
                 }
                 Err(s3_error!(InvalidBucketName, "The specified bucket is not valid."))
             }
-            _ => Err(s3_error!(MethodNotAllowed, "Send a batch to a bucket: POST /bucket?retrieve")),
+            _ => Err(s3_error!(MethodNotAllowed, "Send a bulk get to a bucket: POST /bucket?retrieve")),
         }
     }
 }
@@ -201,7 +201,7 @@ fn body(pieces_rx: mpsc::Receiver<Bytes>, is_complete: Arc<AtomicBool>) -> Body 
             match pieces_rx.recv().await {
                 Some(piece) => Some((Ok(Frame::data(piece)), Some(pieces_rx))),
                 None if is_complete.load(Ordering::Acquire) => None,
-                None => Some((Err(StdError::from("the batch was aborted")), None)),
+                None => Some((Err(StdError::from("the bulk get was aborted")), None)),
             }
         }
     });

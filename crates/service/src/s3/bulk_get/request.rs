@@ -1,4 +1,4 @@
-//! The request of a batch: a JSON object with a list, whose entries are keys, or keys with
+//! The request of a bulk get: a JSON object with a list, whose entries are keys, or keys with
 //! versions. The state of each requested object.
 //!
 //! ```json

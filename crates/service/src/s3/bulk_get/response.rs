@@ -1,5 +1,5 @@
-//! Runs a batch: looks up the versions, sorts them by their place in the archive, and reads one
-//! after another into a tar archive.
+//! The response of a bulk get: looks up the versions, sorts them by their place in the archive, and
+//! reads one after another into a tar archive.
 //!
 //! Small objects are read and checked in full before they are sent, so their errors become lines of
 //! the result. The header of a larger object is already sent when an error occurs; the response
@@ -68,8 +68,8 @@ impl From<io::Error> for SendError {
     }
 }
 
-/// A batch. It runs on its own thread and blocks there.
-pub(super) struct Batch {
+/// Makes the tar archive of a bulk get. It runs on its own thread and blocks there.
+pub(super) struct TarResponse {
     pub(super) gateway: Arc<Gateway>,
     pub(super) bucket: Arc<Bucket>,
     pub(super) caller: Caller,
@@ -77,16 +77,16 @@ pub(super) struct Batch {
     pub(super) out: ResponseWriter,
 }
 
-impl Batch {
+impl TarResponse {
     /// Reads and sends everything.
     pub(super) fn run(mut self) {
         let started = Instant::now();
         let result = self.find().map_err(Abort::from).and_then(|order| self.read(&order)).and_then(|()| Ok(self.report()?));
         let (bucket, objects, bytes, ms) = (&self.bucket.name, self.items.len(), self.out.bytes, started.elapsed().as_millis() as u64);
         match result {
-            Ok(()) => tracing::info!(bucket, objects, bytes, ms, "retrieved"),
-            Err(Abort::Client(error)) => tracing::debug!(bucket, objects, bytes, ms, %error, "the client aborted a batch"),
-            Err(error) => tracing::error!(bucket, objects, bytes, ms, %error, "a batch ended early"),
+            Ok(()) => tracing::info!(bucket, objects, bytes, ms, "completed a bulk get"),
+            Err(Abort::Client(error)) => tracing::debug!(bucket, objects, bytes, ms, %error, "the client aborted a bulk get"),
+            Err(error) => tracing::error!(bucket, objects, bytes, ms, %error, "a bulk get ended early"),
         }
     }
 

@@ -35,7 +35,7 @@ XATTR = "SCHILY.xattr.user.fulgurite."
 
 
 @dataclass(frozen=True)
-class Batch:
+class BulkGet:
     """An answer that was read to its end: what is in it by name of its entry, what the headers say, and the result."""
 
     content: dict[str, bytes]
@@ -57,7 +57,7 @@ def ask(server: Server, bucket: str, body: bytes, account: Account | None = None
     return connection.getresponse()
 
 
-def retrieve(server: Server, bucket: str, objects: list, account: Account | None = None, **fields: str) -> Batch:
+def retrieve(server: Server, bucket: str, objects: list, account: Account | None = None, **fields: str) -> BulkGet:
     answer = ask(server, bucket, json.dumps({"objects": objects}).encode(), account, **fields)
     body = answer.read()
     assert answer.status == 200, body
@@ -65,7 +65,7 @@ def retrieve(server: Server, bucket: str, objects: list, account: Account | None
     return unpack(body)
 
 
-def unpack(body: bytes) -> Batch:
+def unpack(body: bytes) -> BulkGet:
     content, entries, order = {}, {}, []
     with tarfile.open(fileobj=io.BytesIO(body), mode="r|", encoding="utf-8", errors="strict") as tar:
         for entry in tar:
@@ -83,7 +83,7 @@ def unpack(body: bytes) -> Batch:
     for line in lines:
         if "entry" in line:
             assert line["size"] == len(content[line["entry"]])
-    return Batch(content, entries, result)
+    return BulkGet(content, entries, result)
 
 
 def refusal(server: Server, bucket: str, body: bytes, account: Account | None = None, **fields: str) -> tuple[int, str]:
@@ -103,29 +103,29 @@ def filled(s3, bucket) -> dict[str, bytes]:
 def test_many_objects_come_with_one_request(server, s3, bucket, filled):
     keys = list(filled)
     random.Random(7).shuffle(keys)
-    batch = retrieve(server, bucket, keys)
-    assert batch.content == {f"objects/{key}": body for key, body in filled.items()}
-    assert (batch.result["bucket"], batch.result["failed"]) == (bucket, 0)
-    assert [line["key"] for line in batch.result["objects"]] == keys, "lines come in the order of the request"
-    for line in batch.result["objects"]:
+    got = retrieve(server, bucket, keys)
+    assert got.content == {f"objects/{key}": body for key, body in filled.items()}
+    assert (got.result["bucket"], got.result["failed"]) == (bucket, 0)
+    assert [line["key"] for line in got.result["objects"]] == keys, "lines come in the order of the request"
+    for line in got.result["objects"]:
         assert line["etag"] == hashlib.md5(filled[line["key"]]).hexdigest() and "version_id" not in line
-        entry = batch.entries[line["entry"]]
+        entry = got.entries[line["entry"]]
         assert entry.pax_headers[XATTR + "etag"] == line["etag"]
     head = s3.head_object(Bucket=bucket, Key=keys[0])
-    assert batch.entries[f"objects/{keys[0]}"].mtime == head["LastModified"].timestamp()
+    assert got.entries[f"objects/{keys[0]}"].mtime == head["LastModified"].timestamp()
 
 
 def test_an_empty_list_has_an_empty_result(server, bucket):
-    batch = retrieve(server, bucket, [])
-    assert batch.content == {} and batch.result == {"bucket": bucket, "retrieved": 0, "failed": 0, "objects": []}
+    got = retrieve(server, bucket, [])
+    assert got.content == {} and got.result == {"bucket": bucket, "retrieved": 0, "failed": 0, "objects": []}
 
 
 def test_what_is_not_there_has_a_line_and_the_rest_comes(server, s3, bucket):
     s3.put_object(Bucket=bucket, Key="there", Body=b"there")
     s3.put_object(Bucket=bucket, Key="empty", Body=b"")
-    batch = retrieve(server, bucket, ["missing", "there", "", "x" * 5000, "empty", {"key": "there", "version_id": "0" * 32}])
-    assert batch.content == {"objects/there": b"there", "objects/empty": b""}
-    lines = batch.result["objects"]
+    got = retrieve(server, bucket, ["missing", "there", "", "x" * 5000, "empty", {"key": "there", "version_id": "0" * 32}])
+    assert got.content == {"objects/there": b"there", "objects/empty": b""}
+    lines = got.result["objects"]
     assert [line.get("code") for line in lines] == ["NoSuchKey", None, "NoSuchKey", "NoSuchKey", None, "NoSuchVersion"]
     assert all(line["message"] for line in lines if "code" in line)
 
@@ -136,38 +136,38 @@ def test_versions_are_named_and_markers_have_no_content(server, s3, versioned):
     marker = s3.delete_object(Bucket=versioned, Key="gone")["VersionId"]
     asked = ["a", {"key": "a", "version_id": old}, {"key": "gone"}, {"key": "gone", "version_id": kept}]
     asked += [{"key": "gone", "version_id": marker}, {"key": "a", "version_id": kept}, {"key": "a", "version_id": "no version"}]
-    batch = retrieve(server, versioned, asked)
-    assert batch.content == {"objects/a": b"new", f"versions/{old}/a": b"old", f"versions/{kept}/gone": b"kept"}
-    lines = batch.result["objects"]
+    got = retrieve(server, versioned, asked)
+    assert got.content == {"objects/a": b"new", f"versions/{old}/a": b"old", f"versions/{kept}/gone": b"kept"}
+    lines = got.result["objects"]
     assert [line["version_id"] for line in lines[:2]] == [new, old]
     assert [line.get("code") for line in lines[2:]] == ["NoSuchKey", None, "MethodNotAllowed", "NoSuchVersion", "InvalidArgument"]
     assert [line.get("version_id") for line in lines[3:]] == [kept, marker, kept, "no version"]
-    assert batch.entries["objects/a"].pax_headers[XATTR + "version-id"] == new
+    assert got.entries["objects/a"].pax_headers[XATTR + "version-id"] == new
 
 
 def test_the_null_version_is_named_as_such(server, s3, bucket):
     s3.put_object(Bucket=bucket, Key="a", Body=b"null")
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     new = s3.put_object(Bucket=bucket, Key="a", Body=b"new")["VersionId"]
-    batch = retrieve(server, bucket, ["a", {"key": "a", "version_id": "null"}])
-    assert batch.content == {"objects/a": b"new", "versions/null/a": b"null"}
-    assert [line["version_id"] for line in batch.result["objects"]] == [new, "null"]
+    got = retrieve(server, bucket, ["a", {"key": "a", "version_id": "null"}])
+    assert got.content == {"objects/a": b"new", "versions/null/a": b"null"}
+    assert [line["version_id"] for line in got.result["objects"]] == [new, "null"]
 
 
 def test_what_is_asked_for_twice_comes_once_and_has_two_lines(server, s3, bucket):
     for key in ("a", "b", "empty"):
         s3.put_object(Bucket=bucket, Key=key, Body=b"" if key == "empty" else key.encode())
-    batch = retrieve(server, bucket, ["a", "b", "a", "empty", "empty", "missing", "missing", {"key": "a"}])
-    assert batch.content == {"objects/a": b"a", "objects/b": b"b", "objects/empty": b""}
-    assert batch.result["retrieved"] == 6 and batch.failed == {"missing": "NoSuchKey"}
+    got = retrieve(server, bucket, ["a", "b", "a", "empty", "empty", "missing", "missing", {"key": "a"}])
+    assert got.content == {"objects/a": b"a", "objects/b": b"b", "objects/empty": b""}
+    assert got.result["retrieved"] == 6 and got.failed == {"missing": "NoSuchKey"}
 
 
 def test_what_is_archived_is_refused_before_its_restore(server, s3, bucket):
     for key, storage_class in (("cold", "GLACIER"), ("colder", "DEEP_ARCHIVE"), ("warm", "GLACIER_IR")):
         s3.put_object(Bucket=bucket, Key=key, Body=key.encode(), StorageClass=storage_class)
-    batch = retrieve(server, bucket, ["cold", "colder", "warm"])
-    assert batch.content == {"objects/warm": b"warm"}
-    assert batch.failed == {"cold": "InvalidObjectState", "colder": "InvalidObjectState"}
+    got = retrieve(server, bucket, ["cold", "colder", "warm"])
+    assert got.content == {"objects/warm": b"warm"}
+    assert got.failed == {"cold": "InvalidObjectState", "colder": "InvalidObjectState"}
     restore(s3, {"Bucket": bucket, "Key": "cold"})
     wait(s3, {"Bucket": bucket, "Key": "cold"})
     assert retrieve(server, bucket, ["cold"]).content == {"objects/cold": b"cold"}
@@ -199,7 +199,7 @@ def test_each_object_asks_for_its_own_right(server, s3, alt, versioned):
     assert codes(server.main) == [None, None, "NoSuchKey", None]
 
 
-def test_a_batch_has_to_be_signed_whatever_a_policy_allows(wire, server, s3, bucket):
+def test_a_bulk_get_has_to_be_signed_whatever_a_policy_allows(wire, server, s3, bucket):
     s3.put_object(Bucket=bucket, Key="a", Body=b"a")
     one = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
     s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [one]}))
@@ -217,20 +217,20 @@ def test_odd_keys_come_back_under_names_that_are_safe_to_unpack(server, s3, buck
     keys = [*ODD, "ü" * 300, "deep/" * 100 + "end", "x/../../../outside"]
     for key in keys:
         s3.put_object(Bucket=bucket, Key=key, Body=key.encode())
-    batch = retrieve(server, bucket, keys)
-    assert batch.result["failed"] == 0 and len(batch.content) == len(keys)
-    for line in batch.result["objects"]:
-        assert batch.content[line["entry"]] == line["key"].encode()
+    got = retrieve(server, bucket, keys)
+    assert got.result["failed"] == 0 and len(got.content) == len(keys)
+    for line in got.result["objects"]:
+        assert got.content[line["entry"]] == line["key"].encode()
         folder, _, rest = line["entry"].partition("/")
-        said = batch.entries[line["entry"]].pax_headers.get(XATTR + "key")
+        said = got.entries[line["entry"]].pax_headers.get(XATTR + "key")
         assert not {".", ".."} & set(line["entry"].split("/"))
         assert (folder, rest, said) == ("objects", line["key"], None) or (folder, said) == ("encoded", line["key"])
         # Where Python lets it be unpacked, nothing lies outside of the folder.
-        tarfile.data_filter(batch.entries[line["entry"]], str(tmp_path))
+        tarfile.data_filter(got.entries[line["entry"]], str(tmp_path))
     for key in ("../../../../etc/passwd", "/leading", "a//b", "trailing/", "a/..", "back\\slash", "\x01\x1f"):
-        assert not any(line["entry"].startswith("objects/") for line in batch.result["objects"] if line["key"] == key)
+        assert not any(line["entry"].startswith("objects/") for line in got.result["objects"] if line["key"] == key)
     for key in ("日本語/キー", "ü" * 300, "deep/" * 100 + "end", "%41%2f%00"):
-        assert batch.content[f"objects/{key}"] == key.encode()
+        assert got.content[f"objects/{key}"] == key.encode()
 
 
 def test_other_programs_unpack_it_without_a_word(server, s3, bucket, tmp_path):
@@ -275,7 +275,7 @@ def test_the_digest_of_a_list_is_checked(server, s3, bucket):
     assert refusal(server, bucket, body, **{"x-amz-checksum-crc32": checksum("CRC32", b"other")}) == (400, "BadDigest")
 
 
-def test_a_batch_is_asked_of_a_bucket_that_is_there(wire, server, bucket, bucket_name):
+def test_a_bulk_get_is_asked_of_a_bucket_that_is_there(wire, server, bucket, bucket_name):
     body = b'{"objects": []}'
     assert refusal(server, bucket_name, body) == (404, "NoSuchBucket")
     assert refusal(server, "No_Bucket", body) == (400, "InvalidBucketName")
@@ -294,7 +294,7 @@ def test_the_name_of_the_operation_may_be_encoded(wire, bucket, s3):
         assert reply.status == 200 and unpack(reply.body).content == {"objects/a": b"a"}, query
 
 
-def test_a_batch_goes_by_a_presigned_address_too(wire, bucket, s3):
+def test_a_bulk_get_goes_by_a_presigned_address_too(wire, bucket, s3):
     s3.put_object(Bucket=bucket, Key="a", Body=b"a")
     target = wire.signer().presign("POST", f"/{bucket}?retrieve", wire.host, 60)
     reply = wire.send("POST", target, body=b'{"objects": ["a"]}', anonymous=True)
@@ -316,10 +316,10 @@ def test_what_is_on_platters_comes_beside_what_is_staged(running):
         client.put_object(Bucket="photos", Key=key, Body=content[key])
     keys = list(content)
     random.Random(1).shuffle(keys)
-    batch = retrieve(running.server, "photos", [*keys, "missing"])
-    assert batch.failed == {"missing": "NoSuchKey"}
-    assert batch.content == {f"objects/{key}": body for key, body in content.items()}
-    names = list(batch.content)
+    got = retrieve(running.server, "photos", [*keys, "missing"])
+    assert got.failed == {"missing": "NoSuchKey"}
+    assert got.content == {f"objects/{key}": body for key, body in content.items()}
+    names = list(got.content)
     # What is staged comes as it was put, what is archived as it lies on the platters of its set, which took turns.
     assert names[:100] == [f"objects/{key}" for key in staged]
     turns = sum(later < earlier for earlier, later in zip(names[100:], names[101:], strict=False))
@@ -352,9 +352,9 @@ def test_a_small_object_that_cannot_be_read_is_a_line_of_the_result(running):
     client.put_object(Bucket="photos", Key="damaged", Body=bytes(500_000))
     client.put_object(Bucket="photos", Key="after", Body=b"after")
     damage(running.archive, start + 250_000)
-    batch = retrieve(running.server, "photos", ["damaged", "before", "after", "damaged"])
-    assert batch.content == {"objects/before": b"before", "objects/after": b"after"}
-    assert batch.failed == {"damaged": "InternalError"} and batch.result["failed"] == 2
+    got = retrieve(running.server, "photos", ["damaged", "before", "after", "damaged"])
+    assert got.content == {"objects/before": b"before", "objects/after": b"after"}
+    assert got.failed == {"damaged": "InternalError"} and got.result["failed"] == 2
 
 
 def test_a_large_object_that_cannot_be_read_on_ends_the_answer_without_its_end(running):
@@ -375,12 +375,12 @@ def test_a_large_object_that_cannot_be_read_on_ends_the_answer_without_its_end(r
             got = tar.extractfile(entry).read()
             assert body.startswith(got), "no wrong byte was sent"
             assert len(got) == len(body), "tar notices that bytes are missing"
-    assert "a batch ended early" in running.log.read_text()
+    assert "a bulk get ended early" in running.log.read_text()
     # The server goes on.
     assert retrieve(running.server, "photos", []).result["failed"] == 0
 
 
-def test_short_batches_and_reads_go_on_beside_long_ones_that_nobody_reads(running):
+def test_short_bulk_gets_and_reads_go_on_beside_long_ones_that_nobody_reads(running):
     client = connect(running.server, running.account)
     client.create_bucket(Bucket="photos")
     body = random.Random(5).randbytes(1_000_000)
@@ -422,7 +422,7 @@ def test_lists_that_are_announced_and_do_not_come_take_no_memory_from_others(run
         connection.close()
 
 
-def test_batches_beyond_the_memory_of_all_are_told_to_come_back(running):
+def test_bulk_gets_beyond_the_memory_of_all_are_told_to_come_back(running):
     connect(running.server, running.account).create_bucket(Bucket="photos")
     length = 16 << 20
     # All but the last byte of each.
