@@ -76,7 +76,7 @@ pub enum Berth {
     Port,
 }
 
-/// Dimensions of a panel. (P) marks figures of the paper.
+/// Dimensions of a panel. (P) marks figures of Project Silica (Anderson et al., SOSP '23).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layout {
     /// Shelves: 10 (P).

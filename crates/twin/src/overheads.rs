@@ -43,10 +43,10 @@ pub(crate) const LARGE_GROUP: Code = Code { information: 240, redundancy: 5 };
 pub(crate) const SETS: [Code; 3] =
     [Code { information: 12, redundancy: 3 }, Code { information: 16, redundancy: 3 }, Code { information: 24, redundancy: 3 }];
 
-/// Target for the failure of a track: once in 10^24 (P).
+/// Target for the failure of a track: once in 10^24 (SOSP '23).
 pub(crate) const LOG10_TRACK_FAILURE: f64 = -24.0;
 
-/// Sector failure rate after the code inside a sector (P).
+/// Sector failure rate after the code inside a sector (SOSP '23).
 pub(crate) const SECTOR_FAILURE: f64 = 1e-3;
 
 /// Overhead of one level of the codes.

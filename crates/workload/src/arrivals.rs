@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The published load is extremely bursty: within a data centre the 99.9th percentile of the hourly
-//! read rate is up to 10^7 times its median (P, section 2). *Modulated* arrivals reach such a ratio
-//! in the long run, but within the 12 hours of an experiment they would make every seed a different
-//! experiment. For experiments, use *bursts* on top of a Poisson source.
+//! read rate is up to 10^7 times its median (SOSP '23, section 2). *Modulated* arrivals reach such
+//! a ratio in the long run, but within the 12 hours of an experiment they would make every seed a
+//! different experiment. For experiments, use *bursts* on top of a Poisson source.
 
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
@@ -40,7 +40,7 @@ pub enum Arrivals {
         /// Median of the rate. The mean is e^(sigma²/2) times that, with sigma = ln(`spread`) /
         /// 3.0902.
         median_per_second: f64,
-        /// 99.9th percentile of the rate over its median; up to 10^7 (P).
+        /// 99.9th percentile of the rate over its median; up to 10^7 (SOSP '23).
         spread: f64,
         /// How long a rate lasts; one hour for comparison with the published ratio.
         period: Micros,

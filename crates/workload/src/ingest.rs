@@ -1,8 +1,8 @@
 //! Ingest: the bytes written per day and the platters that they fill.
 //!
 //! Writes are bursty by the day and smooth by the month: the peak day has about 16 times the mean
-//! day's bytes, but over 30 days or more the peak is only about 2 times the mean (P, section 2). So
-//! writes are staged, and the write drives run near their mean.
+//! day's bytes, but over 30 days or more the peak is only about 2 times the mean (SOSP '23, section
+//! 2). So writes are staged, and the write drives run near their mean.
 //!
 //! ```text
 //! bytes per day    |     .              |      |          lognormal, correlated with the day before

@@ -1,8 +1,8 @@
 //! Presets: the paper's measurement intervals as workloads.
 //!
-//! The paper measures three 12-hour intervals of one data centre, and a full library (P, section
-//! 7). Its traces are not public, but their ratios are: *IOPS* has about 10 times Typical's reads
-//! per byte, *Volume* 25 times its bytes in 5 times its reads. The absolute levels are ours,
+//! The paper measures three 12-hour intervals of one data centre, and a full library (SOSP '23,
+//! section 7). Its traces are not public, but their ratios are: *IOPS* has about 10 times Typical's
+//! reads per byte, *Volume* 25 times its bytes in 5 times its reads. The absolute levels are ours,
 //! calibrated with the published results: with 20 drives of 60 MB/s and no shuttles, drives spend 6
 //! %, 31 % and 26 % of their time on reads (Typical, IOPS, Volume), and the 99.9th percentile of
 //! completion times is 2.6 minutes, 15 to 22 minutes and 4.6 hours. `tests/calibration.rs` checks
@@ -102,9 +102,10 @@ impl FromStr for Preset {
 /// around the measured one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// Length of the interval: 12 hours (P).
+    /// Length of the interval: 12 hours (SOSP '23).
     pub period: Micros,
-    /// Platters of an early library: "several hundred" are 10 % of them (P), so a few thousand.
+    /// Platters of an early library: "several hundred" are 10 % of them (SOSP '23), so a few
+    /// thousand.
     pub platters: u32,
     /// Mean requests per second over a period, including bursts.
     pub requests_per_second: f64,
@@ -116,7 +117,7 @@ pub struct Interval {
     pub bursts: IntervalBursts,
     /// The largest shard, in bytes.
     pub shard_bytes: u64,
-    /// How reads are distributed over platters: uniformly, unless skew is studied (P).
+    /// How reads are distributed over platters: uniformly, unless skew is studied (SOSP '23).
     pub popularity: Popularity,
 }
 
@@ -223,7 +224,7 @@ impl Interval {
 pub struct FullLibrary {
     /// Requests per second.
     pub requests_per_second: f64,
-    /// File size in bytes: 100 MB (P).
+    /// File size in bytes: 100 MB (SOSP '23).
     pub file_bytes: u64,
     /// Platters: 7 racks of 10 shelves with 100 slots each, all occupied. Racks and shelves are
     /// P's, the slots our proposal.

@@ -59,8 +59,8 @@ pub struct Platters {
 
 impl Platters {
     /// This many platters of 2 TB. A sector holds upwards of 100 kB and a track 100 to 200 sectors
-    /// (P, sections 3 and 5): 20 MB. A platter holds "several TB" (P), without further detail:
-    /// 100,000 tracks are our proposal.
+    /// (SOSP '23, sections 3 and 5): 20 MB. A platter holds "several TB" (SOSP '23), without
+    /// further detail: 100,000 tracks are our proposal.
     #[must_use]
     pub fn new(count: u32) -> Self {
         Self { count, tracks: 100_000, track_bytes: 20_000_000 }

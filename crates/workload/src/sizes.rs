@@ -1,8 +1,8 @@
 //! Sizes: the distribution of the sizes of files that are read.
 //!
-//! The published marginals (P, section 2) give the shares of reads and bytes at 4 MiB, 10 MiB and
-//! 256 MiB, a range of ten orders of magnitude, and a mean file of about 100 MB. So the sizes are a
-//! mixture of classes between these edges. With a mean of 100 MB:
+//! The published marginals (SOSP '23, section 2) give the shares of reads and bytes at 4 MiB, 10
+//! MiB and 256 MiB, a range of ten orders of magnitude, and a mean file of about 100 MB. So the
+//! sizes are a mixture of classes between these edges. With a mean of 100 MB:
 //!
 //! ```text
 //!          100 B     1 MiB     4 MiB    10 MiB    256 MiB     1 TB

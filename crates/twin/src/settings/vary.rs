@@ -161,16 +161,17 @@ fn members(first: Decimal, first_unit: &str, rest: &str) -> Result<Vec<String>, 
     if by <= 0 || from > to {
         return Err("ranges ascend by a step above 0".to_owned());
     }
-    let count = to.checked_sub(from).ok_or(too_far)? / by + 1;
-    if count > Axis::VALUES_MAX as i128 {
-        return Err(format!("it has {count} values, and at most {} are allowed", Axis::VALUES_MAX));
+    let steps = to.checked_sub(from).ok_or(too_far)? / by;
+    if steps >= Axis::VALUES_MAX as i128 {
+        // As a difference of two numbers, `steps` can be the greatest of its type.
+        return Err(format!("it has {} values, and at most {} are allowed", steps.unsigned_abs() + 1, Axis::VALUES_MAX));
     }
     let space = if unit.is_empty() { "" } else { " " };
     let member = |index| {
         let value: i128 = from + index * by;
         format!("{}{space}{unit}", Decimal { negative: value < 0, digits: value.unsigned_abs(), exponent })
     };
-    Ok((0..count).map(member).collect())
+    Ok((0..=steps).map(member).collect())
 }
 
 fn number_and_unit(text: &str) -> Option<(Decimal, &str)> {

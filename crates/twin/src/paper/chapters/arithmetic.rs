@@ -101,7 +101,7 @@ fn failures(chapter: &mut Chapter) -> Result<(), PaperError> {
         .map(|row| format!("{}+{} ({})", row.code.information, row.code.redundancy, percent(row.overhead)))
         .collect();
     chapter.add_paragraph(format!(
-        "A track of I+R sectors fails when more than R of them fail; sectors fail independently with a probability of 1e-3 (P, section 5). In the paper, tracks fail with a probability below 1e-24 at about 8 % overhead. The smallest codes that achieve this are {}; this archive's {}+{} fails with a probability of 1e{:.0}.",
+        "A track of I+R sectors fails when more than R of them fail; sectors fail independently with a probability of 1e-3 (Project Silica, section 5). In the paper, tracks fail with a probability below 1e-24 at about 8 % overhead. The smallest codes that achieve this are {}; this archive's {}+{} fails with a probability of 1e{:.0}.",
         least.join(", "),
         TRACK.information,
         TRACK.redundancy,

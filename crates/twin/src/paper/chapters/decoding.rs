@@ -4,8 +4,8 @@ use super::*;
 use crate::decode::{DecodeService, Job, Policy, Settings as Service, Totals};
 use crate::simulation::{Ended, Observer, run_with};
 
-/// Deadlines for decoding, in hours after a request's arrival. The service level is 15 (P, section
-/// 2).
+/// Deadlines for decoding, in hours after a request's arrival. The service level is 15 (SOSP '23,
+/// section 2).
 const DEADLINES: [f64; 5] = [1.0, 4.0, 8.0, 12.0, 15.0];
 /// Time of one worker for a sector (proposed): 200,000 to 250,000 voxels, at 1 million a second.
 const SECTOR_S: f64 = 0.25;

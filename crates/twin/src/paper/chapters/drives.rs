@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Read shares of drives without shuttles at 60 MB/s (P, section 7.2), to which the workload is
-/// calibrated.
+/// Read shares of drives without shuttles at 60 MB/s (SOSP '23, section 7.2), to which the workload
+/// is calibrated.
 const PUBLISHED: [f64; 3] = [0.06, 0.31, 0.26];
 
 pub(super) fn plan(plan: &mut Plan) -> Report {

@@ -6,7 +6,7 @@ use fulgurite_workload::{
     peak_over_mean,
 };
 
-/// Ten orders of magnitude from 100 B (P: ten orders).
+/// Ten orders of magnitude from 100 B (SOSP '23, section 2).
 const LARGEST: u64 = 1_000_000_000_000;
 const MEAN: f64 = 100e6;
 /// The paper's trace covers six months.

@@ -63,6 +63,15 @@ fn invalid_sweeps_are_rejected() {
         fails("x=0..1e9:1"),
         format!("--vary x=0..1e9:1: expected {range}; it has 1000000001 values, and at most 10000 are allowed")
     );
+    let greatest = i128::MAX;
+    assert_eq!(
+        fails(&format!("x=0..{greatest}:1")),
+        format!("--vary x=0..{greatest}:1: expected {range}; it has {} values, and at most 10000 are allowed", greatest.unsigned_abs() + 1)
+    );
+    assert_eq!(
+        fails(&format!("x=-1..{greatest}:1")),
+        format!("--vary x=-1..{greatest}:1: expected {range}; its numbers are too far apart")
+    );
     assert_eq!(fails("x=1e-300..1e300:1"), format!("--vary x=1e-300..1e300:1: expected {range}; its numbers are too far apart"));
     assert_eq!(fails("x=1,,2"), "--vary x=1,,2: expected values between commas, or a range such as `8..40:4`; one value is empty");
     assert_eq!(fails("x="), "--vary x=: expected values between commas, or a range such as `8..40:4`; one value is empty");
