@@ -26,9 +26,10 @@ pub struct Inspection {
     pub file_bytes: u64,
     /// Sectors of the platter.
     pub sectors: u64,
-    /// Number of lost sectors.
+    /// Number of sectors that reads did not provide: damaged ones, those past the end of the file,
+    /// and `unreadable_sectors`. (The findings of a scrub count unreadable sectors apart.)
     pub lost_sectors: u64,
-    /// Lost sectors that the system could not read, and that may be fine.
+    /// Those of `lost_sectors` that the system refused to read, and that may be intact.
     pub unreadable_sectors: u64,
     /// Tracks with lost sectors that their own code can rebuild.
     pub tracks_by_track: u32,

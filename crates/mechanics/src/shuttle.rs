@@ -2,7 +2,7 @@
 
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
-use fulgurite_library::{Action, Actor, Berth, CommandId, Event, Fault, Position, Shuttle, Side};
+use fulgurite_library::{Action, Actor, Berth, CommandId, Event, Fault, Platter, Position, Shuttle, Side};
 
 use crate::health::{FaultTimes, Health};
 use crate::site::{Site, impossible};
@@ -37,6 +37,15 @@ enum LowBatteryWarning {
     Reported,
 }
 
+/// What a command takes from its beginning to its end.
+struct Effort {
+    /// The shuttle's state meanwhile.
+    state: ShuttleState,
+    seconds: f64,
+    /// Energy spent after the beginning, in addition to idle power.
+    joules_later: f64,
+}
+
 impl ShuttleMachine {
     pub(crate) fn new(shuttle: Shuttle, at: Position, site: &Site, seed: u64) -> Self {
         let number = shuttle.0.into();
@@ -64,7 +73,7 @@ impl ShuttleMachine {
     }
 
     /// Schedules a warning for the instant at which the battery would be low if the shuttle stayed
-    /// idle. A command that makes it low earlier is noticed at its end.
+    /// idle. If a command makes it low earlier, that is detected at the end of the command.
     pub(crate) fn schedule_low_warning(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) {
         let Some(battery) = &site.settings.battery else { return };
         let idle_w = site.settings.power.idle_w;
@@ -98,63 +107,11 @@ impl ShuttleMachine {
             impossible(now, id, action, format_args!("command {} has not been answered", busy.number));
         }
         self.account(now, site);
-        let settings = &site.settings;
-        let (state, seconds, joules_later) = match action {
-            Action::Move { to } => {
-                self.start_leg(now, id, action, to, site);
-                log.leg(self.shuttle, &self.trajectory);
-                match self.trajectory.profile {
-                    Profile::Crab { seconds } => {
-                        self.spend(Energy::Crab, settings.power.crab_j);
-                        (ShuttleState::Crabbing, seconds, 0.0)
-                    }
-                    Profile::Stationary | Profile::Rail { .. } => {
-                        let peak = self.trajectory.peak_m_s();
-                        self.spend(Energy::Kinetic, 0.5 * settings.power.mass_kg * peak * peak);
-                        let drag_j = self.metres_at(self.trajectory.to.x_um) * settings.power.drag_j_m;
-                        (ShuttleState::Moving, self.trajectory.seconds() + settings.motion.positioning_s, drag_j)
-                    }
-                }
-            }
-            Action::Pick { from, platter } => {
-                self.check_is_at(now, id, action, from, site);
-                if site.is_clamped(from) {
-                    impossible(now, id, action, format_args!("it is mounted"));
-                }
-                if let Some(carried) = site.inventory.carried(self.shuttle) {
-                    impossible(now, id, action, format_args!("it carries platter {}", carried.0));
-                }
-                match site.inventory.at(from) {
-                    Some(found) if found == platter => {}
-                    Some(other) => impossible(now, id, action, format_args!("platter {} is there", other.0)),
-                    None => impossible(now, id, action, format_args!("nothing is there")),
-                }
-                self.spend(Energy::Handling, settings.power.handling_j);
-                (ShuttleState::Picking, self.handling_s(settings.motion.pick_s, site), 0.0)
-            }
-            Action::Place { to, platter } => {
-                self.check_is_at(now, id, action, to, site);
-                if site.inventory.carried(self.shuttle) != Some(platter) {
-                    impossible(now, id, action, format_args!("it carries {:?}", site.inventory.carried(self.shuttle)));
-                }
-                if to == Berth::Port {
-                    impossible(now, id, action, format_args!("a written platter never comes back to a write drive"));
-                }
-                if let Some(other) = site.inventory.at(to) {
-                    impossible(now, id, action, format_args!("platter {} is there", other.0));
-                }
-                self.spend(Energy::Handling, settings.power.handling_j);
-                (ShuttleState::Placing, self.handling_s(settings.motion.place_s, site), 0.0)
-            }
-            Action::Charge => {
-                let place = self.trajectory.to;
-                let docks = [Side::Left, Side::Right].map(|side| Footprint::level(site.layout.dock_position(place.low, side)));
-                if !docks.contains(&place) {
-                    impossible(now, id, action, format_args!("it is at {place:?}, which is not a dock"));
-                }
-                let seconds = settings.battery.as_ref().map_or(0.0, |battery| (battery.capacity_j - self.charge_j) / battery.charging_w);
-                (ShuttleState::Charging, seconds, 0.0)
-            }
+        let Effort { state, seconds, joules_later } = match action {
+            Action::Move { to } => self.begin_move(now, id, action, to, site, log),
+            Action::Pick { from, platter } => self.begin_pick(now, id, action, (from, platter), site),
+            Action::Place { to, platter } => self.begin_place(now, id, action, (to, platter), site),
+            Action::Charge => self.begin_charge(now, id, action, site),
             Action::Mount { .. } | Action::Unmount { .. } | Action::Switch { .. } | Action::Read { .. } | Action::Verify { .. } => {
                 impossible(now, id, action, format_args!("that is a drive's work"))
             }
@@ -166,6 +123,67 @@ impl ShuttleMachine {
             let fault = Fault::Stopped { x_um: 0 };
             answers.push((now + Micros::from_seconds(after_s), Event::Lost { actor: self.actor(), fault }));
         }
+    }
+
+    fn begin_move<L: MotionLog>(&mut self, now: Micros, id: CommandId, action: Action, to: Position, site: &Site, log: &mut L) -> Effort {
+        let settings = &site.settings;
+        self.start_leg(now, id, action, to, site);
+        log.leg(self.shuttle, &self.trajectory);
+        match self.trajectory.profile {
+            Profile::Crab { seconds } => {
+                self.spend(Energy::Crab, settings.power.crab_j);
+                Effort { state: ShuttleState::Crabbing, seconds, joules_later: 0.0 }
+            }
+            Profile::Stationary | Profile::Rail { .. } => {
+                let peak = self.trajectory.peak_m_s();
+                self.spend(Energy::Kinetic, 0.5 * settings.power.mass_kg * peak * peak);
+                let drag_j = self.metres_at(self.trajectory.to.x_um) * settings.power.drag_j_m;
+                let seconds = self.trajectory.seconds() + settings.motion.positioning_s;
+                Effort { state: ShuttleState::Moving, seconds, joules_later: drag_j }
+            }
+        }
+    }
+
+    fn begin_pick(&mut self, now: Micros, id: CommandId, action: Action, (from, platter): (Berth, Platter), site: &Site) -> Effort {
+        self.check_is_at(now, id, action, from, site);
+        if site.is_clamped(from) {
+            impossible(now, id, action, format_args!("it is mounted"));
+        }
+        if let Some(carried) = site.inventory.carried(self.shuttle) {
+            impossible(now, id, action, format_args!("it carries platter {}", carried.0));
+        }
+        match site.inventory.at(from) {
+            Some(found) if found == platter => {}
+            Some(other) => impossible(now, id, action, format_args!("platter {} is there", other.0)),
+            None => impossible(now, id, action, format_args!("nothing is there")),
+        }
+        self.spend(Energy::Handling, site.settings.power.handling_j);
+        Effort { state: ShuttleState::Picking, seconds: self.handling_s(site.settings.motion.pick_s, site), joules_later: 0.0 }
+    }
+
+    fn begin_place(&mut self, now: Micros, id: CommandId, action: Action, (to, platter): (Berth, Platter), site: &Site) -> Effort {
+        self.check_is_at(now, id, action, to, site);
+        if site.inventory.carried(self.shuttle) != Some(platter) {
+            impossible(now, id, action, format_args!("it carries {:?}", site.inventory.carried(self.shuttle)));
+        }
+        if to == Berth::Port {
+            impossible(now, id, action, format_args!("a written platter never comes back to a write drive"));
+        }
+        if let Some(other) = site.inventory.at(to) {
+            impossible(now, id, action, format_args!("platter {} is there", other.0));
+        }
+        self.spend(Energy::Handling, site.settings.power.handling_j);
+        Effort { state: ShuttleState::Placing, seconds: self.handling_s(site.settings.motion.place_s, site), joules_later: 0.0 }
+    }
+
+    fn begin_charge(&self, now: Micros, id: CommandId, action: Action, site: &Site) -> Effort {
+        let place = self.trajectory.to;
+        let docks = [Side::Left, Side::Right].map(|side| Footprint::level(site.layout.dock_position(place.low, side)));
+        if !docks.contains(&place) {
+            impossible(now, id, action, format_args!("it is at {place:?}, which is not a dock"));
+        }
+        let seconds = site.settings.battery.as_ref().map_or(0.0, |battery| (battery.capacity_j - self.charge_j) / battery.charging_w);
+        Effort { state: ShuttleState::Charging, seconds, joules_later: 0.0 }
     }
 
     fn start_leg(&mut self, now: Micros, id: CommandId, action: Action, to: Position, site: &Site) {

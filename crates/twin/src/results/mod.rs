@@ -26,17 +26,33 @@ pub struct Figure {
 /// All figures of a run, in display order. Every run has the same figures.
 #[must_use]
 pub fn figures(run: &Run) -> Vec<Figure> {
+    let mut all = completion_figures(run);
+    all.extend(bound_figures(run));
+    all.extend(outcome_figures(run));
+    all.extend(drive_figures(run));
+    all.extend(shuttle_figures(run));
+    all.extend(load_figures(run));
+    all.extend(decode_figures(run));
+    all.push(whole("events", "Arrivals and due events over the whole run.", run.events));
+    all
+}
+
+fn real(name: &'static str, unit: &'static str, about: &'static str, value: f64) -> Figure {
+    Figure { name, unit, about, value: Value::F64(value) }
+}
+
+fn whole(name: &'static str, about: &'static str, value: u64) -> Figure {
+    Figure { name, unit: "", about, value: Value::I64(i64::try_from(value).unwrap_or(i64::MAX)) }
+}
+
+fn maybe(name: &'static str, unit: &'static str, about: &'static str, value: Option<f64>) -> Figure {
+    Figure { name, unit, about, value: value.into() }
+}
+
+/// The requests, and how long they took.
+fn completion_figures(run: &Run) -> Vec<Figure> {
     let mut completions = run.completions.clone();
     let mut percentile = |part: f64| completions.percentile(part).map(|micros| micros as f64 / 1e6);
-    let real = |name, unit, about, value: f64| Figure { name, unit, about, value: Value::F64(value) };
-    let whole = |name, about, value: u64| Figure { name, unit: "", about, value: Value::I64(i64::try_from(value).unwrap_or(i64::MAX)) };
-    let maybe = |name, unit, about, value: Option<f64>| Figure { name, unit, about, value: value.into() };
-    let (drives, shuttles, system, outcomes) = (&run.drives, &run.shuttles, &run.system, &run.outcomes);
-    let bound = |of: fn(&crate::bound::Bound) -> f64| run.bound.as_ref().map(of);
-    let decode = run.decode.as_ref();
-    let decoded = |of: fn(&crate::simulation::DecodeFigures) -> f64| decode.map(of);
-    let decode_tail_s =
-        decode.and_then(|decode| decode.waits.clone().percentile(crate::bound::TAIL_QUANTILE)).map(|micros| micros as f64 / 1e6);
     vec![
         whole("requests", "Requests that arrived in the measured interval.", run.requests),
         whole("reads", "Shards of those requests.", run.reads),
@@ -52,6 +68,13 @@ pub fn figures(run: &Run) -> Vec<Figure> {
         maybe("p99_s", "s", "99th percentile of completion times.", percentile(0.99)),
         maybe("tail_s", "s", "99.9th percentile of completion times.", percentile(crate::bound::TAIL_QUANTILE)),
         maybe("longest_s", "s", "The longest completion time.", percentile(1.0)),
+    ]
+}
+
+/// Lower bounds of completion times.
+fn bound_figures(run: &Run) -> Vec<Figure> {
+    let bound = |of: fn(&crate::bound::Bound) -> f64| run.bound.as_ref().map(of);
+    vec![
         maybe("bound_tail_s", "s", "Lower bound of the 99.9th percentile under any policy.", bound(|bound| bound.tail.seconds())),
         maybe(
             "bound_unforeseen_s",
@@ -69,11 +92,25 @@ pub fn figures(run: &Run) -> Vec<Figure> {
         maybe("bound_shuttles_s", "s", "Bound of the 99.9th percentile by shuttles.", bound(|bound| bound.tails.shuttles.seconds())),
         maybe("bound_drives_s", "s", "Bound of the 99.9th percentile by drives.", bound(|bound| bound.tails.drives.seconds())),
         maybe("bound_platter_s", "s", "Bound of it by one platter in one drive.", bound(|bound| bound.tails.platter.seconds())),
+    ]
+}
+
+/// How requests ended.
+fn outcome_figures(run: &Run) -> Vec<Figure> {
+    let outcomes = &run.outcomes;
+    vec![
         whole("read", "Requests read from their own platters.", outcomes.read),
         whole("recovered", "Requests with at least one read recovered from other platters of the set.", outcomes.recovered),
         whole("unavailable", "Requests that ended without their bytes.", outcomes.unavailable),
         whole("refused", "Requests for tracks that don't exist.", outcomes.refused),
         whole("recoveries", "Reads recovered from other platters of the set, over the whole run.", run.recoveries),
+    ]
+}
+
+/// What drives did.
+fn drive_figures(run: &Run) -> Vec<Figure> {
+    let drives = &run.drives;
+    vec![
         real(
             "drives_utilization",
             "share",
@@ -88,6 +125,13 @@ pub fn figures(run: &Run) -> Vec<Figure> {
         whole("visits", "Platters mounted.", drives.visits),
         real("reads_per_visit", "", "Reads for customers per platter mounted.", drives.reads_per_visit()),
         whole("bytes_verified", "Bytes read for verification.", drives.bytes_verified),
+    ]
+}
+
+/// What shuttles did.
+fn shuttle_figures(run: &Run) -> Vec<Figure> {
+    let shuttles = &run.shuttles;
+    vec![
         real("shuttles_moving", "share", "Share of shuttle time spent moving along shelves.", shuttles.moving),
         real("shuttles_crabbing", "share", "Share of shuttle time spent changing shelves.", shuttles.crabbing),
         real("shuttles_handling", "share", "Share of shuttle time spent picking and placing.", shuttles.handling),
@@ -108,11 +152,28 @@ pub fn figures(run: &Run) -> Vec<Figure> {
             shuttles.congestion_overhead(),
         ),
         whole("evasions", "Times a shuttle moved out of the way of another.", shuttles.congestion.evasions),
+    ]
+}
+
+/// How much waited in the library, and when the run ended.
+fn load_figures(run: &Run) -> Vec<Figure> {
+    let system = &run.system;
+    vec![
         real("requests_present", "", "Mean number of requests in progress over the measured interval.", system.requests),
         real("requests_present_most", "", "Maximum number of requests in progress.", system.requests_most),
         real("platters_waiting", "", "Mean number of platters queued to be fetched, sampled once a minute.", system.platters_waiting),
         whole("platters_waiting_most", "Maximum sampled number of platters queued to be fetched.", system.platters_waiting_most),
         real("ended_s", "s", "End of the last measured request, from the start of the warm-up.", run.ended_at.seconds()),
+    ]
+}
+
+/// The decode service.
+fn decode_figures(run: &Run) -> Vec<Figure> {
+    let decode = run.decode.as_ref();
+    let decoded = |of: fn(&crate::simulation::DecodeFigures) -> f64| decode.map(of);
+    let decode_tail_s =
+        decode.and_then(|decode| decode.waits.clone().percentile(crate::bound::TAIL_QUANTILE)).map(|micros| micros as f64 / 1e6);
+    vec![
         maybe("decode_jobs", "", "Requests decoded, over the whole run.", decoded(|decode| decode.jobs as f64)),
         maybe("decode_late", "", "Requests decoded after their deadline.", decoded(|decode| decode.late as f64)),
         maybe("decode_turned_away", "", "Requests rejected because the queue was full.", decoded(|decode| decode.turned_away as f64)),
@@ -126,6 +187,5 @@ pub fn figures(run: &Run) -> Vec<Figure> {
         maybe("decode_cost", "", "Cost of the workers, in units of the price.", decoded(|decode| decode.cost)),
         maybe("decode_cost_at_mean_price", "", "Cost of the same work at the mean price.", decoded(|decode| decode.cost_at_mean_price)),
         maybe("decode_utilization", "share", "Share of the available workers that were used.", decoded(|decode| decode.utilization)),
-        whole("events", "Arrivals and due events over the whole run.", run.events),
     ]
 }

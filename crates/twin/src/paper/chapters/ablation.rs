@@ -13,29 +13,7 @@ const TECHNIQUES: [Technique; 4] = [
 ];
 
 pub(super) fn plan(plan: &mut Plan) -> Report {
-    let mut variants: Vec<(String, Point)> = Vec::new();
-    let scenario = interval(plan, WorkloadKind::Iops, PolicyName::Partitioned);
-    variants.push(("partitioned".into(), plan.headline(&scenario)));
-    let mut ours = |plan: &mut Plan, name: String, techniques: Techniques| {
-        let mut scenario = interval(plan, WorkloadKind::Iops, PolicyName::LeastCost);
-        scenario.policy.techniques = techniques;
-        variants.push((name, plan.headline(&scenario)));
-    };
-    let mut none = Techniques::default();
-    TECHNIQUES.iter().for_each(|(_, without)| without(&mut none));
-    ours(plan, "no technique".into(), none);
-    for (alone, (name, _)) in TECHNIQUES.iter().enumerate() {
-        let mut techniques = Techniques::default();
-        TECHNIQUES.iter().enumerate().filter(|(index, _)| *index != alone).for_each(|(_, (_, without))| without(&mut techniques));
-        ours(plan, format!("{name} alone"), techniques);
-    }
-    for (name, without) in TECHNIQUES {
-        let mut techniques = Techniques::default();
-        without(&mut techniques);
-        ours(plan, format!("all but {name}"), techniques);
-    }
-    ours(plan, "one drive of 20 verifies".into(), Techniques { one_verifies_of: 20, ..Techniques::default() });
-    ours(plan, "fulgurite".into(), Techniques::default());
+    let variants = plan_variants(plan);
     Box::new(move |results| {
         let mut chapter = Chapter::new("ablation", "The contribution of each technique");
         chapter.add_paragraph(
@@ -98,4 +76,32 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.runs("ablation", [Column::text("variant", "The techniques in use.")], rows)?;
         Ok(chapter)
     })
+}
+
+/// Plans the variants, from `partitioned` to `fulgurite`.
+fn plan_variants(plan: &mut Plan) -> Vec<(String, Point)> {
+    let mut variants: Vec<(String, Point)> = Vec::new();
+    let scenario = interval(plan, WorkloadKind::Iops, PolicyName::Partitioned);
+    variants.push(("partitioned".into(), plan.headline(&scenario)));
+    let mut ours = |plan: &mut Plan, name: String, techniques: Techniques| {
+        let mut scenario = interval(plan, WorkloadKind::Iops, PolicyName::LeastCost);
+        scenario.policy.techniques = techniques;
+        variants.push((name, plan.headline(&scenario)));
+    };
+    let mut none = Techniques::default();
+    TECHNIQUES.iter().for_each(|(_, without)| without(&mut none));
+    ours(plan, "no technique".into(), none);
+    for (alone, (name, _)) in TECHNIQUES.iter().enumerate() {
+        let mut techniques = Techniques::default();
+        TECHNIQUES.iter().enumerate().filter(|(index, _)| *index != alone).for_each(|(_, (_, without))| without(&mut techniques));
+        ours(plan, format!("{name} alone"), techniques);
+    }
+    for (name, without) in TECHNIQUES {
+        let mut techniques = Techniques::default();
+        without(&mut techniques);
+        ours(plan, format!("all but {name}"), techniques);
+    }
+    ours(plan, "one drive of 20 verifies".into(), Techniques { one_verifies_of: 20, ..Techniques::default() });
+    ours(plan, "fulgurite".into(), Techniques::default());
+    variants
 }

@@ -50,12 +50,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     }
     Box::new(move |results| {
         let mut chapter = Chapter::new("decode", "The decode service");
-        let prices = Service::default().prices;
-        chapter.add_paragraph(format!(
-            "Images from the drives are decoded elsewhere, by workers that are paid by the hour; the paper excludes this from completion times, and so do we. Here {WORKERS} workers each take {SECTOR_S} s for a sector (proposed), at a price of {} by day and {} from 23:00 to 7:00 (proposed). Runs begin at midnight, under `fulgurite`. \
-             *At once* decodes all available images; *cheapest* moves work to the cheapest hours before its deadline. The deadline counts from the request's arrival, so it includes the time in the library.",
-            prices[12], prices[0],
-        ));
+        chapter.add_paragraph(introduction());
         let of = |kind: WorkloadKind, at: usize, value: &dyn Fn(&Compared) -> f64| {
             let values: Vec<f64> = tasks.iter().filter(|task| task.0 == kind).map(|task| value(&results.task(task.2)[at])).collect();
             Estimate::of(&values)
@@ -65,16 +60,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let mut panel =
             Panel::new(Axis::new("Deadline after arrival", "h").from(0.0), Axis::share("Cost of decoding, to at once").from(0.0));
         let mut rows = Vec::new();
-        let mut table = Table::new([
-            Column::text("interval", "The interval."),
-            Column::f64("deadline", "h", "Deadline for decoding, after the request's arrival."),
-            Column::f64("cost_at_once", "", "Cost of decoding at once, in hours of a worker by day."),
-            Column::f64("cost_cheapest", "", "Cost of decoding when it is cheapest."),
-            Column::f64("cost_ratio", "", "Mean ratio of the two, seed by seed."),
-            Column::f64("late_at_once", "", "Share of the requests that were late, at once."),
-            Column::f64("late_cheapest", "", "Share of the requests that were late, when it is cheapest."),
-            Column::f64("latest_cheapest", "s", "Longest delay of a request, when it is cheapest; mean over seeds."),
-        ]);
+        let mut table = empty_table();
         for (kind, name) in INTERVALS {
             let points = deadlines.iter().enumerate().map(|(at, &hours)| plot_point(hours, &of(kind, at, &cost)));
             panel = panel.line(name, points.collect::<Vec<_>>());
@@ -116,6 +102,28 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.sheet("decode", table);
         Ok(chapter)
     })
+}
+
+fn introduction() -> String {
+    let prices = Service::default().prices;
+    format!(
+        "Images from the drives are decoded elsewhere, by workers that are paid by the hour; the paper excludes this from completion times, and so do we. Here {WORKERS} workers each take {SECTOR_S} s for a sector (proposed), at a price of {} by day and {} from 23:00 to 7:00 (proposed). Runs begin at midnight, under `fulgurite`. \
+         *At once* decodes all available images; *cheapest* moves work to the cheapest hours before its deadline. The deadline counts from the request's arrival, so it includes the time in the library.",
+        prices[12], prices[0],
+    )
+}
+
+fn empty_table() -> Table {
+    Table::new([
+        Column::text("interval", "The interval."),
+        Column::f64("deadline", "h", "Deadline for decoding, after the request's arrival."),
+        Column::f64("cost_at_once", "", "Cost of decoding at once, in hours of a worker by day."),
+        Column::f64("cost_cheapest", "", "Cost of decoding when it is cheapest."),
+        Column::f64("cost_ratio", "", "Mean ratio of the two, seed by seed."),
+        Column::f64("late_at_once", "", "Share of the requests that were late, at once."),
+        Column::f64("late_cheapest", "", "Share of the requests that were late, when it is cheapest."),
+        Column::f64("latest_cheapest", "s", "Longest delay of a request, when it is cheapest; mean over seeds."),
+    ])
 }
 
 fn decode(left: &[(Micros, Micros, u64)], track_bytes: u64, policy: Policy, deadline_h: f64) -> Totals {

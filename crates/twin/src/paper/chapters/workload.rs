@@ -82,39 +82,44 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             "Reads by the hour, sorted, for three ratios of the 99.9th percentile to the median.",
         );
 
-        let ratios = results.task(ingest);
-        let mut table = Table::new([
-            Column::i64("days", "d", "Length of the window."),
-            Column::f64("peak_over_mean", "", "Largest mean over a window, over the mean of all days: median over seeds."),
-            Column::f64("low", "", "Tenth percentile over seeds."),
-            Column::f64("high", "", "Ninetieth percentile over seeds."),
-        ]);
-        for (days, [low, median, high]) in ratios {
-            table.push([Value::from(*days as u32), (*median).into(), (*low).into(), (*high).into()])?;
-        }
-        let points =
-            ratios.iter().map(|(days, [low, median, high])| plot::Point { x: *days as f64, y: *median, within: Some((*low, *high)) });
-        let panel = Panel::new(Axis::new("Window", "days").log(), Axis::new("Peak over mean", "").log())
-            .line("generated", points.collect::<Vec<_>>());
-        let panel = lone_points(panel, "published", &[(1.0, 16.0), (30.0, 2.0)]);
-        let at = |days: usize| ratios.iter().find(|row| row.0 == days).map_or(f64::NAN, |row| row.1[1]);
-        chapter.add_paragraph(format!(
-            "Ingest is bursty by the day and smooth by the month. Over {DAYS} days the peak day has {} times the mean here (median of {seeds} seeds; published: about 16), and the peak 30 days {} times (published: about 2).",
-            digits(at(1)),
-            digits(at(30)),
-        ));
-        chapter.draw(
-            "ingest",
-            Figure::new("").panel(panel),
-            "Ingest: peak over mean against the length of the window; whiskers from the 10th to the 90th percentile of seeds.",
-        );
+        let ingest_table = report_ingest(&mut chapter, results.task(ingest).as_slice(), seeds)?;
         chapter.sheet("workload", statistics(&drawn.rows)?);
         chapter.sheet("sizes", curve(drawn)?);
         chapter.sheet("hourly", hourly_table);
-        chapter.sheet("ingest", table);
+        chapter.sheet("ingest", ingest_table);
         chapter.sheet("intervals", intervals()?);
         Ok(chapter)
     })
+}
+
+/// Compares the peaks of ingest over windows with the published ones. Returns the table of the
+/// ratios.
+fn report_ingest(chapter: &mut Chapter, ratios: &[(usize, [f64; 3])], seeds: u64) -> Result<Table, PaperError> {
+    let mut table = Table::new([
+        Column::i64("days", "d", "Length of the window."),
+        Column::f64("peak_over_mean", "", "Largest mean over a window, over the mean of all days: median over seeds."),
+        Column::f64("low", "", "Tenth percentile over seeds."),
+        Column::f64("high", "", "Ninetieth percentile over seeds."),
+    ]);
+    for (days, [low, median, high]) in ratios {
+        table.push([Value::from(*days as u32), (*median).into(), (*low).into(), (*high).into()])?;
+    }
+    let points = ratios.iter().map(|(days, [low, median, high])| plot::Point { x: *days as f64, y: *median, within: Some((*low, *high)) });
+    let panel =
+        Panel::new(Axis::new("Window", "days").log(), Axis::new("Peak over mean", "").log()).line("generated", points.collect::<Vec<_>>());
+    let panel = lone_points(panel, "published", &[(1.0, 16.0), (30.0, 2.0)]);
+    let at = |days: usize| ratios.iter().find(|row| row.0 == days).map_or(f64::NAN, |row| row.1[1]);
+    chapter.add_paragraph(format!(
+        "Ingest is bursty by the day and smooth by the month. Over {DAYS} days the peak day has {} times the mean here (median of {seeds} seeds; published: about 16), and the peak 30 days {} times (published: about 2).",
+        digits(at(1)),
+        digits(at(30)),
+    ));
+    chapter.draw(
+        "ingest",
+        Figure::new("").panel(panel),
+        "Ingest: peak over mean against the length of the window; whiskers from the 10th to the 90th percentile of seeds.",
+    );
+    Ok(table)
 }
 
 /// Separate marks without a line: nothing is known between them.
