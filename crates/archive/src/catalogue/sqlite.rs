@@ -5,8 +5,8 @@
 //! index; only [`Catalogue::check`] scans whole tables.
 //!
 //! Names of removed objects must not stay in the file. SQLite overwrites deleted rows
-//! (`secure_delete`), and [`Catalogue::clear_log`] removes the log's copies of the old pages after a
-//! deletion. Traces can remain in two cases. While another connection reads from the log, the log
+//! (`secure_delete`), and after a deletion [`Catalogue::clear_log`] removes the log's copies of the
+//! old pages. Traces can remain in two cases. While another connection reads from the log, the log
 //! can't be truncated, and keeps the old pages until a later deletion or until the last connection
 //! closes. And when SQLite split a page earlier and moved a row, it may not have cleared the old
 //! place: a fragment of the name stays there until the page is rewritten. To remove every trace of
