@@ -36,6 +36,7 @@ const SCHEMA: Schema = Schema { application: 0x4675_4b65, migrations: &[include_
 /// How long to wait for another process that is writing or reading.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Bytes of a slot: version identifier, wrapped key and CRC-64.
 pub(super) const SLOT: usize = 64;
 
 /// A key store in a SQLite file that only its owner may read.
@@ -44,7 +45,7 @@ pub struct SqliteKeyStore {
     connection: Connection,
 }
 
-/// A failure before its operation is known.
+/// A failure, to which [`into_key_store_error`](Self::into_key_store_error) adds the operation.
 enum EngineError {
     Sqlite(rusqlite::Error),
     Damaged(String),
@@ -75,7 +76,7 @@ const MAIN_KIB: u64 = 16_384;
 const READER_KIB: u64 = 1_024;
 
 /// Memory of a connection in addition to its cache, KiB. Measured: 200 connections, each with a few
-/// statements and a small cache, took 150 each.
+/// statements, took 150 each, including a small cache of 64.
 const CONNECTION_KIB: u64 = 96;
 
 /// Upper bound on the memory of all connections to a key store, KiB, if up to `reading` threads

@@ -140,9 +140,11 @@ pub(super) struct ChunkStream {
     work: Vec<Work>,
 }
 
-/// Column blocks of one thread.
+/// Working memory of one thread.
 struct Work {
+    /// A block of columns.
     first: AlignedBytes,
+    /// Another block, for repairs; empty in an encoder.
     second: AlignedBytes,
 }
 
@@ -214,7 +216,8 @@ impl ChunkStream {
 
     fn flush(&mut self) {
         let points = self.transform.points();
-        // Shards arrive in chunks of m, so the number pushed gives the index of this chunk.
+        // The first point of this chunk. Shards arrive in chunks of m, and the first chunk is at
+        // point m, after the redundancy.
         let position = self.pushed.div_ceil(points) * points;
         if self.present.contains(&true) {
             let (transform, fresh) = (self.transform, self.fresh);

@@ -13,9 +13,9 @@
 //!   drives at verification. ([`Techniques::exchanges`], [`Techniques::one_verifies_of`])
 //! - **Empty trips**, from where a shuttle left a platter to where it picks the next. The oldest
 //!   platter can be anywhere; one of the oldest few is near. ([`Techniques::window`])
-//! - **Idling** while others have too much to do. A shuttle with nothing to do in its own rectangle
-//!   helps where the queue is longest, and a platter goes to the drive that will finish it first,
-//!   not always to its own. ([`Techniques::shares`])
+//! - **Idling** while others have too much to do. A shuttle also fetches from the lanes next to its
+//!   rectangle, if many platters wait there or it has platters of its own to choose from. It takes
+//!   them to a drive of its own rectangle. ([`Techniques::shares`], [`Techniques::help_above`])
 
 use fulgurite_domain::Micros;
 
@@ -38,7 +38,7 @@ pub struct Techniques {
     /// Seconds of travel that one second of age offsets, so that platters that were skipped get
     /// their turn.
     pub age_counts: f64,
-    /// Shuttles help outside their rectangle, and platters go to the drive that finishes first.
+    /// Shuttles also fetch from the lanes next to their rectangle, to their own drives.
     pub shares: bool,
     /// Requests for one platter are read in order of their tracks.
     pub reads_by_track: bool,
@@ -70,7 +70,7 @@ impl Default for Techniques {
 }
 
 /// Dispatches at the least cost: fetches near platters among the oldest, exchanges platters at the
-/// drive, and helps where the queue is longest.
+/// drive, and helps in neighbouring lanes.
 #[derive(Debug, Clone)]
 pub struct LeastCost {
     techniques: Techniques,
@@ -165,8 +165,8 @@ impl LeastCost {
         }
     }
 
-    /// The next platter: from the shuttle's own rectangle, or from a neighbouring one with much
-    /// more to do.
+    /// The next platter: from the shuttle's own rectangle, or from a lane next to it. If nothing
+    /// waits in its own, the lane must have enough to be worth the help.
     fn fetch(&mut self, panel: &Panel, own: usize, at: Position) -> Option<Task> {
         if !self.rectangles[own].drives.iter().any(|drive| self.has_room(panel, *drive)) {
             return None;

@@ -375,7 +375,7 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
             "help_above",
             count(0..=100_000),
             base.techniques.help_above,
-            "An idle shuttle helps in a half of a shelf once more platters than this wait there.",
+            "A shuttle with nothing to do in its rectangle helps in a neighbouring half of a shelf in which at least this many platters wait.",
         ),
         one_verifies_of: section.setting_or(
             "one_verifies_of",
@@ -387,7 +387,7 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
             "set_aside_above",
             count(0..=100_000),
             base.techniques.set_aside_above,
-            "Verification is suspended once more platters than this wait in a rectangle, per drive of it.",
+            "Verification is suspended once this many platters wait for each drive of a rectangle.",
         ),
         brought_back_after: section.setting_or(
             "brought_back_after",
@@ -416,7 +416,12 @@ fn faults(reader: &mut Reader, base: &Scenario) -> (Faults, Vec<LibraryFault>) {
         planned: faults.planned.clone(),
         shuttle_hours: shuttle.map_or(f64::INFINITY, |seconds| seconds / 3600.0),
         drive_hours: drive.map_or(f64::INFINITY, |seconds| seconds / 3600.0),
-        detection_s: section.setting_or("detection", seconds("0 s"..="30 year"), faults.detection_s, "Mean time until it is detected."),
+        detection_s: section.setting_or(
+            "detection",
+            seconds("0 s"..="30 year"),
+            faults.detection_s,
+            "Mean time until a fault is detected.",
+        ),
         repair_s: section.setting_or("repair", seconds("0 s"..="30 year"), faults.repair_s, "Mean time from detection to repair."),
     };
     let planned = section.tables_or("planned", "Faults at fixed instants.", &base.faults, planned_fault);

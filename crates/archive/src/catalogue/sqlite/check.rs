@@ -42,6 +42,7 @@ pub(super) fn check(connection: &Connection) -> Result<(), EngineError> {
 /// A fresh count of what the catalogue counts as it goes.
 struct Count {
     counters: Counters,
+    /// Number of rows with content in each segment.
     live: BTreeMap<i64, i64>,
 }
 

@@ -1,4 +1,5 @@
-//! Released segments, as ranges that neither overlap nor touch.
+//! The numbers of released staging segments, by which old copies of them are recognized. Kept as
+//! ranges that neither overlap nor touch.
 
 use std::ops::RangeInclusive;
 
@@ -26,6 +27,7 @@ pub(super) fn note(connection: &Connection, range: &RangeInclusive<u64>) -> Resu
     Ok(())
 }
 
+/// The ranges that end at segment `from` or later, in order.
 pub(super) fn page(connection: &Connection, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, EngineError> {
     let mut statement = connection.prepare_cached(
         "SELECT first_number, last_number, row_check FROM released WHERE last_number >= ?1 ORDER BY last_number LIMIT ?2",
@@ -38,6 +40,7 @@ pub(super) fn page(connection: &Connection, from: u64, limit: usize) -> Result<V
     statement.query_and_then([int(from)?, int(limit as u64)?], read)?.collect()
 }
 
+/// The highest number of a released segment.
 pub(super) fn last(connection: &Connection) -> Result<Option<u64>, EngineError> {
     let last: Option<i64> = connection.query_row("SELECT max(last_number) FROM released", [], |row| row.get(0))?;
     last.map(|last| uint(last, "the last released segment")).transpose()
