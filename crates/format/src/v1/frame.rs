@@ -89,7 +89,7 @@ pub struct Frames {
 enum How {
     Sealed(Box<LessSafeKey>),
     /// Checksum state over everything before the index.
-    Clear(Box<Crc64>),
+    Unencrypted(Box<Crc64>),
 }
 
 impl Frames {
@@ -108,7 +108,7 @@ impl Frames {
                 let mut crc = Crc64::new();
                 crc.update(FRAME_TEXT);
                 crc.update(&version.0);
-                How::Clear(Box::new(crc))
+                How::Unencrypted(Box::new(crc))
             }
         };
         Self { version, how }
@@ -140,7 +140,7 @@ impl Frames {
                 let sealed = key.seal_in_place_separate_tag(frame_nonce(index), aad, content);
                 tag.copy_from_slice(sealed.expect("a frame is far below the limit of AES-GCM").as_ref());
             }
-            How::Clear(start) => tag.copy_from_slice(&clear_tag(**start, index, content)),
+            How::Unencrypted(start) => tag.copy_from_slice(&checksum_tag(**start, index, content)),
         }
     }
 
@@ -161,13 +161,12 @@ impl Frames {
                 let aad = Aad::from(self.associated(FRAME_TEXT));
                 key.open_in_place_separate_tag(frame_nonce(index), aad, tag, content).map_err(|_| wrong)
             }
-            How::Clear(start) if *tag == clear_tag(**start, index, content) => Ok(content),
-            How::Clear(_) => Err(wrong),
+            How::Unencrypted(start) if *tag == checksum_tag(**start, index, content) => Ok(content),
+            How::Unencrypted(_) => Err(wrong),
         }
     }
 
-    /// The record as stored: encrypted and tagged, or unchanged if
-    /// unencrypted.
+    /// The record as stored: encrypted and tagged, or unchanged if unencrypted.
     #[must_use]
     pub fn seal_record(&self, record: &[u8]) -> Vec<u8> {
         let mut stored = Vec::with_capacity(record.len() + TAG_BYTES);
@@ -241,7 +240,7 @@ pub(crate) fn numbered_nonce(domain: u8, number: u64) -> Nonce {
     Nonce::assume_unique_for_key(nonce)
 }
 
-fn clear_tag(start: Crc64, index: u64, content: &[u8]) -> [u8; TAG_BYTES] {
+fn checksum_tag(start: Crc64, index: u64, content: &[u8]) -> [u8; TAG_BYTES] {
     let mut crc = start;
     crc.update(&index.to_be_bytes());
     crc.update(content);
