@@ -154,7 +154,7 @@ impl Statistics {
     #[must_use]
     pub fn rows(&self) -> Vec<StatisticRow> {
         use Published::{About, Below, Exactly, Nothing, UpTo};
-        const PAPER_SECTION_2: &str = "SOSP '23, section 2";
+        const PAPER_SECTION_2: &str = "Project Silica, section 2";
         let requests_share = |sum: Sum| ratio(sum.requests as f64, self.requests as f64);
         let bytes_share = |sum: Sum| ratio(sum.bytes as f64, self.all.bytes as f64);
         let span = self.first.map(|first| self.last.since(first).seconds()).filter(|span| *span > 0.0);
