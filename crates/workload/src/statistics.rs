@@ -11,7 +11,8 @@ use crate::Read;
 
 const MIB: u64 = 1 << 20;
 
-/// Figures of the requests whose reads were observed, in order of time. Memory use is 8 bytes per hour with a request.
+/// Figures of the requests whose reads were observed, in order of time. Memory use is 8 bytes per
+/// hour with a request.
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
     requests: u64,
@@ -82,8 +83,8 @@ impl fmt::Display for Published {
 pub struct StatisticRow {
     /// The measured property, with its unit.
     pub name: &'static str,
-    /// Measured on the requests observed; `None` if they don't determine it, infinite for a ratio to
-    /// zero.
+    /// Measured on the requests observed; `None` if they don't determine it, infinite for a ratio
+    /// to zero.
     pub generated: Option<f64>,
     /// The published figure.
     pub published: Published,
