@@ -12,8 +12,8 @@ use crate::s3::errors::{custom, malformed_xml};
 use crate::s3::namespace::Namespace;
 
 impl Namespace {
-    /// `AES256` is S3's name for AES-256 with server-side keys. An unencrypted archive has no
-    /// such configuration.
+    /// `AES256` is S3's name for AES-256 with server-side keys. An unencrypted archive has no such
+    /// configuration.
     pub(crate) fn get_encryption(&self, request: S3Request<dto::GetBucketEncryptionInput>) -> Answer<dto::GetBucketEncryptionOutput> {
         self.bucket(&request.input.bucket)?;
         if !self.archive.settings().archive.encrypt {
