@@ -1,3 +1,5 @@
+//! Errors of the codes.
+
 use thiserror::Error;
 
 /// Why a code can't be created, or lost symbols can't be repaired.

@@ -1,7 +1,7 @@
-//! A directory tree on a disk. The archive accesses file systems only through this module, except
-//! for the catalogue's own files.
+//! A directory tree on a disk: staging, or a store in a folder. (SQLite has its own access to disks,
+//! and settings, keys and files of the user are accessed directly.)
 //!
-//! Everything that must survive a crash goes through this trait, so that tests can substitute a
+//! Staging and stores access their files only through this trait, so that tests can substitute a
 //! disk that loses, tears and reorders unsynced writes, and fails on demand. The guarantees are
 //! those of POSIX and no more:
 //! - written bytes survive a crash after [`VolumeFile::sync`];

@@ -1,4 +1,4 @@
-//! Block writer.
+//! The block writer: cuts a stream into blocks, with error correction for each section.
 
 use std::io::{self, Write};
 
