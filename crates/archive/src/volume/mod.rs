@@ -1,5 +1,5 @@
-//! A directory tree on a disk: staging, or a store in a folder. (SQLite has its own access to disks,
-//! and settings, keys and files of the user are accessed directly.)
+//! A directory tree on a disk: staging, or a store in a folder. (SQLite has its own access to
+//! disks, and settings, keys and files of the user are accessed directly.)
 //!
 //! Staging and stores access their files only through this trait, so that tests can substitute a
 //! disk that loses, tears and reorders unsynced writes, and fails on demand. The guarantees are

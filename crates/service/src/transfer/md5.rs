@@ -2,8 +2,8 @@
 //!
 //! An ETag is an MD5, and hashing takes longer than everything else in a put: 24 of some 45 ms of a
 //! put of 15 MB. So each upload queues jobs and continues. The first job starts a task, which runs
-//! queued jobs until none is left, up to sixteen at a time in SIMD lanes ([`fulgurite_digest`]). The
-//! busier the server, the more jobs run together.
+//! queued jobs until none is left, up to sixteen at a time in SIMD lanes ([`fulgurite_digest`]).
+//! The busier the server, the more jobs run together.
 
 use std::sync::{Arc, Mutex};
 
