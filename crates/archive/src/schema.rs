@@ -17,6 +17,18 @@ pub struct Schema {
     pub migrations: &'static [&'static str],
 }
 
+/// Whose file a SQLite file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileOwner {
+    /// It has the application id of the schema, and this schema version.
+    This(i64),
+    /// It has no tables yet.
+    Unowned,
+    /// Another program's. Most programs set neither an application id nor a version, so their files
+    /// differ from an empty one only by their tables.
+    OtherProgram,
+}
+
 impl Schema {
     /// The schema version that the migrations lead to.
     #[must_use]
@@ -24,13 +36,21 @@ impl Schema {
         self.migrations.len() as i64
     }
 
-    /// True if the file's header has the application id.
+    /// Tells whose file it is, without changing it.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn is_of(&self, connection: &Connection) -> rusqlite::Result<bool> {
-        let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
-        Ok(application == self.application)
+    pub fn identify(&self, connection: &Connection) -> rusqlite::Result<FileOwner> {
+        // In one transaction: another process may be creating the tables.
+        let reading = connection.unchecked_transaction()?;
+        let application: i32 = reading.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        let version = version(&reading)?;
+        if application == self.application {
+            return Ok(FileOwner::This(version));
+        }
+        let is_empty = (application, version) == (0, 0)
+            && reading.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?;
+        Ok(if is_empty { FileOwner::Unowned } else { FileOwner::OtherProgram })
     }
 
     /// Creates the tables of an empty file, which then belongs to `archive`, or migrates those of
@@ -66,6 +86,18 @@ impl Schema {
 /// SQLite's.
 pub fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Switches the file to a write-ahead log. The header of the file records that, so its owner must
+/// be known by then.
+///
+/// # Errors
+/// SQLite's.
+pub fn begin_writing(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    // FULL: a commit is on stable storage when it returns. NORMAL could lose the last commits in a
+    // power failure, and violate I7.
+    connection.pragma_update(None, "synchronous", "full")
 }
 
 /// The archive that a file belongs to.

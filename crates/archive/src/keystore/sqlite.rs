@@ -27,7 +27,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, pa
 use super::{KeyStore, KeyStoreError};
 use crate::catalogue::{is_damage, set_cache};
 use crate::pool::{self, Cache};
-use crate::schema::{Schema, archive_of, version};
+use crate::schema::{FileOwner, Schema, archive_of, begin_writing};
 use crate::volume::sync_folder_of;
 
 /// The schema. The application id is "FuKe".
@@ -102,6 +102,7 @@ impl SqliteKeyStore {
 
         let make = || {
             let mut connection = connect(path)?;
+            begin_writing(&connection)?;
             SCHEMA.bring_up_to_date(&mut connection, archive, |_| Ok::<_, EngineError>(()))?;
             Ok(connection)
         };
@@ -120,6 +121,7 @@ impl SqliteKeyStore {
             check_magic(path)?;
             let connection = connect(path)?;
             admit(&connection, archive)?;
+            begin_writing(&connection)?;
             // Completes a destruction that a crash interrupted between its two steps.
             empty_log(&connection, Duration::ZERO)?;
             Ok(connection)
@@ -197,9 +199,6 @@ fn connect(path: &Path) -> Result<Connection, EngineError> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "secure_delete", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
-    connection.pragma_update(None, "journal_mode", "wal")?;
-    // A commit is on stable storage when it returns.
-    connection.pragma_update(None, "synchronous", "full")?;
     set_cache(&connection, MAIN_KIB)?;
     // Plans must not depend on bound values, or statements would be planned again.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
@@ -222,10 +221,10 @@ fn check_magic(path: &Path) -> Result<(), EngineError> {
 }
 
 fn admit(connection: &Connection, archive: ArchiveId) -> Result<(), EngineError> {
-    if !SCHEMA.is_of(connection)? {
+    let FileOwner::This(found) = SCHEMA.identify(connection)? else {
         return Err(EngineError::Damaged("the file is not a key store".into()));
-    }
-    let (found, known) = (version(connection)?, SCHEMA.newest());
+    };
+    let known = SCHEMA.newest();
     if found > known {
         return Err(EngineError::Refused(KeyStoreError::Newer { found, known }));
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use fulgurite_archive::schema::{Schema, archive_of, version};
+use fulgurite_archive::schema::{FileOwner, Schema, archive_of, begin_writing};
 use fulgurite_domain::ArchiveId;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -38,6 +38,8 @@ pub enum Damage {
     OtherProgram,
     #[error("it doesn't name its archive")]
     Nameless,
+    #[error("it is empty")]
+    Empty,
 }
 
 /// Whether the file exists and isn't empty. A crash during its creation can leave an empty file.
@@ -59,24 +61,20 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
         }
     }
     let mut connection = Connection::open(path).map_err(engine_error("open it"))?;
-    let prepare = |connection: &Connection| {
-        prepare(connection)?;
+    prepare(&connection).map_err(engine_error("prepare it"))?;
+    // Nothing is changed in a file whose owner isn't known.
+    let found = check(&connection, path, archive)?;
+    let prepare_writing = |connection: &Connection| {
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "secure_delete", true)?;
-        connection.pragma_update(None, "journal_mode", "wal")?;
-        // Commits are durable when they return.
-        connection.pragma_update(None, "synchronous", "full")?;
-        version(connection)
+        begin_writing(connection)
     };
-    let found = prepare(&connection).map_err(engine_error("prepare it"))?;
-    if (1..=SCHEMA).contains(&found) {
-        // Checked before anything is changed in the file.
-        check_owner(&connection, path, archive)?;
-    }
-    if (0..SCHEMA).contains(&found) {
+    prepare_writing(&connection).map_err(engine_error("prepare it"))?;
+    if found.is_none_or(|found| found < SCHEMA) {
         FILE.bring_up_to_date(&mut connection, archive, |_| Ok(())).map_err(engine_error("make it"))?;
+        // Another process may have created or migrated it first.
+        check(&connection, path, archive)?;
     }
-    check(&connection, path, archive)?;
     Ok(connection)
 }
 
@@ -86,8 +84,10 @@ pub(super) fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Connecti
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(engine_error("open it"))?;
     prepare(&connection).map_err(engine_error("prepare it"))?;
-    check(&connection, path, archive)?;
-    Ok(connection)
+    match check(&connection, path, archive)? {
+        Some(_) => Ok(connection),
+        None => Err(StateError::Damaged { path: path.to_owned(), found: Damage::Empty }),
+    }
 }
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
@@ -98,31 +98,51 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Checks that the file belongs to the archive and has a supported schema.
-fn check(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
-    let found = version(connection).map_err(|source| StateError::of_engine(path, "read it", source))?;
-    match found {
-        1..=SCHEMA => check_owner(connection, path, archive),
-        found if found > SCHEMA => Err(StateError::Newer { path: path.to_owned(), found }),
-        found => Err(StateError::Damaged { path: path.to_owned(), found: Damage::Schema(found) }),
-    }
-}
-
-fn check_owner(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
+/// Checks that the file belongs to the archive and has a supported schema, and returns its version;
+/// `None` if the file is empty.
+fn check(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<Option<i64>, StateError> {
     let engine_error = |source| StateError::of_engine(path, "read it", source);
-    if !FILE.is_of(connection).map_err(engine_error)? {
-        return Err(StateError::Damaged { path: path.to_owned(), found: Damage::OtherProgram });
-    }
+    let damaged = |found| StateError::Damaged { path: path.to_owned(), found };
+    let found = match FILE.identify(connection).map_err(engine_error)? {
+        FileOwner::This(found @ 1..=SCHEMA) => found,
+        FileOwner::This(found) if found > SCHEMA => return Err(StateError::Newer { path: path.to_owned(), found }),
+        FileOwner::This(found) => return Err(damaged(Damage::Schema(found))),
+        FileOwner::Unowned => return Ok(None),
+        FileOwner::OtherProgram => return Err(damaged(Damage::OtherProgram)),
+    };
     match archive_of(connection).map_err(engine_error)? {
-        Some(found) if found == archive => Ok(()),
-        Some(found) => Err(StateError::OtherArchive { path: path.to_owned(), found, expected: archive }),
-        None => Err(StateError::Damaged { path: path.to_owned(), found: Damage::Nameless }),
+        Some(owner) if owner == archive => Ok(Some(found)),
+        Some(owner) => Err(StateError::OtherArchive { path: path.to_owned(), found: owner, expected: archive }),
+        None => Err(damaged(Damage::Nameless)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use fulgurite_archive::schema::version;
+
     use super::*;
+
+    #[test]
+    fn the_file_of_another_program_is_refused_and_left_unchanged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, archive) = (folder.path().join("service.db"), ArchiveId([7; 16]));
+        for version in [0, SCHEMA, SCHEMA + 1] {
+            let theirs = Connection::open(&path).expect("a file");
+            theirs.execute_batch("CREATE TABLE archive (one, id)").expect("a table");
+            theirs.pragma_update(None, "user_version", version).expect("set");
+            theirs.close().expect("closed");
+            let before = std::fs::read(&path).expect("read");
+            for error in [open(&path, archive).err(), open_read_only(&path, archive).err()] {
+                assert!(matches!(error, Some(StateError::Damaged { found: Damage::OtherProgram, .. })), "version {version}: {error:?}");
+            }
+            assert!(std::fs::read(&path).expect("read") == before, "version {version}");
+            std::fs::remove_file(&path).expect("removed");
+        }
+        // A crash during creation leaves a file without tables.
+        Connection::open(&path).and_then(|file| file.pragma_update(None, "journal_mode", "wal")).expect("a file");
+        assert!(open(&path, archive).is_ok());
+    }
 
     #[test]
     fn a_truncated_file_is_damaged_and_the_error_says_what_to_do() {

@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use super::counters::Counters;
 use super::engine_error::EngineError;
 use crate::catalogue::CatalogueError;
-use crate::schema::{Schema, archive_of, version};
+use crate::schema::{FileOwner, Schema, archive_of};
 
 /// The schema. The application id is "FuCa".
 pub(super) const SCHEMA: Schema = Schema { application: 0x4675_4361, migrations: MIGRATIONS };
@@ -74,47 +74,53 @@ pub(super) fn prepare(connection: &Connection, writes: bool) -> Result<(), Engin
     set_cache(connection, if writes { MAIN_KIB } else { READER_KIB })?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.set_prepared_statement_cache_capacity(64);
-    if writes {
-        connection.pragma_update(None, "journal_mode", "wal")?;
-        // FULL: a commit is on stable storage when it returns. NORMAL could lose the last commits
-        // in a power failure, and violate I7.
-        connection.pragma_update(None, "synchronous", "full")?;
-        connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
-    }
     Ok(())
 }
 
-/// Creates the tables of a new catalogue, or migrates those of an older one.
+fn begin_writing(connection: &Connection) -> Result<(), EngineError> {
+    crate::schema::begin_writing(connection)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
+    Ok(())
+}
+
+/// Creates the tables of a new catalogue, in a file without any.
 pub(super) fn create(connection: &mut Connection, archive: ArchiveId) -> Result<(), EngineError> {
+    begin_writing(connection)?;
+    migrate(connection, archive)
+}
+
+fn migrate(connection: &mut Connection, archive: ArchiveId) -> Result<(), EngineError> {
     SCHEMA.bring_up_to_date(connection, archive, |transaction| Counters::create(transaction))
 }
 
-/// Checks that this is the catalogue of `archive`, in a schema that this program knows. A writer
-/// migrates an older schema first; a reader sees it through views as if it were migrated.
+/// Checks that this is the catalogue of `archive`, in a schema that this program knows, before it
+/// changes anything. A writer then migrates an older schema; a reader sees it through views as if
+/// it were migrated.
 pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: bool) -> Result<(), EngineError> {
-    if !SCHEMA.is_of(connection)? {
+    let FileOwner::This(found) = SCHEMA.identify(connection)? else {
         return Err(EngineError::Damaged("the file is not a catalogue".into()));
-    }
-    let (found, known) = (version(connection)?, SCHEMA.newest());
+    };
+    let known = SCHEMA.newest();
     if found > known {
         return Err(EngineError::Refused(CatalogueError::Newer { found, known }));
     }
-    if writes && found < known {
-        create(connection, archive)?;
-    } else {
-        if found < 2 {
-            connection.execute_batch(FROM_VERSION_1)?;
-        }
-        if found < 4 {
-            connection.execute_batch(FROM_VERSION_3)?;
-        }
-        if found < 5 {
-            connection.execute_batch(FROM_VERSION_4)?;
-        }
-    }
     match archive_of(connection)? {
-        None => Err(EngineError::Damaged("it does not name its archive".into())),
-        Some(found) if found != archive => Err(EngineError::Refused(CatalogueError::OtherArchive { found, expected: archive })),
-        Some(_) => Ok(()),
+        None => return Err(EngineError::Damaged("it does not name its archive".into())),
+        Some(found) if found != archive => return Err(EngineError::Refused(CatalogueError::OtherArchive { found, expected: archive })),
+        Some(_) => {}
     }
+    if writes {
+        begin_writing(connection)?;
+        return if found < known { migrate(connection, archive) } else { Ok(()) };
+    }
+    if found < 2 {
+        connection.execute_batch(FROM_VERSION_1)?;
+    }
+    if found < 4 {
+        connection.execute_batch(FROM_VERSION_3)?;
+    }
+    if found < 5 {
+        connection.execute_batch(FROM_VERSION_4)?;
+    }
+    Ok(())
 }

@@ -182,7 +182,9 @@ fn a_file_that_is_not_a_catalogue_is_reported_as_damage() {
     std::fs::remove_file(folder.file()).expect("removed");
     assert!(matches!(SqliteCatalogue::open(&folder.file(), ARCHIVE), Err(CatalogueError::Engine { .. })), "a missing file is not damage");
     Connection::open(folder.file()).and_then(|file| file.execute_batch("CREATE TABLE another (program)")).expect("made");
+    let made = std::fs::read(folder.file()).expect("read");
     assert!(matches!(SqliteCatalogue::open(&folder.file(), ARCHIVE), Err(CatalogueError::Damaged { .. })), "made by another program");
+    assert!(std::fs::read(folder.file()).expect("read") == made, "the file of another program is left unchanged");
 }
 
 #[test]

@@ -93,6 +93,10 @@ fn a_file_that_is_not_a_key_store_is_reported_as_damage() {
     }
     std::fs::remove_file(folder.file()).expect("removed");
     assert!(matches!(SqliteKeyStore::open(&folder.file(), ARCHIVE), Err(KeyStoreError::Engine { .. })), "a missing file is not damage");
+    Connection::open(folder.file()).and_then(|file| file.execute_batch("CREATE TABLE another (program)")).expect("made");
+    let made = std::fs::read(folder.file()).expect("read");
+    assert!(matches!(SqliteKeyStore::open(&folder.file(), ARCHIVE), Err(KeyStoreError::Damaged { .. })), "made by another program");
+    assert!(std::fs::read(folder.file()).expect("read") == made, "the file of another program is left unchanged");
 }
 
 #[test]
