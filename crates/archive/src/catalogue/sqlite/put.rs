@@ -222,19 +222,24 @@ pub(super) fn adopt_archived_tombstones(connection: &Connection, tombstones: &[(
     Ok(())
 }
 
+/// Looks up a page of archived tombstones.
+pub(super) const ARCHIVED_TOMBSTONES: &str = "SELECT id, set_id, row_check FROM archived_tombstone WHERE id > ?1 ORDER BY id LIMIT ?2";
+
 pub(super) fn archived_tombstones(
     connection: &Connection,
     after: Option<VersionId>,
     limit: usize,
 ) -> Result<Vec<(VersionId, SetId)>, EngineError> {
-    let mut statement = connection
-        .prepare_cached("SELECT id, set_id, row_check FROM archived_tombstone WHERE ?1 IS NULL OR id > ?1 ORDER BY id LIMIT ?2")?;
+    // All identifiers are greater than the empty one. An "IS NULL OR" would scan the table from its
+    // start for every page.
+    let after = after.as_ref().map_or(&[][..], |id| &id.0);
+    let mut statement = connection.prepare_cached(ARCHIVED_TOMBSTONES)?;
     let read = |row: &Row<'_>| {
         let (id, set) = (VersionId(row.get(0)?), SetId(row.get(1)?));
         archived_check(id, set).confirm(row.get(2)?, || format!("the archived tombstone of version {id}"))?;
         Ok((id, set))
     };
-    statement.query_and_then(params![after.map(|id| id.0), int(limit as u64)?], read)?.collect()
+    statement.query_and_then(params![after, int(limit as u64)?], read)?.collect()
 }
 
 pub(super) fn is_removed(connection: &Connection, id: VersionId) -> Result<bool, EngineError> {

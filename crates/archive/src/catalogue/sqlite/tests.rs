@@ -430,6 +430,17 @@ fn the_cost_of_finding_a_version_does_not_grow_with_the_versions_of_its_name() {
 }
 
 #[test]
+fn a_page_of_archived_tombstones_starts_at_its_cursor() {
+    let folder = Folder::new();
+    drop(folder.open());
+    let file = Connection::open(folder.file()).expect("opened");
+    let statement = format!("EXPLAIN QUERY PLAN {}", put::ARCHIVED_TOMBSTONES);
+    let mut statement = file.prepare(&statement).expect("prepared");
+    let plan: Vec<String> = statement.query_map((&[7_u8; 16], 20), |row| row.get(3)).and_then(Iterator::collect).expect("a plan");
+    assert_eq!(plan, ["SEARCH archived_tombstone USING PRIMARY KEY (id>?)"]);
+}
+
+#[test]
 fn looking_up_a_null_version_uses_its_index() {
     let folder = Folder::new();
     drop(folder.open());

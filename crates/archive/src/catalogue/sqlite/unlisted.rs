@@ -99,10 +99,10 @@ pub(super) fn forget(connection: &Connection, ids: &[VersionId], tombstones: &[S
 }
 
 pub(super) fn page(connection: &Connection, after: Option<VersionId>, limit: usize) -> Result<Vec<UnlistedVersion>, EngineError> {
-    let columns = format!("SELECT {COLUMNS} FROM unlisted WHERE id > ?1 ORDER BY id LIMIT ?2");
-    let first = format!("SELECT {COLUMNS} FROM unlisted WHERE ?1 IS NULL ORDER BY id LIMIT ?2");
-    let mut statement = connection.prepare_cached(if after.is_some() { &columns } else { &first })?;
-    statement.query_and_then(params![after.map(|id| id.0), int(limit as u64)?], |row| read(connection, row))?.collect()
+    // All identifiers are greater than the empty one.
+    let after = after.as_ref().map_or(&[][..], |id| &id.0);
+    let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM unlisted WHERE id > ?1 ORDER BY id LIMIT ?2"))?;
+    statement.query_and_then(params![after, int(limit as u64)?], |row| read(connection, row))?.collect()
 }
 
 pub(super) fn count(connection: &Connection) -> Result<u64, EngineError> {
