@@ -5,7 +5,7 @@
 //! memory_mib = writing platters (the archive's limits) + SERVER + connections x PER_CONNECTION + shared
 //!                                                          |                                       |
 //!        the program, the allocator, database connections <'                                       |
-//!        incoming: records of uploads on their way to staging; without memory, frame by frame <----|
+//!        incoming: data records of uploads, on their way to staging; else frame by frame <---------|
 //!        buffered_bodies: bodies and signed chunks that are buffered before they are parsed <------|
 //!        buffered_responses: responses that are buffered until their clients have read them <------|
 //!        download_records, bulk_get_kib: 1 MiB read ahead for clients; lists of bulk gets <--------'
@@ -64,7 +64,7 @@ pub struct Budget {
     pub(crate) buffered_bodies: usize,
     /// Bytes for responses that are buffered whole.
     pub(crate) buffered_responses: usize,
-    /// Number of 1 MiB records read ahead for clients.
+    /// Number of 1 MiB data records read ahead for clients.
     pub(crate) download_records: usize,
     /// KiB for lists of bulk gets.
     pub(crate) bulk_get_kib: usize,

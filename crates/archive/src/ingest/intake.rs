@@ -1,10 +1,13 @@
 //! The intake of a server: many concurrent streams, each acknowledged on its own.
 //!
 //! ```text
-//! Upload -- sealed records --.      keys       .--> committer: sync, catalogue --> acknowledge
-//! Upload -- sealed records ---+--> writer -----'        |
+//! Upload -- data records ----.      keys       .--> committer: sync, catalogue --> acknowledge
+//! Upload -- data records -----+--> writer -----'        |
 //! remove -- versions --------'       ^--- Committed ----'
 //! ```
+//!
+//! A data record is a record of a staging segment (docs/format.md): sealed content of an object.
+//! The metadata of the object follows in its object record.
 //!
 //! Only one commit is in progress at a time. Meanwhile the writer stores the keys of complete
 //! objects, so that the next commit can start at once. A single client waits only for its own
@@ -50,14 +53,18 @@ impl From<ArchiveError> for IntakeError {
     }
 }
 
-/// Callback with the result, called once on the intake's own thread. It should only forward the
-/// result.
+/// Callback with the result. It is called at most once, on any thread: that of the committer after
+/// a commit, that of the writer if nothing could be committed, or that of the caller if the intake
+/// has ended. It should only forward the result.
+///
+/// If the intake panics while it handles the change, the callback is dropped without a call,
+/// because the result isn't known.
 pub type Acknowledge = Box<dyn FnOnce(Result<(), IntakeError>) + Send>;
 
-/// Held with each record and dropped once it is written. Callers use it to bound memory (I9).
+/// Held with each data record and dropped once it is written. Callers use it to bound memory (I9).
 pub type Ticket = Box<dyn Send>;
 
-/// The record of an object whose content is complete.
+/// The properties of an object whose content is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewObject {
     /// Its name.
@@ -75,13 +82,35 @@ pub struct NewObject {
 enum Message {
     Piece(Piece, Option<Ticket>),
     /// Puts the object, and removes versions in the same transaction.
-    Object(Box<Draft>, Vec<VersionRow>, Acknowledge),
-    Remove(Vec<VersionRow>, Acknowledge),
+    Object(Box<Draft>, Vec<VersionRow>, Unhandled),
+    Remove(Vec<VersionRow>, Unhandled),
     /// The committer of this session has committed a batch, and is ready for the next.
     Committed(u64),
     /// The committer of this session failed.
     Failed(u64, IntakeError),
     Close,
+}
+
+/// The callback of a message that waits in the queue. The queue of an intake that ends may still
+/// receive messages; when it drops them, their clients get [`IntakeError::Closed`].
+struct Unhandled(Option<Acknowledge>);
+
+impl Unhandled {
+    fn new(acknowledge: Acknowledge) -> Self {
+        Self(Some(acknowledge))
+    }
+
+    fn take(mut self) -> Acknowledge {
+        self.0.take().expect("it is taken only here, and when it is dropped")
+    }
+}
+
+impl Drop for Unhandled {
+    fn drop(&mut self) {
+        if let Some(acknowledge) = self.0.take() {
+            acknowledge(Err(IntakeError::Closed));
+        }
+    }
 }
 
 /// Accepts objects as long as it exists. Nothing else may put meanwhile.
@@ -132,7 +161,7 @@ impl Intake {
     /// Removes versions for good. The catalogue forgets them before this is acknowledged; the next
     /// [`Archive::sweep`] destroys their keys.
     pub fn remove(&self, versions: Vec<VersionRow>, acknowledge: Acknowledge) {
-        send(&self.messages, Message::Remove(versions, acknowledge));
+        send(&self.messages, Message::Remove(versions, Unhandled::new(acknowledge)));
     }
 
     /// Commits complete objects and stops. Unfinished uploads get [`IntakeError::Closed`].
@@ -159,14 +188,13 @@ impl Drop for Intake {
 }
 
 fn send(messages: &Sender<Message>, message: Message) {
-    if let Err(unsent) = messages.send(message) {
-        refuse(unsent.0, &IntakeError::Closed);
-    }
+    // If the intake is gone, the message is dropped, which reports that to the client.
+    let _ = messages.send(message);
 }
 
 fn refuse(message: Message, error: &IntakeError) {
     if let Message::Object(_, _, acknowledge) | Message::Remove(_, acknowledge) = message {
-        acknowledge(Err(error.clone()));
+        acknowledge.take()(Err(error.clone()));
     }
 }
 
@@ -209,34 +237,34 @@ impl Upload {
         self.sealing().size
     }
 
-    /// Content bytes that fit before another record, with another ticket, must begin.
+    /// Content bytes that fit before another data record, with another ticket, must begin.
     #[must_use]
     pub fn room(&self) -> usize {
         let left = self.full - self.payload.len();
         if self.ticket.is_none() { 0 } else { left - left.div_ceil(STORED_FRAME_BYTES) * TAG_BYTES }
     }
 
-    /// Begins a record for up to 1 MiB of content, of which `expected` bytes are expected. The
-    /// ticket is dropped once the record is written.
+    /// Begins a data record for up to 1 MiB of content, of which `expected` bytes are expected. The
+    /// ticket is dropped once the data record is written.
     ///
     /// # Panics
-    /// If the previous record is not full.
+    /// If the previous data record is not full.
     pub fn begin_record(&mut self, expected: usize, ticket: Ticket) {
-        assert_eq!(self.room(), 0, "the previous record must be full");
+        assert_eq!(self.room(), 0, "the previous data record must be full");
         let stored = expected + expected.div_ceil(FRAME_BYTES) * TAG_BYTES;
-        // A shard is cut at multiples of a full record, and only between records. So after records
-        // of one frame, the next record ends where a full one would have ended.
+        // A shard is cut at multiples of a full data record, and only between data records. So
+        // after data records of one frame, the next one ends where a full one would have ended.
         let full = RECORD_BYTES - (self.sealing().stored % RECORD_BYTES as u64) as usize;
         self.begin(stored.min(full), full, ticket);
     }
 
-    /// Begins a record of one frame, to save memory: it takes 64 KiB of content, but is otherwise
-    /// like a longer one.
+    /// Begins a data record of one frame, to save memory: it takes 64 KiB of content, but is
+    /// otherwise like a longer one.
     ///
     /// # Panics
-    /// If the previous record is not full.
+    /// If the previous data record is not full.
     pub fn begin_frame(&mut self, expected: usize, ticket: Ticket) {
-        assert_eq!(self.room(), 0, "the previous record must be full");
+        assert_eq!(self.room(), 0, "the previous data record must be full");
         self.begin((expected + TAG_BYTES).min(STORED_FRAME_BYTES), STORED_FRAME_BYTES, ticket);
     }
 
@@ -301,7 +329,7 @@ impl Upload {
         }
         let sealing = self.sealing.take().expect("finish consumes the upload");
         let draft = Box::new(sealing.draft(&self.archive, object));
-        send(&self.messages, Message::Object(draft, replaced, acknowledge));
+        send(&self.messages, Message::Object(draft, replaced, Unhandled::new(acknowledge)));
     }
 }
 
@@ -319,12 +347,14 @@ fn run(archive: &Archive, messages: &Receiver<Message>, committer_tx: &Sender<Me
     let mut failure = IntakeError::GivenUp;
     // Segments of a failed session whose unacknowledged part could not be cut off.
     let mut uncut = None;
+    // The message that a failed session had received but not handled.
+    let mut next = None;
     for session in 0.. {
         // A session starts only with a message to handle, so that each message tries a full or
         // missing disk just once.
         let first = loop {
-            match messages.recv() {
-                Err(_) | Ok(Message::Close) => return drain(messages),
+            match next.take().map_or_else(|| messages.recv(), Ok) {
+                Err(_) | Ok(Message::Close) => return,
                 Ok(Message::Committed(_) | Message::Failed(..)) => {}
                 Ok(first) => break first,
             }
@@ -349,7 +379,8 @@ fn run(archive: &Archive, messages: &Receiver<Message>, committer_tx: &Sender<Me
             removals: Vec::new(),
             failure: failure.clone(),
         };
-        let result = batcher.run(archive, &writing, first, messages, reports);
+        next = Some(first);
+        let result = batcher.run(archive, &writing, &mut next, messages, reports);
         if result.is_err() {
             // Unacknowledged objects must not reappear later under a number that another version
             // has by then.
@@ -360,15 +391,9 @@ fn run(archive: &Archive, messages: &Receiver<Message>, committer_tx: &Sender<Me
         // Frees the space of unacknowledged objects. If it fails, the next opening does that.
         let _ = release_segments(archive);
         match result {
-            Ok(()) => return drain(messages),
+            Ok(()) => return,
             Err(error) => failure = error,
         }
-    }
-}
-
-fn drain(messages: &Receiver<Message>) {
-    while let Ok(message) = messages.try_recv() {
-        refuse(message, &IntakeError::Closed);
     }
 }
 
@@ -391,13 +416,14 @@ struct Batcher<'a> {
 }
 
 impl Batcher<'_> {
-    /// Appends messages, and passes complete objects on whenever the committer is free, until the
-    /// intake closes or fails.
+    /// Appends messages, the first being `next`, and passes complete objects on whenever the
+    /// committer is free, until the intake closes or fails. After a failure, `next` may be a
+    /// message for the next session.
     fn run(
         mut self,
         archive: &Archive,
         writing: &Writing<'_>,
-        first: Message,
+        next: &mut Option<Message>,
         messages: &Receiver<Message>,
         reports: CommitReports,
     ) -> Result<(), IntakeError> {
@@ -406,7 +432,6 @@ impl Batcher<'_> {
             let (batch_tx, batch_rx) = channel();
             scope.spawn(move || commit_all(archive, writing, &batch_rx, &reports));
             let mut is_free = true;
-            let mut next = Some(first);
             let end = loop {
                 if is_free && self.has_waiting() && (next.is_none() || self.writer.is_full()) {
                     is_free = false;
@@ -433,7 +458,7 @@ impl Batcher<'_> {
                         }
                     }
                 }
-                next = messages.try_recv().ok();
+                *next = messages.try_recv().ok();
             };
             // Complete objects are committed even if the next append failed: a full disk loses
             // nothing already written. After a failed commit, the committer rejects them.
@@ -449,17 +474,17 @@ impl Batcher<'_> {
                 drop(ticket);
             }
             Message::Object(draft, replaced, acknowledge) => match self.writer.object(*draft, &replaced) {
-                Ok(true) => self.objects.push_back(acknowledge),
-                Ok(false) => acknowledge(Err(self.failure.clone())),
+                Ok(true) => self.objects.push_back(acknowledge.take()),
+                Ok(false) => acknowledge.take()(Err(self.failure.clone())),
                 Err(error) => {
                     let error = IntakeError::from(error);
-                    acknowledge(Err(error.clone()));
+                    acknowledge.take()(Err(error.clone()));
                     return Err(error);
                 }
             },
             Message::Remove(versions, acknowledge) => {
                 self.writer.remove(&versions);
-                self.removals.push(acknowledge);
+                self.removals.push(acknowledge.take());
             }
             Message::Committed(_) | Message::Failed(..) | Message::Close => {}
         }
@@ -513,3 +538,6 @@ fn commit_all(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<Pendi
         let _ = reports.messages.send(message);
     }
 }
+
+#[cfg(test)]
+mod tests;

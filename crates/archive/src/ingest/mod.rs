@@ -40,7 +40,7 @@ pub use files::{PutOutcome, PutReport, Source};
 pub use intake::{Acknowledge, Intake, IntakeError, NewObject, Ticket, Upload};
 pub use known::Skip;
 
-/// Frames in one data record. A shard can be cut only between data records, and each record costs a
+/// Frames in one data record. A shard can be cut only between data records, and each costs a
 /// catalogue row. 16 frames are 1 MiB.
 pub(crate) const RECORD_FRAMES: usize = 16;
 pub(crate) const RECORD_BYTES: usize = RECORD_FRAMES * STORED_FRAME_BYTES;
@@ -112,12 +112,12 @@ enum Piece {
     Abandoned(VersionId),
 }
 
-/// Reusable buffers of full records. Fresh memory would cost a page fault for every page.
+/// Reusable buffers of full data records. Fresh memory would cost a page fault for every page.
 #[derive(Default)]
 struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 impl Buffers {
-    /// A used buffer, if one is left and a full record is wanted.
+    /// A used buffer, if one is left and a full data record is wanted.
     fn used(&self, bytes: usize) -> Option<Vec<u8>> {
         if bytes < RECORD_BYTES { None } else { self.0.lock().expect("no panic holds this lock").pop() }
     }

@@ -11,7 +11,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Change, NewVersion, StagedData, StagedTombstone, VersionKey, VersionRow};
 use crate::staging::{SegmentWriter, Unsynced, Writing};
 
-const COMMIT_OBJECTS: usize = 4_096;
+pub(super) const COMMIT_OBJECTS: usize = 4_096;
 const COMMIT_BYTES: u64 = 64 << 20;
 
 #[derive(Default)]

@@ -1,12 +1,12 @@
 //! Downloads: large objects on their way to clients of any speed.
 //!
 //! ```text
-//! thread: reads a record, or a frame where memory is scarce --> channel of one --> stream --> client
-//!    ^--- ends when the client keeps it waiting; another resumes where the stream is -----'
+//! thread: reads a data record, or a frame where memory is scarce --> channel of one --> stream --> client
+//!    ^--- ends when the client keeps it waiting; another resumes where the stream is ----------'
 //! ```
 //!
-//! A slow client holds no thread and no read permit, and no more memory than one record, or one
-//! frame when many clients are slow.
+//! A slow client holds no thread and no read permit, and no more memory than one data record, or
+//! one frame when many clients are slow.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,7 +29,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::transfer::Transfers;
 use crate::transfer::buffers::Buffers;
 
-/// Content of a staged record, which is read at once.
+/// Content of a data record, which is read at once.
 const RECORD_BYTES: u64 = 1 << 20;
 /// Content of a frame, the smallest unit that can be read.
 const FRAME_BYTES: u64 = 64 << 10;
@@ -42,7 +42,7 @@ struct Source {
     archive: Arc<Archive>,
     opened: Arc<Opened>,
     buffers: Buffers,
-    /// Permits for records in memory, shared by all clients.
+    /// Permits for data records in memory, shared by all clients.
     record_permits: Arc<Semaphore>,
 }
 
@@ -131,7 +131,7 @@ impl Source {
         }
     }
 
-    /// Reads a record, or a frame if no permit for a record is free.
+    /// Reads a data record, or a frame if no permit for one is free.
     fn read_some(&self, reader: &mut ObjectReader<'_>, range: &mut Range<u64>) -> Result<VecDeque<Bytes>, ReadError> {
         let mut record_permit = self.record_permits.clone().try_acquire_owned().ok();
         let unit = if record_permit.is_some() { RECORD_BYTES } else { FRAME_BYTES };

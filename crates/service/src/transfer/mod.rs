@@ -42,7 +42,7 @@ pub(crate) struct Transfers {
     pub(crate) copy_permits: Arc<Semaphore>,
     /// Permits for readers of downloads.
     pub(crate) download_permits: Arc<Semaphore>,
-    /// Permits for records in memory on their way to clients.
+    /// Permits for data records in memory on their way to clients.
     pub(crate) download_records: Arc<Semaphore>,
     /// Limit on staged content.
     pub(crate) room: Room,

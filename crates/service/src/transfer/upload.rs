@@ -24,12 +24,12 @@ use crate::transfer::staging_room::{fits, room};
 
 /// Maximum content of one put or part, the same as AWS.
 pub(crate) const PUT_BYTES_MAX: u64 = 5 << 30;
-/// Maximum content of a record in staging.
+/// Maximum content of a data record in staging.
 const RECORD_CONTENT_BYTES: usize = 1 << 20;
 /// Timeout for a client that sends nothing.
 pub(crate) const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time in which a client must send a record's content (35 KB/s) if others wait for the memory that
-/// it occupies.
+/// Time in which a client must send a data record's content (35 KB/s) if others wait for the memory
+/// that it occupies.
 const SCARCE_MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of the checks for idle clients.
 const IDLE_CHECK_PERIOD: Duration = Duration::from_secs(5);
@@ -145,7 +145,7 @@ pub(crate) fn incomplete() -> S3Error {
 pub(crate) struct IncomingObject {
     upload: Upload,
     memory_owner: MemoryOwner,
-    /// Permit for records of a single frame, which need no shared memory: one at a time.
+    /// Permit for data records of a single frame, which need no shared memory: one at a time.
     frame_permits: Arc<Semaphore>,
 }
 
@@ -211,9 +211,9 @@ impl Transfers {
         Ok(object.upload())
     }
 
-    /// Writes content of an object of about `expected` bytes. It uses records of 1 MiB if shared
-    /// memory is available, and else single frames, for which each connection has its own memory.
-    /// So no upload waits for memory that a slow client holds.
+    /// Writes content of an object of about `expected` bytes. It uses data records of 1 MiB if
+    /// shared memory is available, and else of single frames, for which each connection has its own
+    /// memory. So no upload waits for memory that a slow client holds.
     pub(crate) async fn write(&self, object: &mut IncomingObject, content: &[u8], expected: u64) {
         let IncomingObject { upload, memory_owner, frame_permits } = object;
         let mut rest = content;
@@ -226,7 +226,7 @@ impl Transfers {
                 match reservation {
                     Some(reservation) => upload.begin_record(left, Box::new(reservation)),
                     None => {
-                        // The permit becomes free when the previous record is written.
+                        // The permit becomes free when the previous data record is written.
                         let frame_permit = frame_permits.clone().acquire_owned().await.expect("it is never closed");
                         upload.begin_frame(left, Box::new(frame_permit));
                     }

@@ -55,6 +55,9 @@ pub(crate) fn detailed(mut error: S3Error, details: &[(&'static str, &str)]) -> 
 /// Retry-After for objects on unreadable disks, which need an operator.
 const OUT_OF_REACH_RETRY_S: u32 = 60;
 
+/// Retry-After while the server shuts down: about as long as a restart takes.
+const SHUTTING_DOWN_RETRY_S: u32 = 5;
+
 pub(crate) fn no_such_bucket() -> S3Error {
     s3_error!(NoSuchBucket, "The specified bucket does not exist")
 }
@@ -123,7 +126,19 @@ pub(crate) fn not_acknowledged(error: IntakeError) -> S3Error {
         tracing::warn!(%error, "staging is full");
         return slow_down();
     }
+    if matches!(error, IntakeError::Closed) {
+        return shutting_down();
+    }
     failed("a commit", &error)
+}
+
+/// The intake has ended, so the server is about to. Nothing of the request was carried out.
+fn shutting_down() -> S3Error {
+    let mut answer = S3Error::with_message(S3ErrorCode::ServiceUnavailable, "The server is shutting down. Try again.");
+    let mut headers = http::HeaderMap::new();
+    headers.insert("retry-after", SHUTTING_DOWN_RETRY_S.into());
+    answer.set_headers(headers);
+    answer
 }
 
 fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
@@ -135,4 +150,17 @@ fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
         cause = error.source();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_intake_that_has_ended_is_a_server_that_shuts_down() {
+        let answer = not_acknowledged(IntakeError::Closed);
+        assert_eq!(answer.code(), &S3ErrorCode::ServiceUnavailable);
+        assert!(answer.headers().is_some_and(|headers| headers.contains_key("retry-after")));
+        assert_eq!(not_acknowledged(IntakeError::GivenUp).code(), &S3ErrorCode::InternalError);
+    }
 }
