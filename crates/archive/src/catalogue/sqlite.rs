@@ -102,7 +102,7 @@ impl SqliteCatalogue {
     pub(crate) fn open_reader(path: &Path, archive: ArchiveId, cache: Cache) -> Result<Self, CatalogueError> {
         let reader = Self::admit(path, archive, false)?;
         let set = schema::set_cache(&reader.connection, cache.kib(schema::READER_KIB));
-        set.map_err(|error| EngineError::from(error).into_catalogue_error("open it"))?;
+        set.map_err(|error| EngineError::from(error).into_catalogue_error("open its file"))?;
         Ok(reader)
     }
 
@@ -115,7 +115,7 @@ impl SqliteCatalogue {
             schema::admit(&mut connection, archive, false)?;
             Ok(connection)
         };
-        Ok(Self { connection: open().map_err(|error: EngineError| error.into_catalogue_error("open it"))?, gathered: None })
+        Ok(Self { connection: open().map_err(|error: EngineError| error.into_catalogue_error("open its file"))?, gathered: None })
     }
 
     fn admit(path: &Path, archive: ArchiveId, writes: bool) -> Result<Self, CatalogueError> {
@@ -124,7 +124,7 @@ impl SqliteCatalogue {
             schema::admit(&mut connection, archive, writes)?;
             Ok(connection)
         };
-        Ok(Self { connection: open().map_err(|error: EngineError| error.into_catalogue_error("open it"))?, gathered: None })
+        Ok(Self { connection: open().map_err(|error: EngineError| error.into_catalogue_error("open its file"))?, gathered: None })
     }
 
     fn connect(path: &Path, writes: bool) -> Result<Connection, EngineError> {

@@ -48,7 +48,7 @@ pub enum BackupError {
     Engine(#[from] rusqlite::Error),
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("can't read it: {0}")]
+    #[error(transparent)]
     Read(#[from] ReadError),
     #[error("line {line} is malformed: {found}")]
     Line { line: u64, found: Malformed },
@@ -62,6 +62,13 @@ pub enum BackupError {
     /// The counts in the last line don't match, or that line is missing.
     #[error("it is incomplete: its last line counts {expected:?}, but it contains {found:?}")]
     Counts { expected: Option<Counts>, found: Counts },
+}
+
+impl BackupError {
+    /// True if the backup is only out of reach, not known to be lost or damaged.
+    pub(crate) fn is_out_of_reach(&self) -> bool {
+        matches!(self, Self::Read(error) if error.hindrance().is_some())
+    }
 }
 
 /// What is wrong with a line of a backup.

@@ -114,8 +114,9 @@ pub enum StateError {
     },
     /// The backup in the archive can't be used.
     #[error(
-        "{path} is missing and can't be recovered from its backup in the archive, {BACKUP_NAME}: {source}. \
-         `fulgurite serve --without-copy` starts with a new account and no buckets, and leaves the backup unchanged"
+        "{path} is missing and can't be recovered from its backup in the archive, {BACKUP_NAME}: {source}. {}\
+         `fulgurite serve --without-copy` starts with a new account and no buckets, and leaves the backup unchanged",
+        if .source.is_out_of_reach() { "Bring back the stores that are needed, and start again. If they are gone for good, " } else { "" }
     )]
     UnusableBackup {
         /// Path of the missing file.

@@ -217,6 +217,22 @@ mod tests {
     }
 
     #[test]
+    fn a_backup_on_an_absent_store_is_not_given_up_too_soon() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let archive = archive(folder.path());
+        put(&archive, &copy_of(&archive, "ada"));
+        archive.flush(&Unwatched).expect("flushed");
+        std::fs::rename(folder.path().join("d1"), folder.path().join("away")).expect("renamed");
+        let text = recover(&archive, &newest(&archive)).expect_err("its store is absent").to_string();
+        assert!(text.contains(".fulgurite/service.jsonl: it can't be read now: store d1 is absent."), "{text}");
+        assert!(
+            text.contains("Bring back the stores") && text.contains("If they are gone for good, `fulgurite serve --without-copy`"),
+            "{text}"
+        );
+        assert!(!text.contains("can't read it"), "{text}");
+    }
+
+    #[test]
     fn the_log_of_a_lost_file_is_not_applied_to_the_new_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let archive = archive(folder.path());
