@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use fulgurite_archive::{Access, Archive, settings};
 use fulgurite_service::memory::BLOCKING_THREADS;
-use fulgurite_service::server::Server;
+use fulgurite_service::server::{Listener, Server};
 use fulgurite_service::settings::Settings;
 use fulgurite_service::state::{self, ExistingState, NewKey, OwnQuota, Recovered, State};
 use fulgurite_service::unclaimed_folders::without_bucket;
@@ -37,36 +37,41 @@ struct IssuedKey {
 }
 
 pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
-    let home = create_home(&session.home().or_else(|_| current_folder())?)?;
-    let is_new = !home.join(settings::FILE).exists();
-    if is_new {
-        create_archive(&home, &serve.stores)?;
-    }
-    let mut settings = Settings::read_or_make(&home)?;
+    let folder = session.home().or_else(|_| current_folder())?;
+    let is_new = !folder.join(settings::FILE).exists();
+    let mut settings = Settings::read(&folder)?;
     if let Some(listen) = serve.listen {
         settings.listen = listen;
     }
     log(serve.log_json || session.json);
     raise_open_files(settings.connections);
     heap::few_arenas();
-    let archive = Arc::new(Archive::open(&home, Access::Write)?);
-    let recovered = recover(&archive, serve.without_copy)?;
-    let state = State::open(archive.clone())?;
-    let issued = issue_key(&state, recovered.is_some())?;
-    report_unclaimed_folders(&state, recovered.is_some())?;
-    drop(state);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
         .context("the server's threads can't be started")?;
+    // Another server of this archive holds its lock and most likely the port, too: the lock tells
+    // more about it. A new archive is created only if the address can be used.
+    let existing = if is_new { None } else { Some(Archive::open(&create_home(&folder)?, Access::Write)?) };
+    let listener = runtime.block_on(Listener::bind(settings.listen))?;
+    let archive = Arc::new(match existing {
+        Some(archive) => archive,
+        None => create_archive(&create_home(&folder)?, &serve.stores)?,
+    });
+    let home = archive.home().to_owned();
+    Settings::make_if_missing(&home)?;
+    let recovered = recover(&archive, serve.without_copy)?;
     runtime.block_on(async {
         // Registered before the server announces its address, so that a client that stops it right
         // away stops it gracefully.
         let mut terminate =
             tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).context("signals can't be received")?;
         let region = settings.region.clone();
-        let server = Server::bind(archive, settings).await?;
+        let server = Server::open(listener, archive, settings)?;
+        report_unclaimed_folders(server.state(), recovered.is_some())?;
+        // Last, because a key can be shown only once: nothing fails between here and there.
+        let issued = issue_key(server.state(), recovered.is_some())?;
         let endpoint = format!("{}://{}", if server.is_tls() { "https" } else { "http" }, server.address());
         if !server.address().ip().is_loopback() && !server.is_tls() {
             tracing::warn!("other machines can reach {endpoint}, and connections are not encrypted: see [tls] in the settings");
@@ -103,7 +108,7 @@ fn raise_open_files(connections: usize) {
 }
 
 /// Creates an archive with the stores given, or with three folders in its own.
-fn create_archive(home: &Path, stores: &[String]) -> Result<()> {
+fn create_archive(home: &Path, stores: &[String]) -> Result<Archive> {
     let default_stores: Vec<String> = (1..=3).map(|number| home.join(format!("platters/d{number}")).display().to_string()).collect();
     let parsed = parse_stores(if stores.is_empty() { &default_stores } else { stores })?;
     let shape = default_shape(parsed.len());
@@ -116,7 +121,7 @@ fn create_archive(home: &Path, stores: &[String]) -> Result<()> {
         ));
     }
     diagnostics::note("the archive can't be read without its keys. Keep a copy of them elsewhere: `fulgurite keys export`.");
-    Ok(())
+    Ok(Archive::open(home, Access::Write)?)
 }
 
 /// Recovers a lost service state from its backup in the archive, and reports the result.
@@ -160,6 +165,10 @@ fn issue_key(state: &State, is_recovered: bool) -> Result<Option<IssuedKey>> {
         return Ok(Some(IssuedKey { account: FIRST_ACCOUNT.to_owned(), key: state.add_account(FIRST_ACCOUNT, true)? }));
     }
     if !is_recovered {
+        // A start that recovered the accounts may have failed before it could show a key.
+        if accounts.iter().all(|(_, keys)| keys.is_empty()) {
+            diagnostics::note("no account has a key, so only public buckets can be used; `fulgurite accounts key NAME` creates a key.");
+        }
         return Ok(None);
     }
     let admins = || accounts.iter().map(|(account, _)| account).filter(|account| account.admin);

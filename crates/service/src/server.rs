@@ -46,7 +46,9 @@ const FAILURE_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The server can't listen on the address.
-    #[error("can't listen on {address}: {source}")]
+    #[error(
+        "can't listen on {address}: {source}. Use another address: `fulgurite serve --listen ADDRESS:PORT`, or `listen` in service.toml"
+    )]
     Listen {
         /// The address in the settings.
         address: SocketAddr,
@@ -81,6 +83,21 @@ pub enum ServeError {
     },
 }
 
+/// A bound address. Connections wait until a [`Server`] accepts them.
+#[derive(Debug)]
+pub struct Listener(TcpListener);
+
+impl Listener {
+    /// Binds an address. Needs no archive, so that a taken port is noticed before one is created.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub async fn bind(address: SocketAddr) -> Result<Self, ServeError> {
+        let bound = TcpListener::bind(address).await;
+        bound.map(Self).map_err(|source| ServeError::Listen { address, source })
+    }
+}
+
 /// A bound server, ready to serve.
 pub struct Server {
     listener: TcpListener,
@@ -91,14 +108,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the address and opens the state and the gateway.
+    /// Opens the state and the gateway.
     ///
     /// # Errors
-    /// [`ServeError`] if the address, the settings or the state can't be used.
-    pub async fn bind(archive: Arc<Archive>, settings: Settings) -> Result<Self, ServeError> {
+    /// [`ServeError`] if the settings or the state can't be used.
+    pub fn open(Listener(listener): Listener, archive: Arc<Archive>, settings: Settings) -> Result<Self, ServeError> {
         let tls = settings.tls.as_ref().map(|tls| tls::acceptor(archive.home(), tls)).transpose()?;
-        let listen = |source| ServeError::Listen { address: settings.listen, source };
-        let listener = TcpListener::bind(settings.listen).await.map_err(listen)?;
         let state = Arc::new(State::open(archive)?);
         let limits = &state.archive().settings().limits;
         let budget = Budget::new(settings.memory_mib, limits.memory_mib, settings.connections)?;
@@ -112,6 +127,12 @@ impl Server {
         let router = Arc::new(Router::new(gateway, domain(&settings)?, &settings));
         let connections = Connections::new(budget.connections, settings.connections_per_address);
         Ok(Self { listener, router, connections, tls, settings })
+    }
+
+    /// The state of the service.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.router.gateway.state
     }
 
     /// The address that the server listens on.
@@ -267,10 +288,14 @@ mod tests {
         Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)), memory_mib, ..Settings::default() }
     }
 
+    async fn open(home: &std::path::Path, settings: Settings) -> Result<Server, ServeError> {
+        Server::open(Listener::bind(settings.listen).await?, archive(home), settings)
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn a_failed_server_stops_with_the_reason() {
         let home = tempfile::tempdir().expect("a folder");
-        let server = Server::bind(archive(home.path()), settings(1_664)).await.expect("bound");
+        let server = open(home.path(), settings(1_664)).await.expect("bound");
         server.router.gateway.state.poison();
         let ended = soon(server.serve(std::future::pending())).await.expect_err("it can't go on");
         assert!(matches!(&ended, ServeError::Failed { reason } if reason.contains("poisoned")), "{ended}");
@@ -279,7 +304,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn too_little_memory_is_refused_with_the_amount_needed() {
         let home = tempfile::tempdir().expect("a folder");
-        let Err(refused) = Server::bind(archive(home.path()), settings(100)).await else { panic!("100 MiB are too little") };
+        let Err(refused) = open(home.path(), settings(100)).await else { panic!("100 MiB are too little") };
         let message = refused.to_string();
         assert!(message.contains("memory_mib = 100") && message.contains("set memory_mib to 898"), "{message}");
     }

@@ -250,22 +250,31 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Reads the settings of the archive in `home`. If the file is missing, creates it with the
-    /// defaults.
+    /// Reads the settings of the archive in `home`. If the file is missing, these are the defaults.
     ///
     /// # Errors
-    /// [`SettingsError`] if the file can't be read, created or parsed.
-    pub fn read_or_make(home: &Path) -> Result<Self, SettingsError> {
+    /// [`SettingsError`] if the file can't be read or parsed.
+    pub fn read(home: &Path) -> Result<Self, SettingsError> {
         let path = home.join(FILE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                make(home, &path).map_err(|source| SettingsError::Io { path: path.clone(), source })?;
-                DEFAULT.to_owned()
-            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(source) => return Err(SettingsError::Io { path, source }),
         };
         toml::from_str(&text).map_err(|source| SettingsError::Wrong { path, source: Box::new(source) })
+    }
+
+    /// If the file of the settings is missing, creates it with the defaults.
+    ///
+    /// # Errors
+    /// [`SettingsError`] if the file can't be created.
+    pub fn make_if_missing(home: &Path) -> Result<(), SettingsError> {
+        let path = home.join(FILE);
+        let made = match path.symlink_metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => make(home, &path),
+            other => other.map(drop),
+        };
+        made.map_err(|source| SettingsError::Io { path, source })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -52,6 +53,41 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(begun.elapsed() < Duration::from_secs(60), "waited a minute for this: {what}");
         std::thread::yield_now();
     }
+}
+
+/// The first line of a server that is stopped then.
+fn announced(place: &Sandbox) -> serde_json::Value {
+    let mut command = place.command();
+    command.args(["--json", "serve", "--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut process = command.spawn().expect("the program starts");
+    let mut line = String::new();
+    BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    Server { process }.stop();
+    serde_json::from_str(&line).expect("a line of JSON")
+}
+
+#[test]
+fn a_taken_port_is_reported_before_anything_is_created() {
+    let place = Sandbox::empty();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let refused = place.run(&["serve", "--listen", &address]);
+    refused.fails_with(1, &format!("can't listen on {address}"));
+    refused.fails_with(1, "--listen");
+    assert!(!place.path("a").exists());
+    let first = announced(&place);
+    assert!(first["new"] == true && first["secret_key"].is_string(), "{first}");
+    place.run(&["serve", "--listen", &address]).fails_with(1, "--listen");
+    assert_eq!(announced(&place)["secret_key"], serde_json::Value::Null, "a key is shown once");
+}
+
+#[test]
+fn a_first_start_that_fails_leaves_the_key_to_the_next() {
+    let place = Sandbox::new(2, &["--set", "1+1", "--platter-mib", "8"]);
+    place.write("a/service.toml", "memory_mib = 1\n");
+    place.run(&["serve", "--listen", "127.0.0.1:0"]).fails_with(1, "memory_mib");
+    place.write("a/service.toml", "");
+    assert!(announced(&place)["secret_key"].is_string());
 }
 
 /// An archive with a few staged files.
