@@ -40,6 +40,12 @@ const PROCESSING_MAX: Duration = Duration::from_secs(15 * 60);
 /// Responses up to this size are covered by the memory per connection.
 const UNCHARGED_RESPONSE_BYTES_MAX: usize = 64 << 10;
 
+/// The server's own pages, which no bucket can hide.
+const HEALTH: &str = "/-/health";
+const READY: &str = "/-/ready";
+const METRICS: &str = "/-/metrics";
+const SERVER_PAGES: [&str; 3] = [HEALTH, READY, METRICS];
+
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
 /// Answers requests; all connections share it.
@@ -86,9 +92,7 @@ impl Router {
             None => peer.to_canonical().is_loopback() && is_local(headers),
         };
         if !is_allowed {
-            let mut response = Response::new(s3s::Body::from("metrics require the bearer token from service.toml\n".to_owned()));
-            *response.status_mut() = StatusCode::FORBIDDEN;
-            return response;
+            return page(StatusCode::FORBIDDEN, "metrics require the bearer token from service.toml\n");
         }
         let mut response = Response::new(s3s::Body::from(self.gateway.render_metrics(&self.metrics)));
         response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4"));
@@ -97,15 +101,33 @@ impl Router {
 
     /// Liveness: 503 with the reason if the server can't go on.
     fn health(&self) -> Response<s3s::Body> {
-        let Some(reason) = self.gateway.health.liveness.reason() else { return Response::new(s3s::Body::from("ok\n".to_owned())) };
-        let mut response = Response::new(s3s::Body::from(format!("{reason}\n")));
-        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-        response
+        match self.gateway.health.liveness.reason() {
+            None => page(StatusCode::OK, "ok\n"),
+            Some(reason) => page(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+        }
     }
 
     /// Readiness: 503 with the reasons if what clients put can't reach platters.
     fn ready(&self) -> Response<s3s::Body> {
         if self.gateway.health.liveness.reason().is_some() { self.health() } else { self.gateway.health.readiness.response() }
+    }
+
+    /// Answers a request for one of the server's own pages. Probes may send HEAD, which hyper
+    /// answers without the body.
+    fn server_page(&self, method: &Method, path: &str, headers: &HeaderMap, peer: IpAddr) -> Response<s3s::Body> {
+        if !SERVER_PAGES.contains(&path) {
+            return page(StatusCode::NOT_FOUND, format!("no such page; the server's own pages are {}\n", SERVER_PAGES.join(", ")));
+        }
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            let mut response = page(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed here\n");
+            response.headers_mut().insert(http::header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        }
+        match path {
+            HEALTH => self.health(),
+            READY => self.ready(),
+            _ => self.metrics(headers, peer),
+        }
     }
 
     /// Whether the framework buffers the whole body of a request: all but content, forms and lists
@@ -213,10 +235,11 @@ impl Router {
         let body = RequestBody::new(DrainOnDrop::new(body, expects_continue), &head.headers, self.is_buffered(&head), progress.clone());
         let is_server_page =
             || self.cors.addresses.is_server_page(&head.headers, |name| !matches!(self.gateway.state.bucket(name), Ok(None)));
-        let mut response = match (&method, facts.path) {
-            (&Method::GET, "/-/health") if is_server_page() => self.health(),
-            (&Method::GET, "/-/ready") if is_server_page() => self.ready(),
-            (&Method::GET, "/-/metrics") if is_server_page() => self.metrics(&head.headers, peer.address),
+        // No bucket can be called "-".
+        let mut response = match facts.path {
+            path if (path == "/-" || path.starts_with("/-/")) && is_server_page() => {
+                self.server_page(&method, path, &head.headers, peer.address)
+            }
             _ => match with_timeout(self.call_s3(head, body), &progress).await {
                 Ok(Ok(mut response)) => {
                     finish_response(&mut response, facts);
@@ -246,6 +269,13 @@ impl Router {
         }
         response
     }
+}
+
+/// A page of text.
+fn page(status: StatusCode, text: impl Into<String>) -> Response<s3s::Body> {
+    let mut response = Response::new(s3s::Body::from(text.into()));
+    *response.status_mut() = status;
+    response
 }
 
 /// Runs a request with a timeout that starts when the last bytes of its body arrived.
@@ -314,6 +344,35 @@ mod tests {
         assert!(headers.contains_key("x-amz-request-id") && headers[http::header::CONNECTION] == "close");
         assert!(String::from_utf8_lossy(&body).contains("<Code>InternalError</Code>"), "{body:?}");
         assert_eq!(ask(&router, "/-/health").await, (StatusCode::OK, "ok\n".to_owned()));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_servers_own_pages_answer_probes_and_name_each_other() {
+        let sample = Sample::new();
+        let router = Router::new(sample.gateway.clone(), None, &Settings::default());
+        let send = async |method: Method, path: &str| {
+            let request = Request::builder().method(method).uri(path).header("host", "127.0.0.1").body(Full::new(Bytes::new()));
+            soon(router.answer(request.expect("a request"), Peer { address: [127, 0, 0, 1].into(), is_tls: false })).await
+        };
+        for path in SERVER_PAGES {
+            for method in [Method::GET, Method::HEAD] {
+                assert_eq!(send(method.clone(), path).await.status(), StatusCode::OK, "{method} {path}");
+            }
+            for method in [Method::OPTIONS, Method::POST, Method::PUT, Method::DELETE] {
+                let response = send(method.clone(), path).await;
+                assert_eq!(
+                    (response.status(), &response.headers()[http::header::ALLOW]),
+                    (StatusCode::METHOD_NOT_ALLOWED, &"GET, HEAD".parse().expect("a value")),
+                    "{method} {path}"
+                );
+            }
+        }
+        for path in ["/-", "/-/", "/-/x", "/-/healthy", "/-/health/"] {
+            let (status, body) = ask(&router, path).await;
+            assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
+            assert!(SERVER_PAGES.iter().all(|page| body.contains(page)), "{body}");
+        }
+        assert!(!ask(&router, "/-x/health").await.1.contains("no such page"), "only a segment of its own is reserved");
     }
 
     #[tokio::test(flavor = "multi_thread")]
