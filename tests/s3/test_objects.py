@@ -136,6 +136,14 @@ def test_user_metadata_of_two_kilobytes_is_accepted_and_more_is_not(s3, bucket):
         s3.head_object(Bucket=bucket, Key="over")
 
 
+def test_empty_user_metadata_is_kept(wire, s3, bucket):
+    # As header values may be, and as S3 keeps them.
+    assert wire.send("PUT", f"/{bucket}/object", {"x-amz-meta-empty": "", "x-amz-meta-full": "moon"}, b"object").status == 200
+    assert s3.head_object(Bucket=bucket, Key="object")["Metadata"] == {"empty": "", "full": "moon"}
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": "object"})
+    assert s3.get_object(Bucket=bucket, Key="copy")["Metadata"] == {"empty": "", "full": "moon"}
+
+
 def test_user_metadata_has_room_for_many_short_entries(s3, bucket):
     # The client reads no more than 100 headers.
     given = {f"n{index:03}": f"{index}" for index in range(75)}

@@ -55,11 +55,14 @@ def test_a_head_says_of_a_range_what_a_get_would(s3, bucket, key):
     assert head["ContentRange"] == f"bytes 10-19/{SIZE}"
 
 
-@pytest.mark.parametrize("asked", ["bytes=200000-", "bytes=200000-200010", "bytes=999999-", "bytes=-0"])
+@pytest.mark.parametrize(
+    "asked", ["bytes=200000-", "bytes=200000-200010", "bytes=999999-", "bytes=-0", f"bytes={2**64}-{2**64 + 1}", "bytes=0200000-"]
+)
 def test_a_range_beyond_the_end_cant_be_had(s3, bucket, key, asked):
     with refused("InvalidRange", 416) as caught:
         s3.get_object(Bucket=bucket, Key=key, Range=asked)
-    assert caught.value.response["Error"]["ActualObjectSize"] == str(SIZE)
+    told = caught.value.response["Error"]
+    assert (told["RangeRequested"], told["ActualObjectSize"]) == (asked, str(SIZE))
     with refused("416", 416):
         s3.head_object(Bucket=bucket, Key=key, Range=asked)
 

@@ -252,7 +252,7 @@ pub fn version(data: &[u8]) {
 }
 
 fn count_readable_parts(version: &Version, parts: usize) -> usize {
-    (0..=parts.min(3)).filter(|number| crate::s3::get::range_of(version, None, Some(*number as i32)).is_ok()).count()
+    (0..=parts.min(3)).filter(|number| crate::s3::get::range_of(version, None, &HeaderMap::new(), Some(*number as i32)).is_ok()).count()
 }
 
 /// Parses `service.toml`.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use fulgurite_archive::object::{ObjectReader, ReadError};
 use futures_util::{StreamExt, stream};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use s3s::dto::{self, GetObjectAttributesParts, ObjectAttributes, ObjectPart, StorageClass, StreamingBlob};
 use s3s::xml::SerializeContent;
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
@@ -328,20 +328,27 @@ fn check_encryption(request: &S3Request<dto::GetObjectInput>) -> S3Result<()> {
 
 /// The part of a version that a request asks for.
 fn select(version: Version, request: &S3Request<dto::GetObjectInput>) -> S3Result<Selection> {
-    let range = request.input.range.as_ref().filter(|_| range_holds(original(&request.headers, &request.extensions), &version));
-    let (range, is_part) = range_of(&version, range, request.input.part_number)?;
+    let original = original(&request.headers, &request.extensions);
+    let range = request.input.range.as_ref().filter(|_| range_holds(original, &version));
+    let (range, is_part) = range_of(&version, range, original, request.input.part_number)?;
     Ok(Selection { version, range, is_part })
 }
 
-/// The requested bytes, and whether the request is for a part.
-pub(crate) fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part: Option<i32>) -> S3Result<(Range<u64>, bool)> {
+/// The requested bytes, and whether the request is for a part. `original` holds the range as it was
+/// sent: large numbers were reduced for the framework.
+pub(crate) fn range_of(
+    version: &Version,
+    range: Option<&s3s::dto::Range>,
+    original: &HeaderMap,
+    part: Option<i32>,
+) -> S3Result<(Range<u64>, bool)> {
     let size = version.size();
     match (range, part) {
         (Some(_), Some(_)) => Err(s3_error!(InvalidRequest, "Cannot specify both Range header and partNumber query parameter")),
         (None, None) => Ok((0..size, false)),
         (Some(range), None) => match range.check(size).ok().filter(|found| !found.is_empty()) {
             Some(range) => Ok((range, true)),
-            None => Err(no_such_range(range, size)),
+            None => Err(no_such_range(original, size)),
         },
         (None, Some(number)) => {
             if !(1..=10_000).contains(&number) {
@@ -360,10 +367,11 @@ pub(crate) fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part:
     }
 }
 
-fn no_such_range(asked: &s3s::dto::Range, size: u64) -> S3Error {
-    let (asked, size) = (asked.to_header_string(), size.to_string());
+fn no_such_range(original: &HeaderMap, size: u64) -> S3Error {
+    let asked = original.get(header::RANGE).and_then(|range| range.to_str().ok()).unwrap_or_default();
+    let size = size.to_string();
     let error = s3_error!(InvalidRange, "The requested range is not satisfiable");
-    let mut error = detailed(error, &[("RangeRequested", &asked), ("ActualObjectSize", &size)]);
+    let mut error = detailed(error, &[("RangeRequested", asked), ("ActualObjectSize", &size)]);
     let mut headers = http::HeaderMap::new();
     if let Ok(value) = HeaderValue::try_from(format!("bytes */{size}")) {
         headers.insert("content-range", value);
