@@ -13,6 +13,7 @@ import queue
 import signal
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -119,6 +120,13 @@ def first_line(process: subprocess.Popen) -> bytes:
         return lines.get(timeout=START_S)
     except queue.Empty:
         return b""
+
+
+def wait_until(what: str, holds) -> None:
+    until = time.monotonic() + START_S
+    while not holds():
+        assert time.monotonic() < until, f"waited {START_S} s for this: {what}"
+        time.sleep(0.05)
 
 
 def fail(why: str):

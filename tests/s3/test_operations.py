@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from serving import REPOSITORY, START_S, Own, connect
+from serving import REPOSITORY, START_S, Own, connect, wait_until
 
 MIB = 1 << 20
 
@@ -32,13 +32,6 @@ def figure(own: Own, name: str) -> int:
     found = re.search(rf"^{re.escape(name)} (\d+)$", text, re.MULTILINE)
     assert found, f"{name} is not in\n{text}"
     return int(found[1])
-
-
-def wait_until(what: str, holds) -> None:
-    until = time.monotonic() + START_S
-    while not holds():
-        assert time.monotonic() < until, f"waited {START_S} s for this: {what}"
-        time.sleep(0.05)
 
 
 def test_a_full_staging_area_is_written_below_a_full_set(own):

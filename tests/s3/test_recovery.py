@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from serving import START_S, Own, connect
+from serving import START_S, Own, connect, wait_until
 from wire import Account, refused
 
 COPY = ".fulgurite/service.jsonl"
@@ -179,6 +179,48 @@ def test_a_copy_takes_the_place_of_the_one_before_and_none_is_put_where_nothing_
     with own:
         connect(own.server, own.account).put_object(Bucket="photos", Key="moon", Body=b"another moon")
     assert copies(own) == [second]
+
+
+def test_a_service_db_that_is_lost_before_its_first_copy_is_missed(own):
+    own.start()
+    connect(own.server, own.account).create_bucket(Bucket="photos")
+    connect(own.server, own.account).put_object(Bucket="photos", Key="moon", Body=b"moon")
+    own.kill()
+    assert copies(own) == []
+    lose(own, "service.db")
+    for arguments in (("serve", "--listen", "127.0.0.1:0"), ("accounts", "list"), ("rm", "photos/moon")):
+        ran = own.run(*arguments)
+        assert ran.returncode == 1 and "service.db is missing" in ran.stderr and "--without-copy" in ran.stderr, ran
+    assert not (own.archive / "service.db").exists()
+    own.start("--without-copy")
+    assert (own.said["account"], own.said["new"]) == ("main", False)
+    assert "these folders of the archive have no bucket: photos." in own.log.read_text()
+    own.stop()
+
+
+@pytest.mark.parametrize("way", ["removed", "replaced"])
+def test_a_service_db_that_is_lost_under_a_running_server_is_noticed_and_saved(own, way):
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="before")
+        (own.archive / "service.db").rename(own.archive / "away")
+        if way == "replaced":
+            shutil.copy(own.archive / "away", own.archive / "service.db")
+        wait_until("it is not ready", lambda: own.get("/-/ready")[0] == 503)
+        assert f"service.db was {way} under the running server" in own.get("/-/ready")[1]
+        assert own.get("/-/health")[0] == 200
+        with refused("ServiceUnavailable", 503):
+            client.create_bucket(Bucket="after")
+        client.put_object(Bucket="before", Key="moon", Body=b"moon")
+        wait_until("there is a copy", lambda: copies(own))
+        # As a power cut would.
+        own.kill()
+        lose(own, "service.db")
+        own.start()
+        client = connect(own.server, own.account)
+        assert own.said["recovered"].items() >= {"accounts": 1, "buckets": 1}.items()
+        assert client.get_object(Bucket="before", Key="moon")["Body"].read() == b"moon"
+        assert own.get("/-/ready") == (200, "ok\n")
 
 
 def test_what_changed_after_the_last_copy_is_missing_and_its_folder_is_told(own):

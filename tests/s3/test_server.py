@@ -21,6 +21,16 @@ from serving import START_S, connect
 from wire import Account, Wire
 
 
+def test_probes_may_send_head(wire):
+    for path in ("/-/health", "/-/ready", "/-/metrics"):
+        reply = wire.send("HEAD", path, anonymous=True)
+        assert (reply.status, reply.body) == (200, b""), path
+        refused = wire.send("POST", path, anonymous=True)
+        assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD"), path
+    missing = wire.send("GET", "/-/healthz", anonymous=True)
+    assert missing.status == 404 and b"/-/health, /-/ready, /-/metrics" in missing.body
+
+
 def test_it_says_that_it_runs_and_what_it_did(own):
     with own:
         assert own.get("/-/health") == (200, "ok\n")

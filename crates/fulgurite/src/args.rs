@@ -363,7 +363,8 @@ pub(crate) struct Serve {
     /// Write the log as JSON
     #[arg(long)]
     pub(crate) log_json: bool,
-    /// If service.db is lost, start with a new account and no buckets instead of the state backup
+    /// If service.db is lost, start with a new account and no buckets, whether or not the archive
+    /// has a state backup
     #[arg(long)]
     pub(crate) without_copy: bool,
 }

@@ -9,7 +9,7 @@ use fulgurite_archive::{Access, Archive, settings};
 use fulgurite_service::memory::BLOCKING_THREADS;
 use fulgurite_service::server::{Listener, Server};
 use fulgurite_service::settings::Settings;
-use fulgurite_service::state::{self, ExistingState, NewKey, OwnQuota, Recovered, State};
+use fulgurite_service::state::{self, ExistingState, NewKey, OwnQuota, Recovered, State, StateError};
 use fulgurite_service::unclaimed_folders::without_bucket;
 use serde_json::json;
 
@@ -126,8 +126,17 @@ fn create_archive(home: &Path, stores: &[String]) -> Result<Archive> {
 
 /// Recovers a lost service state from its backup in the archive, and reports the result.
 fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
-    let ExistingState::Backup(copy) = state::find(archive)? else { return Ok(None) };
     let file = archive.home().join(state::FILE);
+    let copy = match state::find(archive)? {
+        ExistingState::File | ExistingState::Nothing => return Ok(None),
+        ExistingState::Backup(copy) => copy,
+        ExistingState::Lost if without_copy => {
+            state::begin_without_backup(archive)?;
+            diagnostics::note(&format!("{} was missing and starts empty. The archive has no state backup.", file.display()));
+            return Ok(None);
+        }
+        ExistingState::Lost => return Err(StateError::lost(archive).into()),
+    };
     let backup_time = |ms: i64| time(ms.div_euclid(1_000));
     if without_copy {
         state::begin_without_backup(archive)?;

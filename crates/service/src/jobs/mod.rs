@@ -199,15 +199,19 @@ impl Gateway {
     }
 
     fn run_housekeeping(&self, settings: &Background, aborts_old_uploads: bool, stop: &watch::Receiver<bool>) {
+        if let Err(error) = self.archive.sweep() {
+            tracing::error!(%error, "can't sweep removed versions yet");
+        }
+        // The rest changes the state.
+        if self.state.is_displaced() {
+            return;
+        }
         // Restores that are open when the server stops are done after the next start.
         while !*stop.borrow() && self.restore_next() {}
         match self.state.expire_restores(now_ms()) {
             Ok(expired) if !expired.is_empty() => tracing::info!(count = expired.len(), "restores expired"),
             Ok(_) => {}
             Err(error) => tracing::error!(%error, "can't expire restores"),
-        }
-        if let Err(error) = self.archive.sweep() {
-            tracing::error!(%error, "can't sweep removed versions yet");
         }
         if aborts_old_uploads {
             let before = now_ms().saturating_sub((settings.abandon_uploads_after_days as i64).saturating_mul(DAY_MS));
@@ -260,8 +264,9 @@ impl Gateway {
         }
     }
 
-    /// Checks stores and staging, and reports the results.
+    /// Checks the service's database, stores and staging, and reports the results.
     pub(crate) fn check_disks(&self) {
+        self.health.readiness.report("service.db", self.state.check_file().map(str::to_owned));
         let needed = usize::from(self.archive.settings().shape().platters());
         self.health.readiness.report("stores", self.health.stores.check_all(&self.archive).shortage(needed));
         self.check_staging();

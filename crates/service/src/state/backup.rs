@@ -193,8 +193,23 @@ impl State {
     /// Writes a backup of the state at one instant, and returns the number of changes in it. The
     /// state may change meanwhile. After an error, the bytes passed to `out` are no valid backup.
     pub(crate) fn write_backup(&self, out: &mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<Changes, BackupError> {
-        // Its own connection, so that requests don't wait.
-        let connection = file::open_read_only(&self.path, self.archive.id()).map_err(|error| BackupError::Io(io::Error::other(error)))?;
+        let state_error = |error| BackupError::Io(io::Error::other::<StateError>(error));
+        if self.check_file().is_none() {
+            // Its own connection, so that requests don't wait.
+            let connection = file::open_read_only(&self.path, self.archive.id()).map_err(state_error)?;
+            if self.check_file().is_none() {
+                return self.write_from(&connection, out);
+            }
+        }
+        // The path leads to another file, or to none.
+        self.write_from(&*self.connection().map_err(state_error)?, out)
+    }
+
+    fn write_from(
+        &self,
+        connection: &rusqlite::Connection,
+        out: &mut dyn FnMut(Vec<u8>) -> io::Result<()>,
+    ) -> Result<Changes, BackupError> {
         // A transaction sees the state as of its first read.
         let reading = connection.unchecked_transaction()?;
         let changes = reading.query_row("SELECT changes FROM copy", [], |row| row.get(0))?;
@@ -205,11 +220,13 @@ impl State {
     /// Records that a backup is about to be put, so that it is recognized as one of this state
     /// after a crash.
     pub(crate) fn begin_backup(&self, version: VersionId) -> Result<(), StateError> {
-        self.transact("begin a backup", |connection| connection.execute("UPDATE copy SET begun = ?1", [version.0]).map(drop))
+        self.transact_even_if_displaced("begin a backup", |connection| {
+            connection.execute("UPDATE copy SET begun = ?1", [version.0]).map(drop)
+        })
     }
 
     pub(crate) fn confirm_backup(&self, Changes(changes): Changes, version: VersionId) -> Result<(), StateError> {
-        self.transact("record a backup", |connection| {
+        self.transact_even_if_displaced("record a backup", |connection| {
             connection.execute("UPDATE copy SET copied = ?1, version = ?2, begun = NULL", params![changes, version.0]).map(drop)
         })
     }

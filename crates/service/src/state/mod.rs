@@ -13,6 +13,7 @@
 mod accounts;
 mod backup;
 mod buckets;
+mod displacement;
 mod file;
 mod quotas;
 mod recovery;
@@ -39,6 +40,7 @@ pub use backup::BACKUP_NAME;
 pub(crate) use backup::{BackupError, BackupStatus, backup_name};
 pub use buckets::RetentionMode;
 pub(crate) use buckets::{Bucket, DefaultRetention, PublicAccess, Versioning};
+use displacement::Identity;
 use file::Damage;
 pub use quotas::OwnQuota;
 pub(crate) use quotas::{Quota, RestoreAdmission};
@@ -104,6 +106,18 @@ pub enum StateError {
         /// When the backup was put, in milliseconds since 1970.
         backup_ms: i64,
     },
+    /// The file is missing, the archive has no backup of it, and a server has used it.
+    #[error(
+        "{path} is missing, and the archive has no backup of it, but a server has used this archive: {sign} exists. Restore the file from a \
+         copy. Without one, `fulgurite serve --without-copy` starts with a new account and no buckets: all objects stay, but tags and locks \
+         that were set after an object was put are lost"
+    )]
+    LostWithoutBackup {
+        /// Path of the missing file.
+        path: PathBuf,
+        /// What only a server creates.
+        sign: PathBuf,
+    },
     /// The recovered file can't be put in its place.
     #[error("can't recover {path}: {source}")]
     NotRecovered {
@@ -124,6 +138,9 @@ pub enum StateError {
         /// What is wrong with the backup.
         source: BackupError,
     },
+    /// The file was removed or replaced while it is open.
+    #[error("{0} was removed or replaced under the running server, so it can't be changed; restart the server")]
+    Displaced(PathBuf),
     /// A panic left the connection in an unknown state.
     #[error("{0} can't be used: a panic left its connection in an unknown state; restart the server")]
     Poisoned(PathBuf),
@@ -148,6 +165,12 @@ pub enum StateError {
 }
 
 impl StateError {
+    /// The error of an archive whose file is [lost](ExistingState::Lost).
+    #[must_use]
+    pub fn lost(archive: &Archive) -> Self {
+        Self::LostWithoutBackup { path: archive.home().join(FILE), sign: recovery::sign_of_server(archive) }
+    }
+
     /// Converts an error of SQLite: the file is damaged, or an operation failed.
     fn of_engine(path: &Path, action: &'static str, source: rusqlite::Error) -> Self {
         match source.sqlite_error_code() {
@@ -174,6 +197,10 @@ pub struct State {
     archive: Arc<Archive>,
     connection: Mutex<Connection>,
     cache: RwLock<Cache>,
+    /// The open file; `None` if it was gone at once.
+    identity: Option<Identity>,
+    /// Result of the last [check](Self::check_file).
+    displaced: AtomicBool,
     /// True once any version has mutable state or a restore; otherwise reads skip the lookup.
     has_version_state: AtomicBool,
     /// Unreadable settings that requests needed, by bucket and setting.
@@ -184,15 +211,20 @@ impl State {
     /// Opens the state of an archive; creates it if there never was one.
     ///
     /// # Errors
-    /// [`StateError::Lost`] if the file is missing and the archive has a backup of it; other errors
-    /// if the file can't be used.
+    /// [`StateError::Lost`] if the file is missing and the archive has a backup of it,
+    /// [`StateError::LostWithoutBackup`] if it has none but a server has used it; other errors if
+    /// the file can't be used.
     pub fn open(archive: Arc<Archive>) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
-        if let ExistingState::Backup(copy) = find(&archive)? {
-            return Err(StateError::Lost { path, backup_ms: copy.record.created_ms as i64 });
+        match find(&archive)? {
+            ExistingState::Backup(copy) => return Err(StateError::Lost { path, backup_ms: copy.record.created_ms as i64 }),
+            ExistingState::Lost => return Err(StateError::lost(&archive)),
+            ExistingState::File | ExistingState::Nothing => {}
         }
         let connection = file::open(&path, archive.id())?;
         let state = Self {
+            identity: Identity::of(&path).ok(),
+            displaced: AtomicBool::new(false),
             path,
             archive,
             connection: Mutex::new(connection),
@@ -236,9 +268,19 @@ impl State {
         std::panic::catch_unwind(held).expect_err("it panics");
     }
 
-    /// Runs a transaction. A panic rolls it back and is passed on without poisoning the lock, so
-    /// the next caller finds the state intact.
+    /// Runs a transaction, unless it would change a file that is gone with the process. A panic
+    /// rolls it back and is passed on without poisoning the lock, so the next caller finds the
+    /// state intact.
     fn transact<T>(&self, action: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
+        self.refuse_if_displaced()?;
+        self.transact_even_if_displaced(action, work)
+    }
+
+    fn transact_even_if_displaced<T>(
+        &self,
+        action: &'static str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StateError> {
         self.with_connection(action, |connection| {
             let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             let result = work(&transaction)?;

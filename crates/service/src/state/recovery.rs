@@ -11,6 +11,7 @@ use rusqlite::Connection;
 
 use super::backup::{Counts, Reader, backup_name};
 use super::{FILE, StateError, file};
+use crate::transfer::parts;
 
 /// The state that exists before it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +20,9 @@ pub enum ExistingState {
     File,
     /// No file, but a backup in the archive: this version.
     Backup(Box<VersionRow>),
-    /// Neither.
+    /// Neither, but a server has used the archive.
+    Lost,
+    /// Nothing: no server has used the archive yet.
     Nothing,
 }
 
@@ -40,8 +43,16 @@ pub fn find(archive: &Archive) -> Result<ExistingState, StateError> {
     if file::exists_non_empty(&archive.home().join(FILE)) {
         return Ok(ExistingState::File);
     }
-    let newest = backups(archive)?.into_iter().next();
-    Ok(newest.map_or(ExistingState::Nothing, |copy| ExistingState::Backup(Box::new(copy))))
+    if let Some(newest) = backups(archive)?.into_iter().next() {
+        return Ok(ExistingState::Backup(Box::new(newest)));
+    }
+    Ok(if sign_of_server(archive).exists() { ExistingState::Lost } else { ExistingState::Nothing })
+}
+
+/// A folder that every server creates in the archive's folder, after `service.db`, and nothing
+/// removes.
+pub(super) fn sign_of_server(archive: &Archive) -> PathBuf {
+    archive.home().join(parts::FOLDER)
 }
 
 /// The backups in the archive, newest first.
@@ -81,8 +92,8 @@ pub fn recover(archive: &Archive, copy: &VersionRow) -> Result<Recovered, StateE
     Ok(Recovered { backup_ms: copy.record.created_ms as i64, counts })
 }
 
-/// Creates an empty state though the archive has a backup. That backup is never replaced, not even
-/// by backups of the new state. If this fails, no file is created.
+/// Creates an empty state though there was another. If the archive has a backup of that, it is
+/// never replaced, not even by backups of the new state. If this fails, no file is created.
 pub fn begin_without_backup(archive: &Archive) -> Result<(), StateError> {
     make(archive, |_| Ok(()))
 }
@@ -142,7 +153,7 @@ mod tests {
 
     use super::*;
     use crate::sample::archive;
-    use crate::state::{BackupError, State};
+    use crate::state::{BackupError, State, VersionStates};
 
     fn put(archive: &Archive, text: &str) {
         let source = Source::Stream { reader: Box::new(std::io::Cursor::new(text.to_owned())), name: backup_name() };
@@ -195,6 +206,23 @@ mod tests {
         assert_eq!((status.is_changed, status.version), (false, Some(copy.id)));
         state.add_account("eve", false).expect("an account");
         assert!(state.backup_status().expect("known").is_changed);
+    }
+
+    #[test]
+    fn a_file_that_was_lost_before_its_first_backup_is_missed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let archive = archive(folder.path());
+        let state = Arc::new(State::open(archive.clone()).expect("nothing used this archive before"));
+        drop(crate::sample::gateway(state, &crate::settings::Settings::default()));
+        remove_database(&archive.home().join(FILE)).expect("removed");
+        assert_eq!(find(&archive).expect("looked"), ExistingState::Lost);
+        for error in [State::open(archive.clone()).err(), VersionStates::open(&archive).err()] {
+            let text = error.expect("it is lost").to_string();
+            assert!(text.contains("service.db is missing") && text.contains("--without-copy"), "{text}");
+        }
+        assert!(!archive.home().join(FILE).exists());
+        begin_without_backup(&archive).expect("begun");
+        assert!(State::open(archive).expect("it opens").accounts().expect("accounts").is_empty());
     }
 
     #[test]

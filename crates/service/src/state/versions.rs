@@ -97,6 +97,7 @@ impl VersionStates {
         let connection = match find(archive)? {
             ExistingState::File => Some(file::open_read_only(&path, archive.id())?),
             ExistingState::Backup(copy) => return Err(StateError::Lost { path, backup_ms: copy.record.created_ms as i64 }),
+            ExistingState::Lost => return Err(StateError::lost(archive)),
             ExistingState::Nothing => None,
         };
         Ok(Self { path, connection })

@@ -19,7 +19,8 @@ use crate::state::{Part, now_ms, random};
 
 /// Number of frames that are written or read at once.
 const FRAMES_AT_ONCE: usize = 16;
-const FOLDER: &str = "uploads";
+/// The folder of part files, in the archive's folder.
+pub(crate) const FOLDER: &str = "uploads";
 
 /// The folder of part files.
 #[derive(Clone)]

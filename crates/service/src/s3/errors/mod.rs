@@ -52,8 +52,8 @@ pub(crate) fn detailed(mut error: S3Error, details: &[(&'static str, &str)]) -> 
     error
 }
 
-/// Retry-After for objects on unreadable disks, which need an operator.
-const OUT_OF_REACH_RETRY_S: u32 = 60;
+/// Retry-After for what needs an operator, such as unreadable disks.
+const OPERATOR_RETRY_S: u32 = 60;
 
 /// Retry-After while the server shuts down: about as long as a restart takes.
 const SHUTTING_DOWN_RETRY_S: u32 = 5;
@@ -89,15 +89,23 @@ pub(crate) fn internal() -> S3Error {
 pub(crate) fn read_failed(what: &str, error: &ReadError) -> S3Error {
     let Some(hindrance) = error.hindrance() else { return failed(what, error) };
     tracing::warn!(%error, %hindrance, "{what} failed for now");
-    let message = "The disks of this object can't be read now. No data is known to be lost. Try again later.";
+    unavailable("The disks of this object can't be read now. No data is known to be lost. Try again later.", OPERATOR_RETRY_S)
+}
+
+/// The request can't be served until something has changed.
+fn unavailable(message: &'static str, retry_s: u32) -> S3Error {
     let mut answer = S3Error::with_message(S3ErrorCode::ServiceUnavailable, message);
     let mut headers = http::HeaderMap::new();
-    headers.insert("retry-after", OUT_OF_REACH_RETRY_S.into());
+    headers.insert("retry-after", retry_s.into());
     answer.set_headers(headers);
     answer
 }
 
 pub(crate) fn state_failed(error: StateError) -> S3Error {
+    if let StateError::Displaced(_) = error {
+        tracing::error!(%error, "a change was refused");
+        return unavailable("The server's own database can't be changed until the server is restarted. Try again later.", OPERATOR_RETRY_S);
+    }
     failed("the service's own database", &error)
 }
 
@@ -134,11 +142,7 @@ pub(crate) fn not_acknowledged(error: IntakeError) -> S3Error {
 
 /// The intake has ended, so the server is about to. Nothing of the request was carried out.
 fn shutting_down() -> S3Error {
-    let mut answer = S3Error::with_message(S3ErrorCode::ServiceUnavailable, "The server is shutting down. Try again.");
-    let mut headers = http::HeaderMap::new();
-    headers.insert("retry-after", SHUTTING_DOWN_RETRY_S.into());
-    answer.set_headers(headers);
-    answer
+    unavailable("The server is shutting down. Try again.", SHUTTING_DOWN_RETRY_S)
 }
 
 fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
