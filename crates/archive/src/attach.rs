@@ -30,7 +30,7 @@ use crate::lock::{LOCK_FILE, Lock};
 use crate::rebuild::{RebuildReport, Unseen, UnseenPlace};
 use crate::settings::{self, ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use crate::staging::{STAGING_MARK, Staging};
-use crate::store::{FolderStore, Mark, PlatterStore, STORE_MARK, StoreError};
+use crate::store::{BadMark, FolderStore, Mark, PlatterStore, STORE_MARK, StoreError};
 use crate::tables::read_header;
 use crate::unread::Hindrance;
 use crate::volume::{FolderVolume, sync_folder};
@@ -64,14 +64,20 @@ pub enum AttachError {
     /// A folder is not a store.
     #[error("{0} is not a store: it has neither a mark nor platters. Is the disk mounted?")]
     NotAStore(PathBuf),
-    /// A mark can't be read, and no header names the archive.
-    #[error("{path}: its mark can't be read ({found:?}), nor the header of any platter")]
-    Unknown {
+    /// A mark can't be read.
+    #[error("{path}: whose store this is isn't known, because {mark}. {}", match mark {
+        BadMark::Newer(_) => "Use that version",
+        _ => "If this is a store of the archive, remove that file: its platters identify the store then",
+    })]
+    BadMark {
         /// The folder.
         path: PathBuf,
-        /// Content of the mark.
-        found: String,
+        /// What is wrong with the mark.
+        mark: BadMark,
     },
+    /// No header of a store without a mark can be read.
+    #[error("{0} has no mark, and the header of none of its platters can be read, so its archive isn't known")]
+    Unknown(PathBuf),
     /// The stores belong to several archives.
     #[error("these are stores of different archives; attach them one by one: {}. Nothing was changed", by_archive(.0))]
     SeveralArchives(BTreeMap<ArchiveId, Vec<PathBuf>>),
@@ -288,9 +294,10 @@ fn inspect_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<GivenStore
         let platters = opened.list().unwrap_or_default();
         match (platters.iter().find_map(|platter| read_header(&*opened, *platter).ok()), text) {
             (Some(header), None) => given.push(GivenStore { archive: header.archive, ..store }),
-            (None, None) => return Err(AttachError::NotAStore(path.clone())),
+            (None, None) if platters.is_empty() => return Err(AttachError::NotAStore(path.clone())),
+            (None, None) => return Err(AttachError::Unknown(path.clone())),
             // A mark is never overwritten.
-            (_, Some(found)) => return Err(AttachError::Unknown { path: path.clone(), found: found.chars().take(200).collect() }),
+            (_, Some(found)) => return Err(AttachError::BadMark { path: path.clone(), mark: BadMark::of(&found) }),
         }
     }
     let mut stores: BTreeMap<ArchiveId, Vec<PathBuf>> = BTreeMap::new();

@@ -10,7 +10,7 @@ use crate::catalogue::CatalogueError;
 use crate::keystore::KeyStoreError;
 use crate::settings::{self, SettingsError};
 use crate::staging::StagingError;
-use crate::store::StoreError;
+use crate::store::{StoreError, distinct_texts};
 use crate::unread::{Hindrance, NoPlatter, UnavailableStore, Unread};
 
 /// An operation on an archive failed.
@@ -59,7 +59,7 @@ pub enum ArchiveError {
     #[error(
         "a set of {shape} platters needs {} stores, only {available} are available; everything stays staged. {}",
         shape.platters(),
-        others.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        distinct_texts(others).join("; ")
     )]
     TooFewStores {
         /// The shape of the set.
@@ -130,7 +130,7 @@ pub enum ArchiveError {
     #[error("the catalogue does not list platter {0}; `fulgurite catalogue rebuild` recreates it from platters and staging")]
     UnknownPlatter(PlatterId),
     /// The settings have no such store.
-    #[error("no store is called {0}; see the [[store]] sections of the settings")]
+    #[error("no store is called {0}; `fulgurite store list` lists them")]
     UnknownStore(String),
     /// A store of this archive, at another path than the settings say.
     #[error("{found} is store {store}, but the settings have it at {place}; if it is to stay at {found}, change its path in the settings")]
@@ -150,9 +150,54 @@ pub enum ArchiveError {
         /// The platter on it.
         other: PlatterId,
     },
+    /// The folder belongs to a configured store.
+    #[error("{path} is store {store} already, as the settings say{}", trouble.as_ref().map_or_else(String::new, |trouble| format!(": {trouble}")))]
+    Configured {
+        /// The store.
+        store: String,
+        /// Its path.
+        path: PathBuf,
+        /// Why it can't be used.
+        trouble: Option<Box<StoreError>>,
+    },
+    /// A folder without a mark has platters of a store that is at another path in the settings.
+    #[error(
+        "{found} has no mark, but platters of store {store}; if it is to stay at {found}, change its path in the settings and run \
+         `fulgurite store replace {store}`, which keeps the platters"
+    )]
+    PlattersOf {
+        /// The store.
+        store: String,
+        /// The folder.
+        found: PathBuf,
+    },
     /// The new folder of a store is not empty.
-    #[error("{0} is not empty; a replacement for a store must be an empty folder on a mounted disk")]
+    #[error(
+        "{0} is not empty, and has no platters; a replacement for a store must be an empty folder on a mounted disk, or that store's own \
+         folder with its platters"
+    )]
     NotEmpty(PathBuf),
+    /// The folder of a store does not exist.
+    #[error("can't set up store {store}: its folder {path} {}. Mount its disk there, or create the folder on a new disk", match *.is_file {
+        true => "is a file",
+        false => "does not exist",
+    })]
+    NoFolder {
+        /// The store.
+        store: String,
+        /// Its path.
+        path: PathBuf,
+        /// True if the path is that of a file.
+        is_file: bool,
+    },
+    /// The platters in the folder of a store without a mark don't prove that it is this store.
+    #[error("the mark of store {store} was not written again: {why}. Nothing was changed")]
+    NotProven {
+        /// The store.
+        store: String,
+        /// What was found.
+        why: String,
+    },
     /// The path of staging is a file or a dangling link.
     #[error("{0} is not a folder, but the settings name it as staging: move it away, or change staging.path")]
     NotAFolder(PathBuf),

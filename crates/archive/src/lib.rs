@@ -62,7 +62,7 @@ pub use rebuild::{RebuildReport, Unseen, UnseenPlace, UnseenStores, rebuild_cata
 pub use restore::{Existing, GetReport, file_name};
 pub use scrub::{ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UnknownPlatter, count_shared_numbers};
 pub use status::ArchiveStatus;
-pub use store_changes::{add_store, replace_store};
+pub use store_changes::{ReplaceReport, Replaced, add_store, replace_store};
 pub use unwritable::is_unwritable;
 
 /// A random identifier for a new archive.

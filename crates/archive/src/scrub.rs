@@ -23,6 +23,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Pages, SetDescription, SetState, UNKNOWN_STORE, VersionRow, Versions};
 use crate::keystore::KeyStoreError;
 use crate::set_reader::{OpenSet, SetReader};
+use crate::store::{check_all, distinct_texts};
 use crate::unread::Hindrance;
 use crate::watch::{Trouble, Unwatched, Watcher, check_not_stopped};
 
@@ -94,8 +95,8 @@ impl<'a> Scrub<'a> {
     }
 
     fn run(mut self) -> Result<ScrubReport, ArchiveError> {
-        for error in self.archive.stores().iter().filter_map(|store| store.check().err()) {
-            self.watcher.trouble(Trouble::Note(&error.to_string()));
+        for text in distinct_texts(check_all(self.archive.stores()).iter().filter_map(|checked| checked.as_ref().err())) {
+            self.watcher.trouble(Trouble::Note(&text));
         }
         let sets = self.archive.catalogue().sets()?;
         let sets: Vec<SetDescription> = sets.into_iter().filter(|set| set.state == SetState::Complete).map(|set| set.description).collect();

@@ -1,21 +1,26 @@
-//! Adds stores to an archive, and replaces their disks.
+//! Adds stores to an archive, replaces their disks, and restores lost marks.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::archive::{ArchiveError, check_places, folder_store, folder_stores, read_settings};
+use fulgurite_domain::{ArchiveId, PlatterId};
+
+use crate::archive::{ArchiveError, CATALOGUE_FILE, check_places, folder_store, folder_stores, read_settings};
+use crate::catalogue::{Catalogue as _, SetState, SqliteCatalogue, UNKNOWN_STORE};
 use crate::lock::Lock;
 use crate::settings::{self, Settings};
-use crate::store::{FolderStore, Mark, StoreError};
+use crate::store::{BadMark, FolderStore, Mark, PlatterStore, STORE_MARK, StoreError, check_all};
+use crate::tables::read_header;
 use crate::volume::{FolderVolume, sync_folder};
 
 /// Adds a store to the archive in `home`: creates and marks its folder, and adds it to the
-/// settings. A folder that is already marked as a store of this archive joins under the name in its
-/// mark, and replaces the entry of a store that was absent when the archive was attached. Returns
-/// the store's settings.
+/// settings. A folder that is already a store of this archive, by its mark or by its platters,
+/// joins under the name in its mark, and replaces the entry of a store that was absent when the
+/// archive was attached. Returns the store's settings.
 ///
 /// # Errors
 /// [`ArchiveError`]; the settings are unchanged then.
@@ -26,21 +31,21 @@ pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<setting
     let _lock = Lock::take(home)?;
     let mut store = store.clone();
     let folder = home.join(&store.path);
-    let mark = FolderStore::mark_in(Arc::new(FolderVolume::new(folder.clone())))?;
-    let mark = mark.as_deref().and_then(Mark::parse).filter(|mark| mark.archive == archive);
-    let mut text = std::fs::read_to_string(&file).map_err(ArchiveError::io(&file))?;
-    let joins = mark.is_some();
-    if let Some(mark) = mark {
-        let configured = known.stores.iter().find(|store| store.name == mark.name).map(|store| home.join(&store.path));
-        if let Some(place) = configured.filter(|place| place.canonicalize().ok() != folder.canonicalize().ok()) {
-            return Err(ArchiveError::Moved { store: mark.name, place, found: folder });
-        }
-        // Keep the name if the mark's is already configured, so that the conflict of two stores in
-        // one place is reported as such.
-        if known.stores.iter().all(|store| store.name != mark.name) {
-            store.name = mark.name;
-        }
+    let stores = folder_stores(home, &known);
+    if let Some(index) = known.stores.iter().position(|store| is_same_folder(&home.join(&store.path), &folder)) {
+        let trouble = check_all(&stores).swap_remove(index).err().map(Box::new);
+        return Err(ArchiveError::Configured { store: known.stores[index].name.clone(), path: folder, trouble });
     }
+    let found = FolderStore::mark_in(Arc::new(FolderVolume::new(folder.clone())))?;
+    let mark = found.as_deref().and_then(Mark::parse).filter(|mark| mark.archive == archive);
+    let joins = mark.is_some() || (found.is_none() && has_own_platters(home, &known, &stores, &store)?);
+    if let Some(mark) = mark {
+        if let Some(configured) = known.stores.iter().find(|store| store.name == mark.name) {
+            return Err(ArchiveError::Moved { store: mark.name, place: home.join(&configured.path), found: folder });
+        }
+        store.name = mark.name;
+    }
+    let mut text = std::fs::read_to_string(&file).map_err(ArchiveError::io(&file))?;
     if !joins || !crate::attach::take_absent_place(&mut text, &store) {
         text.truncate(text.trim_end().len());
         text.push_str("\n\n");
@@ -49,10 +54,7 @@ pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<setting
     let settings = Settings::parse(&text, &file)?;
     std::fs::create_dir_all(&folder).map_err(ArchiveError::io(&folder))?;
     check_places(home, &settings)?;
-    match folder_store(home, archive, &store).mark() {
-        Err(StoreError::Foreign { store, place, found, .. }) => return Err(StoreError::Taken { store, place, found }.into()),
-        marked => marked?,
-    }
+    folder_store(home, archive, &store).mark().map_err(StoreError::or_taken)?;
     let fresh = home.join(format!("{}.new", settings::FILE));
     let write = || {
         let mut written = File::options().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
@@ -66,29 +68,181 @@ pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<setting
     Ok(store)
 }
 
-/// Marks the folder of a store anew after its disk was replaced with an empty one. A scrub then
-/// writes the store's platters to it.
+fn is_same_folder(one: &Path, other: &Path) -> bool {
+    one == other || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+/// True if a folder without a mark has platters, all of this archive.
+fn has_own_platters(
+    home: &Path,
+    settings: &Settings,
+    stores: &[Arc<dyn PlatterStore>],
+    added: &settings::StoreSettings,
+) -> Result<bool, ArchiveError> {
+    let archive = settings.archive.id;
+    let store = folder_store(home, archive, added);
+    let platters = store.list().map_err(StoreError::io(&*store))?;
+    if platters.is_empty() {
+        return Ok(false);
+    }
+    let headers = || platters.iter().filter_map(|platter| read_header(&*store, *platter).ok());
+    if headers().next().is_none() || headers().any(|header| header.archive != archive) {
+        let found = "the folder has platters that aren't of this archive".to_owned();
+        return Err(StoreError::Taken { store: added.name.clone(), place: store.place(), found }.into());
+    }
+    let checked = check_all(stores);
+    let is_away = |name: &str| stores.iter().zip(&checked).any(|(store, checked)| store.name() == name && checked.is_err());
+    let places = platter_places(home, archive).unwrap_or_default();
+    match platters.iter().filter_map(|platter| places.get(platter)).find(|name| is_away(name)) {
+        Some(name) => Err(ArchiveError::PlattersOf { store: name.clone(), found: home.join(&added.path) }),
+        None => Ok(true),
+    }
+}
+
+/// What [`replace_store`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replaced {
+    /// Nothing: the store is in place and has its mark.
+    InPlace,
+    /// It set up an empty folder.
+    SetUp,
+    /// It wrote a lost or damaged mark again. The folder has the store's platters.
+    MarkWritten,
+}
+
+/// Result of [`replace_store`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplaceReport {
+    /// What was done.
+    pub replaced: Replaced,
+    /// Platters in the store's folder.
+    pub platters: u64,
+    /// Platters that the catalogue expects there and that aren't there; `None` if the catalogue
+    /// can't be read.
+    pub missing: Option<u64>,
+}
+
+/// Marks the folder of a store anew after its disk was replaced with an empty one; a scrub then
+/// writes the store's platters to it. If only the mark is lost or damaged and the platters in the
+/// folder prove to be the store's, writes the mark again and keeps the platters.
 ///
 /// # Errors
-/// [`ArchiveError::NotEmpty`] if the folder isn't empty, [`StoreError`] if it belongs to another
-/// store.
-pub fn replace_store(home: &Path, name: &str) -> Result<(), ArchiveError> {
+/// [`ArchiveError::NotEmpty`] if the folder has something other than platters,
+/// [`ArchiveError::NotProven`] if its platters may be those of another store, [`StoreError`] if its
+/// mark says so.
+pub fn replace_store(home: &Path, name: &str) -> Result<ReplaceReport, ArchiveError> {
     let settings = read_settings(home)?;
     let _lock = Lock::take(home)?;
     let index = settings.stores.iter().position(|store| store.name == name);
     let index = index.ok_or_else(|| ArchiveError::UnknownStore(name.to_owned()))?;
-    let store = folder_stores(home, &settings).swap_remove(index);
-    match store.check() {
-        Err(StoreError::Unmarked { .. }) => {}
-        // The store is already as it should be, or must not be touched.
-        checked => return Ok(checked?),
-    }
+    let stores = folder_stores(home, &settings);
+    let store = &*stores[index];
+    let places = platter_places(home, settings.archive.id);
+    let is_in_place = match check_all(&stores).swap_remove(index) {
+        Ok(()) => true,
+        Err(StoreError::Unmarked { .. } | StoreError::BadMark { mark: BadMark::Empty | BadMark::Damaged(_), .. }) => false,
+        Err(error) => return Err(error.into()),
+    };
     let place = home.join(&settings.stores[index].path);
+    let is_empty = is_in_place || is_empty_but_for_mark(name, &place)?;
+    let found = store.list().map_err(StoreError::io(store))?;
+    let replaced = match (is_in_place, found.is_empty()) {
+        (true, _) => Replaced::InPlace,
+        (false, false) => {
+            let places =
+                places.as_ref().map_err(|why| not_proven(name, format!("whose platters are in its folder isn't known, because {why}")))?;
+            prove(&stores, index, &found, places, settings.archive.id)?;
+            Replaced::MarkWritten
+        }
+        (false, true) if is_empty => Replaced::SetUp,
+        (false, true) => return Err(ArchiveError::NotEmpty(place)),
+    };
+    if !is_in_place {
+        store.restore_mark()?;
+    }
+    let missing = |places: HashMap<PlatterId, String>| {
+        places.iter().filter(|(platter, store)| *store == name && !found.contains(platter)).count() as u64
+    };
+    Ok(ReplaceReport { replaced, platters: found.len() as u64, missing: places.ok().map(missing) })
+}
+
+/// True if the folder of a store without a valid mark has nothing else in it.
+fn is_empty_but_for_mark(store: &str, place: &Path) -> Result<bool, ArchiveError> {
     // The operator must create the folder; it may be missing because a disk isn't mounted.
-    for entry in std::fs::read_dir(&place).map_err(ArchiveError::io(&place))? {
-        if entry.map_err(ArchiveError::io(&place))?.file_name() != "lost+found" {
-            return Err(ArchiveError::NotEmpty(place));
+    let no_folder = |is_file| ArchiveError::NoFolder { store: store.to_owned(), path: place.to_owned(), is_file };
+    let entries = std::fs::read_dir(place).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => no_folder(false),
+        io::ErrorKind::NotADirectory => no_folder(true),
+        _ => ArchiveError::io(place)(error),
+    })?;
+    for entry in entries {
+        let entry = entry.map_err(ArchiveError::io(place))?;
+        let name = entry.file_name();
+        // A folder of platters without any file is what a store begins with.
+        let is_empty_folder = || std::fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
+        let is_expected = name == "lost+found" || name == STORE_MARK || (name == "platters" && is_empty_folder());
+        if !is_expected {
+            return Ok(false);
         }
     }
-    Ok(store.mark()?)
+    Ok(true)
+}
+
+/// The store of every platter of a complete set, according to the catalogue; or why the catalogue
+/// can't be read.
+fn platter_places(home: &Path, archive: ArchiveId) -> Result<HashMap<PlatterId, String>, String> {
+    let path: PathBuf = home.join(CATALOGUE_FILE);
+    if !path.exists() {
+        return Err(format!("the catalogue {} does not exist", path.display()));
+    }
+    let rows = SqliteCatalogue::open_read_only(&path, archive).and_then(|mut catalogue| catalogue.platters());
+    let complete = rows.map_err(|error| error.to_string())?.into_iter().filter(|row| row.state == SetState::Complete);
+    Ok(complete.map(|row| (row.place.platter, row.place.store)).collect())
+}
+
+fn not_proven(store: &str, why: String) -> ArchiveError {
+    ArchiveError::NotProven { store: store.to_owned(), why }
+}
+
+/// Checks that the platters in the folder of a store are the store's: the catalogue expects one of
+/// them there, and none on another store. Copies of platters that are on their own stores say
+/// nothing, nor do platters whose store the catalogue doesn't know.
+fn prove(
+    stores: &[Arc<dyn PlatterStore>],
+    index: usize,
+    found: &[PlatterId],
+    places: &HashMap<PlatterId, String>,
+    archive: ArchiveId,
+) -> Result<(), ArchiveError> {
+    let store = &*stores[index];
+    let name = store.name();
+    let is_on = |name: &str, platter| {
+        let other = stores.iter().find(|other| other.name() == name && other.check().is_ok());
+        other.is_some_and(|other| matches!(other.open(platter), Ok(Some(_))))
+    };
+    let (mut own, mut without_store) = (0_u64, 0_u64);
+    let mut of_others: BTreeMap<&str, u64> = BTreeMap::new();
+    for &platter in found {
+        match places.get(&platter).map(String::as_str) {
+            Some(place) if place == name => own += 1,
+            None | Some(UNKNOWN_STORE) => match read_header(store, platter) {
+                Ok(header) if header.archive != archive => {
+                    return Err(not_proven(name, format!("platter {platter} in its folder is of archive {}", header.archive)));
+                }
+                Ok(_) => without_store += 1,
+                Err(_) => {}
+            },
+            Some(place) if is_on(place, platter) => {}
+            Some(place) => *of_others.entry(place).or_default() += 1,
+        }
+    }
+    if let Some((other, platters)) = of_others.first_key_value() {
+        let why = format!("its folder has {platters} of the platters of store {other}, so it may be that store's disk");
+        return Err(not_proven(name, why));
+    }
+    let expects_none = places.values().all(|place| place != name);
+    if own > 0 || (expects_none && without_store > 0) {
+        return Ok(());
+    }
+    Err(not_proven(name, format!("the catalogue expects none of the {} platters in its folder there", found.len())))
 }

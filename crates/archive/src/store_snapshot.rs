@@ -9,7 +9,7 @@ use crate::archive::Archive;
 use crate::catalogue::{PlatterPlace, SetDescription, UNKNOWN_STORE};
 use crate::rebuild::has_unknown_places;
 use crate::set_reader::OpenSet;
-use crate::store::{PlatterFile, PlatterStore, StoreError};
+use crate::store::{PlatterFile, PlatterStore, StoreError, check_all};
 use crate::unread::{Hindrance, Loaded, NoPlatter, Presence, UnavailableStore};
 
 pub(crate) struct FoundPlatter {
@@ -31,23 +31,21 @@ impl StoreSnapshot {
     pub(crate) fn take(archive: &Archive) -> Self {
         let mut readable: Vec<(String, Arc<dyn PlatterStore>)> = Vec::new();
         let mut unavailable = Vec::new();
-        for store in archive.stores() {
-            match store.check() {
-                Ok(()) => readable.push((store.name().to_owned(), store.clone())),
-                Err(error) => {
-                    // Swapped disks still belong to this archive, and their marks show which store
-                    // each is.
-                    if let Some(name) = error.is_disk_of() {
-                        readable.push((name.to_owned(), store.clone()));
-                    }
-                    let hindrance = error.hindrance();
-                    let why = match error {
-                        StoreError::Io { source, .. } => source.to_string(),
-                        error => error.to_string(),
-                    };
-                    unavailable.push(UnavailableStore { store: store.name().to_owned(), hindrance, why });
-                }
+        for (store, checked) in archive.stores().iter().zip(check_all(archive.stores())) {
+            let Err(error) = checked else {
+                readable.push((store.name().to_owned(), store.clone()));
+                continue;
+            };
+            // Swapped disks still belong to this archive, and their marks show which store each is.
+            if let Some(name) = error.is_disk_of() {
+                readable.push((name.to_owned(), store.clone()));
             }
+            let hindrance = error.hindrance();
+            let why = match error {
+                StoreError::Io { source, .. } => source.to_string(),
+                error => error.to_string(),
+            };
+            unavailable.push(UnavailableStore { store: store.name().to_owned(), hindrance, why });
         }
         // A store whose disk is mounted in place of another can be read.
         unavailable.retain(|store| readable.iter().all(|(name, _)| *name != store.store));

@@ -63,6 +63,9 @@ impl PlatterStore for Store {
     fn mark(&self) -> Result<(), StoreError> {
         self.inner.mark()
     }
+    fn restore_mark(&self) -> Result<(), StoreError> {
+        self.inner.restore_mark()
+    }
 
     fn check(&self) -> Result<(), StoreError> {
         self.inner.check()

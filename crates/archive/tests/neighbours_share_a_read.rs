@@ -52,6 +52,9 @@ impl PlatterStore for Counting {
     fn mark(&self) -> Result<(), StoreError> {
         self.inner.mark()
     }
+    fn restore_mark(&self) -> Result<(), StoreError> {
+        self.inner.restore_mark()
+    }
     fn check(&self) -> Result<(), StoreError> {
         self.inner.check()
     }

@@ -53,6 +53,9 @@ impl PlatterStore for Store {
     fn mark(&self) -> Result<(), StoreError> {
         self.0.mark()
     }
+    fn restore_mark(&self) -> Result<(), StoreError> {
+        self.0.restore_mark()
+    }
 
     fn check(&self) -> Result<(), StoreError> {
         self.0.check()

@@ -302,10 +302,14 @@ pub(crate) enum Stores {
         #[arg(value_name = "[NAME=]FOLDER")]
         store: String,
     },
-    /// Set up an empty folder in place of a store whose disk is gone; `scrub` then recovers its
-    /// platters
+    /// Set up an empty folder in place of a store whose disk is gone, or restore a lost mark
+    ///
+    /// `scrub` then recovers the platters of a disk that is gone. If only the store's mark (the
+    /// file fulgurite-store) is lost or damaged, the mark is written again and the platters are
+    /// kept, provided that the catalogue expects them on this store.
     Replace {
-        /// Name of the store. Its folder, as given in the settings, must be empty
+        /// Name of the store. Its folder, as given in the settings, must be empty or have the
+        /// store's platters
         name: String,
     },
 }

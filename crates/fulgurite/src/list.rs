@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use fulgurite_archive::catalogue::{Pages, PlatterRow, SetState, Totals, VersionRow, Versions};
 use fulgurite_archive::reserved::is_reserved;
-use fulgurite_archive::store::{PlatterStore, StoreError};
+use fulgurite_archive::store::{PlatterStore, StoreError, check_all};
 use fulgurite_archive::{Access, Archive, ArchiveStatus, UnseenPlace};
 use fulgurite_domain::{Kind, ObjectName};
 use fulgurite_service::control::{Connection, RunningCommand};
@@ -247,9 +247,9 @@ impl<'a> Status<'a> {
         let status = ArchiveStatus::of(archive)?;
         let is_unsound =
             |row: &&PlatterRow| row.health.missing || row.health.lost_sectors > 0 || status.missing_platters.contains(&row.place.platter);
-        let store = |store: &'a Arc<dyn PlatterStore>| StoreStatus {
+        let store = |(store, checked): (&'a Arc<dyn PlatterStore>, Result<(), StoreError>)| StoreStatus {
             store: &**store,
-            trouble: store.check().err(),
+            trouble: checked.err(),
             platters: platters.iter().filter(|platter| platter.place.store == store.name()).count() as u64,
         };
         Ok(Self {
@@ -259,7 +259,7 @@ impl<'a> Status<'a> {
             sets_being_written: writing.len() as u64,
             on_disk: sets.iter().map(|set| set.description.geometry.file_bytes() * set.description.platters.len() as u64).sum(),
             unsound: platters.iter().filter(is_unsound).count() as u64,
-            stores: archive.stores().iter().map(store).collect(),
+            stores: archive.stores().iter().zip(check_all(archive.stores())).map(store).collect(),
             platters,
             status,
             // A server that doesn't answer is left out: `status` is about the archive.
@@ -293,7 +293,7 @@ impl<'a> Status<'a> {
     fn to_json(&self) -> Value {
         let Self { totals, status, .. } = self;
         let store = |StoreStatus { store, trouble, platters }: &StoreStatus<'_>| {
-            let state = trouble.as_ref().map_or_else(|| "there".to_owned(), |trouble| trouble.hindrance().to_string());
+            let state = trouble.as_ref().map_or_else(|| "there".to_owned(), StoreError::state);
             json!({
                 "name": store.name(), "place": store.place(), "state": state, "free_bytes": store.free_bytes(),
                 "trouble": trouble.as_ref().map(ToString::to_string), "platters": platters,
@@ -343,7 +343,7 @@ impl<'a> Status<'a> {
                     format!("store     {}: {}, {held}{free}", store.name(), store.place())
                 }
                 Some(trouble) => {
-                    let state = trouble.hindrance().to_string().to_uppercase();
+                    let state = trouble.state().to_uppercase();
                     format!("store     {}: {state}, {held} should be there: {trouble}", store.name())
                 }
             });

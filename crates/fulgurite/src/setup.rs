@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use fulgurite_archive::archive::read_settings;
 use fulgurite_archive::catalogue::{Unlisted, UnlistedVersion};
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
-use fulgurite_archive::{Access, Archive, RebuildReport, UnseenStores, count_shared_numbers, rebuild_catalogue};
+use fulgurite_archive::{Access, Archive, RebuildReport, ReplaceReport, Replaced, UnseenStores, count_shared_numbers, rebuild_catalogue};
 use fulgurite_domain::{SetId, SetShape};
 use serde_json::json;
 
@@ -145,9 +145,25 @@ pub(crate) fn add_store(session: &Session, text: &str) -> Result<Outcome> {
 }
 
 pub(crate) fn replace_store(session: &Session, name: &str) -> Result<Outcome> {
-    fulgurite_archive::replace_store(&session.home()?, name)?;
-    session.answer(|| json!({ "store": name }));
-    session.say(&format!("Store {name} is set up. `fulgurite scrub` recovers the platters that belong on it."));
+    let ReplaceReport { replaced, platters, missing } = fulgurite_archive::replace_store(&session.home()?, name)?;
+    let done = match replaced {
+        Replaced::InPlace => "nothing",
+        Replaced::SetUp => "set up",
+        Replaced::MarkWritten => "mark written",
+    };
+    session.answer(|| json!({ "store": name, "done": done, "platters": platters, "missing": missing }));
+    match replaced {
+        Replaced::InPlace => session.say(&format!("Store {name} is in place and has its mark, so nothing was changed.")),
+        Replaced::SetUp => session.say(&format!("Store {name} is set up. `fulgurite scrub` recovers the platters that belong on it.")),
+        Replaced::MarkWritten => session.say(&format!(
+            "Wrote the mark of store {name} again, and kept the {} in its folder. `fulgurite verify` reads them.",
+            count(platters, "platter")
+        )),
+    }
+    if let Some(missing @ 1..) = missing.filter(|_| replaced != Replaced::SetUp) {
+        let missing = phrase(missing, "platter that belongs on it is", "platters that belong on it are");
+        session.say(&format!("{missing} not there; `fulgurite scrub` recovers what is missing."));
+    }
     Ok(Outcome::Good)
 }
 

@@ -49,9 +49,8 @@ impl Archive {
         // Check all stores before marking the first: a leftover mark would block the next attempt.
         for store in folder_stores(home, &settings) {
             match store.check() {
-                Ok(()) | Err(StoreError::Unmarked { .. }) => {}
-                Err(StoreError::Foreign { store, place, found, .. }) => return Err(StoreError::Taken { store, place, found }.into()),
-                Err(error) => return Err(error.into()),
+                Ok(()) | Err(StoreError::Unmarked { platters: 0, .. }) => {}
+                Err(error) => return Err(error.or_taken().into()),
             }
         }
         for store in folder_stores(home, &settings) {

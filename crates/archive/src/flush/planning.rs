@@ -14,7 +14,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Pages, VersionKey};
 use crate::ingest::RECORD_BYTES;
 use crate::packing::{Bounds, Item, SetPlan, disk_geometry};
-use crate::store::{PlatterStore, StoreError};
+use crate::store::{PlatterStore, StoreError, check_all};
 
 /// Memory per staged version while a set is planned and written: its name, locations and plan.
 const ITEM_MEMORY_BYTES: u64 = 512;
@@ -100,8 +100,8 @@ pub(super) fn choose_stores(stores: &[Arc<dyn PlatterStore>], plan: &SetPlan) ->
     let needed = plan.geometry.file_bytes();
     let mut others = Vec::new();
     let mut usable = Vec::new();
-    for store in stores {
-        match (store.check(), store.free_bytes()) {
+    for (store, checked) in stores.iter().zip(check_all(stores)) {
+        match (checked, store.free_bytes()) {
             (Err(error), _) => others.push(error),
             (Ok(()), Some(free)) if free < needed => {
                 others.push(StoreError::Full { store: store.name().to_owned(), place: store.place(), free, needed });

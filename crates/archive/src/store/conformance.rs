@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fulgurite_domain::{ArchiveId, PlatterId};
 
-use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
+use super::{BadMark, Mark, PlatterFile, PlatterSink, PlatterStore, StoreError};
 
 /// The location of one store.
 pub(crate) trait Fixture {
@@ -16,6 +16,8 @@ pub(crate) trait Fixture {
     fn open(&self, archive: ArchiveId, name: &str) -> Arc<dyn PlatterStore>;
     /// Names of all files in the place, as `platters/…`, in any order.
     fn names(&self) -> Vec<String>;
+    /// Replaces the mark by this text, or removes it.
+    fn spoil_mark(&self, text: Option<&str>);
 }
 
 /// Creates a test for each property. `$place` creates a new [`Fixture`].
@@ -24,6 +26,7 @@ macro_rules! conformance {
         $crate::store::conformance::conformance! { $place;
             a_place_is_a_store_once_it_is_marked
             a_foreign_mark_is_left_alone
+            a_missing_or_damaged_mark_is_written_again_only_on_request
             nobody_sees_a_platter_before_it_is_committed
             a_platter_reads_back_at_any_place
             what_is_finished_can_be_read_and_replaces_nothing_yet
@@ -124,7 +127,7 @@ pub(crate) fn a_place_is_a_store_once_it_is_marked(place: &dyn Fixture) {
     let store = place.open(ARCHIVE, "one");
     assert_eq!(store.name(), "one");
     let refused = store.check().expect_err("nothing is there");
-    assert!(matches!(&refused, StoreError::Unmarked { store, .. } if store == "one"), "{refused}");
+    assert!(matches!(&refused, StoreError::Unmarked { store, platters: 0, .. } if store == "one"), "{refused}");
     assert_eq!(store.list().expect("nothing to list"), []);
     for _ in 0..2 {
         store.mark().expect("marked, and marked again");
@@ -138,14 +141,36 @@ pub(crate) fn a_foreign_mark_is_left_alone(place: &dyn Fixture) {
     let store = marked(place);
     for (archive, name) in [(ArchiveId([0x5a; 16]), "one"), (ARCHIVE, "two")] {
         let other = place.open(archive, name);
-        for refused in [other.check(), other.mark()] {
+        for refused in [other.check(), other.mark(), other.restore_mark()] {
             let refused = refused.expect_err("marked for another");
-            let StoreError::Foreign { found, expected, .. } = &refused else { panic!("{refused}") };
-            assert!(found.contains(&ARCHIVE.to_string()) && found.contains("one"), "{found}");
-            assert!(expected.contains(&archive.to_string()) && expected.contains(name), "{expected}");
+            let StoreError::Foreign { store, found, expected, .. } = &refused else { panic!("{refused}") };
+            assert_eq!(**found, Mark { archive: ARCHIVE, name: "one".to_owned() });
+            assert_eq!((store.as_str(), *expected), (name, archive));
         }
     }
     store.check().expect("as it was");
+}
+
+pub(crate) fn a_missing_or_damaged_mark_is_written_again_only_on_request(place: &dyn Fixture) {
+    let store = marked(place);
+    write(&*store, ONE, b"platter");
+    place.spoil_mark(None);
+    let refused = store.check().expect_err("no mark");
+    assert!(matches!(refused, StoreError::Unmarked { platters: 1, .. }), "{refused}");
+    store.restore_mark().expect("written again");
+    store.check().expect("marked");
+    for (text, expected) in [("", BadMark::Empty), ("fulgurite stor", BadMark::Damaged("fulgurite stor".to_owned()))] {
+        place.spoil_mark(Some(text));
+        for refused in [store.check(), store.mark()] {
+            let refused = refused.expect_err("a bad mark");
+            assert!(matches!(&refused, StoreError::BadMark { mark, .. } if *mark == expected), "{refused}");
+        }
+        store.restore_mark().expect("written again");
+        store.check().expect("marked");
+    }
+    place.spoil_mark(Some("fulgurite store 2\n"));
+    assert!(matches!(store.restore_mark(), Err(StoreError::BadMark { mark: BadMark::Newer(_), .. })));
+    assert_holds(&*store, ONE, b"platter");
 }
 
 pub(crate) fn nobody_sees_a_platter_before_it_is_committed(place: &dyn Fixture) {

@@ -46,6 +46,14 @@ impl FolderStore {
     fn is_marked(&self) -> Result<bool, StoreError> {
         layout::is_marked(self, self.archive, self.read_mark()?.as_deref())
     }
+
+    fn write_mark(&self) -> Result<(), StoreError> {
+        let write = || {
+            self.volume.create_directory(PLATTERS)?;
+            write_mark(&*self.volume, MARK, &layout::mark_text(self.archive, &self.name))
+        };
+        write().map_err(StoreError::io(self))
+    }
 }
 
 impl PlatterStore for FolderStore {
@@ -58,20 +66,17 @@ impl PlatterStore for FolderStore {
     }
 
     fn mark(&self) -> Result<(), StoreError> {
-        if self.is_marked()? {
-            return Ok(());
-        }
-        let write = || {
-            self.volume.create_directory(PLATTERS)?;
-            write_mark(&*self.volume, MARK, &layout::mark_text(self.archive, &self.name))
-        };
-        write().map_err(StoreError::io(self))
+        if self.is_marked()? { Ok(()) } else { self.write_mark() }
+    }
+
+    fn restore_mark(&self) -> Result<(), StoreError> {
+        if layout::lacks_mark(self.is_marked())? { self.write_mark() } else { Ok(()) }
     }
 
     fn check(&self) -> Result<(), StoreError> {
         match self.is_marked()? {
             true => Ok(()),
-            false => Err(StoreError::Unmarked { store: self.name.clone(), place: self.place() }),
+            false => Err(layout::unmarked(self)),
         }
     }
 

@@ -8,7 +8,7 @@
 
 use fulgurite_domain::{ArchiveId, PlatterId};
 
-use super::{PlatterStore, StoreError};
+use super::{BadMark, PlatterStore, StoreError};
 
 pub(crate) const MARK: &str = "fulgurite-store";
 pub(super) const PLATTERS: &str = "platters";
@@ -38,23 +38,28 @@ impl Mark {
 
 /// True if the mark that was found is that of this store of `archive`; false if there is none.
 pub(super) fn is_marked(store: &dyn PlatterStore, archive: ArchiveId, found: Option<&str>) -> Result<bool, StoreError> {
-    let expected = mark_text(archive, store.name());
-    match found {
-        None => Ok(false),
-        Some(found) if found == expected => Ok(true),
-        Some(found) => {
-            let line = |text: &str| text.trim().replace('\n', ", ");
-            let (found, expected) = (line(found), line(&expected));
-            Err(StoreError::Foreign { store: store.name().to_owned(), place: store.place(), found, expected })
-        }
+    let Some(text) = found else { return Ok(false) };
+    let (name, place) = (store.name().to_owned(), store.place());
+    match Mark::parse(text) {
+        Some(found) if found.archive == archive && found.name == name => Ok(true),
+        Some(found) => Err(StoreError::Foreign { store: name, place, found: Box::new(found), expected: archive }),
+        None => Err(StoreError::BadMark { store: name, place, mark: BadMark::of(text) }),
     }
 }
 
-/// Returns the store named in the mark `found` if it belongs to the same archive as the mark
-/// `expected`. Both are on one line, as in errors.
-pub(super) fn same_archive<'a>(found: &'a str, expected: &str) -> Option<&'a str> {
-    let (theirs, ours) = (found.rsplit_once(", name ")?, expected.rsplit_once(", name ")?);
-    (theirs.0 == ours.0).then_some(theirs.1)
+/// Whether the mark must be written for the store to have one, given what was found.
+pub(super) fn lacks_mark(checked: Result<bool, StoreError>) -> Result<bool, StoreError> {
+    match checked {
+        Ok(is_marked) => Ok(!is_marked),
+        Err(StoreError::BadMark { mark: BadMark::Empty | BadMark::Damaged(_), .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// The error for a place without a mark.
+pub(super) fn unmarked(store: &dyn PlatterStore) -> StoreError {
+    let platters = store.list().map_or(0, |platters| platters.len());
+    StoreError::Unmarked { store: store.name().to_owned(), place: store.place(), platters }
 }
 
 pub(super) fn file_name(platter: PlatterId) -> String {
@@ -86,5 +91,13 @@ mod tests {
             assert_eq!(Mark::parse(&text.replacen(from, to, 1)), None, "{to}");
         }
         assert_eq!(Mark::parse(&text[..text.len() - 1]), None);
+    }
+
+    #[test]
+    fn a_mark_without_a_name_is_empty_damaged_or_newer() {
+        assert_eq!([BadMark::of(""), BadMark::of(" \n")], [BadMark::Empty, BadMark::Empty]);
+        assert_eq!(BadMark::of("fulgurite stor\nname d1"), BadMark::Damaged("fulgurite stor, name d1".into()));
+        assert_eq!(BadMark::of("fulgurite store 1\nname d1"), BadMark::Damaged("fulgurite store 1, name d1".into()));
+        assert_eq!(BadMark::of("fulgurite store 2\nname d1"), BadMark::Newer("fulgurite store 2".into()));
     }
 }

@@ -9,6 +9,7 @@
 
 #[cfg(test)]
 mod conformance;
+mod error;
 mod folder;
 mod layout;
 #[cfg(feature = "remote")]
@@ -20,134 +21,15 @@ use std::sync::Arc;
 use fulgurite_domain::PlatterId;
 use fulgurite_glass::PlatterSource;
 
-use crate::attach::ABSENT;
 use crate::unread::Hindrance;
 use crate::volume::read_full;
 
+pub use error::{BadMark, MisplacedStore, StoreError};
 pub use folder::FolderStore;
 pub(crate) use layout::MARK as STORE_MARK;
 pub use layout::Mark;
 #[cfg(feature = "remote")]
 pub use remote::RemoteStore;
-
-/// Why a store can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The store has no mark: it is not mounted, or was never set up.
-    #[error("store {store} ({place}) is absent: {}", unmarked(store, place))]
-    Unmarked {
-        /// Name in the settings.
-        store: String,
-        /// Configured location.
-        place: String,
-    },
-    /// The store belongs to another archive, or is another store of this one.
-    #[error(
-        "store {store} ({place}) is absent: its folder is marked \"{found}\", expected \"{expected}\". {}",
-        whose(.found, .expected)
-    )]
-    Foreign {
-        /// Name in the settings.
-        store: String,
-        /// Location of the store.
-        place: String,
-        /// Text of the mark found.
-        found: String,
-        /// Text of the mark expected.
-        expected: String,
-    },
-    /// The folder can't become a store, because it already is one.
-    #[error(
-        "store {store} ({place}) can't be set up: the folder is already marked \"{found}\". Choose another folder. \
-         If that archive's own folder is lost, `fulgurite attach` rebuilds it from its stores"
-    )]
-    Taken {
-        /// Name in the settings.
-        store: String,
-        /// Location of the store.
-        place: String,
-        /// Text of the mark found.
-        found: String,
-    },
-    /// The service lacks a required feature.
-    #[error("store {store} ({place}) can't hold platters: its service doesn't support {lacks}")]
-    Unfit {
-        /// Name in the settings.
-        store: String,
-        /// Location of the store.
-        place: String,
-        /// The missing feature.
-        lacks: &'static str,
-    },
-    /// A platter is larger than the free space.
-    #[error("store {store} ({place}) has {free} bytes free, a platter needs {needed}")]
-    Full {
-        /// Name in the settings.
-        store: String,
-        /// Location of the store.
-        place: String,
-        /// Bytes that can still be written to it.
-        free: u64,
-        /// Bytes of the platter.
-        needed: u64,
-    },
-    /// A read or write failed.
-    #[error("can't access store {store} ({place}): {source}")]
-    Io {
-        /// Name in the settings.
-        store: String,
-        /// Location of the store.
-        place: String,
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-fn unmarked(store: &str, place: &str) -> String {
-    // A place that `attach` made up for a store that it was not given.
-    if store.starts_with(ABSENT) && place.ends_with(&format!("/{store}")) {
-        return format!(
-            "it was not given to `fulgurite attach`. When it turns up: `fulgurite store add FOLDER`. If it is gone for good, change its path in \
-             the settings to an empty folder on a new disk, then `fulgurite store replace {store}`"
-        );
-    }
-    format!(
-        "no mark of this archive is in it. Is the disk mounted? \
-         If this is an empty disk in place of one that is gone: `fulgurite store replace {store}`"
-    )
-}
-
-fn whose(found: &str, expected: &str) -> String {
-    match layout::same_archive(found, expected) {
-        Some(other) => format!("It is the disk of store {other}: two disks changed places, on the machine or in the settings"),
-        None => "It belongs to another archive".to_owned(),
-    }
-}
-
-impl StoreError {
-    /// Name of the store of the same archive whose disk is in this place.
-    #[must_use]
-    pub fn is_disk_of(&self) -> Option<&str> {
-        match self {
-            Self::Foreign { found, expected, .. } => layout::same_archive(found, expected),
-            _ => None,
-        }
-    }
-
-    /// Wraps errors of a store.
-    pub(crate) fn io(store: &dyn PlatterStore) -> impl Fn(io::Error) -> Self + Copy {
-        move |source| Self::Io { store: store.name().to_owned(), place: store.place(), source }
-    }
-
-    /// Why the store's platters can't be read, given this error of [`check`](PlatterStore::check).
-    #[must_use]
-    pub fn hindrance(&self) -> Hindrance {
-        match self {
-            Self::Unmarked { .. } | Self::Foreign { .. } | Self::Taken { .. } => Hindrance::Absent,
-            Self::Unfit { .. } | Self::Full { .. } | Self::Io { .. } => Hindrance::Unreadable,
-        }
-    }
-}
 
 /// A platter being written to a store. It is invisible before [`commit`](PlatterSink::commit).
 pub trait PlatterSink: Write + Send {
@@ -173,8 +55,15 @@ pub trait PlatterStore: Send + Sync {
     /// Sets up a new, empty store.
     ///
     /// # Errors
-    /// [`StoreError::Foreign`] if it is already another store.
+    /// [`StoreError::Foreign`] if it is already another store, [`StoreError::BadMark`] if its mark
+    /// is damaged.
     fn mark(&self) -> Result<(), StoreError>;
+    /// Writes the store's mark over a missing or damaged one.
+    ///
+    /// # Errors
+    /// [`StoreError::Foreign`] if it is another store, [`StoreError::BadMark`] if a newer program
+    /// wrote the mark.
+    fn restore_mark(&self) -> Result<(), StoreError>;
     /// Checks that the store is present and belongs to this archive.
     ///
     /// # Errors
@@ -224,4 +113,41 @@ pub(crate) fn read_exact_at(file: &dyn PlatterFile, offset: u64, buffer: &mut [u
         true => Ok(()),
         false => Err(io::ErrorKind::UnexpectedEof.into()),
     }
+}
+
+/// Checks all stores. A store whose disk is found in the folder of another one is
+/// [misplaced](StoreError::Misplaced).
+#[must_use]
+pub fn check_all(stores: &[Arc<dyn PlatterStore>]) -> Vec<Result<(), StoreError>> {
+    let mut checked: Vec<Result<(), StoreError>> = stores.iter().map(|store| store.check()).collect();
+    let owner = |result: &Result<(), StoreError>| result.as_ref().err().and_then(StoreError::is_disk_of).map(str::to_owned);
+    let owners: Vec<Option<String>> = checked.iter().map(owner).collect();
+    for (store, result) in stores.iter().zip(&mut checked) {
+        let Some(other) = owners.iter().position(|owner| owner.as_deref() == Some(store.name())) else { continue };
+        if !matches!(result, Err(error) if error.hindrance() == Hindrance::Absent) {
+            continue;
+        }
+        let holds = owner(result);
+        *result = Err(StoreError::Misplaced(Box::new(MisplacedStore {
+            store: store.name().to_owned(),
+            place: store.place(),
+            found_in: stores[other].name().to_owned(),
+            found_at: stores[other].place(),
+            holds,
+        })));
+    }
+    checked
+}
+
+/// The messages of errors, without repetitions: two stores whose disks changed places have the same
+/// message.
+#[must_use]
+pub fn distinct_texts<'a>(errors: impl IntoIterator<Item = &'a StoreError>) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for text in errors.into_iter().map(ToString::to_string) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts
 }

@@ -85,6 +85,18 @@ impl RemoteStore {
     fn is_marked(&self) -> Result<bool, StoreError> {
         layout::is_marked(self, self.archive, self.read_mark()?.as_deref())
     }
+
+    fn write_mark(&self) -> Result<(), StoreError> {
+        let write = || {
+            let text = layout::mark_text(self.archive, &self.name);
+            let (part, bytes) = (format!("{MARK}.part"), text.len() as u64);
+            let (operator, name) = (self.service.operator.clone(), part.clone());
+            self.service.ask(async move { operator.write(&name, text).await })?;
+            // Published atomically, so that an interrupted write can be retried.
+            self.service.put_in_place(part, MARK.to_owned(), bytes)
+        };
+        write().map_err(StoreError::io(self))
+    }
 }
 
 impl PlatterStore for RemoteStore {
@@ -97,24 +109,17 @@ impl PlatterStore for RemoteStore {
     }
 
     fn mark(&self) -> Result<(), StoreError> {
-        if self.is_marked()? {
-            return Ok(());
-        }
-        let write = || {
-            let text = layout::mark_text(self.archive, &self.name);
-            let (part, bytes) = (format!("{MARK}.part"), text.len() as u64);
-            let (operator, name) = (self.service.operator.clone(), part.clone());
-            self.service.ask(async move { operator.write(&name, text).await })?;
-            // Published atomically, so that an interrupted write can be retried.
-            self.service.put_in_place(part, MARK.to_owned(), bytes)
-        };
-        write().map_err(StoreError::io(self))
+        if self.is_marked()? { Ok(()) } else { self.write_mark() }
+    }
+
+    fn restore_mark(&self) -> Result<(), StoreError> {
+        if layout::lacks_mark(self.is_marked())? { self.write_mark() } else { Ok(()) }
     }
 
     fn check(&self) -> Result<(), StoreError> {
         match self.is_marked()? {
             true => Ok(()),
-            false => Err(StoreError::Unmarked { store: self.name.clone(), place: self.place() }),
+            false => Err(layout::unmarked(self)),
         }
     }
 

@@ -97,7 +97,7 @@ fn attach_works_without_one_store_and_the_store_can_join_later() {
     place.write("new/1", noise(3, 1_000_000));
     place.write("new/2", noise(4, 1_000_000));
     place.run(&["-A", "b", "put", "new", "--flush"]).fails_with(1, "absent-1");
-    place.run(&["-A", "b", "store", "add", "d1"]).fails_with(1, "same path");
+    place.run(&["-A", "b", "store", "add", "d1"]).fails_with(1, "is store d1 already");
     place.run(&["-A", "b", "store", "add", "moved"]).fails_with(1, "change its path in the settings");
     let ran = place.good(&["-A", "b", "store", "add", "d2"]);
     assert!(ran.text().contains("store d2"), "{ran:?}");
@@ -233,7 +233,10 @@ fn a_store_without_its_mark_is_identified_by_its_platters() {
     // A mark with other content stays, and is reported.
     fs::remove_dir_all(place.path("b")).expect("removed");
     place.write("d2/fulgurite-store", b"fulgurite stor");
-    place.run(&attach(&["d1", "d2", "d3"], &COPY)).fails_with(1, "its mark can't be read");
+    let refused = place.run(&attach(&["d1", "d2", "d3"], &COPY));
+    refused.fails_with(1, "its mark, the file fulgurite-store, is damaged: it says \"fulgurite stor\"");
+    refused.fails_with(1, "remove that file: its platters identify the store then");
+    assert_eq!(place.read("d2/fulgurite-store"), b"fulgurite stor");
 }
 
 #[test]

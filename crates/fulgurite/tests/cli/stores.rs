@@ -77,20 +77,107 @@ fn a_new_disk_replaces_a_lost_one() {
     let place = archive();
     fs::remove_dir_all(place.path("d2")).expect("removed");
     place.run(&["scrub", "--replace-absent"]).fails_with(3, "store replace d2");
-    place.run(&["store", "replace", "d2"]).fails_with(1, "d2: No such file");
+    place.run(&["store", "replace", "d2"]).fails_with(1, "can't set up store d2: its folder");
+    place.run(&["store", "replace", "d2"]).fails_with(1, "d2 does not exist. Mount its disk there, or create the folder");
     place.write("d2/something", b"of somebody");
     place.run(&["store", "replace", "d2"]).fails_with(1, "is not empty");
     fs::remove_file(place.path("d2/something")).expect("removed");
     fs::create_dir(place.path("d2/lost+found")).expect("made");
     place.run(&["store", "replace", "nix"]).fails_with(1, "no store is called nix");
-    place.good(&["store", "replace", "d2"]);
-    place.good(&["store", "replace", "d2", "--json"]).json();
+    let ran = place.good(&["store", "replace", "d2"]);
+    assert!(ran.text().contains("Store d2 is set up"), "{ran:?}");
+    // Again, it changes nothing, and doesn't claim to.
+    let again = place.good(&["store", "replace", "d2"]).text();
+    assert!(
+        again.contains("is in place and has its mark, so nothing was changed") && again.contains("1 platter that belongs on it"),
+        "{again}"
+    );
     assert!(place.good(&["scrub"]).text().contains("Recovered 1 platter"));
+    let healthy = place.good(&["store", "replace", "d2", "--json"]).json();
+    assert_eq!((&healthy["done"], &healthy["platters"], &healthy["missing"]), (&"nothing".into(), &1.into(), &0.into()));
+    assert!(!place.good(&["store", "replace", "d2"]).text().contains("scrub"));
     place.good(&["verify", "--objects"]);
     // The disk of another store is not overwritten.
     fs::remove_dir_all(place.path("d1")).expect("removed");
     fs::rename(place.path("d3"), place.path("d1")).expect("renamed");
-    place.run(&["store", "replace", "d1"]).fails_with(1, "two disks changed places");
+    place.run(&["store", "replace", "d1"]).fails_with(1, "store d1 (");
+    place.run(&["store", "replace", "d1"]).fails_with(1, "its folder has the disk of store d3");
+    // The disk of d3 is present, in the wrong folder; that of d1 is gone.
+    let status = place.run(&["status"]);
+    assert!(status.status == 3 && status.text().contains("d3: MISPLACED") && status.text().contains("d1: ABSENT"), "{status:?}");
+    assert!(status.text().contains("store d3 is in the wrong folder: its disk is in"), "{status:?}");
+}
+
+#[test]
+fn a_lost_or_damaged_mark_is_written_again_where_the_platters_prove_the_store() {
+    let place = archive();
+    let mark = place.read("d2/fulgurite-store");
+    let platters = place.fingerprint(&["d2/platters"]);
+    for (found, says) in [
+        (None, "its folder has 1 platter, but no mark (the file fulgurite-store)"),
+        (Some(&b""[..]), "its mark, the file fulgurite-store, is empty"),
+        (Some(b"fulgurite stor"), "its mark, the file fulgurite-store, is damaged: it says \"fulgurite stor\""),
+    ] {
+        match found {
+            None => fs::remove_file(place.path("d2/fulgurite-store")).expect("removed"),
+            Some(text) => place.write("d2/fulgurite-store", text),
+        }
+        let status = place.run(&["status"]);
+        assert!(status.status == 3 && status.text().contains(says), "{status:?}");
+        assert!(status.text().contains("`fulgurite store replace d2`") && !status.text().contains("another archive"), "{status:?}");
+        let added = place.run(&["store", "add", "d2"]);
+        added.fails_with(1, "is store d2 already, as the settings say");
+        added.fails_with(1, says);
+        let ran = place.good(&["store", "replace", "d2"]);
+        assert!(ran.text().contains("Wrote the mark of store d2 again, and kept the 1 platter in its folder"), "{ran:?}");
+        assert_eq!(place.read("d2/fulgurite-store"), mark);
+        assert_eq!(place.fingerprint(&["d2/platters"]), platters);
+        place.good(&["status"]);
+        place.good(&["verify"]);
+    }
+    // A mark of a newer program is left alone.
+    place.write("d2/fulgurite-store", b"fulgurite store 2\nsomething\n");
+    place.run(&["store", "replace", "d2"]).fails_with(1, "of a newer version");
+}
+
+#[test]
+fn no_mark_is_written_where_the_platters_may_be_those_of_another_store() {
+    let place = archive();
+    // The disks of d1 and d2 changed places, and both lost their marks.
+    for disk in ["d1", "d2"] {
+        fs::remove_file(place.path(disk).join("fulgurite-store")).expect("removed");
+    }
+    let exchange = || {
+        fs::rename(place.path("d1"), place.path("d0")).expect("renamed");
+        fs::rename(place.path("d2"), place.path("d1")).expect("renamed");
+        fs::rename(place.path("d0"), place.path("d2")).expect("renamed");
+    };
+    exchange();
+    let before = place.fingerprint(&DISKS);
+    place.run(&["store", "replace", "d1"]).fails_with(1, "its folder has 1 of the platters of store d2");
+    // Nor without the catalogue, nor for platters of another archive.
+    fs::rename(place.path("a/catalogue.db"), place.path("kept")).expect("renamed");
+    place.run(&["store", "replace", "d1"]).fails_with(1, "catalogue.db does not exist");
+    fs::rename(place.path("kept"), place.path("a/catalogue.db")).expect("renamed");
+    assert_eq!(place.fingerprint(&DISKS), before);
+    exchange();
+    place.good(&["store", "replace", "d1"]);
+    place.good(&["store", "replace", "d2"]);
+    place.good(&["verify", "--objects"]);
+    place.init("b", "e", 4, &["--set", "2+2"]);
+    place.good(&["-A", "b", "put", "file", "other", "--flush"]);
+    fs::rename(place.path("d3"), place.path("away")).expect("renamed");
+    fs::rename(place.path("e1"), place.path("d3")).expect("renamed");
+    fs::remove_file(place.path("d3/fulgurite-store")).expect("removed");
+    place.run(&["store", "replace", "d3"]).fails_with(1, "in its folder is of archive");
+    place.run(&["init", "c", "--store", "d3"]).fails_with(1, "the folder has platters already");
+    place.run(&["store", "add", "d3"]).fails_with(1, "is store d3 already");
+    fs::rename(place.path("d3"), place.path("e1")).expect("renamed");
+    place.run(&["store", "add", "e1"]).fails_with(1, "platters that aren't of this archive");
+    // The platters of a store that moved and lost its mark.
+    fs::remove_file(place.path("away/fulgurite-store")).expect("removed");
+    place.run(&["store", "add", "away"]).fails_with(1, "has no mark, but platters of store d3");
+    assert!(!place.path("away/fulgurite-store").exists());
 }
 
 #[test]
@@ -98,7 +185,8 @@ fn an_added_store_takes_the_platters_of_a_lost_one() {
     let place = archive();
     fs::remove_dir_all(place.path("d2")).expect("removed");
     let settings = place.read("a/fulgurite.toml");
-    place.run(&["store", "add", "d1"]).fails_with(1, "same path");
+    place.run(&["store", "add", "d1"]).fails_with(1, "is store d1 already");
+    place.run(&["store", "add", "./d3/../d1"]).fails_with(1, "is store d1 already");
     place.run(&["store", "add", "./x/../d1"]).fails_with(1, "same path");
     place.run(&["store", "add", "d1=new"]).fails_with(1, "same name");
     place.init("b", "e", 1, &[]);

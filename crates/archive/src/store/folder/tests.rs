@@ -15,6 +15,15 @@ impl Fixture for Folder {
         let names = |folder: &str| FolderVolume::new(self.0.path().join(folder)).list("").unwrap_or_default();
         names("").into_iter().chain(names(PLATTERS).iter().map(|name| format!("{PLATTERS}/{name}"))).collect()
     }
+
+    fn spoil_mark(&self, text: Option<&str>) {
+        let mark = self.0.path().join(MARK);
+        match text {
+            Some(text) => std::fs::write(mark, text),
+            None => std::fs::remove_file(mark),
+        }
+        .expect("spoiled");
+    }
 }
 
 conformance!(Folder(tempfile::tempdir().expect("a temporary folder")));

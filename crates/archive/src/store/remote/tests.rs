@@ -51,6 +51,10 @@ impl Fixture for Disk {
     fn names(&self) -> Vec<String> {
         names(self.operator())
     }
+
+    fn spoil_mark(&self, text: Option<&str>) {
+        spoil_mark(self.operator(), text);
+    }
 }
 
 fn names(operator: Operator) -> Vec<String> {
@@ -59,6 +63,18 @@ fn names(operator: Operator) -> Vec<String> {
     let list = async move { Ok([operator.list("").await?, operator.list("platters/").await?]) };
     let entries = service.ask(list).expect("listed");
     entries.iter().flatten().map(|entry| entry.path().to_owned()).collect()
+}
+
+fn spoil_mark(operator: Operator, text: Option<&str>) {
+    let service = Service::new(operator).map_err(|(_, error)| error).expect("a runtime");
+    let (operator, text) = (service.operator.clone(), text.map(str::to_owned));
+    let spoil = async move {
+        match text {
+            Some(text) => operator.write(MARK, text).await.map(|_| ()),
+            None => operator.delete(MARK).await,
+        }
+    };
+    service.ask(spoil).expect("spoiled");
 }
 
 /// opendal's in-memory service, which can't copy, extended with the copying of an object store and
@@ -177,6 +193,10 @@ impl Fixture for Operator {
 
     fn names(&self) -> Vec<String> {
         names(self.clone())
+    }
+
+    fn spoil_mark(&self, text: Option<&str>) {
+        spoil_mark(self.clone(), text);
     }
 }
 
