@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use fulgurite_domain::{ArchiveId, PhysicalTrack, PlatterId, SetId, SetShape, VersionId};
 use fulgurite_format::KeyTextError;
 
-use crate::catalogue::CatalogueError;
+use crate::catalogue::{CatalogueError, UNKNOWN_STORE};
 use crate::keystore::KeyStoreError;
 use crate::settings::{self, SettingsError};
 use crate::staging::StagingError;
 use crate::store::{StoreError, distinct_texts};
-use crate::unread::{Hindrance, NoPlatter, UnavailableStore, Unread};
+use crate::unread::{Hindrance, NoPlatter, UnavailableStore, Unread, store_names};
 
 /// An operation on an archive failed.
 #[derive(Debug, thiserror::Error)]
@@ -203,9 +203,10 @@ pub enum ArchiveError {
     NotAFolder(PathBuf),
     /// Stores that a rebuild can't read.
     #[error(
-        "the catalogue was not changed, because a new one would lack the content of these stores: {}. Mount them and try again. \
-         If they are gone for good, `fulgurite catalogue rebuild --without-unseen` continues with the others",
-        .0.iter().map(|store| store.why.as_str()).collect::<Vec<_>>().join("; ")
+        "the catalogue was not changed, because a new one would lack the content of {}: {}. Mount what is absent and try again. \
+         If it is gone for good, `fulgurite catalogue rebuild --without-unseen` continues with the others",
+        store_names(.0.iter().map(|store| store.store.as_str())),
+        .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     )]
     StoresUnseen(Vec<UnavailableStore>),
     /// The stores contain platters that the catalogue does not list.
@@ -223,10 +224,7 @@ pub enum ArchiveError {
         store: String,
     },
     /// No store is free to rebuild a platter on.
-    #[error(
-        "platter {platter} can't be rebuilt: store {store} can't be used, and every other store holds a platter of the same set. \
-         Change the disk and run `fulgurite store replace {store}`, or add a store with `fulgurite store add FOLDER`"
-    )]
+    #[error("platter {platter} can't be rebuilt: {}", no_store(store))]
     NoStoreFor {
         /// The platter.
         platter: PlatterId,
@@ -242,7 +240,7 @@ pub enum ArchiveError {
         why: SetKeptReason,
     },
     /// No platter of a set has a readable header.
-    #[error("no platter of set {0} has a readable header")]
+    #[error("no header of set {0} can be read: its platters are absent, missing or damaged")]
     NoHeader(SetId),
     /// Too much of a set is lost, or can't be read now.
     #[error(transparent)]
@@ -258,6 +256,18 @@ pub enum ArchiveError {
         /// The system's error.
         source: io::Error,
     },
+}
+
+fn no_store(store: &str) -> String {
+    if store == UNKNOWN_STORE {
+        return "its store is not known, and every store that can be used holds a platter of the same set. \
+                Add a store with `fulgurite store add FOLDER`"
+            .to_owned();
+    }
+    format!(
+        "store {store} can't be used, and every other store that can be used holds a platter of the same set. \
+         Change the disk and run `fulgurite store replace {store}`, or add a store with `fulgurite store add FOLDER`"
+    )
 }
 
 /// Why a master key can't be used.

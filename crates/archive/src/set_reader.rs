@@ -17,7 +17,7 @@ use fulgurite_glass::{ReadDrive, Track};
 use self::set_repair::{FailedGroups, SetRepair, SetRepairOutcome, repair_by_group};
 use crate::archive::ArchiveError;
 use crate::catalogue::{CatalogueError, SetDescription};
-use crate::unread::{BeyondRepair, Hindrance, NoPlatter, Presence, UnavailableStore, Unreachable, Unread};
+use crate::unread::{BeyondRepair, Hindrance, Presence, UnavailableStore, Unreachable, Unread};
 
 /// Maximum payload per read, never more than a track. A read of an object requests 1 MiB, which
 /// need not start at a sector boundary.
@@ -105,8 +105,7 @@ impl OpenSet {
                     }
                     None => readable += 1,
                 },
-                Presence::Unavailable(NoPlatter::Unavailable(store)) => _ = unavailable.insert(store.clone()),
-                Presence::Unavailable(NoPlatter::Missing { may_be_on, .. }) => unavailable.extend(may_be_on.iter().cloned()),
+                Presence::Unavailable(why) => unavailable.extend(why.unavailable_stores().iter().cloned()),
             }
         }
         Unreachable {

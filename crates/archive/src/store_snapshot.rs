@@ -98,9 +98,10 @@ impl StoreSnapshot {
         if place.store != UNKNOWN_STORE {
             return NoPlatter::Missing { store: place.store.clone(), may_be_on };
         }
-        if !may_be_on.is_empty() {
-            // The platter's store is unknown, so any of these may hold it.
-            return NoPlatter::Unavailable(one_of(&may_be_on));
+        match &may_be_on[..] {
+            [] => {}
+            [store] => return NoPlatter::Unavailable(store.clone()),
+            _ => return NoPlatter::OnOneOf(may_be_on),
         }
         if self.has_unknown {
             let why = "its store is not in the settings: `fulgurite store add` adds it".to_owned();
@@ -117,16 +118,6 @@ impl StoreSnapshot {
             Err(open_error) => Presence::Unavailable(self.why_not_found(place, open_error, may_have)),
         };
         OpenSet { members: description.platters.iter().map(open).collect(), description: description.clone() }
-    }
-}
-
-/// Describes stores of which any may have a platter as one.
-fn one_of(stores: &[UnavailableStore]) -> UnavailableStore {
-    let list = |of: fn(&UnavailableStore) -> &str| stores.iter().map(of).collect::<Vec<_>>();
-    UnavailableStore {
-        store: list(|store| &store.store).join(", "),
-        hindrance: stores.iter().map(|store| store.hindrance).max().expect("there is at least one"),
-        why: list(|store| &store.why).join("; "),
     }
 }
 

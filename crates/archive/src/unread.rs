@@ -20,6 +20,8 @@ use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress, TrackI
 use fulgurite_glass::{PlatterSource, ReadDrive};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::UNKNOWN_STORE;
+
 /// Why bytes that aren't known to be lost can't be read. Greater is worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Hindrance {
@@ -41,10 +43,13 @@ impl fmt::Display for Hindrance {
 /// Why nothing of a platter can be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error, Serialize, Deserialize)]
 pub enum NoPlatter {
-    /// Its store can't be read. Names several stores if any of them may have the platter.
+    /// Its store can't be read.
     #[error("{}", .0.why)]
     #[serde(rename = "Away")]
     Unavailable(UnavailableStore),
+    /// Its store isn't known, and any of these may have it. There are at least two.
+    #[error("it is on one of these stores: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    OnOneOf(Vec<UnavailableStore>),
     /// Its store is present but doesn't have the platter.
     #[error("store {store} is present, but the platter is not on it")]
     Missing {
@@ -63,16 +68,57 @@ pub struct UnavailableStore {
     pub store: String,
     /// The kind of failure.
     pub hindrance: Hindrance,
-    /// Details: what was found, or the system's error.
+    /// Details: a sentence about what was found in its place, or the system's error.
     pub why: String,
 }
 
+impl fmt::Display for UnavailableStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.hindrance {
+            Hindrance::Absent => f.write_str(&self.why),
+            Hindrance::Unreadable => write!(f, "store {} is unreadable ({})", self.store, self.why),
+        }
+    }
+}
+
+/// "store d1" or "stores d1, d2".
+pub fn store_names<'a>(stores: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = stores.into_iter().collect();
+    format!("{} {}", if names.len() == 1 { "store" } else { "stores" }, names.join(", "))
+}
+
+/// Says which stores are absent, each once; `None` if none is.
+pub fn absent_text<'a>(stores: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let mut names: BTreeSet<&str> = stores.into_iter().collect();
+    let other = if names.remove(UNKNOWN_STORE) { Some("one that is not in the settings") } else { None };
+    let names: Vec<&str> = names.into_iter().collect();
+    Some(match (&names[..], other) {
+        ([], None) => return None,
+        ([], Some(_)) => "a store that is not in the settings is absent".to_owned(),
+        ([name], None) => format!("store {name} is absent"),
+        ([name], Some(other)) => format!("store {name} and {other} are absent"),
+        (names, None) => format!("stores {} are absent", names.join(", ")),
+        (names, Some(other)) => format!("stores {} and {other} are absent", names.join(", ")),
+    })
+}
+
 impl NoPlatter {
+    /// The stores that may have the platter and can't be read.
+    #[must_use]
+    pub fn unavailable_stores(&self) -> &[UnavailableStore] {
+        match self {
+            Self::Unavailable(store) => std::slice::from_ref(store),
+            Self::OnOneOf(stores) => stores,
+            Self::Missing { may_be_on, .. } => may_be_on,
+        }
+    }
+
     /// Why the platter can't be read; `None` if it is missing.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {
             Self::Unavailable(store) => Some(store.hindrance),
+            Self::OnOneOf(stores) => stores.iter().map(|store| store.hindrance).max(),
             Self::Missing { .. } => None,
         }
     }
@@ -123,13 +169,8 @@ impl Unreachable {
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (absent, unreadable): (Vec<_>, Vec<_>) = self.unavailable.iter().partition(|store| store.hindrance == Hindrance::Absent);
-        let names: Vec<&str> = absent.iter().map(|absent| absent.store.as_str()).collect();
-        let absent = match names.len() {
-            0 => None,
-            1 => Some(format!("store {} is absent", names[0])),
-            _ => Some(format!("stores {} are absent", names.join(", "))),
-        };
-        let unreadable = unreadable.iter().map(|store| format!("store {} is unreadable ({})", store.store, store.why));
+        let absent = absent_text(absent.iter().map(|absent| absent.store.as_str()));
+        let unreadable = unreadable.iter().map(ToString::to_string);
         let reasons: Vec<String> = absent.into_iter().chain(unreadable).collect();
         let Self { needed, platters, readable, .. } = self;
         write!(f, "it can't be read now: {}", reasons.join("; "))?;
@@ -298,5 +339,15 @@ mod tests {
         let message = unreachable.to_string();
         assert!(message.contains("stores d1, d4 are absent; store d2 is unreadable (Permission denied)."), "{message}");
         assert_eq!(unreachable.hindrance(), Hindrance::Unreadable);
+    }
+
+    #[test]
+    fn absent_stores_are_named_once_each() {
+        let text = |names: &[&str]| absent_text(names.iter().copied()).unwrap_or_default();
+        assert_eq!(text(&[]), "");
+        assert_eq!(text(&["d2", "d2"]), "store d2 is absent");
+        assert_eq!(text(&["d2", "d1", "d2"]), "stores d1, d2 are absent");
+        assert_eq!(text(&["?"]), "a store that is not in the settings is absent");
+        assert_eq!(text(&["?", "d1", "d2"]), "stores d1, d2 and one that is not in the settings are absent");
     }
 }

@@ -9,6 +9,7 @@ use anyhow::{Result, anyhow, bail};
 use fulgurite_archive::catalogue::{Pages, PlatterRow, SetState, Totals, VersionRow, Versions};
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::store::{PlatterStore, StoreError, check_all};
+use fulgurite_archive::unread::store_names;
 use fulgurite_archive::{Access, Archive, ArchiveStatus, UnseenPlace};
 use fulgurite_domain::{Kind, ObjectName};
 use fulgurite_service::control::{Connection, RunningCommand};
@@ -405,9 +406,27 @@ impl<'a> Status<'a> {
 pub(crate) fn unseen_text(unseen: &[UnseenPlace]) -> String {
     let advice = match unseen {
         [UnseenPlace::Others] => "`fulgurite store add` what is missing, then run `fulgurite catalogue rebuild` again",
-        _ => "when it is back, run `fulgurite catalogue rebuild` again",
+        [_] => "when it is back, run `fulgurite catalogue rebuild` again",
+        _ => "when they are back, run `fulgurite catalogue rebuild` again",
     };
-    format!("not read when the catalogue was rebuilt: {}; {advice}", names_of(unseen).join(", "))
+    format!("not read when the catalogue was rebuilt: {}; {advice}", places_text(unseen))
+}
+
+/// Names unseen places: "stores d1, d2 and the staging folder".
+pub(crate) fn places_text(unseen: &[UnseenPlace]) -> String {
+    let names: Vec<&str> = unseen
+        .iter()
+        .filter_map(|place| match place {
+            UnseenPlace::Store(name) => Some(name.as_str()),
+            UnseenPlace::Staging | UnseenPlace::Others => None,
+        })
+        .collect();
+    let mut parts = if names.is_empty() { Vec::new() } else { vec![store_names(names)] };
+    parts.extend(unseen.iter().filter(|place| !matches!(place, UnseenPlace::Store(_))).map(ToString::to_string));
+    match parts.pop() {
+        Some(last) if !parts.is_empty() => format!("{} and {last}", parts.join(", ")),
+        last => last.unwrap_or_default(),
+    }
 }
 
 pub(crate) fn names_of(unseen: &[UnseenPlace]) -> Vec<String> {

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{PlatterRow, SetDescription, SetState};
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
 use fulgurite_archive::store_snapshot::locate_platters;
-use fulgurite_archive::unread::{Hindrance, NoPlatter, UnavailableStore};
+use fulgurite_archive::unread::{Hindrance, NoPlatter, absent_text, store_names};
 use fulgurite_archive::watch::OutOfReach;
 use fulgurite_archive::{Access, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UNKNOWN_STORE, UnknownPlatter};
 use fulgurite_domain::{Geometry, SetShape};
@@ -163,11 +163,17 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
         }
     }
     for ((store, reason), platters) in unavailable {
-        let platters = count(platters, "platter");
+        let place = match reason {
+            NoPlatter::OnOneOf(stores) => format!("one of {}", store_names(stores.iter().map(|store| store.store.as_str()))),
+            _ if store == UNKNOWN_STORE => "a store that is not in the settings".to_owned(),
+            _ => format!("store {store}"),
+        };
+        let on = format!("{} on {place}", count(platters, "platter"));
         session.warn(&match reason {
             // A note says what was found in the store's place.
-            NoPlatter::Unavailable(UnavailableStore { hindrance: Hindrance::Absent, .. }) => format!("{platters} on store {store}: absent"),
-            reason => format!("{platters} on store {store}: unreadable: {reason}"),
+            reason if reason.hindrance() == Some(Hindrance::Absent) => format!("{on}: absent"),
+            NoPlatter::Unavailable(store) => format!("{on}: unreadable: {}", store.why),
+            reason => format!("{on}: unreadable: {reason}"),
         });
     }
     for finding in unsound.iter().filter(|finding| finding.unavailable.as_ref().is_none_or(|reason| reason.hindrance().is_none())) {
@@ -190,7 +196,8 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
             PlatterState::Damaged if finding.unreadable > 0 => format!("{on}damaged: {}; {}", damage(), refused()),
             PlatterState::Damaged => format!("{on}damaged: {}", damage()),
         };
-        session.warn(&format!("platter {} on store {}: {what}", finding.platter, finding.store));
+        let on = if finding.store == UNKNOWN_STORE { String::new() } else { format!(" on store {}", finding.store) };
+        session.warn(&format!("platter {}{on}: {what}", finding.platter));
     }
 }
 
@@ -239,14 +246,10 @@ fn verdict(report: &ScrubReport) -> String {
     let (absent, unreadable) = (with_state(PlatterState::Absent), with_state(PlatterState::Unreadable));
     let mut parts = Vec::new();
     if absent > 0 {
-        let stores: Vec<&str> = report.absent_stores().into_iter().collect();
         parts.push(format!(
             "{} not read because {}: mount what is absent. If it is gone for good, `fulgurite scrub --replace-absent` recovers these platters",
             phrase(absent, "platter was", "platters were"),
-            match stores[..] {
-                [store] => format!("store {store} is absent"),
-                _ => format!("stores {} are absent", stores.join(", ")),
-            }
+            absent_text(report.absent_stores()).unwrap_or_default(),
         ));
     }
     if unreadable > 0 {

@@ -7,13 +7,15 @@ use anyhow::{Context, Result, bail};
 use fulgurite_archive::archive::read_settings;
 use fulgurite_archive::catalogue::{Unlisted, UnlistedVersion};
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
-use fulgurite_archive::{Access, Archive, RebuildReport, ReplaceReport, Replaced, UnseenStores, count_shared_numbers, rebuild_catalogue};
+use fulgurite_archive::{
+    Access, Archive, RebuildReport, ReplaceReport, Replaced, UnseenPlace, UnseenStores, count_shared_numbers, rebuild_catalogue,
+};
 use fulgurite_domain::{SetId, SetShape};
 use serde_json::json;
 
 use crate::args::{Forget, Init};
 use crate::diagnostics;
-use crate::list::{PAGE, names_of};
+use crate::list::{PAGE, names_of, places_text};
 use crate::progress::Progress;
 use crate::text::{count, phrase};
 use crate::{Outcome, Session};
@@ -225,8 +227,14 @@ fn say_rebuilt(session: &Session, report: &RebuildReport) {
     if report.lost_tables > 0 {
         session.say(&format!("Unknown: the content of {} whose file table can't be read.", count(report.lost_tables, "platter")));
     }
-    for unseen in &report.unseen {
-        session.say(&format!("Not read: {}", unseen.why));
+    let others = report.unseen.iter().find(|unseen| unseen.place == UnseenPlace::Others);
+    let not_read: Vec<UnseenPlace> =
+        report.unseen.iter().map(|unseen| unseen.place.clone()).filter(|place| *place != UnseenPlace::Others).collect();
+    if !not_read.is_empty() {
+        session.say(&format!("Not read: {}, see above.", places_text(&not_read)));
+    }
+    if let Some(others) = others {
+        session.say(&format!("Not found: {}", others.why));
     }
     if let Some(kept) = &report.kept {
         session.say(&format!("The old catalogue could not be read completely; it is kept as {}.", kept.display()));
@@ -274,11 +282,11 @@ fn find_unlisted(archive: &Archive, id: &str) -> Result<Option<UnlistedVersion>>
 }
 
 fn forget_unseen(session: &Session, archive: &Archive) -> Result<Outcome> {
-    let places = names_of(&archive.give_up_unseen()?);
-    session.answer(|| json!({ "forgotten_unseen": places }));
+    let places = archive.give_up_unseen()?;
+    session.answer(|| json!({ "forgotten_unseen": names_of(&places) }));
     session.say(&match places.is_empty() {
         true => "The last rebuild saw everything, so nothing was given up.".to_owned(),
-        false => format!("Gave up what the last rebuild did not see: {}.", places.join(", ")),
+        false => format!("Gave up what the last rebuild did not see: {}.", places_text(&places)),
     });
     Ok(Outcome::Good)
 }

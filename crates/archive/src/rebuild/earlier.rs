@@ -1,16 +1,17 @@
 //! Carries over what only the earlier catalogue knows, so that a rebuild never makes an archive
 //! forget.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use fulgurite_domain::{SetId, VersionId};
+use fulgurite_domain::{PlatterId, SetId, VersionId};
 
 use super::run::Rebuild;
 use super::staging::scan_staging;
 use super::{BATCH, UnseenPlace, lost_platters};
 use crate::archive::ArchiveError;
 use crate::catalogue::{
-    ArchivedVersion, Catalogue, CatalogueError, FoundVersion, NewVersion, Pages, SetState, Unlisted, UnlistedVersion, VersionRow, Versions,
+    ArchivedVersion, Catalogue, CatalogueError, FoundVersion, NewVersion, Pages, SetDescription, SetState, Unlisted, UnlistedVersion,
+    VersionRow, Versions,
 };
 use crate::watch::{Trouble, Watcher};
 
@@ -69,6 +70,8 @@ impl From<ArchiveError> for Stopped {
 #[derive(Default)]
 pub(super) struct EarlierSets {
     pub(super) complete: HashSet<SetId>,
+    /// The stores of the platters of these sets, if they are in the settings.
+    pub(super) places: HashMap<PlatterId, String>,
     pub(super) writing: HashSet<SetId>,
     /// Versions whose tombstones are not in staging, and were not found on platters so far.
     pub(super) unlocated: HashSet<VersionId>,
@@ -138,10 +141,15 @@ impl Rebuild<'_> {
             }
         }
         for set in earlier.sets()? {
+            let SetDescription { id, platters, .. } = set.description;
             match set.state {
-                SetState::Complete => known.complete.insert(set.description.id),
-                SetState::Writing => known.writing.insert(set.description.id),
-            };
+                SetState::Complete => {
+                    known.complete.insert(id);
+                    let configured = platters.into_iter().filter(|place| self.archive.store(&place.store).is_some());
+                    known.places.extend(configured.map(|place| (place.platter, place.store)));
+                }
+                SetState::Writing => _ = known.writing.insert(id),
+            }
         }
         Ok(known)
     }

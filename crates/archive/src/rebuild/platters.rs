@@ -24,10 +24,12 @@ pub(super) struct FoundSet {
 }
 
 impl FoundSet {
-    /// The set that a header describes. `places` are the stores of the platters found.
+    /// The set that a header describes. `places` are the stores of the platters found. The others
+    /// stay where the earlier catalogue knew them.
     fn new(header: Header, places: &HashMap<PlatterId, String>, known: &EarlierSets) -> Self {
-        let description = SetDescription::of(&header, |platter| places.get(&platter).cloned().unwrap_or_else(|| UNKNOWN_STORE.to_owned()));
-        let missing = description.platters.iter().filter(|place| place.store == UNKNOWN_STORE).count();
+        let place = |platter: &PlatterId| places.get(platter).or_else(|| known.places.get(platter));
+        let description = SetDescription::of(&header, |platter| place(&platter).cloned().unwrap_or_else(|| UNKNOWN_STORE.to_owned()));
+        let missing = description.platters.iter().filter(|place| !places.contains_key(&place.platter)).count();
         let (was_complete, was_writing) = (known.complete.contains(&header.set), known.writing.contains(&header.set));
         Self { was_complete, was_writing, header, description, missing }
     }
@@ -56,7 +58,7 @@ impl Rebuild<'_> {
         let mut places: HashMap<PlatterId, String> = HashMap::new();
         let snapshot = StoreSnapshot::take(self.archive);
         for store in &snapshot.unavailable {
-            note(store.why.clone());
+            note(store.to_string());
         }
         for (name, store) in snapshot.readable() {
             let platters = match store.list() {

@@ -136,8 +136,12 @@ impl<'a> Rebuild<'a> {
     fn leave_out<'f>(&self, sets: impl Iterator<Item = &'f FoundSet>) -> Result<(), ArchiveError> {
         for found in sets {
             let members = found.header.members.len();
+            let why = match self.report.unseen.is_empty() {
+                true => "it was never finished, or its content was removed",
+                false => "the others may be where this rebuild could not look, or it was never finished",
+            };
             let text = format!(
-                "set {} has {} of its {members} platters, and no version needs it: it was never finished, or its content was removed. The catalogue omits it",
+                "set {} has {} of its {members} platters, and no version needs it: {why}. The catalogue omits it",
                 found.description.id,
                 members - found.missing,
             );

@@ -244,10 +244,8 @@ impl ScrubReport {
     /// Absent stores that should hold platters.
     #[must_use]
     pub fn absent_stores(&self) -> BTreeSet<&str> {
-        let unavailable = self.unsound.iter().filter_map(|finding| match &finding.unavailable {
-            Some(NoPlatter::Unavailable(store)) => Some(store),
-            _ => None,
-        });
+        let reasons = self.unsound.iter().filter_map(|finding| finding.unavailable.as_ref()).filter(|reason| reason.hindrance().is_some());
+        let unavailable = reasons.flat_map(NoPlatter::unavailable_stores);
         unavailable.filter(|store| store.hindrance == Hindrance::Absent).map(|store| store.store.as_str()).collect()
     }
 }

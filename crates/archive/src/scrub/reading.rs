@@ -19,9 +19,9 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
     let loaded = match &set.members[usize::from(position)] {
         Presence::Loaded(loaded) => loaded,
         Presence::Unavailable(why) => {
-            if let (UNKNOWN_STORE, NoPlatter::Unavailable(stores)) = (finding.store.as_str(), why) {
-                // Names the stores that may hold it.
-                finding.store.clone_from(&stores.store);
+            if let (UNKNOWN_STORE, NoPlatter::Unavailable(store)) = (finding.store.as_str(), why) {
+                // Names the only store that may hold it.
+                finding.store.clone_from(&store.store);
             }
             finding.unavailable = Some(why.clone());
             watcher.done(0, set.description.geometry.file_bytes());

@@ -121,7 +121,7 @@ fn a_rebuild_without_all_disks_fails_and_changes_nothing() {
             fs::create_dir(place.path(disk)).expect("an empty mount point");
         }
         let before = place.fingerprint(&["a"]);
-        place.run(&["catalogue", "rebuild"]).fails_with(3, "Mount them and try again");
+        place.run(&["catalogue", "rebuild"]).fails_with(3, "Mount what is absent and try again");
         let after = place.fingerprint(&["a"]);
         assert_eq!(after.get(std::path::Path::new("a/catalogue.db")), before.get(std::path::Path::new("a/catalogue.db")));
         assert_eq!(place.good(&["ls", "--versions", "--json"]).text(), listed);
@@ -129,7 +129,8 @@ fn a_rebuild_without_all_disks_fails_and_changes_nothing() {
         // see.
         let rebuilt = place.run(&["catalogue", "rebuild", "--without-unseen"]);
         assert_ne!(rebuilt.status, 0, "{rebuilt:?}");
-        assert!(rebuilt.text().contains("Not read: store d1"), "{rebuilt:?}");
+        let not_read = if away.len() == 1 { "Not read: store d1, see above." } else { "Not read: stores d1, d2, d3, see above." };
+        assert!(rebuilt.text().contains(not_read), "{rebuilt:?}");
         assert_eq!(place.good(&["ls", "--versions", "--json"]).text(), listed);
         let verified = place.run(&["verify"]);
         assert_ne!(verified.status, 0, "{verified:?}");
@@ -143,6 +144,65 @@ fn a_rebuild_without_all_disks_fails_and_changes_nothing() {
         place.good(&["verify", "--objects"]);
         assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
     }
+}
+
+#[test]
+fn after_a_rebuild_without_stores_each_is_named_once_and_keeps_its_platters() {
+    let place = Sandbox::new(6, &["--set", "4+2"]);
+    for number in 0..6 {
+        place.write(format!("tree/{number}"), noise(number, 400_000));
+    }
+    place.good(&["put", "tree", "--flush"]);
+    place.write("again", noise(9, 400_000));
+    place.good(&["put", "again", "--flush"]);
+    for disk in ["d1", "d2", "d3"] {
+        fs::rename(place.path(disk), place.path(format!("{disk}.away"))).expect("renamed");
+    }
+    place.run(&["catalogue", "rebuild"]).fails_with(3, "would lack the content of stores d1, d2, d3: store d1 (");
+    let stores: Vec<String> = place.platters().into_iter().map(|platter| platter.store).collect();
+    let rebuilt = place.run(&["catalogue", "rebuild", "--without-unseen"]);
+    assert!(rebuilt.status == 3 && rebuilt.text().contains("Not read: stores d1, d2, d3, see above."), "{rebuilt:?}");
+    assert_eq!(rebuilt.err.matches("Is the disk mounted?").count(), 3, "{rebuilt:?}");
+    let kept: Vec<String> = place.platters().into_iter().map(|platter| platter.store).collect();
+    assert_eq!(kept, stores, "the stores of platters that were not seen are still known");
+    let status = place.run(&["status"]);
+    assert!(status.text().contains("not read when the catalogue was rebuilt: stores d1, d2, d3; when they are back"), "{status:?}");
+    let verified = place.run(&["verify"]);
+    assert!(verified.status == 3 && verified.err.contains("stores d1, d2, d3 are absent. 3 of the 5 platters"), "{verified:?}");
+    assert!(verified.text().contains("not read because stores d1, d2, d3 are absent: mount"), "{verified:?}");
+    // A new disk in place of one of them gets its platters back as soon as the others are there.
+    fs::create_dir(place.path("d1")).expect("a new disk");
+    place.good(&["store", "replace", "d1"]);
+    for disk in ["d2", "d3"] {
+        fs::rename(place.path(format!("{disk}.away")), place.path(disk)).expect("renamed");
+    }
+    assert!(place.run(&["scrub"]).text().contains("Recovered 2 platters"));
+    place.good(&["catalogue", "rebuild"]);
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn platters_whose_store_is_not_known_are_on_one_of_the_absent_stores() {
+    let place = Sandbox::new(4, &["--set", "2+2"]);
+    place.write("one", noise(1, 400_000));
+    place.write("two", noise(2, 400_000));
+    place.good(&["put", "one", "two", "--flush"]);
+    for disk in ["d1", "d2", "d3"] {
+        fs::rename(place.path(disk), place.path(format!("{disk}.away"))).expect("renamed");
+    }
+    fs::rename(place.path("d3.away"), place.path("d3")).expect("renamed");
+    fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+    assert_eq!(place.run(&["catalogue", "rebuild", "--without-unseen"]).status, 3);
+    let verified = place.run(&["verify"]);
+    assert!(verified.status == 3 && verified.text().contains("2 platters on one of stores d1, d2: absent"), "{verified:?}");
+    assert!(verified.text().contains("2 platters were not read because stores d1, d2 are absent: mount"), "{verified:?}");
+    let scrubbed = place.run(&["scrub", "--replace-absent"]);
+    assert!(scrubbed.err.contains("its store is not known, and every store that can be used holds a platter"), "{scrubbed:?}");
+    assert!(!scrubbed.err.contains("store ?") && !scrubbed.err.contains("replace ?"), "{scrubbed:?}");
+    let report = place.run(&["verify", "--json"]).json();
+    assert!(report["unsound"][0]["why"].as_str().expect("text").contains("it is on one of these stores: store d1 ("), "{report}");
+    fs::rename(place.path("d3"), place.path("d3.away")).expect("renamed");
+    place.run(&["get", "one", "-"]).fails_with(3, "stores d1, d2, d3 are absent. 2 of the 4 platters");
 }
 
 #[test]
@@ -443,7 +503,7 @@ fn commands_that_fail_for_an_absent_store_exit_with_status_3() {
     place.good(&["put", "file", "--flush"]);
     let set = place.good(&["platters", "--json"]).json_lines()[0]["set"].as_str().expect("text").to_owned();
     fs::rename(place.path("d1"), place.path("away")).expect("renamed");
-    place.run(&["catalogue", "rebuild"]).fails_with(3, "Mount them and try again");
+    place.run(&["catalogue", "rebuild"]).fails_with(3, "Mount what is absent and try again");
     place.run(&["catalogue", "forget", "--set", &set]).fails_with(3, "was not given up");
 }
 
