@@ -61,7 +61,7 @@ pub use pool::{Cache, Open, Reading};
 pub use rebuild::{RebuildReport, Unseen, UnseenPlace, UnseenStores, rebuild_catalogue};
 pub use restore::{Existing, GetReport, file_name};
 pub use scrub::{ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UnknownPlatter, count_shared_numbers};
-pub use status::ArchiveStatus;
+pub use status::{ArchiveStatus, CatalogueGaps};
 pub use store_changes::{ReplaceReport, Replaced, add_store, replace_store};
 pub use unwritable::is_unwritable;
 

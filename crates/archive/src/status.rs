@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use fulgurite_domain::PlatterId;
+use fulgurite_domain::{ObjectName, PlatterId};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::Unlisted;
@@ -36,17 +36,9 @@ impl ArchiveStatus {
     /// [`ArchiveError`] if the catalogue fails.
     pub fn of(archive: &Archive) -> Result<Self, ArchiveError> {
         let StoreComparison { uncatalogued, missing } = compare_stores(archive)?;
-        let mut status = Self { unknown_platters: uncatalogued.len() as u64, missing_platters: missing, ..Self::default() };
-        let mut without_key = 0;
-        each_unlisted(archive, &mut |version| match version.why {
-            Unlisted::UnseenStore => status.unseen.extend(UnseenPlace::of(version)),
-            Unlisted::OutOfSight | Unlisted::NoKey => without_key += 1,
-            _ => status.unlisted += 1,
-        })?;
-        // While places remain unseen, these versions may be intact or removed.
-        if status.unseen.is_empty() {
-            status.unlisted += without_key;
-        }
+        let CatalogueGaps { unseen, unlisted, .. } = CatalogueGaps::find(archive, &|_, _| true)?;
+        let mut status =
+            Self { unlisted, unseen, unknown_platters: uncatalogued.len() as u64, missing_platters: missing, ..Self::default() };
         let used = archive.catalogue().segments_in_use()?;
         match staging_segments(archive)? {
             Err(error) => status.staging = Some(error),
@@ -61,6 +53,47 @@ impl ArchiveStatus {
             }
         }
         Ok(status)
+    }
+}
+
+/// What a catalogue doesn't list, though it exists or may exist.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CatalogueGaps {
+    /// Places that the last rebuild of the catalogue could not read.
+    pub unseen: Vec<UnseenPlace>,
+    /// Versions and file tables that exist but can't be listed.
+    pub unlisted: u64,
+    /// Versions that can't be listed, but may be intact or removed: places remain unseen.
+    pub out_of_sight: u64,
+}
+
+impl CatalogueGaps {
+    /// Finds the gaps that may concern certain versions: an unlisted version whose name and number
+    /// are known counts only if `concerns` is true for them.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if the catalogue fails.
+    pub fn find(archive: &Archive, concerns: &dyn Fn(&ObjectName, u64) -> bool) -> Result<Self, ArchiveError> {
+        let mut gaps = Self::default();
+        each_unlisted(archive, &mut |version| {
+            let is_concerned = version.known_as.as_ref().is_none_or(|(name, number)| concerns(name, *number));
+            match version.why {
+                Unlisted::UnseenStore => gaps.unseen.extend(UnseenPlace::of(version)),
+                _ if !is_concerned => {}
+                Unlisted::OutOfSight | Unlisted::NoKey => gaps.out_of_sight += 1,
+                _ => gaps.unlisted += 1,
+            }
+        })?;
+        if gaps.unseen.is_empty() {
+            gaps.unlisted += std::mem::take(&mut gaps.out_of_sight);
+        }
+        Ok(gaps)
+    }
+
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -17,7 +17,8 @@ use serde_json::json;
 
 use crate::args::Get;
 use crate::diagnostics;
-use crate::list::{deleted, name_of, nothing_stored, one_chosen};
+use crate::gaps::{find_gaps, nothing_stored, say_gaps};
+use crate::list::{deleted, name_of, one_chosen};
 use crate::progress::Progress;
 use crate::text::{self, bytes, count, phrase, rate};
 use crate::{Outcome, Session};
@@ -40,6 +41,10 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     if let Some(version) = version.filter(|row| row.record.kind.has_content() && !wants_folder) {
         if is_above && !session.quiet {
             diagnostics::note(&format!("{shown} is also a folder; `fulgurite get {shown}/` restores its content"));
+        }
+        if !is_chosen {
+            // The version that is restored is whole, so this doesn't change the outcome.
+            say_gaps(&find_gaps(&archive, &name.0, Versions::Newest)?, &format!("a newer version of {shown} may exist"));
         }
         return get_file(session, &archive, get, &version, existing);
     }
@@ -164,7 +169,9 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
     if report.failed > 0 {
         diagnostics::trouble(&format!("{} not restored, see above.", phrase(report.failed, "object was", "objects were")));
     }
-    Ok(Outcome::troubled_if(report.failed > report.out_of_reach.total()).worst(Outcome::hindered(report.out_of_reach.hindrance())))
+    let gaps = say_gaps(&find_gaps(archive, name, Versions::Newest)?, "more may be stored than was restored");
+    let restored = Outcome::troubled_if(report.failed > report.out_of_reach.total());
+    Ok(restored.worst(Outcome::hindered(report.out_of_reach.hindrance())).worst(gaps))
 }
 
 pub(crate) fn restore_folder(

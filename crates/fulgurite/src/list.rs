@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{Pages, PlatterRow, SetState, Totals, VersionRow, Versions};
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::store::{PlatterStore, StoreError, check_all};
@@ -16,6 +16,7 @@ use fulgurite_service::control::{Connection, RunningCommand};
 use serde_json::{Value, json};
 
 use crate::args::Ls;
+use crate::gaps::{find_gaps, nothing_stored, say_gaps};
 use crate::text::{bytes, count, phrase, time};
 use crate::{Outcome, Session};
 
@@ -93,21 +94,12 @@ pub(crate) fn ls(session: &Session, ls: &Ls) -> Result<Outcome> {
         }
         return Err(nothing_stored(&archive, &name)?);
     }
-    Ok(Outcome::Good)
+    Ok(say_gaps(&find_gaps(&archive, &name, versions)?, "the list may be too"))
 }
 
 /// The message for a name whose newest version is a deletion marker.
 pub(crate) fn deleted(shown: &str) -> String {
     format!("{shown} was deleted; `fulgurite ls --versions` shows its earlier versions, and `fulgurite get --version` restores one")
-}
-
-/// The error for a name without a listed version.
-pub(crate) fn nothing_stored(archive: &Archive, name: &ObjectName) -> Result<anyhow::Error> {
-    let shown = name.display();
-    Ok(match archive.catalogue().latest_number(name)? {
-        Some(_) => anyhow!("{shown} exists, but no version of it can be listed; `fulgurite verify` says why"),
-        None => anyhow!("nothing is stored as {shown}"),
-    })
 }
 
 /// The version of a name that `--version` or `--id` selects, if any. Fails if several match; the

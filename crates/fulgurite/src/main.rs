@@ -9,6 +9,7 @@ mod attach;
 mod demo;
 mod diagnostics;
 mod engine;
+mod gaps;
 mod get;
 mod heap;
 mod keys;

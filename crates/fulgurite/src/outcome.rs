@@ -34,6 +34,21 @@ impl std::fmt::Display for Misuse {
 
 impl std::error::Error for Misuse {}
 
+/// An error that says only what an incomplete catalogue knows.
+#[derive(Debug)]
+pub(crate) struct Incomplete {
+    pub(crate) text: String,
+    pub(crate) outcome: Outcome,
+}
+
+impl std::fmt::Display for Incomplete {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Incomplete {}
+
 impl Outcome {
     pub(crate) fn troubled_if(troubled: bool) -> Self {
         if troubled { Self::Troubled } else { Self::Good }
@@ -51,6 +66,9 @@ impl Outcome {
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
         if error.is::<Misuse>() || error.is::<SettingErrors>() {
             return Self::Misused;
+        }
+        if let Some(incomplete) = error.downcast_ref::<Incomplete>() {
+            return incomplete.outcome;
         }
         let hindrance = error.chain().find_map(|cause| {
             if let Some(error) = cause.downcast_ref::<ReadError>() {

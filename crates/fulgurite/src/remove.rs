@@ -14,7 +14,8 @@ use serde_json::json;
 
 use crate::args::Rm;
 use crate::diagnostics;
-use crate::list::{PAGE, each_version, is_chosen, name_of, nothing_stored, one_chosen};
+use crate::gaps::nothing_stored;
+use crate::list::{PAGE, each_version, is_chosen, name_of, one_chosen};
 use crate::text::count;
 use crate::{Outcome, Session};
 

@@ -32,11 +32,17 @@ fn attach(stores: &[&str], options: &[&str]) -> Vec<String> {
 
 #[track_caller]
 fn all_is_back(place: &Sandbox) {
+    tree_is_back(place, 0);
+    place.run(&["-A", "b", "get", "gone", "-"]).fails_with(1, "nothing is stored as gone");
+}
+
+#[track_caller]
+fn tree_is_back(place: &Sandbox, status: i32) {
     fs::create_dir_all(place.path("back")).expect("a folder");
-    place.good(&["-A", "b", "get", "tree", "back/tree"]);
+    let ran = place.run(&["-A", "b", "get", "tree", "back/tree"]);
+    assert_eq!(ran.status, status, "{ran:?}");
     assert!(tree(&place.path("back/tree")) == tree(&place.path("tree")));
     fs::remove_dir_all(place.path("back")).expect("removed");
-    place.run(&["-A", "b", "get", "gone", "-"]).fails_with(1, "nothing is stored as gone");
 }
 
 #[test]
@@ -75,6 +81,9 @@ fn a_removed_version_gets_no_key_and_one_put_after_the_copy_is_reported() {
     assert!(ran.err.contains("1 version has no key"), "{ran:?}");
     assert!(ran.text().contains("1 key was left out, because their versions were removed"), "{ran:?}");
     assert_eq!(place.good(&["-A", "b", "get", "tree/small", "-"]).out, b"content");
+    // Its name is in its record, which can't be opened: no name is known to be free.
+    place.run(&["-A", "b", "get", "tree/later", "-"]).fails_with(1, "nothing is known to be stored as tree/later, but the catalogue");
+    place.run(&["-A", "b", "ls"]).fails_with(1, "1 version can't be listed, and `fulgurite verify` says why");
     let ran = place.good(&["-A", "b", "keys", "import", "keys-2", "--passphrase-file", "passphrase"]);
     assert!(ran.text().contains("1 of them new"), "{ran:?}");
     place.good(&["-A", "b", "catalogue", "rebuild"]);
@@ -87,7 +96,10 @@ fn attach_works_without_one_store_and_the_store_can_join_later() {
     let ran = place.run(&attach(&["d1", "d3"], &["--keys=keys-2", "--passphrase-file=passphrase"]));
     assert_eq!(ran.status, 3, "{ran:?}");
     assert!(ran.err.contains("absent: 1 of the 3 platters of set") && ran.err.contains("the settings call it absent-1"), "{ran:?}");
-    all_is_back(&place);
+    // The store that was not seen may have more, for all that the catalogue knows.
+    tree_is_back(&place, 3);
+    place.run(&["-A", "b", "get", "gone", "-"]).fails_with(3, "nothing is known to be stored as gone, but the catalogue is incomplete");
+    place.run(&["-A", "b", "ls"]).fails_with(3, "the catalogue is incomplete, so the list may be too");
     assert_ne!(place.run(&["-A", "b", "status"]).status, 0);
     let verified = place.run(&["-A", "b", "verify", "--objects"]);
     assert!(verified.status == 3 && verified.text().contains("absent-1"), "{verified:?}");
@@ -118,6 +130,8 @@ fn with_too_many_stores_absent_nothing_is_called_lost() {
         let ran = place.run(&["-A", "b", command]);
         assert!(ran.status == 3 && !ran.err.contains("lost: "), "{ran:?}");
     }
+    place.run(&["-A", "b", "ls"]).fails_with(3, "stores absent-1, absent-2 and unknown places; when they are back");
+    place.run(&["-A", "b", "get", "tree/nothing", "-"]).fails_with(3, "nothing is known to be stored as tree/nothing");
     for store in ["d1", "d3"] {
         place.good(&["-A", "b", "store", "add", store]);
     }
