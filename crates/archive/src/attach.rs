@@ -31,6 +31,7 @@ use crate::rebuild::{RebuildReport, Unseen, UnseenPlace};
 use crate::settings::{self, ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use crate::staging::{STAGING_MARK, Staging};
 use crate::store::{BadMark, FolderStore, Mark, PlatterStore, STORE_MARK, StoreError};
+use crate::store_changes::is_same_folder;
 use crate::tables::read_header;
 use crate::unread::Hindrance;
 use crate::volume::{FolderVolume, sync_folder};
@@ -62,8 +63,29 @@ pub enum AttachError {
     )]
     Exists(PathBuf),
     /// A folder is not a store.
-    #[error("{0} is not a store: it has neither a mark nor platters. Is the disk mounted?")]
+    #[error(
+        "{0} is not a store: it has neither a mark nor platters. Is the disk mounted? If it is a new disk in place of one that is gone, \
+         attach the archive without it; `fulgurite status` then says how the new disk takes the place of the absent store. \
+         Nothing was changed"
+    )]
     NotAStore(PathBuf),
+    /// A folder does not exist.
+    #[error("{0} does not exist. Is the disk mounted? Nothing was changed")]
+    NoFolder(PathBuf),
+    /// The same folder is given twice.
+    #[error("{0} is given twice; give each store once. Nothing was changed")]
+    GivenTwice(PathBuf),
+    /// Two folders are the same store.
+    #[error(
+        "{} and {} are both store {name}: one is a copy of the other, or the names given are the same. Give one of them, or other names. \
+         Nothing was changed", .paths[0].display(), .paths[1].display()
+    )]
+    SameStore {
+        /// The name of both.
+        name: String,
+        /// The folders.
+        paths: [PathBuf; 2],
+    },
     /// A mark can't be read.
     #[error("{path}: whose store this is isn't known, because {mark}. {}", match mark {
         BadMark::Newer(_) => "Use that version",
@@ -205,10 +227,7 @@ pub fn attach(
     }
     let given = inspect_stores(&remains.stores)?;
     let archive = given.first().map_or(ArchiveId([0; 16]), |store| store.archive);
-    let copies = KeyCopies::check(&remains.keys, &remains.passphrases, None)?;
-    if let Some(copies) = &copies {
-        copies.check_archive(archive)?;
-    }
+    let copies = KeyCopies::check(&remains.keys, &remains.passphrases, archive, None)?;
     let opened: Vec<Arc<dyn PlatterStore>> = given.iter().map(|store| store.open()).collect();
     let inventory = Inventory::of_unchecked(archive, &opened, watcher);
     let mut settings = Settings {
@@ -294,12 +313,14 @@ fn inspect_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<GivenStore
         let platters = opened.list().unwrap_or_default();
         match (platters.iter().find_map(|platter| read_header(&*opened, *platter).ok()), text) {
             (Some(header), None) => given.push(GivenStore { archive: header.archive, ..store }),
+            (None, None) if platters.is_empty() && !path.exists() => return Err(AttachError::NoFolder(path.clone())),
             (None, None) if platters.is_empty() => return Err(AttachError::NotAStore(path.clone())),
             (None, None) => return Err(AttachError::Unknown(path.clone())),
             // A mark is never overwritten.
             (_, Some(found)) => return Err(AttachError::BadMark { path: path.clone(), mark: BadMark::of(&found) }),
         }
     }
+    check_distinct(&given)?;
     let mut stores: BTreeMap<ArchiveId, Vec<PathBuf>> = BTreeMap::new();
     for store in &given {
         stores.entry(store.archive).or_default().push(store.path.clone());
@@ -308,6 +329,21 @@ fn inspect_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<GivenStore
         return Err(AttachError::SeveralArchives(stores));
     }
     Ok(given)
+}
+
+/// Checks that no store is given twice.
+fn check_distinct(given: &[GivenStore]) -> Result<(), AttachError> {
+    for (index, store) in given.iter().enumerate() {
+        for other in &given[..index] {
+            if is_same_folder(&store.path, &other.path) {
+                return Err(AttachError::GivenTwice(store.path.clone()));
+            }
+            if let Some(name) = store.name.as_ref().filter(|name| store.archive == other.archive && other.name.as_ref() == Some(name)) {
+                return Err(AttachError::SameStore { name: name.clone(), paths: [other.path.clone(), store.path.clone()] });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What the given stores say about others.

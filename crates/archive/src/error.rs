@@ -57,8 +57,9 @@ pub enum ArchiveError {
     },
     /// Too few stores are available to write a set.
     #[error(
-        "a set of {shape} platters needs {} stores, only {available} are available; everything stays staged. {}",
+        "a set of {shape} platters needs {} stores, only {available} {} available; everything stays staged. {}",
         shape.platters(),
+        if *.available == 1 { "is" } else { "are" },
         distinct_texts(others).join("; ")
     )]
     TooFewStores {
@@ -211,9 +212,9 @@ pub enum ArchiveError {
     StoresUnseen(Vec<UnavailableStore>),
     /// The stores contain platters that the catalogue does not list.
     #[error(
-        "{platters} {} on the stores but not in the catalogue (the first is {first} on store {store}): the catalogue is an old copy. \
-         Nothing was changed. `fulgurite catalogue rebuild` brings it up to date",
-        if *.platters == 1 { "platter is" } else { "platters are" }
+        "{platters} {} on the stores but not in the catalogue (the first is {first} on store {store}): {}",
+        if *.platters == 1 { "platter is" } else { "platters are" },
+        if *.is_unseen { UNSEEN_SETS } else { OLD_CATALOGUE }
     )]
     UnknownPlatters {
         /// Number of platters.
@@ -222,6 +223,8 @@ pub enum ArchiveError {
         first: PlatterId,
         /// The store it is on.
         store: String,
+        /// True if the last rebuild did not see all places, which may have the rest of the sets.
+        is_unseen: bool,
     },
     /// No store is free to rebuild a platter on.
     #[error("platter {platter} can't be rebuilt: {}", no_store(store))]
@@ -257,6 +260,11 @@ pub enum ArchiveError {
         source: io::Error,
     },
 }
+
+const OLD_CATALOGUE: &str = "the catalogue is an old copy. Nothing was changed. `fulgurite catalogue rebuild` brings it up to date";
+const UNSEEN_SETS: &str = "the rest of their sets was not seen when the catalogue was rebuilt, or it is an old copy. Nothing was changed. \
+                           Mount or `fulgurite store add` what is missing, then `fulgurite catalogue rebuild` brings it up to date. \
+                           If it is gone for good: `fulgurite catalogue forget --unseen`";
 
 fn no_store(store: &str) -> String {
     if store == UNKNOWN_STORE {

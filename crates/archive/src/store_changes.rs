@@ -68,7 +68,8 @@ pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<setting
     Ok(store)
 }
 
-fn is_same_folder(one: &Path, other: &Path) -> bool {
+/// True if two paths lead to one folder, however they are written.
+pub(crate) fn is_same_folder(one: &Path, other: &Path) -> bool {
     one == other || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 

@@ -8,6 +8,7 @@ use fulgurite_format::Header;
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{PlatterRow, SetState, UNKNOWN_STORE};
+use crate::rebuild::unseen_places;
 use crate::store_snapshot::StoreSnapshot;
 use crate::tables::read_header;
 
@@ -74,5 +75,11 @@ pub(crate) fn refuse_uncatalogued(archive: &Archive) -> Result<(), ArchiveError>
     let uncatalogued = find_uncatalogued(archive)?;
     let mut ours = uncatalogued.iter().filter(|platter| platter.header.is_some());
     let Some(first) = ours.next() else { return Ok(()) };
-    Err(ArchiveError::UnknownPlatters { platters: 1 + ours.count() as u64, first: first.platter, store: first.store.clone() })
+    let unseen = unseen_places(&mut **archive.catalogue())?;
+    Err(ArchiveError::UnknownPlatters {
+        platters: 1 + ours.count() as u64,
+        first: first.platter,
+        store: first.store.clone(),
+        is_unseen: !unseen.is_empty(),
+    })
 }

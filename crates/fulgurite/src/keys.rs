@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use fulgurite_archive::Access;
-use fulgurite_archive::keyring::{KeyringReport, WithoutKey, export_keys, import_keys, repair_keys};
+use fulgurite_archive::keyring::{CatalogueUnavailable, KeyringReport, WithoutKey, export_keys, import_keys, repair_keys};
 use fulgurite_domain::ObjectName;
 use serde_json::{Value, json};
 
@@ -89,7 +89,12 @@ pub(crate) fn print_report(session: &Session, report: &KeyringReport) {
         }
     }
     if report.removed > 0 {
-        session.say(&format!("{} left out, because their versions were removed.", phrase(report.removed, "key was", "keys were")));
+        let left_out = phrase(
+            report.removed,
+            "key was left out, because its version was removed",
+            "keys were left out, because their versions were removed",
+        );
+        session.say(&format!("{left_out}."));
     }
     if report.conflicting > 0 {
         note(&format!(
@@ -127,9 +132,14 @@ fn print_missing_keys(report: &KeyringReport) {
         }
         WithoutKey::Counted { versions: 0, .. } => {}
         WithoutKey::Counted { versions, why } => {
+            let why = match why {
+                // It may be about to be made.
+                CatalogueUnavailable::Missing(_) => String::new(),
+                why => format!(" The catalogue can't be read ({why})."),
+            };
             trouble(&format!(
-                "{} no key. Their names are not known, since the catalogue can't be read ({why})",
-                phrase(*versions, "version has", "versions have")
+                "{}.{why} An older or newer copy of the keys may have what is missing",
+                phrase(*versions, "version has no key, so its name is not known", "versions have no key, so their names are not known")
             ));
         }
     }

@@ -378,9 +378,12 @@ impl<'a> Status<'a> {
         }
         if *unknown_platters > 0 {
             session.say(&format!(
-                "unknown   {} on the stores that the catalogue doesn't know: {}. `fulgurite catalogue rebuild` brings it up to date",
+                "unknown   {} on the stores that the catalogue doesn't know: {}",
                 phrase(*unknown_platters, "platter is", "platters are"),
-                if unseen.is_empty() { "it is an old copy" } else { "the rest of their sets was not seen" }
+                match unseen.is_empty() {
+                    true => "it is an old copy. `fulgurite catalogue rebuild` brings it up to date",
+                    false => "the rest of their sets was not seen when the catalogue was rebuilt",
+                }
             ));
         }
         if !unseen.is_empty() {

@@ -211,9 +211,11 @@ fn say_unknown(session: &Session, report: &ScrubReport) {
         let unknown = count(report.unknown.len() as u64, "platter");
         let damaged = report.unknown.iter().filter(|platter| is_damaged(platter)).count();
         session.warn(&format!(
-            "Found {unknown} that the catalogue doesn't know, {damaged} of them damaged: {}. \
-             `fulgurite catalogue rebuild` brings it up to date.",
-            if report.unseen.is_empty() { "the catalogue is an old copy" } else { "the rest of their sets was not seen" }
+            "Found {unknown} that the catalogue doesn't know, {damaged} of them damaged: {}.",
+            match report.unseen.is_empty() {
+                true => "the catalogue is an old copy. `fulgurite catalogue rebuild` brings it up to date",
+                false => "the rest of their sets was not seen when the catalogue was rebuilt",
+            }
         ));
     }
     if !report.unseen.is_empty() {

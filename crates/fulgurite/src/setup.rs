@@ -242,10 +242,12 @@ fn say_rebuilt(session: &Session, report: &RebuildReport) {
 }
 
 pub(crate) fn forget(session: &Session, forget: &Forget) -> Result<Outcome> {
-    let archive = session.open(Access::Write)?;
     if forget.unseen {
-        return forget_unseen(session, &archive);
+        // Platters that the catalogue doesn't know, because the rest of their sets was not seen,
+        // don't prevent this.
+        return forget_unseen(session, &session.open(Access::Repair)?);
     }
+    let archive = session.open(Access::Write)?;
     if !forget.sets.is_empty() {
         return forget_sets(session, &archive, &forget.sets);
     }

@@ -36,18 +36,24 @@ pub(crate) type KnownMaster<'a> = Option<(ArchiveId, &'a MasterKey)>;
 type OnPage<'a> = &'a mut dyn FnMut(&[(VersionId, WrappedKey)]) -> Result<(), KeyringError>;
 
 impl KeyCopies {
-    /// Reads copies completely, and checks that they share one archive and master key. Of a damaged
-    /// text copy the intact lines are used, provided that its first lines or `known` give the
-    /// master key. `None` if no files are given.
-    pub(crate) fn check(files: &[PathBuf], passphrases: &[Vec<u8>], known: KnownMaster<'_>) -> Result<Option<Self>, KeyringError> {
+    /// Reads copies completely, and checks that they are of this archive and share one master key.
+    /// Of a damaged text copy the intact lines are used, provided that its first lines, another
+    /// copy or `own` give the master key. `None` if no files are given.
+    pub(crate) fn check(
+        files: &[PathBuf],
+        passphrases: &[Vec<u8>],
+        archive: ArchiveId,
+        own: Option<&MasterKey>,
+    ) -> Result<Option<Self>, KeyringError> {
         let mut found: Option<Self> = None;
         for path in files {
-            let (export, copy) = check(path, passphrases, known.or(found.as_ref().map(|found| (found.archive, &found.master))))?;
+            let master = own.or(found.as_ref().map(|found| &found.master));
+            let (export, copy) = check(path, passphrases, master.map(|master| (archive, master)))?;
+            if export.archive != archive {
+                return Err(KeyringError::OtherArchive { path: path.clone(), found: export.archive, expected: archive });
+            }
             match &mut found {
-                None => found = Some(Self { archive: export.archive, master: export.master, copies: vec![copy] }),
-                Some(first) if first.archive != export.archive => {
-                    return Err(KeyringError::OtherArchive { path: path.clone(), found: export.archive, expected: first.archive });
-                }
+                None => found = Some(Self { archive, master: export.master, copies: vec![copy] }),
                 Some(first) if first.master.expose() != export.master.expose() => {
                     return Err(KeyringError::MasterKeysDiffer { path: path.clone(), other: first.copies[0].path.clone() });
                 }

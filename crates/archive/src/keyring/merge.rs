@@ -71,10 +71,7 @@ fn merge(
     let settings = read_settings(home)?;
     let _lock = Lock::take(home)?;
     let own = own_master_key(home, &settings)?;
-    let copies = KeyCopies::check(files, passphrases, own.as_ref().map(|own| (settings.archive.id, own)))?;
-    if let Some(copies) = &copies {
-        copies.check_archive(settings.archive.id)?;
-    }
+    let copies = KeyCopies::check(files, passphrases, settings.archive.id, own.as_ref())?;
     merge_copies(home, &settings, copies.as_ref(), mode, watcher)
 }
 
@@ -228,15 +225,6 @@ fn unlisted_without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeySt
         }
     }
     Ok((without, with))
-}
-
-impl KeyCopies {
-    pub(crate) fn check_archive(&self, expected: ArchiveId) -> Result<(), KeyringError> {
-        match self.archive == expected {
-            true => Ok(()),
-            false => Err(KeyringError::OtherArchive { path: self.copies[0].path.clone(), found: self.archive, expected }),
-        }
-    }
 }
 
 /// Writes the master key file, or checks that it has this key.

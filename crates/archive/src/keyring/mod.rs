@@ -68,9 +68,9 @@ pub enum KeyringError {
     OtherArchive {
         /// The file.
         path: PathBuf,
-        /// Archive in the file.
+        /// The archive whose keys it has.
         found: ArchiveId,
-        /// Archive in the settings.
+        /// The archive that needs keys: that of the settings or, without settings, of the stores.
         expected: ArchiveId,
     },
     /// The archive has another master key.

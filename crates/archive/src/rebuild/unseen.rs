@@ -1,10 +1,11 @@
 //! Places that a rebuild could not read. The catalogue records them, so that it isn't mistaken for
 //! complete.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 
-use fulgurite_domain::{ObjectName, VersionId};
+use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
 use serde::{Deserialize, Serialize};
 
 use super::{BATCH, RebuildReport, UnseenStores, each_unlisted};
@@ -12,6 +13,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Catalogue, Pages, SqliteCatalogue, Unlisted, UnlistedVersion};
 use crate::staging::Staging;
 use crate::store_snapshot::StoreSnapshot;
+use crate::uncatalogued::{UncataloguedPlatter, find_uncatalogued};
 use crate::unread::{Hindrance, UnavailableStore};
 use crate::watch::{Trouble, Watcher};
 
@@ -83,6 +85,8 @@ impl From<UnavailableStore> for Unseen {
 
 impl Archive {
     /// Forgets the unseen places of the last rebuild because they are gone for good. Returns them.
+    /// Platters that the catalogue doesn't know because too much of their sets was in these places
+    /// are left out. If the places turn up after all, a rebuild finds those sets again.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
@@ -95,9 +99,25 @@ impl Archive {
                 places.push(place);
             }
         })?;
+        if !places.is_empty() {
+            let platters = platters_of_unseen_sets(self)?;
+            self.catalogue().leave_out(&platters)?;
+        }
         self.catalogue().forget_unlisted(&ids, &[])?;
         Ok(places)
     }
+}
+
+/// Platters on the stores that the catalogue doesn't know, of sets that can't be read without more
+/// platters.
+fn platters_of_unseen_sets(archive: &Archive) -> Result<Vec<PlatterId>, ArchiveError> {
+    let mut sets: HashMap<SetId, (usize, Vec<PlatterId>)> = HashMap::new();
+    for UncataloguedPlatter { platter, header, .. } in find_uncatalogued(archive)? {
+        let Some(header) = header else { continue };
+        sets.entry(header.set).or_insert((header.shape.information.into(), Vec::new())).1.push(platter);
+    }
+    let is_unreadable = |(needed, found): &(usize, Vec<PlatterId>)| found.len() < *needed;
+    Ok(sets.into_values().filter(is_unreadable).flat_map(|(_, platters)| platters).collect())
 }
 
 /// True if the last rebuild found signs of stores that are not in the settings.
@@ -187,7 +207,7 @@ pub(super) fn surplus_keys(archive: &Archive, newest: Option<VersionId>) -> Resu
     Ok(surplus)
 }
 
-pub(super) fn unseen_places(catalogue: &mut dyn Catalogue) -> Result<Vec<UnseenPlace>, crate::catalogue::CatalogueError> {
+pub(crate) fn unseen_places(catalogue: &mut dyn Catalogue) -> Result<Vec<UnseenPlace>, crate::catalogue::CatalogueError> {
     let mut places = Vec::new();
     let mut pages = Pages::default();
     while let Some(page) = pages.next(|after| catalogue.unlisted(after.copied(), BATCH))? {

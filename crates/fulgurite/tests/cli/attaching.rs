@@ -78,8 +78,8 @@ fn a_removed_version_gets_no_key_and_one_put_after_the_copy_is_reported() {
     // The older copy has the key of the removed version, but not that of the later one.
     let ran = place.run(&attach(&["d1", "d2", "d3"], &COPY));
     assert_eq!(ran.status, 1, "{ran:?}");
-    assert!(ran.err.contains("1 version has no key"), "{ran:?}");
-    assert!(ran.text().contains("1 key was left out, because their versions were removed"), "{ran:?}");
+    assert!(ran.err.contains("1 version has no key, so its name is not known. An older or newer copy"), "{ran:?}");
+    assert!(ran.text().contains("1 key was left out, because its version was removed"), "{ran:?}");
     assert_eq!(place.good(&["-A", "b", "get", "tree/small", "-"]).out, b"content");
     // Its name is in its record, which can't be opened: no name is known to be free.
     place.run(&["-A", "b", "get", "tree/later", "-"]).fails_with(1, "nothing is known to be stored as tree/later, but the catalogue");
@@ -184,7 +184,15 @@ fn a_damaged_copy_of_the_keys_suffices_and_a_wrong_one_changes_nothing() {
     fs::create_dir(place.path("empty")).expect("a folder");
     refused(&["d1", "empty"], &COPY, "Is the disk mounted?");
     refused(&["d1", "nowhere"], &COPY, "Is the disk mounted?");
-    refused(&["d1", "d1"], &COPY, "same name");
+    refused(&["d1", "empty"], &COPY, "attach the archive without it");
+    refused(&["d1", "d1"], &COPY, "d1 is given twice");
+    refused(&["d1", "d2/../d1"], &COPY, "d2/../d1 is given twice");
+    for file in ["fulgurite-store", "platters/x"] {
+        place.write(format!("copied/{file}"), if file == "platters/x" { Vec::new() } else { place.read("d1/fulgurite-store") });
+    }
+    refused(&["d1", "copied"], &COPY, "are both store d1");
+    refused(&stores, &["--keys=of-other", "--keys=keys-2", "--passphrase-file=passphrase"], "of-other has the keys of archive");
+    refused(&stores, &["--keys=keys-2", "--keys=of-other", "--passphrase-file=passphrase"], "of-other has the keys of archive");
     assert_eq!(place.fingerprint(&["d1", "d2", "d3", "e1", "other"]), before);
 
     // Any burst of damage, even at the start, and a truncated end.
@@ -375,4 +383,31 @@ fn stores_that_join_one_by_one_never_make_a_version_lost() {
     place.good(&["-A", "b", "status"]);
     place.good(&["-A", "b", "verify", "--objects"]);
     assert_eq!(place.good(&["-A", "b", "get", "two", "-"]).out, noise(2, 3_000_000));
+}
+
+#[test]
+fn unseen_stores_can_be_given_up_though_parts_of_their_sets_are_there() {
+    let place = Sandbox::new(4, &["--set=2+2"]);
+    place.write("passphrase", b"correct horse\n");
+    // It is cut into two shards, so no store has all of it.
+    place.write("file", noise(1, 3_000_000));
+    place.good(&["put", "file", "--flush"]);
+    place.good(&["keys", "export", "keys", "--passphrase-file", "passphrase"]);
+    fs::rename(place.path("a"), place.path("was")).expect("renamed");
+    let ran = place.run(&attach(&["d1"], &COPY));
+    assert!(ran.status == 3 && !ran.err.contains("it was never finished, or its content was removed"), "{ran:?}");
+    let refused = place.run(&["-A", "b", "put", "file"]);
+    refused.fails_with(1, "the rest of their sets was not seen when the catalogue was rebuilt");
+    refused.fails_with(1, "`fulgurite catalogue forget --unseen`");
+    // The advice can be followed, and puts go on.
+    let ran = place.good(&["-A", "b", "catalogue", "forget", "--unseen"]);
+    assert!(ran.text().contains("did not see: stores absent-1, absent-2, absent-3 and unknown places."), "{ran:?}");
+    place.good(&["-A", "b", "put", "file", "--name", "new"]);
+    // What was given up too early is found again.
+    for store in ["d2", "d3", "d4"] {
+        place.good(&["-A", "b", "store", "add", store]);
+    }
+    place.good(&["-A", "b", "catalogue", "rebuild"]);
+    place.good(&["-A", "b", "verify", "--objects"]);
+    assert_eq!(place.good(&["-A", "b", "get", "file", "-"]).out, noise(1, 3_000_000));
 }

@@ -61,6 +61,9 @@ fn keys_that_do_not_fit_change_nothing() {
     place.write("cut-sealed", &sealed[..900]);
     place.run(&["keys", "import", "cut-sealed", "--passphrase-file", "passphrase"]).fails_with(1, "cut-sealed: ");
     place.run(&["keys", "import", "plain", "other"]).fails_with(1, "other has the keys of archive");
+    // Whatever the order, the foreign copy is blamed.
+    place.run(&["keys", "import", "other", "plain"]).fails_with(1, "other has the keys of archive");
+    place.run(&["keys", "repair", "other", "plain"]).fails_with(1, "other has the keys of archive");
     place.run(&["keys", "repair", "other"]).fails_with(1, "nothing was changed");
     assert_eq!(place.fingerprint(&["a"]), before);
 
