@@ -112,7 +112,7 @@ pub(crate) enum Command {
     /// Rebuild or check the catalogue, or give up lost versions
     #[command(subcommand)]
     Catalogue(Catalogue),
-    /// Add or replace a store
+    /// List, add or replace stores
     #[command(subcommand)]
     Store(Stores),
     /// Export, import or repair the keys
@@ -302,6 +302,8 @@ pub(crate) enum Stores {
         #[arg(value_name = "[NAME=]FOLDER")]
         store: String,
     },
+    /// List stores with their folders, states, platters and space, and what is wrong with them
+    List,
     /// Set up an empty folder in place of a store whose disk is gone, or restore a lost mark
     ///
     /// `scrub` then recovers the platters of a disk that is gone. If only the store's mark (the

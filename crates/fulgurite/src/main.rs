@@ -21,6 +21,7 @@ mod put;
 mod remove;
 mod serve;
 mod setup;
+mod stores;
 mod text;
 mod twin;
 
@@ -131,6 +132,7 @@ fn main() -> ExitCode {
         Command::Catalogue(Catalogue::Forget(forget)) => setup::forget(&session, &forget),
         Command::Catalogue(Catalogue::Check) => setup::check(&session),
         Command::Store(Stores::Add { store }) => setup::add_store(&session, &store),
+        Command::Store(Stores::List) => stores::list(&session),
         Command::Store(Stores::Replace { name }) => setup::replace_store(&session, &name),
         Command::Keys(Keys::Export(export)) => keys::export(&session, &export),
         Command::Keys(Keys::Import { files, passphrase_file }) => keys::import(&session, &files, &passphrase_file),

@@ -249,3 +249,37 @@ fn others_may_read_the_archive_while_one_process_changes_it() {
     drop(lock);
     place.good(&["flush"]);
 }
+
+#[test]
+fn stores_are_listed_with_what_is_wrong_with_them() {
+    let place = archive();
+    let listed = place.good(&["store", "list"]);
+    assert_eq!(listed.text().lines().count(), 5, "{listed:?}");
+    assert!(listed.text().contains("d1         there") && listed.err.is_empty(), "{listed:?}");
+    let rows = place.good(&["store", "list", "--json"]).json_lines();
+    let file = fs::metadata(&place.platters()[0].file).expect("a platter").len();
+    for (row, disk) in rows.iter().zip(DISKS) {
+        assert_eq!((&row["store"], &row["state"], &row["platters"]), (&disk.into(), &"there".into(), &1.into()), "{row}");
+        assert_eq!((&row["bytes"], &row["expected"], &row["trouble"]), (&file.into(), &1.into(), &serde_json::json!([])), "{row}");
+        assert!(row["folder"].as_str().is_some_and(|folder| folder.ends_with(disk)) && row["free_bytes"].is_u64(), "{row}");
+    }
+    // An absent store, a missing platter, and two disks that changed places.
+    fs::rename(place.path("d4"), place.path("away")).expect("renamed");
+    let absent = place.run(&["store", "list"]);
+    absent.fails_with(3, "Is the disk mounted?");
+    assert!(absent.text().contains("d4         absent        ? of 1"), "{absent:?}");
+    fs::rename(place.path("away"), place.path("d4")).expect("renamed");
+    let platter = place.platters().into_iter().find(|platter| platter.store == "d3").expect("one on each");
+    fs::remove_file(&platter.file).expect("removed");
+    let missing = place.run(&["store", "list"]);
+    missing.fails_with(1, "store d3: 1 platter is missing");
+    assert!(missing.text().contains("d3         there         0 of 1         0 B"), "{missing:?}");
+    place.good(&["scrub"]);
+    for (from, to) in [("d1", "d0"), ("d2", "d1"), ("d0", "d2")] {
+        fs::rename(place.path(from), place.path(to)).expect("renamed");
+    }
+    let exchanged = place.run(&["store", "list"]);
+    exchanged.fails_with(3, "two disks changed places: the disk of store d1 is in");
+    assert_eq!(exchanged.err.matches("changed places").count(), 1, "{exchanged:?}");
+    assert!(exchanged.text().contains("d1         misplaced          1"), "{exchanged:?}");
+}

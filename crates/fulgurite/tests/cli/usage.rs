@@ -93,7 +93,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
     place.write("passphrase", b"secret");
     // Valid arguments of each command, so that only the archive, or the file that it reads instead,
     // is wrong.
-    let arguments: [(&str, &[&str], Option<i32>); 37] = [
+    let arguments: [(&str, &[&str], Option<i32>); 38] = [
         ("init", &["file/a", "--store=d1"], Some(1)),
         ("attach", &["a", "--store=nowhere"], Some(1)),
         ("put", &["file"], Some(1)),
@@ -111,6 +111,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("catalogue check", &[], Some(1)),
         ("catalogue forget", &["00"], Some(1)),
         ("store add", &["d1"], Some(1)),
+        ("store list", &[], Some(1)),
         ("store replace", &["d1"], Some(1)),
         ("keys export", &["k", "--passphrase-file=passphrase"], Some(1)),
         ("keys import", &["k"], Some(1)),
