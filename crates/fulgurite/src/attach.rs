@@ -4,12 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use fulgurite_archive::settings::StoreSettings;
-use fulgurite_archive::{AttachReport, RebuildReport, Remains, ShapeFrom, UnseenPlace};
+use fulgurite_archive::{Access, Archive, AttachReport, RebuildReport, Remains, ShapeFrom, UnseenPlace};
 use serde_json::{Value, json};
 
 use crate::args::Attach;
 use crate::diagnostics::{note, trouble};
 use crate::keys::{print_report, read_passphrases, report_json};
+use crate::own::OwnVersions;
 use crate::progress::Progress;
 use crate::setup::{default_shape, parse_store};
 use crate::text::{count, path};
@@ -28,8 +29,10 @@ pub(crate) fn attach(session: &Session, attach: &Attach) -> Result<Outcome> {
     let progress = Progress::new(session.quiet);
     let report = fulgurite_archive::attach(&home, &remains, &default_shape, &progress)?;
     progress.finish();
-    session.answer(|| answer(&home, &report));
-    say(session, &home, &report);
+    // The archive is attached, whether or not they can be counted.
+    let own = Archive::open(&home, Access::Read).ok().and_then(|archive| OwnVersions::count(&archive).ok()).unwrap_or_default();
+    session.answer(|| answer(&home, &report, own));
+    say(session, &home, &report, own);
     Ok(outcome(&report))
 }
 
@@ -46,14 +49,19 @@ fn outcome(report: &AttachReport) -> Outcome {
     if report.is_partial() || report.platters == 0 || unseen { Outcome::Absent } else { Outcome::Good }
 }
 
-fn say(session: &Session, home: &Path, report: &AttachReport) {
+fn say(session: &Session, home: &Path, report: &AttachReport, own: OwnVersions) {
     print_report(session, &report.keyring);
     for why in &report.unread {
         trouble(&format!("damaged: {why}"));
     }
     match &report.rebuild {
         Some(rebuild) => {
-            session.say(&format!("Found {} on {}.", count(rebuild.archived + rebuild.staged, "version"), count(report.platters, "platter")))
+            session.say(&format!(
+                "Found {} on {}.",
+                count(rebuild.archived + rebuild.staged, "version"),
+                count(report.platters, "platter")
+            ));
+            own.included().inspect(|text| session.say(text));
         }
         None => session.say("The catalogue in that folder is kept; `fulgurite catalogue rebuild` rebuilds it."),
     }
@@ -99,7 +107,7 @@ fn say(session: &Session, home: &Path, report: &AttachReport) {
     session.say(&format!("Attached archive {} in {}.", report.settings.archive.id, path(home)));
 }
 
-fn answer(home: &Path, report: &AttachReport) -> Value {
+fn answer(home: &Path, report: &AttachReport, own: OwnVersions) -> Value {
     let AttachReport { settings, rebuild, .. } = report;
     let sets: Vec<Value> = report
         .incomplete_sets
@@ -112,6 +120,7 @@ fn answer(home: &Path, report: &AttachReport) -> Value {
         "archive": settings.archive.id.to_string(), "folder": home.to_string_lossy(), "set": settings.shape().to_string(),
         "encrypt": settings.archive.encrypt, "stores": stores, "platters": report.platters, "incomplete_sets": sets,
         "versions": rebuild.as_ref().map(|rebuild| rebuild.archived + rebuild.staged), "keys": report_json(&report.keyring),
+        "own_versions": own.versions,
         "surplus_keys": rebuild.as_ref().map(|rebuild| rebuild.surplus_keys), "unread": report.unread,
     })
 }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::args::Ls;
 use crate::gaps::{find_gaps, nothing_stored, say_gaps};
+use crate::own::OwnVersions;
 use crate::text::{bytes, count, phrase, time};
 use crate::{Outcome, Session};
 
@@ -209,7 +210,9 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
 
 struct Status<'a> {
     archive: &'a Archive,
+    /// Without the archive's own versions.
     totals: Totals,
+    own: OwnVersions,
     sets: u64,
     sets_being_written: u64,
     /// Bytes of all sets.
@@ -238,6 +241,7 @@ impl<'a> Status<'a> {
         platters.retain(|platter| platter.state == SetState::Complete);
         let (sets, writing): (Vec<_>, Vec<_>) = archive.catalogue().sets()?.into_iter().partition(|set| set.state == SetState::Complete);
         let status = ArchiveStatus::of(archive)?;
+        let own = OwnVersions::count(archive)?;
         let is_unsound =
             |row: &&PlatterRow| row.health.missing || row.health.lost_sectors > 0 || status.missing_platters.contains(&row.place.platter);
         let store = |(store, checked): (&'a Arc<dyn PlatterStore>, Result<(), StoreError>)| StoreStatus {
@@ -247,7 +251,8 @@ impl<'a> Status<'a> {
         };
         Ok(Self {
             archive,
-            totals: archive.catalogue().totals()?,
+            totals: without(archive.catalogue().totals()?, &own),
+            own,
             sets: sets.len() as u64,
             sets_being_written: writing.len() as u64,
             on_disk: sets.iter().map(|set| set.description.geometry.file_bytes() * set.description.platters.len() as u64).sum(),
@@ -295,6 +300,9 @@ impl<'a> Status<'a> {
         json!({
             "archive": self.archive.id().to_string(), "objects": totals.objects, "versions": totals.versions,
             "content_bytes": totals.content_bytes,
+            "own": {
+                "versions": self.own.versions, "content_bytes": self.own.content_bytes, "staged_versions": self.own.staged_versions,
+            },
             "staged": {
                 "versions": totals.staged.versions, "stored_bytes": totals.staged.stored_bytes,
                 "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms,
@@ -320,6 +328,11 @@ impl<'a> Status<'a> {
         };
         let versions = count(totals.staged.versions, "version");
         session.say(&format!("staged    {versions}, {}{removals}", bytes(totals.staged.stored_bytes)));
+        if self.own.versions > 0 {
+            let backups = phrase(self.own.versions, "backup of the service's state", "backups of the service's state");
+            let staged = if self.own.staged_versions > 0 { format!(", {} staged", self.own.staged_versions) } else { String::new() };
+            session.say(&format!("own       {backups}, {}{staged}", bytes(self.own.content_bytes)));
+        }
         self.say_platters(session);
         self.say_standing(session);
         if let Some(working) = &self.server {
@@ -396,6 +409,16 @@ impl<'a> Status<'a> {
             session.say(&format!("staging   {segments} missing: what was staged there is lost"));
         }
     }
+}
+
+fn without(mut totals: Totals, own: &OwnVersions) -> Totals {
+    // The versions may have been counted before or after a put of the server.
+    totals.objects = totals.objects.saturating_sub(own.objects);
+    totals.versions = totals.versions.saturating_sub(own.versions);
+    totals.content_bytes = totals.content_bytes.saturating_sub(own.content_bytes);
+    totals.staged.versions = totals.staged.versions.saturating_sub(own.staged_versions);
+    totals.staged.stored_bytes = totals.staged.stored_bytes.saturating_sub(own.staged_bytes);
+    totals
 }
 
 pub(crate) fn unseen_text(unseen: &[UnseenPlace]) -> String {

@@ -15,6 +15,7 @@ mod heap;
 mod keys;
 mod list;
 mod outcome;
+mod own;
 mod platters;
 mod progress;
 mod put;

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::get::repairs_text;
 use crate::list::{names_of, unseen_text};
+use crate::own::OwnVersions;
 use crate::progress::Progress;
 use crate::setup::shared_text;
 use crate::text::{bytes, count, harmless, phrase, time};
@@ -42,6 +43,7 @@ pub(crate) fn verify(session: &Session, objects: bool) -> Result<Outcome> {
                 wrong => format!("{} lost or different from what was stored", phrase(wrong, "is", "are")),
             }
         ));
+        OwnVersions::count(&session.open(Access::Read)?)?.included().inspect(|text| session.say(text));
         if let Some(text) = out_of_reach_text(out_of_reach) {
             session.say(&text);
         }

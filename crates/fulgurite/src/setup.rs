@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::args::{Forget, Init};
 use crate::diagnostics;
 use crate::list::{PAGE, names_of, places_text};
+use crate::own::OwnVersions;
 use crate::progress::Progress;
 use crate::text::{count, phrase};
 use crate::{Outcome, Session};
@@ -174,15 +175,17 @@ pub(crate) fn rebuild(session: &Session, without_unseen: bool) -> Result<Outcome
     let progress = Progress::keeping_lost(session.quiet, session.json);
     let unseen = if without_unseen { UnseenStores::GoOn } else { UnseenStores::Refuse };
     let report = rebuild_catalogue(&home, unseen, &progress)?;
-    let shared = count_shared_numbers(&Archive::open(&home, Access::Read)?, &progress)?;
+    let archive = Archive::open(&home, Access::Read)?;
+    let shared = count_shared_numbers(&archive, &progress)?;
+    let own = OwnVersions::count(&archive)?;
     progress.finish();
     session.answer(|| json!({
         "platters": report.platters, "sets": report.sets, "missing_platters": report.missing, "archived": report.archived,
         "staged": report.staged, "deleted": report.deleted, "lost_tables": report.lost_tables, "incomplete": report.incomplete,
-        "no_key": report.no_key, "carried_over": report.carried_over, "shared_numbers": shared, "gone": report.gone, "lost": progress.take_lost(),
+        "no_key": report.no_key, "carried_over": report.carried_over, "shared_numbers": shared, "own_versions": own.versions, "gone": report.gone, "lost": progress.take_lost(),
         "unseen": report.unseen.iter().map(|unseen| unseen.place.to_string()).collect::<Vec<_>>(), "surplus_keys": report.surplus_keys, "old_catalogue": report.kept,
     }));
-    say_rebuilt(session, &report);
+    say_rebuilt(session, &report, own);
     if shared > 0 {
         session.say(&shared_text(shared));
     }
@@ -200,7 +203,7 @@ pub(crate) fn shared_text(numbers: u64) -> String {
     format!("{shared}: `get` and `rm` require --id for these.")
 }
 
-fn say_rebuilt(session: &Session, report: &RebuildReport) {
+fn say_rebuilt(session: &Session, report: &RebuildReport, own: OwnVersions) {
     let versions = |number| count(number, "version");
     session.say(&format!(
         "Read {} of {}; {} not found.",
@@ -209,6 +212,7 @@ fn say_rebuilt(session: &Session, report: &RebuildReport) {
         phrase(report.missing, "platter was", "platters were"),
     ));
     session.say(&format!("Found {} on platters and {} in staging.", versions(report.archived), report.staged));
+    own.included().inspect(|text| session.say(text));
     if report.deleted > 0 {
         session.say(&format!("Left out {} removed according to tombstones.", versions(report.deleted)));
     }

@@ -148,6 +148,35 @@ fn verify_reports_the_same_with_and_without_a_server() {
 }
 
 #[test]
+fn backups_of_the_servers_state_are_not_counted_as_objects() {
+    let place = filled();
+    Server::start(&place).stop();
+    for (flushed, staged, own_staged) in [(false, 6, 1), (true, 0, 0)] {
+        if flushed {
+            place.good(&["flush"]);
+        }
+        let status = place.good(&["status", "--json"]).json();
+        assert_eq!(
+            (&status["objects"], &status["versions"], &status["content_bytes"]),
+            (&6.into(), &6.into(), &1_500_000.into()),
+            "{status}"
+        );
+        assert_eq!((&status["staged"]["versions"], &status["own"]["versions"]), (&staged.into(), &1.into()), "{status}");
+        assert_eq!(status["own"]["staged_versions"], own_staged, "{status}");
+        let text = place.good(&["status"]).text();
+        assert!(text.contains("stored    6 objects in 6 versions") && text.contains("own       1 backup of the service's state"), "{text}");
+    }
+    let said = "1 of these versions is a backup of the service's state.";
+    for command in [&["verify", "--objects"][..], &["catalogue", "rebuild"]] {
+        let text = place.good(command).text();
+        assert!(text.contains("7 versions") && text.contains(said), "{text}");
+    }
+    place.good(&["keys", "export", "--plain", "keys"]);
+    let text = place.good(&["attach", "b", "--store=d1", "--store=d2", "--store=d3", "--keys=keys"]).text();
+    assert!(text.contains("Found 7 versions") && text.contains(said), "{text}");
+}
+
+#[test]
 fn flush_scrub_and_recover_work_while_a_server_runs() {
     let place = filled();
     let server = Server::start(&place);
