@@ -42,7 +42,7 @@ use crate::watch::Watcher;
 pub struct Remains {
     /// Folders of stores, with names for stores that lost their marks.
     pub stores: Vec<(Option<String>, PathBuf)>,
-    /// KeyCopies of the keys.
+    /// Copies of the keys.
     pub keys: Vec<PathBuf>,
     /// Passphrases to try on the copies.
     pub passphrases: Vec<Vec<u8>>,
