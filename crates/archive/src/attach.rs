@@ -87,9 +87,9 @@ pub enum AttachError {
         paths: [PathBuf; 2],
     },
     /// A mark can't be read.
-    #[error("{path}: whose store this is isn't known, because {mark}. {}", match mark {
-        BadMark::Newer(_) => "Use that version",
-        _ => "If this is a store of the archive, remove that file: its platters identify the store then",
+    #[error("{path}: can't tell which archive this store belongs to: {mark}. {}", match mark {
+        BadMark::Newer(_) => "Use that version of fulgurite or a newer one",
+        _ => "If it is a store of this archive, remove the mark; attach then identifies it by its platters",
     })]
     BadMark {
         /// The folder.
@@ -98,7 +98,7 @@ pub enum AttachError {
         mark: BadMark,
     },
     /// No header of a store without a mark can be read.
-    #[error("{0} has no mark, and the header of none of its platters can be read, so its archive isn't known")]
+    #[error("{0} has no mark, and none of its platters has a readable header, so its archive can't be determined")]
     Unknown(PathBuf),
     /// The stores belong to several archives.
     #[error("these are stores of different archives; attach them one by one: {}. Nothing was changed", by_archive(.0))]

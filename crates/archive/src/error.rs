@@ -163,7 +163,7 @@ pub enum ArchiveError {
     },
     /// A folder without a mark has platters of a store that is at another path in the settings.
     #[error(
-        "{found} has no mark, but platters of store {store}; if it is to stay at {found}, change its path in the settings and run \
+        "{found} has no mark but holds platters of store {store}. To keep it there, change its path in the settings and run \
          `fulgurite store replace {store}`, which keeps the platters"
     )]
     PlattersOf {
@@ -223,7 +223,7 @@ pub enum ArchiveError {
         first: PlatterId,
         /// The store it is on.
         store: String,
-        /// True if the last rebuild did not see all places, which may have the rest of the sets.
+        /// True if the last rebuild missed places that may hold the rest of the sets.
         is_unseen: bool,
     },
     /// No store is free to rebuild a platter on.

@@ -86,10 +86,20 @@ fn has_own_platters(
     if platters.is_empty() {
         return Ok(false);
     }
-    let headers = || platters.iter().filter_map(|platter| read_header(&*store, *platter).ok());
-    if headers().next().is_none() || headers().any(|header| header.archive != archive) {
-        let found = "the folder has platters that aren't of this archive".to_owned();
-        return Err(StoreError::Taken { store: added.name.clone(), place: store.place(), found }.into());
+    let taken = |found: String, archive: Option<ArchiveId>| {
+        ArchiveError::from(StoreError::Taken { store: added.name.clone(), place: store.place(), found, archive })
+    };
+    let mut has_header = false;
+    for header in platters.iter().filter_map(|platter| read_header(&*store, *platter).ok()) {
+        has_header = true;
+        if header.archive != archive {
+            let found = format!("the folder has platters of another archive, {}", header.archive);
+            return Err(taken(found, Some(header.archive)));
+        }
+    }
+    if !has_header {
+        let found = "none of the platters in the folder has a readable header, so their archive can't be checked";
+        return Err(taken(found.to_owned(), None));
     }
     let checked = check_all(stores);
     let is_away = |name: &str| stores.iter().zip(&checked).any(|(store, checked)| store.name() == name && checked.is_err());
@@ -150,8 +160,7 @@ pub fn replace_store(home: &Path, name: &str) -> Result<ReplaceReport, ArchiveEr
     let replaced = match (is_in_place, found.is_empty()) {
         (true, _) => Replaced::InPlace,
         (false, false) => {
-            let places =
-                places.as_ref().map_err(|why| not_proven(name, format!("whose platters are in its folder isn't known, because {why}")))?;
+            let places = places.as_ref().map_err(|why| not_proven(name, format!("can't check whose platters are in its folder: {why}")))?;
             prove(&stores, index, &found, places, settings.archive.id)?;
             Replaced::MarkWritten
         }
@@ -205,9 +214,10 @@ fn not_proven(store: &str, why: String) -> ArchiveError {
     ArchiveError::NotProven { store: store.to_owned(), why }
 }
 
-/// Checks that the platters in the folder of a store are the store's: the catalogue expects one of
-/// them there, and none on another store. Copies of platters that are on their own stores say
-/// nothing, nor do platters whose store the catalogue doesn't know.
+/// Checks that the platters in the folder of a store are the store's. The catalogue must expect one
+/// of them there, or expect none on this store while the folder holds platters of this archive
+/// whose store it doesn't know. None may belong to another store, except copies of platters that
+/// are on their own store.
 fn prove(
     stores: &[Arc<dyn PlatterStore>],
     index: usize,

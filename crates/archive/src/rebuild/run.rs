@@ -109,7 +109,7 @@ impl<'a> Rebuild<'a> {
         Ok((scanned, spare_copies, known))
     }
 
-    /// Finds the sets on the stores. Those that an earlier rebuild left out count as unfinished.
+    /// Finds the sets on the stores. Those that the earlier catalogue ignores count as unfinished.
     fn look_for_sets(&mut self, known: &EarlierSets, earlier: &mut Earlier<'_>) -> Vec<FoundSet> {
         let mut sets = self.find_sets(known);
         for found in &mut sets {
@@ -138,7 +138,7 @@ impl<'a> Rebuild<'a> {
             let members = found.header.members.len();
             let why = match self.report.unseen.is_empty() {
                 true => "it was never finished, or its content was removed",
-                false => "the others may be where this rebuild could not look, or it was never finished",
+                false => "the other platters may be on stores that this rebuild could not read, or the set was never finished",
             };
             let text = format!(
                 "set {} has {} of its {members} platters, and no version needs it: {why}. The catalogue omits it",

@@ -48,18 +48,17 @@ pub enum StoreError {
     /// that; a single store can't.
     #[error(transparent)]
     Misplaced(Box<MisplacedStore>),
-    /// The folder can't become a store, because it already is one.
-    #[error(
-        "store {store} ({place}) can't be set up: {found}. Choose another folder. \
-         If that archive's own folder is lost, `fulgurite attach` rebuilds it from its stores"
-    )]
+    /// The folder can't become a new store, because it has a mark, valid or not, or platters.
+    #[error("store {store} ({place}) can't be set up: {found}. Choose another folder{}", attach_hint(*archive))]
     Taken {
         /// Name in the settings.
         store: String,
         /// Location of the store.
         place: String,
-        /// The mark found.
+        /// What was found in the folder.
         found: String,
+        /// The archive that the folder belongs to, if known.
+        archive: Option<ArchiveId>,
     },
     /// The service lacks a required feature.
     #[error("store {store} ({place}) can't hold platters: its service doesn't support {lacks}")]
@@ -151,8 +150,15 @@ impl fmt::Display for BadMark {
 
 fn bad_mark_advice(store: &str, mark: &BadMark) -> String {
     match mark {
-        BadMark::Newer(_) => "Use that version".to_owned(),
+        BadMark::Newer(_) => "Use that version of fulgurite or a newer one".to_owned(),
         _ => format!("`fulgurite store replace {store}` writes the mark again if the platters in the folder are this store's"),
+    }
+}
+
+fn attach_hint(archive: Option<ArchiveId>) -> &'static str {
+    match archive {
+        Some(_) => ". If that archive's own folder is lost, `fulgurite attach` rebuilds it from its stores",
+        None => "",
     }
 }
 
@@ -219,16 +225,18 @@ impl StoreError {
         move |source| Self::Io { store: store.name().to_owned(), place: store.place(), source }
     }
 
-    /// The error for a folder that is to become a new store but has a mark already.
+    /// The error for a folder that is to become a new store but has a mark, valid or not, or
+    /// platters.
     pub(crate) fn or_taken(self) -> Self {
         match self {
             Self::Foreign { store, place, found, .. } => {
                 let Mark { archive, name } = *found;
-                Self::Taken { store, place, found: format!("the folder is already marked as store {name} of archive {archive}") }
+                let found = format!("the folder is already marked as store {name} of archive {archive}");
+                Self::Taken { store, place, found, archive: Some(archive) }
             }
-            Self::BadMark { store, place, mark } => Self::Taken { store, place, found: mark.to_string() },
+            Self::BadMark { store, place, mark } => Self::Taken { store, place, found: mark.to_string(), archive: None },
             Self::Unmarked { store, place, platters: 1.. } => {
-                Self::Taken { store, place, found: "the folder has platters already".to_owned() }
+                Self::Taken { store, place, found: "the folder has platters already".to_owned(), archive: None }
             }
             error => error,
         }

@@ -257,7 +257,7 @@ fn a_store_without_its_mark_is_identified_by_its_platters() {
     place.write("d2/fulgurite-store", b"fulgurite stor");
     let refused = place.run(&attach(&["d1", "d2", "d3"], &COPY));
     refused.fails_with(1, "its mark, the file fulgurite-store, is damaged: it says \"fulgurite stor\"");
-    refused.fails_with(1, "remove that file: its platters identify the store then");
+    refused.fails_with(1, "remove the mark; attach then identifies it by its platters");
     assert_eq!(place.read("d2/fulgurite-store"), b"fulgurite stor");
 }
 

@@ -173,10 +173,14 @@ fn no_mark_is_written_where_the_platters_may_be_those_of_another_store() {
     place.run(&["init", "c", "--store", "d3"]).fails_with(1, "the folder has platters already");
     place.run(&["store", "add", "d3"]).fails_with(1, "is store d3 already");
     fs::rename(place.path("d3"), place.path("e1")).expect("renamed");
-    place.run(&["store", "add", "e1"]).fails_with(1, "platters that aren't of this archive");
+    place.run(&["store", "add", "e1"]).fails_with(1, "platters of another archive");
+    for platter in fs::read_dir(place.path("e1/platters")).expect("listed") {
+        fs::write(platter.expect("listed").path(), b"").expect("written");
+    }
+    place.run(&["store", "add", "e1"]).fails_with(1, "none of the platters in the folder has a readable header");
     // The platters of a store that moved and lost its mark.
     fs::remove_file(place.path("away/fulgurite-store")).expect("removed");
-    place.run(&["store", "add", "away"]).fails_with(1, "has no mark, but platters of store d3");
+    place.run(&["store", "add", "away"]).fails_with(1, "has no mark but holds platters of store d3");
     assert!(!place.path("away/fulgurite-store").exists());
 }
 
