@@ -31,7 +31,7 @@ pub(crate) enum Mention {
     Tombstone { id: VersionId },
 }
 
-/// A set of which platters were found.
+/// A set with at least one readable header.
 pub(crate) struct InventorySet {
     pub(crate) header: Header,
     /// Index of the store of each platter, by position.
@@ -48,7 +48,7 @@ pub(crate) struct Inventory<'a> {
     stores: &'a [Arc<dyn PlatterStore>],
     /// Sets in the order in which they were written.
     pub(crate) sets: Vec<InventorySet>,
-    /// Number of platters found, including those without a readable header.
+    /// Distinct platters found, including unreadable ones and those of other archives.
     pub(crate) platters: u64,
     /// What could not be read, one message each.
     pub(crate) unread: Vec<String>,

@@ -30,7 +30,7 @@ pub(crate) struct StoreComparison {
 }
 
 /// Finds platters on the stores that the catalogue doesn't know, except those of other archives and
-/// those omitted by a rebuild. Skips stores that are absent or can't be listed.
+/// those that it ignores. Skips stores that are absent or can't be listed.
 pub(crate) fn find_uncatalogued(archive: &Archive) -> Result<Vec<UncataloguedPlatter>, ArchiveError> {
     Ok(compare_stores(archive)?.uncatalogued)
 }

@@ -48,7 +48,7 @@ macro_rules! conformance {
             listings_are_in_byte_order_whatever_the_bytes
             a_listing_gives_every_version_once_whatever_the_page
             a_listing_of_newest_gives_every_name_once_whatever_the_page
-            a_listing_goes_on_behind_a_prefix_whatever_its_bytes
+            a_listing_continues_after_a_prefix_whatever_its_bytes
             a_name_of_ten_thousand_versions_is_one_row_of_newest
             a_listing_goes_on_after_a_row_that_was_deleted
             versions_of_one_number_are_all_listed

@@ -178,9 +178,11 @@ pub trait Catalogue: Send {
     /// Forgets unlisted versions, because they are now listed or because they were removed. For
     /// removed ones, `tombstones` holds their staged tombstones.
     fn forget_unlisted(&mut self, versions: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
-    /// For a rebuild: records platters of unfinished sets that no version needs.
+    /// Records platters that the catalogue ignores: of unfinished sets that no version needs, and of
+    /// sets given up with unseen places.
     fn leave_out(&mut self, platters: &[PlatterId]) -> Result<(), CatalogueError>;
-    /// True if the platter was left out, by a rebuild or by [`forget_set`](Self::forget_set).
+    /// True if the platter was recorded by [`leave_out`](Self::leave_out) or
+    /// [`forget_set`](Self::forget_set).
     fn is_left_out(&mut self, platter: PlatterId) -> Result<bool, CatalogueError>;
     /// Records that the staging folder carries its mark. From then on, a folder without a mark is
     /// not accepted as staging.

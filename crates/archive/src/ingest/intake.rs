@@ -53,9 +53,9 @@ impl From<ArchiveError> for IntakeError {
     }
 }
 
-/// Callback with the result. It is called at most once, on any thread: that of the committer after
-/// a commit, that of the writer if nothing could be committed, or that of the caller if the intake
-/// has ended. It should only forward the result.
+/// Callback with the result. Called at most once: by the committer after a commit, by the writer if
+/// nothing could be committed, or on the caller's thread if the intake has ended. It should only
+/// forward the result.
 ///
 /// If the intake panics while it handles the change, the callback is dropped without a call,
 /// because the result isn't known.
@@ -91,8 +91,8 @@ enum Message {
     Close,
 }
 
-/// The callback of a message that waits in the queue. The queue of an intake that ends may still
-/// receive messages; when it drops them, their clients get [`IntakeError::Closed`].
+/// A queued message's callback. If the message is dropped unhandled, as by an intake that ends, the
+/// callback reports [`IntakeError::Closed`].
 struct Unhandled(Option<Acknowledge>);
 
 impl Unhandled {

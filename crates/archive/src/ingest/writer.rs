@@ -46,13 +46,14 @@ pub(super) struct PieceWriter<'a> {
     /// Complete objects, in order. Their records are appended with their batch, after their keys
     /// are durable.
     complete: Vec<Complete>,
-    /// Number of complete objects, from the first on, whose keys are stored.
+    /// The first `keyed` of `complete` have their keys stored.
     keyed: usize,
     /// Removed versions without a replacement.
     removed: Vec<VersionId>,
     /// Space in staging reserved for the records of complete objects.
     pub(super) reserved_record_bytes: u64,
-    /// True if the next batch closes its segments: they can be released before the put ends.
+    /// True if the next batch closes its segments, so that a flush can release them while the put
+    /// goes on.
     pub(super) closes: bool,
     bytes: u64,
 }
@@ -199,8 +200,11 @@ impl<'a> PieceWriter<'a> {
     }
 }
 
-/// Version numbers, including those of uncommitted batches. These are at most three: the batch
-/// being collected, the one in the queue and the one being committed.
+/// Highest version number per name, including uncommitted ones.
+///
+/// Two earlier batches can be uncommitted: one in the queue, one being committed. An object that a
+/// batch left behind, because its key wasn't stored, is in the very next batch, so its number is
+/// dropped only after its own commit.
 #[derive(Default)]
 struct Numbers {
     collecting: HashMap<ObjectName, u64>,

@@ -52,25 +52,25 @@ pub(crate) fn a_listing_of_newest_gives_every_name_once_whatever_the_page(fixtur
     let before = ListCursor { name: ObjectName(b"A".to_vec()), version: 0, id: VersionId([0; 16]) };
     let found = catalogue.list(b"a", Versions::Newest, Some(&before), 1).expect("listed");
     assert_eq!(names(&found), [(b"a".to_vec(), 3)], "a cursor before the prefix is accepted");
-    let behind = ListCursor { name: ObjectName(b"b".to_vec()), ..before };
-    assert!(catalogue.list(b"a", Versions::Newest, Some(&behind), 1).expect("listed").is_empty());
+    let after = ListCursor { name: ObjectName(b"b".to_vec()), ..before };
+    assert!(catalogue.list(b"a", Versions::Newest, Some(&after), 1).expect("listed").is_empty());
 }
 
-pub(crate) fn a_listing_goes_on_behind_a_prefix_whatever_its_bytes(fixture: &dyn Fixture) {
+pub(crate) fn a_listing_continues_after_a_prefix_whatever_its_bytes(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     put_odd_names(&mut *catalogue);
     for passed in ODD_NAMES.into_iter().chain([b"b".as_slice(), b"\xff\xff\xff", b"`", b"@"]) {
-        let behind: Vec<&[u8]> = ODD_NAMES.into_iter().filter(|name| *name > passed && !name.starts_with(passed)).collect();
+        let following: Vec<&[u8]> = ODD_NAMES.into_iter().filter(|name| *name > passed && !name.starts_with(passed)).collect();
         let Some(after) = ListCursor::after_prefix(passed) else {
-            assert!(behind.is_empty(), "{passed:?}");
+            assert!(following.is_empty(), "{passed:?}");
             continue;
         };
         for page in [1, 3, 100] {
             let newest = catalogue.list(b"", Versions::Newest, Some(&after), page).expect("listed");
-            let expected: Vec<_> = behind.iter().map(|name| (name.to_vec(), 3)).take(page).collect();
+            let expected: Vec<_> = following.iter().map(|name| (name.to_vec(), 3)).take(page).collect();
             assert_eq!(names(&newest), expected, "after {passed:?}, {page} a page");
             let all = catalogue.list(b"", Versions::All, Some(&after), page).expect("listed");
-            let expected: Vec<_> = behind.iter().flat_map(|name| [3, 2, 1].map(|number| (name.to_vec(), number))).take(page).collect();
+            let expected: Vec<_> = following.iter().flat_map(|name| [3, 2, 1].map(|number| (name.to_vec(), number))).take(page).collect();
             assert_eq!(names(&all), expected, "after {passed:?}, {page} a page");
         }
     }

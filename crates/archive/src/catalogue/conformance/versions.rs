@@ -1,4 +1,4 @@
-//! Properties of puts, deletions, counts, and reopening.
+//! Properties of puts, lookups of versions, deletions, counts, and reopening.
 
 use std::collections::BTreeSet;
 
@@ -84,7 +84,7 @@ pub(crate) fn the_null_version_of_a_name_is_found_wherever_it_is(fixture: &dyn F
     let etags = [None, Some(etag.clone()), Some(format!("{etag}-1")), Some(format!("{etag}-10000"))];
     let mut named = 0;
     for at in [1, 2, 7, 12] {
-        // This many other attributes lengthen the head of the attribute map.
+        // `more` further attributes, because their number changes the length of the map's head.
         for (more, etag) in [0, 30, 253].into_iter().flat_map(|more| etags.iter().map(move |etag| (more, etag.as_deref()))) {
             named += 1;
             let one = format!("n{named}");

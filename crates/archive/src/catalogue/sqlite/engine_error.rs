@@ -1,10 +1,11 @@
-//! Failures inside the engine, mapped to catalogue errors.
+//! Failures inside the SQLite engine, before [`EngineError::into_catalogue_error`] adds what was
+//! being done.
 
 use rusqlite::ErrorCode;
 
 use crate::catalogue::CatalogueError;
 
-/// A failure before its operation is known.
+/// A failure that doesn't say what was being done.
 #[derive(Debug)]
 pub(super) enum EngineError {
     Sqlite(rusqlite::Error),

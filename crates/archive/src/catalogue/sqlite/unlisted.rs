@@ -1,4 +1,5 @@
-//! Versions that exist but can't be listed, and platters that a rebuild left out.
+//! Rows for what the catalogue can't list (versions, unreadable file tables, unseen places), and
+//! platters that it ignores.
 
 use fulgurite_domain::{ObjectName, PlatterId, VersionId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -27,7 +28,7 @@ fn left_out_check(platter: PlatterId) -> RowCheck {
     RowCheck::of("left_out").bytes(&platter.0)
 }
 
-/// The reasons, in the order of their numbers in the column `why`.
+/// The reasons. Indexes are stored in the column `why`: append only.
 const REASONS: [Unlisted; 7] = [
     Unlisted::NoKey,
     Unlisted::UnreadableRecord,
@@ -38,13 +39,13 @@ const REASONS: [Unlisted; 7] = [
     Unlisted::OutOfSight,
 ];
 
-fn why_cell(why: Unlisted) -> i64 {
+fn code_of_reason(why: Unlisted) -> i64 {
     REASONS.iter().position(|reason| *reason == why).expect("every reason is listed") as i64
 }
 
-fn why_of(cell: i64) -> Result<Unlisted, EngineError> {
-    let reason = usize::try_from(cell).ok().and_then(|cell| REASONS.get(cell).copied());
-    reason.ok_or_else(|| EngineError::Damaged(format!("a version is unlisted for reason {cell}")))
+fn reason_of_code(code: i64) -> Result<Unlisted, EngineError> {
+    let reason = usize::try_from(code).ok().and_then(|index| REASONS.get(index).copied());
+    reason.ok_or_else(|| EngineError::Damaged(format!("a version is unlisted for reason {code}")))
 }
 
 /// Records versions. A version already recorded keeps its first reason, and gains segments, and a
@@ -56,7 +57,7 @@ pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Re
     let mut insert_segment =
         connection.prepare_cached("INSERT INTO unlisted_segment (id, segment, row_check) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
     for version in versions {
-        let (why, bytes) = (why_cell(version.why), int(version.stored_bytes)?);
+        let (why, bytes) = (code_of_reason(version.why), int(version.stored_bytes)?);
         let known_as =
             version.known_as.as_ref().map(|(name, number)| Ok::<_, EngineError>((name.0.as_slice(), int(*number)?))).transpose()?;
         let check = row_check(version.id, why, bytes, known_as).sum();
@@ -78,7 +79,7 @@ pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Re
 fn add_name(connection: &Connection, id: VersionId, known_as: (&[u8], i64)) -> Result<(), EngineError> {
     let mut select = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM unlisted WHERE id = ?1 AND name IS NULL"))?;
     let Some(row) = select.query_row([id.0], |row| Ok(read(connection, row))).optional()?.transpose()? else { return Ok(()) };
-    let check = row_check(id, why_cell(row.why), int(row.stored_bytes)?, Some(known_as)).sum();
+    let check = row_check(id, code_of_reason(row.why), int(row.stored_bytes)?, Some(known_as)).sum();
     let mut update = connection.prepare_cached("UPDATE unlisted SET name = ?2, number = ?3, row_check = ?4 WHERE id = ?1")?;
     update.execute(params![id.0, known_as.0, known_as.1, check])?;
     Ok(())
@@ -116,12 +117,12 @@ fn read(connection: &Connection, row: &Row<'_>) -> Result<UnlistedVersion, Engin
     let known_as = name.zip(number);
     let known = known_as.as_ref().map(|(name, number)| (name.as_slice(), *number));
     row_check(id, why, bytes, known).confirm(row.get(5)?, || format!("unlisted version {id}"))?;
-    let number = |number| uint(number, "the number of an unlisted version");
+    let number = |version| uint(version, "the number of an unlisted version");
     Ok(UnlistedVersion {
         id,
-        why: why_of(why)?,
+        why: reason_of_code(why)?,
         stored_bytes: uint(bytes, "the length of an unlisted version")?,
-        known_as: known_as.map(|(name, of)| Ok::<_, EngineError>((ObjectName(name), number(of)?))).transpose()?,
+        known_as: known_as.map(|(name, version)| Ok::<_, EngineError>((ObjectName(name), number(version)?))).transpose()?,
         segments: segments_of(connection, id)?,
     })
 }
@@ -136,6 +137,8 @@ fn segments_of(connection: &Connection, id: VersionId) -> Result<Vec<u64>, Engin
     statement.query_and_then([id.0], read)?.collect()
 }
 
+/// Records platters that the catalogue ignores. They no longer count as unknown, and a rebuild
+/// treats their sets as unfinished.
 pub(super) fn leave_out(connection: &Connection, platters: &[PlatterId]) -> Result<(), EngineError> {
     let mut insert = connection.prepare_cached("INSERT INTO left_out (platter, row_check) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
     for &platter in platters {
