@@ -291,7 +291,7 @@ impl<'a> Status<'a> {
     fn to_json(&self) -> Value {
         let Self { totals, status, .. } = self;
         let store = |StoreStatus { store, trouble, platters }: &StoreStatus<'_>| {
-            let state = trouble.as_ref().map_or_else(|| "there".to_owned(), StoreError::state);
+            let state = trouble.as_ref().map_or_else(|| "present".to_owned(), StoreError::state);
             json!({
                 "name": store.name(), "place": store.place(), "state": state, "free_bytes": store.free_bytes(),
                 "trouble": trouble.as_ref().map(ToString::to_string), "platters": platters,
@@ -320,8 +320,9 @@ impl<'a> Status<'a> {
     fn say(&self, session: &Session) {
         let (archive, totals) = (self.archive, &self.totals);
         session.say(&format!("archive   {} in {}", archive.id(), archive.home().display()));
-        let (objects, versions) = (count(totals.objects, "object"), count(totals.versions, "version"));
-        session.say(&format!("stored    {objects} in {versions}, {}", bytes(totals.content_bytes)));
+        // A name counts even if its newest version is a deletion marker.
+        let (names, versions) = (count(totals.objects, "name"), count(totals.versions, "version"));
+        session.say(&format!("stored    {names} in {versions}, {}", bytes(totals.content_bytes)));
         let removals = match totals.staged.tombstones {
             0 => String::new(),
             number => format!(", {}", count(number, "removal")),

@@ -108,7 +108,7 @@ fn found_on(archive: &Archive, checked: &[Result<(), StoreError>], sizes: &HashM
 
 impl Row<'_> {
     fn state(&self) -> String {
-        self.error.as_ref().map_or_else(|| "there".to_owned(), StoreError::state)
+        self.error.as_ref().map_or_else(|| "present".to_owned(), StoreError::state)
     }
 
     fn free_bytes(&self) -> Option<u64> {

@@ -164,7 +164,7 @@ fn backups_of_the_servers_state_are_not_counted_as_objects() {
         assert_eq!((&status["staged"]["versions"], &status["own"]["versions"]), (&staged.into(), &1.into()), "{status}");
         assert_eq!(status["own"]["staged_versions"], own_staged, "{status}");
         let text = place.good(&["status"]).text();
-        assert!(text.contains("stored    6 objects in 6 versions") && text.contains("own       1 backup of the service's state"), "{text}");
+        assert!(text.contains("stored    6 names in 6 versions") && text.contains("own       1 backup of the service's state"), "{text}");
     }
     let said = "1 of these versions is a backup of the service's state.";
     for command in [&["verify", "--objects"][..], &["catalogue", "rebuild"]] {

@@ -259,11 +259,11 @@ fn stores_are_listed_with_what_is_wrong_with_them() {
     let place = archive();
     let listed = place.good(&["store", "list"]);
     assert_eq!(listed.text().lines().count(), 5, "{listed:?}");
-    assert!(listed.text().contains("d1         there") && listed.err.is_empty(), "{listed:?}");
+    assert!(listed.text().contains("d1         present") && listed.err.is_empty(), "{listed:?}");
     let rows = place.good(&["store", "list", "--json"]).json_lines();
     let file = fs::metadata(&place.platters()[0].file).expect("a platter").len();
     for (row, disk) in rows.iter().zip(DISKS) {
-        assert_eq!((&row["store"], &row["state"], &row["platters"]), (&disk.into(), &"there".into(), &1.into()), "{row}");
+        assert_eq!((&row["store"], &row["state"], &row["platters"]), (&disk.into(), &"present".into(), &1.into()), "{row}");
         assert_eq!((&row["bytes"], &row["expected"], &row["trouble"]), (&file.into(), &1.into(), &serde_json::json!([])), "{row}");
         assert!(row["folder"].as_str().is_some_and(|folder| folder.ends_with(disk)) && row["free_bytes"].is_u64(), "{row}");
     }
@@ -277,7 +277,7 @@ fn stores_are_listed_with_what_is_wrong_with_them() {
     fs::remove_file(&platter.file).expect("removed");
     let missing = place.run(&["store", "list"]);
     missing.fails_with(1, "store d3: 1 platter is missing");
-    assert!(missing.text().contains("d3         there         0 of 1         0 B"), "{missing:?}");
+    assert!(missing.text().contains("d3         present       0 of 1         0 B"), "{missing:?}");
     place.good(&["scrub"]);
     for (from, to) in [("d1", "d0"), ("d2", "d1"), ("d0", "d2")] {
         fs::rename(place.path(from), place.path(to)).expect("renamed");

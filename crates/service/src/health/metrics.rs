@@ -86,7 +86,7 @@ impl Gateway {
             let _ = writeln!(out, "{name} {value}");
         };
         if let Ok(totals) = self.archive.reading().totals() {
-            gauge("fulgurite_objects", "Objects, counted by name.", totals.objects);
+            gauge("fulgurite_objects", "Names, including those whose newest version is a deletion marker.", totals.objects);
             gauge("fulgurite_versions", "Versions, staged and archived, including deletion markers.", totals.versions);
             gauge("fulgurite_content_bytes", "Content of all versions.", totals.content_bytes);
             gauge("fulgurite_staged_versions", "Versions that are not on platters yet.", totals.staged.versions);
