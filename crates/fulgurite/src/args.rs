@@ -308,7 +308,8 @@ pub(crate) enum Stores {
     ///
     /// `scrub` then recovers the platters of a disk that is gone. If only the store's mark (the
     /// file fulgurite-store) is lost or damaged, the mark is written again and the platters are
-    /// kept, provided that the catalogue expects them on this store.
+    /// kept, provided that the catalogue expects them on this store, or expects none there and
+    /// knows no store for them.
     Replace {
         /// Name of the store. Its folder, as given in the settings, must be empty or have the
         /// store's platters

@@ -170,7 +170,7 @@ impl DemoReport {
 
     fn destroy(&mut self, session: &Session, archive: &Archive, sets: &[SetDescription]) -> Result<()> {
         self.damaged_platters = damage::destroy(archive, sets)?;
-        session.say("\nDestroyed, as far as the codes allow");
+        session.say("\nDestroyed as much as the codes can repair");
         for damaged in &self.damaged_platters {
             session.say(&format!("  {damaged}"));
         }
@@ -198,7 +198,7 @@ impl DemoReport {
         self.stage("scrub: read all, write anew", scrub.bytes, start);
         progress.finish();
         session.say(&format!(
-            "\nScrubbed: of {}, {} missing or damaged; {} written anew from what the codes gave back",
+            "\nScrubbed: of {}, {} missing or damaged; {} rewritten from the surviving sectors",
             count(scrub.platters, "platter"),
             phrase(scrub.unsound.len() as u64, "was", "were"),
             phrase(scrub.rebuilt, "was", "were"),

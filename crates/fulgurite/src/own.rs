@@ -1,5 +1,5 @@
-//! The archive's own versions: backups of the service's state. They are stored like all others, but
-//! users know nothing of them, so counts leave them out or say so.
+//! The archive's own versions: backups of the service's state. They are stored like all others.
+//! Users never put these, so `status` lists them apart and other counts mention them.
 
 use anyhow::Result;
 use fulgurite_archive::Archive;

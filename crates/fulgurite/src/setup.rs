@@ -247,8 +247,7 @@ fn say_rebuilt(session: &Session, report: &RebuildReport, own: OwnVersions) {
 
 pub(crate) fn forget(session: &Session, forget: &Forget) -> Result<Outcome> {
     if forget.unseen {
-        // Platters that the catalogue doesn't know, because the rest of their sets was not seen,
-        // don't prevent this.
+        // `Access::Repair`: uncatalogued platters of incompletely seen sets must not block this.
         return forget_unseen(session, &session.open(Access::Repair)?);
     }
     let archive = session.open(Access::Write)?;
