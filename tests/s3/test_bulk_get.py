@@ -275,7 +275,7 @@ def test_the_digest_of_a_list_is_checked(server, s3, bucket):
     assert refusal(server, bucket, body, **{"x-amz-checksum-crc32": checksum("CRC32", b"other")}) == (400, "BadDigest")
 
 
-def test_a_bulk_get_is_asked_of_a_bucket_that_is_there(wire, server, bucket, bucket_name):
+def test_a_bulk_get_needs_an_existing_bucket(wire, server, bucket, bucket_name):
     body = b'{"objects": []}'
     assert refusal(server, bucket_name, body) == (404, "NoSuchBucket")
     assert refusal(server, "No_Bucket", body) == (400, "InvalidBucketName")
@@ -294,7 +294,7 @@ def test_the_name_of_the_operation_may_be_encoded(wire, bucket, s3):
         assert reply.status == 200 and unpack(reply.body).content == {"objects/a": b"a"}, query
 
 
-def test_a_bulk_get_goes_by_a_presigned_address_too(wire, bucket, s3):
+def test_a_bulk_get_accepts_a_presigned_url(wire, bucket, s3):
     s3.put_object(Bucket=bucket, Key="a", Body=b"a")
     target = wire.signer().presign("POST", f"/{bucket}?retrieve", wire.host, 60)
     reply = wire.send("POST", target, body=b'{"objects": ["a"]}', anonymous=True)
@@ -422,7 +422,7 @@ def test_lists_that_are_announced_and_do_not_come_take_no_memory_from_others(run
         connection.close()
 
 
-def test_bulk_gets_beyond_the_memory_of_all_are_told_to_come_back(running):
+def test_bulk_gets_beyond_the_shared_memory_get_503(running):
     connect(running.server, running.account).create_bucket(Bucket="photos")
     length = 16 << 20
     # All but the last byte of each.

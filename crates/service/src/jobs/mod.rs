@@ -202,7 +202,7 @@ impl Gateway {
         if let Err(error) = self.archive.sweep() {
             tracing::error!(%error, "can't sweep removed versions yet");
         }
-        // The rest changes the state.
+        // Everything below changes the state, which is refused while service.db is displaced.
         if self.state.is_displaced() {
             return;
         }

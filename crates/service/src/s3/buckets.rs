@@ -22,7 +22,7 @@ use crate::s3::version::timestamp;
 use crate::s3::xml_body::{Document, Skipped};
 use crate::state::{Bucket, DefaultRetention, RetentionMode, Versioning};
 
-/// AWS's first region, which keeps two behaviours from before there were others.
+/// AWS's oldest region, which keeps two legacy behaviours.
 const OLDEST_REGION: &str = "us-east-1";
 
 /// The tags in the configuration of a new bucket, which the framework drops.

@@ -334,8 +334,8 @@ fn select(version: Version, request: &S3Request<dto::GetObjectInput>) -> S3Resul
     Ok(Selection { version, range, is_part })
 }
 
-/// The requested bytes, and whether the request is for a part. `original` holds the range as it was
-/// sent: large numbers were reduced for the framework.
+/// The requested bytes, and whether the request is for a part. `original` has the range as sent;
+/// the framework sees a clamped copy.
 pub(crate) fn range_of(
     version: &Version,
     range: Option<&s3s::dto::Range>,

@@ -1,12 +1,13 @@
 //! Downloads: large objects on their way to clients of any speed.
 //!
 //! ```text
-//! thread: reads a data record, or a frame where memory is scarce --> channel of one --> stream --> client
-//!    ^--- ends when the client keeps it waiting; another resumes where the stream is ----------'
+//! reader thread --> channel (1 item) --> stream --> client
 //! ```
 //!
-//! A slow client holds no thread and no read permit, and no more memory than one data record, or
-//! one frame when many clients are slow.
+//! An item is a data record, or a frame if clients already hold as many data records as the memory
+//! allows. A reader that waits more than 1 s for the channel ends, and the next one resumes at
+//! `left.start`. So a slow client holds no thread and no read permit, and no more memory than two
+//! items: one in `pieces` and one in the channel. A waiting reader holds a third.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,7 +30,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::transfer::Transfers;
 use crate::transfer::buffers::Buffers;
 
-/// Content of a data record, which is read at once.
+/// Content of a data record, which is read in one go.
 const RECORD_BYTES: u64 = 1 << 20;
 /// Content of a frame, the smallest unit that can be read.
 const FRAME_BYTES: u64 = 64 << 10;
@@ -152,8 +153,8 @@ impl Source {
     }
 }
 
-/// A stream of known length, so that the response has a Content-Length and an incomplete one breaks
-/// the connection.
+/// A stream of known length, so that the response has a Content-Length. A stream that ends early
+/// aborts the connection.
 struct SizedStream<S> {
     stream: SyncStream<S>,
     left: u64,

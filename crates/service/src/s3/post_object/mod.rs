@@ -6,7 +6,7 @@
 //! same access checks.
 //!
 //! ```text
-//! POST /bucket: fields, file -> signature -> policy -> PUT /bucket/key: headers, file -> 204, 201 or a redirect
+//! POST /bucket: fields, file -> signature -> policy -> PUT /bucket/key: headers, file -> redirect, 200, 201 or 204
 //! ```
 
 mod policy;
@@ -129,7 +129,7 @@ impl Forms {
                 headers.insert(name, value.clone());
             }
         }
-        // The put has the bucket in its path.
+        // The put names the bucket in its path, so Host must not name it again.
         if let Some(host) = self.addresses.domain().and_then(|domain| HeaderValue::from_str(domain).ok()) {
             headers.insert(header::HOST, host);
         }
@@ -171,8 +171,8 @@ fn boundary(headers: &HeaderMap) -> Option<String> {
     (1..=70).contains(&boundary.len()).then_some(boundary)
 }
 
-/// The response to a form whose object was put, as its fields request it. `bucket_url` is the URL
-/// of the form's request.
+/// The response that the form's fields ask for (redirect, 200, 201 or 204), after a successful put.
+/// `bucket_url` is the URL of the form's request.
 fn form_response(put: Response<Body>, bucket_url: &str, bucket: &str, key: &str, fields: &Fields) -> S3Result<Response<Body>> {
     let (mut head, _) = put.into_parts();
     head.headers.remove(header::CONTENT_LENGTH);
