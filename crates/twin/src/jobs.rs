@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// A job with its estimated cost; only the order of the estimates matters.
+/// A job with its estimated cost. The estimates set the order of the jobs and the progress shown,
+/// not the results.
 pub(crate) struct Job<'a, T> {
     pub(crate) cost: f64,
     pub(crate) work: Box<dyn Fn() -> T + Send + Sync + 'a>,

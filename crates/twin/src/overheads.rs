@@ -98,8 +98,8 @@ pub(crate) fn least_redundancy(information: u32, sector_failure: f64) -> Option<
     rows.into_iter().find(|row| row.log10_failure < LOG10_TRACK_FAILURE)
 }
 
-/// Decimal logarithm of the probability that more than `least` of `of` independent events happen,
-/// each with this probability; minus infinity if that is impossible.
+/// Decimal logarithm of the probability that more than `threshold` of `trials` independent events
+/// happen, each with this probability; minus infinity if that is impossible.
 ///
 /// The largest term of the tail is computed in logarithms. The others follow from it by their
 /// ratios, in both directions, so that no term that matters underflows. Checked to 1e-12 against
@@ -107,9 +107,9 @@ pub(crate) fn least_redundancy(information: u32, sector_failure: f64) -> Option<
 ///
 /// # Panics
 /// If `probability` is not in 0.0..=1.0.
-pub(crate) fn log10_more_than(least: u32, of: u32, probability: f64) -> f64 {
+pub(crate) fn log10_more_than(threshold: u32, trials: u32, probability: f64) -> f64 {
     assert!((0.0..=1.0).contains(&probability), "probability is {probability}, expected 0.0 to 1.0");
-    if least >= of || probability == 0.0 {
+    if threshold >= trials || probability == 0.0 {
         return f64::NEG_INFINITY;
     }
     if probability == 1.0 {
@@ -117,16 +117,16 @@ pub(crate) fn log10_more_than(least: u32, of: u32, probability: f64) -> f64 {
     }
     let odds = probability / (1.0 - probability);
     // Terms rise up to the mode and fall beyond it.
-    let mode = ((f64::from(of) + 1.0) * probability) as u32;
-    let top = mode.clamp(least + 1, of);
+    let mode = ((f64::from(trials) + 1.0) * probability) as u32;
+    let top = mode.clamp(threshold + 1, trials);
     // From term k to term k + 1.
-    let ratio = |k: u32| f64::from(of - k) / f64::from(k + 1) * odds;
+    let ratio = |k: u32| f64::from(trials - k) / f64::from(k + 1) * odds;
 
-    let choices: f64 = (0..top).map(|k| libm::log(f64::from(of - k) / f64::from(k + 1))).sum();
-    let ln_top = choices + f64::from(top) * libm::log(probability) + f64::from(of - top) * libm::log1p(-probability);
+    let choices: f64 = (0..top).map(|k| libm::log(f64::from(trials - k) / f64::from(k + 1))).sum();
+    let ln_top = choices + f64::from(top) * libm::log(probability) + f64::from(trials - top) * libm::log1p(-probability);
 
-    let up = (top..of).scan(1.0, |term, k| falling(term, ratio(k)));
-    let down = (least + 1..top).rev().scan(1.0, |term, k| falling(term, 1.0 / ratio(k)));
+    let up = (top..trials).scan(1.0, |term, k| falling(term, ratio(k)));
+    let down = (threshold + 1..top).rev().scan(1.0, |term, k| falling(term, 1.0 / ratio(k)));
     // The smallest terms are added first. Rounding may leave a result above 1, which `min` removes.
     let mut terms: Vec<f64> = up.chain(down).collect();
     terms.sort_by(f64::total_cmp);
@@ -144,7 +144,7 @@ fn falling(term: &mut f64, ratio: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// `least`, `of`, probability, and the logarithm: sums of exact fractions (Python's
+    /// Threshold, trials, probability, and the logarithm: sums of exact fractions (Python's
     /// `fractions.Fraction` and `math.comb`, with the probability as the decimal fraction or 1/3),
     /// their logarithm by mpmath with 40 digits. The last one: terms by mpmath with 60 digits.
     const EXACT: [(u32, u32, f64, f64); 17] = [
@@ -169,11 +169,11 @@ mod tests {
 
     #[test]
     fn tails_match_exact_fractions() {
-        for (least, of, probability, exact) in EXACT {
-            let found = log10_more_than(least, of, probability);
+        for (threshold, trials, probability, exact) in EXACT {
+            let found = log10_more_than(threshold, trials, probability);
             assert!(
                 (found - exact).abs() < 1e-12 * exact.abs().max(1.0),
-                "more than {least} of {of} at {probability}: {found}, not {exact}"
+                "more than {threshold} of {trials} at {probability}: {found}, not {exact}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! The runs that all chapters plan together, and their results.
+//! Collects the runs that chapters ask for, runs each once per seed, and returns the results.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -9,10 +9,11 @@ use crate::jobs::{self, Job};
 use crate::scenario::{PolicyName, Scenario};
 use crate::simulation::{Repeated, RunError};
 
+/// Handle of a planned scenario: its sample, of one run per seed, is in the [`Results`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Point(usize);
 
-/// Handle of any other job, by the type of its result.
+/// Handle of a job other than a run; `T` is the type of its result.
 #[derive(Debug)]
 pub(super) struct Task<T>(usize, PhantomData<fn() -> T>);
 
@@ -119,19 +120,27 @@ impl Plan {
     }
 }
 
-/// Estimated cost of a run, in millions of events: arrivals and what follows, and the search for
-/// paths.
+/// Estimated cost of a run, in millions of events: arrivals and what follows, times the cost of the
+/// policy's decisions and paths. The factors are rough: the cost affects only the order of runs and
+/// the progress shown.
 fn cost(scenario: &Scenario) -> f64 {
+    const EVENTS_PER_READ: f64 = 8.0;
+    /// A read of an unavailable platter becomes reads of 16 others in its set.
+    const EXTRA_READS_IF_UNAVAILABLE: f64 = 15.0;
+    const DRIVES_PER_LIBRARY: f64 = 20.0;
+    const EVENTS_PER_DRIVE_HOUR: f64 = 100.0;
     let hours = (scenario.run.measured_until().seconds() / 3600.0).max(0.01);
     let requests = scenario.workload.rate * hours * 3600.0;
-    let ways = match scenario.policy.name {
+    let reads = requests * (1.0 + EXTRA_READS_IF_UNAVAILABLE * scenario.sets.unavailable);
+    let drive_hours = DRIVES_PER_LIBRARY * hours * f64::from(scenario.libraries);
+    // Cost of an event relative to that under `partitioned`.
+    let relative_cost = match scenario.policy.name {
         PolicyName::NoShuttles => 0.2,
         PolicyName::Partitioned => 1.0,
         PolicyName::LeastCost => 3.0,
         PolicyName::ShortestPaths => 12.0 * f64::from(scenario.layout.shuttles) / 20.0,
     };
-    let drives = 20.0 * hours * f64::from(scenario.libraries);
-    (requests * (1.0 + 15.0 * scenario.sets.unavailable) * 8.0 + drives * 100.0) * ways / 1e6
+    (reads * EVENTS_PER_READ + drive_hours * EVENTS_PER_DRIVE_HOUR) * relative_cost / 1e6
 }
 
 pub(super) struct Results {

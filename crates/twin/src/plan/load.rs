@@ -20,7 +20,8 @@ pub struct Year {
     pub sets: u64,
     /// Platters of these sets.
     pub platters: u64,
-    /// Bytes written per second, including redundancy; all of them must be verified.
+    /// Bytes written per second, including redundancy platters, but not the redundancy inside a
+    /// platter; all of them must be verified.
     pub written_bytes_s: f64,
     /// Requests per second.
     pub reads_per_second: f64,
@@ -41,7 +42,8 @@ impl Plan {
         f64::from(self.like.tracks) * self.like.mechanics.drive.track_bytes as f64
     }
 
-    /// Bytes written per byte of content.
+    /// Bytes written per byte of content, including redundancy platters, but not the redundancy
+    /// inside a platter.
     pub(super) fn written_per_byte(&self) -> f64 {
         let shape = self.like.sets.shape;
         f64::from(shape.platters()) / f64::from(shape.information)
@@ -104,8 +106,9 @@ impl Plan {
     }
 }
 
-/// The same kind of load at another rate: arrivals outside bursts are scaled; the number of bursts
-/// stays, and their size is scaled.
+/// The same kind of load at another rate. Scales arrivals outside bursts and the size of bursts.
+/// Below one arrival per burst, accounts shrink instead; bursts disappear when an account would
+/// have no file.
 pub(super) fn at_rate(like: &Workload, rate: f64) -> Workload {
     let mut workload = like.clone();
     if like.kind == WorkloadKind::Trace {
@@ -130,8 +133,8 @@ pub(super) fn at_rate(like: &Workload, rate: f64) -> Workload {
     workload
 }
 
-/// The load that the share `part` of all libraries sees. A burst is divided as long as it has
-/// enough requests. A single account can't be divided, so each share gets at least one burst per
+/// The load that the share `part` of all libraries sees. Divides each burst while a share gets at
+/// least one arrival; below that, each share gets fewer bursts of one arrival, but at least one per
 /// period.
 pub(super) fn share_of(workload: &Workload, part: f64) -> Workload {
     let mut shared = workload.clone();
@@ -151,7 +154,7 @@ pub(super) fn share_of(workload: &Workload, part: f64) -> Workload {
     shared
 }
 
-/// Mean number of whole tracks that a drive reads for a request, at least 1.
+/// Mean tracks' worth of data that a drive reads per request; at least 1.
 pub(super) fn tracks_per_request(workload: &Workload, track_bytes: u64) -> f64 {
     (workload.steady.mean_bytes as f64 / track_bytes as f64).max(1.0)
 }

@@ -55,7 +55,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.draw(
             "sizes",
             Figure::new("").panel(panel),
-            "Sizes by reads and by bytes: generated, and the published points. Published: requests over 256 MiB are under 2 %.",
+            "File sizes by share of requests and of bytes: generated (lines), published (points). Published only as a bound: requests over 256 MiB are under 2 %.",
         );
 
         chapter.add_paragraph(format!(
