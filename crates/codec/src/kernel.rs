@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 
-/// An implementation of Galois-field multiplication. Variants are in order of speed.
+/// An implementation of Galois-field multiplication. Preferred first; the order is that of encoding
+/// speed.
 ///
 /// All kernels give the same bytes. Codes use [`Kernel::best`]; tests and benchmarks select the
 /// others.
@@ -13,22 +14,22 @@ pub enum Kernel {
     Avx512Gfni,
     /// 8x8 bit matrices on 32-byte registers.
     Avx2Gfni,
-    /// Shuffles as 16-entry tables, on 32-byte registers.
+    /// Byte shuffles as 16-entry lookup tables, on 32-byte registers.
     Avx2,
-    /// Shuffles as 16-entry tables, on 16-byte registers of aarch64.
+    /// Byte shuffles as 16-entry lookup tables, on 16-byte registers of aarch64.
     Neon,
     /// Table lookups, for any machine; Miri uses it.
     Portable,
 }
 
 impl Kernel {
-    /// The kernels that this machine supports, fastest first. `Portable` is always last.
+    /// The kernels that this machine supports, preferred first. `Portable` is always last.
     pub fn available() -> &'static [Kernel] {
         static AVAILABLE: OnceLock<Vec<Kernel>> = OnceLock::new();
         AVAILABLE.get_or_init(detect)
     }
 
-    /// The fastest kernel that this machine supports.
+    /// The preferred kernel of those that this machine supports.
     pub fn best() -> Kernel {
         Kernel::available()[0]
     }

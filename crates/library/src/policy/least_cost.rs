@@ -165,8 +165,8 @@ impl LeastCost {
         }
     }
 
-    /// The next platter: from the shuttle's own rectangle, or from a lane next to it. If nothing
-    /// waits in its own, the lane must have enough to be worth the help.
+    /// The next platter: from the shuttle's own rectangle, or from a lane next to it. If its own
+    /// rectangle has none, it helps only in a lane with at least `help_above` waiting.
     fn fetch(&mut self, panel: &Panel, own: usize, at: Position) -> Option<Task> {
         if !self.rectangles[own].drives.iter().any(|drive| self.has_room(panel, *drive)) {
             return None;
