@@ -21,9 +21,14 @@ pub(crate) fn read_mark(volume: &dyn Volume, name: &str) -> io::Result<Option<St
     Ok(Some(String::from_utf8_lossy(&bytes[..read]).into_owned()))
 }
 
+/// The file that a mark is written to before it gets its name. An interrupted write leaves it.
+pub(crate) fn part_of_mark(name: &str) -> String {
+    format!("{name}.part")
+}
+
 /// Writes a mark atomically, so that an interrupted write can be retried.
 pub(crate) fn write_mark(volume: &dyn Volume, name: &str, text: &str) -> io::Result<()> {
-    let part = format!("{name}.part");
+    let part = part_of_mark(name);
     match volume.remove(&part) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

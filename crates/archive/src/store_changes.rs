@@ -11,6 +11,7 @@ use fulgurite_domain::{ArchiveId, PlatterId};
 
 use crate::archive::{ArchiveError, CATALOGUE_FILE, check_places, folder_store, folder_stores, read_settings};
 use crate::catalogue::{Catalogue as _, SetState, SqliteCatalogue, UNKNOWN_STORE};
+use crate::folder_mark::part_of_mark;
 use crate::lock::Lock;
 use crate::settings::{self, Settings};
 use crate::store::{BadMark, FolderStore, Mark, PlatterStore, STORE_MARK, StoreError, check_all};
@@ -190,7 +191,9 @@ fn is_empty_but_for_mark(store: &str, place: &Path) -> Result<bool, ArchiveError
         let name = entry.file_name();
         // A folder of platters without any file is what a store begins with.
         let is_empty_folder = || std::fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
-        let is_expected = name == "lost+found" || name == STORE_MARK || (name == "platters" && is_empty_folder());
+        // A mark whose writing was interrupted is a mark that is lost.
+        let is_mark = name == STORE_MARK || name == part_of_mark(STORE_MARK).as_str();
+        let is_expected = name == "lost+found" || is_mark || (name == "platters" && is_empty_folder());
         if !is_expected {
             return Ok(false);
         }
@@ -216,8 +219,8 @@ fn not_proven(store: &str, why: String) -> ArchiveError {
 
 /// Checks that the platters in the folder of a store are the store's. The catalogue must expect one
 /// of them there, or expect none on this store while the folder holds platters of this archive
-/// whose store it doesn't know. None may belong to another store, except copies of platters that
-/// are on their own store.
+/// whose store it doesn't know. None may belong to another store that lacks it. Platters that
+/// another store has as well prove nothing, because the folder may hold copies.
 fn prove(
     stores: &[Arc<dyn PlatterStore>],
     index: usize,
@@ -227,10 +230,10 @@ fn prove(
 ) -> Result<(), ArchiveError> {
     let store = &*stores[index];
     let name = store.name();
-    let is_on = |name: &str, platter| {
-        let other = stores.iter().find(|other| other.name() == name && other.check().is_ok());
-        other.is_some_and(|other| matches!(other.open(platter), Ok(Some(_))))
-    };
+    let others: Vec<_> = stores.iter().enumerate().filter(|&(other, store)| other != index && store.check().is_ok()).collect();
+    let has = |store: &Arc<dyn PlatterStore>, platter| matches!(store.open(platter), Ok(Some(_)));
+    let is_on = |name: &str, platter| others.iter().any(|(_, other)| other.name() == name && has(other, platter));
+    let is_copy = |platter| others.iter().any(|(_, other)| has(other, platter));
     let (mut own, mut without_store) = (0_u64, 0_u64);
     let mut of_others: BTreeMap<&str, u64> = BTreeMap::new();
     for &platter in found {
@@ -240,7 +243,8 @@ fn prove(
                 Ok(header) if header.archive != archive => {
                     return Err(not_proven(name, format!("platter {platter} in its folder is of archive {}", header.archive)));
                 }
-                Ok(_) => without_store += 1,
+                Ok(_) if !is_copy(platter) => without_store += 1,
+                Ok(_) => {}
                 Err(_) => {}
             },
             Some(place) if is_on(place, platter) => {}

@@ -1,6 +1,6 @@
 //! Finds the sets that the platters on the stores belong to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use fulgurite_domain::{PlatterId, SetId};
 use fulgurite_format::Header;
@@ -25,9 +25,11 @@ pub(super) struct FoundSet {
 
 impl FoundSet {
     /// The set that a header describes. `places` are the stores of the platters found. The others
-    /// stay where the earlier catalogue knew them.
-    fn new(header: Header, places: &HashMap<PlatterId, String>, known: &EarlierSets) -> Self {
-        let place = |platter: &PlatterId| places.get(platter).or_else(|| known.places.get(platter));
+    /// stay where the earlier catalogue knew them, on stores that could not be read now: one that
+    /// was read doesn't have them, and may have another platter of the set by now (I3).
+    fn new(header: Header, places: &HashMap<PlatterId, String>, known: &EarlierSets, unread: &HashSet<String>) -> Self {
+        let earlier = |platter: &PlatterId| known.places.get(platter).filter(|store| unread.contains(*store));
+        let place = |platter: &PlatterId| places.get(platter).or_else(|| earlier(platter));
         let description = SetDescription::of(&header, |platter| place(&platter).cloned().unwrap_or_else(|| UNKNOWN_STORE.to_owned()));
         let missing = description.platters.iter().filter(|place| !places.contains_key(&place.platter)).count();
         let (was_complete, was_writing) = (known.complete.contains(&header.set), known.writing.contains(&header.set));
@@ -57,14 +59,17 @@ impl Rebuild<'_> {
         let mut sets: BTreeMap<SetId, Header> = BTreeMap::new();
         let mut places: HashMap<PlatterId, String> = HashMap::new();
         let snapshot = StoreSnapshot::take(self.archive);
+        let mut unread: HashSet<String> = HashSet::new();
         for store in &snapshot.unavailable {
             note(store.to_string());
+            unread.insert(store.store.clone());
         }
         for (name, store) in snapshot.readable() {
             let platters = match store.list() {
                 Ok(platters) => platters,
                 Err(error) => {
                     note(format!("store {name} ({}) can't be listed: {error}", store.place()));
+                    unread.insert(name.to_owned());
                     continue;
                 }
             };
@@ -85,7 +90,7 @@ impl Rebuild<'_> {
                 }
             }
         }
-        let mut sets: Vec<_> = sets.into_values().map(|header| FoundSet::new(header, &places, known)).collect();
+        let mut sets: Vec<_> = sets.into_values().map(|header| FoundSet::new(header, &places, known, &unread)).collect();
         sets.sort_by_key(|found| found.header.written);
         sets
     }

@@ -1,7 +1,7 @@
 //! Places that a rebuild could not read. The catalogue records them, so that it isn't mistaken for
 //! complete.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::Path;
 
@@ -111,12 +111,13 @@ impl Archive {
 /// Platters on the stores that the catalogue doesn't know, of sets that can't be read without more
 /// platters.
 fn platters_of_unseen_sets(archive: &Archive) -> Result<Vec<PlatterId>, ArchiveError> {
-    let mut sets: HashMap<SetId, (usize, Vec<PlatterId>)> = HashMap::new();
+    // A platter may be on several stores; copies of it don't help.
+    let mut sets: HashMap<SetId, (usize, BTreeSet<PlatterId>)> = HashMap::new();
     for UncataloguedPlatter { platter, header, .. } in find_uncatalogued(archive)? {
         let Some(header) = header else { continue };
-        sets.entry(header.set).or_insert((header.shape.information.into(), Vec::new())).1.push(platter);
+        sets.entry(header.set).or_insert((header.shape.information.into(), BTreeSet::new())).1.insert(platter);
     }
-    let is_unreadable = |(needed, found): &(usize, Vec<PlatterId>)| found.len() < *needed;
+    let is_unreadable = |(needed, found): &(usize, BTreeSet<PlatterId>)| found.len() < *needed;
     Ok(sets.into_values().filter(is_unreadable).flat_map(|(_, platters)| platters).collect())
 }
 

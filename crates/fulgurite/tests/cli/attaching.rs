@@ -386,6 +386,22 @@ fn stores_that_join_one_by_one_never_make_a_version_lost() {
 }
 
 #[test]
+fn unseen_stores_can_be_given_up_though_a_platter_is_there_twice() {
+    let place = Sandbox::new(4, &["--set=2+2"]);
+    place.write("passphrase", b"correct horse\n");
+    place.write("file", noise(1, 3_000_000));
+    place.good(&["put", "file", "--flush"]);
+    place.good(&["keys", "export", "keys", "--passphrase-file", "passphrase"]);
+    fs::rename(place.path("a"), place.path("was")).expect("renamed");
+    place.shell("cp -r d1 copy && rm copy/fulgurite-store");
+    let ran = place.run(&attach(&["d1", "copy=copy"], &COPY));
+    assert_eq!(ran.status, 3, "{ran:?}");
+    // Two files of one platter are less than the two platters that the set needs.
+    place.good(&["-A", "b", "catalogue", "forget", "--unseen"]);
+    place.good(&["-A", "b", "put", "file", "--name", "new"]);
+}
+
+#[test]
 fn unseen_stores_can_be_given_up_though_parts_of_their_sets_are_there() {
     let place = Sandbox::new(4, &["--set=2+2"]);
     place.write("passphrase", b"correct horse\n");

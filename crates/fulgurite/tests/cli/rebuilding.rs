@@ -652,3 +652,21 @@ fn a_version_that_a_rebuild_left_out_does_not_come_back_with_the_next_command() 
         assert_eq!(place.good(&["get", "other", "-"]).out, b"other");
     }
 }
+
+#[test]
+fn platters_that_moved_by_hand_are_recovered_onto_other_stores_of_the_set() {
+    let place = Sandbox::new(3, &["--set", "1+1"]);
+    place.write("file", noise(1, 300_000));
+    place.good(&["put", "file", "--flush"]);
+    let platters = place.platters();
+    let [kept, lost] = &platters[..] else { panic!("a set of 1+1 has two platters: {platters:?}") };
+    // One platter replaces the other on its store, and the catalogue's knowledge is out of date.
+    fs::remove_file(&lost.file).expect("removed");
+    fs::rename(&kept.file, place.path(format!("{}/platters/{}.platter", lost.store, kept.id))).expect("renamed");
+    place.run(&["catalogue", "rebuild"]);
+    place.good(&["scrub"]);
+    let stores: Vec<String> = place.platters().into_iter().map(|platter| platter.store).collect();
+    assert_ne!(stores[0], stores[1], "both platters of a set are on one store");
+    fs::rename(place.path(&lost.store), place.path("away")).expect("renamed");
+    assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 300_000));
+}

@@ -141,6 +141,38 @@ fn a_lost_or_damaged_mark_is_written_again_where_the_platters_prove_the_store() 
 }
 
 #[test]
+fn an_interrupted_mark_is_written_again() {
+    let place = archive();
+    fs::remove_dir_all(place.path("d2")).expect("removed");
+    place.write("d2/fulgurite-store.part", b"fulg");
+    assert!(place.good(&["store", "replace", "d2"]).text().contains("Store d2 is set up"));
+    place.good(&["scrub"]);
+    place.good(&["status"]);
+}
+
+#[test]
+fn copies_of_platters_of_a_present_store_prove_nothing() {
+    let place = Sandbox::new(4, &["--set", "2+2"]);
+    place.write("file", noise(1, 3_000_000));
+    place.good(&["put", "file", "--flush"]);
+    for disk in ["d1", "d3"] {
+        fs::rename(place.path(disk), place.path(format!("{disk}.away"))).expect("renamed");
+    }
+    fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+    place.run(&["catalogue", "rebuild", "--without-unseen"]);
+    fs::rename(place.path("d1.away"), place.path("d1")).expect("renamed");
+    // The catalogue doesn't know where the platters of d1 and d3 belong.
+    fs::create_dir(place.path("d3")).expect("made");
+    place.shell("cp -r d1/platters d3/");
+    place.run(&["store", "replace", "d3"]).fails_with(1, "the catalogue expects none of the 1 platters in its folder there");
+    fs::remove_dir_all(place.path("d3")).expect("removed");
+    fs::rename(place.path("d3.away"), place.path("d3")).expect("renamed");
+    place.good(&["catalogue", "rebuild"]);
+    place.good(&["verify", "--objects"]);
+    place.good(&["status"]);
+}
+
+#[test]
 fn no_mark_is_written_where_the_platters_may_be_those_of_another_store() {
     let place = archive();
     // The disks of d1 and d2 changed places, and both lost their marks.
