@@ -34,7 +34,7 @@ struct Row<'a> {
 
 pub(crate) fn list(session: &Session) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
-    let rows = rows(&archive)?;
+    let (rows, homeless) = rows(&archive)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     if !session.json {
         writeln!(out, "{:9}  {:10}  {:>8}  {:>10}  {:>10}  folder", "store", "state", "platters", "used", "free")?;
@@ -54,16 +54,26 @@ pub(crate) fn list(session: &Session) -> Result<Outcome> {
             said.push(text);
         }
     }
-    Ok(rows.iter().fold(Outcome::Good, |outcome, row| outcome.worst(row.outcome())))
+    if homeless > 0 {
+        trouble(&format!(
+            "{} missing, of no store in the settings: `fulgurite platters` shows which",
+            phrase(homeless, "platter is", "platters are")
+        ));
+    }
+    Ok(rows.iter().fold(Outcome::troubled_if(homeless > 0), |outcome, row| outcome.worst(row.outcome())))
 }
 
-fn rows(archive: &Archive) -> Result<Vec<Row<'_>>> {
+/// A row for each store, and the number of missing platters that belong to none of them.
+fn rows(archive: &Archive) -> Result<(Vec<Row<'_>>, u64)> {
     let mut platters = archive.catalogue().platters()?;
     platters.retain(|row| row.state == SetState::Complete);
     let places = locate_platters(archive, platters.iter().map(|row| &row.place));
     let checked = check_all(archive.stores());
     let sizes = platter_bytes(archive)?;
     let found: Vec<_> = archive.stores().iter().map(|store| found_on(archive, &checked, &sizes, store.name())).collect();
+    let is_homeless = |row: &PlatterRow| archive.stores().iter().all(|store| store.name() != row.place.store);
+    let is_missing = |place: &Result<String, NoPlatter>| matches!(place, Err(NoPlatter::Missing { .. }));
+    let homeless = platters.iter().zip(&places).filter(|(row, place)| is_homeless(row) && is_missing(place)).count() as u64;
     let mut rows = Vec::with_capacity(found.len());
     for ((store, checked), found) in archive.stores().iter().zip(checked).zip(found) {
         let own: Vec<_> = platters.iter().zip(&places).filter(|(row, _)| row.place.store == store.name()).collect();
@@ -74,12 +84,12 @@ fn rows(archive: &Archive) -> Result<Vec<Row<'_>>> {
             error: checked.err(),
             found,
             expected: own.len() as u64,
-            missing: number(&|_, place| matches!(place, Err(NoPlatter::Missing { .. }))),
+            missing: number(&|_, place| is_missing(place)),
             elsewhere: number(&|row, place| place.as_ref().is_ok_and(|place| *place != row.place.store)),
             damaged: number(&|row, place| place.is_ok() && row.health.lost_sectors > 0),
         });
     }
-    Ok(rows)
+    Ok((rows, homeless))
 }
 
 fn platter_bytes(archive: &Archive) -> Result<HashMap<PlatterId, u64>> {

@@ -141,6 +141,18 @@ fn a_lost_or_damaged_mark_is_written_again_where_the_platters_prove_the_store() 
 }
 
 #[test]
+fn store_list_counts_missing_platters_of_no_store() {
+    let place = archive();
+    let lost = place.platters().swap_remove(0);
+    fs::remove_file(&lost.file).expect("removed");
+    fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+    place.good(&["catalogue", "rebuild"]);
+    place.run(&["store", "list"]).fails_with(1, "1 platter is missing, of no store in the settings");
+    place.good(&["scrub"]);
+    place.good(&["store", "list"]);
+}
+
+#[test]
 fn an_interrupted_mark_is_written_again() {
     let place = archive();
     fs::remove_dir_all(place.path("d2")).expect("removed");
