@@ -30,4 +30,7 @@ pub enum CodeError {
     /// A lost or available position is outside the code, or repeated.
     #[error("position {position} is outside the code's {positions}, or is repeated")]
     Position { position: usize, positions: usize },
+    /// An LDPC code with too few or too many parity columns.
+    #[error("an LDPC code has 5 to 20 parity columns, not {parity_columns}")]
+    ParityColumns { parity_columns: usize },
 }

@@ -1,8 +1,9 @@
-//! Kernels: implementations of Galois-field multiplication for different instruction sets.
+//! Kernels: implementations of Galois-field multiplication and LDPC decoding for different
+//! instruction sets.
 
 use std::sync::OnceLock;
 
-/// An implementation of Galois-field multiplication. Preferred first; the order is that of encoding
+/// An instruction set with its implementations. Preferred first; the order is that of encoding
 /// speed.
 ///
 /// All kernels give the same bytes. Codes use [`Kernel::best`]; tests and benchmarks select the

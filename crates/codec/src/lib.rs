@@ -1,20 +1,21 @@
-//! Erasure codes that rebuild lost sectors, and the checksum that detects lost ones.
+//! Erasure codes that rebuild lost sectors, the checksum that detects lost ones, and the [LDPC
+//! codes](ldpc) that correct bits inside of sectors on analog media.
 //!
-//! Both codes are systematic and MDS: of I information and R redundancy symbols, any I restore all
-//! the others.
+//! Both erasure codes are systematic and MDS: of I information and R redundancy symbols, any I
+//! restore all the others.
 //!
 //! | code | field | for | cost |
 //! | --- | --- | --- | --- |
 //! | [`CauchyCode`] | GF(2^8), I + R <= 255 | a track (200 + 16), a column of a platter-set (16 + 3) | R products a byte to encode, e to rebuild e |
 //! | [`PooledCode`] | GF(2^16), I + m <= 65,536, with m = R rounded up to a power of two | a large group (48,000 + 1,200), a platter-set (3,200 + 600) | log2(m) products a symbol |
 //!
-//! Symbols are shards: equal-length slices of bytes, one sector each. Neither code detects silent
+//! Symbols are shards: equal-length slices of bytes, one sector each. Neither of them detects silent
 //! errors: the caller, who detects them with [`checksum`], names the lost symbols. Losses are
 //! input, not an error; [`CodeError::TooManyLost`] only occurs when no code of that shape could
 //! help.
 //!
-//! Products run on the machine's fastest [`Kernel`]; all kernels give the same bytes. Only the
-//! kernels' files contain `unsafe`.
+//! Products and LDPC decoding run on the machine's fastest [`Kernel`]; all kernels give the same
+//! bytes. Only the kernels' files contain `unsafe`.
 
 mod aligned;
 mod cauchy;
@@ -23,6 +24,7 @@ mod error;
 mod gf16;
 mod gf8;
 mod kernel;
+pub mod ldpc;
 mod pooled;
 pub mod reference;
 

@@ -1,0 +1,35 @@
+//! LDPC codes: the error correction inside a sector.
+//!
+//! A decoder of images doesn't know the bits, only how likely each is. An [`LdpcCode`] adds parity
+//! checks to the bits; an [`LdpcDecoder`] combines both into the most plausible codeword, or finds
+//! none.
+//!
+//! ```text
+//! information --LdpcCode--> codeword --> medium --> log-likelihood ratios --LdpcDecoder--> codeword?
+//! ```
+//!
+//! The codes are quasi-cyclic: [`BaseMatrix`] explains how they are written. The decoder takes any
+//! such matrix, so standard codes can be compared.
+//!
+//! A word that satisfies all checks can still be another one than was written. Only a checksum of
+//! the content tells: a sector has one.
+
+mod base_matrix;
+mod code;
+mod cycles;
+mod decode;
+mod decoder;
+mod family;
+mod lanes;
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+mod neon;
+mod portable;
+pub mod reference;
+#[cfg(test)]
+mod tests;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86;
+
+pub use base_matrix::{BaseMatrix, Circulant};
+pub use code::LdpcCode;
+pub use decoder::{Decoded, LdpcDecoder};
