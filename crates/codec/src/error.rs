@@ -33,4 +33,9 @@ pub enum CodeError {
     /// An LDPC code with too few or too many parity columns.
     #[error("an LDPC code has 5 to 20 parity columns, not {parity_columns}")]
     ParityColumns { parity_columns: usize },
+    /// A sector too small for a codeword, or symbols without a usable number of bits.
+    #[error(
+        "a sector of {symbols} symbols of {bits_per_symbol} bits can't hold a codeword of {codeword_bits} bits: symbols have 1 to 8 bits"
+    )]
+    SectorShape { symbols: usize, bits_per_symbol: usize, codeword_bits: usize },
 }

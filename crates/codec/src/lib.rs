@@ -27,9 +27,11 @@ mod kernel;
 pub mod ldpc;
 mod pooled;
 pub mod reference;
+mod sector;
 
 pub use aligned::AlignedBytes;
 pub use cauchy::{CauchyCode, CauchyRepair};
 pub use error::CodeError;
 pub use kernel::Kernel;
 pub use pooled::{PooledCode, PooledEncoder, PooledPlan, PooledRepairer, Rows};
+pub use sector::{DecodedSector, SectorCode, SectorDecoder, SectorLoss};

@@ -12,7 +12,7 @@
 //! such matrix, so standard codes can be compared.
 //!
 //! A word that satisfies all checks can still be another one than was written. Only a checksum of
-//! the content tells: a sector has one.
+//! the content tells: the [`SectorCode`](crate::SectorCode) has one.
 
 mod base_matrix;
 mod code;
