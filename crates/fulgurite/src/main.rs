@@ -6,6 +6,7 @@
 
 mod args;
 mod attach;
+mod channel;
 mod demo;
 mod diagnostics;
 mod engine;
@@ -142,6 +143,7 @@ fn main() -> ExitCode {
         Command::Accounts(accounts) => serve::accounts(&session, &accounts),
         Command::Demo { folder, into } => demo::demo(&session, folder.as_deref(), &into),
         Command::Twin(twin) => twin::twin(&session, &twin),
+        Command::Channel(args::Channel::Ber(arguments)) => channel::ber(&session, &arguments),
     };
     let result = result.and_then(|outcome| match session.unsaid.take() {
         // A reader must not mistake partial output for all of it. A reader that closed the pipe

@@ -6,11 +6,14 @@
 //! are rebuilt by the track's own code or, failing that, by the code of the large group. Sectors
 //! beyond both are reported as a value, [`Lost`], for the platter-set to repair.
 //!
+//! [`frame_errors`] measures how much noise the LDPC codes of sectors bear.
+//!
 //! This crate implements the `disk` medium, where a platter is a file; `docs/format.md` specifies
 //! its bytes.
 
 #![forbid(unsafe_code)]
 
+pub mod frame_errors;
 mod group;
 mod label;
 mod read;

@@ -19,6 +19,7 @@ mod code;
 mod cycles;
 mod decode;
 mod decoder;
+mod dvb_s2;
 mod family;
 mod lanes;
 #[cfg(all(target_arch = "aarch64", not(miri)))]
@@ -33,3 +34,4 @@ mod x86;
 pub use base_matrix::{BaseMatrix, Circulant};
 pub use code::LdpcCode;
 pub use decoder::{Decoded, LdpcDecoder};
+pub use dvb_s2::DvbS2;

@@ -93,7 +93,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
     place.write("passphrase", b"secret");
     // Valid arguments of each command, so that only the archive, or the file that it reads instead,
     // is wrong.
-    let arguments: [(&str, &[&str], Option<i32>); 38] = [
+    let arguments: [(&str, &[&str], Option<i32>); 39] = [
         ("init", &["file/a", "--store=d1"], Some(1)),
         ("attach", &["a", "--store=nowhere"], Some(1)),
         ("put", &["file"], Some(1)),
@@ -131,6 +131,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("twin plan", &["nowhere.toml"], Some(2)),
         ("twin check-workload", &["nowhere.toml"], Some(2)),
         ("twin paper", &["--out=file/below", "--quick", "--only=throughput"], Some(1)),
+        ("channel ber", &["--noise=0.6"], Some(1)),
         // This command reads nothing.
         ("twin reference", &[], None),
     ];
@@ -273,4 +274,24 @@ fn quiet_prints_nothing_and_json_prints_json() {
     assert_eq!(place.good(&["recover", &platter.id, "--json"]).json()["store"], platter.store[..]);
     assert_eq!(place.good(&["rm", "file", "--json"]).json()["removed_versions"], 2);
     place.good(&["catalogue", "check"]);
+}
+
+#[test]
+fn frame_error_rates_depend_on_noise_and_seed_only() {
+    let place = Sandbox::empty();
+    let rows = |seed: &str, threads: &str| {
+        let ran = place.good(&["--json", "channel", "ber", "--frames=6", "--noise=0.01,0.04", "--seed", seed, "--threads", threads]);
+        let mut rows = ran.json_lines();
+        rows.iter_mut().for_each(|row| row["seconds"] = 0.into());
+        rows
+    };
+    let found = rows("1", "1");
+    assert_eq!(found, rows("1", "3"));
+    assert_ne!(found, rows("2", "1"));
+    let failed: Vec<_> = found.iter().map(|row| (row["failed"].as_u64(), row["wrong"].as_u64(), row["frames"].as_u64())).collect();
+    assert_eq!(failed, [(Some(0), Some(0), Some(6)), (Some(6), Some(0), Some(6))]);
+    // None of six failed: with 95 % confidence, fewer than 46 % do.
+    assert!((found[0]["high"].as_f64().expect("a number") - 0.459).abs() < 0.001, "{}", found[0]);
+    place.run(&["channel", "ber", "--rate", "0.7"]).fails_with(2, "rates are 0.75 to 0.9375");
+    place.run(&["channel", "ber", "--noise", "0.01,0.5"]).fails_with(1, "a channel can't have a bit error rate of 0.5");
 }

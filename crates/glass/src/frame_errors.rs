@@ -1,0 +1,368 @@
+//! Frame error rates of LDPC codes: words sent over a Gaussian channel and decoded, in numbers large
+//! enough for a confidence bound.
+//!
+//! ```text
+//! random information -> codeword -> ±1 plus Gaussian noise -> 8-bit ratios -> LdpcDecoder -> compare
+//! ```
+//!
+//! The channel is named by its raw bit error rate, p: how often the sign alone is wrong. A symbol of
+//! ±1 with noise of standard deviation s has p = Q(1/s), and likelihoods of 2y/s^2 nats.
+
+use std::num::NonZero;
+
+use fulgurite_chance::Stream;
+use fulgurite_codec::ldpc::{BaseMatrix, DvbS2, LdpcCode, LdpcDecoder};
+
+/// Frames between two looks at the number of failures. Fixed, so that results don't depend on the
+/// number of threads.
+const ROUND: u32 = 256;
+
+/// A code under test.
+#[derive(Debug, Clone)]
+pub enum TestedCode {
+    /// A code of sectors.
+    Sector(LdpcCode),
+    /// DVB-S2, rate 8/9: published and widely measured.
+    DvbS2(DvbS2),
+}
+
+impl TestedCode {
+    fn matrix(&self) -> &BaseMatrix {
+        match self {
+            TestedCode::Sector(code) => code.matrix(),
+            TestedCode::DvbS2(code) => code.matrix(),
+        }
+    }
+
+    /// Information bits of a codeword.
+    pub fn information_bits(&self) -> usize {
+        match self {
+            TestedCode::Sector(code) => 8 * code.information_bytes(),
+            TestedCode::DvbS2(_) => DvbS2::INFORMATION_BITS,
+        }
+    }
+
+    /// Bits of a codeword.
+    pub fn codeword_bits(&self) -> usize {
+        match self {
+            TestedCode::Sector(_) => LdpcCode::CODEWORD_BITS,
+            TestedCode::DvbS2(_) => DvbS2::CODEWORD_BITS,
+        }
+    }
+
+    /// Information bits per bit.
+    pub fn rate(&self) -> f64 {
+        self.information_bits() as f64 / self.codeword_bits() as f64
+    }
+
+    /// A random codeword, in the order of the matrix; `None` for bits that are known to be zero and
+    /// aren't sent.
+    fn codeword(&self, random: &mut Stream) -> Vec<Option<bool>> {
+        let mut information = vec![0; self.information_bits() / 8];
+        for chunk in information.chunks_mut(8) {
+            chunk.copy_from_slice(&random.bits().to_le_bytes()[..chunk.len()]);
+        }
+        let bit = |bytes: &[u8], bit: usize| bytes[bit / 8] >> (bit % 8) & 1 == 1;
+        match self {
+            TestedCode::Sector(code) => {
+                let mut parity = vec![0; LdpcCode::CODEWORD_BYTES - information.len()];
+                code.encode(&information, &mut parity);
+                information.extend(parity);
+                (0..LdpcCode::CODEWORD_BITS).map(|b| Some(bit(&information, b))).collect()
+            }
+            TestedCode::DvbS2(code) => {
+                let mut bits: Vec<bool> = (0..DvbS2::INFORMATION_BITS).map(|b| bit(&information, b)).collect();
+                bits.extend(DvbS2::parity(&bits));
+                let mut placed = vec![None; code.matrix().codeword_bits()];
+                for (b, &value) in bits.iter().enumerate() {
+                    placed[code.position(b)] = Some(value);
+                }
+                placed
+            }
+        }
+    }
+}
+
+/// A binary channel with Gaussian noise, and ratios of 8 bits as its output.
+#[derive(Debug, Clone)]
+pub struct GaussianChannel {
+    bit_error_rate: f64,
+    /// Walker's alias method: each of 256 ratios with the probability to stay itself, in 2^24ths,
+    /// and its replacement.
+    outcomes: Vec<(u32, i8)>,
+}
+
+impl GaussianChannel {
+    /// The channel with a raw bit error rate between 0 and 0.5, both exclusive; `None` for others.
+    pub fn new(bit_error_rate: f64) -> Option<Self> {
+        let valid = bit_error_rate > 0.0 && bit_error_rate < 0.5;
+        valid.then(|| Self { bit_error_rate, outcomes: alias_table(&ratio_probabilities(bit_error_rate)) })
+    }
+
+    /// The raw bit error rate.
+    pub fn bit_error_rate(&self) -> f64 {
+        self.bit_error_rate
+    }
+
+    /// Energy per information bit over noise density, in decibels, for a code of this rate.
+    pub fn eb_n0_db(&self, rate: f64) -> f64 {
+        let deviation = deviation(self.bit_error_rate);
+        10.0 * (1.0 / (2.0 * rate * deviation * deviation)).log10()
+    }
+
+    /// What the receiver says of a bit.
+    fn ratio(&self, bit: bool, random: u32) -> i8 {
+        let drawn = (random & 0xFF) as usize;
+        let (stays, otherwise) = self.outcomes[drawn];
+        let ratio = if random >> 8 < stays { (drawn as u8).cast_signed() } else { otherwise };
+        if bit { -ratio } else { ratio }
+    }
+}
+
+/// Probability that a standard normal value exceeds `x`.
+fn q(x: f64) -> f64 {
+    libm::erfc(x / std::f64::consts::SQRT_2) / 2.0
+}
+
+/// Standard deviation of the noise of a channel with this raw bit error rate.
+fn deviation(bit_error_rate: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 40.0);
+    for _ in 0..100 {
+        let middle = (low + high) / 2.0;
+        if q(middle) > bit_error_rate { low = middle } else { high = middle }
+    }
+    1.0 / low
+}
+
+/// Probabilities of the ratios of a 0, by their value as an unsigned byte.
+fn ratio_probabilities(bit_error_rate: f64) -> [f64; 256] {
+    let deviation = deviation(bit_error_rate);
+    let per_unit = f64::from(LdpcDecoder::RATIOS_PER_NAT) * 2.0 / (deviation * deviation);
+    let above = |ratio: f64| q((ratio / per_unit - 1.0) / deviation);
+    let mut probabilities = [0.0; 256];
+    for ratio in -i8::MAX..=i8::MAX {
+        let from = if ratio == -i8::MAX { 1.0 } else { above(f64::from(ratio) - 0.5) };
+        let to = if ratio == i8::MAX { 0.0 } else { above(f64::from(ratio) + 0.5) };
+        probabilities[usize::from(ratio.cast_unsigned())] = from - to;
+    }
+    probabilities
+}
+
+fn alias_table(probabilities: &[f64; 256]) -> Vec<(u32, i8)> {
+    const WHOLE: f64 = (1 << 24) as f64;
+    let mut weights: Vec<f64> = probabilities.iter().map(|probability| probability * 256.0).collect();
+    let mut table: Vec<(u32, i8)> = (0..=255u8).map(|value| (1 << 24, value.cast_signed())).collect();
+    let (mut light, mut heavy): (Vec<usize>, Vec<usize>) = (0..256).partition(|&value| weights[value] < 1.0);
+    while let (Some(poor), Some(&rich)) = (light.pop(), heavy.last()) {
+        table[poor] = ((weights[poor] * WHOLE) as u32, (rich as u8).cast_signed());
+        weights[rich] -= 1.0 - weights[poor];
+        if weights[rich] < 1.0 {
+            heavy.pop();
+            light.push(rich);
+        }
+    }
+    table
+}
+
+/// How much to simulate.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// Frames at most.
+    pub frames: u32,
+    /// Stop once so many frames have failed; counted every few hundred frames.
+    pub failures: u32,
+    /// Iterations of the decoder at most.
+    pub iterations: u32,
+    /// Seed of information and noise.
+    pub seed: u64,
+    /// Threads; the result doesn't depend on them.
+    pub threads: NonZero<usize>,
+}
+
+/// What was counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FrameErrors {
+    /// Frames sent.
+    pub frames: u32,
+    /// Frames for which no codeword was found.
+    pub failed: u32,
+    /// Frames decoded to another codeword than was sent. Only a checksum would tell.
+    pub wrong: u32,
+    /// Bits that were wrong before decoding.
+    pub raw_errors: u64,
+    /// Iterations, of all frames together.
+    pub iterations: u64,
+}
+
+impl FrameErrors {
+    /// The frame error rate with its exact 95 % confidence bounds (Clopper and Pearson, Biometrika
+    /// 26, 404 (1934)): lower bound, rate, upper bound.
+    pub fn rate(&self) -> (f64, f64, f64) {
+        let errors = self.failed + self.wrong;
+        let rate = f64::from(errors) / f64::from(self.frames);
+        let low = if errors == 0 { 0.0 } else { solve(|p| 1.0 - at_most(errors - 1, self.frames, p) > 0.025) };
+        let high = if errors == self.frames { 1.0 } else { solve(|p| at_most(errors, self.frames, p) < 0.025) };
+        (low, rate, high)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.frames += other.frames;
+        self.failed += other.failed;
+        self.wrong += other.wrong;
+        self.raw_errors += other.raw_errors;
+        self.iterations += other.iterations;
+    }
+}
+
+/// Probability of at most `k` events in `n` tries of probability `p`.
+fn at_most(k: u32, n: u32, p: f64) -> f64 {
+    if p <= 0.0 {
+        return 1.0;
+    }
+    if p >= 1.0 {
+        return if k >= n { 1.0 } else { 0.0 };
+    }
+    let mut term = f64::from(n) * (-p).ln_1p();
+    let mut sum = term.exp();
+    for i in 1..=k {
+        term += (f64::from(n - i + 1) / f64::from(i)).ln() + (p / (1.0 - p)).ln();
+        sum += term.exp();
+    }
+    sum.min(1.0)
+}
+
+/// The smallest probability for which a condition holds that holds for all larger ones.
+fn solve(holds: impl Fn(f64) -> bool) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if holds(middle) { high = middle } else { low = middle }
+    }
+    high
+}
+
+/// Sends frames of random information and counts what the decoder makes of them.
+pub fn frame_errors(code: &TestedCode, channel: &GaussianChannel, effort: Effort) -> FrameErrors {
+    let mut total = FrameErrors::default();
+    while total.frames < effort.frames && total.failed + total.wrong < effort.failures {
+        let from = total.frames;
+        let count = ROUND.min(effort.frames - from);
+        let threads = u32::try_from(effort.threads.get()).unwrap_or(u32::MAX).min(count);
+        let parts: Vec<FrameErrors> = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|worker| {
+                    let frames = from..from + count;
+                    scope.spawn(move || send(code, channel, effort, frames.skip(worker as usize).step_by(threads as usize)))
+                })
+                .collect();
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        });
+        for part in &parts {
+            total.add(part);
+        }
+    }
+    total
+}
+
+fn send(code: &TestedCode, channel: &GaussianChannel, effort: Effort, frames: impl Iterator<Item = u32>) -> FrameErrors {
+    let mut decoder = LdpcDecoder::new(code.matrix());
+    let mut counted = FrameErrors::default();
+    let mut after = vec![0; code.matrix().codeword_bits()];
+    for frame in frames {
+        let mut random = Stream::numbered(effort.seed, "frame", frame);
+        let codeword = code.codeword(&mut random);
+        let mut spare = None;
+        let mut draw = || match spare.take() {
+            Some(bits) => bits,
+            None => {
+                let bits = random.bits();
+                spare = Some((bits >> 32) as u32);
+                bits as u32
+            }
+        };
+        let ratios: Vec<i8> = codeword.iter().map(|bit| bit.map_or(i8::MAX, |bit| channel.ratio(bit, draw()))).collect();
+        let differs =
+            |ratios: &[i8]| ratios.iter().zip(&codeword).filter(|&(&ratio, &bit)| bit.is_some_and(|bit| (ratio < 0) != bit)).count();
+        let decoded = decoder.decode(&ratios, effort.iterations);
+        decoder.copy_ratios(&mut after);
+        counted.frames += 1;
+        counted.raw_errors += differs(&ratios) as u64;
+        counted.iterations += u64::from(decoded.iterations);
+        if !decoded.is_codeword {
+            counted.failed += 1;
+        } else if differs(&after) > 0 {
+            counted.wrong += 1;
+        }
+    }
+    counted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effort(frames: u32, threads: usize) -> Effort {
+        Effort { frames, failures: 1000, iterations: 20, seed: 1, threads: NonZero::new(threads).unwrap() }
+    }
+
+    #[test]
+    fn the_channel_has_the_bit_error_rate_that_it_is_named_by() {
+        for p in [0.005, 0.02, 0.1, 0.3] {
+            let probabilities = ratio_probabilities(p);
+            assert!((probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            // Half of the smallest ratios, which round to zero, are wrong.
+            let wrong: f64 = probabilities[129..].iter().sum();
+            assert!(wrong < p && wrong + probabilities[0] > p, "{p}: {wrong}");
+            // The alias table gives the same probabilities.
+            let channel = GaussianChannel::new(p).unwrap();
+            let mut drawn = [0.0; 256];
+            for (value, &(stays, otherwise)) in channel.outcomes.iter().enumerate() {
+                let stays = f64::from(stays) / f64::from(1 << 24);
+                drawn[value] += stays / 256.0;
+                drawn[usize::from(otherwise.cast_unsigned())] += (1.0 - stays) / 256.0;
+            }
+            for (value, (drawn, wanted)) in drawn.iter().zip(probabilities).enumerate() {
+                assert!((drawn - wanted).abs() < 1e-7, "{p}, ratio {value}: {drawn} instead of {wanted}");
+            }
+        }
+        assert!([0.0, 0.5, -1.0, f64::NAN].into_iter().all(|p| GaussianChannel::new(p).is_none()));
+        // Q(1.2816) = 0.1; uncoded BPSK has p = Q(sqrt(2 Eb/N0)).
+        assert!((deviation(0.1) - 1.0 / 1.281_551_565).abs() < 1e-8);
+        assert!((GaussianChannel::new(0.1).unwrap().eb_n0_db(1.0) - 10.0 * (1.281_551_565f64.powi(2) / 2.0).log10()).abs() < 1e-6);
+    }
+
+    #[test]
+    fn bounds_are_those_of_clopper_and_pearson() {
+        let rate = |failed, frames| FrameErrors { frames, failed, ..FrameErrors::default() }.rate();
+        // 3.69/n for none of n; 10 of 100: 0.0490 to 0.1762 (any table of exact bounds).
+        assert!((rate(0, 1000).2 - 0.003_682).abs() < 1e-6);
+        let (low, middle, high) = rate(10, 100);
+        assert!((low - 0.0490).abs() < 1e-4 && middle == 0.1 && (high - 0.1762).abs() < 1e-4, "{low} {high}");
+        assert_eq!((rate(5, 5).2, rate(0, 5).0), (1.0, 0.0));
+    }
+
+    #[test]
+    fn results_depend_on_the_seed_but_not_on_the_threads() {
+        let code = TestedCode::Sector(LdpcCode::new(9).unwrap());
+        let channel = GaussianChannel::new(0.022).unwrap();
+        let one = frame_errors(&code, &channel, effort(60, 1));
+        assert_eq!(one, frame_errors(&code, &channel, effort(60, 3)));
+        assert_ne!(one, frame_errors(&code, &channel, Effort { seed: 2, ..effort(60, 3) }));
+        let raw = one.raw_errors as f64 / (60 * LdpcCode::CODEWORD_BITS) as f64;
+        assert!((raw - 0.022).abs() < 0.001, "{raw}");
+    }
+
+    #[test]
+    fn below_its_limit_a_code_decodes_and_above_it_fails() {
+        for (code, good, bad) in [
+            (TestedCode::Sector(LdpcCode::new(9).unwrap()), 0.018, 0.03),
+            (TestedCode::Sector(LdpcCode::new(20).unwrap()), 0.045, 0.07),
+            (TestedCode::DvbS2(DvbS2::new()), 0.016, 0.03),
+        ] {
+            let good = frame_errors(&code, &GaussianChannel::new(good).unwrap(), effort(12, 2));
+            assert_eq!((good.failed, good.wrong), (0, 0), "rate {}", code.rate());
+            let bad = frame_errors(&code, &GaussianChannel::new(bad).unwrap(), effort(6, 2));
+            assert_eq!((bad.failed, bad.wrong), (6, 0), "rate {}", code.rate());
+        }
+    }
+}
