@@ -16,6 +16,11 @@ pub(crate) fn ber(session: &Session, arguments: &Ber) -> Result<Outcome> {
         TestedFamily::Sector => TestedCode::Sector(LdpcCode::new(parity_columns(arguments.rate))?),
         TestedFamily::DvbS2 => TestedCode::DvbS2(DvbS2::new()),
     };
+    let channels = arguments.noise.iter().map(|&bit_error_rate| {
+        GaussianChannel::new(bit_error_rate)
+            .with_context(|| format!("a channel can't have a bit error rate of {bit_error_rate}: give values between 0 and 0.5"))
+    });
+    let channels = channels.collect::<Result<Vec<GaussianChannel>>>()?;
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN);
     session.say(&format!(
         "{}: {} information bits of {}, rate {:.4}; at most {} iterations, seed {}",
@@ -27,9 +32,7 @@ pub(crate) fn ber(session: &Session, arguments: &Ber) -> Result<Outcome> {
         arguments.seed,
     ));
     session.say("bit error rate  Eb/N0, dB      frames  failed  wrong  frame error rate  95 % bounds          iterations");
-    for &bit_error_rate in &arguments.noise {
-        let channel = GaussianChannel::new(bit_error_rate)
-            .with_context(|| format!("a channel can't have a bit error rate of {bit_error_rate}: give values between 0 and 0.5"))?;
+    for channel in &channels {
         let started = Instant::now();
         let effort = Effort {
             frames: arguments.frames,
@@ -38,8 +41,8 @@ pub(crate) fn ber(session: &Session, arguments: &Ber) -> Result<Outcome> {
             seed: arguments.seed,
             threads,
         };
-        let errors = frame_errors(&code, &channel, effort);
-        report(session, &code, &channel, &errors, started);
+        let errors = frame_errors(&code, channel, effort);
+        report(session, &code, channel, &errors, started);
     }
     Ok(Outcome::Good)
 }

@@ -16,8 +16,10 @@
 pub mod frame_errors;
 mod group;
 mod label;
+pub mod polarization;
 mod read;
 mod track;
+pub mod voxel;
 mod write;
 
 pub use group::{GroupRepair, RebuiltSector};

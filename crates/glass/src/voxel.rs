@@ -1,0 +1,103 @@
+//! Voxels: which symbol a modification of the glass stands for.
+//!
+//! A symbol is an azimuth and a retardance. Labels follow a Gray code in both, so the likeliest
+//! mistake, a neighboring level, costs one bit.
+//!
+//! ```text
+//! azimuth     0°   22.5°  45°  67.5°  90°  112.5° 135° 157.5°  (180° is 0° again)
+//! low bits   000   001   011   010   110   111   101   100
+//! ```
+
+use std::f64::consts::PI;
+
+use crate::polarization::Birefringence;
+
+/// Azimuth levels, and the bits that they carry.
+const AZIMUTHS: u8 = 8;
+const AZIMUTH_BITS: u32 = 3;
+
+/// What voxels can be written as: eight azimuths with each of 1, 2 or 4 retardances.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alphabet {
+    retardances: Vec<f64>,
+}
+
+impl Alphabet {
+    /// An alphabet with these retardances, in radians; `None` unless they are 1, 2 or 4, rising, and
+    /// between 0 and pi.
+    pub fn new(retardances: Vec<f64>) -> Option<Self> {
+        let rising = retardances.is_sorted_by(|a, b| a < b);
+        let valid = retardances.iter().all(|&retardance| retardance > 0.0 && retardance < PI);
+        (matches!(retardances.len(), 1 | 2 | 4) && rising && valid).then_some(Self { retardances })
+    }
+
+    /// Symbols: the labels 0 to this number, exclusive.
+    pub fn symbols(&self) -> u8 {
+        AZIMUTHS * self.retardances.len() as u8
+    }
+
+    /// Bits that a voxel carries: 3 to 5.
+    pub fn bits_per_voxel(&self) -> u32 {
+        AZIMUTH_BITS + self.retardances.len().ilog2()
+    }
+
+    /// How a symbol is written: azimuth from the low three bits of its label, retardance from the
+    /// others.
+    ///
+    /// # Panics
+    /// If there is no such symbol.
+    pub fn birefringence(&self, symbol: u8) -> Birefringence {
+        let azimuth = gray_inverse(symbol % AZIMUTHS);
+        let level = gray_inverse(symbol / AZIMUTHS);
+        Birefringence { retardance: self.retardances[usize::from(level)], azimuth: f64::from(azimuth) * PI / f64::from(AZIMUTHS) }
+    }
+
+    /// The symbol with these levels, both counted from 0.
+    pub fn symbol(&self, azimuth: u8, retardance: u8) -> u8 {
+        gray(azimuth) | gray(retardance) << AZIMUTH_BITS
+    }
+}
+
+fn gray(level: u8) -> u8 {
+    level ^ level >> 1
+}
+
+fn gray_inverse(label: u8) -> u8 {
+    label ^ label >> 1 ^ label >> 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighboring_levels_differ_in_one_bit() {
+        for retardances in [vec![0.3], vec![0.3, 0.6], vec![0.2, 0.4, 0.6, 0.8]] {
+            let levels = retardances.len() as u8;
+            let alphabet = Alphabet::new(retardances.clone()).unwrap();
+            let mut seen = vec![false; usize::from(alphabet.symbols())];
+            for retardance in 0..levels {
+                for azimuth in 0..8 {
+                    let symbol = alphabet.symbol(azimuth, retardance);
+                    assert!(!std::mem::replace(&mut seen[usize::from(symbol)], true), "symbol {symbol} twice");
+                    assert!(u32::from(symbol) < 1 << alphabet.bits_per_voxel());
+                    let written = alphabet.birefringence(symbol);
+                    assert_eq!(written.retardance, retardances[usize::from(retardance)]);
+                    assert!((written.azimuth.to_degrees() - 22.5 * f64::from(azimuth)).abs() < 1e-9);
+                    // 180 degrees are 0 degrees, so the last azimuth neighbors the first.
+                    assert_eq!((symbol ^ alphabet.symbol((azimuth + 1) % 8, retardance)).count_ones(), 1);
+                    if retardance + 1 < levels {
+                        assert_eq!((symbol ^ alphabet.symbol(azimuth, retardance + 1)).count_ones(), 1);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn retardances_must_be_distinguishable() {
+        for wrong in [vec![], vec![0.2, 0.2], vec![0.4, 0.2], vec![0.0], vec![4.0], vec![f64::NAN], vec![0.1, 0.2, 0.3]] {
+            assert_eq!(Alphabet::new(wrong.clone()), None, "{wrong:?}");
+        }
+    }
+}
