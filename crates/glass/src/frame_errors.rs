@@ -140,9 +140,9 @@ fn ratio_probabilities(bit_error_rate: f64) -> [f64; 256] {
     let per_unit = f64::from(LdpcDecoder::RATIOS_PER_NAT) * 2.0 / (deviation * deviation);
     let above = |ratio: f64| q((ratio / per_unit - 1.0) / deviation);
     let mut probabilities = [0.0; 256];
-    for ratio in -i8::MAX..=i8::MAX {
-        let from = if ratio == -i8::MAX { 1.0 } else { above(f64::from(ratio) - 0.5) };
-        let to = if ratio == i8::MAX { 0.0 } else { above(f64::from(ratio) + 0.5) };
+    for ratio in -LdpcDecoder::MOST_RATIO..=LdpcDecoder::MOST_RATIO {
+        let from = if ratio == -LdpcDecoder::MOST_RATIO { 1.0 } else { above(f64::from(ratio) - 0.5) };
+        let to = if ratio == LdpcDecoder::MOST_RATIO { 0.0 } else { above(f64::from(ratio) + 0.5) };
         probabilities[usize::from(ratio.cast_unsigned())] = from - to;
     }
     probabilities

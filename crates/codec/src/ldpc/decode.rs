@@ -12,7 +12,7 @@
 //! ```
 
 use super::base_matrix::BaseMatrix;
-use super::decoder::Decoded;
+use super::decoder::{Decoded, LdpcDecoder};
 use super::lanes;
 use crate::kernel::Kernel;
 
@@ -117,8 +117,10 @@ impl State {
         let columns = self.bits.chunks_exact_mut(schedule.stride());
         for ((column, ratios), &rotation) in columns.zip(ratios.chunks_exact(z)).zip(&schedule.rotations) {
             for copy in column.chunks_exact_mut(z).take(2) {
-                copy[..z - rotation].copy_from_slice(&ratios[rotation..]);
-                copy[z - rotation..].copy_from_slice(&ratios[..rotation]);
+                let (end, start) = ratios.split_at(rotation);
+                for (to, ratio) in copy.iter_mut().zip(start.iter().chain(end)) {
+                    *to = (*ratio).clamp(-LdpcDecoder::MOST_RATIO, LdpcDecoder::MOST_RATIO);
+                }
             }
         }
         self.messages.fill(0);
