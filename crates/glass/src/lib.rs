@@ -13,6 +13,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod decoder;
+pub mod emulator;
 pub mod frame_errors;
 mod group;
 mod label;

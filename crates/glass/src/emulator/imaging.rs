@@ -1,0 +1,173 @@
+//! The emulated camera: from voxels to frames.
+
+use std::f64::consts::PI;
+
+use fulgurite_chance::Stream;
+
+use super::{ReadEffects, SectorSeed, WrittenLayer};
+use crate::polarization::{Birefringence, FRAMES, Microscope};
+
+/// The images of a sector: one pixel for each voxel, in each of the [`FRAMES`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frames {
+    /// Rows of a frame.
+    pub rows: usize,
+    /// Columns of a frame.
+    pub columns: usize,
+    /// Bits of a pixel; the brightest value is `2^bits - 1`.
+    pub bits: u32,
+    /// Pixels by frame, row and column.
+    pub pixels: Vec<u16>,
+}
+
+/// The layers next to the one in focus.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Neighbors<'a> {
+    /// The layer above.
+    pub above: Option<&'a WrittenLayer>,
+    /// The layer below.
+    pub below: Option<&'a WrittenLayer>,
+}
+
+/// Takes the images of a layer, for the `read`th time. A pixel has `bits` bits.
+///
+/// # Panics
+/// If a neighboring layer has another shape, or pixels have not 1 to 16 bits.
+pub fn image(
+    microscope: &Microscope,
+    bits: u32,
+    layer: &WrittenLayer,
+    neighbors: Neighbors<'_>,
+    effects: &ReadEffects,
+    seed: SectorSeed,
+    read: u32,
+) -> Frames {
+    assert!((1..=16).contains(&bits), "pixels have 1 to 16 bits, not {bits}");
+    let (rows, columns) = layer.shape();
+    let stream = |purpose: &str| Stream::numbered(seed.platter, &format!("{purpose} {read}"), seed.sector);
+    let camera = Camera::aligned(effects, &mut stream("camera"));
+    let mut background = stream("background");
+    let background = Birefringence { retardance: effects.background * background.unit(), azimuth: background.between(0.0, PI) };
+    let mut shot_noise = stream("shot noise");
+    let mut read_noise = stream("read noise");
+    let brightest = f64::from((1u32 << bits) - 1);
+
+    let seen = through_the_glass(microscope, layer, neighbors, effects.crosstalk, background);
+    let mut pixels = Vec::with_capacity(FRAMES * rows * columns);
+    for frame in focus(layer, &seen, &camera, effects.blur) {
+        for (index, transmitted) in frame.into_iter().enumerate() {
+            let (row, column) = (index / columns, index % columns);
+            let mut light = transmitted * illumination(effects.vignette, row, column, rows, columns);
+            if effects.electrons > 0.0 {
+                // Photons are many, so their Poisson noise is normal.
+                let noise = (light.max(0.0) * effects.electrons).sqrt() * shot_noise.normal() + effects.read_noise * read_noise.normal();
+                light += noise / effects.electrons;
+            }
+            pixels.push((light * brightest).round().clamp(0.0, brightest) as u16);
+        }
+    }
+    Frames { rows, columns, bits, pixels }
+}
+
+/// Intensities over each voxel in each frame, before the optics blur them. Retardances of thin
+/// layers on top of each other add as vectors.
+fn through_the_glass(
+    microscope: &Microscope,
+    layer: &WrittenLayer,
+    neighbors: Neighbors<'_>,
+    crosstalk: f64,
+    background: Birefringence,
+) -> Vec<[f64; FRAMES]> {
+    let (sin, cos) = (2.0 * background.azimuth).sin_cos();
+    let others: Vec<&WrittenLayer> = neighbors.above.into_iter().chain(neighbors.below).collect();
+    assert!(others.iter().all(|other| other.shape() == layer.shape()), "neighboring layers have one shape");
+    layer
+        .voxels()
+        .iter()
+        .enumerate()
+        .map(|(index, voxel)| {
+            let mut sine = voxel.sine + background.retardance * sin;
+            let mut cosine = voxel.cosine + background.retardance * cos;
+            for other in &others {
+                sine += crosstalk * other.voxels()[index].sine;
+                cosine += crosstalk * other.voxels()[index].cosine;
+            }
+            microscope.frames(Birefringence { retardance: sine.hypot(cosine), azimuth: 0.5 * sine.atan2(cosine) })
+        })
+        .collect()
+}
+
+/// How the camera is placed over the sector: where it sees a voxel.
+struct Camera {
+    down: f64,
+    right: f64,
+    rotation: f64,
+    magnification: f64,
+}
+
+impl Camera {
+    fn aligned(effects: &ReadEffects, stream: &mut Stream) -> Self {
+        let mut within = |most: f64| most * stream.between(-1.0, 1.0);
+        Camera {
+            down: within(effects.shift),
+            right: within(effects.shift),
+            rotation: within(effects.rotation),
+            magnification: 1.0 + within(effects.magnification),
+        }
+    }
+
+    /// The place of a point, given and returned relative to the center of the field.
+    fn sees(&self, down: f64, right: f64) -> (f64, f64) {
+        let (sin, cos) = self.rotation.sin_cos();
+        (self.magnification * (cos * down + sin * right) + self.down, self.magnification * (cos * right - sin * down) + self.right)
+    }
+}
+
+/// Distance at which a voxel's light ends, in standard deviations of the point spread.
+const REACH: f64 = 3.0;
+/// The blur of a camera in perfect focus: a pixel's own size. Without it, a shifted voxel would fall
+/// on one pixel or none.
+const PIXEL: f64 = 0.25;
+
+/// Spreads the light of each voxel over the pixels around the place where the camera sees it.
+/// Returns intensities by frame.
+fn focus(layer: &WrittenLayer, seen: &[[f64; FRAMES]], camera: &Camera, blur: f64) -> [Vec<f64>; FRAMES] {
+    let (rows, columns) = layer.shape();
+    let spread = blur.hypot(PIXEL);
+    let reach = (REACH * spread).ceil();
+    let mut sums = vec![[0.0; FRAMES]; rows * columns];
+    let mut weights = vec![0.0; rows * columns];
+    let (middle_row, middle_column) = ((rows - 1) as f64 / 2.0, (columns - 1) as f64 / 2.0);
+    for (index, (voxel, seen)) in layer.voxels().iter().zip(seen).enumerate() {
+        let (row, column) = ((index / columns) as f64 + voxel.down, (index % columns) as f64 + voxel.right);
+        let (down, right) = camera.sees(row - middle_row, column - middle_column);
+        let (at_row, at_column) = (down + middle_row, right + middle_column);
+        let pixels = |at: f64, count: usize| {
+            let from = (at - reach).ceil().max(0.0) as usize;
+            let to = (at + reach).floor().min(count as f64 - 1.0);
+            from..if to < 0.0 { 0 } else { to as usize + 1 }
+        };
+        for row in pixels(at_row, rows) {
+            let weight_down = (-((row as f64 - at_row) / spread).powi(2) / 2.0).exp();
+            for column in pixels(at_column, columns) {
+                let weight = weight_down * (-((column as f64 - at_column) / spread).powi(2) / 2.0).exp();
+                weights[row * columns + column] += weight;
+                for (sum, light) in sums[row * columns + column].iter_mut().zip(seen) {
+                    *sum += weight * light;
+                }
+            }
+        }
+    }
+    // Pixels that no voxel reaches, at the edge of a shifted field, see as much as unmodified glass
+    // lets through: nothing that would look like a voxel.
+    std::array::from_fn(|frame| {
+        sums.iter().zip(&weights).map(|(sum, &weight)| if weight > 0.0 { sum[frame] / weight } else { 0.0 }).collect()
+    })
+}
+
+/// Brightness of the field at a pixel: full in the center, less toward the corners.
+fn illumination(vignette: f64, row: usize, column: usize, rows: usize, columns: usize) -> f64 {
+    let down = 2.0 * (row as f64 + 0.5) / rows as f64 - 1.0;
+    let right = 2.0 * (column as f64 + 0.5) / columns as f64 - 1.0;
+    1.0 - vignette * (down * down + right * right) / 2.0
+}

@@ -1,0 +1,28 @@
+//! The emulated medium: what a laser makes of symbols, and what a camera sees of that.
+//!
+//! ```text
+//! symbols --write--> WrittenLayer --image, with the layers above and below--> Frames
+//!            |                         |
+//!            permanent: a function     every time anew: a function of the seed, the sector
+//!            of seed and sector        and how often it was read
+//! ```
+//!
+//! Every effect has its own strength in [`Effects`]; zero switches it off, and no effect changes the
+//! random values of another. Glass on disk therefore needs to hold symbols only.
+
+mod effects;
+mod imaging;
+mod writing;
+
+pub use effects::{Effects, ReadEffects, WriteEffects};
+pub use imaging::{Frames, Neighbors, image};
+pub use writing::{WrittenLayer, write};
+
+/// Identifies a sector of the emulated glass: the seed of its platter and its number on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SectorSeed {
+    /// Seed of the platter.
+    pub platter: u64,
+    /// Number of the sector on the platter.
+    pub sector: u32,
+}
