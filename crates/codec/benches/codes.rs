@@ -16,6 +16,8 @@ use fulgurite_codec::{CauchyCode, Kernel, PooledCode, PooledEncoder};
 
 #[path = "codes/bench.rs"]
 mod bench;
+#[path = "codes/ldpc.rs"]
+mod ldpc;
 #[path = "codes/peers.rs"]
 mod peers;
 
@@ -46,6 +48,7 @@ fn main() {
     pooled_encode(&bench, "platter-set", 3200, 600, 32 * 1024);
     pooled_encode(&bench, "platter-set", 800, 400, 32 * 1024);
     pooled_encode(&bench, "platter-set", 20, 10, 64 * 1024);
+    ldpc::ldpc(&bench);
 }
 
 /// The memory bound: reading a pool once.

@@ -183,7 +183,7 @@ pub(crate) struct Ber {
 pub(crate) enum TestedFamily {
     /// The codes of sectors: 80 columns of 512 bits
     Sector,
-    /// DVB-S2, rate 8/9, 64,800 bits
+    /// DVB-S2, rate 8/9, 64,800 bits, with its outer code that corrects 8 bits
     DvbS2,
 }
 

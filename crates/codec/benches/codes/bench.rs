@@ -101,7 +101,7 @@ impl Bench {
         for (competitor, rates) in competitors.iter().zip(&mut rates) {
             rates.sort_by(f64::total_cmp);
             let (low, high) = (rates[0], rates[rates.len() - 1]);
-            println!("  {:<40} {:6.2} GB/s  [{low:.2}-{high:.2}]", competitor.name, rates[rates.len() / 2]);
+            println!("  {:<40} {:6.3} GB/s  [{low:.3}-{high:.3}]", competitor.name, rates[rates.len() / 2]);
         }
     }
 }

@@ -117,10 +117,8 @@ impl State {
         let columns = self.bits.chunks_exact_mut(schedule.stride());
         for ((column, ratios), &rotation) in columns.zip(ratios.chunks_exact(z)).zip(&schedule.rotations) {
             for copy in column.chunks_exact_mut(z).take(2) {
-                let (end, start) = ratios.split_at(rotation);
-                for (to, ratio) in copy.iter_mut().zip(start.iter().chain(end)) {
-                    *to = (*ratio).clamp(-LdpcDecoder::MOST_RATIO, LdpcDecoder::MOST_RATIO);
-                }
+                copy_limited(&mut copy[..z - rotation], &ratios[rotation..]);
+                copy_limited(&mut copy[z - rotation..], &ratios[..rotation]);
             }
         }
         self.messages.fill(0);
@@ -130,6 +128,12 @@ impl State {
     pub(super) fn column(&self, schedule: &Schedule, column: usize) -> &[i8] {
         let from = column * schedule.stride() + schedule.lifting - schedule.rotations[column];
         &self.bits[from..from + schedule.lifting]
+    }
+}
+
+fn copy_limited(to: &mut [i8], ratios: &[i8]) {
+    for (to, ratio) in to.iter_mut().zip(ratios) {
+        *to = (*ratio).clamp(-LdpcDecoder::MOST_RATIO, LdpcDecoder::MOST_RATIO);
     }
 }
 
