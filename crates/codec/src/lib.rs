@@ -9,9 +9,9 @@
 //! | [`CauchyCode`] | GF(2^8), I + R <= 255 | a track (200 + 16), a column of a platter-set (16 + 3) | R products a byte to encode, e to rebuild e |
 //! | [`PooledCode`] | GF(2^16), I + m <= 65,536, with m = R rounded up to a power of two | a large group (48,000 + 1,200), a platter-set (3,200 + 600) | log2(m) products a symbol |
 //!
-//! Symbols are shards: equal-length slices of bytes, one sector each. Neither of them detects silent
-//! errors: the caller, who detects them with [`checksum`], names the lost symbols. Losses are
-//! input, not an error; [`CodeError::TooManyLost`] only occurs when no code of that shape could
+//! Symbols are shards: equal-length slices of bytes, one sector each. Neither of them detects
+//! silent errors: the caller, who detects them with [`checksum`], names the lost symbols. Losses
+//! are input, not an error; [`CodeError::TooManyLost`] only occurs when no code of that shape could
 //! help.
 //!
 //! Products and LDPC decoding run on the machine's fastest [`Kernel`]; all kernels give the same

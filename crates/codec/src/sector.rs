@@ -13,8 +13,8 @@
 //!   passes with probability 2^-64.
 //! - Scrambling makes all symbols equally likely, whatever the payload; the key is the address, so
 //!   equal payloads give different symbols.
-//! - Interleaving spreads a blemish over all codewords. Bits of one symbol are neighbors in a column
-//!   of the LDPC code, so no check contains two of them.
+//! - Interleaving spreads a blemish over all codewords. Bits of one symbol are neighbors in a
+//!   column of the LDPC code, so no check contains two of them.
 
 use crate::checksum::Crc64;
 use crate::error::CodeError;
@@ -165,8 +165,8 @@ pub enum SectorLoss {
 }
 
 impl SectorDecoder<'_> {
-    /// Decodes a sector from the ratios of its bits, symbol by symbol: as many as symbols times bits
-    /// per symbol, in units of [`LdpcDecoder::RATIOS_PER_NAT`].
+    /// Decodes a sector from the ratios of its bits, symbol by symbol: as many as symbols times
+    /// bits per symbol, in units of [`LdpcDecoder::RATIOS_PER_NAT`].
     ///
     /// # Errors
     /// [`SectorLoss`] if noise exceeds what the code bears, or the checksum is wrong.

@@ -144,9 +144,9 @@ pub(crate) enum Channel {
     /// Measure the frame error rate of an LDPC code against noise
     ///
     /// Sends random codewords over a channel with Gaussian noise, decodes them from 8-bit
-    /// log-likelihood ratios, and counts the frames that fail. The channel is named by its bit error
-    /// rate before decoding. A frame that decodes to another codeword counts as wrong; in a sector,
-    /// the checksum would tell. Same seed, same result.
+    /// log-likelihood ratios, and counts the frames that fail. The channel is named by its bit
+    /// error rate before decoding. A frame that decodes to another codeword counts as wrong; in a
+    /// sector, the checksum would tell. Same seed, same result.
     Ber(Ber),
 }
 

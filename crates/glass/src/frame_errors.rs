@@ -1,12 +1,12 @@
-//! Frame error rates of LDPC codes: words sent over a Gaussian channel and decoded, in numbers large
-//! enough for a confidence bound.
+//! Frame error rates of LDPC codes: words sent over a Gaussian channel and decoded, in numbers
+//! large enough for a confidence bound.
 //!
 //! ```text
 //! random information -> codeword -> ±1 plus Gaussian noise -> 8-bit ratios -> LdpcDecoder -> compare
 //! ```
 //!
-//! The channel is named by its raw bit error rate, p: how often the sign alone is wrong. A symbol of
-//! ±1 with noise of standard deviation s has p = Q(1/s), and likelihoods of 2y/s^2 nats.
+//! The channel is named by its raw bit error rate, p: how often the sign alone is wrong. A symbol
+//! of ±1 with noise of standard deviation s has p = Q(1/s), and likelihoods of 2y/s^2 nats.
 
 use std::num::NonZero;
 
@@ -22,8 +22,8 @@ const ROUND: u32 = 256;
 pub enum TestedCode {
     /// A code of sectors.
     Sector(LdpcCode),
-    /// DVB-S2, rate 8/9: published and widely measured. Its outer BCH code, which corrects 8 bits of
-    /// a frame, is taken into account.
+    /// DVB-S2, rate 8/9: published and widely measured. Its outer BCH code, which corrects 8 bits
+    /// of a frame, is taken into account.
     DvbS2(DvbS2),
 }
 

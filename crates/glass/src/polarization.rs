@@ -23,8 +23,8 @@ pub const FRAMES: usize = 5;
 /// The microscope's settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Microscope {
-    /// Swing of the compensator, in radians; 0 < swing < pi. About 0.6, a tenth of a wave, gives the
-    /// least noise of the azimuth.
+    /// Swing of the compensator, in radians; 0 < swing < pi. About 0.6, a tenth of a wave, gives
+    /// the least noise of the azimuth.
     pub swing: f64,
     /// Intensity of a fully transmitted beam above `dark`.
     pub bright: f64,

@@ -23,8 +23,8 @@ pub struct Alphabet {
 }
 
 impl Alphabet {
-    /// An alphabet with these retardances, in radians; `None` unless they are 1, 2 or 4, rising, and
-    /// between 0 and pi.
+    /// An alphabet with these retardances, in radians; `None` unless they are 1, 2 or 4, rising,
+    /// and between 0 and pi.
     pub fn new(retardances: Vec<f64>) -> Option<Self> {
         let rising = retardances.is_sorted_by(|a, b| a < b);
         let valid = retardances.iter().all(|&retardance| retardance > 0.0 && retardance < PI);

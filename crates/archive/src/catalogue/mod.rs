@@ -178,8 +178,8 @@ pub trait Catalogue: Send {
     /// Forgets unlisted versions, because they are now listed or because they were removed. For
     /// removed ones, `tombstones` holds their staged tombstones.
     fn forget_unlisted(&mut self, versions: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
-    /// Records platters that the catalogue ignores: of unfinished sets that no version needs, and of
-    /// sets given up with unseen places.
+    /// Records platters that the catalogue ignores: of unfinished sets that no version needs, and
+    /// of sets given up with unseen places.
     fn leave_out(&mut self, platters: &[PlatterId]) -> Result<(), CatalogueError>;
     /// True if the platter was recorded by [`leave_out`](Self::leave_out) or
     /// [`forget_set`](Self::forget_set).

@@ -152,8 +152,8 @@ impl LdpcCode {
 }
 
 /// What the last row has of the first parity column, g, after the other parity columns are replaced
-/// by running sums. Column j is `x^a g`, plus `g` from the middle row on; the last row sums g itself
-/// (from the last running sum; `x^a g` cancels) and each column j rotated by its shift c.
+/// by running sums. Column j is `x^a g`, plus `g` from the middle row on; the last row sums g
+/// itself (from the last running sum; `x^a g` cancels) and each column j rotated by its shift c.
 fn first_column(rows: usize, first_shift: usize, last_row: &[usize]) -> Vec<usize> {
     let mut exponents = vec![0];
     for (row, shift) in last_row.iter().enumerate() {
@@ -168,8 +168,8 @@ fn first_column(rows: usize, first_shift: usize, last_row: &[usize]) -> Vec<usiz
 /// The inverse of a polynomial over GF(2) modulo `x^Z - 1`, as factors.
 ///
 /// Z is a power of two, so p(x)^Z = p(x^Z) = p(1), which is 1 if p has an odd number of terms. So
-/// the inverse is p^(Z-1), the product of p^(2^k) = p(x^(2^k)) for all 2^k below Z, and none of these
-/// has more terms than p.
+/// the inverse is p^(Z-1), the product of p^(2^k) = p(x^(2^k)) for all 2^k below Z, and none of
+/// these has more terms than p.
 fn inverse(polynomial: &[usize]) -> Vec<Vec<usize>> {
     assert!(polynomial.len() % 2 == 1, "a polynomial with an even number of terms has no inverse");
     (0..LIFTING.trailing_zeros())

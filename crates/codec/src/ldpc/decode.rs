@@ -1,9 +1,9 @@
 //! Layered normalized min-sum decoding on 8-bit log-likelihood ratios.
 //!
 //! A layer is a base row. Its Z checks share no bit, so they are computed side by side, one byte
-//! lane each. In every layer, a bit first subtracts what the layer's check told it before. The check
-//! then tells each of its bits the sign that the others imply, with three quarters of the smallest
-//! magnitude among them: min-sum alone overestimates.
+//! lane each. In every layer, a bit first subtracts what the layer's check told it before. The
+//! check then tells each of its bits the sign that the others imply, with three quarters of the
+//! smallest magnitude among them: min-sum alone overestimates.
 //!
 //! ```text
 //! a column as stored: rotated so that the layer that used it last reads the bit of check 0 first

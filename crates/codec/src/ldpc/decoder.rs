@@ -78,8 +78,8 @@ impl LdpcDecoder {
         }
     }
 
-    /// Copies out the decoded bits, from the first on: as many as fit `bytes`. Bit b is bit b mod 8,
-    /// counted from the least significant one, of byte b / 8.
+    /// Copies out the decoded bits, from the first on: as many as fit `bytes`. Bit b is bit b mod
+    /// 8, counted from the least significant one, of byte b / 8.
     ///
     /// # Panics
     /// If a codeword has fewer bits, or its columns aren't whole bytes.

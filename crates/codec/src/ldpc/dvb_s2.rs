@@ -2,9 +2,9 @@
 //!
 //! Source: ETSI EN 302 307-1 V1.4.1, section 5.3.2 and table B.10 (frames of 64,800 bits).
 //!
-//! The standard gives, for each group of 360 information bits, the checks of its first bit; those of
-//! the next bit lie 20 further, and so on. Numbering check c as row c mod 20, lane c / 20 makes each
-//! group a column of circulants. Two things don't fit a [`BaseMatrix`] yet:
+//! The standard gives, for each group of 360 information bits, the checks of its first bit; those
+//! of the next bit lie 20 further, and so on. Numbering check c as row c mod 20, lane c / 20 makes
+//! each group a column of circulants. Two things don't fit a [`BaseMatrix`] yet:
 //!
 //! - Some groups have two circulants in one row. Lanes are split by their remainder modulo 60 into
 //!   rows and columns of lifting factor 6, in which no such pair remains.

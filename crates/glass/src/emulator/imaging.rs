@@ -125,8 +125,8 @@ impl Camera {
 
 /// Distance at which a voxel's light ends, in standard deviations of the point spread.
 const REACH: f64 = 3.0;
-/// The blur of a camera in perfect focus: a pixel's own size. Without it, a shifted voxel would fall
-/// on one pixel or none.
+/// The blur of a camera in perfect focus: a pixel's own size. Without it, a shifted voxel would
+/// fall on one pixel or none.
 const PIXEL: f64 = 0.25;
 
 /// Spreads the light of each voxel over the pixels around the place where the camera sees it.

@@ -7,8 +7,8 @@
 //!            of seed and sector        and how often it was read
 //! ```
 //!
-//! Every effect has its own strength in [`Effects`]; zero switches it off, and no effect changes the
-//! random values of another. Glass on disk therefore needs to hold symbols only.
+//! Every effect has its own strength in [`Effects`]; zero switches it off, and no effect changes
+//! the random values of another. Glass on disk therefore needs to hold symbols only.
 
 mod effects;
 mod imaging;
