@@ -130,7 +130,6 @@ impl SectorCode {
 }
 
 /// Decodes sectors, one after the other. Memory is allocated once.
-#[derive(Debug, Clone)]
 pub struct SectorDecoder<'a> {
     code: &'a SectorCode,
     ldpc: LdpcDecoder,

@@ -8,7 +8,6 @@ use crate::kernel::Kernel;
 ///
 /// The algorithm is layered normalized min-sum with 8-bit ratios. It runs on the machine's fastest
 /// [`Kernel`]; all kernels give the same results.
-#[derive(Debug, Clone)]
 pub struct LdpcDecoder {
     kernel: Kernel,
     schedule: Schedule,
@@ -74,7 +73,9 @@ impl LdpcDecoder {
     pub fn copy_ratios(&self, ratios: &mut [i8]) {
         assert_eq!(ratios.len(), self.schedule.codeword_bits(), "one ratio per bit is required");
         for (column, ratios) in ratios.chunks_exact_mut(self.schedule.lifting).enumerate() {
-            ratios.copy_from_slice(self.state.column(&self.schedule, column));
+            for (ratio, byte) in ratios.iter_mut().zip(self.state.column(&self.schedule, column)) {
+                *ratio = byte.cast_signed();
+            }
         }
     }
 
@@ -95,8 +96,8 @@ impl LdpcDecoder {
 }
 
 /// The sign bits of eight bytes.
-fn signs(ratios: &[i8; 8]) -> u8 {
-    let signs = u64::from_le_bytes(ratios.map(i8::cast_unsigned)) & 0x8080_8080_8080_8080;
+fn signs(bytes: [u8; 8]) -> u8 {
+    let signs = u64::from_le_bytes(bytes) & 0x8080_8080_8080_8080;
     // The sign of byte i is bit 8i + 7; the factor's bit 7k moves it to 63 - 7 + i for k = 7 - i.
     ((signs >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }

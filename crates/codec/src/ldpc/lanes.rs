@@ -83,10 +83,10 @@ pub(super) fn all_checks_hold(kernel: Kernel, schedule: &Schedule, state: &State
 #[inline(always)]
 pub(super) unsafe fn iterate_with<L: ByteLanes>(schedule: &Schedule, state: &mut State) {
     let (z, padded) = (schedule.lifting, schedule.padded);
-    let bits = state.bits.as_mut_ptr();
-    let extrinsic = state.extrinsic.as_mut_ptr();
-    let [smallest_of, second_of, sign_of] = [0, padded, 2 * padded].map(|offset| state.checks[offset..].as_mut_ptr());
-    let mut messages = state.messages.as_mut_ptr();
+    let bits = state.bits.as_mut_ptr().cast::<i8>();
+    let extrinsic = state.extrinsic.as_mut_ptr().cast::<i8>();
+    let [smallest_of, second_of, sign_of] = [0, padded, 2 * padded].map(|offset| state.checks[offset..].as_mut_ptr().cast::<i8>());
+    let mut messages = state.messages.as_mut_ptr().cast::<i8>();
     // SAFETY: a stored column has room for two copies and a register; messages, ratios and checks
     // have `padded` bytes for each edge, a multiple of a register's size.
     unsafe {
@@ -142,7 +142,7 @@ pub(super) unsafe fn iterate_with<L: ByteLanes>(schedule: &Schedule, state: &mut
 /// `L`'s instructions are available, and `state` was created for `schedule`.
 #[inline(always)]
 pub(super) unsafe fn check_with<L: ByteLanes>(schedule: &Schedule, state: &State) -> bool {
-    let bits = state.bits.as_ptr();
+    let bits = state.bits.as_ptr().cast::<i8>();
     // SAFETY: a stored column has room for two copies and a register.
     unsafe {
         for layer in &schedule.layers {
