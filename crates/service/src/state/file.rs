@@ -38,13 +38,15 @@ pub enum Damage {
     OtherProgram,
     #[error("it doesn't name its archive")]
     Nameless,
-    #[error("it is empty")]
+    #[error("it has no tables")]
     Empty,
 }
 
-/// Whether the file exists and isn't empty. A crash during its creation can leave an empty file.
-pub(super) fn exists_non_empty(path: &Path) -> bool {
+/// Whether the file exists and has tables, or is damaged. A crash during its creation can leave a
+/// file without tables, and so can another program.
+pub(super) fn exists_non_empty(path: &Path, archive: ArchiveId) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.len() > 0)
+        && !matches!(open_read_only(path, archive), Err(StateError::Damaged { found: Damage::Empty, .. }))
 }
 
 /// Opens the file of an archive; creates it if it is missing.

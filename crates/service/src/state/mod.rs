@@ -99,7 +99,7 @@ pub enum StateError {
         expected: ArchiveId,
     },
     /// The file is missing, and the archive has a backup of it.
-    #[error("{path} is missing, but the archive has a backup from {}: `fulgurite serve` recovers it from that", date(*.backup_ms))]
+    #[error("{path} is missing or empty, but the archive has a backup from {}: `fulgurite serve` recovers it from that", date(*.backup_ms))]
     Lost {
         /// Path of the missing file.
         path: PathBuf,
@@ -108,9 +108,9 @@ pub enum StateError {
     },
     /// The file is missing, the archive has no backup of it, and a server has used it.
     #[error(
-        "{path} is missing, and the archive has no backup of it, but a server has used this archive: {sign} exists. Restore the file from a \
-         copy. Without one, `fulgurite serve --without-copy` starts with a new account and no buckets: all objects stay, but tags and locks \
-         that were set after an object was put are lost"
+        "{path} is missing or empty, and the archive has no backup of it, but a server has used this archive: {sign} exists. Restore the \
+         file from a copy. Without one, `fulgurite serve --without-copy` starts with a new account and no buckets: all objects stay, but \
+         tags and locks that were set after an object was put are lost"
     )]
     LostWithoutBackup {
         /// Path of the missing file.
@@ -128,7 +128,7 @@ pub enum StateError {
     },
     /// The backup in the archive can't be used.
     #[error(
-        "{path} is missing and can't be recovered from its backup in the archive, {BACKUP_NAME}: {source}. {}\
+        "{path} is missing or empty and can't be recovered from its backup in the archive, {BACKUP_NAME}: {source}. {}\
          `fulgurite serve --without-copy` starts with a new account and no buckets, and leaves the backup unchanged",
         if .source.is_out_of_reach() { "Bring back the stores that are needed, and start again. If they are gone for good, " } else { "" }
     )]

@@ -18,7 +18,7 @@ use crate::transfer::parts;
 pub enum ExistingState {
     /// The file.
     File,
-    /// No file, but a backup in the archive: this version.
+    /// No file, or one without tables, but a backup in the archive: this version.
     Backup(Box<VersionRow>),
     /// Neither, but a server has used the archive.
     Lost,
@@ -40,7 +40,7 @@ pub struct Recovered {
 /// # Errors
 /// [`StateError::Catalogue`] if the catalogue can't be read.
 pub fn find(archive: &Archive) -> Result<ExistingState, StateError> {
-    if file::exists_non_empty(&archive.home().join(FILE)) {
+    if file::exists_non_empty(&archive.home().join(FILE), archive.id()) {
         return Ok(ExistingState::File);
     }
     if let Some(newest) = backups(archive)?.into_iter().next() {
@@ -223,6 +223,39 @@ mod tests {
         assert!(!archive.home().join(FILE).exists());
         begin_without_backup(&archive).expect("begun");
         assert!(State::open(archive).expect("it opens").accounts().expect("accounts").is_empty());
+    }
+
+    #[test]
+    fn a_file_without_tables_counts_as_missing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let archive = archive(folder.path());
+        let path = archive.home().join(FILE);
+        let without_tables = || {
+            remove_database(&path).expect("removed");
+            Connection::open(&path).and_then(|file| file.pragma_update(None, "journal_mode", "wal")).expect("a file");
+            assert!(path.metadata().expect("a file").len() > 0);
+        };
+        without_tables();
+        assert_eq!(find(&archive).expect("looked"), ExistingState::Nothing, "a crash during the first start leaves it");
+        let state = Arc::new(State::open(archive.clone()).expect("nothing used this archive before"));
+        assert_eq!(find(&archive).expect("looked"), ExistingState::File);
+        drop(crate::sample::gateway(state, &crate::settings::Settings::default()));
+        without_tables();
+        assert_eq!(find(&archive).expect("looked"), ExistingState::Lost);
+        let text = State::open(archive.clone()).err().expect("it is lost").to_string();
+        assert!(text.contains("service.db is missing or empty"), "{text}");
+        put(&archive, &copy_of(&without_sign(&archive), "ada"));
+        without_tables();
+        assert!(matches!(State::open(archive.clone()), Err(StateError::Lost { .. })));
+        recover(&archive, &newest(&archive)).expect("recovered");
+        assert_eq!(State::open(archive).expect("it opens").accounts().expect("accounts")[0].0.name, "ada");
+    }
+
+    /// The archive, as if no server had used it.
+    fn without_sign(archive: &Arc<Archive>) -> Arc<Archive> {
+        remove_database(&archive.home().join(FILE)).expect("removed");
+        std::fs::remove_dir_all(sign_of_server(archive)).expect("removed");
+        archive.clone()
     }
 
     #[test]
