@@ -196,9 +196,10 @@ impl State {
         let state_error = |error| BackupError::Io(io::Error::other::<StateError>(error));
         if self.check_file().is_none() {
             // Its own connection, so that requests don't wait.
-            let connection = file::open_read_only(&self.path, self.archive.id()).map_err(state_error)?;
+            let connection = file::open_read_only(&self.path, self.archive.id());
+            // If the file was replaced just now, that one can't be used.
             if self.check_file().is_none() {
-                return self.write_from(&connection, out);
+                return self.write_from(&connection.map_err(state_error)?, out);
             }
         }
         // The path leads to another file, or to none.

@@ -3,11 +3,18 @@
 //! SQLite continues with the open file, which has no name any more, so everything written to it
 //! would be gone with the process. Therefore changes are refused, and the state that was
 //! acknowledged before is saved in a backup, which is read from the open file.
+//!
+//! The log of the open file keeps its name, though, and SQLite would apply it to the replacement.
+//! So that name is removed, after everything in the log was moved into the open file, which may
+//! have another name by now. From then on, no other process finds the log, so the server must not
+//! change the file again, even if it returns to its place.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+
+use rusqlite::config::DbConfig;
 
 use super::{State, StateError};
 
@@ -23,6 +30,10 @@ impl Identity {
         let metadata = path.metadata()?;
         Ok(Self { device: metadata.dev(), inode: metadata.ino() })
     }
+
+    pub(super) fn inode(self) -> u64 {
+        self.inode
+    }
 }
 
 impl State {
@@ -30,11 +41,19 @@ impl State {
     /// server isn't ready.
     pub(crate) fn check_file(&self) -> Option<&'static str> {
         let reason = match Identity::of(&self.path) {
-            Ok(found) if Some(found) == self.identity => None,
-            Ok(_) => Some(
-                "service.db was replaced under the running server, so changes of buckets, tags, locks and uploads are refused; restart the \
-                 server to use the new file. The archive keeps a backup of the replaced one",
+            Ok(found) if Some(found) == self.identity && self.log.is_in_place() => None,
+            Ok(found) if Some(found) == self.identity => Some(
+                "service.db-wal was removed or replaced under the running server, so changes of buckets, tags, locks and uploads are \
+                 refused; restart the server",
             ),
+            Ok(_) => {
+                self.displaced.store(true, Ordering::Release);
+                self.detach_log();
+                Some(
+                    "service.db was replaced under the running server, so changes of buckets, tags, locks and uploads are refused; restart \
+                     the server to use the new file. The archive keeps a backup of the replaced one",
+                )
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Some(
                 "service.db was removed under the running server, so changes of buckets, tags, locks and uploads are refused; restart the \
                  server to recover the file from its backup in the archive",
@@ -50,8 +69,45 @@ impl State {
         self.displaced.load(Ordering::Acquire)
     }
 
+    /// Removes the name of the open file's log, unless the file still is beside it. If a reader
+    /// needs the log, the next check tries again; until then the log's record protects the new
+    /// file.
+    fn detach_log(&self) {
+        if Identity::of(&self.log.database).ok() == self.identity || !self.log.is_in_place() {
+            return;
+        }
+        let detached = self.with_connection("move its log into it", |connection| {
+            // PASSIVE never waits.
+            let is_complete = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+                let (busy, frames, moved): (bool, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                Ok(!busy && frames == moved)
+            })?;
+            if !is_complete {
+                return Ok(Ok(()));
+            }
+            // Another process may use the file with a log of its own.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+            Ok(self.log.unlink())
+        });
+        match detached {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "can't remove the log of the replaced service.db"),
+            Err(error) => tracing::warn!(%error, "can't remove the log of the replaced service.db"),
+        }
+    }
+
     pub(super) fn refuse_if_displaced(&self) -> Result<(), StateError> {
         if self.is_displaced() { Err(StateError::Displaced(self.path.clone())) } else { Ok(()) }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // The last chance, also if the file was removed: it can't return to this process.
+        if Identity::of(&self.path).ok() != self.identity {
+            self.detach_log();
+        }
     }
 }
 
@@ -81,12 +137,89 @@ mod tests {
         assert!(state.check_file().is_some_and(|reason| reason.contains("removed")));
         assert!(matches!(state.add_account("bo", true), Err(StateError::Displaced(_))));
         assert!(backup(&state).contains("ada"));
+        std::fs::rename(&away, &path).expect("renamed");
+        assert_eq!(state.check_file(), None);
+        state.add_account("bo", true).expect("an account");
+        std::fs::rename(&path, &away).expect("renamed");
         std::fs::write(&path, b"another file").expect("written");
         assert!(state.check_file().is_some_and(|reason| reason.contains("replaced")));
         assert!(matches!(state.add_bucket("photos", "ada", false, None), Err(StateError::Displaced(_))));
         assert!(backup(&state).contains("ada"));
+        // Without its log, which would have been applied to the other file.
         std::fs::rename(&away, &path).expect("renamed");
-        assert_eq!(state.check_file(), None);
-        state.add_account("bo", true).expect("an account");
+        assert!(state.check_file().is_some_and(|reason| reason.contains("service.db-wal was removed")));
+        assert!(matches!(state.add_account("eve", true), Err(StateError::Displaced(_))));
+        assert!(backup(&state).contains("ada"));
+        let archive = state.archive().clone();
+        drop(state);
+        let state = State::open(archive).expect("the file is complete");
+        assert_eq!(accounts(&state), ["ada", "bo"]);
+        state.add_account("eve", true).expect("an account");
+    }
+
+    fn accounts(state: &State) -> Vec<String> {
+        state.accounts().expect("accounts").into_iter().map(|(account, _)| account.name.clone()).collect()
+    }
+
+    #[test]
+    fn a_replacement_is_used_as_it_is_after_a_restart() {
+        for (is_removed_first, is_noticed, is_killed) in
+            [(false, true, false), (false, true, true), (false, false, false), (true, false, false)]
+        {
+            let case = format!("removed first: {is_removed_first}, noticed: {is_noticed}, killed: {is_killed}");
+            let home = tempfile::tempdir().expect("a folder");
+            let archive = archive(home.path());
+            let (path, copy) = (home.path().join("service.db"), home.path().join("copy.db"));
+            let state = State::open(archive.clone()).expect("a state");
+            state.add_account("ada", true).expect("an account");
+            drop(state);
+            std::fs::copy(&path, &copy).expect("copied");
+            let state = State::open(archive.clone()).expect("a state");
+            for number in 0..100 {
+                state.add_account(&format!("later{number}"), true).expect("an account");
+            }
+            if is_removed_first {
+                std::fs::remove_file(&path).expect("removed");
+                assert!(state.check_file().is_some(), "{case}");
+            } else {
+                std::fs::rename(&copy, &path).expect("renamed");
+            }
+            if is_noticed {
+                assert!(state.check_file().is_some(), "{case}");
+                assert!(!home.path().join("service.db-wal").exists() && !home.path().join("service.db-shm").exists(), "{case}");
+                assert!(backup(&state).contains("later99"), "{case}");
+            }
+            if is_killed {
+                std::mem::forget(state);
+            } else {
+                drop(state);
+            }
+            if is_removed_first {
+                std::fs::rename(&copy, &path).expect("renamed");
+            }
+            let state = State::open(archive).unwrap_or_else(|error| panic!("{case}: {error}"));
+            assert_eq!(accounts(&state), ["ada"], "{case}");
+            state.add_account("bo", true).expect("an account");
+            let whole: String =
+                state.query("check it", |file| file.query_row("PRAGMA integrity_check", [], |row| row.get(0))).expect("checked");
+            assert_eq!(whole, "ok", "{case}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_another_file_leaves_the_log_of_the_open_one() {
+        let home = tempfile::tempdir().expect("a folder");
+        let archive = archive(home.path());
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        let (path, target) = (home.path().join("service.db"), elsewhere.path().join("target.db"));
+        drop(State::open(archive.clone()).expect("a state"));
+        std::fs::rename(&path, &target).expect("renamed");
+        std::os::unix::fs::symlink(&target, &path).expect("linked");
+        let state = State::open(archive).expect("a state");
+        state.add_account("ada", true).expect("an account");
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::write(&path, b"another file").expect("written");
+        assert!(state.check_file().is_some_and(|reason| reason.contains("replaced")));
+        assert!(elsewhere.path().join("target.db-wal").exists());
     }
 }

@@ -8,7 +8,7 @@ use fulgurite_domain::ArchiveId;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::StateError;
+use super::{StateError, wal};
 
 /// The schema. The application ID is "FuSe".
 const FILE: Schema = Schema { application: 0x4675_5365, migrations: MIGRATIONS };
@@ -63,6 +63,7 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
         }
     }
     let mut connection = Connection::open(path).map_err(engine_error("open it"))?;
+    wal::refuse_log_of_another(path)?;
     prepare(&connection).map_err(engine_error("prepare it"))?;
     // Nothing is changed in a file whose owner isn't known.
     let found = check(&connection, path, archive)?;
@@ -85,6 +86,7 @@ pub(super) fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Connecti
     let engine_error = |action| move |source| StateError::of_engine(path, action, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(engine_error("open it"))?;
+    wal::refuse_log_of_another(path)?;
     prepare(&connection).map_err(engine_error("prepare it"))?;
     match check(&connection, path, archive)? {
         Some(_) => Ok(connection),

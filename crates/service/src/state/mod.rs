@@ -20,6 +20,7 @@ mod recovery;
 mod restores;
 mod uploads;
 mod versions;
+mod wal;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -50,6 +51,7 @@ pub(crate) use restores::Restore;
 pub(crate) use uploads::{MultipartUpload, Part};
 pub(crate) use versions::VersionState;
 pub use versions::{Retention, VersionStates};
+use wal::Log;
 
 /// The file's name in the archive's folder.
 pub const FILE: &str = "service.db";
@@ -141,6 +143,13 @@ pub enum StateError {
     /// The file was removed or replaced while it is open.
     #[error("{0} was removed or replaced under the running server, so it can't be changed; restart the server")]
     Displaced(PathBuf),
+    /// The file was replaced while it was open, and the log of the replaced file is still there.
+    #[error(
+        "{0} was replaced while a server had it open, and {0}-wal belongs to the replaced file: SQLite would overwrite parts of the new one \
+         with it. If a server is still running, stop it. To use the new file, move {0}-wal and {0}-shm away; to continue with the replaced \
+         file, move that back"
+    )]
+    LogOfAnother(PathBuf),
     /// A panic left the connection in an unknown state.
     #[error("{0} can't be used: a panic left its connection in an unknown state; restart the server")]
     Poisoned(PathBuf),
@@ -199,6 +208,7 @@ pub struct State {
     cache: RwLock<Cache>,
     /// The open file; `None` if it was gone at once.
     identity: Option<Identity>,
+    log: Log,
     /// Result of the last [check](Self::check_file).
     displaced: AtomicBool,
     /// True once any version has mutable state or a restore; otherwise reads skip the lookup.
@@ -224,6 +234,7 @@ impl State {
         let connection = file::open(&path, archive.id())?;
         let state = Self {
             identity: Identity::of(&path).ok(),
+            log: Log::of_open(&path),
             displaced: AtomicBool::new(false),
             path,
             archive,

@@ -10,7 +10,8 @@ use fulgurite_archive::object::{ObjectReader, ReadError};
 use rusqlite::Connection;
 
 use super::backup::{Counts, Reader, backup_name};
-use super::{FILE, StateError, file};
+use super::wal::with_suffix;
+use super::{FILE, StateError, file, wal};
 use crate::transfer::parts;
 
 /// The state that exists before it is opened.
@@ -131,16 +132,12 @@ fn make<T>(archive: &Archive, fill: impl FnOnce(&Connection) -> Result<T, StateE
     Ok(made)
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
 fn remove_database(path: &Path) -> std::io::Result<()> {
-    ["", "-wal", "-shm", "-journal"].iter().try_for_each(|suffix| match std::fs::remove_file(with_suffix(path, suffix)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+    ["", wal::LOG, wal::INDEX, wal::RECORD, "-journal"].iter().try_for_each(|suffix| {
+        match std::fs::remove_file(with_suffix(path, suffix)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     })
 }
 
