@@ -33,9 +33,10 @@ pub enum CodeError {
     /// An LDPC code with too few or too many parity columns.
     #[error("an LDPC code has 5 to 20 parity columns, not {parity_columns}")]
     ParityColumns { parity_columns: usize },
-    /// A sector too small for a codeword, or symbols without a usable number of bits.
-    #[error(
-        "a sector of {symbols} symbols of {bits_per_symbol} bits can't hold a codeword of {codeword_bits} bits: symbols have 1 to 8 bits"
-    )]
-    SectorShape { symbols: usize, bits_per_symbol: usize, codeword_bits: usize },
+    /// A sector too small for a codeword.
+    #[error("a sector of {symbols} symbols of {bits_per_symbol} bits can't hold a codeword of {codeword_bits} bits")]
+    SectorTooSmall { symbols: usize, bits_per_symbol: usize, codeword_bits: usize },
+    /// Symbols without bits, or with more than a byte holds.
+    #[error("symbols have 1 to 8 bits, not {bits_per_symbol}")]
+    BitsPerSymbol { bits_per_symbol: usize },
 }

@@ -15,7 +15,8 @@
 //! help.
 //!
 //! Products and LDPC decoding run on the machine's fastest [`Kernel`]; all kernels give the same
-//! bytes. Only the kernels' files contain `unsafe`.
+//! bytes. Only the kernels and the loops that they share contain
+//! `unsafe`.
 
 mod aligned;
 mod cauchy;

@@ -19,6 +19,9 @@ pub struct Circulant {
     pub shift: usize,
 }
 
+/// Largest lifting factor, and largest number of columns.
+const LIMIT: usize = 1 << 16;
+
 /// A parity-check matrix made of circulants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseMatrix {
@@ -31,9 +34,13 @@ impl BaseMatrix {
     /// Creates a matrix from the entries of its rows.
     ///
     /// # Panics
-    /// If an entry lies outside of the matrix, or a row has two entries in one column: a layered
-    /// decoder updates all bits of a row at once, each of them once.
+    /// If the lifting factor or the number of columns isn't within 1 and 65,536, an entry lies
+    /// outside of the matrix, or a row has two entries in one column: a layered decoder updates all
+    /// bits of a row at once, each of them once.
     pub fn new(lifting: usize, columns: usize, rows: Vec<Vec<Circulant>>) -> Self {
+        // The decoder's offsets are products of these.
+        assert!((1..=LIMIT).contains(&lifting), "a lifting factor of {lifting} is outside of 1..={LIMIT}");
+        assert!((1..=LIMIT).contains(&columns), "{columns} columns are outside of 1..={LIMIT}");
         for row in &rows {
             let mut seen = vec![false; columns];
             for entry in row {

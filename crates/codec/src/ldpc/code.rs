@@ -39,7 +39,7 @@ pub struct LdpcCode {
     information: Vec<Vec<(usize, usize)>>,
     /// Shift of the first parity column in the first and the last row.
     first_shift: usize,
-    /// Shifts of the other parity columns in the last row; the last two have none.
+    /// Shifts of the other parity columns in the last row, but for the last one, whose shift is 0.
     last_row: Vec<usize>,
     /// Polynomials, as exponents, whose product is the inverse of the first parity column's.
     inverse: Vec<Vec<usize>>,

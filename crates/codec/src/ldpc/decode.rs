@@ -18,7 +18,7 @@ use crate::aligned::{AlignedBytes, CACHE_LINE};
 use crate::kernel::Kernel;
 
 /// Buffers are padded for registers of up to this size.
-const PADDING: usize = 64;
+pub(super) const PADDING: usize = 64;
 
 /// An entry of the base matrix, as the decoder visits it.
 #[derive(Debug, Clone, Copy)]
@@ -67,8 +67,8 @@ impl Schedule {
         Self { lifting, padded, layers, rotations }
     }
 
-    /// Bytes of a stored column: two copies, and room for a register that starts at the last bit of
-    /// the first copy's padding.
+    /// Bytes of a stored column: two copies, and room for a register that starts inside the second
+    /// copy and reaches past its end.
     fn stride_of(lifting: usize) -> usize {
         (2 * lifting).next_multiple_of(PADDING) + PADDING
     }
@@ -113,6 +113,14 @@ impl State {
         }
     }
 
+    /// Whether the buffers have the sizes that the schedule's offsets need.
+    pub(super) fn fits(&self, schedule: &Schedule) -> bool {
+        self.bits.len() == schedule.rotations.len() * schedule.stride()
+            && self.messages.len() == schedule.edges() * schedule.padded
+            && self.extrinsic.len() == schedule.widest() * schedule.padded
+            && self.checks.len() == 3 * schedule.padded
+    }
+
     fn load(&mut self, schedule: &Schedule, ratios: &[i8]) {
         let z = schedule.lifting;
         let columns = self.bits.chunks_exact_mut(schedule.stride());
@@ -138,7 +146,7 @@ fn copy_limited(to: &mut [u8], ratios: &[i8]) {
     }
 }
 
-/// Decodes `ratios` into `state`.
+/// Decodes `ratios` into `state`, which was created for `schedule`.
 pub(super) fn decode(kernel: Kernel, schedule: &Schedule, state: &mut State, ratios: &[i8], most_iterations: u32) -> Decoded {
     state.load(schedule, ratios);
     let mut iterations = 0;

@@ -8,6 +8,8 @@ use crate::kernel::Kernel;
 ///
 /// The algorithm is layered normalized min-sum with 8-bit ratios. It runs on the machine's fastest
 /// [`Kernel`]; all kernels give the same results.
+///
+/// [`decode`](Self::decode) a word, then copy out what became of it.
 pub struct LdpcDecoder {
     kernel: Kernel,
     schedule: Schedule,
@@ -17,7 +19,7 @@ pub struct LdpcDecoder {
 /// How decoding of a word ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
-    /// Iterations over all checks; 0 if the word had no error.
+    /// Iterations over all checks; 0 if the signs of the ratios satisfied all checks already.
     pub iterations: u32,
     /// Whether all checks hold. If they do, the word is a codeword, though not necessarily the one
     /// that was written.
@@ -66,7 +68,7 @@ impl LdpcDecoder {
         decode(self.kernel, &self.schedule, &mut self.state, ratios, most_iterations)
     }
 
-    /// Copies out the ratios after decoding.
+    /// Copies out the ratios after decoding; zeros if nothing was decoded yet.
     ///
     /// # Panics
     /// If the number of ratios isn't that of a codeword's bits.

@@ -72,7 +72,11 @@ impl DvbS2 {
     }
 
     /// Where the matrix has a bit of the standard's codeword: information, then parity.
+    ///
+    /// # Panics
+    /// If a codeword has no such bit.
     pub fn position(&self, bit: usize) -> usize {
+        assert!(bit < Self::CODEWORD_BITS, "a codeword has no bit {bit}");
         let (column, lane) = if bit < Self::INFORMATION_BITS {
             (bit / GROUP, bit % GROUP)
         } else if bit == Self::CODEWORD_BITS - 1 {

@@ -16,8 +16,7 @@
 //!   number of entries. The shifts c in the last row give these columns a third check; without it,
 //!   chains of bits with only two checks raise the error floor.
 //! - Six information columns have up to 8 entries, the others 3. Bits with many checks are correct
-//!   early and help the others: at rate 0.8875, this raises the tolerated bit error rate from 2.05
-//!   to 2.15 percent.
+//!   early and help the others. `docs/decisions/0016` compares mixtures.
 //! - Entries go to the rows with the fewest, and the search keeps the candidate that closes the
 //!   fewest cycles of length 4 and 6. None of the matrices has a cycle of length 4, and only those
 //!   for J < 10 and J = 18 have a few of length 6.

@@ -1,14 +1,14 @@
 //! The decoder's inner loops, written once for the registers of every kernel.
 
-use super::decode::{Schedule, State};
+use super::decode::{PADDING, Schedule, State};
 use crate::kernel::Kernel;
 
 /// Registers of one kernel, as lanes of signed bytes.
 ///
 /// # Safety
-/// The methods may only be called where the kernel's instructions are available. Implementations
-/// are `inline(always)`, so that they become part of an entry function that enables those
-/// instructions.
+/// The methods may only be called where the kernel's instructions are available, with pointers to
+/// `LANES` bytes. Implementations are `inline(always)`, so that they become part of an entry
+/// function that enables those instructions.
 pub(super) trait ByteLanes {
     /// Lanes; divides 64.
     const LANES: usize;
@@ -47,7 +47,8 @@ const MOST_BEFORE_SCALING: i8 = 42;
 /// Runs one iteration over all layers.
 pub(super) fn iterate(kernel: Kernel, schedule: &Schedule, state: &mut State) {
     assert!(kernel.is_available(), "{kernel:?} isn't available on this machine");
-    // SAFETY: the kernel is available, so its instructions are.
+    assert!(state.fits(schedule), "a decoder's state of another code");
+    // SAFETY: the kernel is available, so its instructions are, and the state fits the schedule.
     unsafe {
         match kernel {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -64,7 +65,8 @@ pub(super) fn iterate(kernel: Kernel, schedule: &Schedule, state: &mut State) {
 /// Whether all checks hold for the signs of the current ratios.
 pub(super) fn all_checks_hold(kernel: Kernel, schedule: &Schedule, state: &State) -> bool {
     assert!(kernel.is_available(), "{kernel:?} isn't available on this machine");
-    // SAFETY: the kernel is available, so its instructions are.
+    assert!(state.fits(schedule), "a decoder's state of another code");
+    // SAFETY: the kernel is available, so its instructions are, and the state fits the schedule.
     unsafe {
         match kernel {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -79,16 +81,19 @@ pub(super) fn all_checks_hold(kernel: Kernel, schedule: &Schedule, state: &State
 }
 
 /// # Safety
-/// `L`'s instructions are available, and `state` was created for `schedule`.
+/// `L`'s instructions are available, and `state` fits `schedule`.
 #[inline(always)]
 pub(super) unsafe fn iterate_with<L: ByteLanes>(schedule: &Schedule, state: &mut State) {
+    const { assert!(PADDING.is_multiple_of(L::LANES), "buffers are padded to whole registers") }
     let (z, padded) = (schedule.lifting, schedule.padded);
     let bits = state.bits.as_mut_ptr().cast::<i8>();
     let extrinsic = state.extrinsic.as_mut_ptr().cast::<i8>();
-    let [smallest_of, second_of, sign_of] = [0, padded, 2 * padded].map(|offset| state.checks[offset..].as_mut_ptr().cast::<i8>());
+    let smallest_of = state.checks.as_mut_ptr().cast::<i8>();
+    // SAFETY: `checks` has three times `padded` bytes.
+    let (second_of, sign_of) = unsafe { (smallest_of.add(padded), smallest_of.add(2 * padded)) };
     let mut messages = state.messages.as_mut_ptr().cast::<i8>();
-    // SAFETY: a stored column has room for two copies and a register; messages, ratios and checks
-    // have `padded` bytes for each edge, a multiple of a register's size.
+    // SAFETY: a stored column has room for two copies and a register; `messages` and `extrinsic`
+    // have `padded` bytes per edge, `checks` three times `padded`, a multiple of a register's size.
     unsafe {
         for layer in &schedule.layers {
             // Reads everything before anything is written, because writing rotates the columns.
@@ -139,7 +144,7 @@ pub(super) unsafe fn iterate_with<L: ByteLanes>(schedule: &Schedule, state: &mut
 }
 
 /// # Safety
-/// `L`'s instructions are available, and `state` was created for `schedule`.
+/// `L`'s instructions are available, and `state` fits `schedule`.
 #[inline(always)]
 pub(super) unsafe fn check_with<L: ByteLanes>(schedule: &Schedule, state: &State) -> bool {
     let bits = state.bits.as_ptr().cast::<i8>();

@@ -1,4 +1,4 @@
-//! The decoder's lanes for any machine: eight bytes at a time.
+//! The decoder's lanes for any machine: sixteen bytes at a time.
 
 use super::lanes::ByteLanes;
 

@@ -20,7 +20,7 @@ pub fn sum_product(matrix: &BaseMatrix, nats: &[f64], most_iterations: u32) -> V
             break;
         }
         for (bits, messages) in checks.iter().zip(&mut messages) {
-            // The largest tanh below 1 keeps atanh finite.
+            // Keeps atanh finite.
             let halves: Vec<f64> = bits
                 .iter()
                 .zip(messages.iter())

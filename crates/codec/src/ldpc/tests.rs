@@ -112,7 +112,7 @@ fn every_kernel_decodes_to_the_same_ratios() {
     for parity_columns in [5, 9, 20] {
         let code = LdpcCode::new(parity_columns).unwrap();
         let word = codeword(&code, 1);
-        // Noise from none to more than the code can bear, with erased and saturated bits.
+        // Noise from none to more than the code can bear, with erased bits and the largest ratios.
         for (case, deviation) in [0.2, 0.45, 0.55, 0.9].into_iter().enumerate() {
             let mut ratios = ratios(&nats(&bits(&word), deviation, case as u64));
             ratios[100..150].fill(0);
@@ -218,12 +218,15 @@ fn it_decodes_what_sum_product_decodes() {
         let nats = nats(&word, 0.47, seed + 50);
         assert!(reference::sum_product(code.matrix(), &nats, 20) == word, "sum-product fails, seed {seed}");
         assert!(decoder.decode(&ratios(&nats), 20).is_codeword, "seed {seed}");
+        let mut got = vec![0; LdpcCode::CODEWORD_BYTES];
+        decoder.copy_bits(&mut got);
+        assert!(bits(&got) == word, "seed {seed}");
     }
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "too much for Miri")]
-fn pure_noise_and_missing_bits_are_not_decoded() {
+fn pure_noise_fails_and_an_erased_word_decodes_to_zeros() {
     let code = LdpcCode::new(9).unwrap();
     let mut decoder = LdpcDecoder::new(code.matrix());
     let noise: Vec<i8> = noise(3, LdpcCode::CODEWORD_BITS).iter().map(|byte| byte.cast_signed()).collect();
