@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use fulgurite_codec::ldpc::{DvbS2, LdpcCode};
-use fulgurite_glass::frame_errors::{Effort, FrameErrors, GaussianChannel, TestedCode, frame_errors};
+use fulgurite_glass::frame_errors::{Effort, FrameErrorRate, FrameErrors, GaussianChannel, TestedCode, frame_errors};
 use serde_json::json;
 
 use crate::args::{Ber, TestedFamily};
@@ -18,7 +18,7 @@ pub(crate) fn ber(session: &Session, arguments: &Ber) -> Result<Outcome> {
     };
     let channels = arguments.noise.iter().map(|&bit_error_rate| {
         GaussianChannel::new(bit_error_rate)
-            .with_context(|| format!("a channel can't have a bit error rate of {bit_error_rate}: give values between 0 and 0.5"))
+            .with_context(|| format!("a channel can't have a bit error rate of {bit_error_rate}: give values above 0 and below 0.5"))
     });
     let channels = channels.collect::<Result<Vec<GaussianChannel>>>()?;
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN);
@@ -53,7 +53,7 @@ fn parity_columns(rate: f64) -> usize {
 }
 
 fn report(session: &Session, code: &TestedCode, channel: &GaussianChannel, errors: &FrameErrors, started: Instant) {
-    let (low, rate, high) = errors.rate();
+    let FrameErrorRate { low, rate, high } = errors.rate();
     let eb_n0_db = channel.eb_n0_db(code.rate());
     let iterations = errors.iterations as f64 / f64::from(errors.frames);
     session.answer(|| {

@@ -23,10 +23,10 @@ pub const FRAMES: usize = 5;
 /// The microscope's settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Microscope {
-    /// Swing of the compensator, in radians; 0 < swing < pi. About 0.6, a tenth of a wave, gives
-    /// the least noise of the azimuth.
+    /// Swing of the compensator, in radians; 0 < swing < pi. Small swings give little contrast,
+    /// large ones let much light, and so shot noise, through; 0.6 to 1 is a good range.
     pub swing: f64,
-    /// Intensity of a fully transmitted beam above `dark`.
+    /// Intensity of a fully transmitted beam above `dark`. Cameras clip above 1.0.
     pub bright: f64,
     /// Intensity that reaches the camera in every frame.
     pub dark: f64,

@@ -53,7 +53,11 @@ impl Alphabet {
     }
 
     /// The symbol with these levels, both counted from 0.
+    ///
+    /// # Panics
+    /// If there is no such level.
     pub fn symbol(&self, azimuth: u8, retardance: u8) -> u8 {
+        assert!(azimuth < AZIMUTHS && usize::from(retardance) < self.retardances.len(), "no level {azimuth}, {retardance}");
         gray(azimuth) | gray(retardance) << AZIMUTH_BITS
     }
 }

@@ -1,5 +1,5 @@
-//! The emulated medium: without effects, symbols come back exactly; each effect does to them what
-//! it would do in glass, and nothing else does.
+//! The emulated medium: without effects, symbols come back exactly; each effect changes the frames,
+//! and does to the symbols what it would do in glass.
 
 use std::f64::consts::PI;
 
@@ -54,11 +54,11 @@ type Setting = fn(&mut Effects, f64);
 fn each_effect_costs_symbols_once_it_is_strong_enough() {
     // The effect, a strength that the classical decoder bears, one that it doesn't, and the errors
     // to expect from that at least.
-    let cases: [(&str, Setting, f64, f64, f64); 13] = [
+    let cases: [(&str, Setting, f64, f64, f64); 14] = [
         ("azimuth jitter", |e, x| e.write.azimuth_jitter = x, 0.03, 0.12, 0.05),
         ("retardance jitter", |e, x| e.write.retardance_jitter = x, 0.05, 0.2, 0.05),
         ("position jitter", |e, x| e.write.position_jitter = x, 0.08, 0.3, 0.05),
-        ("dropouts", |e, x| e.write.dropouts = x, 0.0, 0.1, 0.05),
+        ("dropouts", |e, x| e.write.dropouts = x, 0.0005, 0.1, 0.05),
         ("energy drift", |e, x| e.write.energy_drift = x, 0.3, 0.9, 0.05),
         ("blur", |e, x| e.read.blur = x, 0.4, 0.7, 0.2),
         ("crosstalk", |e, x| e.read.crosstalk = x, 0.05, 0.3, 0.2),
@@ -68,10 +68,12 @@ fn each_effect_costs_symbols_once_it_is_strong_enough() {
         ("magnification", |e, x| e.read.magnification = x, 0.003, 0.1, 0.3),
         ("background", |e, x| e.read.background = x, 0.1, 0.2, 0.0),
         ("shot noise", |e, x| e.read.electrons = x, 30_000.0, 50.0, 0.2),
+        ("read noise", |e, x| (e.read.electrons, e.read.read_noise) = (30_000.0, x), 20.0, 2_000.0, 0.2),
     ];
     for (name, set, mild, strong, least) in cases {
         let mut effects = Effects::NONE;
         set(&mut effects, mild);
+        assert_ne!(frames(&effects, 0), frames(&Effects::NONE, 0), "{name} of {mild} changes nothing");
         let errors = symbol_errors(&effects);
         assert!(errors < 1e-3, "{name} of {mild} costs {errors}");
         set(&mut effects, strong);

@@ -38,9 +38,10 @@ impl Probabilities {
     /// Creates probabilities from `symbols` values for each voxel.
     ///
     /// # Panics
-    /// If the number of symbols isn't a power of two, or doesn't divide the number of values.
+    /// If the number of symbols isn't a power of two up to 256, or doesn't divide the number of
+    /// values.
     pub fn new(symbols: usize, values: Vec<f32>) -> Self {
-        assert!(symbols.is_power_of_two(), "{symbols} symbols aren't labeled with all values of some bits");
+        assert!(symbols.is_power_of_two() && symbols <= 256, "{symbols} symbols aren't labeled with all values of some bits");
         assert!(values.len().is_multiple_of(symbols), "{} values aren't {symbols} for each voxel", values.len());
         Self { symbols, values }
     }

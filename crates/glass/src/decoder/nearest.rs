@@ -8,7 +8,7 @@
 //!
 //! Everything that varies from read to read is estimated from the sector itself, because scrambled
 //! symbols average out: the background is the mean vector, and the equalizer is the linear filter
-//! that takes the pixels around a voxel nearest to what the voxel was first taken for.
+//! that maps the pixels around each voxel closest to the voxel's first estimate.
 
 use std::ops::Range;
 
@@ -50,7 +50,7 @@ impl NearestSymbol {
     }
 
     fn nearest(&self, vector: Vector) -> Vector {
-        let by_distance = |a: &&Vector, b: &&Vector| distance(vector, **a).total_cmp(&distance(vector, **b));
+        let by_distance = |a: &&Vector, b: &&Vector| squared_distance(vector, **a).total_cmp(&squared_distance(vector, **b));
         *self.symbols.iter().min_by(by_distance).expect("an alphabet has symbols")
     }
 
@@ -157,12 +157,12 @@ impl VoxelDecoder for NearestSymbol {
             }
         }
         // What remains is taken for Gaussian noise, equally strong everywhere.
-        let noise = equalized.iter().map(|&vector| distance(vector, self.nearest(vector))).sum::<f64>() / (2 * pixels) as f64;
+        let noise = equalized.iter().map(|&vector| squared_distance(vector, self.nearest(vector))).sum::<f64>() / (2 * pixels) as f64;
         let noise = noise.max(1e-12);
         let mut values = Vec::with_capacity(pixels * self.symbols.len());
         for &vector in &equalized {
-            let least = distance(vector, self.nearest(vector));
-            let likelihoods = self.symbols.iter().map(|&symbol| ((least - distance(vector, symbol)) / (2.0 * noise)).exp());
+            let least = squared_distance(vector, self.nearest(vector));
+            let likelihoods = self.symbols.iter().map(|&symbol| ((least - squared_distance(vector, symbol)) / (2.0 * noise)).exp());
             let sum: f64 = likelihoods.clone().sum();
             values.extend(likelihoods.map(|likelihood| (likelihood / sum) as f32));
         }
@@ -174,7 +174,7 @@ fn dot(a: Vector, b: Vector) -> f64 {
     a[0] * b[0] + a[1] * b[1]
 }
 
-fn distance(a: Vector, b: Vector) -> f64 {
+fn squared_distance(a: Vector, b: Vector) -> f64 {
     (a[0] - b[0]).powi(2) + (a[1] - b[1]).powi(2)
 }
 

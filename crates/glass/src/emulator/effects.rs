@@ -24,8 +24,8 @@ pub struct WriteEffects {
     pub particles: f64,
     /// Largest radius of a particle, in voxels; radii are uniform up to it.
     pub particle_radius: f64,
-    /// How much the laser's energy, and so the retardance, falls from the first row of a layer to
-    /// the last, relatively.
+    /// Share by which the laser's energy, and so the retardance, falls from the first row of a
+    /// layer to the last: 0 to 1.
     pub energy_drift: f64,
 }
 
@@ -34,9 +34,9 @@ pub struct WriteEffects {
 pub struct ReadEffects {
     /// Standard deviation of the point spread, in voxels; neighbors mix.
     pub blur: f64,
-    /// Share of the retardance of the layers above and below that adds to a voxel.
+    /// Share of the retardance of the layers above and below that adds to a voxel: 0 to 1.
     pub crosstalk: f64,
-    /// How much dimmer the corners of the field are than its center, relatively.
+    /// Share of the light that the corners of the field lack, compared with its center: 0 to 1.
     pub vignette: f64,
     /// Largest shift of the camera in each direction, in voxels.
     pub shift: f64,
@@ -76,4 +76,29 @@ impl Effects {
             read_noise: 0.0,
         },
     };
+}
+
+impl WriteEffects {
+    /// # Panics
+    /// If a strength is negative or not a finite number.
+    pub(super) fn check(&self) {
+        let WriteEffects { azimuth_jitter, retardance_jitter, position_jitter, dropouts, particles, particle_radius, energy_drift } = *self;
+        check(&[azimuth_jitter, retardance_jitter, position_jitter, dropouts, particles, particle_radius, energy_drift]);
+    }
+}
+
+impl ReadEffects {
+    /// # Panics
+    /// If a strength is negative or not a finite number.
+    pub(super) fn check(&self) {
+        let ReadEffects { blur, crosstalk, vignette, shift, rotation, magnification, background, electrons, read_noise } = *self;
+        check(&[blur, crosstalk, vignette, shift, rotation, magnification, background, electrons, read_noise]);
+    }
+}
+
+fn check(strengths: &[f64]) {
+    assert!(
+        strengths.iter().all(|strength| strength.is_finite() && *strength >= 0.0),
+        "strengths of effects are positive numbers: {strengths:?}"
+    );
 }

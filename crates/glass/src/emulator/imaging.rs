@@ -29,10 +29,12 @@ pub struct Neighbors<'a> {
     pub below: Option<&'a WrittenLayer>,
 }
 
-/// Takes the images of a layer, for the `read`th time. A pixel has `bits` bits.
+/// Takes the images of a layer, for the `read`th time. A pixel has `bits` bits; intensities of 1.0
+/// and more get its largest value. The same arguments give the same frames.
 ///
 /// # Panics
-/// If a neighboring layer has another shape, or pixels have not 1 to 16 bits.
+/// If a neighboring layer has another shape, pixels have not 1 to 16 bits, or the strength of an
+/// effect is negative or not a number.
 pub fn image(
     microscope: &Microscope,
     bits: u32,
@@ -43,6 +45,7 @@ pub fn image(
     read: u32,
 ) -> Frames {
     assert!((1..=16).contains(&bits), "pixels have 1 to 16 bits, not {bits}");
+    effects.check();
     let (rows, columns) = layer.shape();
     let stream = |purpose: &str| Stream::numbered(seed.platter, &format!("{purpose} {read}"), seed.sector);
     let camera = Camera::aligned(effects, &mut stream("camera"));
@@ -158,8 +161,7 @@ fn focus(layer: &WrittenLayer, seen: &[[f64; FRAMES]], camera: &Camera, blur: f6
             }
         }
     }
-    // Pixels that no voxel reaches, at the edge of a shifted field, see as much as unmodified glass
-    // lets through: nothing that would look like a voxel.
+    // Pixels that no voxel reaches, at the edge of a shifted field, are black.
     std::array::from_fn(|frame| {
         sums.iter().zip(&weights).map(|(sum, &weight)| if weight > 0.0 { sum[frame] / weight } else { 0.0 }).collect()
     })

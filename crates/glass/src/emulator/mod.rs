@@ -1,4 +1,4 @@
-//! The emulated medium: what a laser makes of symbols, and what a camera sees of that.
+//! The emulated medium: how a laser writes symbols as voxels, and what a camera sees of them.
 //!
 //! ```text
 //! symbols --write--> WrittenLayer --image, with the layers above and below--> Frames
@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Every effect has its own strength in [`Effects`]; zero switches it off, and no effect changes
-//! the random values of another. Glass on disk therefore needs to hold symbols only.
+//! the random values of another. Voxels are a function of symbols, effects and seed, so glass on a
+//! disk needs to hold its symbols only.
 
 mod effects;
 mod imaging;

@@ -45,12 +45,16 @@ impl WrittenLayer {
     }
 }
 
-/// Writes the symbols of a sector, `columns` in a row. The same seed gives the same voxels.
+/// Writes the symbols of a sector, `columns` in a row. The same symbols, effects and seed give the
+/// same voxels.
 ///
 /// # Panics
-/// If the symbols don't fill rows, or one isn't of the alphabet.
+/// If the symbols don't fill rows or are none, one isn't of the alphabet, or the strength of an
+/// effect is negative or not a number.
 pub fn write(alphabet: &Alphabet, columns: usize, symbols: &[u8], effects: &WriteEffects, seed: SectorSeed) -> WrittenLayer {
     assert!(columns > 0 && symbols.len().is_multiple_of(columns), "{} symbols don't fill rows of {columns}", symbols.len());
+    assert!(!symbols.is_empty(), "a layer has symbols");
+    effects.check();
     let rows = symbols.len() / columns;
     let stream = |purpose| Stream::numbered(seed.platter, purpose, seed.sector);
     let mut azimuth_jitter = stream("azimuth jitter");
