@@ -6,7 +6,8 @@
 //! the log at its path is the recorded one but the file isn't. If both differ, they were copied
 //! together, or the file system doesn't keep inodes: then the log is used.
 
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::StateError;
@@ -37,7 +38,7 @@ impl Log {
         if let (Some(log), Ok(file)) = (log, Identity::of(&database)) {
             let (path, record) = (with_suffix(&database, RECORD), record(file, log));
             if std::fs::read_to_string(&path).ok().as_ref() != Some(&record)
-                && let Err(error) = std::fs::write(&path, record)
+                && let Err(error) = write_private(&path, &record)
             {
                 tracing::warn!(path = %path.display(), %error, "can't record which file the log of service.db belongs to");
             }
@@ -88,6 +89,12 @@ pub(super) fn refuse_log_of_another(path: &Path) -> Result<(), StateError> {
     }
 }
 
+/// Like all files of the archive's folder, the record is its owner's alone.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = std::fs::File::options().create(true).truncate(true).write(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
 /// Without devices: their numbers can change when the machine restarts.
 fn record(file: Identity, log: Identity) -> String {
     format!("{} {}\n", file.inode(), log.inode())
@@ -105,6 +112,8 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use fulgurite_domain::ArchiveId;
     use rusqlite::Connection;
 
@@ -164,6 +173,8 @@ mod tests {
         killed(&path, "ada");
         let copies = tempfile::tempdir().expect("a folder");
         let copy = copies.path().join("service.db");
+        let mode = std::fs::metadata(with_suffix(&path, RECORD)).expect("recorded").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "the record is its owner's alone");
         for suffix in ["", LOG, RECORD] {
             std::fs::copy(with_suffix(&path, suffix), with_suffix(&copy, suffix)).expect("copied");
         }
