@@ -37,7 +37,7 @@ type OnPage<'a> = &'a mut dyn FnMut(&[(VersionId, WrappedKey)]) -> Result<(), Ke
 
 impl KeyCopies {
     /// Reads copies completely, and checks that they are of this archive and share one master key.
-    /// Of a damaged text copy the intact lines are used, provided that its first lines, another
+    /// Of a damaged text copy the intact lines are used, provided that its first lines, an earlier
     /// copy or `own` give the master key. `None` if no files are given.
     pub(crate) fn check(
         files: &[PathBuf],
@@ -126,7 +126,7 @@ fn read(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(
 }
 
 /// Reads the intact lines of a damaged text copy: those whose keys the master key opens. That is
-/// the master key in the text, or else `known`. Also returns the number of keys.
+/// `known` or the one in the text, whichever opens a key first. Also returns the number of keys.
 fn read_damaged(path: &Path, known: KnownMaster<'_>, on_page: OnPage<'_>) -> Result<(Option<KeyExport>, u64), KeyringError> {
     let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
     let file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);

@@ -6,7 +6,7 @@
 //! ```text
 //! 1  keys.db.repairing   filled and closed
 //! 2  keys.db.repaired    its name from then on
-//! 3  keys.db.damaged     a second name of the damaged file; the same for its log
+//! 3  keys.db.damaged     a second name of the damaged file; the same for its log, even without it
 //! 4  the log is removed  it would be read into the new store
 //! 5  keys.db             the new store
 //! ```
@@ -46,7 +46,8 @@ pub fn import_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watc
 /// that can still be read. `files` may be empty.
 ///
 /// # Errors
-/// [`KeyringError`]; then the key store is unchanged.
+/// [`KeyringError`]. If a copy is rejected, nothing was changed. After a later error, the key store
+/// may have some of the keys already; it lost none, and the repair can be repeated.
 pub fn repair_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watcher: &dyn Watcher) -> Result<KeyringReport, KeyringError> {
     merge(home, files, passphrases, Mode::Repair, watcher)
 }
@@ -97,8 +98,10 @@ pub(crate) fn merge_copies(
     watcher: &dyn Watcher,
 ) -> Result<KeyringReport, KeyringError> {
     let archive = settings.archive.id;
-    // Read the log before SQLite opens it: SQLite discards everything after a damaged place.
-    let log = if mode == Mode::Import { Vec::new() } else { keys_in(&with_suffix(&home.join(KEYS_FILE), "-wal"))? };
+    // Read the log before SQLite opens it: SQLite discards everything after a damaged place. If the
+    // key store is lost and only its log is left, an import needs it too.
+    let needs_log = mode != Mode::Import || !home.join(KEYS_FILE).exists();
+    let log = if needs_log { keys_in(&with_suffix(&home.join(KEYS_FILE), "-wal"))? } else { Vec::new() };
     let found = find(home, archive)?;
     match &found {
         Found::Damaged(why) if mode == Mode::Import => return Err(KeyStoreError::Damaged(why.clone()).into()),
@@ -159,7 +162,10 @@ fn find(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
             false => Found::Missing,
         });
     }
-    let opened = SqliteKeyStore::open(&path, archive).and_then(|mut store| store.check().map(|()| store));
+    // Opening it for writing would move its log into it, so it is checked first: a damaged file and
+    // its log are what a repair has to work with.
+    let checked = SqliteKeyStore::open_read_only(&path, archive).and_then(|mut store| store.check());
+    let opened = checked.and_then(|()| SqliteKeyStore::open(&path, archive));
     match opened {
         Ok(_) if repaired(home).exists() => Ok(Found::Damaged("its repair was interrupted".into())),
         Ok(store) => Ok(Found::Sound(store)),
@@ -364,9 +370,10 @@ fn repaired(home: &Path) -> PathBuf {
     home.join(format!("{KEYS_FILE}.repaired"))
 }
 
-/// Links a key store and its log under a second, unused name.
+/// Links a key store and its log, or what there is of them, under a second, unused name.
 fn link_as_damaged(place: &Path) -> Result<Option<PathBuf>, KeyringError> {
-    if !place.exists() {
+    let log = with_suffix(place, "-wal");
+    if !place.exists() && !log.exists() {
         return Ok(None);
     }
     let name = |number: u32| match number {
@@ -374,11 +381,61 @@ fn link_as_damaged(place: &Path) -> Result<Option<PathBuf>, KeyringError> {
         number => with_suffix(place, &format!(".damaged-{number}")),
     };
     let second_name = (1..).map(name).find(|name| !name.exists() && !with_suffix(name, "-wal").exists()).expect("numbers don't end");
-    std::fs::hard_link(place, &second_name).map_err(ArchiveError::io(&second_name))?;
-    let log = with_suffix(place, "-wal");
+    if place.exists() {
+        std::fs::hard_link(place, &second_name).map_err(ArchiveError::io(&second_name))?;
+    }
     if log.exists() {
         let second_log = with_suffix(&second_name, "-wal");
         std::fs::hard_link(&log, &second_log).map_err(ArchiveError::io(&second_log))?;
     }
     Ok(Some(second_name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keystore::conformance::key;
+
+    const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
+
+    /// A key store with 3,000 keys in its file and five more in its log, as a killed process leaves
+    /// it.
+    fn killed(home: &Path) -> (PathBuf, PathBuf) {
+        let path = home.join(KEYS_FILE);
+        let mut store = SqliteKeyStore::create(&path, ARCHIVE).expect("made");
+        store.insert(&(0..3000).map(key).collect::<Vec<_>>()).expect("kept");
+        drop(store);
+        let mut store = SqliteKeyStore::open(&path, ARCHIVE).expect("opened");
+        store.insert(&(3000..3005).map(key).collect::<Vec<_>>()).expect("kept");
+        std::mem::forget(store);
+        let log = with_suffix(&path, "-wal");
+        assert!(std::fs::metadata(&log).expect("a log").len() > 0);
+        (path, log)
+    }
+
+    #[test]
+    fn looking_for_damage_changes_neither_a_damaged_key_store_nor_its_log() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (path, log) = killed(home.path());
+        let mut bytes = std::fs::read(&path).expect("read");
+        // More pages than the log can replace.
+        bytes[3 * 4_096..][..10 * 4_096].fill(0x5A);
+        std::fs::write(&path, &bytes).expect("written");
+        let before = [&path, &log].map(|file| std::fs::read(file).expect("read"));
+        assert!(matches!(find(home.path(), ARCHIVE), Ok(Found::Damaged(_))));
+        assert!([&path, &log].map(|file| std::fs::read(file).expect("read")) == before);
+    }
+
+    #[test]
+    fn a_log_without_its_key_store_is_read_and_kept() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (path, log) = killed(home.path());
+        std::fs::remove_file(&path).expect("removed");
+        assert!(matches!(find(home.path(), ARCHIVE), Ok(Found::Missing)));
+        let found: BTreeMap<VersionId, WrappedKey> = keys_in(&log).expect("readable").into_iter().collect();
+        assert!((3000..3005).map(key).all(|(version, key)| found.get(&version) == Some(&key)));
+        let kept = link_as_damaged(&path).expect("linked").expect("there is a log");
+        assert!(!kept.exists());
+        assert_eq!(std::fs::read(with_suffix(&kept, "-wal")).expect("kept"), std::fs::read(&log).expect("read"));
+    }
 }

@@ -11,7 +11,7 @@
 //! to pass.
 
 #[cfg(test)]
-mod conformance;
+pub(crate) mod conformance;
 pub mod salvage;
 mod sqlite;
 
