@@ -1,5 +1,5 @@
-//! Marks: small files that say which archive a folder belongs to. An unmounted disk looks like an
-//! empty folder, and only the mark tells them apart.
+//! Marks: small files that say which archive a folder belongs to. The folder where a disk isn't
+//! mounted looks like an empty store; only the missing mark shows that it isn't one.
 
 use std::io;
 

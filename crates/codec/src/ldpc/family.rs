@@ -4,22 +4,25 @@
 //! 1 - J/80.
 //!
 //! ```text
-//! J = 5       information (80 - J columns)           parity
-//! row 0     [ .  x  .  x  ...  x  x  .  x |  a   0   -   -   - ]     x: shift found by the search
-//! row 1     [ x  .  x  x  ...  x  .  x  x |  -   0   0   -   - ]     a, c: the same
-//! row 2     [ x  x  .  .  ...  x  x  x  . |  0   -   0   0   - ]
-//! row 3     [ .  x  x  x  ...  .  x  x  x |  -   -   -   0   0 ]
-//! row 4     [ x  .  x  .  ...  x  x  x  x |  a   c   c   c   0 ]
+//! J = 5       light columns        heavy           parity
+//! row 0     [ .  x  .  x  ... |  x  x ... x |  a   0   .   .   . ]     x, a, c: found by the search;
+//! row 1     [ x  .  x  x  ... |  x  x ... x |  .   0   0   .   . ]     both a are equal,
+//! row 2     [ x  x  x  .  ... |  x  x ... x |  0   .   0   0   . ]     each c is its own
+//! row 3     [ .  x  .  x  ... |  x  x ... x |  .   .   .   0   0 ]     .: no entry
+//! row 4     [ x  .  x  .  ... |  x  x ... x |  a   c   c   c   0 ]
 //! ```
 //!
-//! - The diagonals of zeros make parity a running sum of the rows, so encoding is linear in the
-//!   number of entries. The shifts c in the last row give these columns a third check; without it,
-//!   chains of bits with only two checks raise the error floor.
-//! - Six information columns have up to 8 entries, the others 3. Bits with many checks are correct
-//!   early and help the others. `docs/decisions/0016` compares mixtures.
+//! - The diagonals of zeros make each parity column the running sum of the rows above it, so
+//!   encoding is linear in the number of entries. The shifts c in the last row give these columns a
+//!   third check; without it, chains of bits with only two checks raise the error floor.
+//! - Six information columns are heavy, with up to 8 entries; the others have 3. Bits with many
+//!   checks are correct early and help the others. `docs/decisions/0016` compares mixtures.
 //! - Entries go to the rows with the fewest, and the search keeps the candidate that closes the
 //!   fewest cycles of length 4 and 6. None of the matrices has a cycle of length 4, and only those
-//!   for J < 10 and J = 18 have a few of length 6.
+//!   for J < 10 and J = 18 have any of length 6: 65 at J = 5, at most 22 otherwise.
+//!
+//! The matrices are part of the format. No change to this file or to `cycles` may change one of
+//! them; a test holds them to checksums.
 
 use super::base_matrix::{BaseMatrix, Circulant};
 use super::cycles::{Cycles, Entry};
@@ -28,8 +31,9 @@ use super::cycles::{Cycles, Entry};
 pub(super) const LIFTING: usize = 512;
 /// Columns of every matrix.
 pub(super) const COLUMNS: usize = 80;
-/// Information columns with more entries, and how many these have at most.
+/// Information columns with more entries than the others.
 const HEAVY_COLUMNS: usize = 6;
+/// Entries of a heavy column, if there are as many rows.
 const HEAVY_ENTRIES: usize = 8;
 /// Candidates for each column.
 const CANDIDATES: usize = 1000;
@@ -44,7 +48,8 @@ pub(super) fn matrix(parity_columns: usize) -> BaseMatrix {
     };
     let rows = parity_columns;
     let information = COLUMNS - parity_columns;
-    // Columns with differences that can't be chosen come first.
+    // Parity columns come first: their places and most of their shifts are fixed, so the others
+    // have to avoid their cycles.
     search.place(COLUMNS - 1, |_, _| vec![(rows - 2, 0), (rows - 1, 0)]);
     search.place(information, |random, _| {
         let a = random.below(LIFTING);
@@ -102,7 +107,7 @@ impl Search {
     }
 }
 
-/// The generator splitmix64. The matrices are part of the format, so this must never change.
+/// The generator splitmix64.
 struct SplitMix64(u64);
 
 impl SplitMix64 {

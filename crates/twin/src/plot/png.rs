@@ -1,4 +1,4 @@
-//! PNG output: the same shapes and texts, drawn by `tiny-skia` at three pixels per point (216 dpi).
+//! PNG output: a scene, drawn by `tiny-skia` at three pixels per point (216 dpi).
 
 use super::font::Font;
 use super::scene::{Anchor, Area, Colour, Coordinates, Item, Scene, Stroke, Text, WHITE};

@@ -1,5 +1,5 @@
-//! Runs sweeps: all combinations of varied settings, each with several seeds, on all cores. The
-//! results depend neither on the number of threads nor on the order in which runs finish.
+//! Runs sweeps: all combinations of varied settings, each with several seeds, on several threads.
+//! The results depend neither on the number of threads nor on the order in which runs finish.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -96,7 +96,8 @@ pub fn run_points(
 /// One row per run: the varied settings, the seed and all figures.
 ///
 /// # Panics
-/// If the points vary different settings.
+/// If the points don't vary the same number of settings. They must be the same settings, in the
+/// same order.
 #[must_use]
 pub fn table(points: &[PointRuns]) -> Table {
     let Some(first) = points.iter().find_map(|point| point.runs.first()) else { return Table::new([Column::text("scenario", "")]) };
@@ -119,13 +120,14 @@ pub fn table(points: &[PointRuns]) -> Table {
 /// times.
 ///
 /// # Panics
-/// If the points vary different settings.
+/// If the points don't vary the same number of settings. They must be the same settings, in the
+/// same order.
 #[must_use]
 pub fn summary(points: &[PointRuns]) -> Table {
     const WITH_INTERVAL: [&str; 2] = ["tail_s", "mean_s"];
     let Some(first) = points.iter().find_map(|point| point.runs.first()) else { return Table::new([Column::text("scenario", "")]) };
     let mut columns = varied_columns(points);
-    columns.push(Column::i64("seeds", "", "Number of runs averaged."));
+    columns.push(Column::i64("seeds", "", "Number of runs."));
     for figure in figures(first) {
         columns.push(Column::f64(figure.name, figure.unit, figure.about));
         if WITH_INTERVAL.contains(&figure.name) {

@@ -30,7 +30,8 @@ pub trait SettingType {
     /// [`InvalidValue`] if the value is not of this type or not within its range.
     fn read(&self, raw: RawValue<'_>) -> Result<Self::Value, InvalidValue>;
 
-    /// Prints a value as TOML that [`SettingType::read`] reads back as the same value.
+    /// Prints a value as TOML that [`SettingType::read`] reads back as the same value; paths are
+    /// relative to the current folder.
     fn print(&self, value: &Self::Value) -> String;
 
     /// What the type accepts, with article and range, for "expected ...".
@@ -44,7 +45,8 @@ pub trait SettingType {
         String::new()
     }
 
-    /// A valid value. It replaces an invalid one until all errors are reported.
+    /// A placeholder for an invalid or missing value until all errors are reported. It need not be
+    /// within the range.
     fn sample(&self) -> Self::Value;
 }
 

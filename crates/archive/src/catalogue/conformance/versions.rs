@@ -1,4 +1,4 @@
-//! Properties of puts, lookups of versions, deletions, counts, and reopening.
+//! Properties of puts, lookups of versions, deletions, counts, segments, and reopening.
 
 use std::collections::BTreeSet;
 

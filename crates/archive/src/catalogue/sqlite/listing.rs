@@ -1,9 +1,8 @@
 //! Listings: pages in the order of names.
 //!
-//! Staged and archived versions are two runs of one index (see the migration), each in listing
-//! order. A page reads what it needs from both and merges them. A page reads no more of the index
-//! than it returns, with two exceptions: a few older versions while looking for the newest of a
-//! name, and deleted names that a page of newest versions skips.
+//! Staged and archived versions are two runs of one index, `version_in_order`, each in listing
+//! order. A page reads at most its size from each of them and merges them. A page of newest
+//! versions also reads a few older ones of each name, and the deleted names that it skips.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -20,7 +19,7 @@ use crate::catalogue::{ListCursor, NULL, VersionKey, VersionRow, Versions};
 /// scanning.
 const OLDER_VERSIONS_BEFORE_SEEK: usize = 8;
 
-/// Upper bound on the deleted names read ahead at once to skip them.
+/// Deleted names are skipped by reading further ahead, up to this many rows at once.
 const DELETED_NAMES_AT_ONCE: usize = 256;
 
 #[derive(Debug, Clone, Copy)]
@@ -79,8 +78,9 @@ pub(super) fn staged_versions(connection: &Connection, after: Option<&ListCursor
     run(connection, Run::Staged, b"", Versions::All, after, limit)
 }
 
-/// The highest version number of a name, unlisted versions included. The condition on `why` repeats
-/// that of the index word for word.
+/// The highest version number of a name, unlisted versions included. Rows with a `why` of 5 are
+/// places, not versions. The condition repeats that of the index word for word, or SQLite would not
+/// use it.
 pub(super) const LATEST_NUMBER: &str = "SELECT \
      (SELECT number FROM version WHERE archived = 0 AND name = ?1 ORDER BY number DESC LIMIT 1), \
      (SELECT number FROM version WHERE archived = 1 AND name = ?1 ORDER BY number DESC LIMIT 1), \
@@ -125,8 +125,8 @@ pub(super) fn version(connection: &Connection, name: &ObjectName, id: VersionId)
     statement.query_and_then(params![name.0, id.0], read_version)?.next().transpose()
 }
 
-/// The null version of a name: the very first version of the name, or one in the index of null
-/// versions.
+/// The null version of a name: the newest one in the index of null versions or, since that leaves
+/// out number 1, the first version of the name.
 pub(super) fn null_version(connection: &Connection, name: &ObjectName) -> Result<Option<VersionRow>, EngineError> {
     let is_null = |row: &VersionRow| row.record.attributes.get(NULL).is_some_and(<[u8]>::is_empty);
     let mut first = connection.prepare_cached(&format!(
@@ -213,6 +213,7 @@ fn run(
     }
 }
 
+/// True for a cursor before all versions of its name: the page starts with that name.
 fn is_before(after: &ListCursor) -> bool {
     after.version == u64::MAX
 }
