@@ -54,11 +54,11 @@ pub fn repair_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watc
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Add the keys of copies; leave a damaged store alone.
+    /// Add the keys of copies, to a new store if there is none; leave a damaged store alone.
     Import,
     /// Like `Import`, and replace a damaged store.
     Repair,
-    /// Like `Repair`, and create an empty store if it is missing.
+    /// Like `Repair`, and create a missing store even without copies.
     Attach,
 }
 
@@ -101,8 +101,8 @@ pub(crate) fn merge_copies(
     // Read the log before SQLite opens it: SQLite discards everything after a damaged place. If the
     // key store is lost and only its log is left, an import needs it too.
     let needs_log = mode != Mode::Import || !home.join(KEYS_FILE).exists();
-    let log = if needs_log { keys_in(&with_suffix(&home.join(KEYS_FILE), "-wal"))? } else { Vec::new() };
-    let found = find(home, archive)?;
+    let log = if needs_log { salvaged_keys(&with_suffix(&home.join(KEYS_FILE), "-wal"))? } else { Vec::new() };
+    let found = open_store(home, archive)?;
     match &found {
         Found::Damaged(why) if mode == Mode::Import => return Err(KeyStoreError::Damaged(why.clone()).into()),
         Found::Missing if copies.is_none() && mode != Mode::Attach => {
@@ -120,26 +120,26 @@ pub(crate) fn merge_copies(
     let removed = Removed::find(home, settings, &folder_stores(home, settings), catalogue.as_mut().ok(), watcher)?;
     watcher.stage("merging keys", None);
     let mut report = KeyringReport::default();
-    let mut ring = match found {
-        Found::Sound(store) => Ring::new(store, master, &removed),
+    let mut filling = match found {
+        Found::Sound(store) => Filling::new(store, master, &removed),
         found => {
-            let mut ring = Ring::fresh(home, archive, master, &removed)?;
+            let mut filling = Filling::fresh(home, archive, master, &removed)?;
             if let Found::Damaged(damage) = found {
-                report.salvaged = Some(salvage_into(&mut ring, home, damage)?);
+                report.salvaged = Some(salvage_into(&mut filling, home, damage)?);
             }
-            ring
+            filling
         }
     };
-    ring.keep(&log)?;
+    filling.add_missing(&log)?;
     if let Some(copies) = copies {
-        report.copies = keep_copies(&mut ring, copies)?;
+        report.copies = keep_copies(&mut filling, copies)?;
     }
-    report.removed = ring.skipped.len() as u64;
-    report.conflicting = ring.conflicting.len() as u64;
-    let mut store = match ring.fresh {
-        false => ring.store,
+    report.removed = filling.skipped.len() as u64;
+    report.conflicting = filling.conflicting.len() as u64;
+    let mut store = match filling.fresh {
+        false => filling.store,
         true => {
-            let moved_to = ring.finish(home)?;
+            let moved_to = filling.finish(home)?;
             if let Some(salvaged) = &mut report.salvaged {
                 salvaged.moved_to = moved_to.unwrap_or_default();
             }
@@ -153,7 +153,7 @@ pub(crate) fn merge_copies(
     Ok(report)
 }
 
-fn find(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
+fn open_store(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
     let path = home.join(KEYS_FILE);
     if !path.exists() {
         // A crash interrupted a repair.
@@ -191,8 +191,8 @@ fn count_without_key(
 ) -> Result<(WithoutKey, u64), ArchiveError> {
     match catalogue {
         Ok(mut catalogue) => {
-            let (unlisted, listable) = unlisted_without_key(&mut catalogue, store)?;
-            Ok((WithoutKey::Known { listed: without_key(&mut catalogue, store)?, unlisted }, listable))
+            let (without, with) = unlisted_without_key(&mut catalogue, store)?;
+            Ok((WithoutKey::Known { listed: without_key(&mut catalogue, store)?, unlisted: without }, with))
         }
         Err(why) => {
             let mut versions = 0;
@@ -244,7 +244,8 @@ fn keep_master_key(path: &Path, master: &MasterKey) -> Result<(), KeyringError> 
     }
 }
 
-struct Ring<'a> {
+/// The key store being filled with keys, and what was left out of it.
+struct Filling<'a> {
     store: SqliteKeyStore,
     /// True if it is a new store next to the one in use.
     fresh: bool,
@@ -256,7 +257,7 @@ struct Ring<'a> {
     conflicting: HashSet<VersionId>,
 }
 
-impl<'a> Ring<'a> {
+impl<'a> Filling<'a> {
     fn new(store: SqliteKeyStore, master: Option<&'a MasterKey>, removed: &'a Removed) -> Self {
         Self { store, fresh: false, master, removed, skipped: HashSet::new(), conflicting: HashSet::new() }
     }
@@ -270,7 +271,7 @@ impl<'a> Ring<'a> {
 
     /// Stores keys that are missing, except those of removed versions. Returns the number of new
     /// keys.
-    fn keep(&mut self, keys: &[(VersionId, WrappedKey)]) -> Result<u64, KeyStoreError> {
+    fn add_missing(&mut self, keys: &[(VersionId, WrappedKey)]) -> Result<u64, KeyStoreError> {
         let mut new: BTreeMap<VersionId, WrappedKey> = BTreeMap::new();
         let ids: Vec<VersionId> = keys.iter().map(|(id, _)| *id).collect();
         for (&(id, key), known) in keys.iter().zip(self.store.get_many(&ids)?) {
@@ -320,12 +321,12 @@ impl<'a> Ring<'a> {
     }
 }
 
-fn keep_copies(ring: &mut Ring<'_>, copies: &KeyCopies) -> Result<Vec<CopyReport>, KeyringError> {
+fn keep_copies(filling: &mut Filling<'_>, copies: &KeyCopies) -> Result<Vec<CopyReport>, KeyringError> {
     let mut reports = Vec::with_capacity(copies.copies.len());
     for copy in &copies.copies {
         let mut added = 0;
         copy.read(copies.archive, &copies.master, &mut |keys| {
-            added += ring.keep(keys)?;
+            added += filling.add_missing(keys)?;
             Ok(())
         })?;
         let damage = copy.damage.as_ref().map(ToString::to_string);
@@ -334,7 +335,7 @@ fn keep_copies(ring: &mut Ring<'_>, copies: &KeyCopies) -> Result<Vec<CopyReport
     Ok(reports)
 }
 
-fn keys_in(file: &Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyringError> {
+fn salvaged_keys(file: &Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyringError> {
     let mut keys = Vec::new();
     salvage(file, |version, key| {
         keys.push((version, key));
@@ -343,7 +344,7 @@ fn keys_in(file: &Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyringError> {
     Ok(keys)
 }
 
-fn salvage_into(ring: &mut Ring<'_>, home: &Path, damage: String) -> Result<SalvageReport, KeyringError> {
+fn salvage_into(filling: &mut Filling<'_>, home: &Path, damage: String) -> Result<SalvageReport, KeyringError> {
     let mut report = SalvageReport { damage, ..SalvageReport::default() };
     let place = home.join(KEYS_FILE);
     let mut page: Vec<(VersionId, WrappedKey)> = Vec::with_capacity(PAGE);
@@ -351,14 +352,14 @@ fn salvage_into(ring: &mut Ring<'_>, home: &Path, damage: String) -> Result<Salv
         let salvaged = salvage(&file, |version, key| {
             page.push((version, key));
             if page.len() >= PAGE {
-                report.keys += ring.keep(&page)?;
+                report.keys += filling.add_missing(&page)?;
                 page.clear();
             }
             Ok::<_, KeyringError>(())
         });
         report.unreadable += salvaged?.unreadable;
     }
-    report.keys += ring.keep(&page)?;
+    report.keys += filling.add_missing(&page)?;
     Ok(report)
 }
 
@@ -422,7 +423,7 @@ mod tests {
         bytes[3 * 4_096..][..10 * 4_096].fill(0x5A);
         std::fs::write(&path, &bytes).expect("written");
         let before = [&path, &log].map(|file| std::fs::read(file).expect("read"));
-        assert!(matches!(find(home.path(), ARCHIVE), Ok(Found::Damaged(_))));
+        assert!(matches!(open_store(home.path(), ARCHIVE), Ok(Found::Damaged(_))));
         assert!([&path, &log].map(|file| std::fs::read(file).expect("read")) == before);
     }
 
@@ -431,8 +432,8 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let (path, log) = killed(home.path());
         std::fs::remove_file(&path).expect("removed");
-        assert!(matches!(find(home.path(), ARCHIVE), Ok(Found::Missing)));
-        let found: BTreeMap<VersionId, WrappedKey> = keys_in(&log).expect("readable").into_iter().collect();
+        assert!(matches!(open_store(home.path(), ARCHIVE), Ok(Found::Missing)));
+        let found: BTreeMap<VersionId, WrappedKey> = salvaged_keys(&log).expect("readable").into_iter().collect();
         assert!((3000..3005).map(key).all(|(version, key)| found.get(&version) == Some(&key)));
         let kept = link_as_damaged(&path).expect("linked").expect("there is a log");
         assert!(!kept.exists());

@@ -69,13 +69,13 @@ fn page(
     after: Option<&ListCursor>,
     limit: usize,
 ) -> Result<Vec<VersionRow>, EngineError> {
-    let staged = run(connection, Run::Staged, prefix, versions, after, limit)?;
-    let archived = run(connection, Run::Archived, prefix, versions, after, limit)?;
+    let staged = page_of_run(connection, Run::Staged, prefix, versions, after, limit)?;
+    let archived = page_of_run(connection, Run::Archived, prefix, versions, after, limit)?;
     Ok(merge(staged, archived, versions, limit))
 }
 
 pub(super) fn staged_versions(connection: &Connection, after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, EngineError> {
-    run(connection, Run::Staged, b"", Versions::All, after, limit)
+    page_of_run(connection, Run::Staged, b"", Versions::All, after, limit)
 }
 
 /// The highest version number of a name, unlisted versions included. Rows with a `why` of 5 are
@@ -96,8 +96,9 @@ pub(super) fn versions_of(connection: &Connection, name: &ObjectName) -> Result<
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 ORDER BY number DESC, id DESC"
     ))?;
-    let mut run = |run: Run| statement.query_and_then(params![run as i64, name.0], read_version)?.collect::<Result<_, EngineError>>();
-    Ok(merge(run(Run::Staged)?, run(Run::Archived)?, Versions::All, usize::MAX))
+    let mut versions_in =
+        |run: Run| statement.query_and_then(params![run as i64, name.0], read_version)?.collect::<Result<_, EngineError>>();
+    Ok(merge(versions_in(Run::Staged)?, versions_in(Run::Archived)?, Versions::All, usize::MAX))
 }
 
 /// The newest staged and the newest archived version of a name. One statement, since between two a
@@ -150,7 +151,7 @@ pub(super) fn null_version(connection: &Connection, name: &ObjectName) -> Result
     Ok(found.into_iter().min_by(order))
 }
 
-fn run(
+fn page_of_run(
     connection: &Connection,
     run: Run,
     prefix: &[u8],
@@ -181,7 +182,7 @@ fn run(
 
     let mut from = match after {
         Some(after) if after.name.0.as_slice() >= prefix && is_before(after) => after.name.0.clone(),
-        Some(after) if after.name.0.as_slice() >= prefix => behind(&after.name.0),
+        Some(after) if after.name.0.as_slice() >= prefix => smallest_name_after(&after.name.0),
         _ => prefix.to_vec(),
     };
     let mut statement = connection.prepare_cached(&format!(
@@ -198,7 +199,7 @@ fn run(
             if versions == Versions::Newest && found.last().is_some_and(|last| last.record.name.0 == name) {
                 older += 1;
                 if older == OLDER_VERSIONS_BEFORE_SEEK {
-                    from = behind(name);
+                    from = smallest_name_after(name);
                     continue 'seek;
                 }
                 continue;
@@ -218,7 +219,7 @@ fn is_before(after: &ListCursor) -> bool {
     after.version == u64::MAX
 }
 
-fn behind(name: &[u8]) -> Vec<u8> {
+fn smallest_name_after(name: &[u8]) -> Vec<u8> {
     [name, &[0]].concat()
 }
 
@@ -281,7 +282,7 @@ pub(super) fn versions_on_page(connection: &Connection, after: Option<&ListCurso
         let mut rest = connection
             .prepare("SELECT version FROM temp.gathered WHERE name = ?1 AND (number, id) < (?2, ?3) ORDER BY number DESC, id DESC")?;
         take(rest.query(params![after.name.0, number_of(after), after.id.0])?)?;
-        from = behind(&after.name.0);
+        from = smallest_name_after(&after.name.0);
     }
     let mut next = connection.prepare("SELECT version FROM temp.gathered WHERE name >= ?1 ORDER BY name, number DESC, id DESC")?;
     take(next.query([from])?)?;
