@@ -90,7 +90,7 @@ impl CatalogueGaps {
         Ok(gaps)
     }
 
-    /// True if there are none.
+    /// True if the catalogue has no gaps.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -177,7 +177,8 @@ pub fn replace_store(home: &Path, name: &str) -> Result<ReplaceReport, ArchiveEr
     Ok(ReplaceReport { replaced, platters: found.len() as u64, missing: places.ok().map(missing) })
 }
 
-/// True if the folder of a store without a valid mark has nothing else in it.
+/// True if a store's folder is as good as empty: an invalid or unfinished mark, `lost+found` and an
+/// empty folder for platters don't count.
 fn is_empty_but_for_mark(store: &str, place: &Path) -> Result<bool, ArchiveError> {
     // The operator must create the folder; it may be missing because a disk isn't mounted.
     let no_folder = |is_file| ArchiveError::NoFolder { store: store.to_owned(), path: place.to_owned(), is_file };

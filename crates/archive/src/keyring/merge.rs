@@ -6,7 +6,7 @@
 //! ```text
 //! 1  keys.db.repairing   filled and closed
 //! 2  keys.db.repaired    its name from then on
-//! 3  keys.db.damaged     a second name of the damaged file; the same for its log, even without it
+//! 3  keys.db.damaged     a second name of the damaged file, and of its log
 //! 4  the log is removed  it would be read into the new store
 //! 5  keys.db             the new store
 //! ```
@@ -54,7 +54,7 @@ pub fn repair_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watc
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Add the keys of copies, to a new store if there is none; leave a damaged store alone.
+    /// Adds the keys of copies, creates a missing store, and refuses a damaged one.
     Import,
     /// Like `Import`, and replace a damaged store.
     Repair,

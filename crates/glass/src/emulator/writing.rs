@@ -49,8 +49,8 @@ impl WrittenLayer {
 /// same voxels.
 ///
 /// # Panics
-/// If the symbols don't fill rows or are none, one isn't of the alphabet, or the strength of an
-/// effect is negative or not a number.
+/// If there are no symbols, or they don't fill rows, a symbol isn't of the alphabet, or the
+/// strength of an effect is negative or not a number.
 pub fn write(alphabet: &Alphabet, columns: usize, symbols: &[u8], effects: &WriteEffects, seed: SectorSeed) -> WrittenLayer {
     assert!(columns > 0 && symbols.len().is_multiple_of(columns), "{} symbols don't fill rows of {columns}", symbols.len());
     assert!(!symbols.is_empty(), "a layer has symbols");
