@@ -18,6 +18,7 @@ pub mod emulator;
 pub mod frame_errors;
 mod group;
 mod label;
+mod medium;
 pub mod polarization;
 mod read;
 mod track;
@@ -25,6 +26,7 @@ pub mod voxel;
 mod write;
 
 pub use group::{GroupRepair, RebuiltSector};
+pub use medium::GlassMedium;
 pub use read::{Lost, PlatterSource, ReadDrive};
 pub use track::Track;
 pub use write::{BlankPlatter, WriteDrive, WrittenPlatter};

@@ -52,7 +52,99 @@ pub struct ReadEffects {
     pub read_noise: f64,
 }
 
+/// Strengths of all effects that go together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    /// Hardly any noise, for tests and to see how a decoder does in the best case.
+    Clean,
+    /// What the code of sectors is designed for: about 1 sector in 1,000 is lost.
+    Nominal,
+    /// More than the code bears: many sectors are lost.
+    Harsh,
+}
+
+impl Preset {
+    /// All presets, from little noise to much.
+    pub const ALL: [Preset; 3] = [Preset::Clean, Preset::Nominal, Preset::Harsh];
+
+    /// Its name in settings and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::Clean => "clean",
+            Preset::Nominal => "nominal",
+            Preset::Harsh => "harsh",
+        }
+    }
+
+    /// Its effects.
+    pub fn effects(self) -> Effects {
+        let strength = match self {
+            Preset::Clean => 0.3,
+            Preset::Nominal => 1.0,
+            Preset::Harsh => 1.3,
+        };
+        NOMINAL.scaled(strength)
+    }
+}
+
+/// The effects of [`Preset::Nominal`].
+const NOMINAL: Effects = Effects {
+    write: WriteEffects {
+        azimuth_jitter: 0.05,
+        retardance_jitter: 0.06,
+        position_jitter: 0.06,
+        dropouts: 0.001,
+        particles: 0.2,
+        particle_radius: 4.0,
+        energy_drift: 0.1,
+    },
+    read: ReadEffects {
+        blur: 0.5,
+        crosstalk: 0.03,
+        vignette: 0.2,
+        shift: 0.3,
+        rotation: 0.002,
+        magnification: 0.002,
+        background: 0.03,
+        electrons: 15_000.0,
+        read_noise: 10.0,
+    },
+};
+
 impl Effects {
+    /// These effects, stronger or weaker by a factor. Electrons, of which fewer mean more noise,
+    /// are divided by its square.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Effects {
+        let WriteEffects { azimuth_jitter, retardance_jitter, position_jitter, dropouts, particles, particle_radius, energy_drift } =
+            self.write;
+        let ReadEffects { blur, crosstalk, vignette, shift, rotation, magnification, background, electrons, read_noise } = self.read;
+        Effects {
+            write: WriteEffects {
+                azimuth_jitter: azimuth_jitter * factor,
+                retardance_jitter: retardance_jitter * factor,
+                position_jitter: position_jitter * factor,
+                dropouts: dropouts * factor,
+                particles: particles * factor,
+                // A particle doesn't grow with the strength of an effect.
+                particle_radius,
+                energy_drift: energy_drift * factor,
+            },
+            read: ReadEffects {
+                blur: blur * factor,
+                crosstalk: crosstalk * factor,
+                vignette: vignette * factor,
+                shift: shift * factor,
+                rotation: rotation * factor,
+                magnification: magnification * factor,
+                background: background * factor,
+                electrons: electrons / factor.powi(2),
+                // Relative to the electrons.
+                read_noise: read_noise / factor,
+            },
+        }
+    }
+
     /// No effect at all: symbols come back exactly.
     pub const NONE: Effects = Effects {
         write: WriteEffects {

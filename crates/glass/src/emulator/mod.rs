@@ -15,7 +15,7 @@ mod effects;
 mod imaging;
 mod writing;
 
-pub use effects::{Effects, ReadEffects, WriteEffects};
+pub use effects::{Effects, Preset, ReadEffects, WriteEffects};
 pub use imaging::{Frames, Neighbors, image};
 pub use writing::{WrittenLayer, write};
 

@@ -1,0 +1,66 @@
+//! The glass medium as one archive uses it: shape of its sectors, alphabet of its voxels, settings
+//! of its microscope, and rate of its code.
+
+use std::f64::consts::PI;
+
+use fulgurite_codec::SectorCode;
+
+use crate::polarization::Microscope;
+use crate::voxel::Alphabet;
+
+/// How sectors are written to glass and read from it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GlassMedium {
+    /// Rows of voxels in a sector.
+    pub rows: usize,
+    /// Columns of voxels in a sector.
+    pub columns: usize,
+    /// What voxels can be written as.
+    pub alphabet: Alphabet,
+    /// Settings of the read drive's microscope.
+    pub microscope: Microscope,
+    /// Bits of a camera's pixel.
+    pub pixel_bits: u32,
+    /// Parity columns, of 80, in the LDPC code of a sector.
+    pub parity_columns: usize,
+}
+
+impl GlassMedium {
+    /// Sectors small enough for a laptop: 128 x 160 voxels of 4 bits, of which a code of rate
+    /// 0.8125 leaves 8,312 bytes.
+    pub fn desk() -> Self {
+        Self {
+            rows: 128,
+            columns: 160,
+            alphabet: Alphabet::new(vec![0.25, 0.5]).expect("these retardances are valid"),
+            microscope: Microscope { swing: 0.2 * PI, bright: 0.9, dark: 0.02 },
+            pixel_bits: 8,
+            parity_columns: 15,
+        }
+    }
+
+    /// Voxels of a sector.
+    pub fn voxels(&self) -> usize {
+        self.rows * self.columns
+    }
+
+    /// The code of a sector.
+    ///
+    /// # Panics
+    /// If the sector is smaller than a codeword, or there is no code of this rate.
+    pub fn sector_code(&self) -> SectorCode {
+        SectorCode::new(self.voxels(), self.alphabet.bits_per_voxel() as usize, self.parity_columns).expect("a sector holds a codeword")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_desk_sector_holds_a_sector_of_the_archive_and_its_label() {
+        let medium = GlassMedium::desk();
+        assert_eq!((medium.voxels(), medium.sector_code().codewords()), (20_480, 2));
+        assert_eq!(medium.sector_code().payload_bytes(), 8_312);
+    }
+}
