@@ -136,69 +136,7 @@ pub(crate) enum Command {
     Twin(crate::twin::Twin),
     /// Measure what the glass medium's channel does to bits
     #[command(subcommand)]
-    Channel(Channel),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Channel {
-    /// Measure the frame error rate of an LDPC code against noise
-    ///
-    /// Sends random codewords over a channel with Gaussian noise, decodes them from 8-bit
-    /// log-likelihood ratios, and counts the frames that fail. The channel is named by its bit
-    /// error rate before decoding. A frame that decodes to another codeword counts as wrong; in a
-    /// sector, the checksum would tell. Same seed, same result.
-    Ber(Ber),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Ber {
-    /// The code: those of sectors, or DVB-S2 with rate 8/9 to compare with
-    #[arg(long, value_enum, default_value_t = TestedFamily::Sector)]
-    pub(crate) code: TestedFamily,
-    /// Rate of a sector's code, 0.75 to 0.9375; the nearest multiple of 1/80 is used
-    #[arg(long, default_value_t = 0.8875, value_parser = parse_rate)]
-    pub(crate) rate: f64,
-    /// Bit error rates before decoding, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "0.005,0.01,0.018,0.02,0.021,0.022", value_name = "P")]
-    pub(crate) noise: Vec<f64>,
-    /// Frames for each bit error rate, at most
-    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) frames: u32,
-    /// Stop after so many frames have failed
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) failures: u32,
-    /// Iterations of the decoder, at most
-    #[arg(long, default_value_t = 30)]
-    pub(crate) iterations: u32,
-    /// Seed of the information and the noise
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Threads. Default: as many as there are cores
-    #[arg(long)]
-    pub(crate) threads: Option<std::num::NonZero<usize>>,
-}
-
-/// A family of codes for `channel ber`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum TestedFamily {
-    /// The codes of sectors: 80 columns of 512 bits
-    Sector,
-    /// DVB-S2, rate 8/9, 64,800 bits, with its outer code that corrects 8 bits
-    DvbS2,
-}
-
-impl TestedFamily {
-    pub(crate) fn title(self) -> &'static str {
-        match self {
-            TestedFamily::Sector => "Code of sectors",
-            TestedFamily::DvbS2 => "DVB-S2 8/9",
-        }
-    }
-}
-
-fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (0.75..=0.9375).contains(&rate) { Ok(rate) } else { Err("rates are 0.75 to 0.9375".to_owned()) }
+    Channel(crate::channel::Channel),
 }
 
 #[derive(Debug, Args)]

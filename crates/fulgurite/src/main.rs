@@ -143,7 +143,7 @@ fn main() -> ExitCode {
         Command::Accounts(accounts) => serve::accounts(&session, &accounts),
         Command::Demo { folder, into } => demo::demo(&session, folder.as_deref(), &into),
         Command::Twin(twin) => twin::twin(&session, &twin),
-        Command::Channel(args::Channel::Ber(arguments)) => channel::ber(&session, &arguments),
+        Command::Channel(command) => channel::run(&session, &command),
     };
     let result = result.and_then(|outcome| match session.unsaid.take() {
         // A reader must not mistake partial output for all of it. A reader that closed the pipe

@@ -13,6 +13,8 @@ use std::num::NonZero;
 use fulgurite_chance::Stream;
 use fulgurite_codec::ldpc::{BaseMatrix, DvbS2, LdpcCode, LdpcDecoder};
 
+use crate::error_rate::ErrorRate;
+
 /// Frames between two looks at the number of failures. Fixed, so that results don't depend on the
 /// number of threads.
 const ROUND: u32 = 256;
@@ -196,17 +198,6 @@ pub struct Effort {
     pub threads: NonZero<usize>,
 }
 
-/// A measured rate.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FrameErrorRate {
-    /// Lower bound of the 95 % confidence interval.
-    pub low: f64,
-    /// The share of frames that were not decoded to what was sent.
-    pub rate: f64,
-    /// Upper bound of the 95 % confidence interval.
-    pub high: f64,
-}
-
 /// What was counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FrameErrors {
@@ -223,17 +214,9 @@ pub struct FrameErrors {
 }
 
 impl FrameErrors {
-    /// The frame error rate with its exact 95 % confidence bounds (Clopper and Pearson, Biometrika
-    /// 26, 404 (1934)). Without frames, anything is possible.
-    pub fn rate(&self) -> FrameErrorRate {
-        let errors = self.failed + self.wrong;
-        if self.frames == 0 {
-            return FrameErrorRate { low: 0.0, rate: f64::NAN, high: 1.0 };
-        }
-        let rate = f64::from(errors) / f64::from(self.frames);
-        let low = if errors == 0 { 0.0 } else { solve(|p| 1.0 - at_most(errors - 1, self.frames, p) > 0.025) };
-        let high = if errors >= self.frames { 1.0 } else { solve(|p| at_most(errors, self.frames, p) < 0.025) };
-        FrameErrorRate { low, rate, high }
+    /// The frame error rate.
+    pub fn rate(&self) -> ErrorRate {
+        ErrorRate::of(self.failed + self.wrong, self.frames)
     }
 
     fn add(&mut self, other: &Self) {
@@ -243,33 +226,6 @@ impl FrameErrors {
         self.raw_errors += other.raw_errors;
         self.iterations += other.iterations;
     }
-}
-
-/// Probability of at most `k` events in `n` tries of probability `p`.
-fn at_most(k: u32, n: u32, p: f64) -> f64 {
-    if p <= 0.0 {
-        return 1.0;
-    }
-    if p >= 1.0 {
-        return if k >= n { 1.0 } else { 0.0 };
-    }
-    let mut term = f64::from(n) * (-p).ln_1p();
-    let mut sum = term.exp();
-    for i in 1..=k {
-        term += (f64::from(n - i + 1) / f64::from(i)).ln() + (p / (1.0 - p)).ln();
-        sum += term.exp();
-    }
-    sum.min(1.0)
-}
-
-/// The smallest probability for which a condition holds that holds for all larger ones.
-fn solve(holds: impl Fn(f64) -> bool) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..60 {
-        let middle = (low + high) / 2.0;
-        if holds(middle) { high = middle } else { low = middle }
-    }
-    high
 }
 
 /// Sends frames of random information and counts what the decoder makes of them.
@@ -359,17 +315,6 @@ mod tests {
         // Q(1.2816) = 0.1; uncoded BPSK has p = Q(sqrt(2 Eb/N0)).
         assert!((deviation(0.1) - 1.0 / 1.281_551_565).abs() < 1e-8);
         assert!((GaussianChannel::new(0.1).unwrap().eb_n0_db(1.0) - 10.0 * (1.281_551_565f64.powi(2) / 2.0).log10()).abs() < 1e-6);
-    }
-
-    #[test]
-    fn bounds_are_those_of_clopper_and_pearson() {
-        let rate = |failed, frames| FrameErrors { frames, failed, ..FrameErrors::default() }.rate();
-        // 3.69/n for none of n; 10 of 100: 0.0490 to 0.1762 (any table of exact bounds).
-        assert!((rate(0, 1000).high - 0.003_682).abs() < 1e-6);
-        let ten = rate(10, 100);
-        assert!((ten.low - 0.0490).abs() < 1e-4 && ten.rate == 0.1 && (ten.high - 0.1762).abs() < 1e-4, "{ten:?}");
-        assert_eq!((rate(5, 5).high, rate(0, 5).low), (1.0, 0.0));
-        assert!(rate(0, 0).rate.is_nan());
     }
 
     #[test]

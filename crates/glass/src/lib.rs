@@ -15,16 +15,19 @@
 
 pub mod decoder;
 pub mod emulator;
+mod error_rate;
 pub mod frame_errors;
 mod group;
 mod label;
 mod medium;
 pub mod polarization;
 mod read;
+pub mod sector_errors;
 mod track;
 pub mod voxel;
 mod write;
 
+pub use error_rate::ErrorRate;
 pub use group::{GroupRepair, RebuiltSector};
 pub use medium::GlassMedium;
 pub use read::{Lost, PlatterSource, ReadDrive};

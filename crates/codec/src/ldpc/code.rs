@@ -50,6 +50,8 @@ impl LdpcCode {
     pub const CODEWORD_BYTES: usize = COLUMNS * COLUMN_BYTES;
     /// Bits of a codeword.
     pub const CODEWORD_BITS: usize = COLUMNS * LIFTING;
+    /// Columns of the matrix; the rate is the share of them that isn't parity.
+    pub const COLUMNS: usize = COLUMNS;
     /// Fewest and most parity columns: rates 0.9375 to 0.75.
     pub const PARITY_COLUMNS: std::ops::RangeInclusive<usize> = 5..=20;
 

@@ -93,7 +93,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
     place.write("passphrase", b"secret");
     // Valid arguments of each command, so that only the archive, or the file that it reads instead,
     // is wrong.
-    let arguments: [(&str, &[&str], Option<i32>); 39] = [
+    let arguments: [(&str, &[&str], Option<i32>); 41] = [
         ("init", &["file/a", "--store=d1"], Some(1)),
         ("attach", &["a", "--store=nowhere"], Some(1)),
         ("put", &["file"], Some(1)),
@@ -132,6 +132,8 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("twin check-workload", &["nowhere.toml"], Some(2)),
         ("twin paper", &["--out=file/below", "--quick", "--only=throughput"], Some(1)),
         ("channel ber", &["--noise=0.6"], Some(1)),
+        ("channel sectors", &["--preset=mild"], Some(2)),
+        ("channel frames", &["--into=file/below", "--sectors=8"], Some(1)),
         // This command reads nothing.
         ("twin reference", &[], None),
     ];

@@ -34,8 +34,12 @@ pub struct WriteEffects {
 pub struct ReadEffects {
     /// Standard deviation of the point spread, in voxels; neighbors mix.
     pub blur: f64,
-    /// Share of the retardance of the layers above and below that adds to a voxel: 0 to 1.
+    /// Share of the retardance of the layers above and below that reaches the image, out of focus: 0
+    /// to 1.
     pub crosstalk: f64,
+    /// Largest error of the focus, as a share of the distance between layers. At 1, the focus may be
+    /// on a neighboring layer.
+    pub focus: f64,
     /// Share of the light that the corners of the field lack, compared with its center: 0 to 1.
     pub vignette: f64,
     /// Largest shift of the camera in each direction, in voxels.
@@ -100,7 +104,8 @@ const NOMINAL: Effects = Effects {
     },
     read: ReadEffects {
         blur: 0.5,
-        crosstalk: 0.03,
+        crosstalk: 0.5,
+        focus: 0.05,
         vignette: 0.2,
         shift: 0.3,
         rotation: 0.002,
@@ -111,38 +116,124 @@ const NOMINAL: Effects = Effects {
     },
 };
 
-impl Effects {
-    /// These effects, stronger or weaker by a factor. Electrons, of which fewer mean more noise,
-    /// are divided by its square.
-    #[must_use]
-    pub fn scaled(&self, factor: f64) -> Effects {
-        let WriteEffects { azimuth_jitter, retardance_jitter, position_jitter, dropouts, particles, particle_radius, energy_drift } =
-            self.write;
-        let ReadEffects { blur, crosstalk, vignette, shift, rotation, magnification, background, electrons, read_noise } = self.read;
-        Effects {
-            write: WriteEffects {
-                azimuth_jitter: azimuth_jitter * factor,
-                retardance_jitter: retardance_jitter * factor,
-                position_jitter: position_jitter * factor,
-                dropouts: dropouts * factor,
-                particles: particles * factor,
-                // A particle doesn't grow with the strength of an effect.
-                particle_radius,
-                energy_drift: energy_drift * factor,
-            },
-            read: ReadEffects {
-                blur: blur * factor,
-                crosstalk: crosstalk * factor,
-                vignette: vignette * factor,
-                shift: shift * factor,
-                rotation: rotation * factor,
-                magnification: magnification * factor,
-                background: background * factor,
-                electrons: electrons / factor.powi(2),
-                // Relative to the electrons.
-                read_noise: read_noise / factor,
-            },
+/// One effect, with all strengths that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Azimuths deviate.
+    AzimuthJitter,
+    /// Retardances deviate.
+    RetardanceJitter,
+    /// Voxels aren't where they belong.
+    PositionJitter,
+    /// Single voxels are missing.
+    Dropouts,
+    /// Discs of voxels are missing.
+    Particles,
+    /// The laser's energy falls over a layer.
+    EnergyDrift,
+    /// Neighboring voxels mix.
+    Blur,
+    /// The layers above and below show.
+    Crosstalk,
+    /// The focus isn't on the layer.
+    Focus,
+    /// Corners of the field are darker.
+    Vignette,
+    /// The camera is shifted.
+    Shift,
+    /// The camera is rotated.
+    Rotation,
+    /// The magnification deviates.
+    Magnification,
+    /// The glass itself is birefringent.
+    Background,
+    /// Shot noise, and noise of the camera.
+    CameraNoise,
+}
+
+impl Effect {
+    /// All effects, those of writing first.
+    pub const ALL: [Effect; 15] = [
+        Effect::AzimuthJitter,
+        Effect::RetardanceJitter,
+        Effect::PositionJitter,
+        Effect::Dropouts,
+        Effect::Particles,
+        Effect::EnergyDrift,
+        Effect::Blur,
+        Effect::Crosstalk,
+        Effect::Focus,
+        Effect::Vignette,
+        Effect::Shift,
+        Effect::Rotation,
+        Effect::Magnification,
+        Effect::Background,
+        Effect::CameraNoise,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Effect::AzimuthJitter => "azimuth-jitter",
+            Effect::RetardanceJitter => "retardance-jitter",
+            Effect::PositionJitter => "position-jitter",
+            Effect::Dropouts => "dropouts",
+            Effect::Particles => "particles",
+            Effect::EnergyDrift => "energy-drift",
+            Effect::Blur => "blur",
+            Effect::Crosstalk => "crosstalk",
+            Effect::Focus => "focus",
+            Effect::Vignette => "vignette",
+            Effect::Shift => "shift",
+            Effect::Rotation => "rotation",
+            Effect::Magnification => "magnification",
+            Effect::Background => "background",
+            Effect::CameraNoise => "camera-noise",
         }
+    }
+}
+
+impl Effects {
+    /// Makes one effect stronger or weaker by a factor; 0 switches it off.
+    pub fn scale(&mut self, effect: Effect, factor: f64) {
+        let Effects { write, read } = self;
+        match effect {
+            Effect::AzimuthJitter => write.azimuth_jitter *= factor,
+            Effect::RetardanceJitter => write.retardance_jitter *= factor,
+            Effect::PositionJitter => write.position_jitter *= factor,
+            Effect::Dropouts => write.dropouts *= factor,
+            // More particles, not larger ones.
+            Effect::Particles => write.particles *= factor,
+            Effect::EnergyDrift => write.energy_drift = (write.energy_drift * factor).min(1.0),
+            Effect::Blur => read.blur *= factor,
+            Effect::Crosstalk => read.crosstalk = (read.crosstalk * factor).min(1.0),
+            Effect::Focus => read.focus *= factor,
+            Effect::Vignette => read.vignette = (read.vignette * factor).min(1.0),
+            Effect::Shift => read.shift *= factor,
+            Effect::Rotation => read.rotation *= factor,
+            Effect::Magnification => read.magnification *= factor,
+            Effect::Background => read.background *= factor,
+            // Relative noise of n electrons is 1/sqrt(n); without electrons there is none.
+            Effect::CameraNoise if factor == 0.0 => (read.electrons, read.read_noise) = (0.0, 0.0),
+            Effect::CameraNoise => {
+                read.electrons /= factor.powi(2);
+                read.read_noise /= factor;
+            }
+        }
+    }
+
+    /// All effects, stronger or weaker by a factor.
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Effects {
+        Effect::ALL.into_iter().for_each(|effect| self.scale(effect, factor));
+        self
+    }
+
+    /// One of these effects alone.
+    #[must_use]
+    pub fn only(mut self, kept: Effect) -> Effects {
+        Effect::ALL.into_iter().filter(|&effect| effect != kept).for_each(|effect| self.scale(effect, 0.0));
+        self
     }
 
     /// No effect at all: symbols come back exactly.
@@ -159,6 +250,7 @@ impl Effects {
         read: ReadEffects {
             blur: 0.0,
             crosstalk: 0.0,
+            focus: 0.0,
             vignette: 0.0,
             shift: 0.0,
             rotation: 0.0,
@@ -183,8 +275,8 @@ impl ReadEffects {
     /// # Panics
     /// If a strength is negative or not a finite number.
     pub(super) fn check(&self) {
-        let ReadEffects { blur, crosstalk, vignette, shift, rotation, magnification, background, electrons, read_noise } = *self;
-        check(&[blur, crosstalk, vignette, shift, rotation, magnification, background, electrons, read_noise]);
+        let ReadEffects { blur, crosstalk, focus, vignette, shift, rotation, magnification, background, electrons, read_noise } = *self;
+        check(&[blur, crosstalk, focus, vignette, shift, rotation, magnification, background, electrons, read_noise]);
     }
 }
 

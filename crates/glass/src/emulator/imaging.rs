@@ -55,9 +55,10 @@ pub fn image(
     let mut read_noise = stream("read noise");
     let brightest = f64::from((1u32 << bits) - 1);
 
-    let seen = through_the_glass(microscope, layer, neighbors, effects.crosstalk, background);
+    let focus = Focus { error: effects.focus * stream("focus").between(-1.0, 1.0), crosstalk: effects.crosstalk };
+    let seen = through_the_glass(microscope, layer, neighbors, focus, background);
     let mut pixels = Vec::with_capacity(FRAMES * rows * columns);
-    for frame in focus(layer, &seen, &camera, effects.blur) {
+    for frame in projected(layer, &seen, &camera, effects.blur) {
         for (index, transmitted) in frame.into_iter().enumerate() {
             let (row, column) = (index / columns, index % columns);
             let mut light = transmitted * illumination(effects.vignette, row, column, rows, columns);
@@ -78,26 +79,77 @@ fn through_the_glass(
     microscope: &Microscope,
     layer: &WrittenLayer,
     neighbors: Neighbors<'_>,
-    crosstalk: f64,
+    focus: Focus,
     background: Birefringence,
 ) -> Vec<[f64; FRAMES]> {
     let (sin, cos) = (2.0 * background.azimuth).sin_cos();
-    let others: Vec<&WrittenLayer> = neighbors.above.into_iter().chain(neighbors.below).collect();
-    assert!(others.iter().all(|other| other.shape() == layer.shape()), "neighboring layers have one shape");
-    layer
-        .voxels()
-        .iter()
-        .enumerate()
-        .map(|(index, voxel)| {
-            let mut sine = voxel.sine + background.retardance * sin;
-            let mut cosine = voxel.cosine + background.retardance * cos;
-            for other in &others {
-                sine += crosstalk * other.voxels()[index].sine;
-                cosine += crosstalk * other.voxels()[index].cosine;
-            }
-            microscope.frames(Birefringence { retardance: sine.hypot(cosine), azimuth: 0.5 * sine.atan2(cosine) })
-        })
+    let mut sums = vec![[background.retardance * sin, background.retardance * cos]; layer.voxels().len()];
+    for (seen, place) in [(Some(layer), 0.0), (neighbors.above, 1.0), (neighbors.below, -1.0)] {
+        let Some(seen) = seen else { continue };
+        assert!(seen.shape() == layer.shape(), "neighboring layers have one shape");
+        let (spread, share) = focus.of_layer(place);
+        if share > 0.0 {
+            let vectors = blurred(seen, spread);
+            sums.iter_mut().zip(vectors).for_each(|(sum, vector)| *sum = [sum[0] + share * vector[0], sum[1] + share * vector[1]]);
+        }
+    }
+    sums.into_iter()
+        .map(|[sine, cosine]| microscope.frames(Birefringence { retardance: sine.hypot(cosine), azimuth: 0.5 * sine.atan2(cosine) }))
         .collect()
+}
+
+/// Where the microscope is focused.
+#[derive(Debug, Clone, Copy)]
+struct Focus {
+    /// Place of the focus in distances between layers, upward from the layer to be read.
+    error: f64,
+    /// Share of a layer out of focus that reaches the image.
+    crosstalk: f64,
+}
+
+impl Focus {
+    /// Blur of a layer one distance away from the focus, as standard deviation in voxels: the light
+    /// cone of an objective with aperture 0.6, in glass, covers several voxels there.
+    const SPREAD: f64 = 2.0;
+
+    /// Blur of a layer, and the share of its retardance that reaches the image. `place` is counted
+    /// like `error`.
+    fn of_layer(self, place: f64) -> (f64, f64) {
+        let distance = (place - self.error).abs();
+        (Self::SPREAD * distance, 1.0 - (1.0 - self.crosstalk) * distance.min(1.0))
+    }
+}
+
+/// The vectors of a layer's voxels, blurred by a Gaussian. Beyond the edge the layer is taken to go
+/// on as it is within, so that sums of weights are 1 everywhere.
+fn blurred(layer: &WrittenLayer, spread: f64) -> Vec<[f64; 2]> {
+    let (rows, columns) = layer.shape();
+    let vectors: Vec<[f64; 2]> = layer.voxels().iter().map(|voxel| [voxel.sine, voxel.cosine]).collect();
+    if spread == 0.0 {
+        return vectors;
+    }
+    let down = along(&vectors, rows, columns, columns, 1, spread);
+    along(&down, columns, 1, rows, columns, spread)
+}
+
+/// Blurs lines of `count` values that are `step` apart; `lines` lines begin `line_step` apart.
+fn along(values: &[[f64; 2]], count: usize, step: usize, lines: usize, line_step: usize, spread: f64) -> Vec<[f64; 2]> {
+    let reach = (REACH * spread).ceil() as isize;
+    let weights: Vec<f64> = (-reach..=reach).map(|away| (-(away as f64 / spread).powi(2) / 2.0).exp()).collect();
+    let mut blurred = vec![[0.0; 2]; values.len()];
+    for line in 0..lines {
+        for at in 0..count {
+            let (mut sum, mut total) = ([0.0; 2], 0.0);
+            for (weight, away) in weights.iter().zip(-reach..=reach) {
+                let Some(from) = at.checked_add_signed(away).filter(|&from| from < count) else { continue };
+                let value = values[line * line_step + from * step];
+                sum = [sum[0] + weight * value[0], sum[1] + weight * value[1]];
+                total += weight;
+            }
+            blurred[line * line_step + at * step] = sum.map(|sum| sum / total);
+        }
+    }
+    blurred
 }
 
 /// How the camera is placed over the sector: where it sees a voxel.
@@ -134,12 +186,13 @@ const PIXEL: f64 = 0.25;
 
 /// Spreads the light of each voxel over the pixels around the place where the camera sees it.
 /// Returns intensities by frame.
-fn focus(layer: &WrittenLayer, seen: &[[f64; FRAMES]], camera: &Camera, blur: f64) -> [Vec<f64>; FRAMES] {
+fn projected(layer: &WrittenLayer, seen: &[[f64; FRAMES]], camera: &Camera, blur: f64) -> [Vec<f64>; FRAMES] {
     let (rows, columns) = layer.shape();
     let spread = blur.hypot(PIXEL);
     let reach = (REACH * spread).ceil();
     let mut sums = vec![[0.0; FRAMES]; rows * columns];
     let mut weights = vec![0.0; rows * columns];
+    let mut weights_right = Vec::new();
     let (middle_row, middle_column) = ((rows - 1) as f64 / 2.0, (columns - 1) as f64 / 2.0);
     for (index, (voxel, seen)) in layer.voxels().iter().zip(seen).enumerate() {
         let (row, column) = ((index / columns) as f64 + voxel.down, (index % columns) as f64 + voxel.right);
@@ -150,10 +203,14 @@ fn focus(layer: &WrittenLayer, seen: &[[f64; FRAMES]], camera: &Camera, blur: f6
             let to = (at + reach).floor().min(count as f64 - 1.0);
             from..if to < 0.0 { 0 } else { to as usize + 1 }
         };
+        let weight = |pixel: usize, at: f64| (-((pixel as f64 - at) / spread).powi(2) / 2.0).exp();
+        let reached = pixels(at_column, columns);
+        weights_right.clear();
+        weights_right.extend(reached.clone().map(|column| weight(column, at_column)));
         for row in pixels(at_row, rows) {
-            let weight_down = (-((row as f64 - at_row) / spread).powi(2) / 2.0).exp();
-            for column in pixels(at_column, columns) {
-                let weight = weight_down * (-((column as f64 - at_column) / spread).powi(2) / 2.0).exp();
+            let weight_down = weight(row, at_row);
+            for (column, weight_right) in reached.clone().zip(&weights_right) {
+                let weight = weight_down * weight_right;
                 weights[row * columns + column] += weight;
                 for (sum, light) in sums[row * columns + column].iter_mut().zip(seen) {
                     *sum += weight * light;

@@ -13,10 +13,12 @@
 
 mod effects;
 mod imaging;
+mod samples;
 mod writing;
 
-pub use effects::{Effects, Preset, ReadEffects, WriteEffects};
+pub use effects::{Effect, Effects, Preset, ReadEffects, WriteEffects};
 pub use imaging::{Frames, Neighbors, image};
+pub use samples::{Sample, sample_stack};
 pub use writing::{WrittenLayer, write};
 
 /// Identifies a sector of the emulated glass: the seed of its platter and its number on it.

@@ -1,14 +1,15 @@
-//! The command `channel ber`: how much noise the LDPC codes of sectors bear.
+//! `channel ber`: how much noise the LDPC codes of sectors bear.
 
-use std::num::NonZero;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use fulgurite_codec::ldpc::{DvbS2, LdpcCode};
-use fulgurite_glass::frame_errors::{Effort, FrameErrorRate, FrameErrors, GaussianChannel, TestedCode, frame_errors};
+use fulgurite_glass::ErrorRate;
+use fulgurite_glass::frame_errors::{Effort, FrameErrors, GaussianChannel, TestedCode, frame_errors};
 use serde_json::json;
 
-use crate::args::{Ber, TestedFamily};
+use super::args::{Ber, TestedFamily};
+use super::threads;
 use crate::{Outcome, Session};
 
 pub(crate) fn ber(session: &Session, arguments: &Ber) -> Result<Outcome> {
@@ -21,7 +22,7 @@ pub(crate) fn ber(session: &Session, arguments: &Ber) -> Result<Outcome> {
             .with_context(|| format!("a channel can't have a bit error rate of {bit_error_rate}: give values above 0 and below 0.5"))
     });
     let channels = channels.collect::<Result<Vec<GaussianChannel>>>()?;
-    let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN);
+    let threads = threads(arguments.threads);
     session.say(&format!(
         "{}: {} information bits of {}, rate {:.4}; at most {} iterations, seed {}",
         arguments.code.title(),
@@ -53,7 +54,7 @@ fn parity_columns(rate: f64) -> usize {
 }
 
 fn report(session: &Session, code: &TestedCode, channel: &GaussianChannel, errors: &FrameErrors, started: Instant) {
-    let FrameErrorRate { low, rate, high } = errors.rate();
+    let ErrorRate { low, rate, high } = errors.rate();
     let eb_n0_db = channel.eb_n0_db(code.rate());
     let iterations = errors.iterations as f64 / f64::from(errors.frames);
     session.answer(|| {

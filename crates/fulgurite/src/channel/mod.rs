@@ -1,0 +1,28 @@
+//! The commands `channel`: what noise does to codes, to sectors of glass and to their decoders.
+
+mod args;
+mod ber;
+mod frames;
+mod npy;
+mod sectors;
+
+use std::num::NonZero;
+
+use anyhow::Result;
+
+pub(crate) use args::Channel;
+
+use crate::{Outcome, Session};
+
+pub(crate) fn run(session: &Session, command: &Channel) -> Result<Outcome> {
+    match command {
+        Channel::Ber(arguments) => ber::ber(session, arguments),
+        Channel::Sectors(arguments) => sectors::sectors(session, arguments),
+        Channel::Frames(arguments) => frames::frames(session, arguments),
+    }
+}
+
+/// Threads to use: those asked for, or as many as there are cores.
+fn threads(asked: Option<NonZero<usize>>) -> NonZero<usize> {
+    asked.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN)
+}
