@@ -34,11 +34,11 @@ pub struct WriteEffects {
 pub struct ReadEffects {
     /// Standard deviation of the point spread, in voxels; neighbors mix.
     pub blur: f64,
-    /// Share of the retardance of the layers above and below that reaches the image, out of focus: 0
-    /// to 1.
+    /// Share of the retardance of the layers above and below that reaches the image, out of focus:
+    /// 0 to 1.
     pub crosstalk: f64,
-    /// Largest error of the focus, as a share of the distance between layers. At 1, the focus may be
-    /// on a neighboring layer.
+    /// Largest error of the focus, as a share of the distance between layers. At 1, the focus may
+    /// be on a neighboring layer.
     pub focus: f64,
     /// Share of the light that the corners of the field lack, compared with its center: 0 to 1.
     pub vignette: f64,

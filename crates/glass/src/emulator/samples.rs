@@ -20,7 +20,7 @@ pub struct Sample {
 }
 
 /// Writes `layers` sectors with random payloads on top of each other, and one more above and below,
-/// which nobody reads; images each once. The same arguments give the same samples, and another
+/// which no decoder reads; images each once. The same arguments give the same samples, and another
 /// `stack` gives independent ones.
 pub fn sample_stack(medium: &GlassMedium, code: &SectorCode, effects: &Effects, seed: u64, stack: u32, layers: u32) -> Vec<Sample> {
     let platter = Stream::numbered(seed, "samples", stack).bits();
