@@ -22,7 +22,7 @@ pub(crate) struct UncataloguedPlatter {
 }
 
 pub(crate) struct StoreComparison {
-    /// Platters found on stores but not in the catalogue.
+    /// See [`find_uncatalogued`].
     pub(crate) uncatalogued: Vec<UncataloguedPlatter>,
     /// Platters of complete sets found only in the catalogue, if all stores that may hold them
     /// could be listed.
@@ -35,6 +35,7 @@ pub(crate) fn find_uncatalogued(archive: &Archive) -> Result<Vec<UncataloguedPla
     Ok(compare_stores(archive)?.uncatalogued)
 }
 
+/// Compares the platters that the stores list with those in the catalogue.
 pub(crate) fn compare_stores(archive: &Archive) -> Result<StoreComparison, ArchiveError> {
     let snapshot = StoreSnapshot::take(archive);
     // The order matters. A set begun in between is in the catalogue before its platters are on
@@ -49,6 +50,7 @@ pub(crate) fn compare_stores(archive: &Archive) -> Result<StoreComparison, Archi
         let may_be_elsewhere = row.place.store == UNKNOWN_STORE && snapshot.has_unknown;
         !may_be_elsewhere
             && !on_stores.contains(&row.place.platter)
+            // False if the set was removed from the catalogue since `complete` was read.
             && known.contains(&row.place.platter)
             && (all_listed || is_listed(&row.place.store))
     };
@@ -69,8 +71,9 @@ pub(crate) fn compare_stores(archive: &Archive) -> Result<StoreComparison, Archi
     Ok(StoreComparison { uncatalogued, missing })
 }
 
-/// Fails if the stores have platters that the catalogue doesn't know. New versions would get
-/// numbers that unknown versions already have.
+/// Fails if the stores have platters of this archive that the catalogue doesn't know: new versions
+/// would get numbers that unknown versions already have. Ignores platters whose header can't be
+/// read, since they may belong to another archive.
 pub(crate) fn refuse_uncatalogued(archive: &Archive) -> Result<(), ArchiveError> {
     let uncatalogued = find_uncatalogued(archive)?;
     let mut ours = uncatalogued.iter().filter(|platter| platter.header.is_some());

@@ -9,7 +9,7 @@ mod attach;
 mod channel;
 mod demo;
 mod diagnostics;
-mod engine;
+mod executor;
 mod gaps;
 mod get;
 mod heap;
@@ -156,7 +156,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => return ExitCode::SUCCESS,
         Err(error) => {
             let outcome = Outcome::of_error(&error);
-            let advice = engine::advice(&error).map_or_else(String::new, |advice| format!(". {advice}"));
+            let advice = executor::advice(&error).map_or_else(String::new, |advice| format!(". {advice}"));
             diagnostics::failure(&format!("{}{advice}", sentence(&error)), outcome);
             outcome
         }

@@ -25,7 +25,7 @@ use crate::{Outcome, Session};
 
 pub(crate) fn verify(session: &Session, objects: bool) -> Result<Outcome> {
     // Verifying records the health of platters in the catalogue, so it needs access for changes.
-    let archive = session.engine("verify", Access::Repair)?;
+    let archive = session.executor("verify", Access::Repair)?;
     let progress = Progress::keeping_lost(session.quiet, session.json);
     // Each loss is named once. If objects are verified, that pass looks closer and names it.
     progress.mute_losses(objects);
@@ -76,7 +76,7 @@ fn out_of_reach_text(out_of_reach: OutOfReach) -> Option<String> {
 }
 
 pub(crate) fn scrub(session: &Session, replace: Replace) -> Result<Outcome> {
-    let archive = session.engine("scrub", Access::Repair)?;
+    let archive = session.executor("scrub", Access::Repair)?;
     let progress = Progress::keeping_lost(session.quiet, session.json);
     let report = archive.scrub(Some(replace), &progress)?;
     progress.finish();
@@ -353,7 +353,7 @@ fn platter_json(row: &PlatterRow, set: Option<&SetDescription>, state: PlatterSt
 }
 
 pub(crate) fn recover(session: &Session, named: &str, store: Option<&str>) -> Result<Outcome> {
-    let engine = session.engine("recover", Access::Repair)?;
+    let executor = session.executor("recover", Access::Repair)?;
     let rows = session.open(Access::Read)?.catalogue().platters()?;
     let mut matching = rows.iter().filter(|row| row.place.platter.to_string().starts_with(&named.to_lowercase()));
     let platter = match (matching.next(), matching.next()) {
@@ -368,7 +368,7 @@ pub(crate) fn recover(session: &Session, named: &str, store: Option<&str>) -> Re
         (None, _) => bail!("no platter's identifier begins with {named:?}; `fulgurite platters` lists them"),
     };
     let progress = Progress::new(session.quiet);
-    let store = engine.recover(platter, store, &progress)?;
+    let store = executor.recover(platter, store, &progress)?;
     progress.finish();
     session.answer(|| json!({ "platter": platter.to_string(), "store": store }));
     session.say(&format!("Recovered platter {platter} on store {store}, and read it back."));

@@ -132,10 +132,10 @@ fn recovery_advice(staged: StagedTotals, flushes: bool) -> String {
 }
 
 pub(crate) fn flush(session: &Session) -> Result<Outcome> {
-    let engine = session.engine("flush", Access::Write)?;
+    let executor = session.executor("flush", Access::Write)?;
     let progress = Progress::new(session.quiet);
     let start = Instant::now();
-    let report = engine.flush(&progress)?;
+    let report = executor.flush(&progress)?;
     let took = start.elapsed();
     progress.finish();
     if report.sets == 0 {

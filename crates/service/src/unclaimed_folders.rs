@@ -10,10 +10,12 @@ use crate::state::{State, StateError};
 
 /// Rows per page of the catalogue.
 const ROWS_PER_PAGE: usize = 64;
-/// Maximum number of pages to look at: an archive may have millions of names outside of folders.
+/// Maximum number of pages to read: an archive may have millions of names outside of folders, or
+/// thousands of folders, each of which takes a page.
 const PAGES_MAX: usize = 10_000;
 
-/// The first `limit` folders, by name, that have a valid bucket name and no bucket row.
+/// The first `limit` folders, by name, that have a valid bucket name and no bucket row. Gives up
+/// after a number of pages, so some may be missing in a very large archive.
 ///
 /// # Errors
 /// [`StateError`] if the catalogue or the state can't be read.

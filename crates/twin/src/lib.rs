@@ -16,6 +16,7 @@
 //! | [`scenario`] | all inputs of a run, read with [`settings`] |
 //! | [`settings`] | TOML files with units, defaults, ranges and a generated reference |
 //! | [`simulation`] | runs a scenario; [`kernel`] is its event queue, [`decode`] its decode service |
+//! | [`sweep`] | runs all combinations of varied settings, with several seeds each |
 //! | [`results`] | the figures of runs, and their comparison with what the scenario expects |
 //! | [`statistics`] | percentiles, moments, time averages, confidence intervals |
 //! | [`bound`] | a lower bound on completion times, for any policy |
@@ -44,4 +45,5 @@ pub mod scenario;
 pub mod settings;
 pub mod simulation;
 pub mod statistics;
+pub mod sweep;
 pub mod table;

@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use fulgurite_domain::Micros;
-use fulgurite_twin::results::{Point, PointRuns, run_points, summary, table};
+use fulgurite_twin::results::{summary, table};
 use fulgurite_twin::scenario::{PolicyName, Scenario, Workload, WorkloadKind};
 use fulgurite_twin::settings::{Override, Sweep};
+use fulgurite_twin::sweep::{Point, PointRuns, run_points};
 
 /// Half an hour of a small library with a burst, faults, a tenth of the platters unavailable, and
 /// every other kind of random draw.
@@ -78,12 +79,12 @@ fn a_sweep_reads_each_combination() {
     std::fs::write(&path, "[library]\nplatters = 190\n").unwrap();
     let sweep = Sweep::parse(["shuttles.count=8,20", "drives.throughput=30 MB/s,60 MB/s"], 10).unwrap();
     let settings = [Override::parse("--set", "run.seed=7").unwrap()];
-    let points = fulgurite_twin::results::points(&path, &settings, &sweep).unwrap();
+    let points = fulgurite_twin::sweep::points(&path, &settings, &sweep).unwrap();
     let found: Vec<_> =
         points.iter().map(|point| (point.scenario.layout.shuttles, point.scenario.mechanics.drive.throughput_bytes_s)).collect();
     assert_eq!(found, [(8, 30e6), (8, 60e6), (20, 30e6), (20, 60e6)]);
     assert!(points.iter().all(|point| point.scenario.run.seed == 7 && point.scenario.name == "small"));
     assert_eq!(points[3].varied[1], ("drives.throughput".to_owned(), "60 MB/s".to_owned()));
     let wrong = Sweep::parse(["shuttles.count=8,99"], 10).unwrap();
-    assert!(fulgurite_twin::results::points(&path, &settings, &wrong).unwrap_err().to_string().starts_with("--vary shuttles.count=99"));
+    assert!(fulgurite_twin::sweep::points(&path, &settings, &wrong).unwrap_err().to_string().starts_with("--vary shuttles.count=99"));
 }

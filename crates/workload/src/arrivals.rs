@@ -16,7 +16,7 @@ use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 
 use crate::SpecError;
-use crate::error::{check_count, check_range, positive};
+use crate::error::{check_count, check_positive, check_range};
 
 /// The 99.9th percentile of the standard normal distribution.
 const NORMAL_P999: f64 = 3.090_232_306_167_813_5;
@@ -86,11 +86,11 @@ enum Law {
 impl Process {
     pub(crate) fn new(arrivals: Arrivals, seed: u64, source: u32) -> Result<Self, SpecError> {
         let law = match arrivals {
-            Arrivals::Constant { per_second } => Law::Constant { gap_us: 1e6 / positive("arrivals.per_second", per_second)? },
-            Arrivals::Poisson { per_second } => Law::Poisson { gap_us: 1e6 / positive("arrivals.per_second", per_second)? },
+            Arrivals::Constant { per_second } => Law::Constant { gap_us: 1e6 / check_positive("arrivals.per_second", per_second)? },
+            Arrivals::Poisson { per_second } => Law::Poisson { gap_us: 1e6 / check_positive("arrivals.per_second", per_second)? },
             Arrivals::Modulated { median_per_second, spread, period, persistence, most_per_second } => {
-                positive("arrivals.median_per_second", median_per_second)?;
-                positive("arrivals.most_per_second", most_per_second)?;
+                check_positive("arrivals.median_per_second", median_per_second)?;
+                check_positive("arrivals.most_per_second", most_per_second)?;
                 check_count("arrivals.period", period.0)?;
                 check_range("arrivals.spread", spread, (1.0..=1e12).contains(&spread), "1 to 10^12")?;
                 check_range("arrivals.persistence", persistence, (0.0..1.0).contains(&persistence), "0 to less than 1")?;

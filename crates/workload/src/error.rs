@@ -44,7 +44,7 @@ pub(crate) fn check_range(setting: &'static str, found: f64, fits: bool, expecte
 }
 
 /// Returns `found` if it is positive and finite.
-pub(crate) fn positive(setting: &'static str, found: f64) -> Result<f64, SpecError> {
+pub(crate) fn check_positive(setting: &'static str, found: f64) -> Result<f64, SpecError> {
     check_range(setting, found, found > 0.0 && found.is_finite(), "a finite number above 0")
 }
 

@@ -21,7 +21,7 @@ use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 
 use crate::SpecError;
-use crate::error::{check_count, check_range, positive};
+use crate::error::{check_count, check_positive, check_range};
 
 /// Parameters of the ingest.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -108,7 +108,7 @@ impl Ingest {
     /// # Errors
     /// [`SpecError::Range`] names the invalid number.
     pub fn new(spec: IngestSpec, seed: u64) -> Result<Self, SpecError> {
-        positive("ingest.bytes_per_day", spec.bytes_per_day)?;
+        check_positive("ingest.bytes_per_day", spec.bytes_per_day)?;
         check_count("ingest.platter_bytes", spec.platter_bytes)?;
         check_range("ingest.sigma", spec.sigma, (0.0..=5.0).contains(&spec.sigma), "0 to 5")?;
         check_range("ingest.persistence", spec.persistence, (0.0..1.0).contains(&spec.persistence), "0 to less than 1")?;

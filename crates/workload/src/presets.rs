@@ -29,7 +29,7 @@ use fulgurite_domain::Micros;
 use crate::SpecError;
 use crate::arrivals::Arrivals;
 use crate::demand::{AccountLayout, Source, Spec};
-use crate::error::positive;
+use crate::error::check_positive;
 use crate::popularity::Popularity;
 use crate::read::{Platters, SHARD_BYTES};
 use crate::sizes::Sizes;
@@ -199,9 +199,9 @@ impl Interval {
     /// If the bursts alone exceed all requests, or a number is out of range.
     pub fn spec(&self) -> Result<Spec, SpecError> {
         let Self { period, bursts, .. } = *self;
-        positive("period", period.seconds())?;
+        check_positive("period", period.seconds())?;
         let steady =
-            positive("requests a second outside of bursts", self.requests_per_second - self.requests_in_bursts() / period.seconds())?;
+            check_positive("requests a second outside of bursts", self.requests_per_second - self.requests_in_bursts() / period.seconds())?;
         let source = |arrivals, mean_bytes, largest_bytes, account_files| Source {
             arrivals,
             sizes: Sizes::Mixture { mean_bytes, largest_bytes },

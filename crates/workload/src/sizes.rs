@@ -24,7 +24,7 @@
 //! marginals hold only at 100 MB.
 
 use crate::SpecError;
-use crate::error::{check_count, check_range, positive};
+use crate::error::{check_count, check_positive, check_range};
 
 const MIB: f64 = 1_048_576.0;
 /// Edges of the classes in bytes; the last is 10^10 times the first.
@@ -87,7 +87,7 @@ impl Quantiles {
     pub(crate) fn new(sizes: Sizes) -> Result<Self, SpecError> {
         Ok(match sizes {
             Sizes::Fixed { bytes } => Self::Fixed(check_count("sizes.bytes", bytes)?),
-            Sizes::Exponential { mean_bytes } => Self::Exponential(positive("sizes.mean_bytes", mean_bytes)?),
+            Sizes::Exponential { mean_bytes } => Self::Exponential(check_positive("sizes.mean_bytes", mean_bytes)?),
             Sizes::Mixture { mean_bytes, largest_bytes } => Self::Mixture(Box::new(Mixture::new(mean_bytes, largest_bytes)?)),
         })
     }
@@ -126,7 +126,7 @@ struct Class {
 
 impl Mixture {
     fn new(mean_bytes: f64, largest_bytes: u64) -> Result<Self, SpecError> {
-        positive("sizes.mean_bytes", mean_bytes)?;
+        check_positive("sizes.mean_bytes", mean_bytes)?;
         let fits = (1_000_000_000..=1_000_000_000_000).contains(&largest_bytes);
         check_range("sizes.largest_bytes", largest_bytes as f64, fits, "10^9 to 10^12")?;
         let mut powers = published();

@@ -162,6 +162,8 @@ pub(crate) fn set(seed: u8, platters: u8) -> SetDescription {
     }
 }
 
+/// The platter at this position of a set. Identifiers descend as positions ascend, so that a
+/// catalogue that orders by one instead of the other fails.
 pub(crate) fn platter(set: u8, position: u8) -> PlatterId {
     let mut id = [set; 16];
     id[0] = 255 - position;
@@ -178,11 +180,14 @@ pub(crate) fn only(catalogue: &mut dyn Catalogue, name: impl AsRef<[u8]>) -> Ver
     row
 }
 
+/// When [`complete`] verifies its sets, seconds since 1970. An arbitrary time.
+const VERIFIED: u64 = 77;
+
 /// Writes a new set with these extents and completes it.
 pub(crate) fn complete(catalogue: &mut dyn Catalogue, seed: u8, extents: &[(VersionKey, Extent)]) {
     catalogue.begin_set(&set(seed, 3)).expect("begun");
     let mut extents = extents.iter().map(|&(version, extent)| ArchivedExtent { version, extent });
-    catalogue.complete_set(SetId([seed; 16]), &mut extents, 77).expect("completed");
+    catalogue.complete_set(SetId([seed; 16]), &mut extents, VERIFIED).expect("completed");
 }
 
 /// All rows of a listing, read in pages of `page` rows.

@@ -48,7 +48,7 @@ impl KeyCopies {
         let mut found: Option<Self> = None;
         for path in files {
             let master = own.or(found.as_ref().map(|found| &found.master));
-            let (export, copy) = check(path, passphrases, master.map(|master| (archive, master)))?;
+            let (export, copy) = check_one(path, passphrases, master.map(|master| (archive, master)))?;
             if export.archive != archive {
                 return Err(KeyringError::OtherArchive { path: path.clone(), found: export.archive, expected: archive });
             }
@@ -64,25 +64,27 @@ impl KeyCopies {
     }
 }
 
-fn check(path: &Path, passphrases: &[Vec<u8>], known: KnownMaster<'_>) -> Result<(KeyExport, KeyCopy), KeyringError> {
-    let copy = |keys, corrected| KeyCopy { path: path.to_owned(), passphrase: None, keys, corrected, damage: None };
+/// Reads one copy completely: sealed with one of the passphrases, or as text. Of damaged text it
+/// reads the intact lines, if a master key opens them.
+fn check_one(path: &Path, passphrases: &[Vec<u8>], known: KnownMaster<'_>) -> Result<(KeyExport, KeyCopy), KeyringError> {
+    let sound_copy = |keys, corrected| KeyCopy { path: path.to_owned(), passphrase: None, keys, corrected, damage: None };
     if !is_sealed(path)? {
-        return match read(path, None, &mut |_| Ok(())) {
-            Ok((export, _)) => Ok((export.clone(), copy(export.keys, 0))),
+        return match read_complete(path, None, &mut |_| Ok(())) {
+            Ok((export, _)) => Ok((export.clone(), sound_copy(export.keys, 0))),
             Err(KeyringError::Export { source, .. }) if source.has_intact_lines() => {
                 let Ok((Some(export), keys)) = read_damaged(path, known, &mut |_| Ok(())) else {
                     return Err(KeyringError::Export { path: path.to_owned(), source });
                 };
-                Ok((export, KeyCopy { damage: Some(source), ..copy(keys, 0) }))
+                Ok((export, KeyCopy { damage: Some(source), ..sound_copy(keys, 0) }))
             }
             Err(error) => Err(error),
         };
     }
     let mut last_error = KeyringError::NoPassphrase(path.to_owned());
     for passphrase in passphrases {
-        match read(path, Some(passphrase), &mut |_| Ok(())) {
+        match read_complete(path, Some(passphrase), &mut |_| Ok(())) {
             Ok((export, corrected)) => {
-                let copy = KeyCopy { passphrase: Some(passphrase.clone()), ..copy(export.keys, corrected) };
+                let copy = KeyCopy { passphrase: Some(passphrase.clone()), ..sound_copy(export.keys, corrected) };
                 return Ok((export, copy));
             }
             // Another passphrase may be the right one.
@@ -94,11 +96,12 @@ fn check(path: &Path, passphrases: &[Vec<u8>], known: KnownMaster<'_>) -> Result
 }
 
 impl KeyCopy {
+    /// Reads the keys again, in pages. `archive` and `master` are those of [`KeyCopies`].
     pub(crate) fn read(&self, archive: ArchiveId, master: &MasterKey, on_page: OnPage<'_>) -> Result<(), KeyringError> {
         if self.damage.is_some() {
             return read_damaged(&self.path, Some((archive, master)), on_page).map(|_| ());
         }
-        read(&self.path, self.passphrase.as_deref(), on_page).map(|_| ())
+        read_complete(&self.path, self.passphrase.as_deref(), on_page).map(|_| ())
     }
 }
 
@@ -108,21 +111,21 @@ fn is_sealed(path: &Path) -> Result<bool, KeyringError> {
 }
 
 /// Reads a complete copy. Also returns the number of blocks restored by error correction.
-fn read(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(KeyExport, u64), KeyringError> {
+fn read_complete(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(KeyExport, u64), KeyringError> {
     let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
     let file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);
-    let export = |result: Result<KeyExport, Trouble>| result.map_err(|trouble| trouble.of(path));
-    let read = match passphrase {
-        None => (export(read_key_export(file, |version, key| pages.push(version, key)))?, 0),
+    let with_path = |error: ReadError| error.with_path(path);
+    let (export, corrected) = match passphrase {
+        None => (read_key_export(file, |version, key| pages.push(version, key)).map_err(with_path)?, 0),
         Some(passphrase) => {
             let sealed = SealedExportReader::new(file, passphrase);
             let mut sealed = sealed.map_err(|source| KeyringError::Sealed { path: path.to_owned(), source })?;
-            let read = export(read_key_export(&mut sealed, |version, key| pages.push(version, key)))?;
-            (read, sealed.corrected())
+            let export = read_key_export(&mut sealed, |version, key| pages.push(version, key)).map_err(with_path)?;
+            (export, sealed.corrected())
         }
     };
     pages.flush()?;
-    Ok(read)
+    Ok((export, corrected))
 }
 
 /// Reads the intact lines of a damaged text copy: those whose keys the master key opens. That is
@@ -130,19 +133,20 @@ fn read(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(
 fn read_damaged(path: &Path, known: KnownMaster<'_>, on_page: OnPage<'_>) -> Result<(Option<KeyExport>, u64), KeyringError> {
     let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
     let file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);
-    let export = read_damaged_key_export(file, known, |version, key| pages.push(version, key)).map_err(|trouble| trouble.of(path))?;
+    let export = read_damaged_key_export(file, known, |version, key| pages.push(version, key)).map_err(|error| error.with_path(path))?;
     pages.flush()?;
     let keys = export.as_ref().map_or(0, |export| export.keys);
     Ok((export, keys))
 }
 
+/// Collects keys and hands them on in pages of [`PAGE`].
 struct Pages<'a> {
     page: Vec<(VersionId, WrappedKey)>,
     on_page: OnPage<'a>,
 }
 
 impl Pages<'_> {
-    fn push(&mut self, version: VersionId, key: WrappedKey) -> Result<(), Trouble> {
+    fn push(&mut self, version: VersionId, key: WrappedKey) -> Result<(), ReadError> {
         self.page.push((version, key));
         if self.page.len() >= PAGE {
             self.flush()?;
@@ -157,13 +161,14 @@ impl Pages<'_> {
     }
 }
 
-enum Trouble {
+/// An error in reading a copy, before its path is added.
+enum ReadError {
     Export(KeyExportError),
     Keyring(Box<KeyringError>),
 }
 
-impl Trouble {
-    fn of(self, path: &Path) -> KeyringError {
+impl ReadError {
+    fn with_path(self, path: &Path) -> KeyringError {
         match self {
             // An error of the layer below, which reads the sealed frames.
             Self::Export(KeyExportError::Read(error)) if error.get_ref().is_some_and(|inner| inner.is::<SealedExportError>()) => {
@@ -176,13 +181,13 @@ impl Trouble {
     }
 }
 
-impl From<KeyExportError> for Trouble {
+impl From<KeyExportError> for ReadError {
     fn from(error: KeyExportError) -> Self {
         Self::Export(error)
     }
 }
 
-impl From<KeyringError> for Trouble {
+impl From<KeyringError> for ReadError {
     fn from(error: KeyringError) -> Self {
         Self::Keyring(Box::new(error))
     }

@@ -19,7 +19,8 @@ use fulgurite_codec::AlignedBytes;
 pub(super) const ALIGNMENT: usize = 4_096;
 /// Bytes per transfer: enough to keep a disk busy.
 pub(crate) const PIECE_BYTES: usize = 4 << 20;
-/// Shorter reads go through the page cache, because their neighbours are likely to be read next.
+/// Shorter unaligned reads go through the page cache, because their neighbours are likely to be
+/// read next.
 const DIRECT_READ_BYTES: usize = 1 << 20;
 
 /// A second, direct path to the bytes of a file.
@@ -70,8 +71,9 @@ impl DirectFile {
         self.write_out(ordinary, &mut self.buffered.lock().expect("no panic holds this lock"))
     }
 
-    /// Reads directly: into `buffer` if it is aligned like the file, else into an aligned piece to
-    /// copy from. `None` if direct I/O is unavailable or the read is too short for it.
+    /// Reads directly: into `buffer` if it and `offset` are aligned, else into an aligned piece to
+    /// copy from. Reads one piece at most. `None` if direct I/O is unavailable or the read is too
+    /// short for it.
     pub(super) fn read_directly(&self, offset: u64, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         thread_local! {
             static PIECE: RefCell<Option<AlignedBytes>> = const { RefCell::new(None) };
@@ -99,6 +101,8 @@ impl DirectFile {
         }
     }
 
+    /// Collects consecutive bytes into whole pieces and writes those. The rest stays buffered until
+    /// [`finish_writing`](Self::finish_writing).
     pub(super) fn write_at(&self, ordinary: &File, offset: u64, mut bytes: &[u8]) -> io::Result<()> {
         let mut buffered = self.buffered.lock().expect("no panic holds this lock");
         if buffered.bytes > 0 && offset != buffered.offset + buffered.bytes as u64 {

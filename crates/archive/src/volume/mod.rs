@@ -20,11 +20,12 @@ pub(crate) use appending::Appending;
 use direct::{DirectFile, open_with_flag};
 pub(crate) use direct::{PIECE_BYTES, new_piece};
 
-/// Makes the names in a folder durable, for files outside of volumes.
+/// Makes the names in a folder durable, for files outside of volumes too.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Makes the name of a file durable.
 pub(crate) fn sync_folder_of(file: &Path) -> io::Result<()> {
     sync_folder(file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
@@ -36,7 +37,8 @@ pub trait Volume: Send + Sync {
     /// Opens a file for reading.
     fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>>;
     /// Like [`create`](Self::create), for a file that is written sequentially in large pieces and
-    /// not read soon. Bypasses the page cache if the volume supports it.
+    /// not read soon. Bypasses the page cache if the volume supports it. Bytes may stay in a buffer
+    /// until [`VolumeFile::sync`], so the file must be synced and opened again to be read.
     fn create_direct(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         self.create(name)
     }
@@ -56,7 +58,7 @@ pub trait Volume: Send + Sync {
     fn cut(&self, name: &str, bytes: u64) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Names of the files in a directory, in no particular order.
+    /// Names in a directory, in no particular order.
     fn list(&self, directory: &str) -> io::Result<Vec<String>>;
     /// Makes the names in a directory durable.
     fn sync_directory(&self, directory: &str) -> io::Result<()>;
@@ -72,7 +74,8 @@ pub trait Volume: Send + Sync {
 pub trait VolumeFile: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Reads up to `buffer.len()` bytes from `offset` on; fewer only at the end of the file.
+    /// Reads up to `buffer.len()` bytes from `offset` on and returns how many: fewer are allowed, 0
+    /// only at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
     /// Reserves space for a file of `bytes`, so that a full disk is detected now. Unwritten bytes
     /// read as zeros. Does nothing if the file system doesn't support it.

@@ -1,8 +1,8 @@
 //! LDPC codes: the error correction inside a sector.
 //!
 //! A decoder of images doesn't know the bits, only how likely each is. An [`LdpcCode`] adds parity
-//! checks to the bits; an [`LdpcDecoder`] combines both into the most plausible codeword, or finds
-//! none.
+//! bits, so that every codeword satisfies parity checks. An [`LdpcDecoder`] uses the checks to
+//! correct the likelihoods until they agree on a codeword, or gives up.
 //!
 //! ```text
 //! information --LdpcCode--> codeword --> medium --> log-likelihood ratios --LdpcDecoder--> codeword?
@@ -11,8 +11,8 @@
 //! The codes are quasi-cyclic: [`BaseMatrix`] explains how they are written. The decoder takes any
 //! such matrix, so standard codes can be compared.
 //!
-//! A word that satisfies all checks can still be another one than was written. Only a checksum of
-//! the content tells: the [`SectorCode`](crate::SectorCode) has one.
+//! A word that satisfies all checks can still differ from the one that was written. Only a checksum
+//! of the content reveals that: the [`SectorCode`](crate::SectorCode) has one.
 
 mod base_matrix;
 mod code;

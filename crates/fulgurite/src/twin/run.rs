@@ -1,7 +1,8 @@
 //! `twin run`: runs one scenario with one or more seeds.
 
 use anyhow::Result;
-use fulgurite_twin::results::{self, Figure, Point, PointRuns, figures, run_points};
+use fulgurite_twin::results::{self, Figure, figures};
+use fulgurite_twin::sweep::{Point, PointRuns, run_points};
 use fulgurite_twin::table::{Column, Table, Value};
 use serde_json::{Map, json};
 

@@ -1,8 +1,9 @@
 //! `twin sweep`: runs all combinations of varied settings, each with several seeds, on all cores.
 
 use anyhow::Result;
-use fulgurite_twin::results::{points, run_points, summary};
+use fulgurite_twin::results::summary;
 use fulgurite_twin::settings;
+use fulgurite_twin::sweep::{points, run_points};
 use fulgurite_twin::table::Table;
 use serde_json::json;
 

@@ -6,7 +6,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use fulgurite_twin::results::{PointRuns, summary, table};
+use fulgurite_twin::results::{summary, table};
+use fulgurite_twin::sweep::PointRuns;
 use fulgurite_twin::table::{Table, Value};
 
 use super::VERSION;

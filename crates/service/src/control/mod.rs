@@ -16,8 +16,8 @@
 //! Both ends are the same program, so messages aren't versioned: the server refuses clients of
 //! another version.
 
-mod channel;
 mod client;
+mod server;
 mod socket;
 
 use std::ffi::OsStr;
@@ -32,8 +32,8 @@ use fulgurite_domain::{ObjectName, VersionId};
 use serde::{Deserialize, Serialize};
 
 pub use crate::command_lock::RunningCommand;
-pub(crate) use channel::Channel;
 pub use client::{Connection, ControlError, is_served};
+pub(crate) use server::Channel;
 
 /// The socket's name in the archive's folder.
 pub const SOCKET: &str = "control.sock";

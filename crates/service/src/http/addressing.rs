@@ -1,5 +1,5 @@
-//! Finds the bucket that a request addresses, by its path or its host, for code that runs before
-//! the framework.
+//! Finds the bucket that a request addresses, by its path (path style) or its host (virtual-hosted
+//! style), for code that runs before the framework.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -51,7 +51,8 @@ pub(crate) fn url_of(uri: &Uri, headers: &HeaderMap, peer: Option<&Peer>) -> Str
 }
 
 /// Whether a request was sent to `localhost` or a loopback address, without headers that proxies
-/// add. A proxy can't hide by changing `Host`: every signature covers it.
+/// add. A proxy that replaces `Host` and adds no such header is not detected, but it can't serve S3
+/// either: signatures cover `Host`.
 pub(crate) fn is_local(headers: &HeaderMap) -> bool {
     let host = host_of(headers);
     let name = without_port(host);
@@ -110,8 +111,9 @@ impl Addresses {
     }
 
     /// The bucket and key of a request. The key is empty if the request addresses the bucket
-    /// itself.
+    /// itself. `None` if it addresses no bucket, or its host or path is invalid.
     pub(crate) fn find(&self, uri: &Uri, headers: &HeaderMap) -> Option<(String, String)> {
+        // A plus sign in a path is itself; `decode` would make it a space, as in a query.
         let path = tags::decode(&uri.path().replace('+', "%2B"))?;
         let path = path.strip_prefix('/')?;
         match self.of_host(headers)? {

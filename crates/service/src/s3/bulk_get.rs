@@ -10,6 +10,7 @@
 //! clients share. So many short bulk gets proceed next to a long one as if it were just another
 //! client.
 
+mod entry_names;
 mod request;
 mod response;
 mod result;
@@ -30,10 +31,10 @@ use s3s::{Body, S3Error, S3Request, S3Response, S3Result, StdError, s3_error};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use entry_names::entry_name;
 pub(crate) use request::parse;
 use request::{Item, ListError, OBJECTS_MAX, Outcome};
-#[cfg(feature = "fuzzing")]
-pub(crate) use result::entry_name;
 
 use response::{PIECES_AHEAD_MAX, ResponseWriter, TarResponse};
 

@@ -1,4 +1,4 @@
-//! The writer of journals, which records a run while it goes on.
+//! Writes journals: records the inputs and outputs of a run as they occur.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
@@ -14,11 +14,11 @@ use crate::simulation::{Ended, Observer, Request};
 /// How a journal records outputs. Inputs are always complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Detail {
-    /// Every command and every end, so that a replay can show the first difference.
+    /// Every command and the end of every request, so that a replay can show the first difference.
     #[default]
     Commands,
-    /// A digest of commands and ends after at least so many more of them, so that a replay can show
-    /// between which lines a difference is.
+    /// Only a digest of the outputs, added each time at least this many more have occurred, so that
+    /// a replay can show between which lines a difference is.
     Digests(NonZeroU64),
 }
 
@@ -31,8 +31,9 @@ pub struct JournalWriter<W: Write> {
     out: BufWriter<W>,
     detail: Detail,
     line: String,
-    /// Over all lines.
+    /// Digest of all lines, for the check at the end of each.
     lines: RunningDigest,
+    /// Digest of all outputs, if they aren't recorded themselves.
     digest: OutputDigest,
     /// Number of outputs when the last digest was written.
     digested: u64,
@@ -62,8 +63,8 @@ impl<W: Write> JournalWriter<W> {
         })
     }
 
-    /// Adds a fact. Outputs follow their input: commands in their order, and ends in theirs. The
-    /// writer ignores digests and ends of the journal; it adds its own.
+    /// Adds a fact. Outputs follow their input: commands in their order, and ends of requests in
+    /// theirs. The writer ignores [`Fact::Digest`] and [`Fact::End`]; it adds its own.
     pub fn add(&mut self, fact: &Fact) {
         match (fact, self.detail) {
             (Fact::Requested { now, .. } | Fact::Happened { now, .. }, detail) => {
@@ -82,7 +83,7 @@ impl<W: Write> JournalWriter<W> {
         }
     }
 
-    /// Finishes the journal of a run that ended at `now`.
+    /// Finishes the journal of a run that ended at `now`, or at the last input if that is later.
     ///
     /// # Errors
     /// The first write error since the beginning.

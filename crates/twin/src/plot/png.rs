@@ -1,15 +1,17 @@
 //! PNG output: a scene, drawn by `tiny-skia` at three pixels per point (216 dpi).
 
 use super::font::Font;
-use super::scene::{Anchor, Area, Colour, Coordinates, Item, Scene, Stroke, Text, WHITE};
+use super::scene::{Anchor, Area, Colour, Coordinates, Item, RIM_WIDTH, Scene, Stroke, Text, WHITE};
 use skrifa::instance::{LocationRef, Size};
 use skrifa::outline::{DrawSettings, OutlinePen};
 use tiny_skia::{Color, FillRule, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, Rect, Stroke as SkiaStroke, StrokeDash, Transform};
 
 const PIXELS_TO_A_POINT: f64 = 3.0;
+/// Maximum width and height, in pixels. Larger scenes are cropped.
+const SIDE_MAX: f64 = 20_000.0;
 
 pub(super) fn write(scene: &Scene, font: &Font) -> Vec<u8> {
-    let pixels = |points: f64| (points * PIXELS_TO_A_POINT).ceil().clamp(1.0, 20_000.0) as u32;
+    let pixels = |points: f64| (points * PIXELS_TO_A_POINT).ceil().clamp(1.0, SIDE_MAX) as u32;
     let (width, height) = (pixels(scene.width), pixels(scene.height));
     let mut canvas = Pixmap::new(width, height).expect("20,000 pixels a side, none of them zero, are allowed");
     canvas.fill(Color::WHITE);
@@ -76,7 +78,8 @@ fn write_text(canvas: &mut Pixmap, text: &Text, font: &Font, to_pixels: Transfor
         Anchor::Middle => -0.5 * width,
         Anchor::End => -width,
     };
-    // Uses libm, because the platform's sine may differ in its last bit.
+    // Uses libm, because the platform's sine may differ in its last bit. Text that reads upwards is
+    // exactly upright: pi has no exact value, so the computed cosine is not quite zero.
     let angle = text.turned * std::f64::consts::PI / 180.0;
     let (sine, cosine) = if text.turned == -90.0 { (-1.0, 0.0) } else { (libm::sin(angle), libm::cos(angle)) };
     let mut glyphs = Glyphs { builder: PathBuilder::new(), right: 0.0, scale: 1.0, left, sine, cosine, at: text.at };
@@ -87,7 +90,7 @@ fn write_text(canvas: &mut Pixmap, text: &Text, font: &Font, to_pixels: Transfor
     });
     let Some(path) = glyphs.builder.finish() else { return };
     if text.rim {
-        draw(canvas, &path, None, Some(Stroke::solid(WHITE, 2.4)), to_pixels, None);
+        draw(canvas, &path, None, Some(Stroke::solid(WHITE, RIM_WIDTH)), to_pixels, None);
     }
     draw(canvas, &path, Some((text.colour, 1.0)), None, to_pixels, None);
 }
@@ -106,7 +109,8 @@ struct Glyphs {
 
 impl Glyphs {
     fn place(&self, x: f32, y: f32) -> (f32, f32) {
-        // Rounded to single precision twice, which decides the last bits of a picture.
+        // Rounds to single precision here and at the end. Without the first rounding, existing
+        // figures could change in a few pixels.
         let (x, y) = ((self.right + f64::from(x) * self.scale) as f32, (f64::from(y) * self.scale) as f32);
         let (x, y) = (f64::from(x) + self.left, -f64::from(y));
         ((self.at.0 + x * self.cosine - y * self.sine) as f32, (self.at.1 + x * self.sine + y * self.cosine) as f32)
@@ -139,32 +143,54 @@ impl OutlinePen for Glyphs {
     }
 }
 
+const SIGNATURE: &[u8; 8] = b"\x89PNG\r\n\x1a\n";
+
+// Values of the fields of IHDR.
+const BIT_DEPTH: u8 = 8;
+const COLOUR_TYPE_TRUECOLOUR: u8 = 2;
+const COMPRESSION_METHOD_DEFLATE: u8 = 0;
+const FILTER_METHOD_ADAPTIVE: u8 = 0;
+const INTERLACE_METHOD_NONE: u8 = 0;
+
+/// The filter type that stores differences from the row above.
+const FILTER_TYPE_UP: u8 = 2;
+/// The unit specifier of pHYs, the chunk of physical pixel dimensions.
+const UNIT_METRE: u8 = 1;
+const POINTS_TO_AN_INCH: f64 = 72.0;
+const METRES_TO_AN_INCH: f64 = 0.0254;
+
+/// Red, green and blue.
+const FILE_PIXEL_BYTES: usize = 3;
+/// Red, green, blue and alpha.
+const CANVAS_PIXEL_BYTES: usize = 4;
+
+/// `miniz_oxide` has levels 0 to 10.
+const COMPRESSION_LEVEL: u8 = 8;
+
 /// Encodes the canvas as PNG: 8 bits per channel, no alpha since the background is white. Each row
 /// is stored as its difference from the row above, which in a figure is nearly always zero.
 ///
 /// Source: PNG Specification, 3rd ed., W3C 2025, clauses 5, 9 and 11.
 fn encoded(canvas: &Pixmap) -> Vec<u8> {
-    const UP: u8 = 2;
-    let row_bytes = canvas.width() as usize * 3;
+    let row_bytes = canvas.width() as usize * FILE_PIXEL_BYTES;
     let mut above = vec![0_u8; row_bytes];
     let mut raw = Vec::with_capacity((row_bytes + 1) * canvas.height() as usize);
-    for row in canvas.data().chunks_exact(canvas.width() as usize * 4) {
-        raw.push(UP);
-        let pixels: Vec<u8> = row.chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
+    for row in canvas.data().chunks_exact(canvas.width() as usize * CANVAS_PIXEL_BYTES) {
+        raw.push(FILTER_TYPE_UP);
+        let pixels: Vec<u8> = row.chunks_exact(CANVAS_PIXEL_BYTES).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
         raw.extend(pixels.iter().zip(&above).map(|(here, above)| here.wrapping_sub(*above)));
         above = pixels;
     }
     let mut header = Vec::new();
     header.extend(canvas.width().to_be_bytes());
     header.extend(canvas.height().to_be_bytes());
-    header.extend([8, 2, 0, 0, 0]);
-    let pixels_to_a_metre = (PIXELS_TO_A_POINT * 72.0 / 0.0254 + 0.5) as u32;
+    header.extend([BIT_DEPTH, COLOUR_TYPE_TRUECOLOUR, COMPRESSION_METHOD_DEFLATE, FILTER_METHOD_ADAPTIVE, INTERLACE_METHOD_NONE]);
+    let pixels_to_a_metre = (PIXELS_TO_A_POINT * POINTS_TO_AN_INCH / METRES_TO_AN_INCH + 0.5) as u32;
     let mut size = [pixels_to_a_metre.to_be_bytes(), pixels_to_a_metre.to_be_bytes()].concat();
-    size.push(1);
-    let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
-    for (kind, content) in
-        [(b"IHDR", header), (b"pHYs", size), (b"IDAT", miniz_oxide::deflate::compress_to_vec_zlib(&raw, 8)), (b"IEND", Vec::new())]
-    {
+    size.push(UNIT_METRE);
+    let image = miniz_oxide::deflate::compress_to_vec_zlib(&raw, COMPRESSION_LEVEL);
+    let mut png = SIGNATURE.to_vec();
+    for (kind, content) in [(b"IHDR", header), (b"pHYs", size), (b"IDAT", image), (b"IEND", Vec::new())] {
         let length = u32::try_from(content.len()).expect("a figure of 20,000 pixels a side is less than 4 GiB");
         png.extend(length.to_be_bytes());
         png.extend(kind);
@@ -176,6 +202,9 @@ fn encoded(canvas: &Pixmap) -> Vec<u8> {
 
 /// The cyclic redundancy check of PNG, annex D of its specification.
 fn crc32<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
+    /// The generator polynomial, lowest power first.
+    const POLYNOMIAL: u32 = 0xedb8_8320;
+    /// The remainder of each value of a byte.
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
         let mut at = 0;
@@ -183,7 +212,7 @@ fn crc32<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
             let mut value = at as u32;
             let mut bit = 0;
             while bit < 8 {
-                value = if value & 1 == 1 { 0xedb8_8320 ^ (value >> 1) } else { value >> 1 };
+                value = if value & 1 == 1 { POLYNOMIAL ^ (value >> 1) } else { value >> 1 };
                 bit += 1;
             }
             table[at] = value;

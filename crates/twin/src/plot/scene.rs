@@ -12,6 +12,9 @@ pub(super) struct Colour(pub(super) u8, pub(super) u8, pub(super) u8);
 pub(super) const WHITE: Colour = Colour(255, 255, 255);
 pub(super) const BLACK: Colour = Colour(0, 0, 0);
 
+/// Width of the stroke behind a text with a rim, half of which shows, in points.
+pub(super) const RIM_WIDTH: f64 = 2.4;
+
 /// A rectangle, by its edges.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Area {

@@ -1,7 +1,7 @@
 //! SVG output: text stays text, so that it can be searched, copied and edited.
 
 use super::font::{FAMILIES, Weight};
-use super::scene::{Anchor, Area, Colour, Coordinates, Item, Scene, Stroke, Text};
+use super::scene::{Anchor, Area, Colour, Coordinates, Item, RIM_WIDTH, Scene, Stroke, Text};
 use std::fmt::Write;
 
 pub(super) fn write(scene: &Scene) -> String {
@@ -68,7 +68,8 @@ fn written(text: &Text) -> String {
     if text.rim {
         // The rim is a separate element: many programs ignore `paint-order` and would draw the rim
         // over the letters.
-        let rim = "stroke=\"#ffffff\" stroke-width=\"2.4\" stroke-linejoin=\"round\" aria-hidden=\"true\"";
+        let width = number(RIM_WIDTH);
+        let rim = format!("stroke=\"#ffffff\" stroke-width=\"{width}\" stroke-linejoin=\"round\" aria-hidden=\"true\"");
         return format!("<text {attributes} {rim}>{words}</text>\n{written}");
     }
     written

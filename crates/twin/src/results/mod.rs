@@ -2,10 +2,10 @@
 //! and in JSON, and the comparison with what the scenario expects.
 
 mod expectations;
-mod sweep;
+mod tables;
 
 pub use expectations::Missed;
-pub use sweep::{Point, PointRuns, points, run_points, summary, table};
+pub use tables::{summary, table};
 
 use crate::simulation::Run;
 use crate::table::Value;

@@ -8,6 +8,7 @@
 pub struct Moments {
     count: u64,
     mean: f64,
+    /// Sum of the squared deviations from the mean.
     squares: f64,
     low: f64,
     high: f64,

@@ -86,7 +86,7 @@ pub(crate) fn a_complete_set_archives_its_versions(fixture: &dyn Fixture) {
     assert_eq!(names(&catalogue.staged_versions(None, 10).expect("listed")), [(b"c".to_vec(), 1)]);
     assert_eq!(catalogue.segments_in_use().expect("listed"), [3]);
     assert_eq!(catalogue.sets().expect("listed")[0].state, SetState::Complete);
-    let health = Health { verified: Some(77), ..Health::default() };
+    let health = Health { verified: Some(VERIFIED), ..Health::default() };
     assert!(catalogue.platters().expect("listed").iter().all(|row| row.health == health && row.state == SetState::Complete));
     catalogue.check().expect("sound");
 }
@@ -210,7 +210,7 @@ pub(crate) fn platters_remember_their_health_and_store(fixture: &dyn Fixture) {
     catalogue.move_platter(platter(1, 1), "attic").expect("recorded");
     let rows = catalogue.platters().expect("listed");
     assert_eq!((rows[1].health, rows[1].place.store.as_str()), (health, "attic"));
-    assert_eq!(rows[0].health, Health { verified: Some(77), ..Health::default() });
+    assert_eq!(rows[0].health, Health { verified: Some(VERIFIED), ..Health::default() });
     assert_eq!(catalogue.sets().expect("listed")[0].description.platters[1].store, "attic");
     let unknown = platter(9, 9);
     for result in [catalogue.record_health(unknown, health), catalogue.move_platter(unknown, "attic")] {

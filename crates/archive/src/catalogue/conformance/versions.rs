@@ -66,6 +66,13 @@ pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(fixture: &dyn Fi
 }
 
 pub(crate) fn the_null_version_of_a_name_is_found_wherever_it_is(fixture: &dyn Fixture) {
+    // A record encodes the attribute that marks a null version as these bytes. As the value of
+    // another attribute they mean nothing: an index that searched for them anywhere would find the
+    // wrong versions.
+    const DECOY: &str = "dnull@";
+    // Further attributes beside "etag" and "null". An index has to skip the head of the encoded
+    // map, which has one byte for up to 23 attributes, two for up to 255, and three for 256.
+    const MORE: [usize; 3] = [0, 30, Attributes::COUNT_MAX - 2];
     let mut catalogue = fixture.open();
     let name = |name: &str| ObjectName(name.as_bytes().to_vec());
     let put = |name: &str, number: u64, etag: Option<&str>, is_null: bool, more: usize| {
@@ -77,15 +84,14 @@ pub(crate) fn the_null_version_of_a_name_is_found_wherever_it_is(fixture: &dyn F
         if is_null {
             new.record.attributes.set(NULL, "");
         }
-        (0..more).for_each(|index| new.record.attributes.set(format!("meta-{index}"), "dnull@"));
+        (0..more).for_each(|index| new.record.attributes.set(format!("meta-{index}"), DECOY));
         new
     };
     let etag = "a".repeat(32);
     let etags = [None, Some(etag.clone()), Some(format!("{etag}-1")), Some(format!("{etag}-10000"))];
     let mut named = 0;
     for at in [1, 2, 7, 12] {
-        // `more` further attributes, because their number changes the length of the map's head.
-        for (more, etag) in [0, 30, 253].into_iter().flat_map(|more| etags.iter().map(move |etag| (more, etag.as_deref()))) {
+        for (more, etag) in MORE.into_iter().flat_map(|more| etags.iter().map(move |etag| (more, etag.as_deref()))) {
             named += 1;
             let one = format!("n{named}");
             let versions: Vec<_> = (1..=12).map(|number| put(&one, number, etag, number == at, more)).collect();

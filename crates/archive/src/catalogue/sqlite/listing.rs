@@ -12,8 +12,9 @@ use rusqlite::{Connection, Rows, params};
 use super::engine_error::EngineError;
 use super::row::{NAME_COLUMN, VERSION_COLUMNS, read_version};
 use super::schema::is_null_version;
+use super::unlisted::code_of_reason;
 use super::{put, sets};
-use crate::catalogue::{ListCursor, NULL, VersionKey, VersionRow, Versions};
+use crate::catalogue::{ListCursor, NULL, Unlisted, VersionKey, VersionRow, Versions};
 
 /// After this many consecutive older versions of a name, seeking to the next name is faster than
 /// scanning.
@@ -78,16 +79,21 @@ pub(super) fn staged_versions(connection: &Connection, after: Option<&ListCursor
     page_of_run(connection, Run::Staged, b"", Versions::All, after, limit)
 }
 
-/// The highest version number of a name, unlisted versions included. Rows with a `why` of 5 are
-/// places, not versions. The condition repeats that of the index word for word, or SQLite would not
-/// use it.
-pub(super) const LATEST_NUMBER: &str = "SELECT \
-     (SELECT number FROM version WHERE archived = 0 AND name = ?1 ORDER BY number DESC LIMIT 1), \
-     (SELECT number FROM version WHERE archived = 1 AND name = ?1 ORDER BY number DESC LIMIT 1), \
-     (SELECT number FROM unlisted WHERE name = ?1 AND why <> 5 ORDER BY number DESC LIMIT 1)";
+/// The highest version number of a name, unlisted versions included. Rows of unseen stores are
+/// places, not versions. The condition repeats that of the index `unlisted_by_name` word for word,
+/// or SQLite would not use it.
+pub(super) fn latest_number_statement() -> String {
+    let latest = |run: Run| {
+        let archived = run as i64;
+        format!("(SELECT number FROM version WHERE archived = {archived} AND name = ?1 ORDER BY number DESC LIMIT 1)")
+    };
+    let unseen_store = code_of_reason(Unlisted::UnseenStore);
+    let unlisted = format!("(SELECT number FROM unlisted WHERE name = ?1 AND why <> {unseen_store} ORDER BY number DESC LIMIT 1)");
+    format!("SELECT {}, {}, {unlisted}", latest(Run::Staged), latest(Run::Archived))
+}
 
 pub(super) fn latest_number(connection: &Connection, name: &ObjectName) -> Result<Option<i64>, EngineError> {
-    let mut statement = connection.prepare_cached(LATEST_NUMBER)?;
+    let mut statement = connection.prepare_cached(&latest_number_statement())?;
     let numbers: [Option<i64>; 3] = statement.query_row([&name.0], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
     Ok(numbers.into_iter().max().flatten())
 }
@@ -304,7 +310,12 @@ pub(super) fn knows(connection: &Connection, id: VersionId) -> Result<bool, Engi
 }
 
 pub(super) fn newest_id(connection: &Connection) -> Result<Option<VersionId>, EngineError> {
-    let newest = "SELECT max(id) FROM (SELECT max(id) AS id FROM version UNION ALL SELECT max(id) FROM unlisted WHERE why NOT IN (4, 5) \
-                  UNION ALL SELECT max(id) FROM tombstone UNION ALL SELECT max(id) FROM archived_tombstone)";
-    Ok(connection.query_row(newest, [], |row| row.get::<_, Option<[u8; 16]>>(0))?.map(VersionId))
+    // For these reasons the identifier is not that of a version.
+    let (unreadable_table, unseen_store) = (code_of_reason(Unlisted::UnreadableTable), code_of_reason(Unlisted::UnseenStore));
+    let newest = format!(
+        "SELECT max(id) FROM (SELECT max(id) AS id FROM version \
+         UNION ALL SELECT max(id) FROM unlisted WHERE why NOT IN ({unreadable_table}, {unseen_store}) \
+         UNION ALL SELECT max(id) FROM tombstone UNION ALL SELECT max(id) FROM archived_tombstone)"
+    );
+    Ok(connection.query_row(&newest, [], |row| row.get::<_, Option<[u8; 16]>>(0))?.map(VersionId))
 }

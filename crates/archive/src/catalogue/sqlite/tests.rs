@@ -388,7 +388,7 @@ fn looking_up_the_latest_number_and_the_newest_version_uses_the_indices() {
     let folder = Folder::new();
     drop(folder.open());
     let file = Connection::open(folder.file()).expect("opened");
-    for (looks_up, indices) in [(listing::LATEST_NUMBER, (2, 1)), (&listing::newest_statement(), (2, 0))] {
+    for (looks_up, indices) in [(listing::latest_number_statement(), (2, 1)), (listing::newest_statement(), (2, 0))] {
         let mut statement = file.prepare(&format!("EXPLAIN QUERY PLAN {looks_up}")).expect("prepared");
         let plan: Vec<String> = statement.query_map([b"n".as_slice()], |row| row.get(3)).and_then(Iterator::collect).expect("a plan");
         let searches = |index: &str| plan.iter().filter(|step| step.starts_with("SEARCH") && step.contains(index)).count();

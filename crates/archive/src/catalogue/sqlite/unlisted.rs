@@ -39,7 +39,7 @@ const REASONS: [Unlisted; 7] = [
     Unlisted::OutOfSight,
 ];
 
-fn code_of_reason(why: Unlisted) -> i64 {
+pub(super) fn code_of_reason(why: Unlisted) -> i64 {
     REASONS.iter().position(|reason| *reason == why).expect("every reason is listed") as i64
 }
 

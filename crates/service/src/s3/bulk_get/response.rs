@@ -17,8 +17,9 @@ use s3s::S3Result;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use super::entry_names::{entry_name, is_path};
 use super::request::{Item, Outcome, RequestedObject};
-use super::result::{self, entry_name, is_path};
+use super::result;
 use crate::auth::access::Rights;
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;

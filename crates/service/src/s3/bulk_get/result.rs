@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::request::{Item, Outcome, RequestedObject};
-use crate::s3::tags::encode_text;
+use super::entry_names::entry_name;
+use super::request::{Item, Outcome};
 
 /// The entry's name. No object's entry has this name.
 pub(super) const NAME: &str = "result.json";
@@ -86,65 +86,15 @@ pub(super) fn measure(bucket: &str, items: &[Item]) -> io::Result<u64> {
     Ok(count.0)
 }
 
-/// The name of an object's entry. A key that isn't a safe path would name another file when it is
-/// unpacked, so it is encoded.
-pub(crate) fn entry_name(object: &RequestedObject) -> String {
-    let key = &object.key;
-    match (&object.version_id, is_path(key)) {
-        (None, true) => format!("objects/{key}"),
-        (None, false) => format!("encoded/objects/{}", encoded(key)),
-        (Some(id), true) => format!("versions/{id}/{key}"),
-        (Some(id), false) => format!("encoded/versions/{id}/{}", encoded(key)),
-    }
-}
-
-/// A key as a single file name.
-fn encoded(key: &str) -> String {
-    match key {
-        "." | ".." => key.replace('.', "%2E"),
-        _ => encode_text(key),
-    }
-}
-
-/// Whether a key is a path below the folder in which it is unpacked, and is distinct from that of
-/// every other key.
-pub(super) fn is_path(key: &str) -> bool {
-    !key.contains(|c: char| c.is_control() || c == '\\') && key.split('/').all(|name| !matches!(name, "" | "." | ".."))
-}
-
 #[cfg(test)]
 mod tests {
     use s3s::s3_error;
 
     use super::*;
+    use crate::s3::bulk_get::request::RequestedObject;
 
     fn object(key: &str, version_id: Option<&str>) -> RequestedObject {
         RequestedObject { key: key.into(), version_id: version_id.map(Into::into) }
-    }
-
-    #[test]
-    fn keys_that_are_not_paths_are_encoded() {
-        for key in ["a", "a/b c", "é/…", "..a/b..", "a/.b", "C:", "%2F"] {
-            assert_eq!(entry_name(&object(key, None)), format!("objects/{key}"));
-        }
-        for (key, encoded) in [
-            ("", ""),
-            ("/etc/passwd", "%2Fetc%2Fpasswd"),
-            ("../a", "..%2Fa"),
-            (".", "%2E"),
-            ("..", "%2E%2E"),
-            ("a/../b", "a%2F..%2Fb"),
-            ("a//b", "a%2F%2Fb"),
-            ("a/", "a%2F"),
-            ("./a", ".%2Fa"),
-            ("a\n", "a%0A"),
-            ("a\0b", "a%00b"),
-            ("a\\b", "a%5Cb"),
-        ] {
-            assert_eq!(entry_name(&object(key, None)), format!("encoded/objects/{encoded}"));
-        }
-        assert_eq!(entry_name(&object("a", Some("null"))), "versions/null/a");
-        assert_eq!(entry_name(&object("a/", Some("null"))), "encoded/versions/null/a%2F");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::gateway::Gateway;
 
 /// Maximum number of connections. One runs a command; the others are told that the server is busy.
 const CONNECTIONS_MAX: usize = 8;
+/// Timeout for a line from a client, counted from when the server is ready to read it.
 const LINE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval at which a reader checks whether the server is stopping.
 const STOP_CHECK_PERIOD: Duration = Duration::from_millis(200);
@@ -24,6 +25,8 @@ const STOP_CHECK_PERIOD: Duration = Duration::from_millis(200);
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Minimum interval between two progress events.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
+/// Wait after a failed accept: the cause, such as too many open files, may last.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 pub(crate) struct Channel {
     listener: tokio::net::UnixListener,
@@ -54,7 +57,7 @@ impl Channel {
                 Ok(stream) => stream,
                 Err(error) => {
                     tracing::warn!(%error, "can't accept a connection to the control socket");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     continue;
                 }
             };
@@ -178,7 +181,9 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
     Ok(())
 }
 
-/// Locks for the command that a hello names. If another command is running, the error is the reply.
+/// Locks for the command that a hello names. If none is to start, the error is the reply: another
+/// command is running, the hello is malformed or from another version, or it only asks for the
+/// status.
 fn lock_for_command<'a>(hello: &str, gateway: &'a Gateway) -> Result<CommandGuard<'a>, Event> {
     let hello: Hello = serde_json::from_str(hello).map_err(|error| Event::Refused(format!("malformed hello: {error}")))?;
     if hello.fulgurite != VERSION {
@@ -193,6 +198,7 @@ fn lock_for_command<'a>(hello: &str, gateway: &'a Gateway) -> Result<CommandGuar
     Ok(guard)
 }
 
+/// Carries out a request. The guard proves that no other command is running.
 fn carry_out(
     request: &Request,
     client: &Client,

@@ -13,9 +13,9 @@ use crate::Session;
 use crate::diagnostics;
 use crate::text::time;
 
-/// An archive opened for changes, by this process or by its server. Both do the same and report the
-/// same.
-pub(crate) enum Engine {
+/// Executes commands on an archive opened for changes: in this process, or in its server. Both do
+/// the same and report the same.
+pub(crate) enum Executor {
     Local(Box<Archive>),
     Server(Connection),
 }
@@ -23,12 +23,12 @@ pub(crate) enum Engine {
 impl Session {
     /// Opens the archive for changes, with `access`. If a server holds the archive's lock, the
     /// server runs `command`.
-    pub(crate) fn engine(&self, command: &'static str, access: Access) -> Result<Engine> {
+    pub(crate) fn executor(&self, command: &'static str, access: Access) -> Result<Executor> {
         let home = self.home()?;
         match Archive::open(&home, access) {
-            Ok(archive) => Ok(Engine::Local(Box::new(archive))),
+            Ok(archive) => Ok(Executor::Local(Box::new(archive))),
             Err(error @ ArchiveError::InUse { .. }) => match Connection::open(&home, command, time)? {
-                Some(connection) => Ok(Engine::Server(connection)),
+                Some(connection) => Ok(Executor::Server(connection)),
                 None => Err(error.into()),
             },
             // Verifying only reads, so a read-only disk is enough.
@@ -37,7 +37,7 @@ impl Session {
                     diagnostics::note(&format!(
                         "the health of platters is not recorded, because the archive's folder is not writable: {error}"
                     ));
-                    Ok(Engine::Local(Box::new(archive)))
+                    Ok(Executor::Local(Box::new(archive)))
                 }
                 _ => Err(error.into()),
             },
@@ -46,7 +46,7 @@ impl Session {
     }
 }
 
-impl Engine {
+impl Executor {
     pub(crate) fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport> {
         Ok(match self {
             Self::Local(archive) => archive.scrub(repair, watcher)?,
