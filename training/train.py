@@ -3,8 +3,8 @@
     python3 train.py --fulgurite ../target/release/fulgurite --minutes 30
 
 Images come from `fulgurite channel frames`; nothing of the medium is emulated here. Training uses
-the preset `nominal` at strengths up to 1.0, so it never sees the preset `harsh`; the test uses
-other seeds.
+the preset `nominal` at strengths up to --strength, so it never sees the noise of the preset
+`harsh`; the test uses other seeds.
 """
 
 import argparse
@@ -22,7 +22,6 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from planes import planes
 from unet import UNet
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -43,12 +42,11 @@ def main():
     network.eval().cpu()
     card = {
         "architecture": "fulgurite-unet-1",
-        "inputs": 3,
+        "inputs": 5,
         "outputs": 16,
         "widths": ",".join(map(str, options.widths)),
         "alphabet": "8 azimuths, retardances 0.25 and 0.5",
-        "planes": "1",
-        "emulator": "nominal at strengths 0 to 1, seeds from %d" % TRAINING_SEED,
+        "emulator": f"nominal at strengths 0 to {options.strength}, seeds from {TRAINING_SEED + 10_000 * options.seed}",
         "training": f"{steps} steps of {options.batch} sectors, seed {options.seed}, PyTorch {torch.__version__}",
         "test": json.dumps(test(options, network)),
         "commit": commit(),
@@ -66,6 +64,7 @@ def parse():
     parser.add_argument("--widths", type=lambda text: [int(part) for part in text.split(",")], default=[16, 32, 64])
     parser.add_argument("--batch", type=int, default=4, help="sectors in a step")
     parser.add_argument("--rate", type=float, default=4e-3, help="largest learning rate")
+    parser.add_argument("--strength", type=float, default=1.1, help="most noise, relative to the preset nominal")
     parser.add_argument("--seed", type=int, default=1, help="seed of weights and order")
     parser.add_argument("--start", help="a model to go on from, as saved by --save")
     parser.add_argument("--save", help="where to save the unfolded weights")
@@ -86,7 +85,7 @@ class Source:
         while True:
             # Half of the files have all effects equally strong, half mix weak and strong ones.
             mixed = seed % 2 == 1
-            self.fresh.put(frames(self.options, seed, SECTORS_PER_FILE, "0..1" if mixed else "0.4..1", mixed))
+            self.fresh.put(frames(self.options, seed, SECTORS_PER_FILE, f"0..{options.strength}" if mixed else f"{options.strength / 3}..{options.strength}", mixed))
             seed += 1
 
     def batch(self):
@@ -106,10 +105,15 @@ def frames(options, seed, sectors, strength, mixed=False, preset="nominal"):
         return tuple(torch.from_numpy(np.load(f"{folder}/{name}.npy")) for name in ("frames", "symbols"))
 
 
+def normal(images):
+    """Pixels from 0 to 1."""
+    return images.float() / np.iinfo(images.numpy().dtype).max
+
+
 def train(options, source):
     images, _ = source.batch()
-    scale = 1 / planes(images).std((0, 2, 3))
-    network = UNet(options.widths, torch.zeros(len(scale)), scale)
+    pixels = normal(images)
+    network = UNet(options.widths, pixels.mean((0, 2, 3)), 1 / pixels.std((0, 2, 3)))
     if options.start:
         network.load_state_dict(torch.load(options.start))
     network = network.to(options.device, memory_format=torch.channels_last)
@@ -119,7 +123,7 @@ def train(options, source):
         for group in optimizer.param_groups:
             group["lr"] = options.rate * min(1, step / 50 + 0.02) * (0.5 + 0.5 * math.cos(math.pi * done)) + 1e-5
         images, symbols = source.batch()
-        inputs = planes(images).to(options.device, memory_format=torch.channels_last)
+        inputs = normal(images).to(options.device, memory_format=torch.channels_last)
         loss = torch.nn.functional.cross_entropy(network(inputs), symbols.long().to(options.device))
         optimizer.zero_grad()
         loss.backward()
@@ -139,7 +143,7 @@ def test(options, network):
     for preset in ("clean", "nominal", "harsh"):
         images, symbols = frames(options, TEST_SEED, 48, "1..1", preset=preset)
         with torch.no_grad():
-            wrong = network(planes(images)).argmax(1) != symbols
+            wrong = network(normal(images)).argmax(1) != symbols
         results[preset] = round(wrong.float().mean().item(), 5)
     return results
 
@@ -156,7 +160,7 @@ def export(network, card, path):
     generator = np.random.default_rng(1)
     images = torch.from_numpy(generator.integers(0, 256, (1, 5, 32, 32), dtype=np.uint8))
     with torch.no_grad():
-        logits = network(planes(images))[0].permute(1, 2, 0).contiguous()
+        logits = network(normal(images))[0].permute(1, 2, 0).contiguous()
     safetensors.torch.save_file({"frames": images[0], "logits": logits}, PARITY)
 
 
