@@ -1,0 +1,57 @@
+//! The convolutions' lanes on aarch64.
+
+use std::arch::aarch64::*;
+
+use crate::convolution::{Job, Lanes, convolve_with};
+
+struct Neon;
+
+// SAFETY of the loads and stores below: the caller guarantees `LANES` values. SAFETY of the
+// instructions: the caller guarantees that the kernel is available.
+impl Lanes for Neon {
+    const LANES: usize = 4;
+    type Register = float32x4_t;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vld1q_f32(from) }
+    }
+    #[inline(always)]
+    unsafe fn store(register: float32x4_t, to: *mut f32) {
+        // SAFETY: see above.
+        unsafe { vst1q_f32(to, register) }
+    }
+    #[inline(always)]
+    unsafe fn splat(from: *const f32) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vld1q_dup_f32(from) }
+    }
+    #[inline(always)]
+    unsafe fn multiply_add(a: float32x4_t, b: float32x4_t, sum: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vfmaq_f32(sum, a, b) }
+    }
+    #[inline(always)]
+    unsafe fn relu(a: float32x4_t) -> float32x4_t {
+        // SAFETY: see above. The larger of NaN and a number is NaN.
+        unsafe { vmaxq_f32(a, vdupq_n_f32(0.0)) }
+    }
+}
+
+/// # Safety
+/// The machine supports NEON.
+#[target_feature(enable = "neon")]
+pub(crate) unsafe fn convolve_neon(job: &Job<'_>) {
+    // 32 registers: sums of a block, four of weights and some of inputs.
+    // SAFETY: the instructions are available here.
+    unsafe {
+        match job.block_of(&[1, 2, 4, 5, 6]) {
+            6 => convolve_with::<Neon, 4, 6>(job),
+            5 => convolve_with::<Neon, 4, 5>(job),
+            4 => convolve_with::<Neon, 4, 4>(job),
+            2 => convolve_with::<Neon, 4, 2>(job),
+            _ => convolve_with::<Neon, 4, 1>(job),
+        }
+    }
+}
