@@ -15,6 +15,8 @@
 
 /// Channels of a cell.
 pub(crate) const BLOCK: usize = 16;
+/// Images end with whole tiles of this many rows and columns; what is beyond them is border.
+pub(crate) const TILE: usize = 4;
 
 /// The channels of a block in one pixel; also the weights of a block of outputs.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +25,11 @@ pub(crate) struct Cell(pub(crate) [f32; BLOCK]);
 
 impl Cell {
     pub(crate) const ZERO: Cell = Cell([0.0; BLOCK]);
+
+    /// Values of the channels from `first` on; zeros for those that fill the last block up.
+    pub(crate) fn of_block(first: usize, channels: usize, value: impl Fn(usize) -> f32) -> Self {
+        Cell(std::array::from_fn(|lane| if first + lane < channels { value(first + lane) } else { 0.0 }))
+    }
 }
 
 /// An image and its border.
@@ -35,17 +42,24 @@ pub(crate) struct Image {
 
 impl Image {
     pub(crate) fn zeros(blocks: usize, rows: usize, columns: usize) -> Self {
-        Self { rows, columns, cells: vec![Cell::ZERO; blocks * (rows + 2) * (columns + 2)] }
+        let mut image = Self { rows, columns, cells: Vec::new() };
+        image.cells = vec![Cell::ZERO; blocks * image.block_stride()];
+        image
+    }
+
+    /// Blocks of 16 channels.
+    pub(crate) fn blocks(&self) -> usize {
+        self.cells.len() / self.block_stride()
     }
 
     /// Cells from a row to the next.
     pub(crate) fn row_stride(&self) -> usize {
-        self.columns + 2
+        self.columns.next_multiple_of(TILE) + 2
     }
 
     /// Cells from a block to the next.
     pub(crate) fn block_stride(&self) -> usize {
-        (self.rows + 2) * self.row_stride()
+        (self.rows.next_multiple_of(TILE) + 2) * self.row_stride()
     }
 
     /// Index of a pixel's cell in a block.

@@ -53,9 +53,11 @@
 //! share contain `unsafe`. [`reference`](mod@reference) is the same network in plain f64.
 
 mod convolution;
+mod direct;
 mod error;
 mod image;
 mod kernel;
+mod lanes;
 mod model;
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod neon;
@@ -64,6 +66,7 @@ mod portable;
 pub mod reference;
 mod runner;
 mod safetensors;
+mod winograd;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86;
 

@@ -2,7 +2,9 @@
 
 use std::arch::aarch64::*;
 
-use crate::convolution::{Job, Lanes, convolve_with};
+use crate::direct::{DirectJob, run_direct};
+use crate::lanes::{Lanes, with_block_size};
+use crate::winograd::{WinogradJob, run_winograd};
 
 struct Neon;
 
@@ -23,9 +25,24 @@ impl Lanes for Neon {
         unsafe { vst1q_f32(to, register) }
     }
     #[inline(always)]
-    unsafe fn splat(from: *const f32) -> float32x4_t {
+    unsafe fn splat(value: f32) -> float32x4_t {
         // SAFETY: see above.
-        unsafe { vld1q_dup_f32(from) }
+        unsafe { vdupq_n_f32(value) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vaddq_f32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn subtract(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vsubq_f32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn multiply(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vmulq_f32(a, b) }
     }
     #[inline(always)]
     unsafe fn multiply_add(a: float32x4_t, b: float32x4_t, sum: float32x4_t) -> float32x4_t {
@@ -42,16 +59,17 @@ impl Lanes for Neon {
 /// # Safety
 /// The machine supports NEON.
 #[target_feature(enable = "neon")]
-pub(crate) unsafe fn convolve_neon(job: &Job<'_>) {
+pub(crate) unsafe fn direct_neon(job: &DirectJob<'_>) {
     // 32 registers: sums of a block, four of weights and some of inputs.
     // SAFETY: the instructions are available here.
-    unsafe {
-        match job.block_of(&[1, 2, 4, 5, 6]) {
-            6 => convolve_with::<Neon, 4, 6>(job),
-            5 => convolve_with::<Neon, 4, 5>(job),
-            4 => convolve_with::<Neon, 4, 4>(job),
-            2 => convolve_with::<Neon, 4, 2>(job),
-            _ => convolve_with::<Neon, 4, 1>(job),
-        }
-    }
+    unsafe { with_block_size!(run_direct, job, Neon, 4, [1, 2, 4, 5, 6]) }
+}
+
+/// # Safety
+/// The machine supports NEON.
+#[target_feature(enable = "neon")]
+pub(crate) unsafe fn winograd_neon(job: &WinogradJob<'_>) {
+    // 32 registers: sums of a block, four of weights and some of inputs.
+    // SAFETY: the instructions are available here.
+    unsafe { with_block_size!(run_winograd, job, Neon, 4, [1, 2, 4, 5, 6]) }
 }

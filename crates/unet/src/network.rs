@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::convolution::Convolution;
+use crate::direct::DirectConvolution;
 use crate::error::{ModelError, ShapeError};
 use crate::kernel::Kernel;
 use crate::model::{Model, Up};
@@ -26,14 +27,14 @@ pub(crate) struct Layers {
     pub(crate) scale: Vec<f32>,
     pub(crate) down: Vec<[Convolution; 2]>,
     pub(crate) up: Vec<UpLayers>,
-    pub(crate) head: Convolution,
+    pub(crate) head: DirectConvolution,
 }
 
 /// The layers of a level on the way up.
 #[derive(Debug)]
 pub(crate) struct UpLayers {
     /// One for each of the four pixels that a pixel becomes.
-    pub(crate) transpose: [Convolution; 4],
+    pub(crate) transpose: [DirectConvolution; 4],
     pub(crate) convolutions: [Convolution; 2],
 }
 
@@ -49,8 +50,9 @@ impl Network {
     /// taken in proportion to the file only.
     pub fn from_bytes(file: &[u8]) -> Result<Self, ModelError> {
         let Model { metadata, inputs, outputs, widths, mean, scale, down, up, head } = Model::parse(file)?;
-        let both = |layers: &[_; 2]| [Convolution::new(&layers[0], 3), Convolution::new(&layers[1], 3)];
-        let up_layers = |up: &Up| UpLayers { transpose: Convolution::transposed(&up.transpose), convolutions: both(&up.convolutions) };
+        let both = |layers: &[_; 2]| [Convolution::new(&layers[0]), Convolution::new(&layers[1])];
+        let up_layers =
+            |up: &Up| UpLayers { transpose: DirectConvolution::transposed(&up.transpose), convolutions: both(&up.convolutions) };
         let layers = Layers {
             inputs,
             outputs,
@@ -59,7 +61,7 @@ impl Network {
             scale,
             down: down.iter().map(both).collect(),
             up: up.iter().map(up_layers).collect(),
-            head: Convolution::new(&head, 1),
+            head: DirectConvolution::new(&head, 1),
         };
         Ok(Self { layers: Arc::new(layers), metadata: Arc::new(metadata) })
     }

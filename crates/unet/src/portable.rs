@@ -1,6 +1,8 @@
 //! The convolutions' lanes for any machine.
 
-use crate::convolution::{Job, Lanes, convolve_with};
+use crate::direct::{DirectJob, run_direct};
+use crate::lanes::{Lanes, with_block_size};
+use crate::winograd::{WinogradJob, run_winograd};
 
 struct Portable;
 
@@ -20,9 +22,20 @@ impl Lanes for Portable {
         unsafe { to.cast::<[f32; 4]>().write(register) }
     }
     #[inline(always)]
-    unsafe fn splat(from: *const f32) -> [f32; 4] {
-        // SAFETY: see above.
-        [unsafe { from.read() }; 4]
+    unsafe fn splat(value: f32) -> [f32; 4] {
+        [value; 4]
+    }
+    #[inline(always)]
+    unsafe fn add(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|lane| a[lane] + b[lane])
+    }
+    #[inline(always)]
+    unsafe fn subtract(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|lane| a[lane] - b[lane])
+    }
+    #[inline(always)]
+    unsafe fn multiply(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|lane| a[lane] * b[lane])
     }
     #[inline(always)]
     unsafe fn multiply_add(a: [f32; 4], b: [f32; 4], sum: [f32; 4]) -> [f32; 4] {
@@ -37,13 +50,14 @@ impl Lanes for Portable {
 
 /// # Safety
 /// None to uphold; it is unsafe like its siblings, which need instructions.
-pub(crate) unsafe fn convolve_portable(job: &Job<'_>) {
+pub(crate) unsafe fn direct_portable(job: &DirectJob<'_>) {
     // SAFETY: needs no special instructions.
-    unsafe {
-        match job.block_of(&[1, 2, 3]) {
-            3 => convolve_with::<Portable, 4, 3>(job),
-            2 => convolve_with::<Portable, 4, 2>(job),
-            _ => convolve_with::<Portable, 4, 1>(job),
-        }
-    }
+    unsafe { with_block_size!(run_direct, job, Portable, 4, [1, 2, 3]) }
+}
+
+/// # Safety
+/// None to uphold; it is unsafe like its siblings, which need instructions.
+pub(crate) unsafe fn winograd_portable(job: &WinogradJob<'_>) {
+    // SAFETY: needs no special instructions.
+    unsafe { with_block_size!(run_winograd, job, Portable, 4, [1, 2, 3]) }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::convolution::{Target, convolve};
+use crate::convolution::Convolution;
+use crate::direct::Target;
 use crate::image::{BLOCK, Cell, Image};
 use crate::kernel::Kernel;
 use crate::network::Layers;
+use crate::winograd::Scratch;
 
 /// Applies a network to images of one size, on the calling thread. It owns all memory that this
 /// takes, and reuses it for each image; a runner per thread uses several cores.
@@ -16,8 +18,9 @@ pub struct Runner {
     rows: usize,
     columns: usize,
     levels: Vec<Level>,
-    /// A row of logits.
+    /// Logits, in blocks of 16.
     head: Image,
+    scratch: Scratch,
 }
 
 /// The images of a level. Their borders stay zero.
@@ -48,7 +51,11 @@ impl Runner {
             });
         }
         let head = Image::zeros(layers.head.output_blocks(), rows, columns);
-        Self { layers, kernel, rows, columns, levels, head }
+        let convolutions = layers.down.iter().flatten().chain(layers.up.iter().flat_map(|up| &up.convolutions));
+        let (inputs, outputs): (Vec<_>, Vec<_>) = convolutions.map(Convolution::scratch_blocks).unzip();
+        let most = |blocks: Vec<usize>| blocks.into_iter().max().unwrap_or(0);
+        let scratch = Scratch::new(most(inputs), most(outputs));
+        Self { layers, kernel, rows, columns, levels, head, scratch }
     }
 
     /// Rows of an image.
@@ -64,7 +71,7 @@ impl Runner {
     /// Bytes of memory that the runner holds, beside the network.
     pub fn scratch_bytes(&self) -> usize {
         let images = self.levels.iter().flat_map(|level| [&level.input, &level.middle, &level.result]);
-        images.chain([&self.head]).map(|image| size_of_val(image.cells.as_slice())).sum()
+        self.scratch.bytes() + images.chain([&self.head]).map(|image| size_of_val(image.cells.as_slice())).sum::<usize>()
     }
 
     /// Computes the logits of an image.
@@ -79,6 +86,7 @@ impl Runner {
         let (layers, kernel, pixels) = (Arc::clone(&self.layers), self.kernel, self.rows * self.columns);
         assert_eq!(planes.len(), layers.inputs * pixels, "values of the input planes");
         assert_eq!(logits.len(), layers.outputs * pixels, "logits of all pixels");
+        let scratch = &mut self.scratch;
         normalize(&layers, planes, &mut self.levels[0].input);
         for (number, [a, b]) in layers.down.iter().enumerate() {
             let (above, levels) = self.levels.split_at_mut(number);
@@ -86,22 +94,22 @@ impl Runner {
             if let Some(above) = above.last() {
                 pool(&above.result, above.skip, &mut level.input);
             }
-            convolve(kernel, a, &level.input, &mut level.middle, Target::activations(0));
-            convolve(kernel, b, &level.middle, &mut level.result, Target::activations(level.skip));
+            a.run(kernel, &level.input, &mut level.middle, 0, scratch);
+            b.run(kernel, &level.middle, &mut level.result, level.skip, scratch);
         }
         for (number, up) in layers.up.iter().enumerate().rev() {
             let (levels, below) = self.levels.split_at_mut(number + 1);
             let level = &mut levels[number];
             for (pixel, layer) in up.transpose.iter().enumerate() {
                 let to = Target { first_block: 0, first_row: pixel / 2, first_column: pixel % 2, step: 2, relu: false };
-                convolve(kernel, layer, &below[0].result, &mut level.result, to);
+                layer.run(kernel, &below[0].result, &mut level.result, to);
             }
             let [a, b] = &up.convolutions;
-            convolve(kernel, a, &level.result, &mut level.middle, Target::activations(0));
-            convolve(kernel, b, &level.middle, &mut level.result, Target::activations(0));
+            a.run(kernel, &level.result, &mut level.middle, 0, scratch);
+            b.run(kernel, &level.middle, &mut level.result, 0, scratch);
         }
-        let to = Target { relu: false, ..Target::activations(0) };
-        convolve(kernel, &layers.head, &self.levels[0].result, &mut self.head, to);
+        let to = Target { first_block: 0, first_row: 0, first_column: 0, step: 1, relu: false };
+        layers.head.run(kernel, &self.levels[0].result, &mut self.head, to);
         self.copy_logits(layers.outputs, logits);
     }
 
@@ -131,8 +139,7 @@ fn normalize(layers: &Layers, planes: &[f32], image: &mut Image) {
 
 /// Takes the largest value of each 2 x 2 pixels, from the blocks of `from` that start with `first`.
 fn pool(from: &Image, first: usize, to: &mut Image) {
-    let blocks = to.cells.len() / to.block_stride();
-    for block in 0..blocks {
+    for block in 0..to.blocks() {
         for row in 0..to.rows {
             let (upper, lower) = (from.row(first + block, 2 * row), from.row(first + block, 2 * row + 1));
             let pairs = upper.as_chunks::<2>().0.iter().zip(lower.as_chunks::<2>().0);

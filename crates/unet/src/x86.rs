@@ -2,7 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use crate::convolution::{Job, Lanes, convolve_with};
+use crate::direct::{DirectJob, run_direct};
+use crate::lanes::{Lanes, with_block_size};
+use crate::winograd::{WinogradJob, run_winograd};
 
 struct Avx512;
 
@@ -23,9 +25,24 @@ impl Lanes for Avx512 {
         unsafe { _mm512_storeu_ps(to, register) }
     }
     #[inline(always)]
-    unsafe fn splat(from: *const f32) -> __m512 {
+    unsafe fn splat(value: f32) -> __m512 {
         // SAFETY: see above.
-        unsafe { _mm512_set1_ps(*from) }
+        unsafe { _mm512_set1_ps(value) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see above.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn subtract(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see above.
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn multiply(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see above.
+        unsafe { _mm512_mul_ps(a, b) }
     }
     #[inline(always)]
     unsafe fn multiply_add(a: __m512, b: __m512, sum: __m512) -> __m512 {
@@ -56,9 +73,24 @@ impl Lanes for Avx2 {
         unsafe { _mm256_storeu_ps(to, register) }
     }
     #[inline(always)]
-    unsafe fn splat(from: *const f32) -> __m256 {
+    unsafe fn splat(value: f32) -> __m256 {
         // SAFETY: see above.
-        unsafe { _mm256_set1_ps(*from) }
+        unsafe { _mm256_set1_ps(value) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn subtract(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn multiply(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_mul_ps(a, b) }
     }
     #[inline(always)]
     unsafe fn multiply_add(a: __m256, b: __m256, sum: __m256) -> __m256 {
@@ -75,38 +107,35 @@ impl Lanes for Avx2 {
 /// # Safety
 /// The machine supports AVX-512F.
 #[target_feature(enable = "avx512f")]
-pub(crate) unsafe fn convolve_avx512(job: &Job<'_>) {
+pub(crate) unsafe fn direct_avx512(job: &DirectJob<'_>) {
     // 32 registers: sums of a block and a weight.
     // SAFETY: the instructions are available here.
-    unsafe {
-        match job.block_of(&[1, 2, 4, 8, 12, 16, 20, 24, 28]) {
-            28 => convolve_with::<Avx512, 1, 28>(job),
-            24 => convolve_with::<Avx512, 1, 24>(job),
-            20 => convolve_with::<Avx512, 1, 20>(job),
-            16 => convolve_with::<Avx512, 1, 16>(job),
-            12 => convolve_with::<Avx512, 1, 12>(job),
-            8 => convolve_with::<Avx512, 1, 8>(job),
-            4 => convolve_with::<Avx512, 1, 4>(job),
-            2 => convolve_with::<Avx512, 1, 2>(job),
-            _ => convolve_with::<Avx512, 1, 1>(job),
-        }
-    }
+    unsafe { with_block_size!(run_direct, job, Avx512, 1, [1, 2, 4, 8, 12, 16, 20, 24, 28]) }
+}
+
+/// # Safety
+/// The machine supports AVX-512F.
+#[target_feature(enable = "avx512f")]
+pub(crate) unsafe fn winograd_avx512(job: &WinogradJob<'_>) {
+    // 32 registers: sums of a block and a weight.
+    // SAFETY: the instructions are available here.
+    unsafe { with_block_size!(run_winograd, job, Avx512, 1, [1, 2, 4, 8, 12, 16, 20, 24, 28]) }
 }
 
 /// # Safety
 /// The machine supports AVX2 and FMA.
 #[target_feature(enable = "avx2,fma")]
-pub(crate) unsafe fn convolve_avx2(job: &Job<'_>) {
+pub(crate) unsafe fn direct_avx2(job: &DirectJob<'_>) {
     // 16 registers: sums of a block, two of weights and one of inputs.
     // SAFETY: the instructions are available here.
-    unsafe {
-        match job.block_of(&[1, 2, 3, 4, 5, 6]) {
-            6 => convolve_with::<Avx2, 2, 6>(job),
-            5 => convolve_with::<Avx2, 2, 5>(job),
-            4 => convolve_with::<Avx2, 2, 4>(job),
-            3 => convolve_with::<Avx2, 2, 3>(job),
-            2 => convolve_with::<Avx2, 2, 2>(job),
-            _ => convolve_with::<Avx2, 2, 1>(job),
-        }
-    }
+    unsafe { with_block_size!(run_direct, job, Avx2, 2, [1, 2, 3, 4, 5, 6]) }
+}
+
+/// # Safety
+/// The machine supports AVX2 and FMA.
+#[target_feature(enable = "avx2,fma")]
+pub(crate) unsafe fn winograd_avx2(job: &WinogradJob<'_>) {
+    // 16 registers: sums of a block, two of weights and one of inputs.
+    // SAFETY: the instructions are available here.
+    unsafe { with_block_size!(run_winograd, job, Avx2, 2, [1, 2, 3, 4, 5, 6]) }
 }
