@@ -1,6 +1,7 @@
-//! Direct convolutions: for windows of one pixel, and for images with few channels.
+//! Direct convolutions: for windows of one pixel, and for the input, whose few channels don't
+//! pay for the [transformations of Winograd](crate::winograd).
 
-use crate::image::{BLOCK, Cell, Image};
+use crate::image::{BLOCK, Cell, Image, Source};
 use crate::kernel::Kernel;
 use crate::lanes::{Lanes, Window, accumulate};
 use crate::model::Weights;
@@ -12,6 +13,8 @@ pub(crate) struct DirectConvolution {
     outputs: usize,
     /// Rows and columns of the window: 1 or 3.
     side: usize,
+    /// Inputs of a block.
+    channels: usize,
     /// By block of outputs, block of inputs, tap and input: weights of the block's 16 outputs.
     weights: Vec<Cell>,
     /// By block of outputs.
@@ -19,41 +22,36 @@ pub(crate) struct DirectConvolution {
 }
 
 impl DirectConvolution {
-    /// A window of `side` rows and columns; `weights` are `[out, in, side, side]`.
-    pub(crate) fn new(layer: &Weights, side: usize) -> Self {
-        Self::with(layer, side, |output, input, tap| layer.weight[(output * layer.inputs + input) * side * side + tap])
+    /// A window of 3x3 on separate planes; `weights` are `[out, in, 3, 3]`.
+    pub(crate) fn of_planes(layer: &Weights) -> Self {
+        Self::with(layer, 3, 1, |output, input, tap| layer.weight[(output * layer.inputs + input) * 9 + tap])
+    }
+
+    /// A window of one pixel; `weights` are `[out, in, 1, 1]`.
+    pub(crate) fn of_pixels(layer: &Weights) -> Self {
+        Self::with(layer, 1, BLOCK, |output, input, _| layer.weight[output * layer.inputs + input])
     }
 
     /// The four pixels that a transposed convolution makes of one, row by row. Each is a
     /// convolution with one tap; `weights` are `[in, out, 2, 2]`.
     pub(crate) fn transposed(layer: &Weights) -> [Self; 4] {
-        [0, 1, 2, 3].map(|pixel| Self::with(layer, 1, |output, input, _| layer.weight[(input * layer.outputs + output) * 4 + pixel]))
+        [0, 1, 2, 3].map(|pixel| Self::with(layer, 1, BLOCK, |output, input, _| layer.weight[(input * layer.outputs + output) * 4 + pixel]))
     }
 
-    fn with(layer: &Weights, side: usize, weight: impl Fn(usize, usize, usize) -> f32) -> Self {
+    fn with(layer: &Weights, side: usize, channels: usize, weight: impl Fn(usize, usize, usize) -> f32) -> Self {
         let (inputs, outputs) = (layer.inputs, layer.outputs);
         let mut weights = Vec::with_capacity(outputs.div_ceil(BLOCK) * inputs * side * side);
         for first in (0..outputs).step_by(BLOCK) {
-            for block in (0..inputs).step_by(BLOCK) {
+            for block in (0..inputs).step_by(channels) {
                 for tap in 0..side * side {
-                    for input in block..inputs.min(block + BLOCK) {
+                    for input in block..inputs.min(block + channels) {
                         weights.push(Cell::of_block(first, outputs, |output| weight(output, input, tap)));
                     }
                 }
             }
         }
         let bias = (0..outputs).step_by(BLOCK).map(|first| Cell::of_block(first, outputs, |output| layer.bias[output])).collect();
-        Self { inputs, outputs, side, weights, bias }
-    }
-
-    /// Blocks of 16 inputs, the last one perhaps not full.
-    pub(crate) fn input_blocks(&self) -> usize {
-        self.inputs.div_ceil(BLOCK)
-    }
-
-    /// Blocks of 16 outputs.
-    pub(crate) fn output_blocks(&self) -> usize {
-        self.bias.len()
+        Self { inputs, outputs, side, channels, weights, bias }
     }
 
     /// Multiplications for one pixel of the output.
@@ -61,12 +59,12 @@ impl DirectConvolution {
         (self.inputs * self.outputs * self.side * self.side) as u64
     }
 
-    /// Applies the layer to the first blocks of `source`, and writes blocks of `target` from
-    /// `to.first_block` on.
+    /// Applies the layer to the first blocks of `source`, and writes the first blocks of `target`.
     ///
     /// # Panics
-    /// If `source` or `target` lack the layer's blocks, or the target lacks rows or columns.
-    pub(crate) fn run(&self, kernel: Kernel, source: &Image, target: &mut Image, to: Target) {
+    /// If `source` or `target` lack the layer's blocks, or the target lacks rows or columns, or the
+    /// source has another layout than the layer was made for.
+    pub(crate) fn run(&self, kernel: Kernel, source: Source<'_>, target: &mut Image, to: Target) {
         assert!(kernel.is_available(), "{kernel:?} isn't available on this machine");
         let job = DirectJob::new(self, source, target, to);
         // SAFETY: the kernel is available, so its instructions are.
@@ -88,7 +86,6 @@ impl DirectConvolution {
 /// `first_row + r * step`, `first_column + c * step`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
-    pub(crate) first_block: usize,
     pub(crate) first_row: usize,
     pub(crate) first_column: usize,
     pub(crate) step: usize,
@@ -100,9 +97,8 @@ pub(crate) struct Target {
 pub(crate) struct DirectJob<'a> {
     layer: &'a DirectConvolution,
     window: Window,
-    /// The cell under the first tap for the first output.
-    source: *const Cell,
-    source_row: usize,
+    /// The first value under the first tap for the first output.
+    source: *const f32,
     /// The cell of the first output.
     target: *mut Cell,
     target_block: usize,
@@ -114,23 +110,23 @@ pub(crate) struct DirectJob<'a> {
 }
 
 impl<'a> DirectJob<'a> {
-    fn new(layer: &'a DirectConvolution, source: &'a Image, target: &'a mut Image, to: Target) -> Self {
-        let (rows, columns) = (source.rows, source.columns);
+    fn new(layer: &'a DirectConvolution, source: Source<'a>, target: &'a mut Image, to: Target) -> Self {
+        let Source { rows, columns, channels, block_stride, row_stride, .. } = source;
         assert!(rows > 0 && columns > 0 && to.step > 0, "an image without pixels");
-        assert!(layer.input_blocks() <= source.blocks(), "a source without the layer's inputs");
-        assert!(to.first_block + layer.output_blocks() <= target.blocks(), "a target without room for the layer's outputs");
+        assert!(channels == layer.channels, "a source of another layout");
+        assert!(layer.inputs.div_ceil(channels) <= source.blocks, "a source without the layer's inputs");
+        assert!(layer.bias.len() <= target.blocks(), "a target without room for the layer's outputs");
         assert!(to.first_row + (rows - 1) * to.step < target.rows, "a target with too few rows");
         assert!(to.first_column + (columns - 1) * to.step < target.columns, "a target with too few columns");
         assert!(layer.side == 1 || layer.side == 3, "a window that the border isn't made for");
-        let border = layer.side / 2;
-        let (block_stride, row_stride) = (source.block_stride(), source.row_stride());
+        // A window of one pixel starts at the pixel itself.
+        let start = (1 - layer.side / 2) * (row_stride + channels);
         let (target_block, target_row) = (target.block_stride(), target.row_stride() * to.step);
-        let first = target.at(to.first_block, to.first_row, to.first_column);
+        let first = target.at(0, to.first_row, to.first_column);
         Self {
             layer,
             window: Window { inputs: layer.inputs, side: layer.side, block_stride, row_stride },
-            source: source.cells[(1 - border) * (row_stride + 1)..].as_ptr(),
-            source_row: row_stride,
+            source: source.values.wrapping_add(start),
             target: target.cells[first..].as_mut_ptr(),
             target_block,
             target_row,
@@ -153,8 +149,16 @@ impl<'a> DirectJob<'a> {
 /// `L`'s instructions are available.
 #[inline(always)]
 pub(crate) unsafe fn run_direct<L: Lanes, const V: usize, const P: usize>(job: &DirectJob<'_>) {
+    // SAFETY: the caller guarantees the instructions.
+    unsafe { if job.layer.channels == 1 { run_layout::<L, V, P, 1>(job) } else { run_layout::<L, V, P, BLOCK>(job) } }
+}
+
+/// # Safety
+/// `L`'s instructions are available, and the layer's blocks have `C` inputs.
+#[inline(always)]
+unsafe fn run_layout<L: Lanes, const V: usize, const P: usize, const C: usize>(job: &DirectJob<'_>) {
     assert!(P <= job.columns, "a block of pixels that is wider than the image");
-    let blocks = job.layer.output_blocks();
+    let blocks = job.layer.bias.len();
     let weights_of_block = job.layer.weights.len() / blocks;
     for row in 0..job.rows {
         for block in 0..blocks {
@@ -166,9 +170,9 @@ pub(crate) unsafe fn run_direct<L: Lanes, const V: usize, const P: usize>(job: &
                 // weights, and one of biases, for each block of outputs.
                 unsafe {
                     let bias = job.layer.bias.as_ptr().add(block).cast::<f32>();
-                    let sums = accumulate::<L, V, P>(
+                    let sums = accumulate::<L, V, P, C>(
                         job.window,
-                        job.source.add(row * job.source_row + column),
+                        job.source.add(row * job.window.row_stride + column * C),
                         job.layer.weights.as_ptr().add(block * weights_of_block),
                         [std::array::from_fn(|v| L::load(bias.add(v * L::LANES))); P],
                     );

@@ -31,51 +31,54 @@ pub(crate) trait Lanes {
     unsafe fn multiply(a: Self::Register, b: Self::Register) -> Self::Register;
     /// `a * b + sum`, rounded once or twice.
     unsafe fn multiply_add(a: Self::Register, b: Self::Register, sum: Self::Register) -> Self::Register;
+    /// The larger of `a` and `b`; either of them if one is NaN.
+    unsafe fn larger(a: Self::Register, b: Self::Register) -> Self::Register;
     /// The larger of `a` and 0. NaN stays NaN.
     unsafe fn relu(a: Self::Register) -> Self::Register;
 }
 
-/// The inputs of a sum.
+/// The inputs of a sum. Strides count values of f32.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     /// Input channels.
     pub(crate) inputs: usize,
     /// Rows and columns.
     pub(crate) side: usize,
-    /// Cells from a block of inputs to the next.
+    /// From a block of inputs to the next.
     pub(crate) block_stride: usize,
-    /// Cells from a row to the next.
+    /// From a row to the next.
     pub(crate) row_stride: usize,
 }
 
-/// Adds products to `sums`, which are a block of outputs for each of `P` pixels.
+/// Adds products to `sums`, which are a block of outputs for each of `P` pixels. `C` channels of a
+/// pixel are next to each other in a block of inputs, and pixels after pixels.
 ///
 /// # Safety
-/// `L`'s instructions are available; `source` is the cell under the first tap for the first pixel,
-/// and all cells under the window exist for all pixels; `weights` has a cell for each block of
-/// inputs, tap and input.
+/// `L`'s instructions are available; `source` is the first value under the first tap for the first
+/// pixel, and all pixels under the window exist; `weights` has a cell for each block of inputs, tap
+/// and input.
 #[inline(always)]
-pub(crate) unsafe fn accumulate<L: Lanes, const V: usize, const P: usize>(
+pub(crate) unsafe fn accumulate<L: Lanes, const V: usize, const P: usize, const C: usize>(
     window: Window,
-    source: *const Cell,
+    source: *const f32,
     weights: *const Cell,
     mut sums: [[L::Register; V]; P],
 ) -> [[L::Register; V]; P] {
     const { assert!(V * L::LANES == BLOCK, "the registers of a pixel hold a block of outputs") }
     let Window { inputs, side, block_stride, row_stride } = window;
     let mut weights = weights.cast::<f32>();
-    // SAFETY: the caller guarantees that all cells under the window exist, and their weights.
+    // SAFETY: the caller guarantees that all pixels under the window exist, and their weights.
     unsafe {
-        for block in 0..inputs.div_ceil(BLOCK) {
-            let inputs = (inputs - block * BLOCK).min(BLOCK);
+        for block in 0..inputs.div_ceil(C) {
+            let inputs = (inputs - block * C).min(C);
             for y in 0..side {
                 for x in 0..side {
-                    let cells = source.add(block * block_stride + y * row_stride + x).cast::<f32>();
+                    let values = source.add(block * block_stride + y * row_stride + x * C);
                     for input in 0..inputs {
                         let weight: [L::Register; V] = std::array::from_fn(|v| L::load(weights.add(v * L::LANES)));
                         weights = weights.add(BLOCK);
                         for (pixel, sums) in sums.iter_mut().enumerate() {
-                            let value = L::splat(*cells.add(pixel * BLOCK + input));
+                            let value = L::splat(*values.add(pixel * C + input));
                             for (sum, &weight) in sums.iter_mut().zip(&weight) {
                                 *sum = L::multiply_add(weight, value, *sum);
                             }

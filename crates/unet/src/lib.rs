@@ -52,7 +52,6 @@
 //! Convolutions run on the machine's fastest [`Kernel`]. Only the kernels and the loops that they
 //! share contain `unsafe`. [`reference`](mod@reference) is the same network in plain f64.
 
-mod convolution;
 mod direct;
 mod error;
 mod image;

@@ -50,6 +50,11 @@ impl Lanes for Neon {
         unsafe { vfmaq_f32(sum, a, b) }
     }
     #[inline(always)]
+    unsafe fn larger(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vmaxq_f32(a, b) }
+    }
+    #[inline(always)]
     unsafe fn relu(a: float32x4_t) -> float32x4_t {
         // SAFETY: see above. The larger of NaN and a number is NaN.
         unsafe { vmaxq_f32(a, vdupq_n_f32(0.0)) }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::convolution::Convolution;
 use crate::direct::DirectConvolution;
 use crate::error::{ModelError, ShapeError};
 use crate::kernel::Kernel;
-use crate::model::{Model, Up};
+use crate::model::{Model, Up, Weights};
 use crate::runner::Runner;
+use crate::winograd::WinogradConvolution;
 
 /// A model whose weights are packed for the kernels. Clones share them.
 #[derive(Debug, Clone)]
@@ -25,9 +25,19 @@ pub(crate) struct Layers {
     pub(crate) widths: Vec<usize>,
     pub(crate) mean: Vec<f32>,
     pub(crate) scale: Vec<f32>,
-    pub(crate) down: Vec<[Convolution; 2]>,
+    /// The first layer of the first level.
+    pub(crate) first: DirectConvolution,
+    pub(crate) down: Vec<DownLayers>,
     pub(crate) up: Vec<UpLayers>,
     pub(crate) head: DirectConvolution,
+}
+
+/// The layers of a level on the way down.
+#[derive(Debug)]
+pub(crate) struct DownLayers {
+    /// None on the first level.
+    pub(crate) a: Option<WinogradConvolution>,
+    pub(crate) b: WinogradConvolution,
 }
 
 /// The layers of a level on the way up.
@@ -35,7 +45,8 @@ pub(crate) struct Layers {
 pub(crate) struct UpLayers {
     /// One for each of the four pixels that a pixel becomes.
     pub(crate) transpose: [DirectConvolution; 4],
-    pub(crate) convolutions: [Convolution; 2],
+    pub(crate) a: WinogradConvolution,
+    pub(crate) b: WinogradConvolution,
 }
 
 impl Network {
@@ -50,18 +61,25 @@ impl Network {
     /// taken in proportion to the file only.
     pub fn from_bytes(file: &[u8]) -> Result<Self, ModelError> {
         let Model { metadata, inputs, outputs, widths, mean, scale, down, up, head } = Model::parse(file)?;
-        let both = |layers: &[_; 2]| [Convolution::new(&layers[0]), Convolution::new(&layers[1])];
-        let up_layers =
-            |up: &Up| UpLayers { transpose: DirectConvolution::transposed(&up.transpose), convolutions: both(&up.convolutions) };
+        let down_layers = |(level, [a, b]): (usize, &[Weights; 2])| DownLayers {
+            a: (level > 0).then(|| WinogradConvolution::new(a)),
+            b: WinogradConvolution::new(b),
+        };
+        let up_layers = |Up { transpose, convolutions: [a, b] }: &Up| UpLayers {
+            transpose: DirectConvolution::transposed(transpose),
+            a: WinogradConvolution::new(a),
+            b: WinogradConvolution::new(b),
+        };
         let layers = Layers {
             inputs,
             outputs,
             widths,
             mean,
             scale,
-            down: down.iter().map(both).collect(),
+            first: DirectConvolution::of_planes(&down[0][0]),
+            down: down.iter().enumerate().map(down_layers).collect(),
             up: up.iter().map(up_layers).collect(),
-            head: DirectConvolution::new(&head, 1),
+            head: DirectConvolution::of_pixels(&head),
         };
         Ok(Self { layers: Arc::new(layers), metadata: Arc::new(metadata) })
     }
@@ -93,16 +111,12 @@ impl Network {
 
     /// Multiplications, each with an addition, for an image of that size.
     pub fn multiply_adds(&self, rows: usize, columns: usize) -> u64 {
-        let pixels = (rows * columns) as u64;
-        let both = |layers: &[Convolution; 2]| layers[0].multiply_adds() + layers[1].multiply_adds();
-        let down = self.layers.down.iter().map(both).enumerate().map(|(level, of_pixel)| (pixels >> (2 * level)) * of_pixel);
-        let up = self
-            .layers
-            .up
-            .iter()
-            .enumerate()
-            .map(|(level, up)| (pixels >> (2 * level)) * (both(&up.convolutions) + up.transpose[0].multiply_adds()));
-        down.sum::<u64>() + up.sum::<u64>() + pixels * self.layers.head.multiply_adds()
+        let Layers { first, down, up, head, .. } = &*self.layers;
+        let down = down.iter().map(|DownLayers { a, b }| a.as_ref().map_or(0, WinogradConvolution::multiply_adds) + b.multiply_adds());
+        let up = up.iter().map(|UpLayers { transpose, a, b }| transpose[0].multiply_adds() + a.multiply_adds() + b.multiply_adds());
+        let full = first.multiply_adds() + head.multiply_adds();
+        let of_levels = down.enumerate().chain(up.enumerate()).chain([(0, full)]);
+        of_levels.map(|(level, of_pixel)| ((rows * columns) as u64 >> (2 * level)) * of_pixel).sum()
     }
 
     /// Creates a runner for images of that size, on the fastest kernel.

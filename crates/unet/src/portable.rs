@@ -43,6 +43,11 @@ impl Lanes for Portable {
         std::array::from_fn(|lane| a[lane] * b[lane] + sum[lane])
     }
     #[inline(always)]
+    unsafe fn larger(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        // A comparison is one instruction; `f32::max` has to look for NaN.
+        std::array::from_fn(|lane| if a[lane] > b[lane] { a[lane] } else { b[lane] })
+    }
+    #[inline(always)]
     unsafe fn relu(a: [f32; 4]) -> [f32; 4] {
         a.map(|value| if value < 0.0 { 0.0 } else { value })
     }

@@ -19,6 +19,7 @@
 //! efficient point selection", ACM TECS 21, 2022.
 
 use std::f32::consts::{FRAC_1_SQRT_2, SQRT_2};
+use std::ops::Range;
 
 use crate::image::{BLOCK, Cell, Image, TILE};
 use crate::kernel::Kernel;
@@ -55,10 +56,14 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Room for layers with up to this many blocks of inputs and outputs.
-    pub(crate) fn new(input_blocks: usize, output_blocks: usize) -> Self {
-        let cells = |blocks| POSITIONS * position_stride(blocks, MOST_TILES);
-        Self { inputs: vec![Cell::ZERO; cells(input_blocks)], outputs: vec![Cell::ZERO; cells(output_blocks)] }
+    /// Room for each of some layers.
+    pub(crate) fn new<'a>(layers: impl Iterator<Item = &'a WinogradConvolution>) -> Self {
+        let (inputs, outputs): (Vec<_>, Vec<_>) = layers.map(|layer| (layer.input_blocks(), layer.output_blocks())).unzip();
+        let room = |blocks: Vec<usize>| {
+            let most = blocks.into_iter().max().unwrap_or(0);
+            vec![Cell::ZERO; POSITIONS * position_stride(most, MOST_TILES)]
+        };
+        Self { inputs: room(inputs), outputs: room(outputs) }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -88,13 +93,11 @@ impl WinogradConvolution {
         Self { inputs, outputs, weights, bias }
     }
 
-    /// Blocks of 16 inputs, the last one perhaps not full.
-    pub(crate) fn input_blocks(&self) -> usize {
+    fn input_blocks(&self) -> usize {
         self.inputs.div_ceil(BLOCK)
     }
 
-    /// Blocks of 16 outputs.
-    pub(crate) fn output_blocks(&self) -> usize {
+    fn output_blocks(&self) -> usize {
         self.bias.len()
     }
 
@@ -103,14 +106,14 @@ impl WinogradConvolution {
         (self.inputs * self.outputs * 9) as u64
     }
 
-    /// Applies the layer and ReLU to the first blocks of `source`, and writes blocks of `target`
-    /// from `first_block` on.
+    /// Applies the layer and ReLU to some rows of tiles of the first blocks of `source`.
     ///
     /// # Panics
-    /// If the images differ in size, or one of them or `scratch` lacks blocks.
-    pub(crate) fn run(&self, kernel: Kernel, source: &Image, target: &mut Image, first_block: usize, scratch: &mut Scratch) {
+    /// If the images differ in size, or one of them lacks tiles, or one of them or `scratch` lacks
+    /// blocks.
+    pub(crate) fn run(&self, kernel: Kernel, source: &Image, tile_rows: Range<usize>, target: Target<'_>, scratch: &mut Scratch) {
         assert!(kernel.is_available(), "{kernel:?} isn't available on this machine");
-        let job = WinogradJob::new(self, source, target, first_block, scratch);
+        let job = WinogradJob::new(self, source, tile_rows, target, scratch);
         // SAFETY: the kernel is available, so its instructions are.
         unsafe {
             match kernel {
@@ -124,6 +127,15 @@ impl WinogradConvolution {
             }
         }
     }
+}
+
+/// Where a layer writes.
+#[derive(Debug)]
+pub(crate) struct Target<'a> {
+    pub(crate) image: &'a mut Image,
+    pub(crate) first_block: usize,
+    /// Gets the largest of each 2x2 pixels, in its first blocks.
+    pub(crate) pooled: Option<&'a mut Image>,
 }
 
 /// The values of a window's polynomial at the points, in both dimensions, divided by what the other
@@ -160,22 +172,49 @@ pub(crate) struct WinogradJob<'a> {
     row: usize,
     rows: usize,
     columns: usize,
+    pooled: Option<Pooled>,
+    first_tile: usize,
+    tiles: usize,
     /// By position, block and tile.
     inputs: *mut Cell,
     outputs: *mut Cell,
 }
 
+/// An image with half the rows and columns.
+#[derive(Debug, Clone, Copy)]
+struct Pooled {
+    /// The cell of the first output.
+    target: *mut Cell,
+    block: usize,
+    row: usize,
+}
+
 impl<'a> WinogradJob<'a> {
-    fn new(layer: &'a WinogradConvolution, source: &'a Image, target: &'a mut Image, first_block: usize, scratch: &'a mut Scratch) -> Self {
+    fn new(
+        layer: &'a WinogradConvolution,
+        source: &'a Image,
+        tile_rows: Range<usize>,
+        target: Target<'a>,
+        scratch: &'a mut Scratch,
+    ) -> Self {
+        let Target { image: target, first_block, pooled } = target;
         assert!((source.rows, source.columns) == (target.rows, target.columns), "images of different sizes");
-        assert!(source.rows > 0 && source.columns > 0, "an image without pixels");
+        assert!(source.columns > 0 && !tile_rows.is_empty(), "an image without pixels");
+        assert!(tile_rows.end <= source.rows.div_ceil(TILE), "rows {tile_rows:?} of tiles, in {} rows of pixels", source.rows);
         assert!(layer.input_blocks() <= source.blocks(), "a source without the layer's inputs");
         assert!(first_block + layer.output_blocks() <= target.blocks(), "a target without room for the layer's outputs");
         let cells = |blocks| POSITIONS * position_stride(blocks, MOST_TILES);
         assert!(cells(layer.input_blocks()) <= scratch.inputs.len(), "scratch for fewer inputs");
         assert!(cells(layer.output_blocks()) <= scratch.outputs.len(), "scratch for fewer outputs");
+        let tiles_of_row = source.columns.div_ceil(TILE);
         let target_block = target.block_stride();
         let first = target.at(first_block, 0, 0);
+        let pooled = pooled.map(|pooled| {
+            assert!((source.rows, source.columns) == (2 * pooled.rows, 2 * pooled.columns), "a pooled image of another size");
+            assert!(layer.output_blocks() <= pooled.blocks(), "a pooled image without room for the layer's outputs");
+            let first = pooled.at(0, 0, 0);
+            Pooled { block: pooled.block_stride(), row: pooled.row_stride(), target: pooled.cells[first..].as_mut_ptr() }
+        });
         Self {
             layer,
             source: source.cells.as_ptr(),
@@ -185,6 +224,9 @@ impl<'a> WinogradJob<'a> {
             row: source.row_stride(),
             rows: source.rows,
             columns: source.columns,
+            pooled,
+            first_tile: tile_rows.start * tiles_of_row,
+            tiles: tile_rows.len() * tiles_of_row,
             inputs: scratch.inputs.as_mut_ptr(),
             outputs: scratch.outputs.as_mut_ptr(),
         }
@@ -192,7 +234,7 @@ impl<'a> WinogradJob<'a> {
 
     /// Tiles, which form blocks as pixels do.
     pub(crate) fn pixels(&self) -> usize {
-        self.rows.div_ceil(TILE) * self.columns.div_ceil(TILE)
+        self.tiles
     }
 
     /// First row and column of a tile.
@@ -209,11 +251,10 @@ impl<'a> WinogradJob<'a> {
 #[inline(always)]
 pub(crate) unsafe fn run_winograd<L: Lanes, const V: usize, const P: usize>(job: &WinogradJob<'_>) {
     const { assert!(P <= MOST_TILES, "the scratch has room for fewer tiles") }
-    let tiles = job.pixels();
-    assert!(P <= tiles, "a block of more tiles than the image has");
-    let mut first = 0;
-    while first < tiles {
-        first = first.min(tiles - P);
+    assert!(P <= job.tiles, "a block of more tiles than the job has");
+    let (mut first, end) = (job.first_tile, job.first_tile + job.tiles);
+    while first < end {
+        first = first.min(end - P);
         // SAFETY: the caller guarantees the instructions; the block's tiles are the image's.
         unsafe {
             transform_inputs::<L, P>(job, first);
@@ -258,15 +299,15 @@ unsafe fn transform_inputs<L: Lanes, const P: usize>(job: &WinogradJob<'_>, firs
 #[inline(always)]
 unsafe fn multiply<L: Lanes, const V: usize, const P: usize>(job: &WinogradJob<'_>) {
     let (inputs, blocks) = (job.layer.inputs, job.layer.output_blocks());
-    let window = Window { inputs, side: 1, block_stride: P, row_stride: 0 };
+    let window = Window { inputs, side: 1, block_stride: P * BLOCK, row_stride: 0 };
     for position in 0..POSITIONS {
         for block in 0..blocks {
             // SAFETY: the layer has weights for each position and block; `WinogradJob::new` checked
             // the scratch.
             unsafe {
-                let sums = accumulate::<L, V, P>(
+                let sums = accumulate::<L, V, P, BLOCK>(
                     window,
-                    job.inputs.add(position * position_stride(job.layer.input_blocks(), P)),
+                    job.inputs.add(position * position_stride(job.layer.input_blocks(), P)).cast(),
                     job.layer.weights.as_ptr().add((position * blocks + block) * inputs),
                     [[L::splat(0.0); V]; P],
                 );
@@ -294,7 +335,8 @@ unsafe fn transform_outputs<L: Lanes, const P: usize>(job: &WinogradJob<'_>, fir
         let (rows, columns) = ((job.rows - row).min(TILE), (job.columns - column).min(TILE));
         for (block, lane) in lanes_of::<L>(blocks) {
             // SAFETY: rows and columns are those of the image, whose blocks `WinogradJob::new`
-            // checked, as well as the scratch; there is a bias for each block.
+            // checked, as well as the scratch and the pooled image; there is a bias for each
+            // block.
             unsafe {
                 let from = job.outputs.add(block * P + tile).cast::<f32>().add(lane);
                 let to = job.target.add(block * job.target_block + row * job.row + column).cast::<f32>().add(lane);
@@ -303,13 +345,36 @@ unsafe fn transform_outputs<L: Lanes, const P: usize>(job: &WinogradJob<'_>, fir
                 for (x, transformed) in columns_of.iter_mut().enumerate() {
                     *transformed = interpolate::<L>(std::array::from_fn(|y| L::load(from.add((6 * y + x) * stride * BLOCK))));
                 }
-                for (y, row_of) in transpose(columns_of).into_iter().enumerate().take(rows) {
-                    let values = interpolate::<L>(row_of);
-                    for (x, value) in values.into_iter().enumerate().take(columns) {
-                        L::store(L::relu(L::add(value, bias)), to.add((y * job.row + x) * BLOCK));
+                let mut values = [[bias; TILE]; TILE];
+                for (values, columns) in values.iter_mut().zip(transpose(columns_of)) {
+                    *values = interpolate::<L>(columns).map(|value| L::relu(L::add(value, bias)));
+                }
+                for (y, values) in values.iter().enumerate().take(rows) {
+                    for (x, &value) in values.iter().enumerate().take(columns) {
+                        L::store(value, to.add((y * job.row + x) * BLOCK));
                     }
                 }
+                if let Some(pooled) = job.pooled {
+                    let to = pooled.target.add(block * pooled.block + row / 2 * pooled.row + column / 2).cast::<f32>().add(lane);
+                    pool::<L>(&values, rows / 2, columns / 2, to, pooled.row);
+                }
             }
+        }
+    }
+}
+
+/// Writes the largest of each 2x2 values of a tile, for some rows and columns.
+///
+/// # Safety
+/// `L`'s instructions are available, and `to` is the first of so many rows and columns, with `row`
+/// cells from a row to the next.
+#[inline(always)]
+unsafe fn pool<L: Lanes>(values: &[[L::Register; TILE]; TILE], rows: usize, columns: usize, to: *mut f32, row: usize) {
+    let (pairs, _) = values.as_chunks::<2>();
+    for (y, [upper, lower]) in pairs.iter().enumerate().take(rows) {
+        for (x, ([a, b], [c, d])) in upper.as_chunks::<2>().0.iter().zip(lower.as_chunks::<2>().0).enumerate().take(columns) {
+            // SAFETY: the caller guarantees the instructions, the row and the column.
+            unsafe { L::store(L::larger(L::larger(*a, *b), L::larger(*c, *d)), to.add((y * row + x) * BLOCK)) };
         }
     }
 }

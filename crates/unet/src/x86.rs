@@ -50,6 +50,11 @@ impl Lanes for Avx512 {
         unsafe { _mm512_fmadd_ps(a, b, sum) }
     }
     #[inline(always)]
+    unsafe fn larger(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see above.
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
     unsafe fn relu(a: __m512) -> __m512 {
         // SAFETY: see above. If one operand is NaN, the result is the second.
         unsafe { _mm512_max_ps(_mm512_setzero_ps(), a) }
@@ -96,6 +101,11 @@ impl Lanes for Avx2 {
     unsafe fn multiply_add(a: __m256, b: __m256, sum: __m256) -> __m256 {
         // SAFETY: see above.
         unsafe { _mm256_fmadd_ps(a, b, sum) }
+    }
+    #[inline(always)]
+    unsafe fn larger(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_max_ps(a, b) }
     }
     #[inline(always)]
     unsafe fn relu(a: __m256) -> __m256 {

@@ -51,6 +51,15 @@ fn kernels_agree_with_the_reference_for_two_to_four_levels() {
 }
 
 #[test]
+fn kernels_agree_with_the_reference_for_images_of_many_bands() {
+    // Bands of one, two and three rows of tiles, and a last row of half a tile.
+    agree(8, 2, 4, &[16, 16], 22, 126);
+    agree(9, 2, 4, &[16, 16, 16], 36, 60);
+    agree(10, 2, 4, &[16, 32], 62, 42);
+    agree(11, 2, 4, &[16, 16], 130, 2);
+}
+
+#[test]
 fn kernels_agree_with_the_reference_for_more_than_sixteen_inputs_and_outputs() {
     agree(6, 19, 33, &[16, 32], 6, 10);
     agree(7, 32, 48, &[32, 32], 4, 6);
