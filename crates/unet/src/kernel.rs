@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 /// An instruction set with its implementation. Preferred first.
 ///
 /// Kernels round differently, because some fuse a multiplication with its addition and others
-/// don't. Their logits agree within 1e-4 of the largest logit, but aren't the same bytes.
+/// don't. Their logits differ by some millionths of the largest logit, so they aren't the same
+/// bytes.
 /// [`Runner`](crate::Runner) uses [`Kernel::best`]; tests and benchmarks select the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

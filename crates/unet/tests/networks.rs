@@ -35,6 +35,12 @@ fn kernels_agree_with_the_reference_for_our_network() {
     agree(1, 5, 16, &[16, 32, 64], 16, 40);
 }
 
+/// Small enough for Miri, in minutes.
+#[test]
+fn kernels_agree_with_the_reference_for_the_smallest_image() {
+    agree(12, 1, 1, &[16, 16], 2, 2);
+}
+
 #[test]
 fn kernels_agree_with_the_reference_for_all_widths_of_an_image() {
     for columns in (2..64).step_by(2) {
