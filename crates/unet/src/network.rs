@@ -50,8 +50,8 @@ pub(crate) struct UpLayers {
 }
 
 impl Network {
-    /// Images have at most this many pixels; a runner for the largest needs about 5 GB for widths
-    /// 16, 32, 64.
+    /// Images have at most this many pixels; a runner for the largest takes about 6 GB for widths
+    /// 16, 32, 64, and proportionally less for smaller images.
     pub const MOST_PIXELS: usize = 1 << 24;
 
     /// Reads a model file; [the crate's page](crate) describes its content.

@@ -156,7 +156,18 @@ fn images_must_fit_the_network() {
     for (rows, columns) in [(4096, 4100), (1 << 40, 4), (1 << 40, 1 << 40)] {
         assert!(matches!(network.runner(rows, columns), Err(ShapeError::TooLarge { .. })));
     }
-    assert!(network.runner(4, 4).expect("the smallest image").scratch_bytes() > 0);
+    assert!(network.runner(4, 4).is_ok());
+}
+
+#[test]
+fn a_runner_tells_how_much_memory_it_takes() {
+    let network = Network::from_bytes(&reference::random_model(1, 5, 16, &[16, 32, 64])).expect("a model");
+    let runner = network.runner(128, 160).expect("a shape of the network");
+    assert_eq!((runner.rows(), runner.columns()), (128, 160));
+    // 5 planes and 48 channels at full resolution, 112 at a quarter, 160 at a sixteenth; then
+    // borders and scratch.
+    let images = 128 * 160 * (4 * (5 + 48) + 4 * 112 / 4 + 4 * 160 / 16);
+    assert!((images..images * 6 / 5).contains(&runner.scratch_bytes()), "{} bytes, images {images}", runner.scratch_bytes());
 }
 
 proptest! {

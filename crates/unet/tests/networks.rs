@@ -97,14 +97,18 @@ fn values_that_are_not_finite_do_no_harm() {
 #[test]
 fn runners_of_one_network_work_side_by_side() {
     let network = Network::from_bytes(&reference::random_model(10, 2, 4, &[16, 32])).expect("a random model");
-    let planes = reference::noise(11, 2 * 64);
+    let planes = &reference::noise(11, 2 * 64);
     let logits: Vec<Vec<f32>> = std::thread::scope(|scope| {
         let run = || {
             let mut logits = vec![0.0; 4 * 64];
-            network.runner(8, 8).expect("a shape of the network").run(&planes, &mut logits);
-            logits
+            // Made here and moved there, as a pool of workers does.
+            let mut runner = network.runner(8, 8).expect("a shape of the network");
+            scope.spawn(move || {
+                runner.run(planes, &mut logits);
+                logits
+            })
         };
-        let threads = [scope.spawn(run), scope.spawn(run)];
+        let threads = [run(), run()];
         threads.map(|thread| thread.join().expect("a run")).into()
     });
     assert_eq!(logits[0], logits[1]);
