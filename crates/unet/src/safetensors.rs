@@ -1,0 +1,106 @@
+//! The container of model files: named tensors of f32 after a header in JSON.
+//!
+//! ```text
+//! [ header bytes: u64 ][ header: JSON ][ data of tensor 0 ][ data of tensor 1 ] ...
+//! ```
+//!
+//! All integers and floats are little-endian. The header maps names to types, shapes and places in
+//! the data, and `__metadata__` to texts. Source: the format's description in
+//! <https://github.com/huggingface/safetensors>. The crate of that name isn't used because it
+//! brings a second version of a hash map and a library for temporary files.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Error, MapAccess, Visitor};
+
+use crate::error::ModelError;
+
+/// A U-Net of four levels has 36 tensors, which take 4 KiB.
+const MOST_HEADER_BYTES: u64 = 1 << 20;
+
+/// The parts of a file, checked to cover it without gaps and overlaps.
+pub(crate) struct Container<'a> {
+    pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) tensors: BTreeMap<String, Tensor<'a>>,
+}
+
+/// A tensor of any type, as it is in the file.
+pub(crate) struct Tensor<'a> {
+    pub(crate) data_type: String,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) data: &'a [u8],
+}
+
+#[derive(Deserialize)]
+struct Place {
+    dtype: String,
+    shape: Vec<u64>,
+    data_offsets: (u64, u64),
+}
+
+struct Header {
+    metadata: BTreeMap<String, String>,
+    places: BTreeMap<String, Place>,
+}
+
+impl<'a> Container<'a> {
+    pub(crate) fn parse(file: &'a [u8]) -> Result<Self, ModelError> {
+        let truncated = |needed| ModelError::Truncated { bytes: file.len(), needed };
+        let (length, rest) = file.split_first_chunk::<8>().ok_or(truncated(8))?;
+        let header_bytes = u64::from_le_bytes(*length);
+        if header_bytes > MOST_HEADER_BYTES {
+            return Err(ModelError::HeaderTooLarge { bytes: header_bytes, limit: MOST_HEADER_BYTES });
+        }
+        let (header, data) = rest.split_at_checked(header_bytes as usize).ok_or(truncated(8 + header_bytes))?;
+        let header: Header = serde_json::from_slice(header)?;
+
+        let mut in_order: Vec<_> = header.places.into_iter().collect();
+        in_order.sort_by_key(|(_, place)| place.data_offsets);
+        let mut tensors = BTreeMap::new();
+        let mut used = 0;
+        for (name, Place { dtype, shape, data_offsets: (start, end) }) in in_order {
+            if start != used || end < start || end > data.len() as u64 {
+                return Err(ModelError::Offsets { tensor: name, start, end, data_bytes: data.len() });
+            }
+            used = end;
+            tensors.insert(name, Tensor { data_type: dtype, shape, data: &data[start as usize..end as usize] });
+        }
+        match data.len() as u64 - used {
+            0 => Ok(Self { metadata: header.metadata, tensors }),
+            unused => Err(ModelError::UnusedBytes { unused }),
+        }
+    }
+}
+
+/// By hand, because a derived map would keep the last of two entries with the same name.
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Header;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("a map of tensors")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Header, M::Error> {
+                let mut metadata = None;
+                let mut places = BTreeMap::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    let is_repeated = if name == "__metadata__" {
+                        metadata.replace(map.next_value()?).is_some()
+                    } else {
+                        places.insert(name.clone(), map.next_value()?).is_some()
+                    };
+                    if is_repeated {
+                        return Err(M::Error::custom(format_args!("{name} occurs twice")));
+                    }
+                }
+                Ok(Header { metadata: metadata.unwrap_or_default(), places })
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
