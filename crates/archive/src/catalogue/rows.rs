@@ -1,6 +1,6 @@
 //! What a catalogue takes and returns.
 
-use fulgurite_domain::{Geometry, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
+use fulgurite_domain::{Geometry, Medium, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
 use fulgurite_format::{Header, Member};
 use serde::{Deserialize, Serialize};
 
@@ -127,6 +127,8 @@ pub struct SetDescription {
     pub id: SetId,
     /// Information and redundancy platters.
     pub shape: SetShape,
+    /// What its platters are made of.
+    pub medium: Medium,
     /// The geometry of its platters.
     pub geometry: Geometry,
     /// When it was begun, seconds since 1970.
@@ -142,6 +144,7 @@ impl SetDescription {
         Self {
             id: header.set,
             shape: header.shape,
+            medium: header.medium,
             geometry: header.geometry,
             written: header.written,
             platters: header.members.iter().map(place).collect(),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-use fulgurite_domain::{PlatterId, SetId, VersionId};
+use fulgurite_domain::{Medium, PlatterId, SetId, VersionId};
 use fulgurite_format::Header;
 
 use super::planning::{bounds, choose_stores, gather};
@@ -253,6 +253,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         let set = SetDescription {
             id: SetId(random()),
             shape: plan.shape,
+            medium: Medium::Disk,
             geometry: plan.geometry,
             written: unix_s(),
             platters: stores.iter().map(|store| PlatterPlace { platter: PlatterId(random()), store: store.name().to_owned() }).collect(),
