@@ -23,10 +23,12 @@ pub mod polarization;
 mod read;
 mod track;
 pub mod voxel;
+mod voxel_platter;
 mod write;
 
 pub use group::{GroupRepair, RebuiltSector};
 pub use medium::GlassMedium;
 pub use read::{Lost, PlatterSource, ReadDrive};
 pub use track::Track;
+pub use voxel_platter::{GlassHead, GlassHeadError, GlassReader, VoxelPlatter, VoxelWriter};
 pub use write::{BlankPlatter, WriteDrive, WrittenPlatter};
