@@ -9,9 +9,10 @@
 //! An object is cut only where that pays: at the end of a platter, if more than
 //! [`SHARD_ROOM_BYTES`] would stay empty.
 
-use fulgurite_domain::{Geometry, SetShape, VersionId};
+use fulgurite_domain::{Geometry, Medium, SetShape, VersionId};
 
 use crate::catalogue::VersionKey;
+use crate::settings::{GlassPreset, MediumSettings};
 
 /// If less room than this is left at the end of a platter, an object goes to the next platter
 /// whole.
@@ -64,6 +65,7 @@ pub(crate) struct PlatterPlan {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SetPlan {
+    pub medium: Medium,
     pub geometry: Geometry,
     pub shape: SetShape,
     /// The content of its information platters, in order of position.
@@ -73,6 +75,7 @@ pub(crate) struct SetPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub shape: SetShape,
+    pub proportions: Proportions,
     pub platter_bytes: u64,
     /// The largest sector that fits the memory limit.
     pub sector_bytes_max: u32,
@@ -101,6 +104,48 @@ pub(crate) fn disk_geometry(sector_bytes: u32, information_tracks: u32) -> Geome
     Geometry { sector_bytes, track_information: 200, track_redundancy: 16, group_information: 240, group_redundancy: 5, information_tracks }
 }
 
+/// How sectors form tracks and tracks form groups, which depends on the medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proportions {
+    Disk,
+    Glass(GlassPreset),
+}
+
+impl Proportions {
+    pub(crate) fn of(medium: MediumSettings) -> Self {
+        match medium {
+            MediumSettings::Disk {} => Self::Disk,
+            MediumSettings::Glass(glass) => Self::Glass(glass.preset),
+        }
+    }
+
+    fn medium(self) -> Medium {
+        match self {
+            Self::Disk => Medium::Disk,
+            Self::Glass(_) => Medium::Glass,
+        }
+    }
+
+    /// The geometry of a platter. Sectors of glass have one size: a layer of voxels.
+    fn geometry(self, sector_bytes: u32, information_tracks: u32) -> Geometry {
+        match self {
+            Self::Disk => disk_geometry(sector_bytes, information_tracks),
+            Self::Glass(preset) => glass_geometry(preset, information_tracks),
+        }
+    }
+}
+
+/// Proportions of the `glass` medium. Its platters are small, so tracks and groups are too, and
+/// spend a larger share on redundancy.
+#[must_use]
+pub(crate) fn glass_geometry(preset: GlassPreset, information_tracks: u32) -> Geometry {
+    let (sector_bytes, [track_information, track_redundancy, group_information, group_redundancy]) = match preset {
+        GlassPreset::Desk => (8_192, [40, 8, 20, 2]),
+        GlassPreset::Tiny => (4_096, [6, 2, 3, 1]),
+    };
+    Geometry { sector_bytes, track_information, track_redundancy, group_information, group_redundancy, information_tracks }
+}
+
 /// Sectors grow only once a platter has this many tracks, so that the one redundancy track of a
 /// small group costs at most 2.5 %.
 const TRACKS_MIN: u64 = 40;
@@ -118,19 +163,23 @@ pub(crate) fn plan_set(items: &[Item], tombstones: usize, bounds: Bounds) -> Set
     let total: u64 = items.iter().map(|item| item.object_bytes - item.start + entry_bytes(item)).sum::<u64>() + first_table;
     // Small sets use small sectors, and fewer platters if most of them would be nearly empty.
     let share = total.div_ceil(bounds.shape.information.into()).min(bounds.platter_bytes);
-    let track = |sector_bytes: u32| disk_geometry(sector_bytes, 1).track_bytes();
+    let track = |sector_bytes: u32| bounds.proportions.geometry(sector_bytes, 1).track_bytes();
     let mut sector_bytes = SECTOR_BYTES_MIN;
-    while sector_bytes * 2 <= bounds.sector_bytes_max && track(sector_bytes * 2) * TRACKS_MIN <= share {
+    while bounds.proportions == Proportions::Disk
+        && sector_bytes * 2 <= bounds.sector_bytes_max
+        && track(sector_bytes * 2) * TRACKS_MIN <= share
+    {
         sector_bytes *= 2;
     }
     let information = total.div_ceil(track(sector_bytes)).min(bounds.shape.information.into()) as u16;
     let tracks_max = (bounds.platter_bytes / track(sector_bytes)).max(1);
     let mut tracks = (total.div_ceil(u64::from(information)).div_ceil(track(sector_bytes))).clamp(1, tracks_max);
     loop {
-        let geometry = disk_geometry(sector_bytes, tracks as u32);
+        let geometry = bounds.proportions.geometry(sector_bytes, tracks as u32);
         let (platters, complete) = assign_shards(items, first_table, geometry.content_bytes(), information);
         if complete || tracks == tracks_max {
-            return SetPlan { geometry, shape: SetShape { information: platters.len() as u16, ..bounds.shape }, platters };
+            let medium = bounds.proportions.medium();
+            return SetPlan { medium, geometry, shape: SetShape { information: platters.len() as u16, ..bounds.shape }, platters };
         }
         // The rest did not fit because the ends of platters stayed empty, a fraction of a track
         // each, so one more track is nearly always enough. Adding a hundredth as well limits the
@@ -203,7 +252,8 @@ mod tests {
     }
 
     fn bounds(platter_bytes: u64) -> Bounds {
-        Bounds { shape: SetShape { information: 4, redundancy: 2 }, platter_bytes, sector_bytes_max: 65_536 }
+        let shape = SetShape { information: 4, redundancy: 2 };
+        Bounds { shape, proportions: Proportions::Disk, platter_bytes, sector_bytes_max: 65_536 }
     }
 
     /// Checks that each byte of each item is placed once, in order, within the content and without

@@ -127,6 +127,7 @@ impl<'a> Scrub<'a> {
         note_shared_stores(set, self.watcher);
         self.report.platters += findings.len() as u64;
         self.report.platters_read += findings.iter().filter(|finding| finding.was_read(set.geometry)).count() as u64;
+        self.report.expected_losses += findings.iter().map(|finding| finding.expected_losses).sum::<u64>();
         self.report.unsound.extend(findings.iter().filter(|finding| !finding.is_sound()).cloned());
         let mut reader = SetReader::new(&self.archive.rebuilding, self.archive.threads());
         if let Some(replace) = self.repair {

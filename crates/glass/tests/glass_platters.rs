@@ -10,7 +10,7 @@ use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, TrackIndex};
 use fulgurite_glass::decoder::DecoderKind;
 use fulgurite_glass::emulator::Preset;
-use fulgurite_glass::{BlankPlatter, GlassHead, GlassReader, PlatterSource, ReadDrive, Track, VoxelPlatter, VoxelWriter, WriteDrive};
+use fulgurite_glass::{BlankPlatter, GlassHead, GlassReader, PlatterSource, ReadDrive, Track, VoxelPlatter, WriteDrive};
 
 const PLATTER: PlatterId = PlatterId([9; 16]);
 
@@ -72,7 +72,7 @@ fn written(preset: Preset) -> (Vec<u8>, Vec<u8>) {
     let mut bytes = Vec::new();
     write(&mut bytes);
     let head = GlassHead::new(PLATTER, GEOMETRY, 42, preset.effects().write).expect("glass");
-    let mut glass = VoxelWriter::new(head.clone(), Arc::new(head.medium.sector_code()), Vec::new()).expect("begun");
+    let mut glass = reader(preset).writer(head.clone(), Vec::new()).expect("begun");
     write(&mut glass);
     let file = glass.finish().expect("finished");
     assert_eq!(file.len() as u64, head.file_bytes());
@@ -80,10 +80,13 @@ fn written(preset: Preset) -> (Vec<u8>, Vec<u8>) {
     (bytes, file)
 }
 
+fn reader(preset: Preset) -> Arc<GlassReader> {
+    Arc::new(GlassReader::new(preset.effects().read, DecoderKind::Nearest, 2))
+}
+
 fn open_with(file: File, preset: Preset) -> Option<VoxelPlatter> {
     let length = file.0.len() as u64;
-    let reader = Arc::new(GlassReader::new(preset.effects().read, DecoderKind::Nearest, 2));
-    VoxelPlatter::open(Arc::new(file), length, &reader).expect("readable")
+    VoxelPlatter::open(Arc::new(file), length, &reader(preset)).expect("readable")
 }
 
 fn open(file: Vec<u8>, preset: Preset) -> Option<VoxelPlatter> {

@@ -4,6 +4,8 @@ use fulgurite_domain::{Geometry, Medium, ObjectName, ObjectRecord, PlatterId, Se
 use fulgurite_format::{Header, Member};
 use serde::{Deserialize, Serialize};
 
+use crate::store::platter_bytes;
+
 /// The catalogue's internal key of a version. Short, and meaningless outside this catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VersionKey(pub i64);
@@ -148,6 +150,21 @@ impl SetDescription {
             geometry: header.geometry,
             written: header.written,
             platters: header.members.iter().map(place).collect(),
+        }
+    }
+
+    /// Bytes that a store needs for each of its platters.
+    #[must_use]
+    pub fn platter_bytes(&self) -> u64 {
+        platter_bytes(self.medium, self.geometry)
+    }
+
+    /// Sectors of a track that may be lost although the platter is sound. Some sectors of glass
+    /// can't be read however well it was written; tracks may use half of their redundancy for them.
+    pub(crate) fn bearable_losses(&self) -> usize {
+        match self.medium {
+            Medium::Disk => 0,
+            Medium::Glass => usize::from(self.geometry.track_redundancy / 2),
         }
     }
 }

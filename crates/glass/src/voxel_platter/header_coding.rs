@@ -88,11 +88,11 @@ impl Votes {
         Self { voxels: vec![0.0; VOXELS] }
     }
 
-    /// Adds images of the sectors of a copy, as the [`decoder`] saw them; `None` for one that says
-    /// nothing.
-    pub(super) fn add<'a>(&mut self, medium: &GlassMedium, sectors: impl Iterator<Item = &'a Option<Probabilities>>) {
+    /// Adds images of the sectors of a copy from its sector `first` on, as the [`decoder`] saw
+    /// them; `None` for one that says nothing.
+    pub(super) fn add<'a>(&mut self, medium: &GlassMedium, first: u32, sectors: impl Iterator<Item = &'a Option<Probabilities>>) {
         let keys: Vec<bool> = key_bits().take(VOXELS).collect();
-        for (index, probabilities) in sectors.enumerate() {
+        for (index, probabilities) in (first as usize..).zip(sectors) {
             let Some(probabilities) = probabilities else { continue };
             let first = index * medium.voxels();
             for ((vote, key), symbols) in self.voxels[first..].iter_mut().zip(&keys[first..]).zip(probabilities.voxels()) {
@@ -143,7 +143,7 @@ mod tests {
 
     fn decode(sectors: &[Option<Probabilities>], medium: &GlassMedium) -> Option<Vec<u8>> {
         let mut votes = Votes::new();
-        votes.add(medium, sectors.iter());
+        votes.add(medium, 0, sectors.iter());
         votes.good_block()
     }
 

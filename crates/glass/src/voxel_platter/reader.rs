@@ -1,9 +1,12 @@
-//! The read drive for glass: camera, decoder, and how much of both works at once.
+//! The drives for glass: camera, decoder, and how much of both works at once.
 
+use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use fulgurite_codec::SectorCode;
 
+use super::head::GlassHead;
+use super::writing::VoxelWriter;
 use crate::GlassMedium;
 use crate::decoder::{DecoderKind, VoxelDecoder};
 use crate::emulator::ReadEffects;
@@ -24,6 +27,14 @@ impl GlassReader {
     pub fn new(effects: ReadEffects, decoder: DecoderKind, threads: usize) -> Self {
         let threads = threads.max(1);
         Self { effects, decoder, threads, idle: Mutex::new(threads), released: Condvar::new(), codes: Mutex::default() }
+    }
+
+    /// Begins a platter: writes its bytes to the returned sink.
+    ///
+    /// # Errors
+    /// Errors of `sink`.
+    pub fn writer<W: Write>(&self, head: GlassHead, sink: W) -> io::Result<VoxelWriter<W>> {
+        VoxelWriter::new(self.code(&head.medium), head, sink)
     }
 
     pub(super) fn decoder(&self, medium: &GlassMedium) -> Box<dyn VoxelDecoder + Send> {

@@ -181,26 +181,31 @@ impl VoxelPlatter {
         Ok(self.in_shares(sectors, &decode))
     }
 
-    /// Decodes a copy of the header. Takes its images again while its checksum is wrong, and in the
-    /// end returns zeros.
+    /// Decodes a copy of the header: from its first sectors if they suffice, as they do in small
+    /// sets, and then from more and more of them. Takes their images again while the checksum is
+    /// wrong, and in the end returns zeros.
     fn decode_header(&self, copy: usize) -> io::Result<Vec<u8>> {
         let sectors = self.layout.header(copy);
-        let sectors = sectors.start..sectors.end.min(self.sectors_in_file()).max(sectors.start);
-        let symbols = self.symbols(sectors.clone(), sectors.clone())?;
+        let end = sectors.end.min(self.sectors_in_file()).max(sectors.start);
+        let sixth = sectors.len().div_ceil(6) as u32;
+        let bounds = [sectors.start, sectors.start + sixth, sectors.start + 3 * sixth, end].map(|bound| bound.min(end));
         let medium = &self.head.medium;
-        let first = self.reads.fetch_add(ATTEMPTS, Ordering::Relaxed);
+        let first_read = self.reads.fetch_add(ATTEMPTS, Ordering::Relaxed);
         let mut votes = Votes::new();
-        for read in first..first.wrapping_add(ATTEMPTS) {
-            let decode = |share: Range<u32>| {
-                // Always the classical decoder: others are trained on sectors with all symbols.
-                let mut decoder = header_coding::decoder(medium);
-                let decode = |_, imaging: &dyn Fn(u32) -> Frames| decoder.decode(&imaging(read)).ok();
-                self.scan(share, &symbols, decode)
-            };
-            let probabilities: Vec<Option<Probabilities>> = self.in_shares(sectors.clone(), &decode);
-            votes.add(medium, probabilities.iter());
-            if let Some(block) = votes.good_block() {
-                return Ok(block);
+        for read in first_read..first_read.wrapping_add(ATTEMPTS) {
+            for part in bounds.windows(2).map(|bounds| bounds[0]..bounds[1]).filter(|part| !part.is_empty()) {
+                let symbols = self.symbols(part.clone(), sectors.clone())?;
+                let decode = |share: Range<u32>| {
+                    // Always the classical decoder: others are trained on sectors with all symbols.
+                    let mut decoder = header_coding::decoder(medium);
+                    let decode = |_, imaging: &dyn Fn(u32) -> Frames| decoder.decode(&imaging(read)).ok();
+                    self.scan(share, &symbols, decode)
+                };
+                let probabilities: Vec<Option<Probabilities>> = self.in_shares(part.clone(), &decode);
+                votes.add(medium, part.start - sectors.start, probabilities.iter());
+                if let Some(block) = votes.good_block() {
+                    return Ok(block);
+                }
             }
         }
         Ok(vec![0; Geometry::HEADER_BYTES as usize])

@@ -22,11 +22,8 @@ pub struct VoxelWriter<W> {
 }
 
 impl<W: Write> VoxelWriter<W> {
-    /// Begins a platter. `code` is the code of the head's medium.
-    ///
-    /// # Errors
-    /// Errors of the sink.
-    pub fn new(head: GlassHead, code: Arc<SectorCode>, mut sink: W) -> io::Result<Self> {
+    /// Begins a platter with the code of its medium.
+    pub(super) fn new(code: Arc<SectorCode>, head: GlassHead, mut sink: W) -> io::Result<Self> {
         sink.write_all(&head.to_block())?;
         Ok(Self { layout: head.layout(), head, code, sink, unit: Vec::new(), at: 0 })
     }
