@@ -17,6 +17,8 @@ use crate::settings::{GlassPreset, MediumSettings};
 /// If less room than this is left at the end of a platter, an object goes to the next platter
 /// whole.
 const SHARD_ROOM_BYTES: u64 = 4 << 20;
+/// The same for glass, whose platters are small, as a share of their content.
+const GLASS_SHARD_ROOM_SHARE: u64 = 8;
 
 /// Longest encoding of a table entry without its record, see `docs/format.md`: the array's head,
 /// the identifier, flags, and seven integers or heads of at most nine bytes.
@@ -126,6 +128,14 @@ impl Proportions {
         }
     }
 
+    /// Room at the end of a platter for which an object is cut.
+    fn shard_room_bytes(self, platter_bytes: u64) -> u64 {
+        match self {
+            Self::Disk => SHARD_ROOM_BYTES,
+            Self::Glass(_) => SHARD_ROOM_BYTES.min(platter_bytes / GLASS_SHARD_ROOM_SHARE),
+        }
+    }
+
     /// The geometry of a platter. Sectors of glass have one size: a layer of voxels.
     fn geometry(self, sector_bytes: u32, information_tracks: u32) -> Geometry {
         match self {
@@ -176,7 +186,8 @@ pub(crate) fn plan_set(items: &[Item], tombstones: usize, bounds: Bounds) -> Set
     let mut tracks = (total.div_ceil(u64::from(information)).div_ceil(track(sector_bytes))).clamp(1, tracks_max);
     loop {
         let geometry = bounds.proportions.geometry(sector_bytes, tracks as u32);
-        let (platters, complete) = assign_shards(items, first_table, geometry.content_bytes(), information);
+        let shard_room = bounds.proportions.shard_room_bytes(bounds.platter_bytes);
+        let (platters, complete) = assign_shards(items, first_table, geometry.content_bytes(), information, shard_room);
         if complete || tracks == tracks_max {
             let medium = bounds.proportions.medium();
             return SetPlan { medium, geometry, shape: SetShape { information: platters.len() as u16, ..bounds.shape }, platters };
@@ -194,7 +205,7 @@ fn entry_bytes(item: &Item) -> u64 {
 
 /// Packs items onto `information` platters of `content_bytes`. The first platter's table takes
 /// `first_table` bytes before any item. Returns whether everything fit.
-fn assign_shards(items: &[Item], first_table: u64, content_bytes: u64, information: u16) -> (Vec<PlatterPlan>, bool) {
+fn assign_shards(items: &[Item], first_table: u64, content_bytes: u64, information: u16, shard_room: u64) -> (Vec<PlatterPlan>, bool) {
     if first_table > content_bytes {
         return (Vec::new(), false);
     }
@@ -206,7 +217,7 @@ fn assign_shards(items: &[Item], first_table: u64, content_bytes: u64, informati
         loop {
             // An empty object needs room for its entry, too.
             let room = content_bytes.checked_sub(platter.table_offset + table + entry_bytes(item));
-            let bytes = room.and_then(|room| shard_bytes(item, start, room, platter.shards.is_empty()));
+            let bytes = room.and_then(|room| shard_bytes(item, start, room, platter.shards.is_empty() || room >= shard_room));
             if let Some(bytes) = bytes {
                 platter.shards.push(PlacedShard { item: index, shard, object_offset: start, offset: platter.table_offset, bytes });
                 platter.table_offset += bytes;
@@ -228,13 +239,13 @@ fn assign_shards(items: &[Item], first_table: u64, content_bytes: u64, informati
     (platters, true)
 }
 
-/// How many bytes of an item go into `room`; `None` if nothing does.
-fn shard_bytes(item: &Item, start: u64, room: u64, platter_is_empty: bool) -> Option<u64> {
+/// How many bytes of an item go into `room`; `None` if nothing does. It is cut only if `may_cut`.
+fn shard_bytes(item: &Item, start: u64, room: u64, may_cut: bool) -> Option<u64> {
     let rest = item.object_bytes - start;
     if rest <= room {
         return Some(rest);
     }
-    if !platter_is_empty && room < SHARD_ROOM_BYTES {
+    if !may_cut {
         return None;
     }
     let cut = (start + room) / item.cut_bytes * item.cut_bytes;
@@ -321,6 +332,23 @@ mod tests {
             let placed = check(&items, &plan) + 3_000 * entry_bytes(&items[0]);
             let content = plan.geometry.content_bytes() * u64::from(plan.shape.information);
             assert!(content - placed <= 8 * plan.geometry.track_bytes(), "{size}: {placed} of {content}");
+        }
+    }
+
+    #[test]
+    fn platters_of_glass_have_its_proportions_and_are_filled() {
+        for preset in GlassPreset::ALL {
+            let bounds = Bounds { proportions: Proportions::Glass(preset), ..bounds(10 << 20) };
+            let items: Vec<Item> = (0..8).map(|i| item(i, 7 << 20)).collect();
+            let plan = plan_set(&items, 0, bounds);
+            assert_eq!((plan.medium, plan.geometry), (Medium::Glass, glass_geometry(preset, plan.geometry.information_tracks)));
+            assert!(plan.geometry.check().is_ok());
+            assert!(plan.geometry.content_bytes() <= 10 << 20);
+            let placed = check(&items, &plan);
+            assert!(placed > 4 * (85 << 20) / 10, "only {placed} bytes of four platters of 10 MiB are used");
+            let small = plan_set(&items[..1], 0, bounds);
+            assert!(small.geometry.information_tracks < plan.geometry.information_tracks, "small sets have small platters");
+            assert!(crate::store::platter_bytes(Medium::Glass, plan.geometry) > plan.geometry.file_bytes());
         }
     }
 

@@ -118,7 +118,7 @@ impl<'a> Scrub<'a> {
         let mut findings = Vec::new();
         for position in 0..set.shape.platters() {
             let (finding, bytes) = read_platter(self.archive, &open, position, self.watcher);
-            self.report.bytes += bytes;
+            self.report.bytes += set.stored_bytes(bytes);
             // A partial read says nothing about the rest of the platter.
             check_not_stopped(self.watcher)?;
             record(self.archive, &finding)?;

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-use fulgurite_chance::noise;
+use fulgurite_chance::{Xorshift, noise};
 use fulgurite_codec::checksum::crc64;
-use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, TrackIndex};
+use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress, TrackIndex};
 use fulgurite_glass::decoder::DecoderKind;
 use fulgurite_glass::emulator::Preset;
 use fulgurite_glass::{BlankPlatter, GlassHead, GlassReader, PlatterSource, ReadDrive, Track, VoxelPlatter, WriteDrive};
@@ -194,6 +194,36 @@ fn a_file_without_its_end_or_its_heads_is_as_damaged_as_it_is() {
     assert!(open(file, Preset::Clean).is_none(), "nothing says that this is glass");
     assert!(open(bytes, Preset::Clean).is_none());
     assert!(open(Vec::new(), Preset::Clean).is_none());
+}
+
+#[test]
+fn random_damage_never_gives_a_wrong_byte() {
+    let (bytes, good) = written(Preset::Clean);
+    for seed in 1..=6 {
+        let mut random = Xorshift::new(seed * 0x9e37_79b9);
+        let mut below = |bound: usize| (random.bits() >> 11) as usize % bound;
+        let mut file = good.clone();
+        for _ in 0..1 + below(4) {
+            let at = below(file.len());
+            let end = (at + 1 + below(20_000)).min(file.len());
+            match below(4) {
+                0 => file.truncate(at.max(file.len() / 2)),
+                1 => file[at..end].fill(0xff),
+                2 => drop(file.drain(at..end)),
+                _ => file[at..end].iter_mut().step_by(3).for_each(|byte| *byte ^= below(256) as u8),
+            }
+        }
+        let Some(platter) = open(file, Preset::Clean) else { continue };
+        let drive = ReadDrive::load(PLATTER, GEOMETRY, Arc::new(platter));
+        let mut track = Track::new(GEOMETRY);
+        for physical in (0..GEOMETRY.physical_tracks()).map(PhysicalTrack) {
+            drive.scan(physical, &mut track);
+            for sector in (0..GEOMETRY.track_sectors()).filter(|&sector| !track.is_lost(sector)) {
+                let at = GEOMETRY.sector_offset(SectorAddress { track: physical, sector }) as usize;
+                assert!(*track.payload(sector) == bytes[at..at + 4_096], "seed {seed}, track {}, sector {sector}", physical.0);
+            }
+        }
+    }
 }
 
 #[test]

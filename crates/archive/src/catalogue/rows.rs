@@ -159,6 +159,11 @@ impl SetDescription {
         platter_bytes(self.medium, self.geometry)
     }
 
+    /// Bytes that a store holds for this many bytes of a platter.
+    pub(crate) fn stored_bytes(&self, bytes: u64) -> u64 {
+        (u128::from(bytes) * u128::from(self.platter_bytes()) / u128::from(self.geometry.file_bytes())) as u64
+    }
+
     /// Sectors of a track that may be lost although the platter is sound. Some sectors of glass
     /// can't be read however well it was written; tracks may use half of their redundancy for them.
     pub(crate) fn bearable_losses(&self) -> usize {
