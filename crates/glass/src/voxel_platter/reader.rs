@@ -8,8 +8,8 @@ use fulgurite_codec::SectorCode;
 use super::head::GlassHead;
 use super::writing::VoxelWriter;
 use crate::GlassMedium;
-use crate::decoder::{DecoderKind, VoxelDecoder};
-use crate::emulator::ReadEffects;
+use crate::decoder::{DecoderKind, FramesError, Probabilities, VoxelDecoder};
+use crate::emulator::{Frames, ReadEffects};
 
 /// How glass is read. One reader serves all platters of an archive.
 pub struct GlassReader {
@@ -19,6 +19,8 @@ pub struct GlassReader {
     idle: Mutex<usize>,
     released: Condvar,
     codes: Mutex<Vec<Arc<SectorCode>>>,
+    /// Idle decoders: loading a model takes time.
+    decoders: Mutex<Vec<(GlassMedium, Box<dyn VoxelDecoder + Send>)>>,
 }
 
 impl GlassReader {
@@ -26,7 +28,15 @@ impl GlassReader {
     /// sectors at most are decoded at once: each takes some megabytes.
     pub fn new(effects: ReadEffects, decoder: DecoderKind, threads: usize) -> Self {
         let threads = threads.max(1);
-        Self { effects, decoder, threads, idle: Mutex::new(threads), released: Condvar::new(), codes: Mutex::default() }
+        Self {
+            effects,
+            decoder,
+            threads,
+            idle: Mutex::new(threads),
+            released: Condvar::new(),
+            codes: Mutex::default(),
+            decoders: Mutex::default(),
+        }
     }
 
     /// Begins a platter: writes its bytes to the returned sink.
@@ -37,8 +47,14 @@ impl GlassReader {
         VoxelWriter::new(self.code(&head.medium), head, sink)
     }
 
-    pub(super) fn decoder(&self, medium: &GlassMedium) -> Box<dyn VoxelDecoder + Send> {
-        self.decoder.load(medium)
+    /// A decoder for sectors of this medium, for the caller alone.
+    pub(super) fn decoder(&self, medium: &GlassMedium) -> BorrowedDecoder<'_> {
+        let mut idle = self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = idle.iter().position(|(of, _)| of == medium);
+        let decoder = found.map(|index| idle.swap_remove(index).1);
+        drop(idle);
+        let decoder = decoder.unwrap_or_else(|| self.decoder.load(medium));
+        BorrowedDecoder { reader: self, medium: medium.clone(), decoder: Some(decoder) }
     }
 
     /// The code of a medium's sectors. Finding its matrix takes a while, so it is kept.
@@ -62,6 +78,31 @@ impl GlassReader {
         let mut idle = self.released.wait_while(idle, |idle| *idle == 0).unwrap_or_else(PoisonError::into_inner);
         *idle -= 1;
         Working(self)
+    }
+}
+
+/// A decoder that goes back to its reader when it is dropped.
+pub(super) struct BorrowedDecoder<'a> {
+    reader: &'a GlassReader,
+    medium: GlassMedium,
+    /// Present until the end.
+    decoder: Option<Box<dyn VoxelDecoder + Send>>,
+}
+
+impl VoxelDecoder for BorrowedDecoder<'_> {
+    fn decode(&mut self, frames: &Frames) -> Result<Probabilities, FramesError> {
+        self.decoder.as_mut().expect("present until the end").decode(frames)
+    }
+}
+
+impl Drop for BorrowedDecoder<'_> {
+    fn drop(&mut self) {
+        let mut idle = self.reader.decoders.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those of one medium suffice: few archives have several.
+        idle.retain(|(of, _)| *of == self.medium);
+        if let Some(decoder) = self.decoder.take().filter(|_| idle.len() < self.reader.threads && !std::thread::panicking()) {
+            idle.push((self.medium.clone(), decoder));
+        }
     }
 }
 

@@ -174,7 +174,7 @@ impl VoxelPlatter {
                 code.decode(&self.head.address(sector), &ratios).ok().map(|decoded| decoded.payload)
             };
             let decode = |sector, imaging: &dyn Fn(u32) -> Frames| {
-                (read..read.wrapping_add(ATTEMPTS)).find_map(|read| attempt(sector, &imaging(read)))
+                (0..ATTEMPTS).find_map(|again| attempt(sector, &imaging(read.wrapping_add(again))))
             };
             self.scan(share, &symbols, decode)
         };
@@ -192,7 +192,7 @@ impl VoxelPlatter {
         let medium = &self.head.medium;
         let first_read = self.reads.fetch_add(ATTEMPTS, Ordering::Relaxed);
         let mut votes = Votes::new();
-        for read in first_read..first_read.wrapping_add(ATTEMPTS) {
+        for read in (0..ATTEMPTS).map(|again| first_read.wrapping_add(again)) {
             for part in bounds.windows(2).map(|bounds| bounds[0]..bounds[1]).filter(|part| !part.is_empty()) {
                 let symbols = self.symbols(part.clone(), sectors.clone())?;
                 let decode = |share: Range<u32>| {
