@@ -124,6 +124,26 @@ fn cut_zeroed_and_headless_platters_are_replaced() {
 }
 
 #[test]
+fn a_platter_of_a_later_version_is_left_alone_and_a_foreign_one_is_replaced() {
+    let (home, archive) = archived(1, 1);
+    let [first, second] = &home.platter_files()[..] else { panic!("two platters") };
+    let whole = fs::read(first).expect("readable");
+    damage(first, |bytes| bytes[8] = 2);
+    let report = archive.scrub(Some(Replace::default()), &Unwatched).expect("scrubbed");
+    let [finding] = &report.unsound[..] else { panic!("{:?}", report.unsound) };
+    assert_eq!((finding.state(), report.rebuilt, report.left), (PlatterState::Unreadable, 0, 1));
+    let why = finding.why_unreadable.as_deref().unwrap_or_default();
+    assert!(why.contains("version 2") && why.contains("newer program"), "{why}");
+    assert_complete(&archive);
+    fs::write(first, whole).expect("written");
+    fs::copy(first, second).expect("copied");
+    let report = archive.scrub(Some(Replace::default()), &Unwatched).expect("scrubbed");
+    assert_eq!((report.unsound.len(), report.rebuilt, report.lost_versions), (1, 1, 0));
+    assert_eq!(report.unsound[0].state(), PlatterState::Damaged);
+    assert_complete(&archive);
+}
+
+#[test]
 fn catalogue_and_archive_are_rebuilt_from_glass() {
     let (home, archive) = archived(1, 1);
     drop(archive);
