@@ -13,6 +13,8 @@ Python 3.11 bring the files back. Encrypted files also need their keys and the p
 
     the payloads of the information sectors, end to end, are the content:   | stored bytes of files | file table | 0 … |
 
+A platter of glass has the same bytes, as voxels: its file holds their symbols. Read without noise, they need no decoder.
+
 Three codes stand behind each other, and each is asked only when the one before is not enough:
 
     track code      sectors of one track                                         track 17 of platter 2:  [ x . . x | r r ]
@@ -116,8 +118,8 @@ def run_inspect(options: argparse.Namespace) -> int:
         "set_redundancy": header.set_redundancy,
         "members": [member.identifier.hex() for member in header.members],
         "geometry": geometry.as_map(),
-        "file_bytes": copy.size,
-        "expected_bytes": geometry.file_bytes,
+        "file_bytes": copy.file_bytes,
+        "expected_bytes": copy.glass.file_bytes if copy.glass else geometry.file_bytes,
         "good_header_copies": [i for i, at in enumerate(geometry.header_offsets) if is_header(copy.read(at, HEADER_BYTES))],
         "health": platter.health(),
         "table": None,
@@ -923,8 +925,8 @@ class Header:
             wellformed = False
         if not wellformed:
             raise Refused("has a header whose checksum is right but which is not as the format says.")
-        if header.medium != "disk":
-            raise Refused(f"is of the medium {shown_name(header.medium.encode())}; this reader knows disk.")
+        if header.medium not in ("disk", "glass"):
+            raise Refused(f"is of the medium {shown_name(header.medium.encode())}; this reader knows disk and glass.")
         return header
 
     def has_table(self, position: int) -> bool:
@@ -952,12 +954,46 @@ class Copy:
         try:
             self._descriptor = os.open(path, os.O_RDONLY)
             weakref.finalize(self, os.close, self._descriptor)
-            self.size = os.lseek(self._descriptor, 0, os.SEEK_END)
+            self.file_bytes = os.lseek(self._descriptor, 0, os.SEEK_END)
         except OSError as error:
             raise Refused(f"{path}: can't be read: {error.strerror}.") from None
         self._strays: dict[tuple[int, int], list[int]] | None = None
+        self._units: dict[int, bytes] = {}
+        self.glass = self._find_glass()
+        self.size = self.glass.bytes_in(self.file_bytes) if self.glass else self.file_bytes
+
+    def _find_glass(self) -> Glass | None:
+        for offset in (0, max(self.file_bytes - GLASS_HEAD_BYTES, 0)):
+            head = self.read_file(offset, GLASS_HEAD_BYTES)
+            if head.startswith(b"FULGPLAT"):
+                return None
+            try:
+                glass = Glass.parse(head)
+            except Refused as reason:
+                raise Refused(f"{self.path}: {reason}") from None
+            if glass is not None:
+                return glass
+        return None
 
     def read(self, offset: int, length: int) -> bytes:
+        """Bytes of the platter: those of the file, or what the voxels of glass say. A lost sector of glass reads as zeros."""
+        if self.glass is None:
+            return self.read_file(offset, length)
+        pieces = b""
+        while offset >= 0 and len(pieces) < length and (unit := self.glass.unit_at(offset + len(pieces))) is not None:
+            first, sectors, start, size = unit
+            if start + size > self.size:
+                break
+            if start not in self._units:
+                stored = self.read_file(self.glass.place(first), sectors * self.glass.packed_bytes)
+                if len(self._units) >= UNITS_KEPT:
+                    del self._units[next(iter(self._units))]
+                self._units[start] = self.glass.decode(first, sectors, stored).ljust(size, b"\0")
+            at = offset + len(pieces) - start
+            pieces += self._units[start][at : at + length - len(pieces)]
+        return pieces
+
+    def read_file(self, offset: int, length: int) -> bytes:
         """What is there; less where the file ends. What the disk refuses to give is lost like any other byte."""
         pieces = b""
         try:
@@ -1061,6 +1097,188 @@ def sector_label(g: Geometry, platter: bytes, track: int, index: int) -> bytes:
 
 def sector_checks(sector: bytes) -> bool:
     return int.from_bytes(sector[-8:], "little") == crc64(memoryview(sector)[:-8])
+
+
+# ------------------------------------------------------------------------------------------------------------- glass
+
+GLASS_HEAD_BYTES = 4_096
+UNITS_KEPT = 64  # decoded sectors of glass
+
+
+@dataclass(frozen=True)
+class Glass:
+    """Where the bytes of a platter are in the voxels of its glass, and how they are read from voxels that are all seen clearly."""
+
+    platter: bytes
+    voxels: int  # V
+    bits: int  # m
+    retardances: int
+    parity_columns: int  # p
+    stride: int  # S + 64
+    track_sectors: int  # T
+    tracks: int  # P
+
+    @classmethod
+    def parse(cls, head: bytes) -> Glass | None:
+        """None where no head is, or a damaged one."""
+        if len(head) < GLASS_HEAD_BYTES or not head.startswith(b"FULGGLAS"):
+            return None
+        version, platter, rows, columns, retardances, parity, sector_bytes, track_sectors, tracks = struct.unpack_from("<I4x16sIIIIIII", head, 8)
+        if version > FORMAT_VERSION:
+            raise Refused(f"is glass of version {version}; this reader knows version {FORMAT_VERSION} and none above.")
+        if int.from_bytes(head[-8:], "little") != crc64(head[:-8]):
+            return None
+        glass = None
+        if retardances in (1, 2, 4) and 5 <= parity <= 20 and 1 <= rows * columns <= 1 << 19 and track_sectors <= 255:
+            bits = 3 + retardances.bit_length() - 1
+            glass = cls(platter, rows * columns, bits, retardances, parity, sector_bytes + LABEL_BYTES, track_sectors, tracks)
+        coding = head[96:112].rstrip(b"\0")
+        sizes = (1 << power for power in range(10, 17))
+        if glass is None or sector_bytes not in sizes or min(track_sectors, tracks) < 1 or glass.capacity < glass.stride or glass.sectors >= 1 << 32:
+            raise Refused("is glass whose head has a right checksum but is not as the format says.")
+        if coding != b"two azimuths":
+            raise Refused(f"is glass with headers in the coding {shown_name(coding)}; this reader knows two azimuths.")
+        return glass
+
+    @property
+    def packed_bytes(self) -> int:  # B
+        return -(-self.voxels * self.bits // 8)
+
+    @property
+    def codewords(self) -> int:  # N
+        return self.voxels // -(-40_960 // self.bits)
+
+    @property
+    def capacity(self) -> int:  # D - 8
+        return self.codewords * (80 - self.parity_columns) * 64 - 8
+
+    @property
+    def header_sectors(self) -> int:  # h
+        return -(-262_144 // self.voxels)
+
+    @property
+    def sectors(self) -> int:  # n
+        return 3 * self.header_sectors + self.tracks * self.track_sectors
+
+    @property
+    def file_bytes(self) -> int:
+        return 2 * GLASS_HEAD_BYTES + self.sectors * self.packed_bytes
+
+    def place(self, sector: int) -> int:
+        return GLASS_HEAD_BYTES + sector * self.packed_bytes
+
+    def unit_at(self, offset: int) -> tuple[int, int, int, int] | None:
+        """The copy of the header or the sector that holds a byte: its first sector, how many it has, where its bytes begin, how many."""
+        half = -(-self.tracks // 2) * self.track_sectors
+        start, first = 0, 0
+        for sectors in (half, self.tracks * self.track_sectors - half, 0):
+            if offset < start + HEADER_BYTES:
+                return first, self.header_sectors, start, HEADER_BYTES
+            start, first = start + HEADER_BYTES, first + self.header_sectors
+            inside = (offset - start) // self.stride
+            if inside < sectors:
+                return first + inside, 1, start + inside * self.stride, self.stride
+            start, first = start + sectors * self.stride, first + sectors
+        return None
+
+    def bytes_in(self, file_bytes: int) -> int:
+        """How many bytes of the platter a file of this length holds; more than it has if the file is too long."""
+        if file_bytes >= self.file_bytes:
+            return (self.tracks * self.track_sectors * self.stride + 3 * HEADER_BYTES) + file_bytes - self.file_bytes
+        size = 0
+        while (unit := self.unit_at(size)) is not None and self.place(unit[0] + unit[1]) <= file_bytes:
+            size += unit[3]
+        return size if unit is not None else size - 1  # an end without the head is not the end of the platter
+
+    def decode(self, first: int, sectors: int, stored: bytes) -> bytes:
+        """The bytes of a header or a sector; nothing if its checksum is wrong."""
+        if len(stored) < sectors * self.packed_bytes:
+            return b""
+        symbols = b"".join(self._symbols(stored[s * self.packed_bytes : (s + 1) * self.packed_bytes]) for s in range(sectors))
+        return self._header(symbols) if sectors > 1 else self._sector(first, symbols)
+
+    def _symbols(self, packed: bytes) -> bytes:
+        if self.bits == 4:
+            pairs = bytearray(2 * len(packed))
+            pairs[::2] = packed.translate(LOW_NIBBLES)
+            pairs[1::2] = packed.translate(HIGH_NIBBLES)
+            return bytes(pairs[: self.voxels])
+        number, mask = int.from_bytes(packed, "little"), (1 << self.bits) - 1
+        return bytes(number >> i * self.bits & mask for i in range(self.voxels))
+
+    def _header(self, symbols: bytes) -> bytes:
+        zero = gray(self.retardances - 1) << 3
+        one = zero | gray(4)
+        # What each voxel says, 1 for a one; a symbol that no header has is one of the two all the same, and its repetitions outvote it.
+        said = symbols[:262_144].translate(bytes(symbol == one for symbol in range(256)))
+        key = int.from_bytes(key_stream(0, 262_144 // 8), "little")
+        said_number = int.from_bytes(bits_to_bytes(said), "little") ^ key
+        plain = said_number.to_bytes(262_144 // 8, "little")
+        for part_bytes in range(1_024, HEADER_BYTES + 1, 1_024):
+            part = plain[:part_bytes]
+            if not self._is_part(part):
+                part = majority(plain, part_bytes)
+            if self._is_part(part):
+                return part[:-8].ljust(HEADER_BYTES - 8, b"\0") + part[-8:]
+        return b""
+
+    @staticmethod
+    def _is_part(part: bytes) -> bool:
+        return part.startswith(b"FULGPLAT") and is_header(part[:-8].ljust(HEADER_BYTES - 8, b"\0") + part[-8:])
+
+    def _sector(self, number: int, symbols: bytes) -> bytes:
+        address = self.platter + number.to_bytes(4, "little")
+        information_bits = (80 - self.parity_columns) * 512
+        scrambled = b""
+        for codeword in range(self.codewords):
+            carriers = symbols[codeword :: self.codewords][: -(-information_bits // self.bits)]
+            bits = bytes(symbol >> bit & 1 for symbol in carriers for bit in range(self.bits))
+            scrambled += bits_to_bytes(bits[:information_bits])
+        key = int.from_bytes(key_stream(crc64(address), len(scrambled)), "little")
+        plain = (int.from_bytes(scrambled, "little") ^ key).to_bytes(len(scrambled), "little")
+        if int.from_bytes(plain[-8:], "little") != crc64(address + plain[:-8]):
+            return b""
+        return plain[: self.stride]
+
+
+LOW_NIBBLES = bytes(byte & 15 for byte in range(256))
+HIGH_NIBBLES = bytes(byte >> 4 for byte in range(256))
+
+
+def gray(level: int) -> int:
+    return level ^ level >> 1
+
+
+def bits_to_bytes(bits: bytes) -> bytes:
+    """Each byte of `bits` is one bit, the least significant first."""
+    number = sum(int(bits[place::8].hex() or "0", 16) << place for place in range(8))
+    return number.to_bytes(len(bits) // 8, "big")
+
+
+def key_stream(seed: int, length: int) -> bytes:
+    """splitmix64, as little-endian words."""
+    mask = (1 << 64) - 1
+    words = []
+    for k in range(1, -(-length // 8) + 1):
+        z = seed + k * 0x9E3779B97F4A7C15 & mask
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
+        words.append((z ^ z >> 31).to_bytes(8, "little"))
+    return b"".join(words)[:length]
+
+
+def majority(repeated: bytes, length: int) -> bytes:
+    """What most of the whole repetitions of a part of `length` bytes say, bit by bit."""
+    repetitions = [repeated[at : at + length] for at in range(0, len(repeated) - length + 1, length)]
+    out = bytearray(length)
+    for at in range(length):
+        column = [repetition[at] for repetition in repetitions]
+        common, count = Counter(column).most_common(1)[0]
+        if 2 * count > len(column):
+            out[at] = common
+        else:
+            out[at] = sum(1 << bit for bit in range(8) if 2 * sum(byte >> bit & 1 for byte in column) > len(column))
+    return bytes(out)
 
 
 class Scratch:

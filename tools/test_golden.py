@@ -220,5 +220,17 @@ class Segment(Golden):
                 self.assertEqual(hashlib.sha256(content).hexdigest(), expected["sha256"])
 
 
+class Glass(Golden):
+    def test_the_object_on_glass_comes_back(self) -> None:
+        image = (GOLDEN.parent / "glass" / "information-0.platter").read_bytes()
+        self.assertEqual(hashlib.sha256(image).hexdigest(), "4c685948f92f9c2e5e3d39529d28b943e299cdeaa1ddd88197b5558aad6e395b")
+        path, out = self.folder / "platter", self.folder / "out"
+        path.write_bytes(image)
+        done = self.run_reader("get", str(path), "-o", str(out))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        content = (out / "golden" / "glass").read_bytes()
+        self.assertEqual(hashlib.sha256(content).hexdigest(), "345f9985793f243ccdc4bbf285d6db7b5b10a166cdfa15b8c3c6ded55edf4095")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -465,6 +465,121 @@ def set_b() -> tuple[bytes, ...]:
     return tuple(write_set(B, b"B" * 16, fill_b()))
 
 
+# ---------------------------------------------------------------------------------------------------------------- glass
+
+
+@dataclass(frozen=True)
+class GlassShape:
+    """Glass for platters of a shape, and how its file is made, as docs/format.md has it."""
+
+    rows: int = 64
+    columns: int = 160
+    retardances: tuple[float, ...] = (0.25, 0.5)
+    p: int = 14
+
+    @property
+    def voxels(self) -> int:
+        return self.rows * self.columns
+
+    @property
+    def m(self) -> int:
+        return {1: 3, 2: 4, 4: 5}[len(self.retardances)]
+
+    @property
+    def packed_bytes(self) -> int:
+        return -(-self.voxels * self.m // 8)
+
+    @property
+    def h(self) -> int:
+        return -(-262_144 // self.voxels)
+
+    def head(self, shape: Shape, platter: bytes, version: int = 1, coding: bytes = b"two azimuths") -> bytes:
+        head = struct.pack("<8sII16sIIII", b"FULGGLAS", version, 0, platter, self.rows, self.columns, len(self.retardances), self.p)
+        head += struct.pack("<IIII", shape.s, shape.i_t + shape.r_t, shape.p, 0)
+        head += struct.pack(f"<{len(self.retardances)}d", *self.retardances).ljust(32, b"\0") + coding.ljust(16, b"\0")
+        head = (head + struct.pack("<Q7d", 5, *[0.01] * 7)).ljust(4_088, b"\0")
+        return head + crc64(head).to_bytes(8, "little")
+
+    def pack(self, symbols: list[int]) -> bytes:
+        text = "".join(format(symbol, f"0{self.m}b")[::-1] for symbol in symbols)
+        return int(text[::-1], 2).to_bytes(self.packed_bytes, "little")
+
+    def header_sectors(self, block: bytes) -> list[bytes]:
+        used = len(block[:-8].rstrip(b"\0"))
+        part_bytes = -(-(used + 8) // 1_024) * 1_024
+        part = block[: part_bytes - 8] + block[-8:]
+        bits = [byte >> bit & 1 for byte in part for bit in range(8)]
+        key = [word >> bit & 1 for word in key_words(0, self.h * self.voxels // 64 + 1) for bit in range(64)]
+        # Levels 0 and 4 of the azimuth, the largest retardance, in Gray code.
+        largest = {1: 0b00_000, 2: 0b01_000, 4: 0b10_000}[len(self.retardances)]
+        voxels = [largest | (0b110 if bits[v % len(bits)] ^ key[v] else 0) for v in range(self.h * self.voxels)]
+        return [self.pack(voxels[at : at + self.voxels]) for at in range(0, len(voxels), self.voxels)]
+
+    def sector(self, platter: bytes, number: int, stored: bytes) -> bytes:
+        n = self.voxels // -(-40_960 // self.m)
+        address = platter + number.to_bytes(4, "little")
+        part_bytes = (80 - self.p) * 64
+        plain = stored.ljust(n * part_bytes - 8, b"\0")
+        plain += crc64(address + plain).to_bytes(8, "little")
+        key = b"".join(word.to_bytes(8, "little") for word in key_words(crc64(address), len(plain) // 8))
+        scrambled = bytes(a ^ b for a, b in zip(plain, key))
+        symbols, parity = [0] * self.voxels, random.Random(number)
+        for codeword in range(n):
+            part = scrambled[codeword * part_bytes : (codeword + 1) * part_bytes] + parity.randbytes(self.p * 64)
+            text = "".join(format(byte, "08b")[::-1] for byte in part)
+            for at in range(0, len(text), self.m):
+                symbols[codeword + n * (at // self.m)] = int(text[at : at + self.m][::-1], 2)
+        return self.pack(symbols)
+
+    def file(self, shape: Shape, image: bytes) -> bytes:
+        item, _ = read_platter.cbor(image[16:H])
+        block = header_block(item | {"medium": "glass"})
+        platter, sectors = item["platter"], []
+        for track in range(shape.p):
+            if track == -(-shape.p // 2):
+                sectors += self.header_sectors(block)
+            sectors = sectors or self.header_sectors(block)
+            for index in range(shape.i_t + shape.r_t):
+                start = shape.offset(track, index)
+                sectors.append(self.sector(platter, len(sectors), image[start : start + shape.s + 64]))
+        if shape.p == 1:
+            sectors += self.header_sectors(block)
+        sectors += self.header_sectors(block)
+        head = self.head(shape, platter)
+        return head + b"".join(sectors) + head
+
+    def place(self, shape: Shape, track: int, sector: int) -> int:
+        headers = 1 if track < -(-shape.p // 2) else 2
+        return 4_096 + (headers * self.h + track * (shape.i_t + shape.r_t) + sector) * self.packed_bytes
+
+
+def key_words(seed: int, count: int) -> list[int]:
+    words, mask = [], (1 << 64) - 1
+    for _ in range(count):
+        seed = (seed + 0x9E3779B97F4A7C15) & mask
+        z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & mask
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
+        words.append(z ^ z >> 31)
+    return words
+
+
+OF_GLASS = Shape(s=1_024, i_t=4, r_t=2, g_i=2, g_r=1, n=3, i_p=1, r_p=1)
+DESK = GlassShape()
+
+
+@functools.cache
+def small_set() -> tuple[bytes, ...]:
+    space = Space()
+    space.whole(Thing(b"on glass", noise(31, 7_000)))
+    space.whole(Thing(b"also", b"short"))
+    return tuple(write_set(OF_GLASS, b"G" * 16, [space]))
+
+
+@functools.cache
+def small_glass(glass: GlassShape = DESK, position: int = 0) -> bytes:
+    return glass.file(OF_GLASS, small_set()[position])
+
+
 # ---------------------------------------------------------------------------------------------------------------- tests
 
 
@@ -1073,6 +1188,75 @@ class KeyFiles(PlatterTest):
         self.assertIn("not exported keys", err)
 
 
+class OnGlass(PlatterTest):
+    """Platters of glass, read from symbols that are all seen clearly."""
+
+    def restored(self, *images: bytes) -> str:
+        """Checks that the files of the set come back. Gives back what the reader reported."""
+        paths = [self.file(f"glass-{index}", image) for index, image in enumerate(images)]
+        status, output, err = self.extract(paths)
+        self.assertEqual(status, 0, err)
+        for name, content in (("on glass", noise(31, 7_000)), ("also", b"short")):
+            with open(os.path.join(output, name), "rb") as restored:
+                self.assertEqual(restored.read(), content)
+        return err
+
+    def test_glass_of_any_kind_is_read(self) -> None:
+        for glass in (DESK, GlassShape(64, 214, (0.3,), 5), GlassShape(80, 256, (0.1, 0.2, 0.3, 0.4), 20)):
+            with self.subTest(glass):
+                self.assertNotIn("lost", self.restored(small_glass(glass)))
+        status, out, _ = self.run_reader("inspect", self.file("inspected", small_glass()), "--json")
+        report = json.loads(out)
+        self.assertEqual((status, report["medium"], report["good_header_copies"]), (0, "glass", [0, 1, 2]))
+        self.assertEqual((report["file_bytes"], report["expected_bytes"]), (len(small_glass()), len(small_glass())))
+
+    def test_changed_symbols_cost_the_sectors_that_they_hit(self) -> None:
+        image = bytearray(small_glass())
+        for track, sector in ((0, 0), (0, 1), (0, 3), (1, 2)):
+            image[DESK.place(OF_GLASS, track, sector) + 50 * sector] ^= 0x11
+        err = self.restored(bytes(image))
+        self.assertIn("4 sectors met lost; information sectors rebuilt: 1 by the track code, 3 by the large group code", err)
+        # Beyond what the platter can give back by itself.
+        for sector in range(6):
+            image[DESK.place(OF_GLASS, 2, sector) + 99] ^= 0x11
+        self.assertNotEqual(self.extract([self.file("alone", bytes(image))])[0], 0)
+        self.restored(bytes(image), small_glass(position=1))
+
+    def test_a_platter_is_read_without_most_of_its_headers_or_a_head(self) -> None:
+        whole = small_glass()
+        header_bytes = DESK.h * DESK.packed_bytes
+        wiped = bytearray(whole)
+        wiped[: 4_096 + header_bytes // 3] = bytes(4_096 + header_bytes // 3)
+        self.assertNotIn("lost", self.restored(bytes(wiped)))
+        wiped[4_096 : 4_096 + header_bytes] = noise(5, header_bytes)
+        self.restored(bytes(wiped))
+        self.restored(whole[: -4_096 - 100])
+        self.restored(whole + b"more")
+        cut = whole[: DESK.place(OF_GLASS, 2, 3) + 7]
+        self.restored(cut)
+        self.restored(cut[: DESK.place(OF_GLASS, 0, 2)], small_glass(position=1))
+        wiped[-4_096:] = bytes(4_096)
+        status, _, err = self.run_reader("inspect", self.file("headless", bytes(wiped)))
+        self.assertEqual(status, 2)
+        self.assertIn("is not a Fulgurite platter", err)
+
+    def test_other_glass_is_refused_with_a_sentence(self) -> None:
+        platter = small_set()[0]
+        identifier = read_platter.cbor(platter[16:H])[0]["platter"]
+        for head, sentence in (
+            (DESK.head(OF_GLASS, identifier, version=2), "is glass of version 2"),
+            (DESK.head(OF_GLASS, identifier, coding=b"morse"), "in the coding morse; this reader knows two azimuths"),
+            (replace(DESK, rows=10).head(OF_GLASS, identifier), "not as the format says"),
+            (replace(DESK, p=4).head(OF_GLASS, identifier), "not as the format says"),
+            (replace(DESK, rows=1 << 20).head(OF_GLASS, identifier), "not as the format says"),
+            (DESK.head(replace(OF_GLASS, s=8_192), identifier), "not as the format says"),
+            (DESK.head(replace(OF_GLASS, i_t=0, r_t=0), identifier), "not as the format says"),
+        ):
+            status, _, err = self.run_reader("inspect", self.file("foreign", head + small_glass()[4_096:]))
+            self.assertEqual(status, 2)
+            self.assertIn(sentence, err)
+
+
 class BadPages(unittest.TestCase):
     def test_what_stands_close_to_a_page_that_the_disk_refuses_is_found(self) -> None:
         places, bad = [100, 4_000, 8_192, 12_280, 20_000], {0, 4}  # the last page of the file is bad too
@@ -1130,7 +1314,7 @@ class Looking(PlatterTest):
             (header_block({"anything": 1}, version=2), "is of format version 2"),
             (header_block({"anything": 1}), "not as the format says"),
             (header_block({"anything": 1}, version=2)[:-8].ljust(H, b"\0"), "is of format version 2"),
-            (self.changed(lambda item: item.update(medium="wax")), "is of the medium wax; this reader knows disk"),
+            (self.changed(lambda item: item.update(medium="wax")), "is of the medium wax; this reader knows disk and glass"),
         ):
             status, _, err = self.run_reader("inspect", self.file("foreign", content))
             self.assertEqual(status, 2)

@@ -207,6 +207,7 @@ fn make_archive(home: &Path, stores: &Path, platter_mib: u64) -> Archive {
         limits: Limits::default(),
         staging: StagingSettings::default(),
         set: SetSettings { information: 4, redundancy: 2, platter_mib },
+        medium: fulgurite_archive::settings::MediumSettings::default(),
         stores: (0..STORES).map(|i| StoreSettings { name: format!("d{i}"), path: stores.join(format!("d{i}")) }).collect(),
     };
     Archive::init(home, &settings).expect("an archive");

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fulgurite_domain::{ArchiveId, SetId, SetShape};
+use fulgurite_domain::{ArchiveId, Medium, SetId, SetShape};
 use fulgurite_format::MasterKey;
 
 use crate::archive::{
@@ -27,10 +27,13 @@ use crate::entropy::random;
 use crate::inventory::{Inventory, Mention, inventory_staging};
 use crate::keyring::{KeyCopies, KeyringError, KeyringReport, Mode, merge_copies, own_master_key};
 use crate::lock::{LOCK_FILE, Lock};
+use crate::packing::glass_geometry;
 use crate::rebuild::{RebuildReport, Unseen, UnseenPlace};
-use crate::settings::{self, ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
+use crate::settings::{
+    self, ArchiveSettings, GlassPreset, GlassSettings, Limits, MediumSettings, SetSettings, Settings, StagingSettings, StoreSettings,
+};
 use crate::staging::{STAGING_MARK, Staging};
-use crate::store::{BadMark, FolderStore, Mark, PlatterStore, STORE_MARK, StoreError};
+use crate::store::{BadMark, FolderStore, GlassDrives, Mark, MediumStore, PlatterStore, STORE_MARK, StoreError};
 use crate::store_changes::is_same_folder;
 use crate::tables::read_header;
 use crate::unread::Hindrance;
@@ -48,8 +51,8 @@ pub struct Remains {
     pub passphrases: Vec<Vec<u8>>,
     /// Shape of sets; overrides the one derived from existing sets.
     pub shape: Option<SetShape>,
-    /// Content limit of a platter, MiB.
-    pub platter_mib: u64,
+    /// Content limit of a platter, MiB; `None` for what is usual on the medium.
+    pub platter_mib: Option<u64>,
 }
 
 /// Why an archive can't be attached.
@@ -230,11 +233,14 @@ pub fn attach(
     let copies = KeyCopies::check(&remains.keys, &remains.passphrases, archive, None)?;
     let opened: Vec<Arc<dyn PlatterStore>> = given.iter().map(|store| store.open()).collect();
     let inventory = Inventory::of_unchecked(archive, &opened, watcher);
+    let medium = medium_of_sets(&inventory);
+    let platter_mib = remains.platter_mib.unwrap_or_else(|| medium.default_platter_mib());
     let mut settings = Settings {
         archive: ArchiveSettings { id: archive, encrypt: copies.is_some(), master_key: "master.key".into() },
         limits: Limits::default(),
         staging: StagingSettings::default(),
-        set: SetSettings { information: 1, redundancy: 0, platter_mib: remains.platter_mib },
+        set: SetSettings { information: 1, redundancy: 0, platter_mib },
+        medium,
         stores: name_stores(&given),
     };
     let (newest, sealed) = newest_and_sealed(home, &settings, &inventory, watcher)?;
@@ -274,6 +280,15 @@ pub fn attach(
     })
 }
 
+/// The medium of the newest set, so that new sets are like it.
+fn medium_of_sets(inventory: &Inventory<'_>) -> MediumSettings {
+    let newest = inventory.sets.last().map(|set| &set.header).filter(|header| header.medium == Medium::Glass);
+    let Some(header) = newest else { return MediumSettings::default() };
+    let has_its_sectors = |preset: &GlassPreset| glass_geometry(*preset, 1).sector_bytes == header.geometry.sector_bytes;
+    let preset = GlassPreset::ALL.into_iter().find(has_its_sectors).unwrap_or(GlassPreset::Desk);
+    MediumSettings::Glass(GlassSettings { preset, ..GlassSettings::default() })
+}
+
 fn incomplete_sets(inventory: &Inventory<'_>) -> Vec<IncompleteSet> {
     let incomplete = inventory.sets.iter().filter(|set| set.missing() > 0).map(|set| IncompleteSet {
         set: set.header.set,
@@ -294,7 +309,9 @@ impl GivenStore {
     /// Opens the store for reading, without checking its mark.
     fn open(&self) -> Arc<dyn PlatterStore> {
         let name = self.name.clone().unwrap_or_else(|| self.path.display().to_string());
-        Arc::new(FolderStore::new(name, self.archive, Arc::new(FolderVolume::new(self.path.clone()))))
+        let files = FolderStore::new(name, self.archive, Arc::new(FolderVolume::new(self.path.clone())));
+        let drives = GlassDrives::new(GlassSettings::default(), Limits::default().threads);
+        Arc::new(MediumStore::new(Arc::new(files), drives))
     }
 }
 

@@ -3,16 +3,18 @@
 use std::convert::Infallible;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use fulgurite_domain::TrackIndex;
 use fulgurite_format::{Entry, FindHeaderError, FoundHeader, Header, find_header};
-use fulgurite_glass::{PlatterSource, Track};
+use fulgurite_glass::{GlassHead, PlatterSource, Track};
 
 use crate::catalogue::SetDescription;
 use crate::set_reader::{OpenSet, SetReader};
+use crate::settings::{GlassSettings, Limits};
+use crate::store::{GlassDrives, PlatterFile, read_exact_at};
 use crate::tables::{TableTrouble, read_table};
 use crate::unread::{Loaded, Presence};
 use crate::watch::Unwatched;
@@ -24,6 +26,8 @@ pub struct Inspection {
     pub found: FoundHeader,
     /// Length of the file.
     pub file_bytes: u64,
+    /// What its glass is; `None` if it holds the bytes of a disk.
+    pub glass: Option<GlassHead>,
     /// Sectors of the platter.
     pub sectors: u64,
     /// Number of sectors that reads did not provide: damaged ones, those past the end of the file,
@@ -73,6 +77,12 @@ impl PlatterSource for Source {
     }
 }
 
+impl PlatterFile for Source {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}
+
 /// Reads a platter file in full, and calls `on_entry` with each entry of its file table.
 ///
 /// # Errors
@@ -84,12 +94,17 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
     if !metadata.is_file() {
         return Err(io_error(io::Error::new(io::ErrorKind::InvalidInput, "not a file")));
     }
-    let found = find(path, &file, metadata.len())?;
+    let drives = GlassDrives::new(GlassSettings::default(), Limits::default().threads);
+    let file = Arc::new(drives.load(Arc::new(Source(file))));
+    let glass = file.glass().map_err(io_error)?.map(|glass| glass.head().clone());
+    let length = file.length().map_err(io_error)?;
+    let found = find(path, &*file, length)?;
     let header = &found.header;
     let geometry = header.geometry;
-    let loaded = Loaded::new(header.platter, geometry, Arc::new(Source(file)), "");
+    let loaded = Loaded::new(header.platter, geometry, file, "");
     let mut inspection = Inspection {
         file_bytes: metadata.len(),
+        glass,
         sectors: u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors()),
         lost_sectors: 0,
         unreadable_sectors: 0,
@@ -100,17 +115,17 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
         entries: None,
         found: found.clone(),
     };
-    inspection.read_tracks(&loaded);
+    inspection.read_tracks(&loaded, length);
     if header.carries_information() {
         inspection.entries = Some(read_entries(header, loaded, on_entry));
     }
     Ok(inspection)
 }
 
-fn find(path: &Path, file: &File, length: u64) -> Result<FoundHeader, InspectError> {
+fn find(path: &Path, file: &dyn PlatterFile, length: u64) -> Result<FoundHeader, InspectError> {
     let mut io_error = None;
     let found = find_header(length, |offset, buffer| {
-        let read = file.read_exact_at(buffer, offset);
+        let read = read_exact_at(file, offset, buffer);
         if let Err(error) = &read
             && error.kind() != io::ErrorKind::UnexpectedEof
         {
@@ -127,11 +142,17 @@ fn find(path: &Path, file: &File, length: u64) -> Result<FoundHeader, InspectErr
 }
 
 impl Inspection {
-    fn read_tracks(&mut self, loaded: &Loaded) {
+    /// Length of the file of such a platter if it is whole.
+    #[must_use]
+    pub fn expected_file_bytes(&self) -> u64 {
+        self.glass.as_ref().map_or_else(|| self.found.header.geometry.file_bytes(), GlassHead::file_bytes)
+    }
+
+    /// Reads the tracks of a platter of `end` bytes.
+    fn read_tracks(&mut self, loaded: &Loaded, end: u64) {
         let drive = &loaded.drive;
         let geometry = drive.geometry();
         // A forged header of a few bytes can claim a platter that would take years to read.
-        let end = self.file_bytes;
         let is_beyond_end = |physical| geometry.track_offset(physical) >= end;
         let mut track = Track::new(geometry);
         for group in (0..geometry.groups()).map(|index| geometry.group(index)) {

@@ -9,13 +9,16 @@
 //! An object is cut only where that pays: at the end of a platter, if more than
 //! [`SHARD_ROOM_BYTES`] would stay empty.
 
-use fulgurite_domain::{Geometry, SetShape, VersionId};
+use fulgurite_domain::{Geometry, Medium, SetShape, VersionId};
 
 use crate::catalogue::VersionKey;
+use crate::settings::{GlassPreset, MediumSettings};
 
 /// If less room than this is left at the end of a platter, an object goes to the next platter
 /// whole.
 const SHARD_ROOM_BYTES: u64 = 4 << 20;
+/// The same for glass, whose platters are small, as a share of their content.
+const GLASS_SHARD_ROOM_SHARE: u64 = 8;
 
 /// Longest encoding of a table entry without its record, see `docs/format.md`: the array's head,
 /// the identifier, flags, and seven integers or heads of at most nine bytes.
@@ -64,6 +67,7 @@ pub(crate) struct PlatterPlan {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SetPlan {
+    pub medium: Medium,
     pub geometry: Geometry,
     pub shape: SetShape,
     /// The content of its information platters, in order of position.
@@ -73,6 +77,7 @@ pub(crate) struct SetPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub shape: SetShape,
+    pub proportions: Proportions,
     pub platter_bytes: u64,
     /// The largest sector that fits the memory limit.
     pub sector_bytes_max: u32,
@@ -101,6 +106,56 @@ pub(crate) fn disk_geometry(sector_bytes: u32, information_tracks: u32) -> Geome
     Geometry { sector_bytes, track_information: 200, track_redundancy: 16, group_information: 240, group_redundancy: 5, information_tracks }
 }
 
+/// How sectors form tracks and tracks form groups, which depends on the medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proportions {
+    Disk,
+    Glass(GlassPreset),
+}
+
+impl Proportions {
+    pub(crate) fn of(medium: MediumSettings) -> Self {
+        match medium {
+            MediumSettings::Disk {} => Self::Disk,
+            MediumSettings::Glass(glass) => Self::Glass(glass.preset),
+        }
+    }
+
+    fn medium(self) -> Medium {
+        match self {
+            Self::Disk => Medium::Disk,
+            Self::Glass(_) => Medium::Glass,
+        }
+    }
+
+    /// Room at the end of a platter for which an object is cut.
+    fn shard_room_bytes(self, platter_bytes: u64) -> u64 {
+        match self {
+            Self::Disk => SHARD_ROOM_BYTES,
+            Self::Glass(_) => SHARD_ROOM_BYTES.min(platter_bytes / GLASS_SHARD_ROOM_SHARE),
+        }
+    }
+
+    /// The geometry of a platter. Sectors of glass have one size: a layer of voxels.
+    fn geometry(self, sector_bytes: u32, information_tracks: u32) -> Geometry {
+        match self {
+            Self::Disk => disk_geometry(sector_bytes, information_tracks),
+            Self::Glass(preset) => glass_geometry(preset, information_tracks),
+        }
+    }
+}
+
+/// Proportions of the `glass` medium. Its platters are small, so tracks and groups are too, and
+/// spend a larger share on redundancy.
+#[must_use]
+pub(crate) fn glass_geometry(preset: GlassPreset, information_tracks: u32) -> Geometry {
+    let (sector_bytes, [track_information, track_redundancy, group_information, group_redundancy]) = match preset {
+        GlassPreset::Desk => (8_192, [40, 8, 20, 2]),
+        GlassPreset::Tiny => (4_096, [6, 2, 3, 1]),
+    };
+    Geometry { sector_bytes, track_information, track_redundancy, group_information, group_redundancy, information_tracks }
+}
+
 /// Sectors grow only once a platter has this many tracks, so that the one redundancy track of a
 /// small group costs at most 2.5 %.
 const TRACKS_MIN: u64 = 40;
@@ -118,19 +173,24 @@ pub(crate) fn plan_set(items: &[Item], tombstones: usize, bounds: Bounds) -> Set
     let total: u64 = items.iter().map(|item| item.object_bytes - item.start + entry_bytes(item)).sum::<u64>() + first_table;
     // Small sets use small sectors, and fewer platters if most of them would be nearly empty.
     let share = total.div_ceil(bounds.shape.information.into()).min(bounds.platter_bytes);
-    let track = |sector_bytes: u32| disk_geometry(sector_bytes, 1).track_bytes();
+    let track = |sector_bytes: u32| bounds.proportions.geometry(sector_bytes, 1).track_bytes();
     let mut sector_bytes = SECTOR_BYTES_MIN;
-    while sector_bytes * 2 <= bounds.sector_bytes_max && track(sector_bytes * 2) * TRACKS_MIN <= share {
+    while bounds.proportions == Proportions::Disk
+        && sector_bytes * 2 <= bounds.sector_bytes_max
+        && track(sector_bytes * 2) * TRACKS_MIN <= share
+    {
         sector_bytes *= 2;
     }
     let information = total.div_ceil(track(sector_bytes)).min(bounds.shape.information.into()) as u16;
     let tracks_max = (bounds.platter_bytes / track(sector_bytes)).max(1);
     let mut tracks = (total.div_ceil(u64::from(information)).div_ceil(track(sector_bytes))).clamp(1, tracks_max);
     loop {
-        let geometry = disk_geometry(sector_bytes, tracks as u32);
-        let (platters, complete) = assign_shards(items, first_table, geometry.content_bytes(), information);
+        let geometry = bounds.proportions.geometry(sector_bytes, tracks as u32);
+        let shard_room = bounds.proportions.shard_room_bytes(bounds.platter_bytes);
+        let (platters, complete) = assign_shards(items, first_table, geometry.content_bytes(), information, shard_room);
         if complete || tracks == tracks_max {
-            return SetPlan { geometry, shape: SetShape { information: platters.len() as u16, ..bounds.shape }, platters };
+            let medium = bounds.proportions.medium();
+            return SetPlan { medium, geometry, shape: SetShape { information: platters.len() as u16, ..bounds.shape }, platters };
         }
         // The rest did not fit because the ends of platters stayed empty, a fraction of a track
         // each, so one more track is nearly always enough. Adding a hundredth as well limits the
@@ -145,7 +205,7 @@ fn entry_bytes(item: &Item) -> u64 {
 
 /// Packs items onto `information` platters of `content_bytes`. The first platter's table takes
 /// `first_table` bytes before any item. Returns whether everything fit.
-fn assign_shards(items: &[Item], first_table: u64, content_bytes: u64, information: u16) -> (Vec<PlatterPlan>, bool) {
+fn assign_shards(items: &[Item], first_table: u64, content_bytes: u64, information: u16, shard_room: u64) -> (Vec<PlatterPlan>, bool) {
     if first_table > content_bytes {
         return (Vec::new(), false);
     }
@@ -157,7 +217,7 @@ fn assign_shards(items: &[Item], first_table: u64, content_bytes: u64, informati
         loop {
             // An empty object needs room for its entry, too.
             let room = content_bytes.checked_sub(platter.table_offset + table + entry_bytes(item));
-            let bytes = room.and_then(|room| shard_bytes(item, start, room, platter.shards.is_empty()));
+            let bytes = room.and_then(|room| shard_bytes(item, start, room, platter.shards.is_empty() || room >= shard_room));
             if let Some(bytes) = bytes {
                 platter.shards.push(PlacedShard { item: index, shard, object_offset: start, offset: platter.table_offset, bytes });
                 platter.table_offset += bytes;
@@ -179,13 +239,13 @@ fn assign_shards(items: &[Item], first_table: u64, content_bytes: u64, informati
     (platters, true)
 }
 
-/// How many bytes of an item go into `room`; `None` if nothing does.
-fn shard_bytes(item: &Item, start: u64, room: u64, platter_is_empty: bool) -> Option<u64> {
+/// How many bytes of an item go into `room`; `None` if nothing does. It is cut only if `may_cut`.
+fn shard_bytes(item: &Item, start: u64, room: u64, may_cut: bool) -> Option<u64> {
     let rest = item.object_bytes - start;
     if rest <= room {
         return Some(rest);
     }
-    if !platter_is_empty && room < SHARD_ROOM_BYTES {
+    if !may_cut {
         return None;
     }
     let cut = (start + room) / item.cut_bytes * item.cut_bytes;
@@ -203,7 +263,8 @@ mod tests {
     }
 
     fn bounds(platter_bytes: u64) -> Bounds {
-        Bounds { shape: SetShape { information: 4, redundancy: 2 }, platter_bytes, sector_bytes_max: 65_536 }
+        let shape = SetShape { information: 4, redundancy: 2 };
+        Bounds { shape, proportions: Proportions::Disk, platter_bytes, sector_bytes_max: 65_536 }
     }
 
     /// Checks that each byte of each item is placed once, in order, within the content and without
@@ -271,6 +332,23 @@ mod tests {
             let placed = check(&items, &plan) + 3_000 * entry_bytes(&items[0]);
             let content = plan.geometry.content_bytes() * u64::from(plan.shape.information);
             assert!(content - placed <= 8 * plan.geometry.track_bytes(), "{size}: {placed} of {content}");
+        }
+    }
+
+    #[test]
+    fn platters_of_glass_have_its_proportions_and_are_filled() {
+        for preset in GlassPreset::ALL {
+            let bounds = Bounds { proportions: Proportions::Glass(preset), ..bounds(10 << 20) };
+            let items: Vec<Item> = (0..8).map(|i| item(i, 7 << 20)).collect();
+            let plan = plan_set(&items, 0, bounds);
+            assert_eq!((plan.medium, plan.geometry), (Medium::Glass, glass_geometry(preset, plan.geometry.information_tracks)));
+            assert!(plan.geometry.check().is_ok());
+            assert!(plan.geometry.content_bytes() <= 10 << 20);
+            let placed = check(&items, &plan);
+            assert!(placed > 4 * (85 << 20) / 10, "only {placed} bytes of four platters of 10 MiB are used");
+            let small = plan_set(&items[..1], 0, bounds);
+            assert!(small.geometry.information_tracks < plan.geometry.information_tracks, "small sets have small platters");
+            assert!(crate::store::platter_bytes(Medium::Glass, plan.geometry) > plan.geometry.file_bytes());
         }
     }
 

@@ -118,7 +118,7 @@ impl<'a> Scrub<'a> {
         let mut findings = Vec::new();
         for position in 0..set.shape.platters() {
             let (finding, bytes) = read_platter(self.archive, &open, position, self.watcher);
-            self.report.bytes += bytes;
+            self.report.bytes += set.stored_bytes(bytes);
             // A partial read says nothing about the rest of the platter.
             check_not_stopped(self.watcher)?;
             record(self.archive, &finding)?;
@@ -127,6 +127,7 @@ impl<'a> Scrub<'a> {
         note_shared_stores(set, self.watcher);
         self.report.platters += findings.len() as u64;
         self.report.platters_read += findings.iter().filter(|finding| finding.was_read(set.geometry)).count() as u64;
+        self.report.expected_losses += findings.iter().map(|finding| finding.expected_losses).sum::<u64>();
         self.report.unsound.extend(findings.iter().filter(|finding| !finding.is_sound()).cloned());
         let mut reader = SetReader::new(&self.archive.rebuilding, self.archive.threads());
         if let Some(replace) = self.repair {

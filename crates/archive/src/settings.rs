@@ -5,8 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use fulgurite_domain::{ArchiveId, SetShape};
-use serde::Deserialize;
+use fulgurite_domain::{ArchiveId, Medium, SetShape};
+use fulgurite_glass::decoder::DecoderKind;
+use fulgurite_glass::emulator::Preset;
+use serde::{Deserialize, Deserializer};
 
 /// The file's name in an archive's folder.
 pub const FILE: &str = "fulgurite.toml";
@@ -25,6 +27,9 @@ pub struct Settings {
     pub staging: StagingSettings,
     /// Platter-sets.
     pub set: SetSettings,
+    /// What new platters are made of.
+    #[serde(default)]
+    pub medium: MediumSettings,
     /// Stores for platters, one entry each.
     #[serde(rename = "store")]
     pub stores: Vec<StoreSettings>,
@@ -91,6 +96,120 @@ pub struct SetSettings {
     /// Content limit of a platter, MiB.
     #[serde(default = "default_platter_mib")]
     pub platter_mib: u64,
+}
+
+/// `[medium]`: what new platters are made of. Reading finds that out by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, tag = "kind", rename_all = "lowercase")]
+pub enum MediumSettings {
+    /// Files with the platters' bytes.
+    Disk {},
+    /// Emulated glass.
+    Glass(GlassSettings),
+}
+
+impl Default for MediumSettings {
+    fn default() -> Self {
+        Self::Disk {}
+    }
+}
+
+impl MediumSettings {
+    /// The medium.
+    #[must_use]
+    pub fn medium(self) -> Medium {
+        match self {
+            Self::Disk {} => Medium::Disk,
+            Self::Glass(_) => Medium::Glass,
+        }
+    }
+
+    /// Content limit of a platter that suits the medium, MiB. Reading a platter of emulated glass
+    /// takes minutes of computing for each 10 MiB.
+    #[must_use]
+    pub fn default_platter_mib(self) -> u64 {
+        match self {
+            Self::Disk {} => default_platter_mib(),
+            Self::Glass(_) => 10,
+        }
+    }
+
+    /// How glass is written and read: also the glass of an archive that now writes to disks.
+    #[must_use]
+    pub fn glass(self) -> GlassSettings {
+        match self {
+            Self::Disk {} => GlassSettings::default(),
+            Self::Glass(glass) => glass,
+        }
+    }
+}
+
+/// Settings of glass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GlassSettings {
+    /// Size of sectors, tracks and groups.
+    #[serde(deserialize_with = "glass_preset")]
+    pub preset: GlassPreset,
+    /// Strengths of the emulated effects of writing and reading.
+    #[serde(deserialize_with = "noise")]
+    pub noise: Preset,
+    /// What decodes the images.
+    #[serde(deserialize_with = "decoder")]
+    pub decoder: DecoderKind,
+}
+
+/// Noise of glass if the settings don't name it.
+const DEFAULT_NOISE: Preset = Preset::Clean;
+
+impl Default for GlassSettings {
+    fn default() -> Self {
+        Self { preset: GlassPreset::Desk, noise: DEFAULT_NOISE, decoder: DecoderKind::default() }
+    }
+}
+
+/// Sizes of sectors, tracks and groups on glass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GlassPreset {
+    /// Sectors of 8 KiB, tracks of 40+8, groups of 20+2: platters of some megabytes.
+    Desk,
+    /// Sectors of 4 KiB, tracks of 6+2, groups of 3+1: for tests and a few small files.
+    Tiny,
+}
+
+impl GlassPreset {
+    /// All presets.
+    pub const ALL: [Self; 2] = [Self::Desk, Self::Tiny];
+
+    /// Its name in settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Desk => "desk",
+            Self::Tiny => "tiny",
+        }
+    }
+}
+
+fn glass_preset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<GlassPreset, D::Error> {
+    one_of(deserializer, &GlassPreset::ALL, GlassPreset::name)
+}
+
+fn noise<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Preset, D::Error> {
+    one_of(deserializer, &Preset::ALL, Preset::name)
+}
+
+fn decoder<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DecoderKind, D::Error> {
+    one_of(deserializer, &DecoderKind::ALL, DecoderKind::name)
+}
+
+/// The value with the name that the settings give.
+fn one_of<'de, T: Copy, D: Deserializer<'de>>(deserializer: D, all: &[T], name: fn(T) -> &'static str) -> Result<T, D::Error> {
+    let found = String::deserialize(deserializer)?;
+    all.iter().copied().find(|&value| name(value) == found).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|&value| name(value)).collect();
+        serde::de::Error::custom(format!("unknown name {found:?}, expected one of: {}", names.join(", ")))
+    })
 }
 
 /// `[[store]]`
@@ -276,6 +395,7 @@ impl Settings {
              # Content limit of a platter, in MiB.\n\
              platter_mib = {platter}\n\
              \n\
+             {medium}\
              # Stores for platters: one folder for each disk or mount. A mark in the folder holds the store's name; keep the two\n\
              # together.\n",
             id = self.archive.id,
@@ -289,6 +409,7 @@ impl Settings {
             information = self.set.information,
             redundancy = self.set.redundancy,
             platter = self.set.platter_mib,
+            medium = self.medium.to_toml(),
         );
         for store in &self.stores {
             text.push_str(&store.to_toml());
@@ -296,6 +417,28 @@ impl Settings {
         }
         text.truncate(text.trim_end().len() + 1);
         text
+    }
+}
+
+impl MediumSettings {
+    /// The section of a settings file, with comments; nothing for disks, which need none.
+    fn to_toml(self) -> String {
+        let Self::Glass(GlassSettings { preset, noise, decoder }) = self else { return String::new() };
+        format!(
+            "[medium]\n\
+             # New platters are made of emulated glass. Changes apply to new platters only: what a platter is made of is recorded on it.\n\
+             kind = \"glass\"\n\
+             # Size of sectors, tracks and groups: \"desk\", or \"tiny\" for tests.\n\
+             preset = \"{}\"\n\
+             # Noise of writing and reading: \"clean\", \"nominal\" or \"harsh\".\n\
+             noise = \"{}\"\n\
+             # What decodes the images: \"nearest\".\n\
+             decoder = \"{}\"\n\
+             \n",
+            preset.name(),
+            noise.name(),
+            decoder.name(),
+        )
     }
 }
 
@@ -323,6 +466,7 @@ mod tests {
             limits: Limits { memory_mib: 512, threads: 2 },
             staging: StagingSettings::default(),
             set: SetSettings { information: 2, redundancy: 1, platter_mib: 64 },
+            medium: MediumSettings::default(),
             stores: ["a", "b", "c"].map(|name| StoreSettings { name: name.into(), path: format!("/mnt/\"{name}\"").into() }).to_vec(),
         }
     }
@@ -333,6 +477,32 @@ mod tests {
         assert_eq!(Settings::parse(&text, Path::new(FILE)).expect("readable"), settings());
         let limited = Settings { staging: StagingSettings { limit_mib: Some(64), ..StagingSettings::default() }, ..settings() };
         assert_eq!(Settings::parse(&limited.to_file(), Path::new(FILE)).expect("readable"), limited);
+        let glass = GlassSettings { preset: GlassPreset::Tiny, noise: Preset::Harsh, decoder: DecoderKind::Nearest };
+        let glass = Settings { medium: MediumSettings::Glass(glass), ..settings() };
+        assert_eq!(Settings::parse(&glass.to_file(), Path::new(FILE)).expect("readable"), glass);
+    }
+
+    #[test]
+    fn the_medium_is_a_disk_unless_the_settings_say_otherwise() {
+        let parse = |section: &str| {
+            let text = settings().to_file().replacen("# Stores for platters", &format!("{section}\n# Stores for platters"), 1);
+            Settings::parse(&text, Path::new(FILE)).map(|settings| settings.medium).map_err(|error| error.to_string())
+        };
+        assert_eq!(parse(""), Ok(MediumSettings::Disk {}));
+        assert_eq!(parse("[medium]\nkind = \"disk\""), Ok(MediumSettings::Disk {}));
+        assert_eq!(parse("[medium]\nkind = \"glass\""), Ok(MediumSettings::Glass(GlassSettings::default())));
+        for (section, says) in [
+            ("[medium]\nkind = \"stone\"", "stone"),
+            ("[medium]\nnoise = \"clean\"", "kind"),
+            ("[medium]\nkind = \"disk\"\nnoise = \"clean\"", "noise"),
+            ("[medium]\nkind = \"glass\"\nnoise = \"loud\"", "clean, nominal, harsh"),
+            ("[medium]\nkind = \"glass\"\npreset = \"huge\"", "desk, tiny"),
+            ("[medium]\nkind = \"glass\"\ndecoder = \"luck\"", "nearest"),
+            ("[medium]\nkind = \"glass\"\nnoize = \"clean\"", "noize"),
+        ] {
+            let error = parse(section).expect_err(section);
+            assert!(error.contains(says), "{section}: {error}");
+        }
     }
 
     #[test]

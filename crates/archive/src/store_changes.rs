@@ -55,7 +55,7 @@ pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<setting
     let settings = Settings::parse(&text, &file)?;
     std::fs::create_dir_all(&folder).map_err(ArchiveError::io(&folder))?;
     check_places(home, &settings)?;
-    folder_store(home, archive, &store).mark().map_err(StoreError::or_taken)?;
+    folder_store(home, &settings, &store).mark().map_err(StoreError::or_taken)?;
     let fresh = home.join(format!("{}.new", settings::FILE));
     let write = || {
         let mut written = File::options().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
@@ -82,7 +82,7 @@ fn has_own_platters(
     added: &settings::StoreSettings,
 ) -> Result<bool, ArchiveError> {
     let archive = settings.archive.id;
-    let store = folder_store(home, archive, added);
+    let store = folder_store(home, settings, added);
     let platters = store.list().map_err(StoreError::io(&*store))?;
     if platters.is_empty() {
         return Ok(false);

@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 
 use fulgurite_archive::catalogue::Versions;
 use fulgurite_archive::keyring::export_keys;
+use fulgurite_archive::settings::{GlassPreset, GlassSettings, MediumSettings};
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_archive::{Archive, Source};
 use fulgurite_domain::{Geometry, Kind, ObjectName, PhysicalTrack};
@@ -102,6 +103,11 @@ fn put_tree(archive: &Archive, root: &Path) {
     assert_eq!((report.failed, report.unstable), (0, 0));
 }
 
+fn run(python: &Path, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+    let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "tools", "read_platter.py"].iter().collect();
+    Command::new(python).arg(script).args(arguments).output().expect("Python starts")
+}
+
 /// An archive on platters, with the data needed to read it.
 struct Written {
     python: PathBuf,
@@ -141,8 +147,7 @@ impl Written {
     }
 
     fn run(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
-        let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "tools", "read_platter.py"].iter().collect();
-        Command::new(&self.python).arg(script).args(arguments).output().expect("Python starts")
+        run(&self.python, arguments)
     }
 
     /// Writes these platters to a new folder.
@@ -364,4 +369,48 @@ fn attributes_and_deletion_markers_are_read() {
     let out = home.folder.path().join("out");
     run(&["get".as_ref(), "-o".as_ref(), out.as_ref()]);
     assert_eq!(tree(&out).into_keys().collect::<Vec<_>>(), [b"described".to_vec(), b"still/here".to_vec()]);
+}
+
+#[test]
+fn platters_of_glass_are_read_from_their_symbols() {
+    let Some(python) = python() else { return };
+    for preset in GlassPreset::ALL {
+        let glass = MediumSettings::Glass(GlassSettings { preset, ..GlassSettings::default() });
+        let home = Home::with(1, 1, |settings| settings.medium = glass);
+        let archive = home.open();
+        let files: BTreeMap<Vec<u8>, Vec<u8>> =
+            (0..3).map(|i| (format!("files/{i}").into_bytes(), noise(i + 1, 9_000 * i as usize))).collect();
+        put_all(&archive, &files);
+        archive.flush(&Unwatched).expect("flush");
+        let keys = home.folder.path().join("keys");
+        export_keys(&archive, &keys, None).expect("exported");
+        let mut platters = home.platter_files();
+        let whole = run(&python, ["inspect".as_ref(), "--json".as_ref(), platters[0].as_os_str()]);
+        let report: serde_json::Value = serde_json::from_slice(&whole.stdout).expect("a report");
+        assert_eq!((&report["medium"], &report["file_bytes"]), (&"glass".into(), &report["expected_bytes"]), "{report}");
+        assert_eq!(report["good_header_copies"].as_array().map(Vec::len), Some(3), "{report}");
+        // Symbols of two sectors of the first track, and of half a header, on every platter.
+        for platter in &platters {
+            let mut image = fs::read(platter).expect("readable");
+            let (header_sectors, packed) = if preset == GlassPreset::Desk { (13, 10_240) } else { (26, 5_120) };
+            let sector = |number: usize| 4_096 + number * packed;
+            image[sector(0)..sector(header_sectors / 2)].fill(0);
+            image[sector(header_sectors) + 77] ^= 0x10;
+            image[sector(header_sectors + 3) + 1_000] ^= 0x01;
+            fs::write(platter, image).expect("written");
+        }
+        for round in 0..2 {
+            let out = home.folder.path().join(format!("out {round}"));
+            let mut arguments = vec!["get".as_ref(), "--keys".as_ref(), keys.as_os_str(), "-o".as_ref(), out.as_os_str()];
+            arguments.extend(platters.iter().map(|platter| platter.as_os_str()));
+            let done = run(&python, arguments);
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert!(done.status.success(), "{said}");
+            for (name, content) in &files {
+                assert!(fs::read(out.join(OsStr::from_bytes(name))).expect("restored") == *content, "{said}");
+            }
+            // The other platter alone is enough.
+            platters.remove(0);
+        }
+    }
 }

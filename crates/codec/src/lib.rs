@@ -35,4 +35,4 @@ pub use cauchy::{CauchyCode, CauchyRepair};
 pub use error::CodeError;
 pub use kernel::Kernel;
 pub use pooled::{PooledCode, PooledEncoder, PooledPlan, PooledRepairer, Rows};
-pub use sector::{DecodedSector, SectorCode, SectorDecoder, SectorLoss};
+pub use sector::{DecodedSector, KeyStream, SectorCode, SectorDecoder, SectorLoss};

@@ -249,17 +249,35 @@ fn checksum(address: &[u8], payload: &[u8]) -> u64 {
     Crc64::new().update(address).update(payload).value()
 }
 
-/// Adds the key stream of an address; the same again removes it. The stream is splitmix64, seeded
-/// with the checksum of the address, as little-endian words.
+/// Adds the key stream of an address; the same again removes it. The stream is seeded with the
+/// checksum of the address; its words are little-endian.
 fn scramble(address: &[u8], bytes: &mut [u8]) {
-    let mut state = checksum(address, &[]);
-    for chunk in bytes.chunks_mut(8) {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        for (byte, key) in chunk.iter_mut().zip((z ^ (z >> 31)).to_le_bytes()) {
+    for (chunk, word) in bytes.chunks_mut(8).zip(KeyStream::new(checksum(address, &[]))) {
+        for (byte, key) in chunk.iter_mut().zip(word.to_le_bytes()) {
             *byte ^= key;
         }
+    }
+}
+
+/// An endless stream of words that whitens what is added to it: splitmix64. It hides nothing.
+#[derive(Debug, Clone)]
+pub struct KeyStream(u64);
+
+impl KeyStream {
+    /// The stream of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+}
+
+impl Iterator for KeyStream {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        Some(z ^ (z >> 31))
     }
 }
 

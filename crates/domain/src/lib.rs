@@ -10,6 +10,7 @@
 mod attributes;
 mod geometry;
 mod identifiers;
+mod medium;
 mod object;
 mod place;
 mod time;
@@ -17,6 +18,7 @@ mod time;
 pub use attributes::{Attributes, AttributesError};
 pub use geometry::{Geometry, GeometryError, Group, LABEL_BYTES, SECTOR_BYTES_MAX, SECTOR_BYTES_MIN};
 pub use identifiers::{ArchiveId, IdentifierError, PlatterId, SetId, VersionId};
+pub use medium::Medium;
 pub use object::{Digest, Kind, Modified, ObjectName, ObjectRecord};
 pub use place::{PhysicalTrack, SectorAddress, SetShape, TrackIndex};
 pub use time::Micros;

@@ -154,9 +154,13 @@ pub(crate) struct Init {
     /// Store objects without encryption
     #[arg(long)]
     pub(crate) clear_text: bool,
-    /// Maximum content of a platter, in MiB
-    #[arg(long, default_value_t = 1_024, value_name = "MIB")]
-    pub(crate) platter_mib: u64,
+    /// What platters are made of: files (disk), or emulated glass, which is slow and meant for
+    /// experiments
+    #[arg(long, default_value = "disk", value_name = "MEDIUM", value_parser = ["disk", "glass"])]
+    pub(crate) medium: String,
+    /// Maximum content of a platter, in MiB. Default: 1024, or 10 for glass
+    #[arg(long, value_name = "MIB")]
+    pub(crate) platter_mib: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -177,9 +181,9 @@ pub(crate) struct Attach {
     /// Information and redundancy platters of new sets, such as 4+2. Default: as in the newest set
     #[arg(long, value_name = "I+R", value_parser = parse_shape)]
     pub(crate) set: Option<SetShape>,
-    /// Maximum content of a new platter, in MiB
-    #[arg(long, default_value_t = 1_024, value_name = "MIB")]
-    pub(crate) platter_mib: u64,
+    /// Maximum content of a new platter, in MiB. Default: 1024, or 10 for glass
+    #[arg(long, value_name = "MIB")]
+    pub(crate) platter_mib: Option<u64>,
 }
 
 #[derive(Debug, Args)]

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, bail};
 use fulgurite_archive::catalogue::{Pages, SetDescription, VersionRow, Versions};
 use fulgurite_archive::set_reader::Repairs;
-use fulgurite_archive::settings::{Settings, StagingSettings, StoreSettings};
+use fulgurite_archive::settings::{MediumSettings, Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::volume::free_bytes;
 use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_archive::{Access, Archive, Existing, GetReport, ScrubReport};
@@ -91,7 +91,7 @@ pub(crate) fn demo(session: &Session, folder: Option<&Path>, into: &Path) -> Res
 fn settings() -> Settings {
     let disk = |number| StoreSettings { name: format!("disk{number}"), path: format!("disk{number}").into() };
     let shape = SetShape { information: INFORMATION, redundancy: REDUNDANCY };
-    let settings = new_settings((1..=DISKS).map(disk).collect(), shape, 1_024, true);
+    let settings = new_settings((1..=DISKS).map(disk).collect(), shape, MediumSettings::default(), None, true);
     // Staging reserves space one segment at a time; smaller segments keep the demonstration from
     // reserving more than it needs.
     Settings { staging: StagingSettings { segment_mib: 64, ..settings.staging }, ..settings }

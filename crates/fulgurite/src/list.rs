@@ -255,7 +255,7 @@ impl<'a> Status<'a> {
             own,
             sets: sets.len() as u64,
             sets_being_written: writing.len() as u64,
-            on_disk: sets.iter().map(|set| set.description.geometry.file_bytes() * set.description.platters.len() as u64).sum(),
+            on_disk: sets.iter().map(|set| set.description.platter_bytes() * set.description.platters.len() as u64).sum(),
             unsound: platters.iter().filter(is_unsound).count() as u64,
             stores: archive.stores().iter().zip(check_all(archive.stores())).map(store).collect(),
             platters,

@@ -11,8 +11,9 @@ use fulgurite_archive::store_snapshot::locate_platters;
 use fulgurite_archive::unread::{Hindrance, NoPlatter, absent_text, store_names};
 use fulgurite_archive::watch::OutOfReach;
 use fulgurite_archive::{Access, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UNKNOWN_STORE, UnknownPlatter};
-use fulgurite_domain::{Geometry, SetShape};
+use fulgurite_domain::{Geometry, Medium, SetShape};
 use fulgurite_format::{Entry, Frames, decode_record};
+use fulgurite_glass::GlassMedium;
 use serde_json::{Value, json};
 
 use crate::get::repairs_text;
@@ -115,7 +116,7 @@ fn report_json(report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<V
         })
     };
     let mut value = json!({
-        "platters": report.platters_read, "platters_expected": report.platters, "bytes": report.bytes,
+        "platters": report.platters_read, "platters_expected": report.platters, "bytes": report.bytes, "expected_losses": report.expected_losses,
         "unsound": report.unsound.iter().map(unsound).collect::<Vec<_>>(), "rebuilt": report.rebuilt, "left": report.left,
         "lost_versions": report.lost_versions, "lost": lost, "out_of_reach": report.out_of_reach,
         "staged_versions": report.staged_versions, "repairs": report.repairs, "unlisted_versions": report.unlisted,
@@ -141,6 +142,11 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsRe
         bytes(report.bytes),
         count(report.staged_versions, "staged version")
     ));
+    if report.expected_losses > 0 {
+        let sectors =
+            phrase(report.expected_losses, "sector of glass was rebuilt by its track", "sectors of glass were rebuilt by their tracks");
+        session.say(&format!("{sectors}: no damage, since any glass has some that can't be read."));
+    }
     say_unsound(session, &report.unsound);
     if report.repairs.tracks() > 0 {
         session.say(&repairs_text(report.repairs));
@@ -320,7 +326,7 @@ fn role(position: u16, shape: SetShape) -> String {
 }
 
 fn file_bytes(set: &SetDescription) -> u64 {
-    set.geometry.file_bytes()
+    set.platter_bytes()
 }
 
 fn health(row: &PlatterRow, state: PlatterState, store: &str) -> String {
@@ -404,7 +410,7 @@ pub(crate) fn inspect(session: &Session, file: &Path, files: bool) -> Result<Out
     // What could not be read may be intact.
     let sound = inspection.lost_sectors == inspection.unreadable_sectors
         && inspection.found.copies == [true; 3]
-        && inspection.file_bytes == inspection.found.header.geometry.file_bytes()
+        && inspection.file_bytes == inspection.expected_file_bytes()
         && (inspection.unreadable_sectors > 0 || !matches!(inspection.entries, Some(Err(_))));
     let hindrance = (inspection.unreadable_sectors > 0).then_some(Hindrance::Unreadable);
     Ok(Outcome::troubled_if(!sound).worst(Outcome::hindered(hindrance)))
@@ -450,7 +456,16 @@ fn write_inspection(out: &mut dyn Write, inspection: &Inspection, entries: &Entr
          groups of {group_information}+{group_redundancy} tracks, {information_tracks} information tracks",
         bytes(header.geometry.sector_bytes.into())
     )?;
-    let length = if inspection.file_bytes == header.geometry.file_bytes() { "" } else { ", WRONG LENGTH" };
+    let length = if inspection.file_bytes == inspection.expected_file_bytes() { "" } else { ", WRONG LENGTH" };
+    if let Some(glass) = &inspection.glass {
+        let GlassMedium { rows, columns, alphabet, parity_columns, .. } = &glass.medium;
+        let rate = 80 - parity_columns;
+        writeln!(
+            out,
+            "medium    glass, sectors of {rows} x {columns} voxels of {} bits, code of rate {rate}/80",
+            alphabet.bits_per_voxel()
+        )?;
+    }
     writeln!(out, "file      {}{length}", bytes(inspection.file_bytes))?;
     writeln!(out, "headers   {} of 3 copies are good", good_headers(inspection))?;
     writeln!(out, "sectors   {lost_sectors} of {} are lost", inspection.sectors)?;
@@ -486,6 +501,11 @@ fn inspection_json(inspection: &Inspection, entries: &Entries) -> Value {
         "platter": header.platter.to_string(), "archive": header.archive.to_string(), "set": header.set.to_string(),
         "position": header.position, "set_information": header.shape.information, "set_redundancy": header.shape.redundancy,
         "written": header.written, "writer": header.writer,
+        "medium": if inspection.glass.is_some() { Medium::Glass.name() } else { Medium::Disk.name() },
+        "voxels": inspection.glass.as_ref().map(|glass| json!({
+            "rows": glass.medium.rows, "columns": glass.medium.columns, "bits": glass.medium.alphabet.bits_per_voxel(),
+            "parity_columns": glass.medium.parity_columns,
+        })),
         "geometry": {
             "sector_bytes": geometry.sector_bytes,
             "track_information": geometry.track_information, "track_redundancy": geometry.track_redundancy,

@@ -112,7 +112,7 @@ fn create_archive(home: &Path, stores: &[String]) -> Result<Archive> {
     let default_stores: Vec<String> = (1..=3).map(|number| home.join(format!("platters/d{number}")).display().to_string()).collect();
     let parsed = parse_stores(if stores.is_empty() { &default_stores } else { stores })?;
     let shape = default_shape(parsed.len());
-    Archive::init(home, &new_settings(parsed, shape, 1_024, true))?;
+    Archive::init(home, &new_settings(parsed, shape, fulgurite_archive::settings::MediumSettings::default(), None, true))?;
     if stores.is_empty() {
         diagnostics::note(&format!(
             "created an archive in {}, with three folders for platters on this one disk. Losing the disk would lose everything: \

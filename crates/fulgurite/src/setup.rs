@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use fulgurite_archive::archive::read_settings;
 use fulgurite_archive::catalogue::{Unlisted, UnlistedVersion};
-use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
+use fulgurite_archive::settings::{
+    ArchiveSettings, GlassSettings, Limits, MediumSettings, SetSettings, Settings, StagingSettings, StoreSettings,
+};
 use fulgurite_archive::{
     Access, Archive, RebuildReport, ReplaceReport, Replaced, UnseenPlace, UnseenStores, count_shared_numbers, rebuild_catalogue,
 };
@@ -25,7 +27,11 @@ pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
     let home = session.new_home(init.folder.as_deref())?;
     let stores = parse_stores(&init.stores)?;
     let shape = init.set.unwrap_or_else(|| default_shape(stores.len()));
-    let settings = new_settings(stores, shape, init.platter_mib, !init.clear_text);
+    let medium = match init.medium.as_str() {
+        "glass" => MediumSettings::Glass(GlassSettings::default()),
+        _ => MediumSettings::default(),
+    };
+    let settings = new_settings(stores, shape, medium, init.platter_mib, !init.clear_text);
     let staging = home.join(&settings.staging.path);
     let new_folders = missing_folders(settings.stores.iter().map(|store| store.path.as_path()).chain([&*home, &*staging]));
     let home = create(&home, &settings).inspect_err(|_| {
@@ -74,12 +80,20 @@ pub(crate) fn create_home(home: &Path) -> Result<PathBuf> {
     home.canonicalize().with_context(|| home.display().to_string())
 }
 
-pub(crate) fn new_settings(stores: Vec<StoreSettings>, shape: SetShape, platter_mib: u64, encrypt: bool) -> Settings {
+pub(crate) fn new_settings(
+    stores: Vec<StoreSettings>,
+    shape: SetShape,
+    medium: MediumSettings,
+    platter_mib: Option<u64>,
+    encrypt: bool,
+) -> Settings {
+    let platter_mib = platter_mib.unwrap_or_else(|| medium.default_platter_mib());
     Settings {
         archive: ArchiveSettings { id: fulgurite_archive::new_archive_id(), encrypt, master_key: "master.key".into() },
         limits: Limits::default(),
         staging: StagingSettings::default(),
         set: SetSettings { information: shape.information, redundancy: shape.redundancy, platter_mib },
+        medium,
         stores,
     }
 }

@@ -95,7 +95,7 @@ fn rows(archive: &Archive) -> Result<(Vec<Row<'_>>, u64)> {
 fn platter_bytes(archive: &Archive) -> Result<HashMap<PlatterId, u64>> {
     let sets = archive.catalogue().sets()?;
     let of_set = |set: &SetDescription| {
-        let bytes = set.geometry.file_bytes();
+        let bytes = set.platter_bytes();
         set.platters.iter().map(|place| (place.platter, bytes)).collect::<Vec<_>>()
     };
     Ok(sets.iter().flat_map(|set| of_set(&set.description)).collect())
@@ -110,7 +110,7 @@ fn found_on(archive: &Archive, checked: &[Result<(), StoreError>], sizes: &HashM
     })?;
     let listed = disk.list().ok()?;
     let size = |platter: &PlatterId| {
-        let length = || disk.open(*platter).ok().flatten().and_then(|file| file.length().ok()).unwrap_or(0);
+        let length = || disk.open(*platter).ok().flatten().and_then(|file| file.stored_bytes().ok()).unwrap_or(0);
         sizes.get(platter).copied().unwrap_or_else(length)
     };
     Some((listed.len() as u64, listed.iter().map(size).sum()))

@@ -25,6 +25,7 @@ mod read;
 pub mod sector_errors;
 mod track;
 pub mod voxel;
+mod voxel_platter;
 mod write;
 
 pub use error_rate::ErrorRate;
@@ -32,4 +33,5 @@ pub use group::{GroupRepair, RebuiltSector};
 pub use medium::GlassMedium;
 pub use read::{Lost, PlatterSource, ReadDrive};
 pub use track::Track;
+pub use voxel_platter::{GlassHead, GlassHeadError, GlassReader, VoxelPlatter, VoxelWriter};
 pub use write::{BlankPlatter, WriteDrive, WrittenPlatter};

@@ -4,6 +4,7 @@
 use std::f64::consts::PI;
 
 use fulgurite_codec::SectorCode;
+use fulgurite_codec::ldpc::LdpcCode;
 
 use crate::polarization::Microscope;
 use crate::voxel::Alphabet;
@@ -39,9 +40,33 @@ impl GlassMedium {
         }
     }
 
+    /// The smallest sectors that hold a sector of 4,096 bytes of the archive and its label: 64 x
+    /// 160 voxels. For tests, and for archives of a few files.
+    pub fn tiny() -> Self {
+        Self { rows: 64, parity_columns: 14, ..Self::desk() }
+    }
+
+    /// The glass for sectors of the archive with this payload; `None` if there is none.
+    pub fn for_sectors(sector_bytes: u32) -> Option<Self> {
+        match sector_bytes {
+            4_096 => Some(Self::tiny()),
+            8_192 => Some(Self::desk()),
+            _ => None,
+        }
+    }
+
     /// Voxels of a sector.
     pub fn voxels(&self) -> usize {
         self.rows * self.columns
+    }
+
+    /// Bytes that the code of a sector holds, without constructing it; `None` if there is no such
+    /// code.
+    pub fn payload_bytes(&self) -> Option<usize> {
+        const CHECKSUM_BYTES: usize = 8;
+        let codewords = self.voxels() / LdpcCode::CODEWORD_BITS.div_ceil(self.alphabet.bits_per_voxel() as usize);
+        let exists = LdpcCode::PARITY_COLUMNS.contains(&self.parity_columns) && codewords > 0;
+        exists.then(|| codewords * (LdpcCode::CODEWORD_BYTES / 80) * (80 - self.parity_columns) - CHECKSUM_BYTES)
     }
 
     /// The code of a sector.
@@ -62,5 +87,18 @@ mod tests {
         let medium = GlassMedium::desk();
         assert_eq!((medium.voxels(), medium.sector_code().codewords()), (20_480, 2));
         assert_eq!(medium.sector_code().payload_bytes(), 8_312);
+    }
+
+    #[test]
+    fn there_is_glass_for_sectors_of_some_sizes() {
+        for sector_bytes in [4_096, 8_192] {
+            let medium = GlassMedium::for_sectors(sector_bytes).expect("glass");
+            let payload = medium.sector_code().payload_bytes();
+            assert_eq!(medium.payload_bytes(), Some(payload));
+            assert!(payload >= sector_bytes as usize + 64);
+        }
+        assert_eq!(GlassMedium::for_sectors(65_536), None);
+        assert_eq!(GlassMedium { parity_columns: 4, ..GlassMedium::desk() }.payload_bytes(), None);
+        assert_eq!(GlassMedium { rows: 10, ..GlassMedium::desk() }.payload_bytes(), None);
     }
 }

@@ -36,6 +36,16 @@ impl Alphabet {
         AZIMUTHS * self.retardances.len() as u8
     }
 
+    /// Levels of the retardance: 1, 2 or 4.
+    pub fn retardances(&self) -> u8 {
+        self.retardances.len() as u8
+    }
+
+    /// The retardance of a level, in radians; `None` if there is no such level.
+    pub fn retardance(&self, level: u8) -> Option<f64> {
+        self.retardances.get(usize::from(level)).copied()
+    }
+
     /// Bits that a voxel carries: 3 to 5.
     pub fn bits_per_voxel(&self) -> u32 {
         AZIMUTH_BITS + self.retardances.len().ilog2()

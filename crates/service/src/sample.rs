@@ -31,6 +31,7 @@ pub(crate) fn archive(home: &Path) -> Arc<Archive> {
         limits: Limits::default(),
         staging: StagingSettings::default(),
         set: SetSettings { information: 1, redundancy: 0, platter_mib: 64 },
+        medium: fulgurite_archive::settings::MediumSettings::default(),
         stores: vec![StoreSettings { name: "d1".into(), path: home.join("d1") }],
     };
     Archive::init(home, &settings).expect("an archive");

@@ -12,8 +12,8 @@ use crate::catalogue::{CatalogueError, SqliteCatalogue};
 use crate::error::MasterKeyTrouble;
 use crate::keystore::{KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
-use crate::settings::{self, Settings};
-use crate::store::{FolderStore, PlatterStore};
+use crate::settings::{self, Settings, StoreSettings};
+use crate::store::{FolderStore, GlassDrives, MediumStore, PlatterStore};
 use crate::uncatalogued::refuse_uncatalogued;
 use crate::unwritable::is_unwritable;
 use crate::volume::FolderVolume;
@@ -175,12 +175,20 @@ fn readers(home: &Path, archive: ArchiveId) -> Readers {
 /// The stores of an archive in `home`.
 #[must_use]
 pub fn folder_stores(home: &Path, settings: &Settings) -> Vec<Arc<dyn PlatterStore>> {
-    settings.stores.iter().map(|store| folder_store(home, settings.archive.id, store)).collect()
+    let drives = GlassDrives::new(settings.medium.glass(), settings.limits.threads);
+    settings.stores.iter().map(|store| store_with(&drives, home, settings.archive.id, store)).collect()
 }
 
-pub(crate) fn folder_store(home: &Path, archive: ArchiveId, store: &settings::StoreSettings) -> Arc<dyn PlatterStore> {
+/// A store of an archive in `home` that need not be in its settings.
+pub(crate) fn folder_store(home: &Path, settings: &Settings, store: &StoreSettings) -> Arc<dyn PlatterStore> {
+    let drives = GlassDrives::new(settings.medium.glass(), settings.limits.threads);
+    store_with(&drives, home, settings.archive.id, store)
+}
+
+fn store_with(drives: &GlassDrives, home: &Path, archive: ArchiveId, store: &StoreSettings) -> Arc<dyn PlatterStore> {
     let volume = Arc::new(FolderVolume::new(home.join(&store.path)));
-    Arc::new(FolderStore::new(store.name.clone(), archive, volume))
+    let files = FolderStore::new(store.name.clone(), archive, volume);
+    Arc::new(MediumStore::new(Arc::new(files), drives.clone()))
 }
 
 /// Reads a master key file.

@@ -8,7 +8,9 @@ mod listing;
 mod sets;
 mod versions;
 
-use fulgurite_domain::{Attributes, Digest, Geometry, Kind, Modified, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
+use fulgurite_domain::{
+    Attributes, Digest, Geometry, Kind, Medium, Modified, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId,
+};
 
 use super::*;
 
@@ -149,6 +151,7 @@ pub(crate) fn set(seed: u8, platters: u8) -> SetDescription {
     SetDescription {
         id: SetId([seed; 16]),
         shape: SetShape { information: u16::from(platters) - 1, redundancy: 1 },
+        medium: if seed.is_multiple_of(2) { Medium::Disk } else { Medium::Glass },
         geometry: Geometry {
             sector_bytes: 4_096,
             track_information: 100,

@@ -1,8 +1,10 @@
 //! What a catalogue takes and returns.
 
-use fulgurite_domain::{Geometry, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
+use fulgurite_domain::{Geometry, Medium, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
 use fulgurite_format::{Header, Member};
 use serde::{Deserialize, Serialize};
+
+use crate::store::platter_bytes;
 
 /// The catalogue's internal key of a version. Short, and meaningless outside this catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,6 +129,8 @@ pub struct SetDescription {
     pub id: SetId,
     /// Information and redundancy platters.
     pub shape: SetShape,
+    /// What its platters are made of.
+    pub medium: Medium,
     /// The geometry of its platters.
     pub geometry: Geometry,
     /// When it was begun, seconds since 1970.
@@ -142,9 +146,30 @@ impl SetDescription {
         Self {
             id: header.set,
             shape: header.shape,
+            medium: header.medium,
             geometry: header.geometry,
             written: header.written,
             platters: header.members.iter().map(place).collect(),
+        }
+    }
+
+    /// Bytes that a store needs for each of its platters.
+    #[must_use]
+    pub fn platter_bytes(&self) -> u64 {
+        platter_bytes(self.medium, self.geometry)
+    }
+
+    /// Bytes that a store holds for this many bytes of a platter.
+    pub(crate) fn stored_bytes(&self, bytes: u64) -> u64 {
+        (u128::from(bytes) * u128::from(self.platter_bytes()) / u128::from(self.geometry.file_bytes())) as u64
+    }
+
+    /// Sectors of a track that may be lost although the platter is sound. Some sectors of glass
+    /// can't be read however well it was written; tracks may use half of their redundancy for them.
+    pub(crate) fn bearable_losses(&self) -> usize {
+        match self.medium {
+            Medium::Disk => 0,
+            Medium::Glass => usize::from(self.geometry.track_redundancy / 2),
         }
     }
 }

@@ -82,7 +82,7 @@ impl WrittenSet<'_> {
             platters: job.set.platters.len() as u64,
             versions: self.shards().filter(finished).count() as u64,
             stored_bytes: self.shards().map(|shard| shard.bytes).sum(),
-            platter_bytes: job.set.platters.len() as u64 * job.plan.geometry.file_bytes(),
+            platter_bytes: job.set.platters.len() as u64 * job.set.platter_bytes(),
             unreadable: 0,
         })
     }
@@ -253,6 +253,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         let set = SetDescription {
             id: SetId(random()),
             shape: plan.shape,
+            medium: plan.medium,
             geometry: plan.geometry,
             written: unix_s(),
             platters: stores.iter().map(|store| PlatterPlace { platter: PlatterId(random()), store: store.name().to_owned() }).collect(),

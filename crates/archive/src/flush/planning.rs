@@ -13,8 +13,8 @@ use super::{PAGE, Staged, TRACKS_AHEAD, WrittenPart, verifying};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Pages, VersionKey};
 use crate::ingest::RECORD_BYTES;
-use crate::packing::{Bounds, Item, SetPlan, disk_geometry};
-use crate::store::{PlatterStore, StoreError, check_all};
+use crate::packing::{Bounds, Item, Proportions, SetPlan, disk_geometry};
+use crate::store::{PlatterStore, StoreError, check_all, platter_bytes};
 
 /// Memory per staged version while a set is planned and written: its name, locations and plan.
 const ITEM_MEMORY_BYTES: u64 = 512;
@@ -29,7 +29,7 @@ pub(super) fn bounds(archive: &Archive) -> Bounds {
     {
         sector_bytes_max /= 2;
     }
-    Bounds { shape, platter_bytes: settings.set.platter_mib << 20, sector_bytes_max }
+    Bounds { shape, proportions: Proportions::of(settings.medium), platter_bytes: settings.set.platter_mib << 20, sector_bytes_max }
 }
 
 /// Peak memory of a flush: the larger of writing one information platter, and encoding the set
@@ -97,7 +97,7 @@ pub(super) fn gather(
 
 /// Chooses a store for each platter of a set: those with the most free space.
 pub(super) fn choose_stores(stores: &[Arc<dyn PlatterStore>], plan: &SetPlan) -> Result<Vec<Arc<dyn PlatterStore>>, ArchiveError> {
-    let needed = plan.geometry.file_bytes();
+    let needed = platter_bytes(plan.medium, plan.geometry);
     let mut others = Vec::new();
     let mut usable = Vec::new();
     for (store, checked) in stores.iter().zip(check_all(stores)) {

@@ -1,5 +1,5 @@
-//! Verification: reads back what was just written, and accepts no lost or changed bytes. Computes
-//! the redundancy platters on the way.
+//! Verification: reads back what was just written, and accepts no changed bytes, and no lost ones
+//! beyond what a medium always loses. Computes the redundancy platters on the way.
 
 use std::io;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use fulgurite_codec::checksum::Crc64;
 use fulgurite_codec::{PooledCode, PooledEncoder};
 use fulgurite_domain::{PhysicalTrack, SetShape, TrackIndex};
 use fulgurite_format::{Header, Member};
-use fulgurite_glass::{Track, WriteDrive};
+use fulgurite_glass::{Lost, Track, WriteDrive};
 
 use super::writing::SetJob;
 use crate::archive::ArchiveError;
@@ -216,16 +216,16 @@ impl SetJob<'_> {
         Ok(())
     }
 
-    /// Reads a track of a platter that was just written. No sector may be lost.
+    /// Reads a track of a platter that was just written. No more sectors may be lost than its
+    /// medium always loses.
     fn read_back(&self, open: &OpenSet, position: u16, physical: PhysicalTrack, track: &mut Track) -> Result<(), ArchiveError> {
         let drive = match &open.members[usize::from(position)] {
             Presence::Loaded(loaded) => &loaded.drive,
             Presence::Unavailable(why) => return Err(self.verification_error(position, Misread::Gone(Box::new(why.clone())))),
         };
-        drive.scan(physical, track);
-        match track.lost_sectors() {
-            0 => Ok(()),
-            sectors => Err(self.verification_error(position, Misread::Sectors { track: physical, sectors })),
+        match drive.read(physical, track) {
+            Ok(sectors) if sectors <= self.set.bearable_losses() => Ok(()),
+            Ok(sectors) | Err(Lost { sectors }) => Err(self.verification_error(position, Misread::Sectors { track: physical, sectors })),
         }
     }
 }

@@ -82,6 +82,7 @@ impl SetJob<'_> {
             archive: self.archive.id(),
             platter: self.set.platters[0].platter,
             set: self.set.id,
+            medium: self.set.medium,
             geometry: self.set.geometry,
             position: 0,
             shape: self.set.shape,

@@ -90,6 +90,10 @@ pub struct PlatterFinding {
     /// Lost sectors, including those of group redundancy tracks, but not sectors that the system
     /// refused to read.
     pub lost_sectors: u64,
+    /// Further lost sectors, in tracks that have lost no more than their medium always loses. They
+    /// are no damage.
+    #[serde(default)]
+    pub expected_losses: u64,
     /// Tracks that their own code can't rebuild, including group redundancy tracks.
     pub lost_tracks: u32,
     /// Bad copies of the header.
@@ -116,6 +120,7 @@ impl PlatterFinding {
             elsewhere: None,
             own_store_is_readable: true,
             lost_sectors: 0,
+            expected_losses: 0,
             lost_tracks: 0,
             bad_headers: 0,
             unreadable: 0,
@@ -195,6 +200,9 @@ pub struct ScrubReport {
     pub platters_read: u64,
     /// Bytes read.
     pub bytes: u64,
+    /// Lost sectors that are no damage: their medium always loses some.
+    #[serde(default)]
+    pub expected_losses: u64,
     /// Unsound platters, in the state in which they were found.
     pub unsound: Vec<PlatterFinding>,
     /// Platters replaced.

@@ -28,7 +28,7 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
             return (finding, 0);
         }
     };
-    let bytes = read_tracks(loaded, &mut finding, watcher);
+    let bytes = read_tracks(loaded, set.description.bearable_losses(), &mut finding, watcher);
     let place = &set.description.platters[usize::from(position)];
     let snapshot = StoreSnapshot::take(archive);
     match snapshot.find(place) {
@@ -48,9 +48,10 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
     (finding, bytes)
 }
 
-/// Reads all tracks of a present platter, and returns the bytes read. If the watcher stops the
-/// read, the finding is incomplete and must be discarded.
-pub(super) fn read_tracks(loaded: &Loaded, finding: &mut PlatterFinding, watcher: &dyn Watcher) -> u64 {
+/// Reads all tracks of a present platter, and returns the bytes read. Tracks may lose
+/// `bearable_losses` sectors each without being damaged. If the watcher stops the read, the finding
+/// is incomplete and must be discarded.
+pub(super) fn read_tracks(loaded: &Loaded, bearable_losses: usize, finding: &mut PlatterFinding, watcher: &dyn Watcher) -> u64 {
     let drive = &loaded.drive;
     let geometry = drive.geometry();
     let mut track = Track::new(geometry);
@@ -61,6 +62,7 @@ pub(super) fn read_tracks(loaded: &Loaded, finding: &mut PlatterFinding, watcher
             let refused = loaded.unreadable_sectors(physical);
             finding.unreadable += refused;
             match read {
+                Ok(sectors) if sectors <= bearable_losses && refused == 0 => finding.expected_losses += sectors as u64,
                 Ok(sectors) => finding.lost_sectors += (sectors as u64).saturating_sub(refused),
                 Err(lost) => {
                     finding.lost_sectors += (lost.sectors as u64).saturating_sub(refused);

@@ -12,6 +12,7 @@ mod conformance;
 mod error;
 mod folder;
 mod layout;
+mod medium;
 #[cfg(feature = "remote")]
 mod remote;
 
@@ -28,6 +29,7 @@ pub use error::{BadMark, MisplacedStore, StoreError};
 pub use folder::FolderStore;
 pub(crate) use layout::MARK as STORE_MARK;
 pub use layout::Mark;
+pub(crate) use medium::{GlassDrives, MediumStore, platter_bytes};
 #[cfg(feature = "remote")]
 pub use remote::RemoteStore;
 
@@ -100,11 +102,19 @@ pub trait PlatterStore: Send + Sync {
 
 /// A platter opened for reading.
 pub trait PlatterFile: PlatterSource {
-    /// Length of the file.
+    /// Length of the platter in bytes.
     ///
     /// # Errors
     /// An error of the store.
     fn length(&self) -> io::Result<u64>;
+    /// Bytes that the store holds for it. They are more than [`length`](Self::length) if the
+    /// platter is of glass, whose file holds the symbols of voxels.
+    ///
+    /// # Errors
+    /// An error of the store.
+    fn stored_bytes(&self) -> io::Result<u64> {
+        self.length()
+    }
 }
 
 /// Fills `buffer` from a platter file.

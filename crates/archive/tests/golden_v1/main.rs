@@ -101,6 +101,7 @@ fn read_set(images: Vec<Option<Vec<u8>>>) -> (Objects, Repairs) {
     let description = SetDescription {
         id: header.set,
         shape: header.shape,
+        medium: header.medium,
         geometry: header.geometry,
         written: header.written,
         platters: header.members.iter().map(place).collect(),

@@ -216,6 +216,7 @@ fn platters(things: &[Thing]) -> Vec<Vec<u8>> {
         archive: ARCHIVE,
         platter: platter(0),
         set: SET,
+        medium: fulgurite_domain::Medium::Disk,
         geometry: GEOMETRY.check().expect("in range"),
         position: 0,
         shape: SHAPE,

@@ -9,7 +9,7 @@
 //! 0          8         12       16                         16,376
 //! ```
 
-use fulgurite_domain::{ArchiveId, Geometry, GeometryError, PlatterId, SetId, SetShape};
+use fulgurite_domain::{ArchiveId, Geometry, GeometryError, Medium, PlatterId, SetId, SetShape};
 
 use crate::cbor::{Decoder, Encoder, Malformed};
 use crate::v1::table::TABLE_HEAD_BYTES;
@@ -20,7 +20,6 @@ use fulgurite_codec::checksum::crc64;
 pub const HEADER_BYTES: usize = Geometry::HEADER_BYTES as usize;
 
 pub(crate) const MAGIC: &[u8; 8] = b"FULGPLAT";
-const MEDIUM: &str = "disk";
 const CBOR_AT: usize = 16;
 const CRC_AT: usize = HEADER_BYTES - 8;
 
@@ -33,6 +32,8 @@ pub struct Header {
     pub platter: PlatterId,
     /// The platter-set it belongs to.
     pub set: SetId,
+    /// What the platters of the set are made of.
+    pub medium: Medium,
     /// Geometry of the platter, the same for the whole set.
     pub geometry: Geometry,
     /// Its index in `members`.
@@ -176,7 +177,7 @@ impl Header {
         cbor.text("set");
         cbor.bytes(&self.set.0);
         cbor.text("medium");
-        cbor.text(MEDIUM);
+        cbor.text(self.medium.name());
         cbor.text("writer");
         cbor.text(&self.writer);
         cbor.text("archive");
@@ -238,10 +239,9 @@ impl Header {
             Ok(true)
         })?;
         cbor.end()?;
-        if medium.ok_or("no medium")? != MEDIUM {
-            return Err("an unknown medium");
-        }
+        let medium = Medium::named(medium.ok_or("no medium")?);
         Ok(Self {
+            medium: medium.ok_or("an unknown medium")?,
             archive: archive.ok_or("no archive")?,
             platter: platter.ok_or("no platter identifier")?,
             set: set.ok_or("no set")?,
@@ -368,6 +368,7 @@ pub(crate) mod tests {
             archive: ArchiveId([0xaa; 16]),
             platter: PlatterId([2; 16]),
             set: SetId([0xbb; 16]),
+            medium: Medium::Disk,
             geometry,
             position: 1,
             shape: SetShape { information: 2, redundancy: 1 },
@@ -402,6 +403,19 @@ pub(crate) mod tests {
             .collect::<Vec<_>>();
         assert_eq!(keys, expected);
         assert!(block[16 + length..CRC_AT].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn the_medium_is_read_back_and_an_unknown_one_is_refused() {
+        let glass = Header { medium: Medium::Glass, ..sample(3) };
+        let block = glass.to_block().unwrap();
+        assert_eq!(Header::from_block(&block), Ok(glass));
+        let at = block.windows(6).position(|bytes| bytes == b"\x65glass").unwrap();
+        let mut other = block.clone();
+        other[at + 1..at + 6].copy_from_slice(b"stone");
+        let crc = crc64(&other[..CRC_AT]);
+        other[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(Header::from_block(&other), Err(HeaderError::Malformed("an unknown medium")));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod damage;
 mod deleting;
 mod demo;
 mod getting;
+mod glass;
 mod inspecting;
 mod journals;
 mod keys;

@@ -1,7 +1,9 @@
 //! Decoders of images: from the frames of a sector to how likely each symbol is.
 
+mod kind;
 mod nearest;
 
+pub use kind::DecoderKind;
 pub use nearest::NearestSymbol;
 
 use fulgurite_codec::ldpc::LdpcDecoder;

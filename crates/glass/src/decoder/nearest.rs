@@ -41,12 +41,24 @@ type Vector = [f64; 2];
 impl NearestSymbol {
     /// A decoder for sectors of `rows` by `columns` voxels.
     pub fn new(microscope: Microscope, alphabet: &Alphabet, rows: usize, columns: usize) -> Self {
+        Self::of_symbols(microscope, alphabet, 0..alphabet.symbols(), rows, columns)
+    }
+
+    /// A decoder for sectors with only these symbols, which must be a power of two. Its
+    /// probabilities are in their order.
+    pub fn of_symbols(
+        microscope: Microscope,
+        alphabet: &Alphabet,
+        symbols: impl IntoIterator<Item = u8>,
+        rows: usize,
+        columns: usize,
+    ) -> Self {
         let vector = |symbol| {
             let written = alphabet.birefringence(symbol);
             let (sine, cosine) = (2.0 * written.azimuth).sin_cos();
             [written.retardance * sine, written.retardance * cosine]
         };
-        Self { microscope, rows, columns, symbols: (0..alphabet.symbols()).map(vector).collect() }
+        Self { microscope, rows, columns, symbols: symbols.into_iter().map(vector).collect() }
     }
 
     fn nearest(&self, vector: Vector) -> Vector {

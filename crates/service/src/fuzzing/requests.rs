@@ -37,6 +37,7 @@ impl Requests {
             limits: Limits::default(),
             staging: StagingSettings { segment_mib: 1, ..StagingSettings::default() },
             set: SetSettings { information: 1, redundancy: 1, platter_mib: 64 },
+            medium: fulgurite_archive::settings::MediumSettings::default(),
             stores: ["d1", "d2"].map(|name| StoreSettings { name: name.into(), path: name.into() }).to_vec(),
         };
         Archive::init(folder, &settings).expect("an archive");

@@ -129,6 +129,7 @@ mod tests {
             limits: Limits::default(),
             staging: StagingSettings::default(),
             set: SetSettings { information: 1, redundancy: 1, platter_mib: 64 },
+            medium: fulgurite_archive::settings::MediumSettings::default(),
             stores: ["d1", "d2"].map(|name| StoreSettings { name: name.into(), path: name.into() }).to_vec(),
         };
         Archive::init(folder.path(), &settings).expect("an archive");

@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0003_null.sql"),
     include_str!("../migrations/0004_unlisted.sql"),
     include_str!("../migrations/0005_released.sql"),
+    include_str!("../migrations/0006_medium.sql"),
 ];
 
 /// The condition of the index of null versions. The planner uses that index only for queries with
@@ -46,6 +47,9 @@ const FROM_VERSION_3: &str = "CREATE TEMP VIEW unlisted AS SELECT NULL AS id, NU
 /// The same for the table of version 5.
 const FROM_VERSION_4: &str = "CREATE TEMP VIEW released AS SELECT NULL AS last_number, NULL AS first_number, NULL AS row_check WHERE 0; \
      CREATE TEMP VIEW archived_tombstone AS SELECT NULL AS id, NULL AS set_id, NULL AS row_check WHERE 0;";
+
+/// The same for the column of version 6.
+const FROM_VERSION_5: &str = "CREATE TEMP VIEW platter_set AS SELECT *, NULL AS medium FROM main.platter_set";
 
 /// How long to wait for another process that is writing.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -121,6 +125,9 @@ pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: boo
     }
     if found < 5 {
         connection.execute_batch(FROM_VERSION_4)?;
+    }
+    if found < 6 {
+        connection.execute_batch(FROM_VERSION_5)?;
     }
     Ok(())
 }

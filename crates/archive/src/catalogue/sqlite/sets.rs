@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fulgurite_domain::{Geometry, PlatterId, SetId, SetShape};
+use fulgurite_domain::{Geometry, Medium, PlatterId, SetId, SetShape};
 use rusqlite::{Connection, Row, params};
 
 use super::counters::Ledger;
@@ -18,14 +18,21 @@ struct SetCells {
     id: SetId,
     // complete, information, redundancy, the six numbers of the geometry, written
     rest: [i64; 10],
+    // None for a disk.
+    medium: Option<i64>,
 }
 
+/// Glass in the column `medium`.
+const GLASS: i64 = 1;
+
 const SET_COLUMNS: &str = "number, id, complete, information, redundancy, sector_bytes, track_information, track_redundancy, \
-     group_information, group_redundancy, information_tracks, written, row_check";
+     group_information, group_redundancy, information_tracks, written, row_check, medium";
 
 impl SetCells {
     fn check(&self) -> RowCheck {
-        RowCheck::of("platter_set").number(self.number).bytes(&self.id.0).numbers(self.rest)
+        let row = RowCheck::of("platter_set").number(self.number).bytes(&self.id.0).numbers(self.rest);
+        // A disk adds nothing, so the checksum matches rows from before there were other media.
+        self.medium.into_iter().fold(row, RowCheck::number)
     }
 
     fn read(row: &Row<'_>) -> Result<Self, EngineError> {
@@ -33,7 +40,7 @@ impl SetCells {
         for (index, cell) in (2..).zip(&mut rest) {
             *cell = row.get(index)?;
         }
-        let cells = Self { number: row.get(0)?, id: SetId(row.get(1)?), rest };
+        let cells = Self { number: row.get(0)?, id: SetId(row.get(1)?), rest, medium: row.get(13)? };
         cells.check().confirm(row.get(12)?, || format!("set {}", cells.id))?;
         Ok(cells)
     }
@@ -50,6 +57,11 @@ impl SetCells {
             description: SetDescription {
                 id: self.id,
                 shape: SetShape { information: narrow(information, what)?, redundancy: narrow(redundancy, what)? },
+                medium: match self.medium {
+                    None => Medium::Disk,
+                    Some(GLASS) => Medium::Glass,
+                    Some(other) => return Err(EngineError::Damaged(format!("the medium of set {} is {other}", self.id))),
+                },
                 geometry: Geometry {
                     sector_bytes: narrow(sector_bytes, what)?,
                     track_information: narrow(track_information, what)?,
@@ -166,12 +178,13 @@ fn insert_set(connection: &Connection, set: &SetDescription, state: SetState) ->
             information_tracks.into(),
             int(set.written)?,
         ],
+        medium: (set.medium == Medium::Glass).then_some(GLASS),
     };
     let [complete, information, redundancy, geometry @ .., written] = cells.rest;
     let [g0, g1, g2, g3, g4, g5] = geometry;
     connection.execute(
-        &format!("INSERT INTO platter_set ({SET_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"),
-        params![number, set.id.0, complete, information, redundancy, g0, g1, g2, g3, g4, g5, written, cells.check().sum()],
+        &format!("INSERT INTO platter_set ({SET_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"),
+        params![number, set.id.0, complete, information, redundancy, g0, g1, g2, g3, g4, g5, written, cells.check().sum(), cells.medium],
     )?;
 
     let first: i64 = connection.query_row("SELECT coalesce(max(number), 0) + 1 FROM platter", [], |row| row.get(0))?;

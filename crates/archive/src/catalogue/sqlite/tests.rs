@@ -196,7 +196,7 @@ fn another_archive_and_a_newer_schema_are_rejected() {
     Connection::open(folder.file()).and_then(|file| file.pragma_update(None, "user_version", 99)).expect("changed");
     for open in [SqliteCatalogue::open, SqliteCatalogue::open_read_only] {
         let refused = open(&folder.file(), ARCHIVE).expect_err("refused");
-        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 5 }), "{refused}");
+        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 6 }), "{refused}");
     }
     let exists = SqliteCatalogue::create(&folder.file(), ARCHIVE);
     assert!(matches!(exists, Err(CatalogueError::Engine { .. })), "create never overwrites a file");

@@ -13,6 +13,7 @@ fn archive(home: &std::path::Path) -> Arc<Archive> {
         limits: Limits::default(),
         staging: StagingSettings::default(),
         set: SetSettings { information: 1, redundancy: 0, platter_mib: 64 },
+        medium: crate::settings::MediumSettings::default(),
         stores: vec![StoreSettings { name: "d1".into(), path: home.join("d1") }],
     };
     Archive::init(home, &settings).expect("an archive");

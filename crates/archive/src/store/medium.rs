@@ -1,0 +1,257 @@
+//! Stores for platters of any medium. A store itself holds files; here they become platters.
+//!
+//! ```text
+//! disk    the platter's bytes are the file's
+//! glass   bytes -> symbols of voxels -> file;   file -> laser, camera, decoder -> bytes
+//! ```
+//!
+//! Writing follows the medium that the platter's header names, reading that of the file. So the
+//! settings decide only about new sets, and platters of several media can be on one store.
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+use std::sync::{Arc, OnceLock};
+
+use fulgurite_domain::{Geometry, Medium, PlatterId};
+use fulgurite_format::{HEADER_BYTES, Header};
+use fulgurite_glass::emulator::WriteEffects;
+use fulgurite_glass::{GlassHead, GlassReader, PlatterSource, VoxelPlatter, VoxelWriter};
+
+use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
+use crate::entropy::random;
+use crate::settings::GlassSettings;
+
+/// Bytes that a store needs for a platter.
+pub(crate) fn platter_bytes(medium: Medium, geometry: Geometry) -> u64 {
+    let glass = (medium == Medium::Glass).then(|| GlassHead::file_bytes_of(geometry)).flatten();
+    // Without glass for such sectors, no program wrote the platter to glass.
+    glass.unwrap_or_else(|| geometry.file_bytes())
+}
+
+/// The drives for glass: one for all stores of an archive, because they share its threads.
+#[derive(Clone)]
+pub(crate) struct GlassDrives {
+    reader: Arc<GlassReader>,
+    effects: WriteEffects,
+}
+
+impl GlassDrives {
+    pub(crate) fn new(settings: GlassSettings, threads: usize) -> Self {
+        let effects = settings.noise.effects();
+        Self { reader: Arc::new(GlassReader::new(effects.read, settings.decoder, threads)), effects: effects.write }
+    }
+
+    /// A file as the platter that it contains.
+    pub(crate) fn load(&self, file: Arc<dyn PlatterFile>) -> LoadedFile {
+        LoadedFile { file, drives: self.clone(), glass: OnceLock::new() }
+    }
+}
+
+/// A store with the drives for all media.
+pub(crate) struct MediumStore {
+    files: Arc<dyn PlatterStore>,
+    drives: GlassDrives,
+}
+
+impl MediumStore {
+    pub(crate) fn new(files: Arc<dyn PlatterStore>, drives: GlassDrives) -> Self {
+        Self { files, drives }
+    }
+}
+
+impl PlatterStore for MediumStore {
+    fn name(&self) -> &str {
+        self.files.name()
+    }
+
+    fn place(&self) -> String {
+        self.files.place()
+    }
+
+    fn mark(&self) -> Result<(), StoreError> {
+        self.files.mark()
+    }
+
+    fn restore_mark(&self) -> Result<(), StoreError> {
+        self.files.restore_mark()
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.files.check()
+    }
+
+    fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
+        let begin = Begin { files: self.files.clone(), platter, bytes, start: Vec::new() };
+        Ok(Box::new(MediumSink { drives: self.drives.clone(), state: State::Begin(begin) }))
+    }
+
+    fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
+        Ok(self.files.open(platter)?.map(|file| -> Arc<dyn PlatterFile> { Arc::new(self.drives.load(file)) }))
+    }
+
+    fn list(&self) -> io::Result<Vec<PlatterId>> {
+        self.files.list()
+    }
+
+    fn remove(&self, platter: PlatterId) -> io::Result<()> {
+        self.files.remove(platter)
+    }
+
+    fn sweep(&self) -> io::Result<()> {
+        self.files.sweep()
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.files.free_bytes()
+    }
+}
+
+/// A platter being written. Its header, which comes first, names its medium.
+struct MediumSink {
+    drives: GlassDrives,
+    state: State,
+}
+
+enum State {
+    Begin(Begin),
+    Disk(Box<dyn PlatterSink>),
+    Glass(Box<VoxelWriter<Box<dyn PlatterSink>>>),
+    Failed,
+}
+
+/// A platter whose header isn't complete, and for which the store has no file yet.
+struct Begin {
+    files: Arc<dyn PlatterStore>,
+    platter: PlatterId,
+    bytes: u64,
+    start: Vec<u8>,
+}
+
+impl Begin {
+    /// Creates the file. A platter without a header, which only tests write, is stored as it is.
+    fn create(self, drives: &GlassDrives) -> io::Result<State> {
+        let glass = Header::from_block(&self.start).ok().filter(|header| header.medium == Medium::Glass);
+        let Some(header) = glass else {
+            let mut sink = self.files.create(self.platter, self.bytes)?;
+            sink.write_all(&self.start)?;
+            return Ok(State::Disk(sink));
+        };
+        let seed = u64::from_le_bytes(random());
+        let head = GlassHead::new(self.platter, header.geometry, seed, drives.effects);
+        let head = head.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let sink = self.files.create(self.platter, head.file_bytes())?;
+        let mut writer = drives.reader.writer(head, sink)?;
+        writer.write_all(&self.start)?;
+        Ok(State::Glass(Box::new(writer)))
+    }
+}
+
+fn failed() -> io::Error {
+    io::Error::other("an earlier write of the platter failed")
+}
+
+impl MediumSink {
+    /// Completes the file.
+    fn complete(&mut self) -> io::Result<&mut Box<dyn PlatterSink>> {
+        self.state = match std::mem::replace(&mut self.state, State::Failed) {
+            State::Begin(begin) => begin.create(&self.drives)?,
+            State::Glass(writer) => State::Disk(writer.finish()?),
+            state => state,
+        };
+        match &mut self.state {
+            State::Disk(sink) => Ok(sink),
+            State::Glass(_) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the platter ends after its header")),
+            State::Begin(_) | State::Failed => Err(failed()),
+        }
+    }
+}
+
+impl Write for MediumSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match &mut self.state {
+            State::Disk(sink) => return sink.write(bytes),
+            State::Failed => return Err(failed()),
+            State::Glass(writer) => writer.write(bytes),
+            State::Begin(begin) => {
+                let now = bytes.len().min(HEADER_BYTES - begin.start.len());
+                begin.start.extend_from_slice(&bytes[..now]);
+                let is_complete = begin.start.len() == HEADER_BYTES;
+                if is_complete && let State::Begin(begin) = std::mem::replace(&mut self.state, State::Failed) {
+                    self.state = begin.create(&self.drives)?;
+                }
+                return Ok(now);
+            }
+        };
+        if written.is_err() {
+            self.state = State::Failed;
+        }
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.state {
+            State::Begin(_) => Ok(()),
+            State::Disk(sink) => sink.flush(),
+            State::Glass(writer) => writer.flush(),
+            State::Failed => Err(failed()),
+        }
+    }
+}
+
+impl PlatterSink for MediumSink {
+    fn finish(&mut self) -> io::Result<Arc<dyn PlatterFile>> {
+        let file = self.complete()?.finish()?;
+        Ok(Arc::new(self.drives.load(file)))
+    }
+
+    fn commit(mut self: Box<Self>) -> io::Result<()> {
+        self.complete()?;
+        match self.state {
+            State::Disk(sink) => sink.commit(),
+            _ => Err(failed()),
+        }
+    }
+}
+
+/// A platter's file, whose medium is found out when it is first read: opening must stay cheap.
+pub(crate) struct LoadedFile {
+    file: Arc<dyn PlatterFile>,
+    drives: GlassDrives,
+    /// `None` for the bytes of a disk.
+    glass: OnceLock<Option<VoxelPlatter>>,
+}
+
+impl LoadedFile {
+    /// The platter of glass in the file; `None` if it is not of glass.
+    pub(crate) fn glass(&self) -> io::Result<Option<&VoxelPlatter>> {
+        if let Some(glass) = self.glass.get() {
+            return Ok(glass.as_ref());
+        }
+        let found = VoxelPlatter::open(self.file.clone(), self.file.length()?, &self.drives.reader)?;
+        Ok(self.glass.get_or_init(|| found).as_ref())
+    }
+}
+
+impl PlatterSource for LoadedFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.glass()? {
+            None => self.file.read_at(offset, buffer),
+            Some(glass) => glass.read_at(offset, buffer),
+        }
+    }
+}
+
+impl PlatterFile for LoadedFile {
+    fn length(&self) -> io::Result<u64> {
+        match self.glass()? {
+            None => self.file.length(),
+            Some(glass) => Ok(glass.bytes()),
+        }
+    }
+
+    fn stored_bytes(&self) -> io::Result<u64> {
+        self.file.stored_bytes()
+    }
+}

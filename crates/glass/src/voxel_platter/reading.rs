@@ -1,0 +1,349 @@
+//! Reads a glass platter's file the way a camera reads glass, back to the platter's bytes.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fulgurite_codec::{AlignedBytes, SectorCode};
+use fulgurite_domain::Geometry;
+
+use super::head::{GlassHead, GlassHeadError};
+use super::header_coding::Votes;
+use super::layout::{Layout, UnitKind};
+use super::reader::GlassReader;
+use super::{header_coding, packing};
+use crate::PlatterSource;
+use crate::decoder::{Probabilities, VoxelDecoder};
+use crate::emulator::{Frames, Neighbors, SectorSeed, WrittenLayer, image, write};
+
+/// How often a sector's images are taken before it counts as lost: noise of the camera differs each
+/// time, that of the glass doesn't.
+const ATTEMPTS: u32 = 3;
+/// Sectors decoded for one call, at most: a track's, whatever its size.
+const SECTORS_PER_READ: u32 = 255;
+/// Sectors that a thread should have to decode before another one is started: at the start of its
+/// share, a thread writes the layer before its first once more.
+const SECTORS_PER_THREAD: usize = 4;
+/// Alignment of reads of symbols, so that they can bypass the page cache.
+const BLOCK_BYTES: u64 = 4_096;
+
+/// A written glass platter, read as bytes: headers, tracks and labels as on a disk. Lost sectors
+/// read as zeros.
+pub struct VoxelPlatter {
+    source: Arc<dyn PlatterSource>,
+    /// Length of the file.
+    file_bytes: u64,
+    head: GlassHead,
+    layout: Layout,
+    code: Arc<SectorCode>,
+    reader: Arc<GlassReader>,
+    /// How often sectors were read, for the noise of their images.
+    reads: AtomicU32,
+    cache: Mutex<Cache>,
+}
+
+/// What was decoded last: readers come back for the ends of a range that they read in blocks.
+#[derive(Default)]
+struct Cache {
+    /// Sectors by number, oldest first.
+    sectors: VecDeque<(u32, Arc<[u8]>)>,
+    headers: [Option<Arc<[u8]>>; 3],
+}
+
+impl VoxelPlatter {
+    /// Opens a file of `file_bytes`. `None` if it is not a glass platter, or has lost its heads: it
+    /// must then be read as what it is, and is no intact platter of any medium.
+    ///
+    /// # Errors
+    /// Errors of the source if neither head can be read, or [`io::ErrorKind::Unsupported`] if a
+    /// later program wrote the platter.
+    pub fn open(source: Arc<dyn PlatterSource>, file_bytes: u64, reader: &Arc<GlassReader>) -> io::Result<Option<Self>> {
+        let Some(last) = file_bytes.checked_sub(GlassHead::BYTES as u64) else { return Ok(None) };
+        let mut failed = Vec::new();
+        for offset in [0, last] {
+            let mut block = vec![0; GlassHead::BYTES];
+            if let Err(error) = read_exact_at(&*source, offset, &mut block) {
+                failed.push(error);
+                continue;
+            }
+            match GlassHead::from_block(&block) {
+                Ok(head) => return Ok(Some(Self::with_head(source, file_bytes, head, reader))),
+                Err(error @ GlassHeadError::Newer(_)) => return Err(io::Error::new(io::ErrorKind::Unsupported, error)),
+                // The platter of a disk begins with its header, so there is no need to read its
+                // end.
+                Err(GlassHeadError::NotGlass) if block.starts_with(b"FULGPLAT") => return Ok(None),
+                Err(_) => {}
+            }
+        }
+        match failed.pop() {
+            Some(error) if failed.len() == 1 => Err(error),
+            _ => Ok(None),
+        }
+    }
+
+    fn with_head(source: Arc<dyn PlatterSource>, file_bytes: u64, head: GlassHead, reader: &Arc<GlassReader>) -> Self {
+        Self {
+            source,
+            file_bytes,
+            layout: head.layout(),
+            code: reader.code(&head.medium),
+            head,
+            reader: reader.clone(),
+            reads: AtomicU32::new(0),
+            cache: Mutex::default(),
+        }
+    }
+
+    /// What the glass is.
+    pub fn head(&self) -> &GlassHead {
+        &self.head
+    }
+
+    /// Length of the file of symbols.
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// Bytes that the platter holds for the archive. Fewer if the file was cut, more if something
+    /// was added to it.
+    pub fn bytes(&self) -> u64 {
+        let whole = self.head.file_bytes();
+        match self.file_bytes.checked_sub(whole) {
+            Some(more) => self.layout.bytes() + more,
+            // Cut, perhaps within the last head.
+            None => self.layout.bytes_of_first(self.sectors_in_file()).min(self.layout.bytes() - 1),
+        }
+    }
+
+    /// Sectors that the file has, of those of the platter.
+    fn sectors_in_file(&self) -> u32 {
+        let sectors = self.file_bytes.saturating_sub(GlassHead::BYTES as u64) / self.head.packed_bytes() as u64;
+        sectors.min(self.layout.sectors().into()) as u32
+    }
+
+    fn cached(&self, kind: UnitKind) -> Option<Arc<[u8]>> {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        match kind {
+            UnitKind::Header(copy) => cache.headers[copy].clone(),
+            UnitKind::Sector(sector) => cache.sectors.iter().rev().find(|(number, _)| *number == sector).map(|(_, bytes)| bytes.clone()),
+        }
+    }
+
+    /// Decodes and returns the unit. Those after it in its track that a read of `bytes` from its
+    /// start needs too are decoded with it.
+    fn decode_unit(&self, kind: UnitKind, bytes: u64) -> io::Result<Arc<[u8]>> {
+        match kind {
+            UnitKind::Header(copy) => {
+                let block: Arc<[u8]> = self.decode_header(copy)?.into();
+                self.cache.lock().unwrap_or_else(PoisonError::into_inner).headers[copy] = Some(block.clone());
+                Ok(block)
+            }
+            UnitKind::Sector(first) => {
+                let stack = self.layout.stack(first);
+                let wanted = bytes.div_ceil(self.layout.stride).min(SECTORS_PER_READ.into()) as u32;
+                let end = stack.end.min(first.saturating_add(wanted)).min(self.sectors_in_file());
+                // Up to the first one that is known already.
+                let end = (first + 1..end).find(|&sector| self.cached(UnitKind::Sector(sector)).is_some()).unwrap_or(end);
+                let decoded = self.decode_sectors(first..end, stack)?.into_iter().map(|payload| {
+                    let mut payload = payload.unwrap_or_default();
+                    payload.resize(self.layout.stride as usize, 0);
+                    Arc::from(payload)
+                });
+                let decoded: Vec<Arc<[u8]>> = decoded.collect();
+                let unit = decoded[0].clone();
+                let most = 2 * self.layout.track_sectors as usize;
+                let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+                cache.sectors.extend((first..).zip(decoded));
+                let surplus = cache.sectors.len().saturating_sub(most);
+                cache.sectors.drain(..surplus);
+                Ok(unit)
+            }
+        }
+    }
+
+    fn decode_sectors(&self, sectors: Range<u32>, stack: Range<u32>) -> io::Result<Vec<Option<Vec<u8>>>> {
+        let symbols = self.symbols(sectors.clone(), stack)?;
+        let read = self.reads.fetch_add(ATTEMPTS, Ordering::Relaxed);
+        let decode = |share: Range<u32>| {
+            let mut decoder = self.reader.decoder(&self.head.medium);
+            let mut code = self.code.decoder();
+            let mut attempt = |sector, frames: &Frames| {
+                let ratios = decoder.decode(frames).ok()?.ratios();
+                code.decode(&self.head.address(sector), &ratios).ok().map(|decoded| decoded.payload)
+            };
+            let decode = |sector, imaging: &dyn Fn(u32) -> Frames| {
+                (0..ATTEMPTS).find_map(|again| attempt(sector, &imaging(read.wrapping_add(again))))
+            };
+            self.scan(share, &symbols, decode)
+        };
+        Ok(self.in_shares(sectors, &decode))
+    }
+
+    /// Decodes a copy of the header: from its first sectors if they suffice, as they do in small
+    /// sets, and then from more and more of them. Takes their images again while the checksum is
+    /// wrong, and in the end returns zeros.
+    fn decode_header(&self, copy: usize) -> io::Result<Vec<u8>> {
+        let sectors = self.layout.header(copy);
+        let end = sectors.end.min(self.sectors_in_file()).max(sectors.start);
+        let sixth = sectors.len().div_ceil(6) as u32;
+        let bounds = [sectors.start, sectors.start + sixth, sectors.start + 3 * sixth, end].map(|bound| bound.min(end));
+        let medium = &self.head.medium;
+        let first_read = self.reads.fetch_add(ATTEMPTS, Ordering::Relaxed);
+        let mut votes = Votes::new();
+        for read in (0..ATTEMPTS).map(|again| first_read.wrapping_add(again)) {
+            for part in bounds.windows(2).map(|bounds| bounds[0]..bounds[1]).filter(|part| !part.is_empty()) {
+                let symbols = self.symbols(part.clone(), sectors.clone())?;
+                let decode = |share: Range<u32>| {
+                    // Always the classical decoder: others are trained on sectors with all symbols.
+                    let mut decoder = header_coding::decoder(medium);
+                    let decode = |_, imaging: &dyn Fn(u32) -> Frames| decoder.decode(&imaging(read)).ok();
+                    self.scan(share, &symbols, decode)
+                };
+                let probabilities: Vec<Option<Probabilities>> = self.in_shares(part.clone(), &decode);
+                votes.add(medium, part.start - sectors.start, probabilities.iter());
+                if let Some(block) = votes.good_block() {
+                    return Ok(block);
+                }
+            }
+        }
+        Ok(vec![0; Geometry::HEADER_BYTES as usize])
+    }
+
+    /// Runs `decode` on shares of the sectors, on several threads, and returns all results in
+    /// order.
+    fn in_shares<T: Send>(&self, sectors: Range<u32>, decode: &(dyn Fn(Range<u32>) -> Vec<T> + Sync)) -> Vec<T> {
+        let shares = sectors.len().div_ceil(SECTORS_PER_THREAD).clamp(1, self.reader.threads);
+        let bound = |share: usize| sectors.start + (sectors.len() * share / shares) as u32;
+        let run = |share: usize| {
+            let _working = self.reader.begin();
+            decode(bound(share)..bound(share + 1))
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..shares).map(|share| scope.spawn(move || run(share))).collect();
+            let mut results = run(0);
+            for other in others {
+                results.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            results
+        })
+    }
+
+    /// Moves the focus through some sectors, layer by layer. `decode` gets a sector and what takes
+    /// its images.
+    fn scan<T>(&self, sectors: Range<u32>, symbols: &Symbols, mut decode: impl FnMut(u32, &dyn Fn(u32) -> Frames) -> T) -> Vec<T> {
+        let GlassHead { medium, effects, seed, .. } = &self.head;
+        let seed = |sector| SectorSeed { platter: *seed, sector };
+        let layer = |sector: Option<u32>| -> Option<WrittenLayer> {
+            let (sector, symbols) = sector.and_then(|sector| Some((sector, symbols.of(sector, medium)?)))?;
+            Some(write(&medium.alphabet, medium.columns, &symbols, effects, seed(sector)))
+        };
+        let mut above = layer(sectors.start.checked_sub(1));
+        let mut focus = layer(Some(sectors.start));
+        let mut results = Vec::with_capacity(sectors.len());
+        for sector in sectors {
+            let below = layer(sector.checked_add(1));
+            let in_focus = focus.expect("the symbols of all requested sectors were read");
+            let imaging = |read| {
+                let neighbors = Neighbors { above: above.as_ref(), below: below.as_ref() };
+                image(&medium.microscope, medium.pixel_bits, &in_focus, neighbors, &self.reader.effects, seed(sector), read)
+            };
+            results.push(decode(sector, &imaging));
+            (above, focus) = (Some(in_focus), below);
+        }
+        results
+    }
+
+    /// Reads the symbols of some sectors, and of their neighbors within the stack.
+    fn symbols(&self, sectors: Range<u32>, stack: Range<u32>) -> io::Result<Symbols> {
+        let bytes = self.head.packed_bytes();
+        let end = stack.end.min(self.sectors_in_file());
+        let with_neighbors = sectors.start.saturating_sub(1).max(stack.start)..sectors.end.saturating_add(1).min(end);
+        if let Ok(packed) = self.packed(with_neighbors.clone()) {
+            let packed = packed.chunks_exact(bytes).map(|sector| Some(sector.to_vec())).collect();
+            return Ok(Symbols { first: with_neighbors.start, packed });
+        }
+        // Unreadable neighbors must not cost the sectors themselves.
+        let mut packed = Vec::with_capacity(with_neighbors.len());
+        for sector in with_neighbors.clone() {
+            match self.packed(sector..sector + 1) {
+                Err(error) if sectors.contains(&sector) => return Err(error),
+                read => packed.push(read.ok()),
+            }
+        }
+        Ok(Symbols { first: with_neighbors.start, packed })
+    }
+
+    fn packed(&self, sectors: Range<u32>) -> io::Result<Vec<u8>> {
+        let bytes = self.head.packed_bytes() as u64;
+        let start = GlassHead::BYTES as u64 + u64::from(sectors.start) * bytes;
+        let length = sectors.len() * bytes as usize;
+        // Whole blocks in aligned memory, so that a disk can read them directly.
+        let before = (start % BLOCK_BYTES) as usize;
+        let mut blocks = AlignedBytes::zeroed((before + length).next_multiple_of(BLOCK_BYTES as usize), BLOCK_BYTES as usize);
+        match read_fully(&*self.source, start - before as u64, &mut blocks) {
+            Ok(read) if read < before + length => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            // What can't be read may be next to these sectors.
+            Err(_) => read_exact_at(&*self.source, start, &mut blocks[before..before + length])?,
+        }
+        Ok(blocks[before..before + length].to_vec())
+    }
+}
+
+impl PlatterSource for VoxelPlatter {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let end = self.bytes().min(self.layout.bytes()).min(offset.saturating_add(buffer.len() as u64));
+        let mut at = offset;
+        while at < end {
+            let unit = self.layout.unit_at(at).expect("within the platter");
+            let bytes = match self.cached(unit.kind) {
+                Some(bytes) => bytes,
+                None => match self.decode_unit(unit.kind, end - unit.offset) {
+                    Ok(bytes) => bytes,
+                    Err(_) if at > offset => break,
+                    Err(error) => return Err(error),
+                },
+            };
+            let from = (at - unit.offset) as usize;
+            let now = (unit.bytes as usize - from).min((end - at) as usize);
+            buffer[(at - offset) as usize..][..now].copy_from_slice(&bytes[from..from + now]);
+            at += now as u64;
+        }
+        Ok((at - offset) as usize)
+    }
+}
+
+/// Packed symbols of consecutive sectors; `None` for those that can't be read.
+struct Symbols {
+    first: u32,
+    packed: Vec<Option<Vec<u8>>>,
+}
+
+impl Symbols {
+    fn of(&self, sector: u32, medium: &crate::GlassMedium) -> Option<Vec<u8>> {
+        let packed = self.packed.get(sector.checked_sub(self.first)? as usize)?.as_ref()?;
+        Some(packing::unpack(packed, medium.voxels(), medium.alphabet.bits_per_voxel()))
+    }
+}
+
+fn read_fully(source: &dyn PlatterSource, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match source.read_at(offset + read as u64, &mut buffer[read..]) {
+            Ok(0) => break,
+            Ok(bytes) => read += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
+fn read_exact_at(source: &dyn PlatterSource, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    match read_fully(source, offset, buffer)? == buffer.len() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
