@@ -187,7 +187,7 @@ impl Archive {
     }
 
     pub(crate) fn keys_to_destroy(&self) -> MutexGuard<'_, Vec<VersionId>> {
-        self.keys_to_destroy.lock().expect("no panic holds this lock")
+        self.keys_to_destroy.lock().expect("nothing panics while it holds this lock")
     }
 
     pub(crate) fn threads(&self) -> usize {

@@ -137,7 +137,7 @@ impl Staging {
     }
 
     fn spare(&self) -> MutexGuard<'_, i64> {
-        self.spare.lock().expect("no panic holds this lock")
+        self.spare.lock().expect("nothing panics while it holds this lock")
     }
 
     fn taken_bytes(&self) -> u64 {
@@ -163,7 +163,7 @@ impl Staging {
     /// # Errors
     /// [`StagingError::Write`] if the folder can't be listed.
     pub fn begin(&self) -> Result<Writing<'_>, StagingError> {
-        let guard = self.writer.lock().expect("no panic holds this lock");
+        let guard = self.writer.lock().expect("nothing panics while it holds this lock");
         // Numbers follow the clock. With a reused number, an old copy of the catalogue would
         // mistake one segment for another.
         let first = self.segments()?.last().map_or(1, |last| last + 1).max(self.next.load(Ordering::SeqCst)).max(unix_ms());
@@ -177,7 +177,7 @@ impl Staging {
     /// [`StagingError::Read`] if the segment can't be opened; [`StagingError::Absent`] if the
     /// folder has no mark.
     pub fn open(&self, segment: u64) -> Result<Arc<dyn VolumeFile>, StagingError> {
-        let mut open = self.open.lock().expect("no panic holds this lock");
+        let mut open = self.open.lock().expect("nothing panics while it holds this lock");
         if let Some(file) = open.get(&segment) {
             return Ok(file.clone());
         }
@@ -201,7 +201,7 @@ impl Staging {
         self.read_once(place, payload).or_else(|_| {
             // The cached handle may refer to an old segment of the same number, which another
             // process has released and created anew.
-            self.open.lock().expect("no panic holds this lock").remove(&place.segment);
+            self.open.lock().expect("nothing panics while it holds this lock").remove(&place.segment);
             self.read_once(place, payload)
         })
     }
@@ -262,7 +262,7 @@ impl Staging {
         used: impl FnOnce() -> Result<Vec<u64>, E>,
         note: impl FnOnce(&[u64]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let _guard = self.releaser.lock().expect("no panic holds this lock");
+        let _guard = self.releaser.lock().expect("nothing panics while it holds this lock");
         // The order matters: a put that starts from here on writes to segments that are not in the
         // list; a put in progress protects its own segments; and a finished put is visible in the
         // catalogue.
@@ -281,7 +281,7 @@ impl Staging {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.write_error(error).into()),
                 _ => {}
             }
-            self.open.lock().expect("no panic holds this lock").remove(&segment);
+            self.open.lock().expect("nothing panics while it holds this lock").remove(&segment);
         }
         // If a removed segment reappeared after a crash, a rebuild without a catalogue would treat
         // its content as staged.

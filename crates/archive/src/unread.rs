@@ -291,7 +291,7 @@ struct Faults {
 
 impl Faults {
     fn sectors(&self) -> std::sync::MutexGuard<'_, BTreeSet<u64>> {
-        self.sectors.lock().expect("no panic holds this lock")
+        self.sectors.lock().expect("nothing panics while it holds this lock")
     }
 }
 

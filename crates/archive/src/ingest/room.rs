@@ -112,11 +112,11 @@ impl<'a> Room<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic holds this lock")
+        self.state.lock().expect("nothing panics while it holds this lock")
     }
 
     fn wait_while<'s>(&self, state: MutexGuard<'s, State>, condition: impl Fn(&State) -> bool) -> MutexGuard<'s, State> {
-        self.state_changed.wait_while(state, |state| condition(state)).expect("no panic holds this lock")
+        self.state_changed.wait_while(state, |state| condition(state)).expect("nothing panics while it holds this lock")
     }
 }
 

@@ -105,9 +105,9 @@ impl From<io::Error> for Interrupted {
 impl<'a> Worker<'a> {
     pub(super) fn run<I: Iterator<Item = Source>>(self, sources: &Mutex<I>) {
         while !self.stop.load(Ordering::Relaxed) {
-            let Some(source) = sources.lock().expect("no panic holds this lock").next() else { return };
+            let Some(source) = sources.lock().expect("nothing panics while it holds this lock").next() else { return };
             let name = source.name().clone();
-            self.pending.lock().expect("no panic holds this lock").insert(name.clone());
+            self.pending.lock().expect("nothing panics while it holds this lock").insert(name.clone());
             let (result, path) = match source {
                 Source::Path { path, name } => (self.put_path(&path, &name), path),
                 Source::Stream { mut reader, name } => (self.put_stream(&mut *reader, name), PathBuf::from("standard input")),
@@ -121,13 +121,13 @@ impl<'a> Worker<'a> {
                 Err(Interrupted::Writer | Interrupted::Archive(_)) => {
                     self.stop.store(true, Ordering::Relaxed);
                     if let Err(Interrupted::Archive(error)) = result {
-                        self.failure.lock().expect("no panic holds this lock").get_or_insert(error);
+                        self.failure.lock().expect("nothing panics while it holds this lock").get_or_insert(error);
                     }
                     return;
                 }
             };
-            self.pending.lock().expect("no panic holds this lock").remove(&name);
-            let mut report = self.report.lock().expect("no panic holds this lock");
+            self.pending.lock().expect("nothing panics while it holds this lock").remove(&name);
+            let mut report = self.report.lock().expect("nothing panics while it holds this lock");
             match &result {
                 Ok(_) => report.unchanged += 1,
                 Err(Interrupted::Changed) => report.unstable += 1,
