@@ -255,7 +255,7 @@ impl Loaded {
         Self { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults }
     }
 
-    /// True if the system refused the last read of a sector.
+    /// True if the system has refused a read of this sector alone.
     #[must_use]
     pub fn is_unreadable(&self, physical: PhysicalTrack, sector: u16) -> bool {
         let at = self.drive.geometry().sector_offset(SectorAddress { track: physical, sector });

@@ -265,8 +265,8 @@ impl<'a> Worker<'a> {
         self.writer_tx.send(WriterMessage::Checkpoint(reply_tx)).is_ok() && reply_rx.recv().is_ok() && flush()
     }
 
-    /// Puts the content of `reader`. Calls `check` after each piece, and so also before the object
-    /// is sent to the writer.
+    /// Puts the content of `reader`. Calls `check` after each piece is read, and so also before the
+    /// object is sent to the writer.
     fn put_content(&self, reader: &mut dyn Read, facts: &Facts<'_>, room: Reservation<'a>, check: Check<'_>) -> Result<Put, Interrupted> {
         let mut sealing = Sealing::new(self.archive);
         if let Err(error) = self.send_content(&mut sealing, reader, facts, check) {
