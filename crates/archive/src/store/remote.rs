@@ -11,10 +11,10 @@
 //! nothing. Replacing a platter is atomic if the service's rename or copy is atomic, as in object
 //! stores.
 //!
-//! Failed requests are retried for some seconds before they become an error. The operator sets the
-//! timeout of a request (opendal's `TimeoutLayer`), because the right value depends on the service.
-//! Uploads left open by a dead process are invisible to this store; configure a lifecycle rule on
-//! the bucket that aborts them.
+//! After a temporary failure, a request is retried for some seconds before that becomes an error.
+//! The operator sets the timeout of a request (opendal's `TimeoutLayer`), because the right value
+//! depends on the service. Uploads left open by a dead process are invisible to this store;
+//! configure a lifecycle rule on the bucket that aborts them.
 //!
 //! opendal is asynchronous, but the archive is not. Each store runs its requests on a
 //! single-threaded runtime, and callers block until the response arrives. opendal's blocking
@@ -185,7 +185,7 @@ fn piece_bytes(platter_bytes: u64) -> usize {
 
 /// Delay before the first retry; it doubles with each further one. Tests don't need to wait.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 100 });
-/// With the delays above, 6.3 seconds in total.
+/// With the delays above, 6.3 seconds in total, and random jitter in addition.
 const RETRIES_MAX: usize = 6;
 
 struct Service {
