@@ -193,7 +193,7 @@ impl Restore<'_> {
     }
 }
 
-/// Returns the last part of an object's name as a valid file name.
+/// Returns the last part of an object's name, shortened if it is too long for a file name.
 #[must_use]
 pub fn file_name(component: &[u8]) -> Cow<'_, [u8]> {
     if component.len() > names::NAME_BYTES { names::renamed(component, "").into() } else { component.into() }
@@ -351,8 +351,8 @@ fn restore_file(
     Ok(())
 }
 
-/// Writes `bytes` at `at`, but skips blocks of zeros, which become holes as in the original sparse
-/// file.
+/// Writes `bytes` at `at`, but skips blocks of zeros, which become holes: the original file may have
+/// been sparse.
 fn write_around_holes(file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
     let mut start = 0;
     let mut end = 0;

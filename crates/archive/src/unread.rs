@@ -45,6 +45,7 @@ impl fmt::Display for Hindrance {
 pub enum NoPlatter {
     /// Its store can't be read.
     #[error("{}", .0.why)]
+    // Keeps its first name in reports, which pass between processes.
     #[serde(rename = "Away")]
     Unavailable(UnavailableStore),
     /// Its store isn't known, and any of these may have it. There are at least two.

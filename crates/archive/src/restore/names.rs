@@ -6,7 +6,7 @@
 //!
 //! - A component that is not a valid file name (empty, `.`, `..`, with a NUL byte, longer than 255
 //!   bytes) keeps as many of its bytes as fit, followed by `~` and the first 32 hex digits of its
-//!   SHA-256.
+//!   SHA-256. NUL bytes become `_`, and `.` and `..` keep nothing.
 //! - An object with content whose name is also a folder gets the suffix `~file` or `~link`; the
 //!   folder keeps the name.
 //! - If an object or folder of the archive already has the changed name, the suffix `~2`, `~3` … is
