@@ -351,8 +351,8 @@ fn restore_file(
     Ok(())
 }
 
-/// Writes `bytes` at `at`, but skips blocks of zeros, which become holes: the original file may have
-/// been sparse.
+/// Writes `bytes` at `at`, but skips blocks of zeros, which become holes: the original file may
+/// have been sparse.
 fn write_around_holes(file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
     let mut start = 0;
     let mut end = 0;

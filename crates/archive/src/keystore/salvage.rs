@@ -56,8 +56,8 @@ pub fn salvage<E: From<ArchiveError>>(path: &Path, mut on_key: impl FnMut(Versio
     };
     let length = file.metadata().map_err(ArchiveError::io(path))?.len();
     // The greatest slot number to expect. Slots are numbered in order and take more than 64 bytes
-    // each, so a file of this length has fewer than `length / 64`; the factor of 16 is for a file
-    // that was truncated.
+    // each, so a file of this length has fewer than `length / 64`; the factor of 16, and at least a
+    // million, are for a file that was truncated.
     let limit = (length / 4).max(1 << 20);
     let mut salvaged = Salvaged::default();
     let mut window = vec![0; WINDOW + SLOT - 1];
