@@ -196,7 +196,7 @@ impl Restore<'_> {
 /// Returns the last part of an object's name, shortened if it is too long for a file name.
 #[must_use]
 pub fn file_name(component: &[u8]) -> Cow<'_, [u8]> {
-    if component.len() > names::NAME_BYTES { names::renamed(component, "").into() } else { component.into() }
+    if component.len() > names::NAME_BYTES_MAX { names::renamed(component, "").into() } else { component.into() }
 }
 
 struct Listing {

@@ -38,7 +38,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::layout::{self, MARK, PLATTERS, file_name, part_name};
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
-use crate::folder_mark::MARK_BYTES;
+use crate::folder_mark::MARK_BYTES_MAX;
 
 /// A store in a network service.
 pub struct RemoteStore {
@@ -75,7 +75,7 @@ impl RemoteStore {
     fn read_mark(&self) -> Result<Option<String>, StoreError> {
         let read = || {
             let Some(bytes) = self.service.length(MARK)? else { return Ok(None) };
-            let mut mark = vec![0; MARK_BYTES.min(usize::try_from(bytes).unwrap_or(MARK_BYTES))];
+            let mut mark = vec![0; MARK_BYTES_MAX.min(usize::try_from(bytes).unwrap_or(MARK_BYTES_MAX))];
             self.service.read(MARK, 0, &mut mark)?;
             Ok(Some(String::from_utf8_lossy(&mark).into_owned()))
         };
