@@ -81,11 +81,11 @@ class Source:
         threading.Thread(target=self.produce, daemon=True).start()
 
     def produce(self):
-        seed = TRAINING_SEED + 10_000 * self.options.seed
+        seed, strength = TRAINING_SEED + 10_000 * self.options.seed, self.options.strength
         while True:
             # Half of the files have all effects equally strong, half mix weak and strong ones.
             mixed = seed % 2 == 1
-            self.fresh.put(frames(self.options, seed, SECTORS_PER_FILE, f"0..{options.strength}" if mixed else f"{options.strength / 3}..{options.strength}", mixed))
+            self.fresh.put(frames(self.options, seed, SECTORS_PER_FILE, f"0..{strength}" if mixed else f"{strength / 3}..{strength}", mixed))
             seed += 1
 
     def batch(self):

@@ -120,14 +120,14 @@ struct Stages(Mutex<Vec<(String, Instant)>>);
 
 impl Watcher for Stages {
     fn stage(&self, what: &str, _bytes: Option<u64>) {
-        self.0.lock().expect("no panic holds this lock").push((what.to_owned(), Instant::now()));
+        self.0.lock().expect("nothing panics while it holds this lock").push((what.to_owned(), Instant::now()));
     }
 }
 
 impl Stages {
     /// Prints the duration of each stage. The last one ends after `seconds`.
     fn print(&self, seconds: f64) {
-        let stages = self.0.lock().expect("no panic holds this lock");
+        let stages = self.0.lock().expect("nothing panics while it holds this lock");
         let Some((_, first)) = stages.first() else { return };
         let begun = stages.iter().map(|(_, at)| at.duration_since(*first).as_secs_f64());
         let ended = begun.clone().skip(1).chain([seconds]);

@@ -6,7 +6,9 @@
 //! get   <- Catalogue -> PlatterStores or Staging
 //! ```
 //!
-//! One process at a time can change an archive; it holds the lock file. Readers need no lock.
+//! One process at a time can change an archive; it holds the lock file. Readers need no lock,
+//! unless they can't write the archive's folder: then they share the lock, and no process can
+//! change it.
 
 mod making;
 mod opening;
@@ -73,7 +75,8 @@ pub struct Archive {
     master_key: MasterKey,
     staging: Staging,
     stores: Vec<Arc<dyn PlatterStore>>,
-    /// Held while something is rebuilt, because that takes hundreds of MiB of memory (I9).
+    /// Held while a track is rebuilt from its large group or its set, because that takes hundreds
+    /// of MiB of memory (I9).
     pub(crate) rebuilding: Mutex<()>,
     /// Versions that the catalogue has forgotten but whose keys still exist, until the next
     /// [`sweep`](Self::sweep).
@@ -187,7 +190,7 @@ impl Archive {
     }
 
     pub(crate) fn keys_to_destroy(&self) -> MutexGuard<'_, Vec<VersionId>> {
-        self.keys_to_destroy.lock().expect("no panic holds this lock")
+        self.keys_to_destroy.lock().expect("nothing panics while it holds this lock")
     }
 
     pub(crate) fn threads(&self) -> usize {

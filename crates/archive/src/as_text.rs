@@ -1,5 +1,5 @@
-//! Serializes identifiers in reports as the text that users see. Reports are passed between
-//! processes.
+//! Serializes identifiers as the text that users see: in the settings, and in reports, which are
+//! passed between processes.
 
 use std::fmt::Display;
 use std::str::FromStr;

@@ -7,9 +7,9 @@
 //! file tables, staging   -> catalogue.db
 //! ```
 //!
-//! Everything is checked before the first file is written, and the settings are written last: a
-//! folder without settings is not an archive. A failed attempt removes its own files; the files of
-//! a killed attempt are used by the next one.
+//! The stores and the copies of the keys are checked before the first file is written, and the
+//! settings are written last: a folder without settings is not an archive. A failed attempt removes
+//! its own files; the files of a killed attempt are used by the next one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -390,8 +390,9 @@ fn name_stores(given: &[GivenStore]) -> Vec<StoreSettings> {
     given.iter().map(|store| StoreSettings { name: name(store), path: store.path.clone() }).collect()
 }
 
-/// Derives the shape from the sets. A set with more than one track on each platter has the shape of
-/// the former settings; a smaller one has at least their redundancy.
+/// Derives the shape from the sets. A set with several information platters and more than one track
+/// on each has the shape of the former settings; a smaller one may have fewer information platters,
+/// but has their redundancy.
 fn shape_of_sets(inventory: &Inventory<'_>, stores: usize, default_shape: &dyn Fn(usize) -> SetShape) -> (SetShape, ShapeFrom) {
     let shown = inventory.sets.iter().rev().find(|set| set.header.shape.information > 1 && set.header.geometry.information_tracks > 1);
     if let Some(set) = shown {

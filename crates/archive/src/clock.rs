@@ -1,4 +1,4 @@
-//! The current time, for records. No decision depends on it.
+//! The current time: for time stamps, identifiers of versions, and numbers of segments.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

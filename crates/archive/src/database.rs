@@ -24,7 +24,8 @@ pub(crate) fn copy_database(from: &Path, to: &Path) -> Result<(), ArchiveError> 
 /// missing catalogue is reported.
 ///
 /// A database without its log looks intact but is out of date, and SQLite would replay a log next
-/// to the wrong database. So the old database is first renamed together with its log.
+/// to the wrong database. So the old database is renamed first, then its log is removed, and only
+/// then the new database gets its name.
 pub(crate) fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<(), ArchiveError> {
     let sync = || sync_folder(home).map_err(ArchiveError::io(home));
     let aside = with_suffix(old, ".old");

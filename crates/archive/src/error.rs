@@ -288,7 +288,7 @@ pub enum MasterKeyTrouble {
     #[error(transparent)]
     Text(#[from] KeyTextError),
     /// It does not wrap the keys of the archive.
-    #[error("the key of version {0} is not wrapped by it, nor are the keys after it; it belongs to another archive")]
+    #[error("the key of version {0} is not wrapped by it, nor is any other that was tried; it belongs to another archive")]
     Foreign(VersionId),
 }
 

@@ -7,7 +7,7 @@ use crate::volume::{Volume, read_full};
 
 /// Maximum bytes read of a mark. Longer than any mark, and it keeps a large foreign file from being
 /// read completely.
-pub(crate) const MARK_BYTES: usize = 4_096;
+pub(crate) const MARK_BYTES_MAX: usize = 4_096;
 
 /// Returns the text of a mark, valid or not; `None` if the file doesn't exist.
 pub(crate) fn read_mark(volume: &dyn Volume, name: &str) -> io::Result<Option<String>> {
@@ -16,7 +16,7 @@ pub(crate) fn read_mark(volume: &dyn Volume, name: &str) -> io::Result<Option<St
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let mut bytes = vec![0; MARK_BYTES];
+    let mut bytes = vec![0; MARK_BYTES_MAX];
     let read = read_full(|offset, buffer| file.read_at(offset, buffer), 0, &mut bytes)?;
     Ok(Some(String::from_utf8_lossy(&bytes[..read]).into_owned()))
 }

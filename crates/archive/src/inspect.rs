@@ -152,7 +152,7 @@ impl Inspection {
     fn read_tracks(&mut self, loaded: &Loaded, end: u64) {
         let drive = &loaded.drive;
         let geometry = drive.geometry();
-        // A forged header of a few bytes can claim a platter that would take years to read.
+        // A forged header in a short file can claim a platter that would take years to read.
         let is_beyond_end = |physical| geometry.track_offset(physical) >= end;
         let mut track = Track::new(geometry);
         for group in (0..geometry.groups()).map(|index| geometry.group(index)) {

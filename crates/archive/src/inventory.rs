@@ -152,7 +152,7 @@ impl<'a> Inventory<'a> {
 }
 
 /// Reads the versions and tombstones in staging. The returned messages name segments that can't be
-/// read or belong to another archive.
+/// read, are damaged, or belong to another archive.
 pub(crate) fn inventory_staging(staging: &Staging, on_mention: &mut dyn FnMut(Mention)) -> Result<Vec<String>, StagingError> {
     let mut unread = Vec::new();
     for segment in staging.segments()? {

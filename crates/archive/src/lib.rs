@@ -3,9 +3,9 @@
 //!
 //! An [`Archive`] combines a [`Staging`](staging::Staging) area, a
 //! [`Catalogue`](catalogue::Catalogue), a [`KeyStore`](keystore::KeyStore) and several
-//! [`PlatterStore`](store::PlatterStore)s. A put writes to staging, and the catalogue acknowledges
-//! it. A flush writes platter-sets across the stores and, once they are verified, releases the
-//! staged copies. A get reads from either.
+//! [`PlatterStore`](store::PlatterStore)s. A put writes to staging, and is acknowledged once the
+//! catalogue has committed it. A flush writes platter-sets across the stores and, once they are
+//! verified, releases the staged copies. A get reads from either.
 
 #![forbid(unsafe_code)]
 

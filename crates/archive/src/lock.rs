@@ -33,7 +33,7 @@ impl Lock {
         Some(Self(file))
     }
 
-    /// True if another process holds the exclusive lock.
+    /// True if a process holds the exclusive lock.
     pub(crate) fn is_taken(home: &Path) -> bool {
         File::open(home.join(LOCK_FILE)).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }

@@ -159,8 +159,8 @@ impl<'a> ObjectReader<'a> {
     /// Neighbours on a platter are then fetched together.
     pub fn expect(&mut self, places: impl IntoIterator<Item = MediumPosition>) {
         let mut places = places.into_iter().peekable();
-        // Up to there it is known, and each of many small versions would scan everything that
-        // follows.
+        // The run that was announced last includes this place. Scanning what follows for each of
+        // many small versions would take quadratic time.
         if let (Some(&MediumPosition::Archived { platter, end, .. }), Some(ahead)) = (places.peek(), self.ahead)
             && ahead.0 == platter
             && end <= ahead.1

@@ -3,13 +3,13 @@
 //! Objects are packed in the order of their names, so that objects that are read together are
 //! neighbours. They are laid one after another across the information platters, and each platter
 //! ends with its file table. All platters of a set have the same number of tracks. The plan takes
-//! the smallest number that holds everything, so the set is filled evenly and padding is below one
-//! track a platter.
+//! nearly the smallest number that holds everything, so the set is filled evenly.
 //!
-//! An object is cut only where that pays: at the end of a platter, if more than
-//! [`SHARD_ROOM_BYTES`] would stay empty.
+//! An object is cut only where that pays: at the end of a platter, if [`SHARD_ROOM_BYTES`] or more
+//! would stay empty, or if the object doesn't fit a platter of its own.
 
 use fulgurite_domain::{Geometry, Medium, SetShape, VersionId};
+use fulgurite_format::TABLE_HEAD_BYTES;
 
 use crate::catalogue::VersionKey;
 use crate::settings::{GlassPreset, MediumSettings};
@@ -23,7 +23,6 @@ const GLASS_SHARD_ROOM_SHARE: u64 = 8;
 /// Longest encoding of a table entry without its record, see `docs/format.md`: the array's head,
 /// the identifier, flags, and seven integers or heads of at most nine bytes.
 const ENTRY_BYTES: u64 = 1 + 17 + 1 + 7 * 9;
-const TABLE_HEAD_BYTES: u64 = 24;
 /// A tombstone in a table: the array's head, the identifier, and eight numbers or heads of one
 /// byte.
 const TOMBSTONE_BYTES: u64 = 1 + 17 + 8;
@@ -192,9 +191,8 @@ pub(crate) fn plan_set(items: &[Item], tombstones: usize, bounds: Bounds) -> Set
             let medium = bounds.proportions.medium();
             return SetPlan { medium, geometry, shape: SetShape { information: platters.len() as u16, ..bounds.shape }, platters };
         }
-        // The rest did not fit because the ends of platters stayed empty, a fraction of a track
-        // each, so one more track is nearly always enough. Adding a hundredth as well limits the
-        // number of attempts for a large plan.
+        // The rest did not fit because the ends of platters stayed empty. One more track on each is
+        // often enough. Adding a hundredth as well limits the number of attempts for a large plan.
         tracks = (tracks + 1 + tracks / 100).min(tracks_max);
     }
 }

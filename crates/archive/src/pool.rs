@@ -60,13 +60,13 @@ impl<T: ?Sized> Pool<T> {
     }
 
     pub(crate) fn main(&self) -> MutexGuard<'_, Box<T>> {
-        self.main.lock().expect("no panic holds this lock")
+        self.main.lock().expect("nothing panics while it holds this lock")
     }
 
     /// Returns a separate connection, or the write connection if no other can be opened.
     pub(crate) fn reading(&self) -> Reading<'_, T> {
         let (idle, cache) = {
-            let mut cached = self.cached.lock().expect("no panic holds this lock");
+            let mut cached = self.cached.lock().expect("nothing panics while it holds this lock");
             match cached.idle.pop() {
                 Some(idle) => (Some(idle), Cache::Full),
                 None if self.open.is_some() && cached.full < CACHED_READERS_MAX => {
@@ -126,7 +126,7 @@ impl<T: ?Sized> Drop for PooledConnection<'_, T> {
             return;
         }
         let connection = self.connection.take();
-        let mut cached = self.cached.lock().expect("no panic holds this lock");
+        let mut cached = self.cached.lock().expect("nothing panics while it holds this lock");
         match connection {
             // A connection is not reused if its thread panicked.
             Some(connection) if !std::thread::panicking() => cached.idle.push(connection),
@@ -189,7 +189,7 @@ mod tests {
         for _ in 0..3 * CACHED_READERS_MAX {
             assert_eq!(*pool.reading(), 7);
         }
-        assert_eq!(pool.cached.lock().expect("no panic").full, 0);
+        assert_eq!(pool.cached.lock().expect("nothing panics while it holds this lock").full, 0);
     }
 
     #[test]

@@ -25,8 +25,9 @@ impl Archive {
     /// needed. Work on a store that is absent waits for the next call.
     ///
     /// # Errors
-    /// [`StagingError::Absent`](crate::staging::StagingError::Absent) if the staging folder does
-    /// not exist, [`ArchiveError::SegmentMissing`] if the catalogue refers to missing bytes, and
+    /// [`StagingError::Absent`](crate::staging::StagingError::Absent) if the staging folder has no
+    /// mark, [`ArchiveError::SegmentMissing`] if the catalogue refers to missing bytes,
+    /// [`ArchiveError::StagingUnseen`] if staging was absent in the last rebuild, and
     /// [`ArchiveError::ForeignSegment`] if staging belongs to another archive. In these cases
     /// nothing is changed.
     pub fn reconcile(&self) -> Result<(), ArchiveError> {

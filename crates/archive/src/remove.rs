@@ -1,9 +1,9 @@
 //! Removes versions: deletes them from the catalogue and destroys their keys.
 //!
-//! Removed content stays on platters but can't be read by anyone, neither bytes nor names, because
-//! both are sealed under the destroyed key. (In an archive without encryption, anyone with the
-//! platter can still read it.) A tombstone is staged so that rebuilding the catalogue doesn't bring
-//! the version back.
+//! Removed content stays on platters but can't be read, neither bytes nor names, because both are
+//! sealed under the destroyed key. (Whoever has the platter can still read it if the archive is
+//! without encryption, or with a copy of the keys made before.) A tombstone is staged so that
+//! rebuilding the catalogue doesn't bring the version back.
 
 use fulgurite_domain::{SetId, VersionId};
 use fulgurite_format::RecordKind;

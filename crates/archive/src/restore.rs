@@ -110,10 +110,10 @@ impl Archive {
             workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })?;
         // Set the times of directories last, because adding files changes them.
-        for (path, row) in restore.directories.into_inner().expect("no panic holds this lock") {
+        for (path, row) in restore.directories.into_inner().expect("nothing panics while it holds this lock") {
             let _ = File::open(path).and_then(|directory| set_attributes(&directory, &row));
         }
-        Ok(restore.report.into_inner().expect("no panic holds this lock"))
+        Ok(restore.report.into_inner().expect("nothing panics while it holds this lock"))
     }
 
     /// Restores one version to `path`.
@@ -153,7 +153,7 @@ impl Restore<'_> {
     fn work(&self) -> Result<(), ArchiveError> {
         let mut reader = ObjectReader::new(self.archive);
         loop {
-            let next = self.listing.lock().expect("no panic holds this lock").next(self.archive, self.prefix)?;
+            let next = self.listing.lock().expect("nothing panics while it holds this lock").next(self.archive, self.prefix)?;
             let Some((row, is_above)) = next else { break };
             let target = Target::of(self.archive, &row, self.strip, is_above)?;
             let progress = &mut |n| self.watcher.done(0, n);
@@ -161,12 +161,12 @@ impl Restore<'_> {
             self.note(row, &target, restored);
             self.watcher.done(1, 0);
         }
-        self.report.lock().expect("no panic holds this lock").repairs.add(reader.repairs());
+        self.report.lock().expect("nothing panics while it holds this lock").repairs.add(reader.repairs());
         Ok(())
     }
 
     fn note(&self, row: VersionRow, target: &Target, restored: Result<PathBuf, RestoreError>) {
-        let mut report = self.report.lock().expect("no panic holds this lock");
+        let mut report = self.report.lock().expect("nothing panics while it holds this lock");
         match restored {
             Ok(path) => {
                 report.objects += 1;
@@ -177,7 +177,7 @@ impl Restore<'_> {
                     self.watcher.trouble(Trouble::Renamed { name, version, path: &path, why });
                 }
                 if target.is_folder {
-                    self.directories.lock().expect("no panic holds this lock").push((path, row));
+                    self.directories.lock().expect("nothing panics while it holds this lock").push((path, row));
                 }
             }
             Err(error) => {
@@ -193,10 +193,10 @@ impl Restore<'_> {
     }
 }
 
-/// Returns the last part of an object's name as a valid file name.
+/// Returns the last part of an object's name, shortened if it is too long for a file name.
 #[must_use]
 pub fn file_name(component: &[u8]) -> Cow<'_, [u8]> {
-    if component.len() > names::NAME_BYTES { names::renamed(component, "").into() } else { component.into() }
+    if component.len() > names::NAME_BYTES_MAX { names::renamed(component, "").into() } else { component.into() }
 }
 
 struct Listing {
@@ -351,8 +351,8 @@ fn restore_file(
     Ok(())
 }
 
-/// Writes `bytes` at `at`, but skips blocks of zeros, which become holes as in the original sparse
-/// file.
+/// Writes `bytes` at `at`, but skips blocks of zeros, which become holes: the original file may
+/// have been sparse.
 fn write_around_holes(file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
     let mut start = 0;
     let mut end = 0;

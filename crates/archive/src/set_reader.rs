@@ -325,7 +325,7 @@ impl<'a> SetReader<'a> {
                     }
                     Err(lost) => self.repairs.lost_sectors += lost.sectors as u64,
                 }
-                let _memory = self.rebuilding.lock().expect("no panic holds this lock");
+                let _memory = self.rebuilding.lock().expect("nothing panics while it holds this lock");
                 if let Some(repair) = repair_by_group(drive, index, &mut self.failed_groups) {
                     repair.sectors.iter().for_each(|sector| track.restore(sector.sector, &sector.payload));
                     if !track.misses_information() {
@@ -335,7 +335,7 @@ impl<'a> SetReader<'a> {
                 }
             }
         }
-        let _memory = self.rebuilding.lock().expect("no panic holds this lock");
+        let _memory = self.rebuilding.lock().expect("nothing panics while it holds this lock");
         match SetRepair::new(set, position, index, self.threads, &mut self.failed_groups).run(track) {
             SetRepairOutcome::Whole => {
                 self.repairs.by_set += 1;

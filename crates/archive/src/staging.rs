@@ -2,9 +2,9 @@
 //! verified.
 //!
 //! Objects are appended to segment files, many objects to a segment. A segment is closed when it
-//! reaches its size or when the writer is dropped, and is never appended to again. A tail torn by a
-//! crash therefore stays unacknowledged at the end of its segment, and only a rebuild has to deal
-//! with it. A segment is removed when the catalogue no longer lists staged content in it (I1).
+//! reaches its size or when the writer is dropped, and is never appended to again. So nothing
+//! follows a tail torn by a crash, and the next opening of the archive cuts it off. A segment is
+//! removed when the catalogue no longer lists staged content in it (I1).
 
 mod error;
 mod mark;
@@ -34,6 +34,7 @@ use crate::volume::{FolderVolume, Volume, VolumeFile, read_full};
 /// start on a full disk.
 const RESERVED_FREE_BYTES: u64 = 8 << 20;
 
+/// Segments that are kept open for reading.
 const OPEN_SEGMENTS_MAX: usize = 32;
 
 /// Free space for further segments; the smaller of the two applies.
@@ -137,11 +138,11 @@ impl Staging {
     }
 
     fn spare(&self) -> MutexGuard<'_, i64> {
-        self.spare.lock().expect("no panic holds this lock")
+        self.spare.lock().expect("nothing panics while it holds this lock")
     }
 
     fn taken_bytes(&self) -> u64 {
-        // A segment that can't be opened was just released.
+        // A segment that can't be opened was most likely just released.
         let length = |segment| self.open(segment).and_then(|file| file.length().map_err(|error| self.write_error(error))).unwrap_or(0);
         self.segments().unwrap_or_default().into_iter().map(length).sum()
     }
@@ -163,7 +164,7 @@ impl Staging {
     /// # Errors
     /// [`StagingError::Write`] if the folder can't be listed.
     pub fn begin(&self) -> Result<Writing<'_>, StagingError> {
-        let guard = self.writer.lock().expect("no panic holds this lock");
+        let guard = self.writer.lock().expect("nothing panics while it holds this lock");
         // Numbers follow the clock. With a reused number, an old copy of the catalogue would
         // mistake one segment for another.
         let first = self.segments()?.last().map_or(1, |last| last + 1).max(self.next.load(Ordering::SeqCst)).max(unix_ms());
@@ -174,10 +175,10 @@ impl Staging {
     /// Opens a segment for reading.
     ///
     /// # Errors
-    /// [`StagingError::Read`] if the segment can't be opened; [`StagingError::Absent`] if the
-    /// folder has no mark.
+    /// [`StagingError::Absent`] if neither the segment nor the folder's mark exists;
+    /// [`StagingError::Read`] if the segment can't be opened for another reason.
     pub fn open(&self, segment: u64) -> Result<Arc<dyn VolumeFile>, StagingError> {
-        let mut open = self.open.lock().expect("no panic holds this lock");
+        let mut open = self.open.lock().expect("nothing panics while it holds this lock");
         if let Some(file) = open.get(&segment) {
             return Ok(file.clone());
         }
@@ -196,12 +197,13 @@ impl Staging {
     /// Reads a payload into `payload`, replacing its contents, and verifies the checksum.
     ///
     /// # Errors
-    /// [`StagingError::Damaged`] if the payload differs from what was written.
+    /// [`StagingError::Damaged`] if the payload differs from what was written; otherwise as
+    /// [`open`](Self::open).
     pub fn read(&self, place: StagedPlace, payload: &mut Vec<u8>) -> Result<(), StagingError> {
         self.read_once(place, payload).or_else(|_| {
             // The cached handle may refer to an old segment of the same number, which another
             // process has released and created anew.
-            self.open.lock().expect("no panic holds this lock").remove(&place.segment);
+            self.open.lock().expect("nothing panics while it holds this lock").remove(&place.segment);
             self.read_once(place, payload)
         })
     }
@@ -220,7 +222,8 @@ impl Staging {
     /// old one of the same number. Use [`read`](Self::read) when the content turns out to be wrong.
     ///
     /// # Errors
-    /// [`StagingError::Damaged`] if the segment ends early.
+    /// [`StagingError::Damaged`] if the segment ends early, [`StagingError::Read`] if it can't be
+    /// read.
     pub fn read_part(&self, segment: &dyn VolumeFile, place: StagedPlace, start: usize, out: &mut [u8]) -> Result<(), StagingError> {
         let read = read_full(|offset, buffer| segment.read_at(offset, buffer), place.offset + start as u64, out);
         match read.map_err(|source| self.read_error(place.segment, source))? == out.len() {
@@ -262,7 +265,7 @@ impl Staging {
         used: impl FnOnce() -> Result<Vec<u64>, E>,
         note: impl FnOnce(&[u64]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let _guard = self.releaser.lock().expect("no panic holds this lock");
+        let _guard = self.releaser.lock().expect("nothing panics while it holds this lock");
         // The order matters: a put that starts from here on writes to segments that are not in the
         // list; a put in progress protects its own segments; and a finished put is visible in the
         // catalogue.
@@ -281,7 +284,7 @@ impl Staging {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.write_error(error).into()),
                 _ => {}
             }
-            self.open.lock().expect("no panic holds this lock").remove(&segment);
+            self.open.lock().expect("nothing panics while it holds this lock").remove(&segment);
         }
         // If a removed segment reappeared after a crash, a rebuild without a catalogue would treat
         // its content as staged.
@@ -294,7 +297,7 @@ impl Staging {
     }
 
     /// Reads the records of a segment, and verifies their payloads if `checks_payloads`. The inner
-    /// error means that the file is not a segment of this archive.
+    /// error means that the file can't be used as this segment: see [`scan_segment`].
     pub(crate) fn scan(
         &self,
         segment: u64,

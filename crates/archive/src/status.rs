@@ -18,7 +18,7 @@ pub struct ArchiveStatus {
     /// Places that the last rebuild of the catalogue could not read.
     pub unseen: Vec<UnseenPlace>,
     /// Platters on the stores that the catalogue doesn't know. If not 0, the catalogue is an old
-    /// copy.
+    /// copy, or a rebuild did not see the rest of their sets.
     pub unknown_platters: u64,
     /// Platters missing from stores that are present.
     pub missing_platters: HashSet<PlatterId>,

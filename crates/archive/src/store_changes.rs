@@ -20,8 +20,8 @@ use crate::volume::{FolderVolume, sync_folder};
 
 /// Adds a store to the archive in `home`: creates and marks its folder, and adds it to the
 /// settings. A folder that is already a store of this archive, by its mark or by its platters,
-/// joins under the name in its mark, and replaces the entry of a store that was absent when the
-/// archive was attached. Returns the store's settings.
+/// joins under the name in its mark, if it has one, and replaces the entry of a store that was
+/// absent when the archive was attached. Returns the store's settings.
 ///
 /// # Errors
 /// [`ArchiveError`]; the settings are unchanged then.
@@ -139,9 +139,9 @@ pub struct ReplaceReport {
 /// folder prove to be the store's, writes the mark again and keeps the platters.
 ///
 /// # Errors
-/// [`ArchiveError::NotEmpty`] if the folder has something other than platters,
-/// [`ArchiveError::NotProven`] if its platters may be those of another store, [`StoreError`] if its
-/// mark says so.
+/// [`ArchiveError::NotEmpty`] if the folder has files but no platters, [`ArchiveError::NotProven`]
+/// if its platters may be those of another store, [`StoreError::Foreign`] if its mark is that of
+/// another store; otherwise whatever failed.
 pub fn replace_store(home: &Path, name: &str) -> Result<ReplaceReport, ArchiveError> {
     let settings = read_settings(home)?;
     let _lock = Lock::take(home)?;
@@ -192,7 +192,7 @@ fn is_empty_but_for_mark(store: &str, place: &Path) -> Result<bool, ArchiveError
         let name = entry.file_name();
         // A folder of platters without any file is what a store begins with.
         let is_empty_folder = || std::fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
-        // A mark whose writing was interrupted is a mark that is lost.
+        // An unfinished mark counts as a lost one.
         let is_mark = name == STORE_MARK || name == part_of_mark(STORE_MARK).as_str();
         let is_expected = name == "lost+found" || is_mark || (name == "platters" && is_empty_folder());
         if !is_expected {
@@ -220,8 +220,8 @@ fn not_proven(store: &str, why: String) -> ArchiveError {
 
 /// Checks that the platters in the folder of a store are the store's. The catalogue must expect one
 /// of them there, or expect none on this store while the folder holds platters of this archive
-/// whose store it doesn't know. None may belong to another store that lacks it. Platters that
-/// another store has as well prove nothing, because the folder may hold copies.
+/// whose store it doesn't know. None may belong to another store that lacks it. Of the platters
+/// without a known store, those that another store has as well prove nothing: they may be copies.
 fn prove(
     stores: &[Arc<dyn PlatterStore>],
     index: usize,

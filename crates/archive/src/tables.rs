@@ -17,12 +17,16 @@ pub(crate) fn read_header(store: &dyn PlatterStore, platter: PlatterId) -> Resul
     Ok(found.map_err(|error: FindHeaderError| error.to_string())?.header)
 }
 
+/// Why a file table was not read to its end.
 pub(crate) enum TableTrouble<E> {
+    /// `on_entry` failed.
     Stopped(E),
     /// The table can't be read completely, or its checksum is wrong. Its entries must be discarded.
     Unreadable(String),
 }
 
+/// Reads the file table of the platter that `header` describes, and passes each entry to
+/// `on_entry`. The table was good only if `Ok` is returned.
 pub(crate) fn read_table<E>(
     reader: &mut SetReader<'_>,
     header: &Header,

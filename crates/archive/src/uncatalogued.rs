@@ -1,5 +1,5 @@
 //! Platters on the stores that the catalogue doesn't know: a sign that the catalogue is an old
-//! copy.
+//! copy, or that a rebuild did not see the rest of their sets.
 
 use std::collections::HashSet;
 
@@ -24,8 +24,8 @@ pub(crate) struct UncataloguedPlatter {
 pub(crate) struct StoreComparison {
     /// See [`find_uncatalogued`].
     pub(crate) uncatalogued: Vec<UncataloguedPlatter>,
-    /// Platters of complete sets found only in the catalogue, if all stores that may hold them
-    /// could be listed.
+    /// Platters of complete sets that are on no store that could be listed, if their own store was
+    /// listed, or all stores were.
     pub(crate) missing: HashSet<PlatterId>,
 }
 

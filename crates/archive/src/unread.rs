@@ -45,6 +45,7 @@ impl fmt::Display for Hindrance {
 pub enum NoPlatter {
     /// Its store can't be read.
     #[error("{}", .0.why)]
+    // Keeps its first name in reports, which pass between processes.
     #[serde(rename = "Away")]
     Unavailable(UnavailableStore),
     /// Its store isn't known, and any of these may have it. There are at least two.
@@ -255,7 +256,7 @@ impl Loaded {
         Self { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults }
     }
 
-    /// True if the system refused the last read of a sector.
+    /// True if the system has refused a read of this sector alone.
     #[must_use]
     pub fn is_unreadable(&self, physical: PhysicalTrack, sector: u16) -> bool {
         let at = self.drive.geometry().sector_offset(SectorAddress { track: physical, sector });
@@ -291,7 +292,7 @@ struct Faults {
 
 impl Faults {
     fn sectors(&self) -> std::sync::MutexGuard<'_, BTreeSet<u64>> {
-        self.sectors.lock().expect("no panic holds this lock")
+        self.sectors.lock().expect("nothing panics while it holds this lock")
     }
 }
 

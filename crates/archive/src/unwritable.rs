@@ -17,7 +17,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::database::with_suffix;
 use crate::entropy::random;
 
-/// True if the error was caused by a file system that rejects writes.
+/// True if a file system that rejects writes may have caused the error.
 #[must_use]
 pub fn is_unwritable(error: &(dyn std::error::Error + 'static)) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};

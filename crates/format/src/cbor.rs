@@ -3,7 +3,7 @@
 //!
 //! Integers, byte and text strings, arrays and maps, all of definite length. The decoder requires
 //! shortest heads and sorted, unique map keys, so every accepted value has exactly one encoding.
-//! Values of unknown map keys are skipped, whatever they are.
+//! The values of unknown map keys are skipped: of them, only the heads are checked.
 
 /// Describes what is wrong with the bytes.
 pub(crate) type Malformed = &'static str;

@@ -21,8 +21,10 @@ impl Archive {
     /// Creates an archive in `home`: settings, keys, catalogue, staging, and a mark on every store.
     ///
     /// # Errors
-    /// [`ArchiveError::Exists`] if `home` contains an archive; otherwise whatever failed. The
-    /// settings file is written last, so a failed call can be repeated.
+    /// [`ArchiveError::Exists`] if `home` contains an archive, [`ArchiveError::Leftover`] if it
+    /// contains a catalogue or keys without settings; otherwise whatever failed. A call that failed
+    /// before it made catalogue and key store can be repeated with the same settings. The settings
+    /// file is written last.
     pub fn init(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
         let file = home.join(settings::FILE);
         if file.exists() {

@@ -115,8 +115,8 @@ pub fn read_settings(home: &Path) -> Result<Settings, ArchiveError> {
     Ok(Settings::read(&file)?)
 }
 
-/// Opens the key store of the archive in `home`. A missing key store is never recreated: without
-/// its keys, every sealed version would appear deleted.
+/// Opens the key store of the archive in `home`. A missing key store is never recreated: an empty
+/// one would hide that all keys are lost.
 ///
 /// # Errors
 /// [`KeyStoreError`].

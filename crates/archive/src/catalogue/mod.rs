@@ -96,7 +96,8 @@ pub trait Catalogue: Send {
     fn staged_versions(&mut self, after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
     /// Tombstones that are not on a platter yet.
     fn staged_tombstones(&mut self) -> Result<Vec<StagedTombstone>, CatalogueError>;
-    /// Segments that still hold staged content, ascending.
+    /// Segments that hold staged content, staged tombstones or parts of unlisted versions,
+    /// ascending.
     fn segments_in_use(&mut self) -> Result<Vec<u64>, CatalogueError>;
     /// The acknowledged lengths of segments, ascending. Segments written by an older program have
     /// none.
@@ -132,8 +133,8 @@ pub trait Catalogue: Send {
     fn complete_set(&mut self, set: SetId, extents: &mut dyn Iterator<Item = ArchivedExtent>, verified: u64) -> Result<(), CatalogueError>;
     /// Records that these tombstones are on platters of a complete set and no longer staged.
     ///
-    /// Call this only once the segments that held their versions are gone for good. If a crash
-    /// brings such a segment back, its tombstones must still be recorded here.
+    /// Call this only once the segments that held their versions are gone for good. As long as a
+    /// crash can bring such a segment back, the tombstones must stay staged.
     fn archive_tombstones(&mut self, tombstones: &[VersionId], set: SetId) -> Result<(), CatalogueError>;
     /// True if the version was removed: its tombstone is staged or on platters.
     fn is_removed(&mut self, id: VersionId) -> Result<bool, CatalogueError>;

@@ -293,8 +293,8 @@ pub enum Unlisted {
     /// Not a version: a rebuild could not read a store or another place, so its content may be
     /// unknown. The name is the store's.
     UnseenStore,
-    /// The parts that were found can't be read, and the rest may be in a place that was not
-    /// searched.
+    /// What was found doesn't suffice to list it; the rest, or its tombstone, may be in a place
+    /// that was not searched.
     OutOfSight,
 }
 

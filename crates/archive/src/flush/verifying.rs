@@ -165,10 +165,10 @@ impl SetJob<'_> {
         let positions = Mutex::new((0..platters).rev());
         let read = || {
             loop {
-                let Some(position) = positions.lock().expect("no panic holds this lock").next() else { return Ok(()) };
+                let Some(position) = positions.lock().expect("nothing panics while it holds this lock").next() else { return Ok(()) };
                 if let Err(error) = self.verify_rest_of(open, position, header, watcher) {
                     // The set is given up, so the other readers can stop.
-                    positions.lock().expect("no panic holds this lock").by_ref().for_each(drop);
+                    positions.lock().expect("nothing panics while it holds this lock").by_ref().for_each(drop);
                     return Err(error);
                 }
             }

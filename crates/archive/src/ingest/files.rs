@@ -127,13 +127,13 @@ pub(crate) fn put_flushing(
     let sources = Mutex::new(sources);
     let put = Put { archive, skip, watcher, hooks, report: Mutex::default(), pending: Mutex::default() };
     let result = put.run(&sources);
-    let report = put.report.into_inner().expect("no panic holds this lock");
+    let report = put.report.into_inner().expect("nothing panics while it holds this lock");
     let Err(failure) = result else { return PutOutcome { report, ..PutOutcome::default() } };
     // Frees the space of segments that hold only unacknowledged content. If it fails, the next
     // opening does that.
     let _ = release_segments(archive);
-    let rest = sources.into_inner().expect("no panic holds this lock").map(|source| source.name().clone());
-    let pending = put.pending.into_inner().expect("no panic holds this lock");
+    let rest = sources.into_inner().expect("nothing panics while it holds this lock").map(|source| source.name().clone());
+    let pending = put.pending.into_inner().expect("nothing panics while it holds this lock");
     PutOutcome { report, failure: Some(failure), unstored: pending.into_iter().chain(rest).take(PutOutcome::UNSTORED_MAX).collect() }
 }
 
@@ -187,7 +187,7 @@ impl Put<'_> {
             let committed = committer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             committed.and(written)
         });
-        let result = result.and(failure.into_inner().expect("no panic holds this lock").map_or(Ok(()), Err));
+        let result = result.and(failure.into_inner().expect("nothing panics while it holds this lock").map_or(Ok(()), Err));
         if result.is_err() {
             // Unacknowledged records must not turn into versions later. If they can't be cut off
             // now, the next opening decides.
@@ -211,12 +211,12 @@ impl Put<'_> {
 
     fn acknowledge(&self, batch: &Batch) {
         let records = || batch.change.staged.iter().map(|version| &version.record);
-        let mut pending = self.pending.lock().expect("no panic holds this lock");
+        let mut pending = self.pending.lock().expect("nothing panics while it holds this lock");
         for record in records() {
             pending.remove(&record.name);
         }
         drop(pending);
-        let mut report = self.report.lock().expect("no panic holds this lock");
+        let mut report = self.report.lock().expect("nothing panics while it holds this lock");
         report.objects += records().count() as u64;
         report.bytes += records().map(|record| record.size).sum::<u64>();
         drop(report);

@@ -14,7 +14,7 @@
 //! commit, and a thousand share one.
 //!
 //! If a commit fails, all of its clients get the error, and nothing of it is kept: the intake drops
-//! what is in progress, and starts a new session with the next piece. An upload that had already
+//! what is in progress, and starts a new session with the next message. An upload that had already
 //! sent content fails, because its staged bytes were discarded.
 
 use std::collections::VecDeque;
@@ -57,7 +57,7 @@ impl From<ArchiveError> for IntakeError {
 /// nothing could be committed, or on the caller's thread if the intake has ended. It should only
 /// forward the result.
 ///
-/// If the intake panics while it handles the change, the callback is dropped without a call,
+/// If the intake panics after it has taken up the change, the callback is dropped without a call,
 /// because the result isn't known.
 pub type Acknowledge = Box<dyn FnOnce(Result<(), IntakeError>) + Send>;
 
@@ -208,6 +208,7 @@ pub struct Upload {
     sealing: Option<Sealing>,
     /// Sealed frames, followed by the frame being filled.
     payload: Vec<u8>,
+    /// Length of `payload` at which it is sent as a data record.
     full: usize,
     /// Offset in `payload` of the frame being filled.
     frame: usize,

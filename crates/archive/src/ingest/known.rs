@@ -20,7 +20,7 @@ use crate::store_snapshot::locate_platters;
 use crate::unread::NoPlatter;
 
 /// A file whose last change was less than this before its version was put may have changed again
-/// unnoticed. Longer than the resolution of any time stamp.
+/// unnoticed. The coarsest time stamps in use, those of FAT, have this resolution.
 const RACY_MS: i128 = 2_000;
 
 /// Which sources a put skips because the newest version of their name is the same.

@@ -119,7 +119,7 @@ struct Buffers(Mutex<Vec<Vec<u8>>>);
 impl Buffers {
     /// A used buffer, if one is left and a full data record is wanted.
     fn used(&self, bytes: usize) -> Option<Vec<u8>> {
-        if bytes < RECORD_BYTES { None } else { self.0.lock().expect("no panic holds this lock").pop() }
+        if bytes < RECORD_BYTES { None } else { self.0.lock().expect("nothing panics while it holds this lock").pop() }
     }
 
     /// A buffer of this length, with arbitrary content.
@@ -138,7 +138,7 @@ impl Buffers {
 
     fn give_back(&self, buffer: Vec<u8>) {
         if buffer.capacity() == RECORD_BYTES {
-            self.0.lock().expect("no panic holds this lock").push(buffer);
+            self.0.lock().expect("nothing panics while it holds this lock").push(buffer);
         }
     }
 }

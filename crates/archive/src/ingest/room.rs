@@ -1,7 +1,8 @@
 //! Reserves room in staging for the objects of a put.
 //!
 //! A worker reserves room for an object before reading it, so that a put that doesn't fit stops
-//! between objects, and every object that it began is stored. If there is too little room, the
+//! between objects, and every object that it began is stored. (An object of unknown size reserves
+//! room for each piece as it comes, and can fail in the middle.) If there is too little room, the
 //! worker waits until no other object is open, and then asks for room to be made: a put that
 //! flushes writes everything staged to platters, other puts can't make room.
 //!
@@ -30,10 +31,12 @@ struct State {
     reserved: u64,
     /// The part of `reserved` for records that the writer appends with its next batch.
     record_bytes: u64,
+    /// Number of reservations for objects.
     open: u64,
     /// Number of reservations for pieces on their way to the writer.
     pieces: u64,
-    /// True while a worker waits for all reservations to end. Others must wait meanwhile.
+    /// True while a worker waits for the reservations of all objects to end. Other objects must
+    /// wait meanwhile.
     draining: bool,
 }
 
@@ -45,7 +48,7 @@ pub(super) struct Reservation<'a> {
     is_piece: bool,
 }
 
-/// Staging has no room for an object, even with nothing else in progress.
+/// Staging has no room for an object or a piece, and waiting for others would not help.
 pub(super) struct NoRoom {
     pub(super) needed: u64,
     pub(super) reserved: u64,
@@ -112,11 +115,11 @@ impl<'a> Room<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic holds this lock")
+        self.state.lock().expect("nothing panics while it holds this lock")
     }
 
     fn wait_while<'s>(&self, state: MutexGuard<'s, State>, condition: impl Fn(&State) -> bool) -> MutexGuard<'s, State> {
-        self.state_changed.wait_while(state, |state| condition(state)).expect("no panic holds this lock")
+        self.state_changed.wait_while(state, |state| condition(state)).expect("nothing panics while it holds this lock")
     }
 }
 

@@ -77,15 +77,21 @@ impl<'a> Facts<'a> {
     }
 }
 
-enum Put {
+/// What became of a source.
+enum Outcome {
+    /// Its object was sent to the writer.
     Sent,
     /// The newest version of its name is the same.
     Unchanged,
 }
 
+/// Why a source was not put.
 enum Interrupted {
+    /// Reading it failed, or it is too large for staging.
     Source(io::Error),
+    /// It changed while it was read.
     Changed,
+    /// The writer stopped. The writer or the committer reports why.
     Writer,
     Archive(ArchiveError),
 }
@@ -105,29 +111,29 @@ impl From<io::Error> for Interrupted {
 impl<'a> Worker<'a> {
     pub(super) fn run<I: Iterator<Item = Source>>(self, sources: &Mutex<I>) {
         while !self.stop.load(Ordering::Relaxed) {
-            let Some(source) = sources.lock().expect("no panic holds this lock").next() else { return };
+            let Some(source) = sources.lock().expect("nothing panics while it holds this lock").next() else { return };
             let name = source.name().clone();
-            self.pending.lock().expect("no panic holds this lock").insert(name.clone());
+            self.pending.lock().expect("nothing panics while it holds this lock").insert(name.clone());
             let (result, path) = match source {
                 Source::Path { path, name } => (self.put_path(&path, &name), path),
                 Source::Stream { mut reader, name } => (self.put_stream(&mut *reader, name), PathBuf::from("standard input")),
             };
             let trouble = match &result {
                 // The committer reports it once it is acknowledged.
-                Ok(Put::Sent) => continue,
-                Ok(Put::Unchanged) => None,
+                Ok(Outcome::Sent) => continue,
+                Ok(Outcome::Unchanged) => None,
                 Err(Interrupted::Changed) => Some(Trouble::Changed { path: &path, attempts: ATTEMPTS_MAX }),
                 Err(Interrupted::Source(error)) => Some(Trouble::Unreadable { path: &path, why: &error.to_string() }),
                 Err(Interrupted::Writer | Interrupted::Archive(_)) => {
                     self.stop.store(true, Ordering::Relaxed);
                     if let Err(Interrupted::Archive(error)) = result {
-                        self.failure.lock().expect("no panic holds this lock").get_or_insert(error);
+                        self.failure.lock().expect("nothing panics while it holds this lock").get_or_insert(error);
                     }
                     return;
                 }
             };
-            self.pending.lock().expect("no panic holds this lock").remove(&name);
-            let mut report = self.report.lock().expect("no panic holds this lock");
+            self.pending.lock().expect("nothing panics while it holds this lock").remove(&name);
+            let mut report = self.report.lock().expect("nothing panics while it holds this lock");
             match &result {
                 Ok(_) => report.unchanged += 1,
                 Err(Interrupted::Changed) => report.unstable += 1,
@@ -140,14 +146,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn put_stream(&self, reader: &mut dyn Read, name: ObjectName) -> Result<Put, Interrupted> {
+    fn put_stream(&self, reader: &mut dyn Read, name: ObjectName) -> Result<Outcome, Interrupted> {
         let room = self.reserve(0)?;
         self.put_content(reader, &Facts::unknown(name), room, &|| Ok(()))
     }
 
     /// Puts a file, link or folder. Torn content is never stored: a file that changes while it is
     /// read is discarded and read again.
-    fn put_path(&self, path: &Path, name: &ObjectName) -> Result<Put, Interrupted> {
+    fn put_path(&self, path: &Path, name: &ObjectName) -> Result<Outcome, Interrupted> {
         for _ in 1..ATTEMPTS_MAX {
             match self.put_path_once(path, name) {
                 Err(Interrupted::Changed) => std::thread::sleep(RETRY_PAUSE),
@@ -157,7 +163,7 @@ impl<'a> Worker<'a> {
         self.put_path_once(path, name)
     }
 
-    fn put_path_once(&self, path: &Path, name: &ObjectName) -> Result<Put, Interrupted> {
+    fn put_path_once(&self, path: &Path, name: &ObjectName) -> Result<Outcome, Interrupted> {
         let metadata = std::fs::symlink_metadata(path)?;
         let kind = metadata.file_type();
         if kind.is_file() {
@@ -174,26 +180,26 @@ impl<'a> Worker<'a> {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "not a file, a folder or a symbolic link").into());
         };
         match self.skip.compare(self.archive, self.suspects, &facts, &metadata)? {
-            Known::Same => return Ok(Put::Unchanged),
-            Known::IfContent(digest) if digest == digest_of(digest::digest(&digest::SHA256, &content)) => return Ok(Put::Unchanged),
+            Known::Same => return Ok(Outcome::Unchanged),
+            Known::IfContent(digest) if digest == digest_of(digest::digest(&digest::SHA256, &content)) => return Ok(Outcome::Unchanged),
             _ => {}
         }
         let room = self.reserve(content.len() as u64)?;
         self.put_content(&mut &content[..], &facts, room, &|| Ok(()))
     }
 
-    fn put_file(&self, path: &Path, name: &ObjectName, metadata: &Metadata) -> Result<Put, Interrupted> {
+    fn put_file(&self, path: &Path, name: &ObjectName, metadata: &Metadata) -> Result<Outcome, Interrupted> {
         match self.skip.compare(self.archive, self.suspects, &Facts::of(name, Kind::File, metadata), metadata)? {
             Known::Same => {
                 self.watcher.done(1, metadata.len());
-                return Ok(Put::Unchanged);
+                return Ok(Outcome::Unchanged);
             }
             Known::IfContent(digest) => {
                 let file = SteadyFile::open(path)?.ok_or(Interrupted::Changed)?;
                 // If the content differs, it is read again below to be stored.
                 if digest == self.read_digest(&file)? {
                     self.watcher.done(1, 0);
-                    return Ok(Put::Unchanged);
+                    return Ok(Outcome::Unchanged);
                 }
             }
             Known::Other => {}
@@ -265,9 +271,15 @@ impl<'a> Worker<'a> {
         self.writer_tx.send(WriterMessage::Checkpoint(reply_tx)).is_ok() && reply_rx.recv().is_ok() && flush()
     }
 
-    /// Puts the content of `reader`. Calls `check` after each piece, and so also before the object
-    /// is sent to the writer.
-    fn put_content(&self, reader: &mut dyn Read, facts: &Facts<'_>, room: Reservation<'a>, check: Check<'_>) -> Result<Put, Interrupted> {
+    /// Puts the content of `reader`. Calls `check` after each piece is read, and so also before the
+    /// object is sent to the writer.
+    fn put_content(
+        &self,
+        reader: &mut dyn Read,
+        facts: &Facts<'_>,
+        room: Reservation<'a>,
+        check: Check<'_>,
+    ) -> Result<Outcome, Interrupted> {
         let mut sealing = Sealing::new(self.archive);
         if let Err(error) = self.send_content(&mut sealing, reader, facts, check) {
             if sealing.stored > 0 {
@@ -279,7 +291,7 @@ impl<'a> Worker<'a> {
         let object = NewObject { name, kind, modified, mode, attributes: Attributes::default() };
         self.send(WriterMessage::Object(Box::new(sealing.draft(self.archive, object)), room))?;
         self.watcher.done(1, 0);
-        Ok(Put::Sent)
+        Ok(Outcome::Sent)
     }
 
     fn send_content(&self, sealing: &mut Sealing, reader: &mut dyn Read, facts: &Facts<'_>, check: Check<'_>) -> Result<(), Interrupted> {

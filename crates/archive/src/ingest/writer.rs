@@ -11,14 +11,17 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Change, NewVersion, StagedData, StagedTombstone, VersionKey, VersionRow};
 use crate::staging::{SegmentWriter, Unsynced, Writing};
 
+/// A batch with this many objects and removals is full.
 pub(super) const COMMIT_OBJECTS: usize = 4_096;
+/// A batch is full, too, after this many stored bytes.
 const COMMIT_BYTES: u64 = 64 << 20;
 
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) change: Change,
     pub(super) unsynced: Option<Unsynced>,
-    /// The first segment with content that neither this batch nor an earlier one acknowledges.
+    /// The first segment that has, or may yet get, content that neither this batch nor an earlier
+    /// one acknowledges.
     pub(super) keep_from: u64,
 }
 
@@ -55,6 +58,7 @@ pub(super) struct PieceWriter<'a> {
     /// True if the next batch closes its segments, so that a flush can release them while the put
     /// goes on.
     pub(super) closes: bool,
+    /// Stored bytes since the last batch was taken.
     bytes: u64,
 }
 
@@ -165,8 +169,8 @@ impl<'a> PieceWriter<'a> {
     /// removals.
     ///
     /// Keys come first: a staged record whose key was not yet stored would look like one whose key
-    /// was lost. Tombstones come last: they must not reach the disk before the versions that
-    /// replace the removed ones.
+    /// was lost. Tombstones come last: they must not be synced before the versions that replace the
+    /// removed ones.
     pub(super) fn take_batch(&mut self) -> Result<Batch, ArchiveError> {
         if self.keyed == 0 {
             self.store_keys()?;

@@ -16,7 +16,7 @@ use crate::entropy::random;
 /// read, sealed if a passphrase is given. Returns the number of object keys.
 ///
 /// # Errors
-/// [`KeyringError`]; then the file does not exist.
+/// [`KeyringError`]; then no new file is left.
 pub fn export_keys(archive: &Archive, path: &Path, passphrase: Option<&[u8]>) -> Result<u64, KeyringError> {
     let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => KeyringError::Exists(path.to_owned()),

@@ -1,11 +1,11 @@
--- The key store, version 1. Only SQLite reads this: see sqlite.rs for why rows of key_slot are never moved.
+-- The key store, version 1. It is for SQLite only: sqlite.rs explains why rows of key_slot never move.
 
 CREATE TABLE archive (
     one INTEGER PRIMARY KEY,
     id BLOB NOT NULL
 );
 
--- Slots are appended in order, and overwritten in place ever after.
+-- Slots are appended in order. Later they are only overwritten in place.
 CREATE TABLE key_slot (
     slot INTEGER PRIMARY KEY,
     -- Version identifier (16), wrapped key (40), CRC-64 over both and the slot (8). All zeros: free.

@@ -24,13 +24,14 @@ use std::path::Path;
 use fulgurite_domain::VersionId;
 use fulgurite_format::WrappedKey;
 
-use super::sqlite::SLOT;
+use super::sqlite::SLOT_BYTES;
 use crate::archive::ArchiveError;
 
 /// The polynomial of CRC-64/NVME without x^64, with its bits reflected.
 const POLYNOMIAL: u64 = 0x9A6C_9329_AC4B_C9B5;
 
-const WINDOW: usize = 1 << 20;
+/// Bytes searched at a time.
+const WINDOW_BYTES: usize = 1 << 20;
 
 /// Disks read or fail in units of this size.
 const DISK_BLOCK_BYTES: usize = 4_096;
@@ -56,19 +57,19 @@ pub fn salvage<E: From<ArchiveError>>(path: &Path, mut on_key: impl FnMut(Versio
     };
     let length = file.metadata().map_err(ArchiveError::io(path))?.len();
     // The greatest slot number to expect. Slots are numbered in order and take more than 64 bytes
-    // each, so a file of this length has fewer than `length / 64`; the factor of 16 is for a file
-    // that was truncated.
+    // each, so a file of this length has fewer than `length / 64`; the factor of 16, and at least a
+    // million, are for a file that was truncated.
     let limit = (length / 4).max(1 << 20);
     let mut salvaged = Salvaged::default();
-    let mut window = vec![0; WINDOW + SLOT - 1];
+    let mut window = vec![0; WINDOW_BYTES + SLOT_BYTES - 1];
     let mut start = 0;
     // Offset in the window of the first byte not covered by a slot found so far.
     let mut at = 0;
     while start < length {
         let bytes = window.len().min(usize::try_from(length - start).unwrap_or(usize::MAX));
-        salvaged.unreadable += read_or_zero(&file, start, &mut window[..bytes], WINDOW);
-        while at + SLOT <= bytes && at < WINDOW {
-            let slot: &[u8; SLOT] = window[at..at + SLOT].try_into().expect("as many bytes");
+        salvaged.unreadable += read_or_zero(&file, start, &mut window[..bytes], WINDOW_BYTES);
+        while at + SLOT_BYTES <= bytes && at < WINDOW_BYTES {
+            let slot: &[u8; SLOT_BYTES] = window[at..at + SLOT_BYTES].try_into().expect("as many bytes");
             if number_of(slot).is_some_and(|number| number <= limit) {
                 let mut key = WrappedKey([0; 40]);
                 key.0.copy_from_slice(&slot[16..56]);
@@ -76,13 +77,13 @@ pub fn salvage<E: From<ArchiveError>>(path: &Path, mut on_key: impl FnMut(Versio
                 version.0.copy_from_slice(&slot[..16]);
                 on_key(version, key)?;
                 salvaged.keys += 1;
-                at += SLOT;
+                at += SLOT_BYTES;
             } else {
                 at += 1;
             }
         }
-        at = at.saturating_sub(WINDOW);
-        start += WINDOW as u64;
+        at = at.saturating_sub(WINDOW_BYTES);
+        start += WINDOW_BYTES as u64;
     }
     Ok(salvaged)
 }
@@ -107,7 +108,7 @@ fn read_or_zero(file: &File, start: u64, buffer: &mut [u8], counted: usize) -> u
 /// The slot number that these 64 bytes were written for, if they are a slot: the only number that
 /// fits their checksum. `None` for zeros, as in a free slot or a hole, and for number 0, which no
 /// slot has.
-fn number_of(slot: &[u8; SLOT]) -> Option<u64> {
+fn number_of(slot: &[u8; SLOT_BYTES]) -> Option<u64> {
     if slot[..56].iter().all(|&byte| byte == 0) {
         return None;
     }
@@ -173,7 +174,7 @@ mod tests {
     fn every_undamaged_key_is_found() {
         let (folder, sound) = stored(700);
         let all: BTreeMap<_, _> = (0..700).map(key).collect();
-        let slots_a_page = PAGE / SLOT;
+        let slots_a_page = PAGE / SLOT_BYTES;
         assert_eq!(salvaged(&folder, &sound), all);
         let pages = sound.len() / PAGE;
         for page in 0..pages {
@@ -185,7 +186,7 @@ mod tests {
         let mut damaged = vec![0x5a; sound.len()];
         for wrapped in all.values() {
             let at = sound.windows(40).position(|window| window == wrapped.0).expect("the key is in the file") - 16;
-            damaged[at..at + SLOT].copy_from_slice(&sound[at..at + SLOT]);
+            damaged[at..at + SLOT_BYTES].copy_from_slice(&sound[at..at + SLOT_BYTES]);
         }
         assert_eq!(salvaged(&folder, &damaged), all);
         let half = &sound[..sound.len() / 2 + 77];
@@ -211,7 +212,7 @@ mod tests {
         let noise: Vec<u8> = (0..40_000u64).flat_map(|seed| key(seed).1.0).collect();
         assert_eq!(salvaged(&folder, &noise), BTreeMap::new());
         for fill in [0, 0xff] {
-            assert_eq!(salvaged(&folder, &vec![fill; 3 * WINDOW]), BTreeMap::new());
+            assert_eq!(salvaged(&folder, &vec![fill; 3 * WINDOW_BYTES]), BTreeMap::new());
         }
         assert_eq!(salvaged(&folder, b""), BTreeMap::new());
     }
@@ -221,7 +222,7 @@ mod tests {
         let (folder, sound) = stored(200);
         let all: BTreeMap<_, _> = (0..200).map(key).collect();
         for shift in [0, 1, 30, 63, 64] {
-            let mut moved = vec![0xee; WINDOW - sound.len() / 2 + shift];
+            let mut moved = vec![0xee; WINDOW_BYTES - sound.len() / 2 + shift];
             moved.extend_from_slice(&sound);
             assert_eq!(salvaged(&folder, &moved), all, "{shift}");
         }

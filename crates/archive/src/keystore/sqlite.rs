@@ -37,7 +37,7 @@ const SCHEMA: Schema = Schema { application: 0x4675_4b65, migrations: &[include_
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes of a slot: version identifier, wrapped key and CRC-64.
-pub(super) const SLOT: usize = 64;
+pub(super) const SLOT_BYTES: usize = 64;
 
 /// A key store in a SQLite file that only its owner may read.
 #[derive(Debug)]
@@ -244,8 +244,8 @@ fn empty_log(connection: &Connection, timeout: Duration) -> Result<bool, EngineE
     Ok(busy? == 0)
 }
 
-fn pack(slot: i64, id: VersionId, key: &WrappedKey) -> [u8; SLOT] {
-    let mut content = [0; SLOT];
+fn pack(slot: i64, id: VersionId, key: &WrappedKey) -> [u8; SLOT_BYTES] {
+    let mut content = [0; SLOT_BYTES];
     content[..16].copy_from_slice(&id.0);
     content[16..56].copy_from_slice(&key.0);
     let check = slot_check(slot, &content);
@@ -253,7 +253,7 @@ fn pack(slot: i64, id: VersionId, key: &WrappedKey) -> [u8; SLOT] {
     content
 }
 
-fn unpack(slot: i64, id: VersionId, content: &[u8; SLOT]) -> Result<WrappedKey, EngineError> {
+fn unpack(slot: i64, id: VersionId, content: &[u8; SLOT_BYTES]) -> Result<WrappedKey, EngineError> {
     if content[56..] != slot_check(slot, content) || content[..16] != id.0 {
         return Err(EngineError::Damaged(format!("the checksum of the key of version {id} is wrong")));
     }
@@ -262,7 +262,7 @@ fn unpack(slot: i64, id: VersionId, content: &[u8; SLOT]) -> Result<WrappedKey, 
     Ok(WrappedKey(key))
 }
 
-fn slot_check(slot: i64, content: &[u8; SLOT]) -> [u8; 8] {
+fn slot_check(slot: i64, content: &[u8; SLOT_BYTES]) -> [u8; 8] {
     let mut checked = [0; 64];
     checked[..56].copy_from_slice(&content[..56]);
     checked[56..].copy_from_slice(&slot.to_le_bytes());
@@ -271,7 +271,7 @@ fn slot_check(slot: i64, content: &[u8; SLOT]) -> [u8; 8] {
 
 fn find(connection: &Connection, id: VersionId) -> Result<Option<(i64, WrappedKey)>, EngineError> {
     let mut statement = connection.prepare_cached("SELECT slot, content FROM slot_of LEFT JOIN key_slot USING (slot) WHERE id = ?1")?;
-    let found: Option<(i64, [u8; SLOT])> = statement.query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let found: Option<(i64, [u8; SLOT_BYTES])> = statement.query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     found.map(|(slot, content)| Ok((slot, unpack(slot, id, &content)?))).transpose()
 }
 
@@ -318,7 +318,7 @@ fn destroy(connection: &Connection, ids: &[VersionId]) -> Result<(), EngineError
     let mut destroyed = 0;
     for id in ids {
         let Some(slot): Option<i64> = unlink.query_row([id.0], |row| row.get(0)).optional()? else { continue };
-        overwrite.execute(params![slot, [0u8; SLOT]])?;
+        overwrite.execute(params![slot, [0u8; SLOT_BYTES]])?;
         free.execute([slot])?;
         destroyed += 1;
     }
@@ -335,7 +335,7 @@ fn page(connection: &Connection, after: Option<VersionId>, limit: usize) -> Resu
     let mut rows = statement.query(params![from, i64::try_from(limit).unwrap_or(i64::MAX)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let (id, slot, content): ([u8; 16], i64, [u8; SLOT]) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let (id, slot, content): ([u8; 16], i64, [u8; SLOT_BYTES]) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let id = VersionId(id);
         found.push((id, unpack(slot, id, &content)?));
     }

@@ -97,7 +97,9 @@ pub enum UnseenStores {
 /// that they were removed.
 ///
 /// # Errors
-/// [`ArchiveError`]; the old catalogue is unchanged then.
+/// [`ArchiveError`]; the old catalogue is unchanged then. If the error comes while the files are
+/// being replaced, the old catalogue may have `.old` added to its name, and the next rebuild reads
+/// it there.
 pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watcher) -> Result<RebuildReport, ArchiveError> {
     let settings = read_settings(home)?;
     let _lock = Lock::take(home)?;

@@ -24,9 +24,10 @@ pub(super) struct FoundSet {
 }
 
 impl FoundSet {
-    /// The set that a header describes. `places` are the stores of the platters found. The others
-    /// stay where the earlier catalogue knew them, on stores that could not be read now: one that
-    /// was read doesn't have them, and may have another platter of the set by now (I3).
+    /// The set that a header describes. `places` are the stores of the platters found. Any other
+    /// platter keeps the store that the earlier catalogue names, if that store could not be read
+    /// now. A store that was read doesn't have it, and may have another platter of the set by now
+    /// (I3).
     fn new(header: Header, places: &HashMap<PlatterId, String>, known: &EarlierSets, unread: &HashSet<String>) -> Self {
         let earlier = |platter: &PlatterId| known.places.get(platter).filter(|store| unread.contains(*store));
         let place = |platter: &PlatterId| places.get(platter).or_else(|| earlier(platter));
@@ -36,8 +37,9 @@ impl FoundSet {
         Self { was_complete, was_writing, header, description, missing }
     }
 
-    /// True if too many platters are missing. The set was probably never finished, and its content
-    /// was written to another set later.
+    /// True if the set was probably never finished, and its content was written to another set
+    /// later: no earlier catalogue listed it as complete, and too many platters are missing, or any
+    /// platter of a set that was being written.
     pub(super) fn is_doubtful(&self) -> bool {
         !self.was_complete && (self.misses_too_many() || (self.was_writing && self.missing > 0))
     }

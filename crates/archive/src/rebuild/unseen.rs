@@ -24,7 +24,8 @@ pub enum UnseenPlace {
     Store(String),
     /// The staging folder.
     Staging,
-    /// Unknown places: surplus keys show that versions exist, or existed, that were not found.
+    /// Unknown places: surplus keys, or sets with platters on no store, show that something was not
+    /// found.
     Others,
 }
 
@@ -194,8 +195,8 @@ pub(super) fn note_unseen(archive: &Archive, report: &RebuildReport) -> Result<(
     Ok(archive.catalogue().adopt_unlisted(&places)?)
 }
 
-/// Counts the keys of versions that are not listed, unlisted or removed: all of them, or those
-/// newer than `newest`.
+/// Counts the keys of versions that the catalogue doesn't [know](Catalogue::knows): all of them, or
+/// those newer than `newest`.
 pub(super) fn surplus_keys(archive: &Archive, newest: Option<VersionId>) -> Result<u64, ArchiveError> {
     let mut surplus = 0;
     let mut pages = Pages::after(newest);

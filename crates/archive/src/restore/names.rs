@@ -6,7 +6,7 @@
 //!
 //! - A component that is not a valid file name (empty, `.`, `..`, with a NUL byte, longer than 255
 //!   bytes) keeps as many of its bytes as fit, followed by `~` and the first 32 hex digits of its
-//!   SHA-256.
+//!   SHA-256. NUL bytes become `_`, and `.` and `..` keep nothing.
 //! - An object with content whose name is also a folder gets the suffix `~file` or `~link`; the
 //!   folder keeps the name.
 //! - If an object or folder of the archive already has the changed name, the suffix `~2`, `~3` … is
@@ -21,7 +21,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Catalogue, VersionRow, Versions};
 
 /// Maximum length of a file name on all common file systems.
-pub(super) const NAME_BYTES: usize = 255;
+pub(super) const NAME_BYTES_MAX: usize = 255;
 
 /// Path of an object below the destination folder.
 #[derive(Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ fn unfit(component: &[u8]) -> Option<&'static str> {
         b"" => Some("a part of its name is empty"),
         b"." | b".." => Some("a part of its name is . or .., which refer to other folders"),
         _ if component.contains(&0) => Some("a part of its name contains a NUL byte"),
-        _ if component.len() > NAME_BYTES => Some("a part of its name is longer than 255 bytes"),
+        _ if component.len() > NAME_BYTES_MAX => Some("a part of its name is longer than 255 bytes"),
         _ => None,
     }
 }
@@ -107,7 +107,7 @@ fn unfit(component: &[u8]) -> Option<&'static str> {
 /// yield different names.
 pub(super) fn renamed(component: &[u8], tag: &str) -> Vec<u8> {
     let is_fit = unfit(component).is_none();
-    if is_fit && component.len() + tag.len() <= NAME_BYTES {
+    if is_fit && component.len() + tag.len() <= NAME_BYTES_MAX {
         return [component, tag.as_bytes()].concat();
     }
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, component);
@@ -117,10 +117,10 @@ pub(super) fn renamed(component: &[u8], tag: &str) -> Vec<u8> {
         b"." | b".." => Vec::new(),
         _ => component.iter().map(|&byte| if byte == 0 { b'_' } else { byte }).collect(),
     };
-    if kept.len() > NAME_BYTES - tag.len() {
-        let mut end = NAME_BYTES - tag.len();
+    if kept.len() > NAME_BYTES_MAX - tag.len() {
+        let mut end = NAME_BYTES_MAX - tag.len();
         // Don't cut a UTF-8 character, of up to four bytes, in the middle.
-        while kept[end] & 0xc0 == 0x80 && end > NAME_BYTES - tag.len() - 4 {
+        while kept[end] & 0xc0 == 0x80 && end > NAME_BYTES_MAX - tag.len() - 4 {
             end -= 1;
         }
         kept.truncate(end);

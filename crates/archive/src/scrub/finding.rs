@@ -44,7 +44,7 @@ impl PlatterState {
         }
     }
 
-    /// Why nothing is known about the platter, if so.
+    /// Why the platter could not be read completely although it may be intact, if so.
     #[must_use]
     pub fn hindrance(self) -> Option<Hindrance> {
         match self {
@@ -76,6 +76,7 @@ pub struct PlatterFinding {
     /// The store it should be on.
     pub store: String,
     /// Why nothing of it could be read.
+    // Renamed fields keep their first names in reports, which pass between processes.
     #[serde(rename = "gone")]
     pub unavailable: Option<NoPlatter>,
     /// True if the platter had no known store when the catalogue was rebuilt, and was now found on
@@ -168,8 +169,8 @@ impl PlatterFinding {
     }
 }
 
-/// Selects platters that a scrub replaces in addition to missing and damaged ones. Absent and
-/// unreadable platters may be intact and come back.
+/// Selects platters that a scrub replaces in addition to missing and damaged ones, and those on
+/// another store than their own. Absent and unreadable platters may be intact and come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Replace {
     /// Replace platters on absent stores.
@@ -209,7 +210,7 @@ pub struct ScrubReport {
     pub rebuilt: u64,
     /// Unsound platters left alone because they may come back.
     pub left: u64,
-    /// Versions with bytes that are lost for good; each was reported.
+    /// Versions with bytes or a key that are lost for good; each was reported.
     pub lost_versions: u64,
     /// Versions that can't be read now but aren't known to be lost; each was reported.
     pub out_of_reach: OutOfReach,
@@ -219,7 +220,8 @@ pub struct ScrubReport {
     pub unlisted: u64,
     /// Version numbers shared by several versions of a name; the first of them were reported.
     pub shared_numbers: u64,
-    /// Platters on the stores that the catalogue doesn't know, which means that it is an old copy.
+    /// Platters on the stores that the catalogue doesn't know: it is an old copy, or a rebuild did
+    /// not see the rest of their sets.
     pub unknown: Vec<UnknownPlatter>,
     /// Places that the last rebuild of the catalogue could not read; they may hold unknown
     /// versions.
@@ -235,7 +237,7 @@ pub struct ScrubReport {
 }
 
 impl ScrubReport {
-    /// True if no bytes are known to be lost.
+    /// True if no version is known to be lost or impossible to list.
     #[must_use]
     pub fn nothing_is_lost(&self) -> bool {
         self.lost_versions == 0 && self.unlisted == 0

@@ -49,8 +49,8 @@ struct Losses {
 }
 
 impl Losses {
-    /// Reads what the findings leave in doubt with all codes. `findings` are those of all platters
-    /// of the set.
+    /// Reads, with all codes, the tracks whose content the findings leave in doubt. `findings` are
+    /// those of all platters of the set.
     fn find(set: &OpenSet, findings: &[PlatterFinding], reader: &mut SetReader<'_>) -> Self {
         let (shape, geometry) = (set.description.shape, set.description.geometry);
         let sectors = usize::from(geometry.track_information);

@@ -1,5 +1,5 @@
-//! Replaces platters: rebuilds one from its set, reads it back, and only then gives it up to its
-//! store.
+//! Replaces platters: rebuilds one from its set, reads it back, and only then makes it visible on
+//! its store.
 
 use std::sync::Arc;
 
@@ -22,7 +22,10 @@ impl Archive {
     /// [`scrub`](Self::scrub) would choose. Returns the store's name.
     ///
     /// # Errors
-    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Unread`], or an error of the store.
+    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::UnknownStore`],
+    /// [`ArchiveError::SharedStore`], [`ArchiveError::NoStoreFor`], [`ArchiveError::NoHeader`],
+    /// [`ArchiveError::Unread`], [`ArchiveError::NotReplaced`], or an error of the store or the
+    /// catalogue.
     pub fn recover(&self, platter: PlatterId, store: Option<&str>, watcher: &dyn Watcher) -> Result<String, ArchiveError> {
         let (set, position) = set_with(self, platter)?;
         let target = match store {

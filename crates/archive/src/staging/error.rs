@@ -81,8 +81,8 @@ pub enum StagingError {
 }
 
 impl StagingError {
-    /// Why the staged bytes can't be read now, if they may still exist; `None` if they are known to
-    /// be lost.
+    /// Why staged bytes can't be read now, if they may still exist; `None` if they are lost, or if
+    /// the error is one of writing.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {

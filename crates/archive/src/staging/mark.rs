@@ -80,8 +80,8 @@ impl Staging {
         write_mark(&*self.volume, MARK, &mark_text(self.archive)).map_err(|source| self.write_error(source))
     }
 
-    /// Fails if the folder lost its mark since the archive was opened. The disk was unmounted then,
-    /// and a new segment would be hidden as soon as the disk is mounted again.
+    /// Fails if the folder lost its mark since the archive was opened: the disk was probably
+    /// unmounted, and would hide a new segment as soon as it is mounted again.
     pub(super) fn check_still_marked(&self) -> io::Result<()> {
         if self.marked.load(Ordering::Relaxed) && !matches!(self.found_mark(), Ok(Found::Ours)) {
             let why = "it no longer contains the mark of this archive; is the disk mounted?";
@@ -101,7 +101,8 @@ impl Staging {
 
 /// Checks that the staging folder is present. An archive made by an earlier version has no
 /// mark; its folder is accepted if no staged segment is missing. A folder with a damaged mark
-/// is accepted if it contains all staged segments.
+/// is accepted if it contains all staged segments, and so is one with the mark of another archive
+/// if at least one segment is staged.
 pub(crate) fn check_staging(archive: &Archive) -> Result<(), ArchiveError> {
     let is_it = match archive.staging().found_mark()? {
         Found::Ours => true,

@@ -96,7 +96,7 @@ impl SegmentWriter<'_> {
     /// memory.
     ///
     /// # Errors
-    /// [`StagingError::Write`].
+    /// [`StagingError::Full`] or [`StagingError::Write`].
     pub fn append(
         &mut self,
         kind: RecordKind,
@@ -111,7 +111,7 @@ impl SegmentWriter<'_> {
     /// Like [`append`](Self::append), with a precomputed checksum of the payload.
     ///
     /// # Errors
-    /// [`StagingError::Write`].
+    /// [`StagingError::Full`] or [`StagingError::Write`].
     pub fn append_checked(
         &mut self,
         kind: RecordKind,
@@ -148,7 +148,7 @@ impl SegmentWriter<'_> {
     /// Closes the open segments. Later records go to new segments, so that these can be released.
     ///
     /// # Errors
-    /// [`StagingError`].
+    /// [`StagingError::Full`] or [`StagingError::Write`].
     pub fn close_segments(&mut self) -> Result<(), StagingError> {
         for mut segment in self.current.take().into_iter().chain(self.tombstones.take()) {
             segment.close(&mut self.unsynced).map_err(|source| self.staging.append_error(0, source))?;
@@ -158,7 +158,7 @@ impl SegmentWriter<'_> {
         Ok(())
     }
 
-    /// Current ends of all segments that were appended to since the last call.
+    /// Current ends of the open segments, and of those closed since the last call.
     pub fn ends(&mut self) -> Vec<SegmentEnd> {
         let open = self.current.iter().chain(&self.tombstones);
         let open = open.map(|segment| SegmentEnd { segment: segment.number, bytes: segment.appending.length() });
@@ -169,7 +169,7 @@ impl SegmentWriter<'_> {
     /// appended so far may be acknowledged.
     ///
     /// # Errors
-    /// [`StagingError::Write`].
+    /// [`StagingError::Full`] or [`StagingError::Write`].
     pub fn unsynced(&mut self) -> Result<Unsynced, StagingError> {
         for segment in self.current.iter_mut().chain(&mut self.tombstones) {
             segment.appending.write_out().map_err(|source| self.staging.append_error(0, source))?;

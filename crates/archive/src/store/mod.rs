@@ -54,7 +54,7 @@ pub trait PlatterStore: Send + Sync {
     fn name(&self) -> &str;
     /// Location for messages.
     fn place(&self) -> String;
-    /// Sets up a new, empty store.
+    /// Marks the place as this store, unless it is marked already.
     ///
     /// # Errors
     /// [`StoreError::Foreign`] if it is already another store, [`StoreError::BadMark`] if its mark
@@ -66,7 +66,7 @@ pub trait PlatterStore: Send + Sync {
     /// [`StoreError::Foreign`] if it is another store, [`StoreError::BadMark`] if a newer program
     /// wrote the mark.
     fn restore_mark(&self) -> Result<(), StoreError>;
-    /// Checks that the store is present and belongs to this archive.
+    /// Checks that the store is present: that its place has its mark.
     ///
     /// # Errors
     /// [`StoreError`] if it doesn't.

@@ -11,10 +11,10 @@
 //! nothing. Replacing a platter is atomic if the service's rename or copy is atomic, as in object
 //! stores.
 //!
-//! Failed requests are retried for some seconds before they become an error. The operator sets the
-//! timeout of a request (opendal's `TimeoutLayer`), because the right value depends on the service.
-//! Uploads left open by a dead process are invisible to this store; configure a lifecycle rule on
-//! the bucket that aborts them.
+//! After a temporary failure, a request is retried for some seconds before that becomes an error.
+//! The operator sets the timeout of a request (opendal's `TimeoutLayer`), because the right value
+//! depends on the service. Uploads left open by a dead process are invisible to this store;
+//! configure a lifecycle rule on the bucket that aborts them.
 //!
 //! opendal is asynchronous, but the archive is not. Each store runs its requests on a
 //! single-threaded runtime, and callers block until the response arrives. opendal's blocking
@@ -38,7 +38,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::layout::{self, MARK, PLATTERS, file_name, part_name};
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
-use crate::folder_mark::MARK_BYTES;
+use crate::folder_mark::MARK_BYTES_MAX;
 
 /// A store in a network service.
 pub struct RemoteStore {
@@ -75,7 +75,7 @@ impl RemoteStore {
     fn read_mark(&self) -> Result<Option<String>, StoreError> {
         let read = || {
             let Some(bytes) = self.service.length(MARK)? else { return Ok(None) };
-            let mut mark = vec![0; MARK_BYTES.min(usize::try_from(bytes).unwrap_or(MARK_BYTES))];
+            let mut mark = vec![0; MARK_BYTES_MAX.min(usize::try_from(bytes).unwrap_or(MARK_BYTES_MAX))];
             self.service.read(MARK, 0, &mut mark)?;
             Ok(Some(String::from_utf8_lossy(&mark).into_owned()))
         };
@@ -185,7 +185,7 @@ fn piece_bytes(platter_bytes: u64) -> usize {
 
 /// Delay before the first retry; it doubles with each further one. Tests don't need to wait.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 100 });
-/// With the delays above, 6.3 seconds in total.
+/// With the delays above, 6.3 seconds in total, and random jitter in addition.
 const RETRIES_MAX: usize = 6;
 
 struct Service {

@@ -68,7 +68,7 @@ impl DirectFile {
     }
 
     pub(super) fn finish_writing(&self, ordinary: &File) -> io::Result<()> {
-        self.write_out(ordinary, &mut self.buffered.lock().expect("no panic holds this lock"))
+        self.write_out(ordinary, &mut self.buffered.lock().expect("nothing panics while it holds this lock"))
     }
 
     /// Reads directly: into `buffer` if it and `offset` are aligned, else into an aligned piece to
@@ -104,7 +104,7 @@ impl DirectFile {
     /// Collects consecutive bytes into whole pieces and writes those. The rest stays buffered until
     /// [`finish_writing`](Self::finish_writing).
     pub(super) fn write_at(&self, ordinary: &File, offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-        let mut buffered = self.buffered.lock().expect("no panic holds this lock");
+        let mut buffered = self.buffered.lock().expect("nothing panics while it holds this lock");
         if buffered.bytes > 0 && offset != buffered.offset + buffered.bytes as u64 {
             self.write_out(ordinary, &mut buffered)?;
         }

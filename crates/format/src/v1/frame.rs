@@ -26,6 +26,8 @@ pub const STORED_FRAME_BYTES: usize = FRAME_BYTES + TAG_BYTES;
 
 const FRAME_TEXT: &[u8; 18] = b"fulgurite frame v1";
 const RECORD_TEXT: &[u8; 19] = b"fulgurite record v1";
+/// Associated data is one of these texts and a version identifier.
+const ASSOCIATED_BYTES_MAX: usize = RECORD_TEXT.len() + 16;
 
 /// Number of frames of an object of `size` bytes.
 #[must_use]
@@ -46,7 +48,8 @@ pub fn content_bytes(stored: u64) -> Option<u64> {
     let (full, rest) = (stored / STORED_FRAME_BYTES as u64, stored % STORED_FRAME_BYTES as u64);
     match rest {
         0 => Some(full * FRAME_BYTES as u64),
-        1..=16 => None,
+        // A frame has content besides its tag.
+        _ if rest <= TAG_BYTES as u64 => None,
         _ => Some(full * FRAME_BYTES as u64 + rest - TAG_BYTES as u64),
     }
 }
@@ -145,7 +148,7 @@ impl Frames {
     }
 
     /// Checks the tag of frame `index`, decrypts in place, and returns the content without the tag.
-    /// After an error the bytes are garbage.
+    /// After an error, the bytes may have been overwritten.
     ///
     /// # Errors
     /// [`FrameError::Frame`] if the tag doesn't match, [`FrameError::Length`] if the length is
@@ -195,7 +198,7 @@ impl Frames {
     }
 
     fn associated<const N: usize>(&self, text: &[u8; N]) -> Associated {
-        let mut bytes = [0; 35];
+        let mut bytes = [0; ASSOCIATED_BYTES_MAX];
         bytes[..N].copy_from_slice(text);
         bytes[N..N + 16].copy_from_slice(&self.version.0);
         Associated { bytes, length: N + 16 }
@@ -210,7 +213,7 @@ impl fmt::Debug for Frames {
 
 /// Associated data: a constant text and the version, without heap allocation.
 struct Associated {
-    bytes: [u8; 35],
+    bytes: [u8; ASSOCIATED_BYTES_MAX],
     length: usize,
 }
 

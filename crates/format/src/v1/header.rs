@@ -61,7 +61,7 @@ pub struct Member {
     pub table_crc64: u64,
 }
 
-/// A block that is not a header this version can read.
+/// Why a block is not a header that this program can read, or why a header can't be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The block has the wrong length.

@@ -69,8 +69,8 @@ pub enum FindHeaderError {
 /// Finds the header of a platter file of `len` bytes. `read_at` fills a buffer from an offset;
 /// unreadable ranges are skipped.
 ///
-/// Reads 48 KiB if the first or the last copy is good, otherwise up to the whole file, 1 MiB at a
-/// time.
+/// Reads 48 KiB if the first copy is good and 64 KiB if the last one is; otherwise up to the whole
+/// file, 1 MiB at a time.
 ///
 /// # Errors
 /// [`FindHeaderError`] distinguishes foreign files, platters of a later version, damaged ones and

@@ -1,8 +1,8 @@
 //! Hostile input: every parser accepts arbitrary bytes without panicking and in bounded memory.
 //!
-//! Half of the inputs are random; the others are valid ones with a few bytes changed, cut,
-//! duplicated or moved. Their checksums are recomputed, because otherwise hardly any would get past
-//! the checks. The seed is fixed, so failures are reproducible.
+//! A quarter of the inputs are random; the others are valid ones with a few bytes changed, inserted
+//! or removed. Most attacks recompute the checksums, because otherwise hardly any input would get
+//! past the checks. The seeds are fixed, so failures are reproducible.
 
 use std::io;
 use std::ops::Range;

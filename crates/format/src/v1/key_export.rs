@@ -199,14 +199,15 @@ pub fn read_key_export<E: From<KeyExportError>>(
     }
 }
 
-/// Salvages a damaged export: every line that is still a key and opens with the master key.
+/// Salvages a damaged export: every line that is still a key and opens with the master key. Stops
+/// at the first read error, and keeps what precedes it.
 ///
 /// The master key is the one in the text, or `known` with its archive, whichever opens a key first.
 /// A line whose version identifier was changed is passed on under that wrong identifier, which no
 /// version has. Returns `None` if no key opens, because the master key is then uncertain.
 ///
 /// # Errors
-/// Any error of `on_key`, and [`KeyExportError::Read`] if not a single byte can be read.
+/// Any error of `on_key`.
 pub fn read_damaged_key_export<E: From<KeyExportError>>(
     mut reader: impl Read,
     known: Option<(ArchiveId, &MasterKey)>,
@@ -246,7 +247,7 @@ pub fn read_damaged_key_export<E: From<KeyExportError>>(
             Ok(0) => break,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // Keep the lines read before the error.
+            // A salvage keeps the lines read before the error.
             Err(_) => break,
         };
         for &byte in &buffer[..read] {

@@ -76,7 +76,8 @@ pub fn encode_record(record: &ObjectRecord) -> Vec<u8> {
 /// Encodes attributes alone, in the form that a record contains.
 ///
 /// # Panics
-/// If there are none, or they exceed the limits of [`Attributes::check`].
+/// If they exceed the limits of [`Attributes::check`]. There should be at least one:
+/// [`decode_attributes`] rejects an empty map.
 #[must_use]
 pub fn encode_attributes(attributes: &Attributes) -> Vec<u8> {
     if let Err(what) = check_attributes(attributes) {
@@ -101,7 +102,8 @@ pub fn decode_attributes(bytes: &[u8]) -> Result<Attributes, RecordError> {
 
 fn write_attributes(cbor: &mut Encoder<'_>, attributes: &Attributes) {
     let mut pairs: Vec<_> = attributes.0.iter().collect();
-    // Sorts encoded keys correctly: a shorter key has the smaller head.
+    // The map is in alphabetical order, and the sort is stable. A shorter key has the smaller head,
+    // so this is the order of the encoded keys.
     pairs.sort_by_key(|(name, _)| name.len());
     cbor.map(pairs.len() as u64);
     for (name, value) in pairs {

@@ -25,6 +25,10 @@ const MAGIC: &[u8; 8] = b"FULGKEYS";
 pub(crate) const HEAD_BYTES: usize = 37;
 const TEXT: &[u8; 17] = b"fulgurite keys v1";
 const NONCE_DOMAIN: u8 = 2;
+/// Most memory that scrypt may take, 128 N r bytes.
+const MEMORY_BYTES_MAX: u64 = 256 << 20;
+/// Most work that scrypt may take, as N r p: 32 times that of the default cost.
+const WORK_MAX: u64 = 32 * (8 << 15);
 
 /// Work factor of scrypt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +49,8 @@ impl Default for ScryptCost {
 }
 
 impl ScryptCost {
-    /// A file may name any cost. More than 256 MiB, or 32 times the default's work, is rejected
-    /// before any is spent.
+    /// A file may name any cost. More than [`MEMORY_BYTES_MAX`] or [`WORK_MAX`] is rejected before
+    /// any is spent.
     fn check(self) -> Result<Self, SealedExportError> {
         let cost_error = SealedExportError::Cost { log2_n: self.log2_n, r: self.r, p: self.p };
         // RFC 7914 limits N to 2^(16 r). The library doesn't, but OpenSSL does, on which other
@@ -55,8 +59,9 @@ impl ScryptCost {
         if !(10..=20).contains(&self.log2_n) || !is_in_rfc || self.p == 0 {
             return Err(cost_error);
         }
-        let blocks = u64::from(self.r) << self.log2_n;
-        if blocks > 1 << 21 || blocks.saturating_mul(self.p.into()) > 1 << 23 {
+        // N r: the memory in units of 128 bytes.
+        let units = u64::from(self.r) << self.log2_n;
+        if units > MEMORY_BYTES_MAX / 128 || units.saturating_mul(self.p.into()) > WORK_MAX {
             return Err(cost_error);
         }
         Ok(self)
@@ -66,14 +71,17 @@ impl ScryptCost {
 /// A sealed export that can't be opened or created.
 #[derive(Debug, thiserror::Error)]
 pub enum SealedExportError {
-    /// The file doesn't start like a sealed export.
+    /// The file neither starts like a sealed export nor contains a block of one.
     #[error("this is not a sealed Fulgurite key export")]
     NotAnExport,
     /// Written by a later version of the format.
     #[error("the key export has format version {0}, this program reads up to {known}: use a newer program", known = v2::VERSION)]
     Newer(u32),
     /// Parameters that scrypt doesn't allow, or that would take too much memory or time.
-    #[error("the key export asks for scrypt with N = 2^{log2_n}, r = {r}, p = {p}: N from 2^10 to 2^20 within 256 MiB is accepted")]
+    #[error(
+        "the key export asks for scrypt with N = 2^{log2_n}, r = {r}, p = {p}: accepted are N from 2^10 to 2^20, \
+         N r up to 2^21 and N r p up to 2^23"
+    )]
     Cost {
         /// Logarithm of N.
         log2_n: u8,
@@ -198,8 +206,8 @@ impl<W: Write> Write for FrameWriter<W> {
     }
 }
 
-/// Opens frames and yields their content. Its errors are [`io::ErrorKind::InvalidData`] with a
-/// [`SealedExportError`] inside.
+/// Opens frames and yields their content. Its own errors are [`io::ErrorKind::InvalidData`] with a
+/// [`SealedExportError`] inside; read errors pass through.
 pub(crate) struct FrameReader<R> {
     reader: R,
     key: LessSafeKey,
@@ -283,7 +291,7 @@ impl<R: Read> Read for FrameReader<R> {
     }
 }
 
-/// Creates a sealed export of version 1. No longer used for writing.
+/// Creates a sealed export of version 1. Only tests use it: exports are written in version 2.
 ///
 /// # Errors
 /// [`SealedExportError::Cost`], and [`SealedExportError::Io`] if there is no content.

@@ -22,10 +22,11 @@ pub struct SegmentScan {
     pub records: u64,
     /// End of the last good record, padding included: the length worth keeping.
     pub end: u64,
-    /// Ranges that contain neither a good record nor preallocated zeros, in order. A range that
-    /// reaches the end of the file may be a record that was being written when power failed.
+    /// Ranges without a good record, in order; not the end of the file if it is all zeros, which is
+    /// preallocated space. A range that reaches the end of the file may be a record that was being
+    /// written when power failed.
     pub damaged: Vec<Range<u64>>,
-    /// Whether the segment's own head is damaged, so that only the file name gives its number.
+    /// Whether the segment's own head can't be used, so that only the file name gives its number.
     pub head_damaged: bool,
     /// The first read error; unreadable ranges are part of `damaged`.
     pub unreadable: Option<io::Error>,
@@ -38,8 +39,9 @@ pub struct SegmentScan {
 /// checksummed, 64 KiB at a time; otherwise only heads are read, and `damaged` covers only those.
 ///
 /// # Errors
-/// [`SegmentError`] if the file is foreign, of a later version, or a different segment than
-/// expected. A damaged head is not an error if any record is good.
+/// [`SegmentError::OtherArchive`] or [`SegmentError::OtherNumber`] if the head is that of another
+/// segment. If the head is unreadable, damaged, foreign or of a later version, that is an error
+/// only if no record is good either.
 pub fn scan_segment(
     expected: SegmentHead,
     len: u64,
@@ -74,7 +76,7 @@ struct Scan<R, F> {
 }
 
 impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>, F: FnMut(RecordHead)> Scan<R, F> {
-    /// Returns an inner error that counts only if no record is good either.
+    /// The inner error counts only if no record is good either.
     fn check_head(&mut self, expected: SegmentHead) -> Result<Option<SegmentError>, SegmentError> {
         let mut bytes = [0; HEAD_BYTES];
         if self.len < HEAD_BYTES as u64 {

@@ -24,8 +24,10 @@ pub const TABLE_HEAD_BYTES: u64 = 24;
 const MAGIC: &[u8; 8] = b"FULGTABL";
 const SEALED_FLAG: u64 = 1;
 const TOMBSTONE_FLAG: u64 = 2;
-/// An entry up to its record: array, identifier, seven numbers, head of the record.
-const PREFIX_BYTES_MAX: usize = 1 + 17 + 7 * 9 + 9;
+/// The start of an entry: head of the array, and the version identifier with its head.
+const ARRAY_AND_VERSION_BYTES: usize = 1 + 17;
+/// An entry up to its record: its start, seven numbers, head of the record.
+const PREFIX_BYTES_MAX: usize = ARRAY_AND_VERSION_BYTES + 7 * 9 + 9;
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// One entry of the table.
@@ -73,7 +75,7 @@ impl Entry {
     #[must_use]
     pub fn encoded_bytes(&self) -> u64 {
         let numbers = self.numbers().map(head_bytes).iter().sum::<u64>();
-        18 + numbers + head_bytes(self.record.len() as u64) + self.record.len() as u64
+        ARRAY_AND_VERSION_BYTES as u64 + numbers + head_bytes(self.record.len() as u64) + self.record.len() as u64
     }
 
     /// Upper bound of the encoded length of an entry with a record of `record_bytes`, for packing

@@ -29,6 +29,12 @@ const GROUP_INFORMATION_MAX: u32 = 160;
 /// Most information blocks of a section.
 pub(crate) const SECTION_INFORMATION_MAX: u32 = 64 * GROUP_INFORMATION_MAX;
 
+/// Redundancy blocks of a group with `k` information blocks: 35 % of them, and 8 in addition, so
+/// that a short export also survives the loss of 8 KiB.
+fn group_redundancy(k: u32) -> u32 {
+    8 + (7 * k).div_ceil(20)
+}
+
 /// Number of blocks in a section, and how they form groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
@@ -47,7 +53,7 @@ impl Shape {
     pub(crate) fn new(information: u32) -> Self {
         let groups = information.div_ceil(GROUP_INFORMATION_MAX);
         let group_information = information.div_ceil(groups);
-        Self { information, groups, group_information, group_redundancy: 8 + (7 * group_information).div_ceil(20) }
+        Self { information, groups, group_information, group_redundancy: group_redundancy(group_information) }
     }
 
     /// Blocks of the section.

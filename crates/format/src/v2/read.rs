@@ -13,9 +13,9 @@ const WINDOW_BYTES: usize = 64 << 10;
 /// Unit in which disks fail to read.
 const SECTOR_BYTES: usize = 4_096;
 
-/// Yields the bytes written into a [`BlockWriter`](super::write::BlockWriter). Its errors are
-/// [`io::ErrorKind::InvalidData`] with a [`SealedExportError`] inside. Holds one section in memory,
-/// and 24 bytes per block of the file.
+/// Yields the bytes written into a [`BlockWriter`](super::write::BlockWriter). Its own errors are
+/// [`io::ErrorKind::InvalidData`] with a [`SealedExportError`] inside; read errors pass through.
+/// Holds one section in memory, and the position of every block in the file.
 pub(crate) struct BlockReader<R> {
     reader: R,
     head: [u8; HEAD_BYTES],
@@ -58,7 +58,7 @@ impl<R: Read + Seek> BlockReader<R> {
             });
             heads[index].1 += 1;
             blocks.push((index, block.place(), offset));
-            // Stop: blocks of this many exports in one file are no accident.
+            // Stop: a file gets blocks of this many exports only on purpose.
             heads.len() < 1_000
         })?;
         let Some((chosen, &(head, _))) = heads.iter().enumerate().rev().max_by_key(|(_, (_, votes))| *votes) else {
@@ -180,7 +180,7 @@ fn most_frequent<T: Copy + Eq>(values: impl Iterator<Item = T>) -> T {
     for value in values {
         match votes.iter().position(|(known, _)| *known == value) {
             Some(index) => votes[index].1 += 1,
-            // After this many different values, none has a majority.
+            // Bounds the work for a hostile file. Later values get no vote.
             None if votes.len() < 1_000 => votes.push((value, 1)),
             None => {}
         }

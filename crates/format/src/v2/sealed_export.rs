@@ -53,14 +53,15 @@ impl<W: Write> Write for SealedExportWriter<W> {
         self.0.write(bytes)
     }
 
-    /// Doesn't write partial frames or blocks: they are written when full.
+    /// Doesn't write the current frame and section: they are written when full, or on
+    /// [`finish`](Self::finish).
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
 }
 
-/// Opens a sealed export of any version and yields its content. Its errors are
-/// [`io::ErrorKind::InvalidData`] with a [`SealedExportError`] inside.
+/// Opens a sealed export of any version and yields its content. Its own errors are
+/// [`io::ErrorKind::InvalidData`] with a [`SealedExportError`] inside; read errors pass through.
 pub struct SealedExportReader<R: Read + Seek>(Inner<R>);
 
 enum Inner<R> {
@@ -102,8 +103,8 @@ impl<R: Read + Seek> SealedExportReader<R> {
         Ok(Self(Inner::Frames(FrameReader::new(reader, passphrase, &salt, cost)?)))
     }
 
-    /// Damaged or missing blocks that error correction restores. If not 0, replace this export with
-    /// a new one.
+    /// Damaged or missing blocks, which error correction restores; 1 if none are, but the file has
+    /// extra bytes. If not 0, replace this export with a new one.
     pub fn corrected(&self) -> u64 {
         match &self.0 {
             Inner::Frames(_) => 0,

@@ -1,16 +1,16 @@
 -- The catalogue, version 1.
 --
--- Names are bytes, compared as bytes. Every row that a decision rests on ends with row_check, a CRC-32 over its other columns, which
--- the program makes and checks. Checksums of 64 bits are stored as the signed number of the same bits.
+-- Names are bytes, compared as bytes. Every row except that of archive ends with row_check, a CRC-32 over the table's name and the other
+-- columns, which the program writes and checks. Checksums of 64 bits are stored as signed numbers with the same bits.
 
--- Whose catalogue this is.
+-- The archive that the catalogue belongs to.
 CREATE TABLE archive (
     one BIGINT PRIMARY KEY,
     id BYTEA NOT NULL
 );
 
--- What would have to be counted again and again; changed together with what it counts. next_version only grows: whoever still holds
--- the key of a deleted version must never find another version under it.
+-- Running counts, changed in the same transaction as the rows that they count. next_version only grows, so the key of a deleted version
+-- never refers to another version.
 CREATE TABLE counter (
     one BIGINT PRIMARY KEY,
     next_version BIGINT NOT NULL,
@@ -41,14 +41,14 @@ CREATE TABLE version (
     row_check BIGINT NOT NULL
 );
 
--- The order of all listings, once for what is staged and once for what is archived. So a put sorts its names into the small tree of what
--- is staged, a flush reads that tree in order, and a listing merges the two. The identifier settles the order of
--- versions with one number, which a rebuild may bring to light after a deletion was lost.
+-- The order of all listings, with staged versions before archived ones. So a put inserts its names into the small range of staged
+-- versions, a flush reads that range in order, and a listing merges the two. The identifier orders versions that share a number: a
+-- rebuild can find such versions.
 CREATE UNIQUE INDEX version_in_order ON version (archived, name, number DESC, id DESC);
 
 CREATE INDEX staged_by_age ON version (created_ms) WHERE archived = 0;
 
--- Where staged versions lie in segments: part 0 is the record, the stored bytes follow in order.
+-- Places of staged versions in segments: part 0 is the record, further parts are the stored bytes in order.
 CREATE TABLE staged (
     version BIGINT NOT NULL,
     part BIGINT NOT NULL,
@@ -67,7 +67,7 @@ CREATE TABLE tombstone (
     row_check BIGINT NOT NULL
 ) /*sqlite WITHOUT ROWID*/;
 
--- How many rows of staged and tombstone are in a segment. A segment without a row here may go.
+-- The number of rows of other tables that refer to a segment. A segment without a row here can be released.
 CREATE TABLE segment (
     number BIGINT PRIMARY KEY,
     live BIGINT NOT NULL,
@@ -105,8 +105,8 @@ CREATE TABLE platter (
 
 CREATE UNIQUE INDEX platter_in_set ON platter (set_number, set_position);
 
--- Stored bytes on platters of complete sets. Those of an archived version cover it without gap or overlap; a staged version may have some
--- already.
+-- Stored bytes on platters of complete sets. The extents of an archived version cover it without gaps or overlaps. A staged version can
+-- have extents, too: those of its first shards.
 CREATE TABLE extent (
     version BIGINT NOT NULL,
     object_offset BIGINT NOT NULL,

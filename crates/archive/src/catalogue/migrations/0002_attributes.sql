@@ -1,4 +1,4 @@
--- What whoever put an object says of it: the map of docs/format.md, byte for byte; NULL where there is none.
+-- The attributes of a version: the map of docs/format.md, byte for byte; NULL if there are none.
 --
--- A row without attributes has the row_check it had before, so rows of version 1 stay as they are.
+-- Missing attributes add nothing to row_check, so the checksums of rows of version 1 stay correct.
 ALTER TABLE version ADD COLUMN attributes BYTEA;

@@ -1,4 +1,4 @@
-//! Adds and removes versions.
+//! Adds and removes versions and tombstones, and looks up what is staged.
 
 use fulgurite_domain::{ObjectName, ObjectRecord, SetId, VersionId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};

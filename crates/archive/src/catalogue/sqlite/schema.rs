@@ -44,12 +44,15 @@ const FROM_VERSION_3: &str = "CREATE TEMP VIEW unlisted AS SELECT NULL AS id, NU
      CREATE TEMP VIEW staging_mark AS SELECT NULL AS one WHERE 0; \
      CREATE TEMP VIEW segment_end AS SELECT NULL AS number, NULL AS end_offset, NULL AS row_check WHERE 0;";
 
-/// The same for the table of version 5.
+/// The same for the tables of version 5.
 const FROM_VERSION_4: &str = "CREATE TEMP VIEW released AS SELECT NULL AS last_number, NULL AS first_number, NULL AS row_check WHERE 0; \
      CREATE TEMP VIEW archived_tombstone AS SELECT NULL AS id, NULL AS set_id, NULL AS row_check WHERE 0;";
 
 /// The same for the column of version 6.
 const FROM_VERSION_5: &str = "CREATE TEMP VIEW platter_set AS SELECT *, NULL AS medium FROM main.platter_set";
+
+/// Length of the log, 16 MiB, after which a commit also moves it into the file.
+const AUTOCHECKPOINT_PAGES: i64 = 4_096;
 
 /// How long to wait for another process that is writing.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -83,7 +86,7 @@ pub(super) fn prepare(connection: &Connection, writes: bool) -> Result<(), Engin
 
 fn begin_writing(connection: &Connection) -> Result<(), EngineError> {
     crate::schema::begin_writing(connection)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
+    connection.pragma_update(None, "wal_autocheckpoint", AUTOCHECKPOINT_PAGES)?;
     Ok(())
 }
 

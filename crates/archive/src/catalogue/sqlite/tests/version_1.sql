@@ -1,4 +1,4 @@
--- The rows of a catalogue as a program wrote them that knew schema 1 only, checksums and all. Never made anew.
+-- The rows of a catalogue, with their checksums, as written by a program that knew only schema 1. Never regenerate them.
 --
 -- Three names: "a" and "a/b" archived, "c" staged; one set complete, one being written; the tombstone of a version of "a/b".
 INSERT INTO archive VALUES(1,X'A5A5A5A5A5A5A5A5A5A5A5A5A5A5A5A5');
