@@ -14,8 +14,8 @@ use s3s::dto::{Timestamp, TimestampFormat};
 use s3s::{S3Error, S3Result, s3_error};
 use time::{Date, Month, Time};
 
+use crate::http::url_encoding::decode;
 use crate::s3::errors::{custom, detailed};
-use crate::s3::tags::decode;
 
 /// The only supported algorithm.
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";

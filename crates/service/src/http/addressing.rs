@@ -8,7 +8,7 @@ use s3s::host::{S3Host, SingleDomain, VirtualHost};
 use s3s::{S3Result, s3_error};
 
 use crate::auth::caller::Peer;
-use crate::s3::tags;
+use crate::http::url_encoding;
 
 /// A domain whose subdomains address buckets. Host names are compared without case and without
 /// port.
@@ -114,7 +114,7 @@ impl Addresses {
     /// itself. `None` if it addresses no bucket, or its host or path is invalid.
     pub(crate) fn find(&self, uri: &Uri, headers: &HeaderMap) -> Option<(String, String)> {
         // A plus sign in a path is itself; `decode` would make it a space, as in a query.
-        let path = tags::decode(&uri.path().replace('+', "%2B"))?;
+        let path = url_encoding::decode(&uri.path().replace('+', "%2B"))?;
         let path = path.strip_prefix('/')?;
         match self.of_host(headers)? {
             Some(bucket) => Some((bucket, path.to_owned())),

@@ -14,7 +14,6 @@ use hyper::body::Body;
 use s3s::{S3Result, StdError, s3_error};
 
 use crate::auth::caller::Peer;
-use crate::auth::policy::has_parameter;
 use crate::auth::signatures::{self, Signing, is_form};
 use crate::auth::unsigned;
 use crate::gateway::Gateway;
@@ -22,6 +21,7 @@ use crate::health::metrics::Metrics;
 use crate::http::addressing::{Addresses, Domain, is_local};
 use crate::http::cors::Cors;
 use crate::http::drain::DrainOnDrop;
+use crate::http::query::has_parameter;
 use crate::http::request_body::{BodyProgress, RequestBody};
 use crate::memory::{MemoryOwner, MemoryReservation};
 use crate::s3::errors::answers::{RequestFacts, error_response, finish_response};

@@ -6,7 +6,7 @@
 use s3s::dto::{CommonPrefix, EncodingType};
 use s3s::{S3Result, s3_error};
 
-use crate::s3::tags::encode_text;
+use crate::http::url_encoding;
 
 /// Maximum number of entries of a page.
 const PAGE_ENTRIES_MAX: usize = 1_000;
@@ -44,7 +44,7 @@ impl Parameters {
         match self.encoding {
             None => text.to_owned(),
             // Slashes aren't encoded, as in AWS.
-            Some(_) => text.split('/').map(encode_text).collect::<Vec<_>>().join("/"),
+            Some(_) => text.split('/').map(url_encoding::encode).collect::<Vec<_>>().join("/"),
         }
     }
 

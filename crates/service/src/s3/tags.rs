@@ -1,8 +1,9 @@
 //! Tags: up to ten per object and fifty per bucket, stored URL-encoded as in the header.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use s3s::dto::Tag;
 use s3s::{S3Result, s3_error};
+
+use crate::http::url_encoding;
 
 /// Maximum number of tags of an object.
 pub(crate) const OBJECT_TAGS_MAX: usize = 10;
@@ -12,7 +13,7 @@ pub(crate) const BUCKET_TAGS_MAX: usize = 50;
 /// Parses `x-amz-tagging`: `name=value&name=value`, each URL-encoded.
 pub(crate) fn parse(text: &str) -> S3Result<Vec<Tag>> {
     let decode = |text: &str| {
-        decode(text).ok_or_else(|| {
+        url_encoding::decode(text).ok_or_else(|| {
             s3_error!(
                 InvalidArgument,
                 "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates."
@@ -64,24 +65,9 @@ pub(crate) fn check(tags: &[Tag], tags_max: usize) -> S3Result<()> {
 
 /// Encodes tags for storage.
 pub(crate) fn encode(tags: &[Tag]) -> String {
-    let pair = |tag: &Tag| {
-        format!("{}={}", encode_text(tag.key.as_deref().unwrap_or_default()), encode_text(tag.value.as_deref().unwrap_or_default()))
-    };
+    let encode = |text: &Option<String>| url_encoding::encode(text.as_deref().unwrap_or_default());
+    let pair = |tag: &Tag| format!("{}={}", encode(&tag.key), encode(&tag.value));
     tags.iter().map(pair).collect::<Vec<_>>().join("&")
-}
-
-/// URL-encodes text: everything but letters, digits and `-_.~` becomes `%XX`.
-pub(crate) fn encode_text(text: &str) -> String {
-    const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-    utf8_percent_encode(text, &ENCODED).to_string()
-}
-
-/// Decodes a part of a query. `None` for text that isn't UTF-8, and for a `%` without two digits,
-/// which the library would keep as it is.
-pub(crate) fn decode(text: &str) -> Option<String> {
-    let is_escape = |after: &str| after.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-    let text = text.split('%').skip(1).all(is_escape).then(|| text.replace('+', " "))?;
-    Some(percent_decode_str(&text).decode_utf8().ok()?.into_owned())
 }
 
 #[cfg(test)]

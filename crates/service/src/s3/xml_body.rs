@@ -12,7 +12,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use s3s::xml::{DeResult, Deserialize, DeserializeContent, Deserializer};
 use s3s::{Body, S3Error, S3Request, S3Result, StdError, s3_error};
 
-use crate::auth::policy::has_parameter;
+use crate::http::query::has_parameter;
 use crate::s3::errors::FirstError;
 use crate::s3::errors::answers::XML_BYTES_MAX;
 use crate::s3::framework::stream_error;

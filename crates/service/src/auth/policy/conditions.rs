@@ -14,8 +14,9 @@ use std::net::IpAddr;
 
 use s3s::dto::{CopySource, Timestamp, TimestampFormat};
 
-use super::context::{RequestContext, listed, parameter, tag};
+use super::context::{RequestContext, listed, tag};
 use super::patterns::{Network, like};
+use crate::http::query::parameter;
 use crate::s3::version::ms_of;
 
 #[derive(Debug)]

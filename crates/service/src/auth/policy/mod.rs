@@ -12,7 +12,7 @@ mod context;
 mod json;
 mod patterns;
 
-pub(crate) use context::{Origin, RequestContext, has_parameter, parameter};
+pub(crate) use context::{Origin, RequestContext};
 
 use crate::state::Account;
 use actions::{is_action, knows_existing_tags};
