@@ -46,7 +46,7 @@ use crate::http::addressing::Addresses;
 use crate::http::query::has_parameter;
 use crate::s3::Answer;
 use crate::s3::errors::{busy, custom, state_failed};
-use crate::s3::key_locks::BucketNames;
+use crate::s3::object_names::BucketNames;
 use crate::transfer::checksums::{BodyTrailers, Claims};
 use crate::transfer::upload::{IncomingBody, length_of};
 

@@ -12,8 +12,8 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use crate::s3::Answer;
 use crate::s3::errors::answers::write_xml;
 use crate::s3::errors::{catalogue_failed, state_failed};
-use crate::s3::key_locks::{key_of, object_name, unreadable_start};
 use crate::s3::namespace::Namespace;
+use crate::s3::object_names::{key_of, object_name, unreadable_start};
 use crate::s3::pages::{Entry, Last, Parameters, Rows, Token, decode_token, encode_token, listing, page};
 use crate::s3::version::{Version, timestamp};
 

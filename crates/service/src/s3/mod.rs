@@ -22,6 +22,7 @@ mod multipart_lists;
 pub(crate) mod namespace;
 pub(crate) mod normalize;
 mod object_lock;
+pub(crate) mod object_names;
 pub(crate) mod pages;
 pub(crate) mod post_object;
 mod public_access;

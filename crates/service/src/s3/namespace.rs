@@ -9,7 +9,7 @@ use fulgurite_domain::{ObjectName, VersionId};
 use s3s::{S3Result, s3_error};
 
 use crate::s3::errors::{catalogue_failed, detailed, no_such_bucket, no_such_key, state_failed};
-use crate::s3::key_locks::object_name;
+use crate::s3::object_names::object_name;
 use crate::s3::version::{Version, http_date};
 use crate::state::{Bucket, State};
 

@@ -107,7 +107,7 @@ impl Gateway {
             }
         };
         self.jobs.last_restored.lock().expect("no panic holds this lock").clone_from(&restore.account);
-        let name = crate::s3::key_locks::object_name(&restore.bucket, &restore.key);
+        let name = crate::s3::object_names::object_name(&restore.bucket, &restore.key);
         let row = match self.archive.reading().version(&name, restore.id) {
             Ok(row) => row,
             Err(error) => {
