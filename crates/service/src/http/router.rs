@@ -381,7 +381,7 @@ mod tests {
         let gateway = sample.gateway.clone();
         let router = Router::new(gateway.clone(), None, &Settings::default());
         assert_eq!(ask(&router, "/-/health").await.0, StatusCode::OK);
-        gateway.panicked("a request", &String::from("no panic holds this lock: PoisonError { .. }"));
+        gateway.panicked("a request", &String::from("nothing panics while it holds this lock: PoisonError { .. }"));
         for path in ["/-/health", "/-/ready"] {
             let (status, body) = ask(&router, path).await;
             assert!(status == StatusCode::SERVICE_UNAVAILABLE && body.contains("poisoned"), "{status} {body}");

@@ -26,7 +26,7 @@ pub(crate) struct KeyGuard {
 
 impl KeyLocks {
     pub(crate) async fn lock(&self, name: ObjectName) -> KeyGuard {
-        let lock = self.0.lock().expect("no panic holds this lock").entry(name.clone()).or_default().clone();
+        let lock = self.0.lock().expect("nothing panics while it holds this lock").entry(name.clone()).or_default().clone();
         // Created before the wait, so that a cancelled wait releases the entry too.
         let mut held = KeyGuard { names: self.0.clone(), name, guard: None };
         held.guard = Some(lock.lock_owned().await);
@@ -37,7 +37,7 @@ impl KeyLocks {
 impl Drop for KeyGuard {
     fn drop(&mut self) {
         self.guard = None;
-        let mut names = self.names.lock().expect("no panic holds this lock");
+        let mut names = self.names.lock().expect("nothing panics while it holds this lock");
         // If no other task waits, the reference in the map is the last one.
         if names.get(&self.name).is_some_and(|lock| Arc::strong_count(lock) == 1) {
             names.remove(&self.name);

@@ -97,7 +97,7 @@ impl Gateway {
 
     /// Carries out the next restore; returns `false` if none is open. Blocks.
     pub(crate) fn restore_next(&self) -> bool {
-        let last = self.jobs.last_restored.lock().expect("no panic holds this lock").clone();
+        let last = self.jobs.last_restored.lock().expect("nothing panics while it holds this lock").clone();
         let mut restore = match self.state.next_restore(&last) {
             Ok(Some(next)) => next,
             Ok(None) => return false,
@@ -106,7 +106,7 @@ impl Gateway {
                 return false;
             }
         };
-        self.jobs.last_restored.lock().expect("no panic holds this lock").clone_from(&restore.account);
+        self.jobs.last_restored.lock().expect("nothing panics while it holds this lock").clone_from(&restore.account);
         let name = crate::s3::object_names::object_name(&restore.bucket, &restore.key);
         let row = match self.archive.reading().version(&name, restore.id) {
             Ok(row) => row,

@@ -27,7 +27,7 @@ impl Document {
     /// Parses the body of a request; an empty body gives the default.
     pub(crate) fn read<T: Default + for<'xml> Deserialize<'xml>>(extensions: &Extensions) -> S3Result<T> {
         let Some(document) = extensions.get::<Self>() else { return Ok(T::default()) };
-        let xml = document.0.lock().expect("no panic holds this lock");
+        let xml = document.0.lock().expect("nothing panics while it holds this lock");
         if xml.is_empty() {
             return Ok(T::default());
         }
@@ -110,7 +110,7 @@ impl XmlBody {
             md5.update(bytes);
         }
         if let Some(Document(xml)) = &self.document {
-            xml.lock().expect("no panic holds this lock").extend_from_slice(bytes);
+            xml.lock().expect("nothing panics while it holds this lock").extend_from_slice(bytes);
         }
         Ok(())
     }

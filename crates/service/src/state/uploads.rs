@@ -164,7 +164,7 @@ impl State {
 /// the process runs.
 fn next_instant() -> (i64, u16) {
     static LAST: Mutex<(i64, u16)> = Mutex::new((0, 0));
-    let mut last = LAST.lock().expect("no panic holds this lock");
+    let mut last = LAST.lock().expect("nothing panics while it holds this lock");
     let now = now_ms();
     *last = match last.1.checked_add(1) {
         _ if now > last.0 => (now, 0),
