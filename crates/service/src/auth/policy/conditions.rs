@@ -59,8 +59,8 @@ enum Test {
     Address(Vec<Network>),
 }
 
-/// Headers by the names of their keys. Requests with grants are always refused, but policies may
-/// deny them.
+/// Headers that [`Key::ObjectHeader`] tests, by keys of the form `s3:HEADER`. Requests with grants
+/// are always refused, but policies may deny them.
 const OBJECT_HEADERS: [&str; 12] = [
     "x-amz-acl",
     "x-amz-grant-full-control",
