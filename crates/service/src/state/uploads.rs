@@ -39,7 +39,7 @@ pub(crate) struct Part {
 
 const COLUMNS: &str = "id, bucket, key, account, created, checksum_algorithm, checksum_type, attributes";
 
-/// Runs every few seconds.
+/// This query runs every few seconds, so it needs an index.
 const SELECT_OLD_UPLOADS: &str = "SELECT id FROM upload WHERE created < ?1 ORDER BY created LIMIT ?2";
 
 impl State {
@@ -111,7 +111,8 @@ impl State {
         })
     }
 
-    /// Records a part and returns the one it replaces. `None` if the upload no longer exists.
+    /// Records a part and returns the one it replaces, if any. The outer `None` means that the upload
+    /// no longer exists.
     pub(crate) fn add_part(&self, upload: &str, part: &Part) -> Result<Option<Option<Part>>, StateError> {
         self.transact("record a part", |connection| {
             if !connection.prepare_cached("SELECT 1 FROM upload WHERE id = ?1")?.exists([upload])? {
