@@ -27,10 +27,10 @@ use crate::gateway::Gateway;
 use crate::http::addressing::{Addresses, Domain};
 use crate::s3::Operations;
 use crate::s3::bulk_get::BulkGet;
-use crate::s3::errors::answers::XML_BYTES_MAX;
 use crate::s3::errors::{FirstError, custom};
 use crate::s3::normalize::normalize;
 use crate::s3::object_names::BucketNames;
+use crate::s3::xml_body::XML_BYTES_MAX;
 use crate::transfer::checksums::BodyTrailers;
 use crate::transfer::upload::incomplete;
 

@@ -14,9 +14,11 @@ use s3s::{Body, S3Error, S3Request, S3Result, StdError, s3_error};
 
 use crate::http::query::has_parameter;
 use crate::s3::errors::FirstError;
-use crate::s3::errors::answers::XML_BYTES_MAX;
 use crate::s3::framework::stream_error;
 use crate::transfer::checksums::{BodyTrailers, Claims, SumHasher};
+
+/// Maximum size of XML bodies: enough for 1,000 keys of 1,024 bytes, or for 10,000 parts.
+pub(crate) const XML_BYTES_MAX: u64 = 4 << 20;
 
 /// Request extension: the body as sent, for operations that need elements which the framework
 /// drops. It is complete when the operation is called.

@@ -25,9 +25,8 @@ use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::s3::bulk_get::tar::{self, Entry};
 use crate::s3::errors::{catalogue_failed, internal_error, read_failed};
-use crate::s3::object_lock::shown_id;
 use crate::s3::object_names::object_name;
-use crate::s3::version::{Version, ms_of};
+use crate::s3::version::{Version, ms_of, shown_id};
 use crate::state::Bucket;
 
 /// Objects up to this size are read and checked before they are sent.
