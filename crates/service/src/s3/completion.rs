@@ -34,7 +34,7 @@ use crate::transfer::upload::IncomingObject;
 /// Maximum size of an object.
 const OBJECT_BYTES_MAX: u64 = 5 << 40;
 /// Maximum size of parts' checksums that are stored with the object: attributes have 64 KiB, and
-/// the sizes of 10,000 parts take 40 KiB.
+/// the sizes of 10,000 parts below 256 MiB take 39 KiB.
 const PART_CHECKSUMS_BYTES_MAX: usize = 16 << 10;
 /// From this size on, the response to a completion starts with whitespace to keep the connection
 /// alive.

@@ -149,7 +149,7 @@ impl Gateway {
             }
             return Ok(Deleted { marker: false, version_id: None });
         }
-        // The order of versions tells which one the marker hides.
+        // The marker needn't name the version that it hides: that is the one before it.
         let mut attributes = Attributes::default();
         if bucket.versioning == Versioning::Suspended {
             attributes.set(attribute::NULL, "");

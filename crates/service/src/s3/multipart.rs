@@ -1,5 +1,5 @@
-//! Multipart uploads: their begin, their parts, which a client sends or copies from an object, and
-//! their end without an object.
+//! Multipart uploads: beginning them, their parts, which a client sends or copies from an object, and
+//! aborting them.
 
 use std::ops::Range;
 

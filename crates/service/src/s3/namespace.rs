@@ -27,8 +27,8 @@ impl Namespace {
         self.state.bucket(name).map_err(state_failed)?.ok_or_else(no_such_bucket)
     }
 
-    /// The newest version of an object, which may be a deletion marker. `None` if the name was
-    /// never put.
+    /// The newest version of an object, which may be a deletion marker. `None` if the name has no
+    /// version.
     pub(crate) fn newest(&self, bucket: &str, key: &str) -> S3Result<Option<Version>> {
         let row = self.archive.reading().newest(&object_name(bucket, key)).map_err(catalogue_failed)?;
         Ok(row.map(Version::new))

@@ -76,6 +76,7 @@ fn parser_of(request: &S3Request<Body>, addresses: &Addresses) -> Option<Parser>
     }
 }
 
+/// Whether a PUT or POST of this URL has an XML (or JSON) body.
 pub(crate) fn has_body(uri: &Uri) -> bool {
     BODIES.iter().any(|name| has_parameter(uri.query(), name))
 }

@@ -57,7 +57,7 @@ impl Gateway {
         self.transfers.check_room(length)?;
         let claims = Claims::of(&request.headers)?;
         let mut attributes = attributes(&input, Some(original), &bucket)?;
-        // The decisive check happens in the put.
+        // The decisive check happens in `store`, which holds the lock of the key.
         self.namespace.check_replaceable(&bucket.name, &input.key, &conditions)?;
         let mut hasher = self.transfers.hasher(claims, Algorithm::Crc64Nvme);
         let mut body = IncomingBody::of_request(input.body.take(), length, &request.extensions);
@@ -111,7 +111,7 @@ impl Gateway {
         Ok(Stored { etag, version_id })
     }
 
-    /// Carries out a change that removes versions, and returns when it survives a crash. `guards`
+    /// Carries out a change that may remove versions, and returns when it survives a crash. `guards`
     /// are released only then.
     pub(crate) async fn commit(
         &self,

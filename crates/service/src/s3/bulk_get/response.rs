@@ -2,8 +2,8 @@
 //! reads one after another into a tar archive.
 //!
 //! Small objects are read and checked in full before they are sent, so their errors become lines of
-//! the result. The header of a larger object is already sent when an error occurs; the response
-//! then ends early, which HTTP and tar both detect.
+//! the result. The first part of a larger object may already be sent when an error occurs; the
+//! response then ends early, which HTTP and tar both detect.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl From<io::Error> for SendError {
     }
 }
 
-/// Makes the tar archive of a bulk get. It runs on its own thread and blocks there.
+/// Makes the tar archive of a bulk get. It runs on a thread that may block.
 pub(super) struct TarResponse {
     pub(super) gateway: Arc<Gateway>,
     pub(super) bucket: Arc<Bucket>,
