@@ -355,8 +355,8 @@ fn is_hex(text: &str, length: usize) -> bool {
 struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Decodes the query. Rejects invalid percent encodings and bytes that aren't UTF-8, in the path
-    /// too: the operations would decode them differently than policies and this parser do.
+    /// Decodes the query. Rejects invalid percent encodings and bytes that aren't UTF-8, in the
+    /// path too: the operations would decode them differently than policies and this parser do.
     fn new(uri: &Uri) -> S3Result<Self> {
         let text = |text: &str| decode(text).ok_or_else(|| s3_error!(InvalidURI, "Couldn't parse the specified URI."));
         text(uri.path())?;

@@ -1,5 +1,5 @@
-//! The socket file: created so that only the archive's owner can ever open it. On Linux, the path of
-//! the archive's folder may have any length.
+//! The socket file: created so that only the archive's owner can ever open it. On Linux, the path
+//! of the archive's folder may have any length.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;

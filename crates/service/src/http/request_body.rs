@@ -107,7 +107,8 @@ pub(crate) struct RequestBody<B> {
 }
 
 impl<B: Body> RequestBody<B> {
-    /// Wraps a body. If `is_buffered`, the framework buffers all of it, otherwise only signed chunks.
+    /// Wraps a body. If `is_buffered`, the framework buffers all of it, otherwise only signed
+    /// chunks.
     pub(crate) fn new(body: B, headers: &HeaderMap, is_buffered: bool, progress: Arc<BodyProgress>) -> Self {
         progress.ended.store(body.is_end_stream(), Ordering::Release);
         let is_signed = |kind: &[u8]| kind == b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD";

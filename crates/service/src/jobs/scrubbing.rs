@@ -269,8 +269,8 @@ impl Scrubber {
 
 impl Gateway {
     /// Whether a platter that isn't found on this store is really missing: the store is present. A
-    /// platter of the unknown store, which a rebuild of the catalogue found nowhere, could be on any
-    /// store, so all must be present.
+    /// platter of the unknown store, which a rebuild of the catalogue found nowhere, could be on
+    /// any store, so all must be present.
     fn is_usable(&self, name: &str) -> bool {
         match name {
             UNKNOWN_STORE => self.archive.stores().iter().all(|store| store.check().is_ok()),

@@ -80,8 +80,8 @@ const RETRIES_MAX: u32 = 8;
 /// The source of a copy.
 pub(super) struct Source {
     pub(super) version: Version,
-    /// Kept open, so that the source can be read to its end even if it is replaced meanwhile (unless
-    /// it is staged in very many segments); `None` without content.
+    /// Kept open, so that the source can be read to its end even if it is replaced meanwhile
+    /// (unless it is staged in very many segments); `None` without content.
     opened: Option<Opened>,
     /// The version ID of the source, if its bucket is versioned.
     pub(super) id: Option<String>,

@@ -10,8 +10,8 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedRwLockReadGuard, Ow
 /// Number of locks that all buckets share.
 const BUCKET_LOCKS: usize = 64;
 
-/// Locks by name. An operation whose change depends on what it reads of a name before holds the lock
-/// of the name: puts, removals, restores, changes of retention and legal hold. The completion of a
+/// Locks by name. Puts, removals, restores, and changes of retention and legal hold look at the
+/// versions of a name before they change something, and hold its lock for both. The completion of a
 /// multipart upload also holds the lock `upload ID`, which no object has as its name. Unused locks
 /// take no memory.
 #[derive(Debug, Default)]

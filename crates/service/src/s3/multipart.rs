@@ -1,5 +1,5 @@
-//! Multipart uploads: beginning them, their parts, which a client sends or copies from an object, and
-//! aborting them.
+//! Multipart uploads: beginning them, their parts, which a client sends or copies from an object,
+//! and aborting them.
 
 use std::ops::Range;
 

@@ -111,8 +111,8 @@ impl Gateway {
         Ok(Stored { etag, version_id })
     }
 
-    /// Carries out a change that may remove versions, and returns when it survives a crash. `guards`
-    /// are released only then.
+    /// Carries out a change that may remove versions, and returns when it survives a crash.
+    /// `guards` are released only then.
     pub(crate) async fn commit(
         &self,
         guards: impl Send + 'static,

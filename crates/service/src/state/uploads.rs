@@ -111,8 +111,8 @@ impl State {
         })
     }
 
-    /// Records a part and returns the one it replaces, if any. The outer `None` means that the upload
-    /// no longer exists.
+    /// Records a part and returns the one it replaces, if any. The outer `None` means that the
+    /// upload no longer exists.
     pub(crate) fn add_part(&self, upload: &str, part: &Part) -> Result<Option<Option<Part>>, StateError> {
         self.transact("record a part", |connection| {
             if !connection.prepare_cached("SELECT 1 FROM upload WHERE id = ?1")?.exists([upload])? {
