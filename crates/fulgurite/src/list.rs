@@ -12,7 +12,7 @@ use fulgurite_archive::store::{PlatterStore, StoreError, check_all};
 use fulgurite_archive::unread::store_names;
 use fulgurite_archive::{Access, Archive, ArchiveStatus, UnseenPlace};
 use fulgurite_domain::{Kind, ObjectName};
-use fulgurite_service::control::{Connection, RunningCommand};
+use fulgurite_service::control::{Connection, ServerStatus};
 use serde_json::{Value, json};
 
 use crate::args::Ls;
@@ -222,8 +222,8 @@ struct Status<'a> {
     unsound: u64,
     stores: Vec<StoreStatus<'a>>,
     status: ArchiveStatus,
-    /// The running server and its current command.
-    server: Option<Option<RunningCommand>>,
+    /// The running server.
+    server: Option<ServerStatus>,
 }
 
 struct StoreStatus<'a> {
@@ -313,7 +313,7 @@ impl<'a> Status<'a> {
             "missing_platters": status.missing_platters.len(), "missing_segments": status.missing_segments,
             "staging_trouble": status.staging.as_ref().map(ToString::to_string), "oldest_verified": self.oldest_verified(),
             "never_verified": self.never_verified(), "stores": self.stores.iter().map(store).collect::<Vec<_>>(),
-            "server": self.server.as_ref().map(|working| json!({ "working": working })),
+            "server": self.server.as_ref().map(|server| json!({ "working": server.running_command })),
         })
     }
 
@@ -336,8 +336,9 @@ impl<'a> Status<'a> {
         }
         self.say_platters(session);
         self.say_standing(session);
-        if let Some(working) = &self.server {
-            let doing = working.as_ref().map(|working| format!("; `{}` since {} UTC", working.what, time(working.since as i64)));
+        if let Some(server) = &self.server {
+            let command = server.running_command.as_ref();
+            let doing = command.map(|command| format!("; `{}` since {} UTC", command.what, time(command.since as i64)));
             session.say(&format!("server    running{}", doing.unwrap_or_default()));
         }
         let encryption = if archive.settings().archive.encrypt { "encrypted" } else { "unencrypted" };

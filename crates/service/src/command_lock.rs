@@ -1,5 +1,5 @@
-//! Runs one command at a time: verifying and scrubbing read every disk, and two at once would only
-//! compete for seeks.
+//! Runs one command from the command line at a time: most read every disk, and two at once would
+//! only compete for seeks.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::now_ms;
 
-/// A command that the server is carrying out.
+/// A command from the command line that the server is carrying out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningCommand {
-    /// The command.
+    /// The command's name, such as `verify`.
     pub what: String,
     /// Its start, in seconds since 1970.
     pub since: u64,
 }
 
-/// An exclusive lock for commands that read all platters. The server's own scrub pauses for them.
+/// An exclusive lock for commands from the command line. The server's own scrub pauses for them.
 #[derive(Debug, Default)]
 pub(crate) struct CommandLock {
     current: Mutex<Option<RunningCommand>>,
@@ -52,7 +52,8 @@ impl CommandLock {
         self.lock().is_some()
     }
 
-    /// Waits until the server's own scrub pauses, and keeps it paused.
+    /// Waits until no platter is being scrubbed by the server itself, and keeps it from the next
+    /// one. The scrub holds this lock, too, while it reads a platter.
     pub(crate) fn lock_scrub(&self) -> MutexGuard<'_, ()> {
         // A poisoned lock is usable: it guards no data.
         self.scrub.lock().unwrap_or_else(PoisonError::into_inner)

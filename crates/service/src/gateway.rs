@@ -68,8 +68,8 @@ impl Gateway {
     pub(crate) fn panicked(&self, what: &str, panic: &(dyn Any + Send)) {
         let message = liveness::message(panic);
         tracing::error!(message, "{what} panicked");
-        // After a panic that poisoned a lock, the data it guards is in an unknown state, and each
-        // later use panics too.
+        // An earlier panic poisoned a lock: the data it guards is in an unknown state, and each use
+        // of it panics too.
         if message.contains("PoisonError") {
             self.health.liveness.fail(format!("a lock is poisoned: {message}"));
         }

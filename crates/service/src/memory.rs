@@ -11,9 +11,10 @@
 //!        download_records, bulk_get_kib: 1 MiB read ahead for clients; lists of bulk gets <--------'
 //! ```
 //!
-//! Each reservation belongs to a `MemoryOwner`. A larger one is refused if its owner would then
-//! have more than twice what is left free. So a single owner gets up to two thirds of the memory,
-//! the next two thirds of the rest, and so on: some always remains for another.
+//! A `MemoryPool` holds each of the first three shares. A reservation of its bytes belongs to a
+//! `MemoryOwner`, and can't grow if its owner would then have more than twice what is left free. So
+//! a single owner gets up to two thirds of the pool, the next two thirds of the rest, and so on:
+//! some always remains for another.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -24,7 +25,7 @@ use fulgurite_archive::databases_kib;
 use http::{HeaderMap, header};
 
 /// MiB for the program itself: code, stacks, buffers that are kept, objects that are read to be put
-/// again.
+/// again (copies, completed uploads).
 const PROGRAM_MIB: u64 = 96;
 /// MiB of free memory that the allocator keeps: the top of each arena.
 const ALLOCATOR_MIB: u64 = (ARENAS as u64 * ARENA_TOP_BYTES as u64) >> 20;
@@ -32,9 +33,10 @@ const ALLOCATOR_MIB: u64 = (ARENAS as u64 * ARENA_TOP_BYTES as u64) >> 20;
 const STATE_MIB: u64 = 6;
 /// MiB for connections to the catalogue and the key store.
 const DATABASES_MIB: u64 = databases_kib(DATABASE_READERS_MAX).div_ceil(1_024);
-/// Maximum number of threads that read the databases at once: all blocking threads, those that
-/// serve requests, and the server's own.
-const DATABASE_READERS_MAX: u64 = BLOCKING_THREADS as u64 + 32;
+/// Maximum number of threads that read the databases at once: all blocking threads, and the others.
+const DATABASE_READERS_MAX: u64 = BLOCKING_THREADS as u64 + OTHER_THREADS;
+/// Allowance for threads that serve requests, one per CPU, and for the server's own.
+const OTHER_THREADS: u64 = 32;
 /// MiB that the server needs regardless of its clients.
 const SERVER_MIB: u64 = PROGRAM_MIB + ALLOCATOR_MIB + STATE_MIB + DATABASES_MIB;
 
@@ -50,7 +52,9 @@ pub const ARENA_TOP_BYTES: i32 = 8 << 20;
 const PER_CONNECTION_KIB: u64 = 320;
 /// The least shared memory that is enough for any client, in MiB.
 const SHARED_MIB_MIN: u64 = 64;
-/// The least number of connections.
+/// Maximum KiB of a share of the memory, except that of bulk gets.
+const PART_KIB_MAX: u64 = 256 << 10;
+/// The number of connections for which the memory must suffice.
 const CONNECTIONS_MIN: u64 = 16;
 
 /// How the server's memory is divided.
@@ -85,10 +89,12 @@ pub struct MemoryTooSmall {
 
 impl Budget {
     /// Divides `memory_mib`, of which writing platters may take `archive_mib`, among up to
-    /// `connections`. Reduces their number if they would take more than half of what remains.
+    /// `connections`. Reduces their number if they would take more than half of what remains, but
+    /// not below 16.
     ///
     /// # Errors
-    /// [`MemoryTooSmall`] if the memory doesn't suffice for the least number of connections.
+    /// [`MemoryTooSmall`] if the memory doesn't suffice for 16 connections and the least shared
+    /// memory.
     pub(crate) fn new(memory_mib: u64, archive_mib: u64, connections: usize) -> Result<Self, MemoryTooSmall> {
         let min_mib = SHARED_MIB_MIN + CONNECTIONS_MIN * PER_CONNECTION_KIB / 1_024;
         let left_kib = memory_mib.saturating_sub(archive_mib).saturating_sub(SERVER_MIB) << 10;
@@ -98,9 +104,9 @@ impl Budget {
         let connections_max = (left_kib / 2 / PER_CONNECTION_KIB).max(CONNECTIONS_MIN);
         let connections = (connections.max(1) as u64).min(connections_max);
         let shared_kib = left_kib - connections * PER_CONNECTION_KIB;
-        // Half is for bulk gets, whose lists are long. More than 256 MiB for each of the others has
-        // no benefit.
-        let part_kib = (shared_kib / 8).min(256 << 10);
+        // Half is for bulk gets, whose lists are long. More than the maximum for each of the four
+        // others has no benefit.
+        let part_kib = (shared_kib / 8).min(PART_KIB_MAX);
         let bytes = (part_kib << 10) as usize;
         Ok(Self {
             connections: connections as usize,
@@ -113,7 +119,7 @@ impl Budget {
     }
 }
 
-/// Accounts for memory: the access key that a request names, or its address if it names none.
+/// Who takes memory: the access key in a request's `Authorization`, or else the client's address.
 ///
 /// Signatures are checked before a body is read, so a client can't take memory in the name of
 /// another.
@@ -162,7 +168,7 @@ impl MemoryPool {
         MemoryReservation { pool: self.clone(), owner: owner.clone(), bytes: 0 }
     }
 
-    /// Reserves `bytes`; `None` if too little is free, or the owner has too much already.
+    /// Reserves `bytes`; `None` if too little is free, or the owner would have too much.
     pub(crate) fn try_reserve(&self, owner: &MemoryOwner, bytes: usize) -> Option<MemoryReservation> {
         let mut reservation = self.reservation(owner);
         reservation.try_resize(bytes).then_some(reservation)
@@ -201,7 +207,7 @@ impl MemoryReservation {
     }
 
     /// Grows or shrinks the reservation. Returns `false` and leaves it unchanged if too little
-    /// memory is free; shrinking always succeeds.
+    /// memory is free, or the owner would have too much; shrinking always succeeds.
     pub(crate) fn try_resize(&mut self, bytes: usize) -> bool {
         let mut inner = self.pool.lock();
         if bytes > self.bytes {

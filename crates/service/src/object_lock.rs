@@ -75,8 +75,8 @@ impl Lock {
             return Some(Hold::Legal);
         }
         let retention = self.retention.filter(|retention| retention.until_ms > now_ms)?;
-        let is_passed_over = bypasses_governance && retention.mode == RetentionMode::Governance;
-        (!is_passed_over).then_some(Hold::Retention(retention))
+        let is_bypassed = bypasses_governance && retention.mode == RetentionMode::Governance;
+        (!is_bypassed).then_some(Hold::Retention(retention))
     }
 }
 

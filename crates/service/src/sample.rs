@@ -38,9 +38,9 @@ pub(crate) fn archive(home: &Path) -> Arc<Archive> {
     Arc::new(Archive::open(home, Access::Write).expect("it opens"))
 }
 
-/// A gateway with the settings' default memory.
+/// A gateway with the memory of the settings.
 pub(crate) fn gateway(state: Arc<State>, settings: &ServiceSettings) -> Gateway {
-    let budget = Budget::new(settings.memory_mib, 0, settings.connections).expect("the defaults are enough");
+    let budget = Budget::new(settings.memory_mib, 0, settings.connections).expect("enough memory");
     Gateway::new(state, settings, &budget).expect("a gateway")
 }
 

@@ -1,5 +1,5 @@
-//! The HTTP server: accepts connections, serves requests on them one after another, and lets
-//! requests in progress finish when it stops.
+//! The HTTP server: accepts connections, serves requests on them one after another, and gives
+//! requests in progress some time to finish when it stops.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -150,7 +150,7 @@ impl Server {
         self.tls.is_some()
     }
 
-    /// Serves until `stop` resolves, then lets requests in progress finish.
+    /// Serves until `stop` resolves, then gives requests in progress some time to finish.
     ///
     /// # Errors
     /// [`ServeError::Failed`] if the server stopped because it could not go on.
@@ -189,7 +189,7 @@ impl Server {
             Ok(channel) => Some(tokio::spawn(channel.serve(stop.clone()))),
             Err(error) => {
                 // Clients don't need the control socket, so the server runs without it.
-                tracing::error!(%error, "can't create the control socket: `verify`, `scrub` and `flush` work only while the server is stopped");
+                tracing::error!(%error, "can't create the control socket: `verify`, `scrub`, `flush` and `recover` work only while the server is stopped");
                 None
             }
         };
@@ -212,8 +212,8 @@ impl Server {
                     continue;
                 }
             };
-            // Refuses the connection if its address is at its limit and all its connections are
-            // busy.
+            // Refuses the connection if its address is at its limit and none of its connections may
+            // be closed.
             let Some(connection) = self.connections.admit(peer.ip(), permit).map(Arc::new) else { continue };
             // Responses are small, and clients wait for them.
             let _ = stream.set_nodelay(true);

@@ -147,7 +147,7 @@ impl Staging {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Background {
-    /// Maximum time that an object stays staged, in hours.
+    /// Hours after which a staged object is written to platters, even if it doesn't fill a set.
     pub flush_after_hours: u64,
     /// Days after which an incomplete multipart upload is aborted.
     pub abandon_uploads_after_days: u64,
@@ -221,7 +221,7 @@ impl Default for Settings {
 }
 
 impl Background {
-    /// Maximum time that an object stays staged.
+    /// Time after which a staged object is written to platters, even if it doesn't fill a set.
     #[must_use]
     pub fn flush_after(&self) -> Duration {
         Duration::from_secs(self.flush_after_hours.saturating_mul(3_600))

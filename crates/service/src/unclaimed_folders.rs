@@ -5,7 +5,7 @@ use fulgurite_archive::catalogue::{ListCursor, Versions};
 use fulgurite_archive::reserved::is_reserved;
 use s3s::validation::NameValidation;
 
-use crate::s3::key_locks::BucketNames;
+use crate::s3::object_names::BucketNames;
 use crate::state::{State, StateError};
 
 /// Rows per page of the catalogue.

@@ -12,7 +12,9 @@ use s3s::path::S3Path;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
 
 use crate::auth::caller::{Caller, Peer, Signed, origin};
-use crate::auth::policy::{Decision, Policy, PolicyRequest, RequestContext, parameter};
+use crate::auth::policy::{Decision, Policy, PolicyRequest, RequestContext};
+use crate::http::query::parameter;
+use crate::http::url_encoding;
 use crate::s3::errors::{FirstError, internal, no_such_bucket, state_failed};
 use crate::s3::namespace::Namespace;
 use crate::s3::tags;
@@ -161,11 +163,11 @@ impl Gate {
 fn check_overrides(query: Option<&str>, is_anonymous: bool) -> S3Result<()> {
     for pair in query.unwrap_or_default().split('&') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let Some(name) = tags::decode(name).filter(|name| RESPONSE_HEADER_OVERRIDES.contains(&name.as_str())) else { continue };
+        let Some(name) = url_encoding::decode(name).filter(|name| RESPONSE_HEADER_OVERRIDES.contains(&name.as_str())) else { continue };
         if is_anonymous {
             return Err(s3_error!(InvalidRequest, "Request specific response headers cannot be used for anonymous GET requests."));
         }
-        if tags::decode(value).is_none_or(|value| HeaderValue::from_str(&value).is_err()) {
+        if url_encoding::decode(value).is_none_or(|value| HeaderValue::from_str(&value).is_err()) {
             return Err(s3_error!(InvalidArgument, "The value of {name} is not a valid header value."));
         }
     }

@@ -14,8 +14,8 @@ use s3s::dto::{Timestamp, TimestampFormat};
 use s3s::{S3Error, S3Result, s3_error};
 use time::{Date, Month, Time};
 
+use crate::http::url_encoding::decode;
 use crate::s3::errors::{custom, detailed};
-use crate::s3::tags::decode;
 
 /// The only supported algorithm.
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -89,7 +89,7 @@ pub(crate) fn check(uri: &Uri, headers: &HeaderMap, region: &str) -> S3Result<Si
 }
 
 /// Adds `x-amz-date` to a signed request that has its time of signing in `Date`, which S3 also
-/// accepts. The signature covers the time in either header, but not the added one.
+/// accepts. The signature covers the time itself, so the added header needn't be signed.
 pub(crate) fn add_signing_time(headers: &mut HeaderMap) {
     if !headers.contains_key(header::AUTHORIZATION) || headers.contains_key(DATE) {
         return;
@@ -355,8 +355,8 @@ fn is_hex(text: &str, length: usize) -> bool {
 struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Decodes the query. Rejects invalid percent encodings and bytes that aren't UTF-8: the
-    /// operations would decode them differently than policies and this parser do.
+    /// Decodes the query. Rejects invalid percent encodings and bytes that aren't UTF-8, in the
+    /// path too: the operations would decode them differently than policies and this parser do.
     fn new(uri: &Uri) -> S3Result<Self> {
         let text = |text: &str| decode(text).ok_or_else(|| s3_error!(InvalidURI, "Couldn't parse the specified URI."));
         text(uri.path())?;

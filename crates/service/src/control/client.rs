@@ -14,8 +14,9 @@ use serde::de::DeserializeOwned;
 
 use super::{Event, Hello, Request, RunningCommand, SOCKET, VERSION, socket};
 
-/// How long the server may take to close a connection, and how many bytes it may still send.
+/// How long the server may take to close a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum number of bytes that the server may still send before it closes a connection.
 const CLOSE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why the server didn't carry out a command.
@@ -43,7 +44,7 @@ pub enum ControlError {
     /// The command failed.
     #[error("{0}")]
     Failed(String),
-    /// The connection ended before the command did.
+    /// The connection ended before the command did, or the server sent something unexpected.
     #[error(
         "the server closed the connection before the command finished, so the outcome is unknown{}; see the server's log",
         note(source)
@@ -58,11 +59,18 @@ fn note(source: &Option<io::Error>) -> String {
     source.as_ref().map_or_else(String::new, |source| format!(" ({source})"))
 }
 
-/// Whether a server accepts commands for the archive in `home`.
+/// Whether a server of the archive in `home` listens for commands. True also if this user may not
+/// open the socket, and so can't tell whether its server still runs.
 #[must_use]
 pub fn is_served(home: &Path) -> bool {
-    // Permission denied also means that a server has created the socket.
     socket::connect(home).map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |_| true)
+}
+
+/// The status of a running server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerStatus {
+    /// The command that the server is carrying out.
+    pub running_command: Option<RunningCommand>,
 }
 
 /// A connection to the server of an archive, which runs no other command meanwhile. Requests fail
@@ -87,10 +95,10 @@ impl Drop for Connection {
 
 impl Connection {
     /// Asks the server of the archive in `home` to start `command`. Returns `None` if no server is
-    /// running.
+    /// running. `time` formats seconds since 1970, for the error of a busy server.
     ///
     /// # Errors
-    /// [`ControlError`] if the server is busy or can't be reached.
+    /// [`ControlError`] if the server is busy, refuses the command, or can't be reached.
     pub fn open(home: &Path, command: &str, time: fn(i64) -> String) -> Result<Option<Self>, ControlError> {
         let Some(connection) = Self::connect(home, Some(command))? else { return Ok(None) };
         match connection.receive()? {
@@ -101,15 +109,14 @@ impl Connection {
         }
     }
 
-    /// The command that the server of the archive in `home` is carrying out; `None` if no server is
-    /// running.
+    /// The status of the server of the archive in `home`; `None` if no server is running.
     ///
     /// # Errors
-    /// [`ControlError`] if the server can't be reached.
-    pub fn status(home: &Path) -> Result<Option<Option<RunningCommand>>, ControlError> {
+    /// [`ControlError`] if the server can't be reached or has another version.
+    pub fn status(home: &Path) -> Result<Option<ServerStatus>, ControlError> {
         let Some(connection) = Self::connect(home, None)? else { return Ok(None) };
         match connection.receive()? {
-            Event::Working(running) => Ok(Some(running)),
+            Event::Working(running_command) => Ok(Some(ServerStatus { running_command })),
             Event::Refused(why) => Err(ControlError::Refused(why)),
             _ => Err(ControlError::Broken { source: None }),
         }

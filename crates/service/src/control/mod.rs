@@ -11,7 +11,8 @@
 //! keys in that folder, so the file's permissions are the only authentication. Messages are lines
 //! of JSON. A client says hello; then its command starts, or it learns that the server is busy. It
 //! sends requests one after another; the server answers each with events and finally a report or a
-//! failure. The command ends with the connection.
+//! failure. The command ends with the connection. A hello without a command only asks for the
+//! server's status.
 //!
 //! Both ends are the same program, so messages aren't versioned: the server refuses clients of
 //! another version.
@@ -32,7 +33,7 @@ use fulgurite_domain::{ObjectName, VersionId};
 use serde::{Deserialize, Serialize};
 
 pub use crate::command_lock::RunningCommand;
-pub use client::{Connection, ControlError, is_served};
+pub use client::{Connection, ControlError, ServerStatus, is_served};
 pub(crate) use server::Channel;
 
 /// The socket's name in the archive's folder.
@@ -163,6 +164,7 @@ mod tests {
             TroubleMessage::Unreadable { path: b"a\xff".to_vec(), why: "why".to_owned() },
             TroubleMessage::Changed { path: b"b".to_vec(), attempts: 3 },
             TroubleMessage::Lost { name: b"c\xfe/d".to_vec(), version: 7, why: "because".to_owned() },
+            TroubleMessage::Unreachable { name: b"g\xfe".to_vec(), version: 9, hindrance: Hindrance::Absent, why: "because".to_owned() },
             TroubleMessage::Renamed { name: b"e\xfe".to_vec(), version: 8, path: b"f\xfe".to_vec(), why: "because".to_owned() },
             TroubleMessage::Unlisted {
                 id: [7; 16],

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use fulgurite_archive::ArchiveError;
 use fulgurite_archive::watch::{Trouble, Watcher};
+use fulgurite_domain::{IdentifierError, PlatterId};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -15,7 +16,8 @@ use super::{Event, Hello, REQUEST_BYTES_MAX, Request, TroubleMessage, VERSION, s
 use crate::command_lock::CommandGuard;
 use crate::gateway::Gateway;
 
-/// Maximum number of connections. One runs a command; the others are told that the server is busy.
+/// Maximum number of connections. One runs a command; the others ask for the status, or are told
+/// that the server is busy.
 const CONNECTIONS_MAX: usize = 8;
 /// Timeout for a line from a client, counted from when the server is ready to read it.
 const LINE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,6 +29,15 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
 /// Wait after a failed accept: the cause, such as too many open files, may last.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+enum RequestError {
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    #[error("{id:?} is not the ID of a platter: {source}")]
+    PlatterId { id: String, source: IdentifierError },
+}
 
 pub(crate) struct Channel {
     listener: tokio::net::UnixListener,
@@ -172,7 +183,7 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
         }
         client.send(&match outcome {
             Ok(report) => Event::Report(report),
-            Err(ArchiveError::Stopped) if client.is_stopping() => {
+            Err(RequestError::Archive(ArchiveError::Stopped)) if client.is_stopping() => {
                 Event::Failed("the server is stopping; the command was not completed".to_owned())
             }
             Err(error) => Event::Failed(error.to_string()),
@@ -205,23 +216,23 @@ fn carry_out(
     gateway: &Gateway,
     runtime: &tokio::runtime::Handle,
     _guard: &CommandGuard<'_>,
-) -> Result<serde_json::Value, ArchiveError> {
+) -> Result<serde_json::Value, RequestError> {
     let archive = &gateway.archive;
     let relay = Relay::new(client, !matches!(request, Request::Flush));
     match request {
         Request::Scrub { repair } => {
             let _scrub_guard = gateway.jobs.command_lock.lock_scrub();
-            archive.scrub(*repair, &relay).map(json)
+            Ok(json(archive.scrub(*repair, &relay)?))
         }
-        Request::VerifyObjects => archive.verify_objects(&relay).map(json),
+        Request::VerifyObjects => Ok(json(archive.verify_objects(&relay)?)),
         Request::Flush => {
             runtime.block_on(gateway.back_up_state());
-            gateway.write_sets(|archive| archive.flush(&relay)).map(json)
+            Ok(json(gateway.write_sets(|archive| archive.flush(&relay))?))
         }
         Request::Recover { platter, store } => {
             let _scrub_guard = gateway.jobs.command_lock.lock_scrub();
-            let platter = platter.parse().map_err(|error| ArchiveError::Io { path: platter.into(), source: io::Error::other(error) })?;
-            archive.recover(platter, store.as_deref(), &relay).map(json)
+            let id: PlatterId = platter.parse().map_err(|source| RequestError::PlatterId { id: platter.clone(), source })?;
+            Ok(json(archive.recover(id, store.as_deref(), &relay)?))
         }
     }
 }
@@ -335,6 +346,17 @@ mod tests {
         }
         assert_eq!(sum, (1_000, 10_000));
         assert!(sent.lines().count() < 100, "{sent}");
+    }
+
+    #[test]
+    fn a_malformed_platter_id_is_named_in_the_error() {
+        let sample = crate::sample::Sample::new();
+        let (client, _theirs, _stop_tx) = pair();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let guard = sample.gateway.jobs.command_lock.try_lock("recover").expect("free");
+        let request = Request::Recover { platter: "7b".to_owned(), store: None };
+        let error = carry_out(&request, &client, &sample.gateway, runtime.handle(), &guard).expect_err("malformed").to_string();
+        assert!(error.contains("\"7b\"") && error.contains("32 hexadecimal digits"), "{error}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The socket file: created so that only the archive's owner can ever open it, and usable with
-//! paths of any length.
+//! The socket file: created so that only the archive's owner can ever open it. On Linux, the path
+//! of the archive's folder may have any length.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use super::SOCKET;
 
-/// Socket addresses have room for 108 bytes on Linux and 104 elsewhere.
-const ADDRESS_BYTES: usize = 100;
+/// Maximum length of a path that is used as an address. Socket addresses have room for 108 bytes on
+/// Linux and 104 elsewhere.
+const ADDRESS_BYTES_MAX: usize = 100;
 /// A private folder in which the socket is created before it is renamed.
 const MAKING: &str = "control.new";
 
@@ -24,7 +25,7 @@ struct Folder {
 
 impl Folder {
     fn open(folder: &Path) -> io::Result<Self> {
-        if folder.as_os_str().len() + MAKING.len() + SOCKET.len() + 2 <= ADDRESS_BYTES {
+        if folder.as_os_str().len() + MAKING.len() + SOCKET.len() + 2 <= ADDRESS_BYTES_MAX {
             return Ok(Self { path: folder.to_owned(), _open: None });
         }
         let open = File::open(folder)?;

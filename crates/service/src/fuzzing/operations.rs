@@ -91,7 +91,7 @@ pub(super) fn generate_request(data: &[u8]) -> Vec<u8> {
     let mut head = format!("{caller}{method} {target}");
     for _ in 0..draws.below(4) {
         let joint = if head.contains('?') { '&' } else { '?' };
-        let _ = write!(head, "{joint}{}={}", draws.of(&PARAMETERS), crate::s3::tags::encode_text(&draws.value()));
+        let _ = write!(head, "{joint}{}={}", draws.of(&PARAMETERS), crate::http::url_encoding::encode(&draws.value()));
     }
     let mut lines = String::new();
     if is_form {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use aws_lc_rs::{digest, hmac};
 use http::{HeaderMap, HeaderValue, Method, Uri, header};
 
-use crate::s3::tags::{decode, encode_text};
+use crate::http::url_encoding::{decode, encode};
 use crate::state::{NewKey, hex};
 
 const REGION: &str = "us-east-1";
@@ -49,11 +49,11 @@ fn plain(value: &[u8]) -> String {
 /// A canonical path. In paths `+` is not a space.
 fn path(path: &str) -> String {
     let decoded = decode(&path.replace('+', "%2B")).unwrap_or_else(|| path.to_owned());
-    decoded.split('/').map(encode_text).collect::<Vec<_>>().join("/")
+    decoded.split('/').map(encode).collect::<Vec<_>>().join("/")
 }
 
 fn query(query: &str) -> String {
-    let text = |text: &str| encode_text(&decode(text).unwrap_or_else(|| text.to_owned()));
+    let text = |text: &str| encode(&decode(text).unwrap_or_else(|| text.to_owned()));
     let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let mut pairs: Vec<(String, String)> = pairs.map(|(name, value)| (text(name), text(value))).collect();
     pairs.sort();

@@ -1,4 +1,5 @@
-//! Health of the server: liveness, readiness, usable stores, and metrics for Prometheus.
+//! Health of the server: liveness, readiness, usable stores, progress of the scrub, and metrics for
+//! Prometheus.
 
 pub(crate) mod liveness;
 pub(crate) mod metrics;

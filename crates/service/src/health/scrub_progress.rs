@@ -26,7 +26,7 @@ impl ScrubProgress {
         self.last_request_ms.store(now_ms(), Ordering::Relaxed);
     }
 
-    /// Whether clients used the disks recently.
+    /// Whether clients sent requests recently.
     pub(crate) fn is_busy(&self) -> bool {
         now_ms() - self.last_request_ms.load(Ordering::Relaxed) < ACTIVE_MS
     }

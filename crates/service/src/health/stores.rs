@@ -10,11 +10,11 @@ use fulgurite_archive::store::StoreError;
 /// Result of the last check of the stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Stores {
-    /// Names of stores that are present and take platters.
+    /// Names of stores that are present, as their marks prove.
     pub(crate) usable: Vec<String>,
-    /// Names of absent stores.
+    /// Names of stores whose mark is missing or that of another store.
     pub(crate) absent: Vec<String>,
-    /// Names of stores that are present and fail.
+    /// Names of stores that can't be read.
     pub(crate) unreadable: Vec<String>,
 }
 

@@ -1,14 +1,14 @@
 //! Finds the bucket that a request addresses, by its path (path style) or its host (virtual-hosted
-//! style), for code that runs before the framework.
+//! style): for code that runs before the framework, and by its host for the framework too.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use http::{HeaderMap, Uri, header};
 use s3s::host::{S3Host, SingleDomain, VirtualHost};
 use s3s::{S3Result, s3_error};
 
 use crate::auth::caller::Peer;
-use crate::s3::tags;
+use crate::http::url_encoding;
 
 /// A domain whose subdomains address buckets. Host names are compared without case and without
 /// port.
@@ -26,6 +26,10 @@ impl S3Host for Domain {
     fn parse_host_header<'a>(&'a self, host: &'a str) -> S3Result<VirtualHost<'a>> {
         let known = VirtualHost::new(self.0.as_str());
         let host = without_port(host).to_ascii_lowercase();
+        // The framework itself recognizes all other addresses.
+        if is_ipv6_in_brackets(&host) {
+            return Ok(known);
+        }
         if host == self.0 {
             return Ok(known);
         }
@@ -71,6 +75,10 @@ fn without_port(host: &str) -> &str {
     }
 }
 
+fn is_ipv6_in_brackets(host: &str) -> bool {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+}
+
 /// Maps hosts and paths to buckets.
 #[derive(Debug)]
 pub(crate) struct Addresses {
@@ -114,7 +122,7 @@ impl Addresses {
     /// itself. `None` if it addresses no bucket, or its host or path is invalid.
     pub(crate) fn find(&self, uri: &Uri, headers: &HeaderMap) -> Option<(String, String)> {
         // A plus sign in a path is itself; `decode` would make it a space, as in a query.
-        let path = tags::decode(&uri.path().replace('+', "%2B"))?;
+        let path = url_encoding::decode(&uri.path().replace('+', "%2B"))?;
         let path = path.strip_prefix('/')?;
         match self.of_host(headers)? {
             Some(bucket) => Some((bucket, path.to_owned())),
@@ -141,7 +149,9 @@ mod tests {
         let pair = |bucket: &str, key: &str| Some((bucket.to_owned(), key.to_owned()));
         for domain in [None, Some("example.org")] {
             assert_eq!(find(domain, "example.org", "/b/a%20k+/x?list-type=2"), pair("b", "a k+/x"));
-            assert_eq!(find(domain, "127.0.0.1:8333", "/b"), pair("b", ""));
+            for address in ["127.0.0.1", "127.0.0.1:8333", "[::1]", "[::1]:8333"] {
+                assert_eq!(find(domain, address, "/b"), pair("b", ""), "{address}");
+            }
             assert_eq!(find(domain, "example.org", "/"), None);
         }
         assert_eq!(find(Some("example.org"), "b.example.org", "/k/x"), pair("b", "k/x"));
@@ -163,7 +173,7 @@ mod tests {
             Addresses::new(domain.map(|name| Domain::new(name).expect("a domain")))
                 .is_server_page(&headers, |name| name == "photos.elsewhere")
         };
-        for host in ["example.org", "EXAMPLE.org:80", "127.0.0.1:8333", "[::1]:8333", "localhost", "other.elsewhere"] {
+        for host in ["example.org", "EXAMPLE.org:80", "127.0.0.1:8333", "[::1]", "[::1]:8333", "localhost", "other.elsewhere"] {
             assert!(is_server_page(Some("example.org"), host), "{host}");
         }
         for host in ["b.example.org", "B.example.ORG:80", "photos.elsewhere", "photos.elsewhere:80"] {
@@ -181,7 +191,7 @@ mod tests {
                 .collect();
             is_local(&headers)
         };
-        for host in ["localhost", "LOCALHOST:8333", "127.0.0.1:8333", "127.1.2.3", "[::1]:8333", "[::ffff:127.0.0.1]:80"] {
+        for host in ["localhost", "LOCALHOST:8333", "127.0.0.1:8333", "127.1.2.3", "[::1]", "[::1]:8333", "[::ffff:127.0.0.1]:80"] {
             assert!(local(&[("host", host)]), "{host}");
             assert!(!local(&[("host", host), ("x-forwarded-for", "10.0.0.1")]), "{host}");
         }

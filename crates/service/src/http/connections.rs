@@ -14,7 +14,7 @@ use s3s::StdError;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// How often another idle connection is closed while no permit becomes free.
+/// Interval at which another idle connection is closed while no permit becomes free.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long a connection must be idle before it may be closed: a new one is about to send a
@@ -71,8 +71,8 @@ impl Connections {
         }
     }
 
-    /// Admits a connection. Returns `None` if its address is at its limit and all its connections
-    /// are busy.
+    /// Admits a connection. Returns `None` if its address is at its limit and none of its
+    /// connections may be closed: all are busy, or idle for too short a time.
     pub(crate) fn admit(&self, peer: IpAddr, permit: OwnedSemaphorePermit) -> Option<Connection> {
         let peer = limited_address(peer);
         let has = self.lock().count_by_peer.get(&peer).copied().unwrap_or(0);
@@ -90,7 +90,8 @@ impl Connections {
         Some(Connection { connections: self.clone(), id, evicted, _permit: permit })
     }
 
-    /// Closes the idlest connection, of this address or of any. Returns whether one was idle.
+    /// Closes the idlest connection, of this address or of any. Returns `false` if none has been
+    /// idle for [`IDLE_BEFORE_EVICTION`].
     fn evict(&self, of: Option<IpAddr>) -> bool {
         let mut inner = self.lock();
         let open = inner.open.iter_mut().filter(|(_, state)| !state.is_evicted && of.is_none_or(|peer| peer == state.peer));

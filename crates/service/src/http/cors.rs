@@ -21,8 +21,9 @@ use crate::state::State;
 const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
 /// Maximum number of rules of a bucket.
 pub(crate) const RULES_MAX: usize = 100;
-/// Maximum number of headers in a preflight request, and their bytes.
+/// Maximum number of headers that a preflight request names.
 const PREFLIGHT_HEADERS_MAX: usize = 128;
+/// Maximum length of their list.
 const PREFLIGHT_HEADERS_BYTES_MAX: usize = 8 << 10;
 /// Maximum size of a bucket's encoded rules, the same as AWS.
 pub(crate) const RULES_BYTES_MAX: usize = 64 << 10;
@@ -40,7 +41,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Validates a rule. The error names the first invalid field.
+    /// Validates a rule. The error describes the first problem, as AWS does.
     pub(crate) fn check(&self) -> S3Result<()> {
         if self.origins.is_empty() || self.methods.is_empty() {
             return Err(s3_error!(
@@ -70,13 +71,13 @@ impl Rule {
         Ok(())
     }
 
-    fn fits(&self, preflight: &Preflight<'_>) -> bool {
+    fn fits(&self, request: &CrossOriginRequest<'_>) -> bool {
         // The cost is at most one comparison of each requested byte with each pattern, nothing is
         // copied, and both sides are limited.
         let is_allowed = |name: &&str| self.headers.iter().any(|pattern| like_by(pattern, name, <[u8]>::eq_ignore_ascii_case));
-        self.methods.iter().any(|method| method == preflight.method)
-            && self.origins.iter().any(|pattern| like(pattern, preflight.origin))
-            && preflight.headers.iter().all(is_allowed)
+        self.methods.iter().any(|method| method == request.method)
+            && self.origins.iter().any(|pattern| like(pattern, request.origin))
+            && request.headers.iter().all(is_allowed)
     }
 }
 
@@ -93,9 +94,12 @@ fn like_by(pattern: &str, text: &str, equal: fn(&[u8], &[u8]) -> bool) -> bool {
     text.len() >= start.len() + end.len() && equal(start, &text[..start.len()]) && equal(end, &text[text.len() - end.len()..])
 }
 
-struct Preflight<'a> {
+/// What rules decide on: a request from a page of another site, or one that a preflight request
+/// announces.
+struct CrossOriginRequest<'a> {
     origin: &'a str,
     method: &'a str,
+    /// The headers that a preflight request announces.
     headers: Vec<&'a str>,
 }
 
@@ -116,28 +120,29 @@ impl Cors {
             return Err(bad_request("Access-Control-Request-Headers names too many headers: up to 128 with 8 KiB are allowed."));
         }
         let names: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-        let preflight = Preflight { origin, method, headers: names };
+        let request = CrossOriginRequest { origin, method, headers: names };
         // A missing bucket gives the same response as one without rules, so that strangers can't
         // find out which buckets exist.
         let rules = self.rules(uri, headers)?.ok_or_else(|| forbidden("CORSResponse: CORS is not enabled for this bucket."))?;
-        let rule = rules.iter().find(|rule| rule.fits(&preflight)).ok_or_else(|| {
+        let rule = rules.iter().find(|rule| rule.fits(&request)).ok_or_else(|| {
             forbidden(
                 "CORSResponse: This CORS request is not allowed. This is usually because the evalution of Origin, request method / \
                  Access-Control-Request-Method or Access-Control-Request-Headers are not whitelisted by the resource's CORS spec.",
             )
         })?;
         let mut response = Response::new(Body::empty());
-        set_headers(rule, &preflight, response.headers_mut());
+        set_headers(rule, &request, response.headers_mut());
         Ok(response)
     }
 
+    /// Adds the headers that let a browser pass a response on, if a rule allows it.
     pub(crate) fn add_headers(&self, method: &Method, uri: &Uri, headers: &HeaderMap, response: &mut Response<Body>) {
         let Some(origin) = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()) else { return };
-        let preflight = Preflight { origin, method: method.as_str(), headers: Vec::new() };
+        let request = CrossOriginRequest { origin, method: method.as_str(), headers: Vec::new() };
         // Without the headers the browser refuses access, which is safe.
         let Ok(Some(rules)) = self.rules(uri, headers) else { return };
-        match rules.iter().find(|rule| rule.fits(&preflight)) {
-            Some(rule) => set_headers(rule, &preflight, response.headers_mut()),
+        match rules.iter().find(|rule| rule.fits(&request)) {
+            Some(rule) => set_headers(rule, &request, response.headers_mut()),
             None => vary(response.headers_mut()),
         }
     }
@@ -168,7 +173,7 @@ pub(crate) fn encode(rules: &[Rule]) -> String {
     serde_json::to_string(rules).expect("rules are text and numbers")
 }
 
-fn set_headers(rule: &Rule, preflight: &Preflight<'_>, headers: &mut HeaderMap) {
+fn set_headers(rule: &Rule, request: &CrossOriginRequest<'_>, headers: &mut HeaderMap) {
     let mut insert = |name: HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
             headers.insert(name, value);
@@ -177,12 +182,12 @@ fn set_headers(rule: &Rule, preflight: &Preflight<'_>, headers: &mut HeaderMap) 
     if rule.origins.iter().any(|origin| origin == "*") {
         insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
     } else {
-        insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, preflight.origin);
+        insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, request.origin);
         insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true");
     }
     insert(header::ACCESS_CONTROL_ALLOW_METHODS, &rule.methods.join(", "));
-    if !preflight.headers.is_empty() {
-        insert(header::ACCESS_CONTROL_ALLOW_HEADERS, &preflight.headers.join(", ").to_ascii_lowercase());
+    if !request.headers.is_empty() {
+        insert(header::ACCESS_CONTROL_ALLOW_HEADERS, &request.headers.join(", ").to_ascii_lowercase());
     }
     if !rule.exposed.is_empty() {
         insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, &rule.exposed.join(", "));
@@ -229,7 +234,8 @@ mod tests {
 
     #[test]
     fn a_rule_fits_what_it_allows() {
-        let fits = |origin: &str, method: &str, headers: &[&str]| rule().fits(&Preflight { origin, method, headers: headers.to_vec() });
+        let fits =
+            |origin: &str, method: &str, headers: &[&str]| rule().fits(&CrossOriginRequest { origin, method, headers: headers.to_vec() });
         assert!(fits("https://a.example", "PUT", &[]) && fits("https://a.example", "PUT", &["x-amz-date", "x-amz-acl"]));
         assert!(!fits("https://b.example", "PUT", &[]) && !fits("https://a.example", "GET", &[]));
         assert!(!fits("https://a.example", "PUT", &["x-amz-date", "content-type"]));

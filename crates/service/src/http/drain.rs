@@ -11,6 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::runtime::Handle;
 
+/// Maximum number of bytes that are drained of a body.
 const DRAINED_BYTES_MAX: usize = 64 << 20;
 /// Maximum time to drain a body.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);

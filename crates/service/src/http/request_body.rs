@@ -22,7 +22,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use s3s::{S3Error, StdError, s3_error};
 use tokio::time::Instant;
 
-use crate::http::write_timeout::MinRate;
+use crate::http::min_rate::MinRate;
 use crate::memory::MemoryReservation;
 use crate::s3::errors::{FirstError, busy};
 use crate::transfer::aws_chunked::ChunkSplitter;
@@ -107,7 +107,8 @@ pub(crate) struct RequestBody<B> {
 }
 
 impl<B: Body> RequestBody<B> {
-    /// Wraps a body. The framework buffers all of it, or only signed chunks.
+    /// Wraps a body. If `is_buffered`, the framework buffers all of it, otherwise only signed
+    /// chunks.
     pub(crate) fn new(body: B, headers: &HeaderMap, is_buffered: bool, progress: Arc<BodyProgress>) -> Self {
         progress.ended.store(body.is_end_stream(), Ordering::Release);
         let is_signed = |kind: &[u8]| kind == b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD";

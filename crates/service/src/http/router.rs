@@ -14,7 +14,6 @@ use hyper::body::Body;
 use s3s::{S3Result, StdError, s3_error};
 
 use crate::auth::caller::Peer;
-use crate::auth::policy::has_parameter;
 use crate::auth::signatures::{self, Signing, is_form};
 use crate::auth::unsigned;
 use crate::gateway::Gateway;
@@ -22,6 +21,7 @@ use crate::health::metrics::Metrics;
 use crate::http::addressing::{Addresses, Domain, is_local};
 use crate::http::cors::Cors;
 use crate::http::drain::DrainOnDrop;
+use crate::http::query::has_parameter;
 use crate::http::request_body::{BodyProgress, RequestBody};
 use crate::memory::{MemoryOwner, MemoryReservation};
 use crate::s3::errors::answers::{RequestFacts, error_response, finish_response};
@@ -40,7 +40,8 @@ const PROCESSING_MAX: Duration = Duration::from_secs(15 * 60);
 /// Responses up to this size are covered by the memory per connection.
 const UNCHARGED_RESPONSE_BYTES_MAX: usize = 64 << 10;
 
-/// The server's own pages, which no bucket can hide.
+/// The server's own pages. No bucket can be called `-`, so they hide no object of a bucket in the
+/// path.
 const HEALTH: &str = "/-/health";
 const READY: &str = "/-/ready";
 const METRICS: &str = "/-/metrics";
@@ -107,7 +108,7 @@ impl Router {
         }
     }
 
-    /// Readiness: 503 with the reasons if what clients put can't reach platters.
+    /// Readiness: 503 with the reasons if a part of the server can't do its work.
     fn ready(&self) -> Response<s3s::Body> {
         if self.gateway.health.liveness.reason().is_some() { self.health() } else { self.gateway.health.readiness.response() }
     }
@@ -202,7 +203,7 @@ impl Router {
         let mut response = response_future.await.unwrap_or_else(|panic| {
             self.gateway.panicked("a request", &*panic);
             let mut response = error_response(internal(), &facts);
-            // The rest of the body can't be told from a next request.
+            // The unread rest of the body must not be taken for the next request.
             response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             response
         });
@@ -235,7 +236,6 @@ impl Router {
         let body = RequestBody::new(DrainOnDrop::new(body, expects_continue), &head.headers, self.is_buffered(&head), progress.clone());
         let is_server_page =
             || self.cors.addresses.is_server_page(&head.headers, |name| !matches!(self.gateway.state.bucket(name), Ok(None)));
-        // No bucket can be called "-".
         let mut response = match facts.path {
             path if (path == "/-" || path.starts_with("/-/")) && is_server_page() => {
                 self.server_page(&method, path, &head.headers, peer.address)
@@ -261,9 +261,9 @@ impl Router {
         {
             self.cors.add_headers(&method, &uri, &headers, &mut response);
         }
-        // The rest of the body can't be told from a next request. hyper never polls an empty body
-        // and so never sends 100 Continue; a client that waits for it takes the next status for
-        // this one's.
+        // The unread rest of the body must not be taken for the next request. And hyper never polls
+        // an empty body, so it never sends 100 Continue: a client that waits for it would take the
+        // status of the next response for that of this one.
         if !progress.is_ended() || (expects_continue && is_empty) {
             response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -381,7 +381,7 @@ mod tests {
         let gateway = sample.gateway.clone();
         let router = Router::new(gateway.clone(), None, &Settings::default());
         assert_eq!(ask(&router, "/-/health").await.0, StatusCode::OK);
-        gateway.panicked("a request", &String::from("no panic holds this lock: PoisonError { .. }"));
+        gateway.panicked("a request", &String::from("nothing panics while it holds this lock: PoisonError { .. }"));
         for path in ["/-/health", "/-/ready"] {
             let (status, body) = ask(&router, path).await;
             assert!(status == StatusCode::SERVICE_UNAVAILABLE && body.contains("poisoned"), "{status} {body}");

@@ -12,8 +12,8 @@ use crate::gateway::Gateway;
 const TOPIC: &str = "platters";
 
 impl Gateway {
-    /// Writes sets, one writer at a time. After an error or a panic the server isn't ready until a
-    /// later call succeeds.
+    /// Writes sets, one writer at a time. After a panic, or an error other than a requested stop,
+    /// the server isn't ready until a later call succeeds.
     ///
     /// # Errors
     /// The error of `write`.

@@ -1,5 +1,5 @@
-//! Background jobs: restores, expiry, destroying keys, backing up the state, writing sets, and
-//! watching disks.
+//! Background jobs: restores, expiry, destroying keys, aborting old uploads, backing up the state,
+//! writing sets, scrubbing, and watching disks.
 //!
 //! Each group has its own loop, so that none waits for another: a restore of hours must not keep a
 //! full staging area from being written.
@@ -21,9 +21,9 @@ use crate::settings::Background;
 use crate::state::{Quota, now_ms};
 use crate::transfer::staging_room::{Due, StagingStatus};
 
-/// Interval between two checks for restores and other housekeeping.
+/// Interval between two rounds of housekeeping: sweeping, restores, expiry.
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(1);
-/// Interval between two checks of staging and old uploads.
+/// Interval between two checks of staging, old uploads and the backup of the state.
 const STAGING_PERIOD: Duration = Duration::from_secs(10);
 /// Interval between two checks of stores and free space.
 const DISK_CHECK_PERIOD: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ const DAY_MS: i64 = 86_400_000;
 pub(crate) struct Jobs {
     /// When the server was started, in milliseconds since 1970.
     pub(crate) started_ms: i64,
-    /// Wakes the jobs.
+    /// Wakes housekeeping, when a restore was requested.
     pub(crate) wake: Notify,
     /// Default restore quota of an account.
     pub(crate) restore_quota: Quota,
@@ -83,7 +83,7 @@ impl Watcher for LogWatcher {
 /// written again from the start.
 pub(crate) async fn run(gateway: Arc<Gateway>, settings: Background, stop: watch::Receiver<bool>) {
     let watching = tokio::spawn(watch_disks(gateway.clone(), stop.clone()));
-    let writing = tokio::spawn(write_sets(gateway.clone(), settings.clone(), stop.clone()));
+    let writing = tokio::spawn(write_sets_when_due(gateway.clone(), settings.clone(), stop.clone()));
     run_housekeeping(gateway.clone(), settings, stop).await;
     for result in [writing.await, watching.await] {
         if let Err(error) = result {
@@ -92,14 +92,14 @@ pub(crate) async fn run(gateway: Arc<Gateway>, settings: Background, stop: watch
     }
 }
 
-/// Restores, expiry, sweeping, and backups of the state.
+/// Sweeping, restores, expiry, old uploads, and backups of the state.
 async fn run_housekeeping(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
     let mut last_checked = None::<tokio::time::Instant>;
     while !*stop.borrow() {
         let due = last_checked.is_none_or(|last_checked| last_checked.elapsed() >= STAGING_PERIOD);
         let (worker, background, stopped) = (gateway.clone(), settings.clone(), stop.clone());
         // One job at a time, to leave disk time to requests.
-        let housekeeping = tokio::task::spawn_blocking(move || worker.run_housekeeping(&background, due, &stopped));
+        let housekeeping = tokio::task::spawn_blocking(move || worker.run_housekeeping_once(&background, due, &stopped));
         if let Err(error) = housekeeping.await {
             gateway.log_panic("a background job", error);
         }
@@ -119,7 +119,7 @@ async fn run_housekeeping(gateway: Arc<Gateway>, settings: Background, mut stop:
 }
 
 /// Writes a set whenever one is due.
-async fn write_sets(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
+async fn write_sets_when_due(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
     let (mut last_pressed, mut last_old) = (None::<Instant>, None::<Instant>);
     let mut pause = STAGING_PERIOD;
     while !*stop.borrow() {
@@ -136,7 +136,7 @@ async fn write_sets(gateway: Arc<Gateway>, settings: Background, mut stop: watch
                 if due == Due::Pressed {
                     last_pressed = Some(Instant::now());
                 }
-                match write_set(gateway.clone(), due).await {
+                match back_up_and_write_set(gateway.clone(), due).await {
                     true => {
                         if due == Due::Old {
                             last_old = Some(Instant::now());
@@ -161,10 +161,10 @@ async fn write_sets(gateway: Arc<Gateway>, settings: Background, mut stop: watch
 /// Writes a set, with a backup of the state that describes it. If the backup fails, the set is
 /// written without it, since staging must be emptied in any case. Returns `false` if no set was
 /// written.
-async fn write_set(gateway: Arc<Gateway>, due: Due) -> bool {
+async fn back_up_and_write_set(gateway: Arc<Gateway>, due: Due) -> bool {
     gateway.back_up_state().await;
     let worker = gateway.clone();
-    let writing = tokio::task::spawn_blocking(move || worker.write_set(due));
+    let writing = tokio::task::spawn_blocking(move || worker.write_due_set(due));
     writing.await.unwrap_or_else(|error| {
         gateway.log_panic("writing a set", error);
         false
@@ -198,7 +198,8 @@ impl Gateway {
         }
     }
 
-    fn run_housekeeping(&self, settings: &Background, aborts_old_uploads: bool, stop: &watch::Receiver<bool>) {
+    /// One round of housekeeping. Blocks.
+    fn run_housekeeping_once(&self, settings: &Background, aborts_old_uploads: bool, stop: &watch::Receiver<bool>) {
         if let Err(error) = self.archive.sweep() {
             tracing::error!(%error, "can't sweep removed versions yet");
         }
@@ -248,7 +249,7 @@ impl Gateway {
     }
 
     /// Writes a set and logs the result. Returns `false` if nothing was written.
-    fn write_set(&self, due: Due) -> bool {
+    fn write_due_set(&self, due: Due) -> bool {
         match self.write_sets(|archive| archive.flush_set(&LogWatcher)) {
             Ok(Some(report)) => {
                 tracing::info!(?due, ?report, "a set was written");

@@ -2,8 +2,9 @@
 //! limited rate.
 //!
 //! The catalogue records when each platter was verified, so a restarted server continues where it
-//! was. A platter that is damaged, or missing from a store that is present, is rewritten from its
-//! set. Platters of absent or failing stores are left alone: their bytes may be intact.
+//! was. If the settings allow it, a platter that is damaged, or missing from a store that is
+//! present, is rewritten from its set. Platters of absent or failing stores are left alone: their
+//! bytes may be intact.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -22,10 +23,11 @@ use crate::state::now_ms;
 
 /// Interval between two checks for platters that are due.
 const DUE_CHECK_PERIOD: Duration = Duration::from_secs(60);
-/// Interval at which the scrub checks whether a command that reads the platters has ended.
+/// Interval at which the scrub checks whether a command from the command line has ended.
 const COMMAND_CHECK_PERIOD: Duration = Duration::from_secs(1);
-/// Platters that are damaged or unreadable are checked again after this time.
 const DAY_S: u64 = 86_400;
+/// Maximum time until a platter that is damaged or unreadable is checked again.
+const RETRY_AFTER_S: u64 = DAY_S;
 /// Pauses are split into pieces of this length, so that a stop is noticed.
 const PAUSE_SLICE: Duration = Duration::from_millis(100);
 
@@ -33,7 +35,7 @@ const PAUSE_SLICE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 struct RateLimiter {
     bytes_per_s: u64,
-    /// When the bytes read so far are due at the full rate.
+    /// When the bytes read so far would have been read at the permitted rate.
     due: Duration,
 }
 
@@ -61,7 +63,7 @@ fn due(
     is_usable: impl Fn(&str) -> bool,
 ) -> Vec<PlatterId> {
     let period = |health: &Health| {
-        if health.missing || health.lost_sectors > 0 { every_s.min(DAY_S) } else { every_s }
+        if health.missing || health.lost_sectors > 0 { every_s.min(RETRY_AFTER_S) } else { every_s }
     };
     let is_due = |row: &&PlatterRow| {
         row.state == SetState::Complete
@@ -179,7 +181,7 @@ impl Scrubber {
     /// Scrubs the next platter.
     fn step(&mut self) -> Step {
         if self.gateway.jobs.command_lock.is_locked() {
-            // Platters that the command verifies need no second check.
+            // The command may verify platters of the queue, which then need no second check.
             self.queue.clear();
             return Step::Waiting;
         }
@@ -192,7 +194,7 @@ impl Scrubber {
         let watcher = ScrubWatcher { gateway: &gateway, stop: &self.stop, started: self.started, rate_limiter: &self.rate_limiter };
         match self.verify_and_repair(platter, &watcher) {
             Ok(false) => {
-                self.retry_at_s.insert(platter, now_s() + DAY_S);
+                self.retry_at_s.insert(platter, now_s() + RETRY_AFTER_S);
             }
             Ok(true) => {
                 gateway.jobs.scrub_progress.platters.fetch_add(1, Ordering::Relaxed);
@@ -201,7 +203,7 @@ impl Scrubber {
             Err(ArchiveError::Stopped) => self.queue.clear(),
             Err(error) => {
                 tracing::error!(%platter, %error, "can't verify a platter");
-                self.retry_at_s.insert(platter, now_s() + DAY_S);
+                self.retry_at_s.insert(platter, now_s() + RETRY_AFTER_S);
             }
         }
         Step::Done
@@ -219,8 +221,8 @@ impl Scrubber {
         due(&rows, now_s(), self.settings.every_days.saturating_mul(DAY_S), &self.retry_at_s, is_usable).into()
     }
 
-    /// Verifies a platter, and rewrites it if it is damaged or missing. Returns `false` if it can't
-    /// be read now.
+    /// Verifies a platter. If it is damaged or missing, rewrites it if the settings allow that.
+    /// Returns `false` if it can't be read now.
     fn verify_and_repair(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<bool, ArchiveError> {
         let archive = &self.gateway.archive;
         let finding = archive.verify_platter(platter, watcher)?;
@@ -266,8 +268,9 @@ impl Scrubber {
 }
 
 impl Gateway {
-    /// Whether a platter of this store must be present if it exists. A platter that a rebuild of
-    /// the catalogue found nowhere could be on any store.
+    /// Whether a platter that isn't found on this store is really missing: the store is present. A
+    /// platter of the unknown store, which a rebuild of the catalogue found nowhere, could be on
+    /// any store, so all must be present.
     fn is_usable(&self, name: &str) -> bool {
         match name {
             UNKNOWN_STORE => self.archive.stores().iter().all(|store| store.check().is_ok()),

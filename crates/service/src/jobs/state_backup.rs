@@ -2,7 +2,7 @@
 //! one.
 //!
 //! A backup is put before each set that is written, so that the platters hold it with the objects
-//! it describes; when the server stops; when its file was removed or replaced; and otherwise at
+//! it describes; when the server stops; when `service.db` was removed or replaced; and otherwise at
 //! most once an hour. If the newest one is of the current state, none is put.
 
 use fulgurite_archive::catalogue::VersionRow;
@@ -35,14 +35,14 @@ pub(crate) enum BackupFailed {
 }
 
 impl Gateway {
-    /// Whether the newest backup is outdated, and an hour old or urgent. Without one, the hour
-    /// begins when the server starts.
+    /// Whether the newest backup is outdated, and it is urgent or an hour has passed since that
+    /// backup and since the server started.
     pub(crate) fn is_backup_due(&self) -> bool {
         let is_due = || -> Result<bool, StateError> {
             let existing = backups(&self.archive)?;
             let put_ms = existing.first().map_or(0, |row| row.record.created_ms as i64);
             let age_ms = now_ms().saturating_sub(put_ms.max(self.jobs.started_ms));
-            // If its file has no name any more, the state survives only in a backup.
+            // If `service.db` was removed or replaced, the state survives only in a backup.
             let has_time = age_ms < BACKUP_INTERVAL_MS && !self.state.is_displaced();
             Ok(!has_time && is_outdated(&self.state.backup_status()?, &existing))
         };

@@ -13,10 +13,10 @@ use crate::auth::caller::Caller;
 use crate::auth::policy::Policy;
 use crate::gateway::Gateway;
 use crate::s3::Answer;
-use crate::s3::described::refuse_acl;
 use crate::s3::errors::{catalogue_failed, custom, malformed_xml, no_such_bucket, state_failed, unreadable_setting};
-use crate::s3::key_locks::object_name;
 use crate::s3::namespace::Namespace;
+use crate::s3::new_object::refuse_acl;
+use crate::s3::object_names::object_name;
 use crate::s3::tags;
 use crate::s3::version::timestamp;
 use crate::s3::xml_body::{Document, Skipped};
@@ -45,6 +45,10 @@ impl<'xml> Deserialize<'xml> for NewBucket {
     }
 }
 
+/// Maximum length of a default retention, in years.
+const RETENTION_YEARS_MAX: i32 = 100;
+/// Maximum length of a default retention, in days: a century.
+const RETENTION_DAYS_MAX: i32 = 36_500;
 /// Maximum number of buckets of a page.
 const BUCKETS_MAX: i32 = 10_000;
 
@@ -271,7 +275,7 @@ impl Namespace {
                     (None, Some(years)) => (years, true),
                     _ => return Err(malformed_xml()),
                 };
-                let limit = if in_years { 100 } else { 36_500 };
+                let limit = if in_years { RETENTION_YEARS_MAX } else { RETENTION_DAYS_MAX };
                 if period < 1 {
                     let message = "Default retention period must be a positive integer value.";
                     return Err(custom("InvalidRetentionPeriod", http::StatusCode::BAD_REQUEST, message));
@@ -345,14 +349,14 @@ impl Namespace {
     /// control. (The gate refuses grants in headers.)
     fn refuse_grants(&self, bucket: &Bucket, given: Option<&AccessControlPolicy>) -> S3Result<()> {
         let Some(given) = given else { return Ok(()) };
-        let (owner, so) = self.full_control(bucket)?;
+        let (owner, current_grants) = self.full_control(bucket)?;
         let is_owner = |id: &Option<String>| *id == owner.id;
-        let is_so = |grant: &Grant| {
-            grant.permission == so[0].permission
+        let is_current = |grant: &Grant| {
+            grant.permission == current_grants[0].permission
                 && grant.grantee.as_ref().is_some_and(|grantee| is_owner(&grantee.id) && grantee.uri.is_none())
         };
         let grants = given.grants.as_deref().unwrap_or_default();
-        if grants.is_empty() || !grants.iter().all(is_so) || !given.owner.as_ref().is_none_or(|owner| is_owner(&owner.id)) {
+        if grants.is_empty() || !grants.iter().all(is_current) || !given.owner.as_ref().is_none_or(|owner| is_owner(&owner.id)) {
             return refuse_acl(Some("grants"));
         }
         Ok(())

@@ -40,13 +40,13 @@ use response::{PIECES_AHEAD_MAX, ResponseWriter, TarResponse};
 
 use crate::auth::access::{EXPECTED_OWNER, check_owner};
 use crate::auth::caller::{Caller, Peer, origin};
-use crate::auth::policy::has_parameter;
 use crate::auth::signatures::is_form;
 use crate::gateway::Gateway;
 use crate::http::addressing::Addresses;
+use crate::http::query::has_parameter;
 use crate::s3::Answer;
 use crate::s3::errors::{busy, custom, state_failed};
-use crate::s3::key_locks::BucketNames;
+use crate::s3::object_names::BucketNames;
 use crate::transfer::checksums::{BodyTrailers, Claims};
 use crate::transfer::upload::{IncomingBody, length_of};
 

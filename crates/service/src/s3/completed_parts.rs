@@ -97,8 +97,8 @@ fn once<T>(field: &mut Option<T>, value: T) -> DeResult {
     if field.replace(value).is_some() { Err(DeError::DuplicateField) } else { Ok(()) }
 }
 
-/// AWS requires the checksum of each part for all algorithms. But SDKs that choose a CRC on their
-/// own omit them.
+/// Requires the checksum of each part, unless the algorithm is a CRC. AWS requires them for all
+/// algorithms, but SDKs that choose a CRC on their own omit them.
 pub(super) fn check_part_checksums(requested_parts: &[NamedPart], algorithm: Option<Algorithm>) -> S3Result<()> {
     let Some(algorithm) = algorithm.filter(|algorithm| !algorithm.is_linear()) else { return Ok(()) };
     match requested_parts.iter().find(|part| part.sum.is_none()) {

@@ -16,12 +16,12 @@ use crate::s3::completed_parts::{
     NamedPart, NamedParts, check_claim, check_part_checksums, composite, etag_of_parts, named_etag, part_sums, select_parts,
 };
 use crate::s3::conditions::PutConditions;
-use crate::s3::described::RESERVED_BYTES;
 use crate::s3::encryption::encryption_header;
 use crate::s3::errors::answers::LateXml;
 use crate::s3::errors::{internal_error, malformed_xml, state_failed};
 use crate::s3::multipart::{PARTS_MAX, algorithm_of};
 use crate::s3::namespace::Namespace;
+use crate::s3::new_object::RESERVED_BYTES;
 use crate::s3::normalize::original;
 use crate::s3::put::{Stored, put_sum};
 use crate::s3::version::{attribute, encode_sizes};
@@ -34,7 +34,7 @@ use crate::transfer::upload::IncomingObject;
 /// Maximum size of an object.
 const OBJECT_BYTES_MAX: u64 = 5 << 40;
 /// Maximum size of parts' checksums that are stored with the object: attributes have 64 KiB, and
-/// the sizes of 10,000 parts take 40 KiB.
+/// the sizes of 10,000 parts below 256 MiB take 39 KiB.
 const PART_CHECKSUMS_BYTES_MAX: usize = 16 << 10;
 /// From this size on, the response to a completion starts with whitespace to keep the connection
 /// alive.

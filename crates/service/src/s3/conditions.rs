@@ -147,8 +147,8 @@ impl PutConditions {
 }
 
 impl Namespace {
-    /// Checks whether a put may replace the current version. Only a caller that holds the name can
-    /// rely on it later; others call it so that no long body is read in vain.
+    /// Checks whether a put may replace the current version. Only a caller that holds the lock of
+    /// the key can rely on it later; others call it so that no long body is read in vain.
     pub(crate) fn check_replaceable(&self, bucket: &str, key: &str, conditions: &PutConditions) -> S3Result<()> {
         if conditions.matches.is_none() && conditions.none_match.is_none() {
             return Ok(());

@@ -22,14 +22,13 @@ use crate::gateway::Gateway;
 use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::conditions::{PutConditions, ReadConditions};
-use crate::s3::described::{as_put, attributes, put_headers, refuse_acl};
 use crate::s3::errors::{internal_error, read_failed, too_long_for_a_copy};
 use crate::s3::namespace::Namespace;
+use crate::s3::new_object::{as_put, attributes, put_headers, refuse_acl};
 use crate::s3::normalize::original;
-use crate::s3::object_lock::shown_id;
 use crate::s3::put::set_checksums;
 use crate::s3::tags;
-use crate::s3::version::{Version, attribute, timestamp};
+use crate::s3::version::{Version, attribute, shown_id, timestamp};
 use crate::state::Bucket;
 use crate::transfer::checksums::{Algorithm, BodyTrailers, ChecksumElement, Claims, Sum, set_sum};
 use crate::transfer::upload::PUT_BYTES_MAX;
@@ -81,8 +80,8 @@ const RETRIES_MAX: u32 = 8;
 /// The source of a copy.
 pub(super) struct Source {
     pub(super) version: Version,
-    /// Kept open, so that the source can be read to its end even if it is replaced meanwhile;
-    /// `None` without content.
+    /// Kept open, so that the source can be read to its end even if it is replaced meanwhile
+    /// (unless it is staged in very many segments); `None` without content.
     opened: Option<Opened>,
     /// The version ID of the source, if its bucket is versioned.
     pub(super) id: Option<String>,

@@ -15,9 +15,10 @@ use crate::gateway::Gateway;
 use crate::s3::Answer;
 use crate::s3::conditions::{ETags, failed as condition_failed};
 use crate::s3::errors::{locked, malformed_xml, no_such_key};
-use crate::s3::key_locks::{KeyGuard, object_name};
+use crate::s3::key_locks::KeyGuard;
 use crate::s3::namespace::Namespace;
 use crate::s3::normalize::original;
+use crate::s3::object_names::object_name;
 use crate::s3::version::{Version, attribute, ms_of};
 use crate::state::{Bucket, Versioning, now_ms};
 
@@ -148,7 +149,7 @@ impl Gateway {
             }
             return Ok(Deleted { marker: false, version_id: None });
         }
-        // The order of versions tells which one the marker hides.
+        // The marker needn't name the version that it hides: that is the one before it.
         let mut attributes = Attributes::default();
         if bucket.versioning == Versioning::Suspended {
             attributes.set(attribute::NULL, "");

@@ -8,8 +8,9 @@
 //! The framework parses headers right after it checked their signature, and rejects values that S3
 //! ignores. Signed headers can't be changed before that check, so it runs in two instances that
 //! share its work: the verifier has the keys and hands on every request, the operations have no
-//! keys and take the caller from [`Signed`]. Every request passes each once. Browser forms have
-//! their signature in a field, so they go to the operations directly.
+//! keys and take the caller from [`Signed`]. A request passes each once, with two exceptions: bulk
+//! gets end after the verifier, and browser forms, which have their signature in a field, go to the
+//! operations directly.
 
 use std::sync::Arc;
 
@@ -27,10 +28,10 @@ use crate::gateway::Gateway;
 use crate::http::addressing::{Addresses, Domain};
 use crate::s3::Operations;
 use crate::s3::bulk_get::BulkGet;
-use crate::s3::errors::answers::XML_BYTES_MAX;
 use crate::s3::errors::{FirstError, custom};
-use crate::s3::key_locks::BucketNames;
 use crate::s3::normalize::normalize;
+use crate::s3::object_names::BucketNames;
+use crate::s3::xml_body::XML_BYTES_MAX;
 use crate::transfer::checksums::BodyTrailers;
 use crate::transfer::upload::incomplete;
 

@@ -16,19 +16,19 @@ use crate::gateway::Gateway;
 use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::conditions::{ReadConditions, range_holds};
-use crate::s3::described::same_fields;
 use crate::s3::encryption::{customer_key, encryption_header, refuse_headers_of_writes};
 use crate::s3::errors::answers::{StatusOverride, write_xml};
 use crate::s3::errors::{catalogue_failed, custom, detailed, read_failed, state_failed, wrong_part_number};
+use crate::s3::multipart::PARTS_MAX;
 use crate::s3::namespace::Namespace;
+use crate::s3::new_object::same_fields;
 use crate::s3::normalize::{WantedExpires, original};
-use crate::s3::object_lock::shown_id;
-use crate::s3::version::{Version, http_date, timestamp};
+use crate::s3::version::{Version, http_date, shown_id, timestamp};
 use crate::state::{Bucket, Restore};
 use crate::transfer::checksums::{ChecksumElement, Sum, set_sum};
 use crate::transfer::download;
 
-/// Objects and parts up to this size are read at once, on the thread of the request.
+/// Objects and ranges up to this size are read at once, on the thread of the request.
 const BUFFERED_READ_BYTES_MAX: u64 = 256 << 10;
 /// Maximum number of further lookups of an object that is replaced while it is read.
 const RETRIES_MAX: u32 = 8;
@@ -100,7 +100,8 @@ impl Gateway {
             });
             return Ok(download::blob(pieces, length));
         }
-        // An opened object can be read to its end, even if it is removed meanwhile.
+        // An opened object can be read to its end, even if it is removed meanwhile, unless it is
+        // staged in very many segments.
         let opened = ObjectReader::new(&self.archive).open(&version.row)?;
         let mut rest = download::stream(&self.transfers, opened, range).boxed();
         if !version.row.archived {
@@ -351,7 +352,7 @@ pub(crate) fn range_of(
             None => Err(no_such_range(original, size)),
         },
         (None, Some(number)) => {
-            if !(1..=10_000).contains(&number) {
+            if !(1..=PARTS_MAX as i32).contains(&number) {
                 return Err(wrong_part_number());
             }
             let Some(sizes) = version.parts() else {

@@ -1,56 +1,19 @@
-//! Names of objects in the archive, and locks that serialize changes of a name.
-//!
-//! An S3 object has the name `bucket/key` in the archive. So files that the command line puts under
-//! `photos/` are in the bucket `photos`, if that bucket exists.
+//! Locks that serialize changes of a name, and locks that keep a bucket from being removed.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use fulgurite_domain::ObjectName;
-use s3s::validation::{AwsNameValidation, NameValidation};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
-/// The object's name in the archive.
-pub(crate) fn object_name(bucket: &str, key: &str) -> ObjectName {
-    let mut name = Vec::with_capacity(bucket.len() + 1 + key.len());
-    name.extend_from_slice(bucket.as_bytes());
-    name.push(b'/');
-    name.extend_from_slice(key.as_bytes());
-    ObjectName(name)
-}
+/// Number of locks that all buckets share.
+const BUCKET_LOCKS: usize = 64;
 
-/// The key of an object in a bucket; `None` if it isn't UTF-8. The command line can put such names,
-/// but S3 can't express them.
-pub(crate) fn key_of<'a>(bucket: &str, name: &'a ObjectName) -> Option<&'a str> {
-    str::from_utf8(&name.0[(bucket.len() + 1).min(name.0.len())..]).ok()
-}
-
-/// The shortest prefix of a name without a key that no key shares. A listing resumes after all
-/// names with this prefix. A name that is only an incomplete UTF-8 sequence may itself be a prefix
-/// of keys, so a zero byte is appended.
-pub(crate) fn unreadable_start(name: &[u8]) -> Vec<u8> {
-    let valid = str::from_utf8(name).map_or_else(|error| error.valid_up_to(), str::len);
-    let is_wrong = |end: &usize| str::from_utf8(&name[valid..*end]).is_err_and(|error| error.error_len().is_some());
-    (valid..=name.len()).find(is_wrong).map_or_else(|| [name, &[0]].concat(), |end| name[..end].to_vec())
-}
-
-/// Validates bucket names: AWS's rules, including its reserved names.
-#[derive(Debug)]
-pub(crate) struct BucketNames;
-
-impl NameValidation for BucketNames {
-    fn validate_bucket_name(&self, name: &str) -> bool {
-        let is_kept = ["sthree-", "amzn-s3-demo-"].iter().any(|start| name.starts_with(start))
-            || ["-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"].iter().any(|end| name.ends_with(end));
-        // Each label between dots must be a valid name itself.
-        let is_broken = [".-", "-."].iter().any(|pair| name.contains(pair));
-        AwsNameValidation::new().validate_bucket_name(name) && !is_kept && !is_broken
-    }
-}
-
-/// Locks by name. An operation that reads the newest version and then changes something holds the
-/// lock of the name: a conditional put, a replacing put, a removal. Unused locks take no memory.
+/// Locks by name. Puts, removals, restores, and changes of retention and legal hold look at the
+/// versions of a name before they change something, and hold its lock for both. The completion of a
+/// multipart upload also holds the lock `upload ID`, which no object has as its name. Unused locks
+/// take no memory.
 #[derive(Debug, Default)]
 pub(crate) struct KeyLocks(Arc<Mutex<HashMap<ObjectName, Arc<AsyncMutex<()>>>>>);
 
@@ -63,7 +26,7 @@ pub(crate) struct KeyGuard {
 
 impl KeyLocks {
     pub(crate) async fn lock(&self, name: ObjectName) -> KeyGuard {
-        let lock = self.0.lock().expect("no panic holds this lock").entry(name.clone()).or_default().clone();
+        let lock = self.0.lock().expect("nothing panics while it holds this lock").entry(name.clone()).or_default().clone();
         // Created before the wait, so that a cancelled wait releases the entry too.
         let mut held = KeyGuard { names: self.0.clone(), name, guard: None };
         held.guard = Some(lock.lock_owned().await);
@@ -74,7 +37,7 @@ impl KeyLocks {
 impl Drop for KeyGuard {
     fn drop(&mut self) {
         self.guard = None;
-        let mut names = self.names.lock().expect("no panic holds this lock");
+        let mut names = self.names.lock().expect("nothing panics while it holds this lock");
         // If no other task waits, the reference in the map is the last one.
         if names.get(&self.name).is_some_and(|lock| Arc::strong_count(lock) == 1) {
             names.remove(&self.name);
@@ -86,7 +49,7 @@ impl Drop for KeyGuard {
 /// holds it exclusively. There are only a few locks, assigned by hash, so a removal also delays
 /// puts into other buckets with the same lock. That is rare and short.
 #[derive(Debug)]
-pub(crate) struct BucketLocks([Arc<RwLock<()>>; 64]);
+pub(crate) struct BucketLocks([Arc<RwLock<()>>; BUCKET_LOCKS]);
 
 impl Default for BucketLocks {
     fn default() -> Self {
@@ -115,21 +78,8 @@ impl BucketLocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::s3::object_names::object_name;
     use crate::sample::soon;
-
-    #[test]
-    fn the_prefix_that_no_key_shares_is_found() {
-        for (name, start) in [
-            (b"a\xff/f1".as_slice(), b"a\xff".as_slice()),
-            (b"M\x80ller/old", b"M\x80"),
-            (b"a\xc3(b", b"a\xc3("),
-            (b"a\xe2\x82(b", b"a\xe2\x82("),
-            (b"a\xe2\x82", b"a\xe2\x82\0"),
-            (b"\xed\xa0\x80", b"\xed\xa0"),
-        ] {
-            assert_eq!(unreadable_start(name), start, "{name:?}");
-        }
-    }
 
     #[tokio::test]
     async fn a_name_has_one_holder_and_an_unused_lock_is_removed() {

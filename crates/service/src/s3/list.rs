@@ -12,8 +12,8 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use crate::s3::Answer;
 use crate::s3::errors::answers::write_xml;
 use crate::s3::errors::{catalogue_failed, state_failed};
-use crate::s3::key_locks::{key_of, object_name, unreadable_start};
 use crate::s3::namespace::Namespace;
+use crate::s3::object_names::{key_of, object_name, unreadable_start};
 use crate::s3::pages::{Entry, Last, Parameters, Rows, Token, decode_token, encode_token, listing, page};
 use crate::s3::version::{Version, timestamp};
 
@@ -141,11 +141,11 @@ impl Namespace {
         // The first version of a name is its newest, unless the previous page ended within the
         // name.
         let mut last_key = if id_marker.is_empty() { None } else { Some(key_marker.clone()) };
-        let (states, prefixes) = page.split(&parameters, |key, row| {
+        let (entries, prefixes) = page.split(&parameters, |key, row| {
             let is_latest = last_key.as_ref() != Some(&key);
-            let state = self.state_of(&key, &Version::new(row), is_latest, &context)?;
+            let entry = self.version_entry(&key, &Version::new(row), is_latest, &context)?;
             last_key = Some(key);
-            Ok(state)
+            Ok(entry)
         })?;
         let output = listing!(ListObjectVersionsOutput of parameters, prefixes, truncated;
             key_marker: Some(parameters.encode(&key_marker)),
@@ -158,9 +158,9 @@ impl Namespace {
         // The framework would write all versions before all markers.
         let in_one_order = write_xml("ListVersionsResult", |xml| {
             output.serialize_content(xml)?;
-            states.iter().try_for_each(|state| match state {
-                State::Version(version) => xml.content("Version", &**version),
-                State::Marker(marker) => xml.content("DeleteMarker", marker),
+            entries.iter().try_for_each(|entry| match entry {
+                VersionEntry::Version(version) => xml.content("Version", &**version),
+                VersionEntry::Marker(marker) => xml.content("DeleteMarker", marker),
             })
         })?;
         let mut response = S3Response::new(output);
@@ -168,9 +168,9 @@ impl Namespace {
         Ok(response)
     }
 
-    fn state_of(&self, key: &str, version: &Version, is_latest: bool, context: &ListingContext<'_>) -> S3Result<State> {
+    fn version_entry(&self, key: &str, version: &Version, is_latest: bool, context: &ListingContext<'_>) -> S3Result<VersionEntry> {
         if version.is_marker() {
-            return Ok(State::Marker(DeleteMarkerEntry {
+            return Ok(VersionEntry::Marker(DeleteMarkerEntry {
                 is_latest: Some(is_latest),
                 key: Some(context.parameters.encode(key)),
                 last_modified: Some(version.modified()),
@@ -180,7 +180,7 @@ impl Namespace {
         }
         let Object { checksum_algorithm, checksum_type, e_tag, key, last_modified, owner, restore_status, size, .. } =
             self.object(key, version, context)?;
-        Ok(State::Version(Box::new(ObjectVersion {
+        Ok(VersionEntry::Version(Box::new(ObjectVersion {
             checksum_algorithm,
             checksum_type,
             e_tag,
@@ -206,7 +206,7 @@ impl Namespace {
                 Some(version) => Ok(Some(ListCursor::after_row(&version.row))),
                 // The version was removed since: resume at the next older one.
                 None => match id.parse() {
-                    Ok(id) => Ok(Some(self.behind_removed(rows.bucket, key, id)?)),
+                    Ok(id) => Ok(Some(self.after_removed(rows.bucket, key, id)?)),
                     Err(_) => Ok(parameters.after_key(rows, key)),
                 },
             },
@@ -215,7 +215,7 @@ impl Namespace {
 
     /// Where a listing resumes after a version that was removed: IDs are in order of time, as
     /// numbers are.
-    fn behind_removed(&self, bucket: &str, key: &str, id: VersionId) -> S3Result<ListCursor> {
+    fn after_removed(&self, bucket: &str, key: &str, id: VersionId) -> S3Result<ListCursor> {
         let name = object_name(bucket, key);
         let Some(newest) = self.newest(bucket, key)? else { return Ok(ListCursor::before_name(name)) };
         let mut newer = None;
@@ -277,7 +277,7 @@ impl Rows for VersionRows<'_> {
 }
 
 /// An entry in a listing of versions.
-enum State {
+enum VersionEntry {
     Version(Box<ObjectVersion>),
     Marker(DeleteMarkerEntry),
 }

@@ -1,5 +1,5 @@
-//! Multipart uploads: their begin, their parts, which a client sends or copies from an object, and
-//! their end without an object.
+//! Multipart uploads: beginning them, their parts, which a client sends or copies from an object,
+//! and aborting them.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use crate::gateway::Gateway;
 use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::copy::{check_size, open_source, source_customer_key};
-use crate::s3::described::{as_put, attributes, refuse_acl};
 use crate::s3::encryption::customer_key;
 use crate::s3::errors::{internal_error, no_such_bucket, state_failed, wrong_part_number};
 use crate::s3::namespace::Namespace;
+use crate::s3::new_object::{as_put, attributes, refuse_acl};
 use crate::s3::normalize::original;
 use crate::s3::version::timestamp;
 use crate::state::{MultipartUpload, Part, hex, now_ms};

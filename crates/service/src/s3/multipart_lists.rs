@@ -144,13 +144,13 @@ impl Rows for UploadRows<'_> {
             Last::Row(upload) => (upload.key.clone(), upload.id.clone()),
             // After all IDs, which are hexadecimal.
             Last::Key(key) => (key.to_owned(), "~".to_owned()),
-            Last::Prefix(prefix) => (behind(&String::from_utf8_lossy(prefix)), String::new()),
+            Last::Prefix(prefix) => (string_after(&String::from_utf8_lossy(prefix)), String::new()),
         })
     }
 }
 
-/// The first string after all strings with this prefix: its last character is incremented.
-fn behind(prefix: &str) -> String {
+/// A string that sorts after all keys with this prefix: its last character is incremented.
+fn string_after(prefix: &str) -> String {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
         // No character lies between D7FF and E000.
@@ -160,7 +160,8 @@ fn behind(prefix: &str) -> String {
             return text;
         }
     }
-    // All characters are the last one, so any later string is longer and has this prefix.
+    // All characters are the last one, so any later string is longer and has this prefix. Keys are
+    // shorter than this one.
     format!("{prefix}{}", "\u{10ffff}".repeat(1_024))
 }
 
@@ -171,9 +172,9 @@ mod tests {
     #[test]
     fn the_string_after_a_prefix_follows_all_strings_with_it() {
         for (prefix, next) in [("b/", "b0"), ("b\u{d7ff}", "b\u{e000}"), ("b\u{10ffff}", "c")] {
-            assert_eq!(behind(prefix), next);
-            assert!(behind(prefix) > format!("{prefix}\u{10ffff}\u{10ffff}"));
+            assert_eq!(string_after(prefix), next);
+            assert!(string_after(prefix) > format!("{prefix}\u{10ffff}\u{10ffff}"));
         }
-        assert!(behind("\u{10ffff}") > "\u{10ffff}".repeat(256));
+        assert!(string_after("\u{10ffff}") > "\u{10ffff}".repeat(256));
     }
 }

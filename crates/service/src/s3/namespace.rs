@@ -9,7 +9,7 @@ use fulgurite_domain::{ObjectName, VersionId};
 use s3s::{S3Result, s3_error};
 
 use crate::s3::errors::{catalogue_failed, detailed, no_such_bucket, no_such_key, state_failed};
-use crate::s3::key_locks::object_name;
+use crate::s3::object_names::object_name;
 use crate::s3::version::{Version, http_date};
 use crate::state::{Bucket, State};
 
@@ -27,8 +27,8 @@ impl Namespace {
         self.state.bucket(name).map_err(state_failed)?.ok_or_else(no_such_bucket)
     }
 
-    /// The newest version of an object, which may be a deletion marker. `None` if the name was
-    /// never put.
+    /// The newest version of an object, which may be a deletion marker. `None` if the name has no
+    /// version.
     pub(crate) fn newest(&self, bucket: &str, key: &str) -> S3Result<Option<Version>> {
         let row = self.archive.reading().newest(&object_name(bucket, key)).map_err(catalogue_failed)?;
         Ok(row.map(Version::new))

@@ -9,9 +9,10 @@ use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, header, 
 use s3s::dto::{ETagCondition, Range, Timestamp, TimestampFormat};
 use s3s::{Body, S3Request, S3Result};
 
-use crate::auth::policy::{has_parameter, parameter};
 use crate::auth::signatures::is_of_signature;
 use crate::http::addressing::Addresses;
+use crate::http::query::{has_parameter, parameter};
+use crate::http::url_encoding;
 use crate::s3::xml_body::{Parser, XmlBody};
 use crate::transfer::checksums::Claims;
 
@@ -75,6 +76,7 @@ fn parser_of(request: &S3Request<Body>, addresses: &Addresses) -> Option<Parser>
     }
 }
 
+/// Whether a PUT or POST of this URL has an XML (or JSON) body.
 pub(crate) fn has_body(uri: &Uri) -> bool {
     BODIES.iter().any(|name| has_parameter(uri.query(), name))
 }
@@ -178,7 +180,7 @@ fn without(uri: Uri, is_dropped: impl Fn(&str) -> bool) -> Uri {
     let Some(query) = uri.query() else { return uri };
     let is_kept = |pair: &&str| {
         let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
-        !is_dropped(&crate::s3::tags::decode(name).unwrap_or_default())
+        !is_dropped(&url_encoding::decode(name).unwrap_or_default())
     };
     let kept: Vec<&str> = query.split('&').filter(is_kept).collect();
     if kept.len() == query.split('&').count() {

@@ -1,8 +1,8 @@
-//! Operations on tags, retention and legal hold of versions. The values set at the put are
-//! attributes; later changes are in the state.
+//! Operations on retention and legal hold of versions. The values set at the put are attributes;
+//! later changes are in the state.
 
 use fulgurite_archive::catalogue::VersionRow;
-use s3s::dto::{self, ObjectLockLegalHold, ObjectLockLegalHoldStatus, ObjectLockRetention, Tag};
+use s3s::dto::{self, ObjectLockLegalHold, ObjectLockLegalHoldStatus, ObjectLockRetention};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::caller::Caller;
@@ -10,54 +10,16 @@ use crate::gateway::Gateway;
 use crate::object_lock::Lock;
 use crate::s3::Answer;
 use crate::s3::errors::{ends_in_the_past, locked, malformed_xml, state_failed, without_object_lock};
-use crate::s3::key_locks::object_name;
 use crate::s3::namespace::Namespace;
-use crate::s3::tags;
+use crate::s3::object_names::object_name;
 use crate::s3::version::{Version, attribute, ms_of, timestamp};
-use crate::state::{Bucket, Retention, RetentionMode, VersionState, Versioning, now_ms};
+use crate::state::{Retention, RetentionMode, VersionState, now_ms};
 
 impl Namespace {
     /// The current lock of a version.
     pub(crate) fn lock_of(&self, row: &VersionRow) -> S3Result<Lock> {
         let state = self.state.version(row.id).map_err(state_failed)?;
         Ok(Lock::of(&row.record, &state))
-    }
-
-    /// The tags of a version.
-    pub(crate) fn tags_of(&self, version: &Version) -> S3Result<Vec<Tag>> {
-        let tags = self.state.version(version.row.id).map_err(state_failed)?.tags;
-        tags::parse(&tags.or_else(|| version.text(attribute::TAGS)).unwrap_or_default())
-    }
-
-    pub(crate) fn get_tags(&self, request: S3Request<dto::GetObjectTaggingInput>) -> Answer<dto::GetObjectTaggingOutput> {
-        let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
-        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
-        let mut tag_set = self.tags_of(&version)?;
-        // Sorted by name, whatever their order at the put.
-        tag_set.sort_by(|one, other| one.key.cmp(&other.key));
-        let output = dto::GetObjectTaggingOutput { tag_set, version_id: shown_id(&bucket, &version) };
-        Ok(S3Response::new(output))
-    }
-
-    pub(crate) fn put_tags(&self, request: S3Request<dto::PutObjectTaggingInput>) -> Answer<dto::PutObjectTaggingOutput> {
-        let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
-        tags::check(&input.tagging.tag_set, tags::OBJECT_TAGS_MAX)?;
-        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
-        let change = VersionState { tags: Some(tags::encode(&input.tagging.tag_set)), ..VersionState::default() };
-        self.state.change_version(version.row.id, &change).map_err(state_failed)?;
-        Ok(S3Response::new(dto::PutObjectTaggingOutput { version_id: shown_id(&bucket, &version) }))
-    }
-
-    pub(crate) fn delete_tags(&self, request: S3Request<dto::DeleteObjectTaggingInput>) -> Answer<dto::DeleteObjectTaggingOutput> {
-        let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
-        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
-        let change = VersionState { tags: Some(String::new()), ..VersionState::default() };
-        self.state.change_version(version.row.id, &change).map_err(state_failed)?;
-        let output = dto::DeleteObjectTaggingOutput { version_id: shown_id(&bucket, &version) };
-        Ok(S3Response::with_status(output, http::StatusCode::NO_CONTENT))
     }
 
     pub(crate) fn get_retention(&self, request: S3Request<dto::GetObjectRetentionInput>) -> Answer<dto::GetObjectRetentionOutput> {
@@ -147,8 +109,4 @@ impl Gateway {
         self.state.change_version(version.row.id, &change).map_err(state_failed)?;
         Ok(S3Response::new(dto::PutObjectLegalHoldOutput::default()))
     }
-}
-
-pub(crate) fn shown_id(bucket: &Bucket, version: &Version) -> Option<String> {
-    (bucket.versioning != Versioning::Never).then(|| version.id())
 }

@@ -6,7 +6,7 @@
 use s3s::dto::{CommonPrefix, EncodingType};
 use s3s::{S3Result, s3_error};
 
-use crate::s3::tags::encode_text;
+use crate::http::url_encoding;
 
 /// Maximum number of entries of a page.
 const PAGE_ENTRIES_MAX: usize = 1_000;
@@ -44,7 +44,7 @@ impl Parameters {
         match self.encoding {
             None => text.to_owned(),
             // Slashes aren't encoded, as in AWS.
-            Some(_) => text.split('/').map(encode_text).collect::<Vec<_>>().join("/"),
+            Some(_) => text.split('/').map(url_encoding::encode).collect::<Vec<_>>().join("/"),
         }
     }
 
@@ -95,6 +95,8 @@ pub(super) trait Rows {
     /// shares.
     fn key<'r>(&self, row: &'r Self::Row) -> Result<&'r str, Vec<u8>>;
 
+    /// The position after what ends a page. It is `None`, which [`read`](Self::read) takes for the
+    /// beginning, only if no row could follow; names of a bucket always leave room for one.
     fn after(&self, last: Last<'_, Self::Row>) -> Option<Self::Position>;
 }
 
@@ -123,9 +125,10 @@ pub(super) struct Page<Row> {
     pub(super) resume_prefix: Option<Vec<u8>>,
 }
 
-/// A page after `after`. Its cost is proportional to its number of entries: a single seek skips all
-/// keys under a common prefix, and all names with the same prefix that no key shares. It skips up
-/// to `skips_max` names without a key; only tokens can resume after them, since markers are keys.
+/// A page after `after`. Its cost is proportional to its number of entries and of skipped names: a
+/// single seek skips all keys under a common prefix, and all names with the same prefix that no key
+/// shares. It skips up to `skips_max` names without a key; only tokens can resume after them, since
+/// markers are keys.
 pub(super) fn page<R: Rows>(rows: &R, parameters: &Parameters, skips_max: usize, mut after: Option<R::Position>) -> S3Result<Page<R::Row>> {
     let mut page = Page { entries: Vec::new(), truncated: false, resume_prefix: None };
     if parameters.limit == 0 {

@@ -9,11 +9,11 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use crate::gateway::{Gateway, acknowledgement};
 use crate::s3::Answer;
 use crate::s3::conditions::PutConditions;
-use crate::s3::described::{attributes, check_record, put_default_retention, refuse_acl};
 use crate::s3::errors::{catalogue_failed, internal_error, not_acknowledged};
-use crate::s3::key_locks::object_name;
 use crate::s3::namespace::Namespace;
+use crate::s3::new_object::{attributes, check_record, put_default_retention, refuse_acl};
 use crate::s3::normalize::original;
+use crate::s3::object_names::object_name;
 use crate::s3::version::attribute;
 use crate::state::{Bucket, Versioning, hex};
 use crate::transfer::checksums::{Algorithm, BodyTrailers, Claims, ContentSums, Sum};
@@ -57,7 +57,7 @@ impl Gateway {
         self.transfers.check_room(length)?;
         let claims = Claims::of(&request.headers)?;
         let mut attributes = attributes(&input, Some(original), &bucket)?;
-        // The decisive check happens in the put.
+        // The decisive check happens in `store`, which holds the lock of the key.
         self.namespace.check_replaceable(&bucket.name, &input.key, &conditions)?;
         let mut hasher = self.transfers.hasher(claims, Algorithm::Crc64Nvme);
         let mut body = IncomingBody::of_request(input.body.take(), length, &request.extensions);
@@ -111,8 +111,8 @@ impl Gateway {
         Ok(Stored { etag, version_id })
     }
 
-    /// Carries out a change that removes versions, and returns when it survives a crash. `guards`
-    /// are released only then.
+    /// Carries out a change that may remove versions, and returns when it survives a crash.
+    /// `guards` are released only then.
     pub(crate) async fn commit(
         &self,
         guards: impl Send + 'static,

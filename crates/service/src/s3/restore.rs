@@ -1,9 +1,9 @@
 //! Restores: objects of the classes GLACIER and DEEP_ARCHIVE must be restored before they can be
 //! read.
 //!
-//! Platters on disks need no fetching. A restore reads the object in full, repairs it if necessary,
-//! and checks its digest; from then on it can be read in place. So a restored object is known to be
-//! intact, and takes no extra space.
+//! Platters on disks need no fetching. A restore reads the object in full, rebuilds what can't be
+//! read, and checks the digest; from then on the object can be read in place. So a restored object
+//! was readable at that time, and takes no extra space.
 
 use fulgurite_archive::object::ObjectReader;
 use s3s::dto::{RestoreObjectInput, RestoreObjectOutput, StorageClass, Tier};
@@ -19,6 +19,8 @@ use crate::state::{Restore, RestoreAdmission, now_ms};
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
+/// Maximum number of days that a restored object stays readable: a century.
+const DAYS_MAX: u32 = 36_500;
 
 /// AWS's deadline of a restore, by tier and class.
 fn due_ms(tier: &str, class: &str) -> Option<i64> {
@@ -45,8 +47,8 @@ impl Gateway {
             return Err(s3_error!(InvalidObjectState, "Restore is not allowed for the object's current storage class"));
         }
         let days = restore_request.days.ok_or_else(malformed_xml)?;
-        let days = u32::try_from(days).ok().filter(|days| (1..=36_500).contains(days));
-        let days = days.ok_or_else(|| s3_error!(InvalidArgument, "restoration days should be at least 1"))?;
+        let days = u32::try_from(days).ok().filter(|days| (1..=DAYS_MAX).contains(days));
+        let days = days.ok_or_else(|| s3_error!(InvalidArgument, "restoration days should be at least 1 and at most {DAYS_MAX}"))?;
         let tier = restore_request.glacier_job_parameters.map(|parameters| parameters.tier).or(restore_request.tier);
         let tier = tier.map_or(Tier::STANDARD.to_owned(), |tier| tier.as_str().to_owned());
         let due = due_ms(&tier, version.class())
@@ -95,9 +97,10 @@ impl Gateway {
         Ok(response)
     }
 
-    /// Carries out the next restore; returns `false` if none is open. Blocks.
+    /// Carries out the next restore. Returns `false` if none is open, or one can't be carried out
+    /// now. Blocks.
     pub(crate) fn restore_next(&self) -> bool {
-        let last = self.jobs.last_restored.lock().expect("no panic holds this lock").clone();
+        let last = self.jobs.last_restored.lock().expect("nothing panics while it holds this lock").clone();
         let mut restore = match self.state.next_restore(&last) {
             Ok(Some(next)) => next,
             Ok(None) => return false,
@@ -106,8 +109,8 @@ impl Gateway {
                 return false;
             }
         };
-        self.jobs.last_restored.lock().expect("no panic holds this lock").clone_from(&restore.account);
-        let name = crate::s3::key_locks::object_name(&restore.bucket, &restore.key);
+        self.jobs.last_restored.lock().expect("nothing panics while it holds this lock").clone_from(&restore.account);
+        let name = crate::s3::object_names::object_name(&restore.bucket, &restore.key);
         let row = match self.archive.reading().version(&name, restore.id) {
             Ok(row) => row,
             Err(error) => {

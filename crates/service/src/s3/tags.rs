@@ -1,18 +1,31 @@
 //! Tags: up to ten per object and fifty per bucket, stored URL-encoded as in the header.
+//!
+//! The tags of an object that are set at the put are an attribute; later changes are in the state.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use s3s::dto::Tag;
-use s3s::{S3Result, s3_error};
+use s3s::dto::{self, Tag};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+
+use crate::http::url_encoding;
+use crate::s3::Answer;
+use crate::s3::errors::state_failed;
+use crate::s3::namespace::Namespace;
+use crate::s3::version::{Version, attribute, shown_id};
+use crate::state::VersionState;
 
 /// Maximum number of tags of an object.
 pub(crate) const OBJECT_TAGS_MAX: usize = 10;
 /// Maximum number of tags of a bucket.
 pub(crate) const BUCKET_TAGS_MAX: usize = 50;
 
+/// Maximum number of characters of a tag's key.
+const KEY_CHARS_MAX: usize = 128;
+/// Maximum number of characters of a tag's value.
+const VALUE_CHARS_MAX: usize = 256;
+
 /// Parses `x-amz-tagging`: `name=value&name=value`, each URL-encoded.
 pub(crate) fn parse(text: &str) -> S3Result<Vec<Tag>> {
     let decode = |text: &str| {
-        decode(text).ok_or_else(|| {
+        url_encoding::decode(text).ok_or_else(|| {
             s3_error!(
                 InvalidArgument,
                 "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates."
@@ -39,10 +52,10 @@ pub(crate) fn check(tags: &[Tag], tags_max: usize) -> S3Result<()> {
     let mut names = std::collections::BTreeSet::new();
     for tag in tags {
         let (key, value) = (tag.key.as_deref().unwrap_or_default(), tag.value.as_deref().unwrap_or_default());
-        if key.is_empty() || key.chars().count() > 128 {
+        if key.is_empty() || key.chars().count() > KEY_CHARS_MAX {
             return Err(s3_error!(InvalidTag, "The TagKey you have provided is invalid"));
         }
-        if value.chars().count() > 256 {
+        if value.chars().count() > VALUE_CHARS_MAX {
             return Err(s3_error!(InvalidTag, "The TagValue you have provided is invalid"));
         }
         let is_allowed = |c: char| c.is_alphanumeric() || c == ' ' || "+-=._:/@".contains(c);
@@ -64,24 +77,48 @@ pub(crate) fn check(tags: &[Tag], tags_max: usize) -> S3Result<()> {
 
 /// Encodes tags for storage.
 pub(crate) fn encode(tags: &[Tag]) -> String {
-    let pair = |tag: &Tag| {
-        format!("{}={}", encode_text(tag.key.as_deref().unwrap_or_default()), encode_text(tag.value.as_deref().unwrap_or_default()))
-    };
+    let encode = |text: &Option<String>| url_encoding::encode(text.as_deref().unwrap_or_default());
+    let pair = |tag: &Tag| format!("{}={}", encode(&tag.key), encode(&tag.value));
     tags.iter().map(pair).collect::<Vec<_>>().join("&")
 }
 
-/// URL-encodes text: everything but letters, digits and `-_.~` becomes `%XX`.
-pub(crate) fn encode_text(text: &str) -> String {
-    const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-    utf8_percent_encode(text, &ENCODED).to_string()
-}
+impl Namespace {
+    /// The tags of a version.
+    pub(crate) fn tags_of(&self, version: &Version) -> S3Result<Vec<Tag>> {
+        let tags = self.state.version(version.row.id).map_err(state_failed)?.tags;
+        parse(&tags.or_else(|| version.text(attribute::TAGS)).unwrap_or_default())
+    }
 
-/// Decodes a part of a query. `None` for text that isn't UTF-8, and for a `%` without two digits,
-/// which the library would keep as it is.
-pub(crate) fn decode(text: &str) -> Option<String> {
-    let is_escape = |after: &str| after.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-    let text = text.split('%').skip(1).all(is_escape).then(|| text.replace('+', " "))?;
-    Some(percent_decode_str(&text).decode_utf8().ok()?.into_owned())
+    pub(crate) fn get_tags(&self, request: S3Request<dto::GetObjectTaggingInput>) -> Answer<dto::GetObjectTaggingOutput> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        let mut tag_set = self.tags_of(&version)?;
+        // Sorted by name, whatever their order at the put.
+        tag_set.sort_by(|one, other| one.key.cmp(&other.key));
+        let output = dto::GetObjectTaggingOutput { tag_set, version_id: shown_id(&bucket, &version) };
+        Ok(S3Response::new(output))
+    }
+
+    pub(crate) fn put_tags(&self, request: S3Request<dto::PutObjectTaggingInput>) -> Answer<dto::PutObjectTaggingOutput> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        check(&input.tagging.tag_set, OBJECT_TAGS_MAX)?;
+        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        let change = VersionState { tags: Some(encode(&input.tagging.tag_set)), ..VersionState::default() };
+        self.state.change_version(version.row.id, &change).map_err(state_failed)?;
+        Ok(S3Response::new(dto::PutObjectTaggingOutput { version_id: shown_id(&bucket, &version) }))
+    }
+
+    pub(crate) fn delete_tags(&self, request: S3Request<dto::DeleteObjectTaggingInput>) -> Answer<dto::DeleteObjectTaggingOutput> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        let change = VersionState { tags: Some(String::new()), ..VersionState::default() };
+        self.state.change_version(version.row.id, &change).map_err(state_failed)?;
+        let output = dto::DeleteObjectTaggingOutput { version_id: shown_id(&bucket, &version) };
+        Ok(S3Response::with_status(output, http::StatusCode::NO_CONTENT))
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_domain::{Attributes, Kind};
 use s3s::dto::{ChecksumType, ETag, Metadata, StorageClass, Timestamp};
 
-use crate::state::hex;
+use crate::state::{Bucket, Versioning, hex};
 use crate::transfer::checksums::{Algorithm, Sum};
 
 /// Names of attributes. They are stored on platters, so none may ever change its meaning.
@@ -154,6 +154,11 @@ impl Version {
     pub(crate) fn parts(&self) -> Option<Vec<u64>> {
         decode_sizes(self.attributes().get(attribute::PARTS)?)
     }
+}
+
+/// The version ID that responses show; `None` if the bucket never had versioning.
+pub(crate) fn shown_id(bucket: &Bucket, version: &Version) -> Option<String> {
+    (bucket.versioning != Versioning::Never).then(|| version.id())
 }
 
 /// Whether objects of a class must be restored before they can be read.

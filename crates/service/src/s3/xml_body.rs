@@ -12,11 +12,13 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use s3s::xml::{DeResult, Deserialize, DeserializeContent, Deserializer};
 use s3s::{Body, S3Error, S3Request, S3Result, StdError, s3_error};
 
-use crate::auth::policy::has_parameter;
+use crate::http::query::has_parameter;
 use crate::s3::errors::FirstError;
-use crate::s3::errors::answers::XML_BYTES_MAX;
 use crate::s3::framework::stream_error;
 use crate::transfer::checksums::{BodyTrailers, Claims, SumHasher};
+
+/// Maximum size of XML bodies: enough for 1,000 keys of 1,024 bytes, or for 10,000 parts.
+pub(crate) const XML_BYTES_MAX: u64 = 4 << 20;
 
 /// Request extension: the body as sent, for operations that need elements which the framework
 /// drops. It is complete when the operation is called.
@@ -27,7 +29,7 @@ impl Document {
     /// Parses the body of a request; an empty body gives the default.
     pub(crate) fn read<T: Default + for<'xml> Deserialize<'xml>>(extensions: &Extensions) -> S3Result<T> {
         let Some(document) = extensions.get::<Self>() else { return Ok(T::default()) };
-        let xml = document.0.lock().expect("no panic holds this lock");
+        let xml = document.0.lock().expect("nothing panics while it holds this lock");
         if xml.is_empty() {
             return Ok(T::default());
         }
@@ -110,7 +112,7 @@ impl XmlBody {
             md5.update(bytes);
         }
         if let Some(Document(xml)) = &self.document {
-            xml.lock().expect("no panic holds this lock").extend_from_slice(bytes);
+            xml.lock().expect("nothing panics while it holds this lock").extend_from_slice(bytes);
         }
         Ok(())
     }

@@ -318,7 +318,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Bucket> {
 }
 
 /// A text column; empty if it isn't valid UTF-8 text, so that it counts as an unreadable policy or
-/// rule.
+/// CORS rule, or as no tags.
 fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Null => None,

@@ -37,8 +37,8 @@ impl Identity {
 }
 
 impl State {
-    /// Checks that the path of the file still leads to the open file. If not, returns why the
-    /// server isn't ready.
+    /// Checks that the path of the file still leads to the open file, and that of its log to the
+    /// log. If not, returns why the server isn't ready.
     pub(crate) fn check_file(&self) -> Option<&'static str> {
         let reason = match Identity::of(&self.path) {
             Ok(found) if Some(found) == self.identity && self.log.is_in_place() => None,
@@ -64,7 +64,7 @@ impl State {
         reason
     }
 
-    /// True if the last check found that the path doesn't lead to the open file.
+    /// True if the last check found that the open file or its log was removed or replaced.
     pub(crate) fn is_displaced(&self) -> bool {
         self.displaced.load(Ordering::Acquire)
     }

@@ -7,8 +7,8 @@
 //! be erased, and work in progress.
 //!
 //! Every request looks up buckets and keys, so they are cached in memory. Another process may
-//! change them (`fulgurite accounts`); the cache checks SQLite's data version at most once a second
-//! to find out.
+//! change them (`fulgurite accounts`), so an entry is used for up to a second; then SQLite's data
+//! version tells whether the file was changed.
 
 mod accounts;
 mod backup;
@@ -56,7 +56,7 @@ use wal::Log;
 /// The file's name in the archive's folder.
 pub const FILE: &str = "service.db";
 
-/// Maximum age of the cache when another process has changed the file.
+/// How long cached entries are used before the file is checked for changes by another process.
 const CACHE_TTL: Duration = Duration::from_secs(1);
 
 /// Errors of the state.

@@ -53,6 +53,7 @@ impl State {
             let own = own(connection, account)?.unwrap_or_default();
             let quota =
                 Quota { open: own.open.unwrap_or(default_quota.open), bytes_a_day: own.bytes_a_day.unwrap_or(default_quota.bytes_a_day) };
+            // Naming all tiers lets SQLite use the index by tier and account.
             let open: i64 = connection
                 .prepare_cached(
                     "SELECT count(*) FROM restore WHERE done IS NULL AND tier IN ('Expedited', 'Standard', 'Bulk') AND account = ?1",

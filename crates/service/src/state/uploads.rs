@@ -39,7 +39,7 @@ pub(crate) struct Part {
 
 const COLUMNS: &str = "id, bucket, key, account, created, checksum_algorithm, checksum_type, attributes";
 
-/// Runs every few seconds.
+/// This query runs every few seconds, so it needs an index.
 const SELECT_OLD_UPLOADS: &str = "SELECT id FROM upload WHERE created < ?1 ORDER BY created LIMIT ?2";
 
 impl State {
@@ -111,7 +111,8 @@ impl State {
         })
     }
 
-    /// Records a part and returns the one it replaces. `None` if the upload no longer exists.
+    /// Records a part and returns the one it replaces, if any. The outer `None` means that the
+    /// upload no longer exists.
     pub(crate) fn add_part(&self, upload: &str, part: &Part) -> Result<Option<Option<Part>>, StateError> {
         self.transact("record a part", |connection| {
             if !connection.prepare_cached("SELECT 1 FROM upload WHERE id = ?1")?.exists([upload])? {
@@ -164,7 +165,7 @@ impl State {
 /// the process runs.
 fn next_instant() -> (i64, u16) {
     static LAST: Mutex<(i64, u16)> = Mutex::new((0, 0));
-    let mut last = LAST.lock().expect("no panic holds this lock");
+    let mut last = LAST.lock().expect("nothing panics while it holds this lock");
     let now = now_ms();
     *last = match last.1.checked_add(1) {
         _ if now > last.0 => (now, 0),

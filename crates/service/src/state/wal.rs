@@ -74,8 +74,8 @@ pub(super) fn refuse_log_of_another(path: &Path) -> Result<(), StateError> {
         Ok(log) => log,
         Err(error) => {
             if error.kind() == io::ErrorKind::NotFound {
-                // The next log may get the inode of this record's. If the record can't be removed,
-                // that could only cause a needless refusal.
+                // The next log may get the inode that the record names. If the record can't be
+                // removed, that could only cause a needless refusal.
                 let _ = std::fs::remove_file(&record_path);
             }
             return Ok(());

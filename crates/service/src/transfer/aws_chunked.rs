@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-/// Chunks up to this size pass unchanged.
+/// Unsigned chunks up to this size pass unchanged.
 const UNSPLIT_BYTES_MAX: u64 = 256 << 10;
 /// Maximum size of a signed chunk: clients send 64 KiB to 1 MiB.
 pub(crate) const SIGNED_BYTES_MAX: u64 = 4 << 20;

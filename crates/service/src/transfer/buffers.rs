@@ -15,7 +15,7 @@ pub(crate) struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
 impl Buffers {
     /// Takes a buffer with arbitrary content; a new one is empty.
     pub(crate) fn take(&self) -> Vec<u8> {
-        self.0.lock().expect("no panic holds this lock").pop().unwrap_or_default()
+        self.0.lock().expect("nothing panics while it holds this lock").pop().unwrap_or_default()
     }
 
     /// Turns a buffer into shared bytes. When the last reference is dropped, the buffer returns to
@@ -39,7 +39,7 @@ impl AsRef<[u8]> for PooledBuffer {
 
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
-        let mut pooled = self.pool.0.lock().expect("no panic holds this lock");
+        let mut pooled = self.pool.0.lock().expect("nothing panics while it holds this lock");
         if pooled.len() < POOLED_BUFFERS_MAX {
             pooled.push(std::mem::take(&mut self.buffer));
         }

@@ -172,7 +172,7 @@ impl<S: Stream + Unpin> Stream for SyncStream<S> {
     type Item = S::Item;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Item>> {
-        self.0.get_mut().expect("no panic holds this lock").poll_next_unpin(context)
+        self.0.get_mut().expect("it is never locked").poll_next_unpin(context)
     }
 }
 

@@ -45,7 +45,7 @@ impl Md5Queue {
     }
 
     fn submit(&self, job: Job) {
-        let mut queue = self.0.lock().expect("no panic holds this lock");
+        let mut queue = self.0.lock().expect("nothing panics while it holds this lock");
         queue.jobs.push(job);
         if !std::mem::replace(&mut queue.is_running, true) {
             tokio::spawn(self.clone().run_jobs());
@@ -58,7 +58,7 @@ impl Md5Queue {
             // Runs ready tasks first: they may queue more jobs.
             tokio::task::yield_now().await;
             let mut jobs = {
-                let mut queue = self.0.lock().expect("no panic holds this lock");
+                let mut queue = self.0.lock().expect("nothing panics while it holds this lock");
                 let now = queue.jobs.len().min(JOBS_PER_RUN_MAX);
                 let later = queue.jobs.split_off(now);
                 queue.is_running = now > 0;

@@ -65,7 +65,7 @@ impl Parts {
             frames_at_once: 0,
             expected,
             payload: Vec::new(),
-            frame: 0,
+            frame_start: 0,
             written: 0,
             size: 0,
         })
@@ -130,8 +130,11 @@ pub(crate) struct PartWriter {
     expected: u64,
     /// Sealed frames, then one that is being filled.
     payload: Vec<u8>,
-    frame: usize,
+    /// Where that frame starts in the payload.
+    frame_start: usize,
+    /// Bytes written to the file.
     written: u64,
+    /// Bytes of content so far.
     size: u64,
 }
 
@@ -149,11 +152,11 @@ impl PartWriter {
                 self.frames_at_once = if self.reservation.is_some() { FRAMES_AT_ONCE } else { 1 };
                 self.payload.reserve_exact(if self.reservation.is_some() { stored } else { stored.min(STORED_FRAME_BYTES) });
             }
-            let (now, later) = content.split_at(content.len().min(FRAME_BYTES - (self.payload.len() - self.frame)));
+            let (now, later) = content.split_at(content.len().min(FRAME_BYTES - (self.payload.len() - self.frame_start)));
             self.payload.extend_from_slice(now);
             self.size += now.len() as u64;
             content = later;
-            if self.payload.len() - self.frame == FRAME_BYTES {
+            if self.payload.len() - self.frame_start == FRAME_BYTES {
                 self.seal_frame();
                 if self.payload.len() == self.frames_at_once * STORED_FRAME_BYTES {
                     self.write_out().await?;
@@ -165,9 +168,9 @@ impl PartWriter {
 
     fn seal_frame(&mut self) {
         self.payload.resize(self.payload.len() + TAG_BYTES, 0);
-        let index = (self.written + self.frame as u64) / STORED_FRAME_BYTES as u64;
-        self.frames.seal(index, &mut self.payload[self.frame..]);
-        self.frame = self.payload.len();
+        let index = (self.written + self.frame_start as u64) / STORED_FRAME_BYTES as u64;
+        self.frames.seal(index, &mut self.payload[self.frame_start..]);
+        self.frame_start = self.payload.len();
     }
 
     async fn write_out(&mut self) -> io::Result<()> {
@@ -175,14 +178,14 @@ impl PartWriter {
         self.written += payload.len() as u64;
         let written = tokio::task::spawn_blocking(move || file.write_all_at(&payload, at));
         written.await.map_err(io::Error::other)??;
-        (self.reservation, self.frame, self.frames_at_once) = (None, 0, 0);
+        (self.reservation, self.frame_start, self.frames_at_once) = (None, 0, 0);
         Ok(())
     }
 
     /// Seals the last frame and syncs the file. The part then survives a crash, but isn't recorded
     /// yet.
     pub(crate) async fn finish(mut self, number: u32, md5: [u8; 16], checksum: Option<String>) -> io::Result<UnrecordedPart> {
-        if self.payload.len() > self.frame {
+        if self.payload.len() > self.frame_start {
             self.seal_frame();
         }
         if !self.payload.is_empty() {

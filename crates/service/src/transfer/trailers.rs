@@ -10,11 +10,11 @@ pub(crate) struct Trailers(Arc<Mutex<HeaderMap>>);
 
 impl Trailers {
     pub(crate) fn get(&self, name: &str) -> Option<String> {
-        let headers = self.0.lock().expect("no panic holds this lock");
+        let headers = self.0.lock().expect("nothing panics while it holds this lock");
         headers.get(name)?.to_str().ok().map(str::to_owned)
     }
 
     pub(crate) fn set(&self, headers: HeaderMap) {
-        *self.0.lock().expect("no panic holds this lock") = headers;
+        *self.0.lock().expect("nothing panics while it holds this lock") = headers;
     }
 }

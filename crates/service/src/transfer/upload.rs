@@ -59,8 +59,8 @@ pub(crate) struct IncomingBody {
     /// Whether the body may end early.
     may_end_early: bool,
     received: u64,
-    /// Permits (KiB) of the memory that all requests of this kind share, and the number below which
-    /// memory counts as scarce. `None` if no other request waits for this memory.
+    /// Permits (KiB) of the memory that all bulk gets share, and the number below which memory
+    /// counts as scarce. `None` for all other requests.
     memory: Option<(Arc<Semaphore>, usize)>,
     /// The owner of the memory that the body takes.
     memory_owner: MemoryOwner,
@@ -190,8 +190,8 @@ impl Transfers {
         room(self.room.limit, staged.stored_bytes, self.archive.staging().free())
     }
 
-    /// Computes the checksums that the client claims, with `default` as the algorithm if it names
-    /// none.
+    /// Starts to compute the checksums that the client claims, with `default` as the algorithm if
+    /// it names none.
     pub(crate) fn hasher(&self, claims: Claims, default: Algorithm) -> ContentHasher {
         ContentHasher::new(claims.begin(Some(default)), self.md5s.begin())
     }

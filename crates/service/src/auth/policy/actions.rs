@@ -34,7 +34,7 @@ pub(super) fn is_action(pattern: &str) -> bool {
 }
 
 /// Whether AWS lets an action depend on the tags that the object has. It doesn't for actions that
-/// need no object or replace it.
+/// need no object, replace it or remove it.
 pub(super) fn knows_existing_tags(action: &str) -> bool {
     !matches!(
         action,

@@ -14,8 +14,9 @@ use std::net::IpAddr;
 
 use s3s::dto::{CopySource, Timestamp, TimestampFormat};
 
-use super::context::{RequestContext, listed, parameter, tag};
+use super::context::{RequestContext, listed, tag};
 use super::patterns::{Network, like};
+use crate::http::query::parameter;
 use crate::s3::version::ms_of;
 
 #[derive(Debug)]
@@ -58,8 +59,8 @@ enum Test {
     Address(Vec<Network>),
 }
 
-/// Headers by the names of their keys. Requests with grants are always refused, but policies may
-/// deny them.
+/// Headers that [`Key::ObjectHeader`] tests, by keys of the form `s3:HEADER`. Requests with grants
+/// are always refused, but policies may deny them.
 const OBJECT_HEADERS: [&str; 12] = [
     "x-amz-acl",
     "x-amz-grant-full-control",

@@ -55,26 +55,11 @@ impl<'a> RequestContext<'a> {
     }
 }
 
-/// A decoded query parameter. Names may be encoded as well as values. A value that can't be decoded
-/// is returned raw, never as absent, since a denial may test it. (Requests with such a query are
-/// rejected earlier.)
-pub(crate) fn parameter(query: Option<&str>, name: &str) -> Option<String> {
-    let pairs = query?.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    let value = pairs.into_iter().find_map(|(key, value)| (crate::s3::tags::decode(key).as_deref() == Some(name)).then_some(value))?;
-    Some(crate::s3::tags::decode(value).unwrap_or_else(|| value.to_owned()))
-}
-
 /// All values of a header as one list; `None` if it is absent. A value that isn't UTF-8 counts too,
 /// since a denial may test whether the header is absent.
 pub(super) fn listed(headers: &HeaderMap, name: &str) -> Option<String> {
     let values: Vec<_> = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
     (!values.is_empty()).then(|| values.join(","))
-}
-
-/// Whether a query has a parameter, with or without a value. Its name may be encoded.
-pub(crate) fn has_parameter(query: Option<&str>, name: &str) -> bool {
-    let mut names = query.unwrap_or_default().split('&').map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
-    names.any(|found| found == name || (found.contains('%') && crate::s3::tags::decode(found).as_deref() == Some(name)))
 }
 
 pub(super) fn tag(tags: &[Tag], name: &str) -> Option<String> {

@@ -12,7 +12,7 @@ mod context;
 mod json;
 mod patterns;
 
-pub(crate) use context::{Origin, RequestContext, has_parameter, parameter};
+pub(crate) use context::{Origin, RequestContext};
 
 use crate::state::Account;
 use actions::{is_action, knows_existing_tags};
@@ -97,11 +97,8 @@ impl Policy {
 
     /// Validates a new policy for this bucket. The error is a sentence for the client.
     pub(crate) fn check(&self, bucket: &str) -> Result<(), String> {
-        // Stored policies aren't validated again: rejecting one that is older than a rule would
-        // drop its denials.
-        if self.0.is_empty() {
-            return Err("Policy has no statement.".to_owned());
-        }
+        // `parse` doesn't apply these rules, since it reads stored policies too: one that is older
+        // than a rule would be unreadable, and so deny everything.
         for statement in &self.0 {
             let names = match &statement.principals {
                 Principals::Everybody => &[][..],

@@ -1,7 +1,7 @@
 //! Names of the entries of the tar archive.
 
 use super::request::RequestedObject;
-use crate::s3::tags::encode_text;
+use crate::http::url_encoding;
 
 /// The name of an object's entry. A key that isn't a safe path would name another file when it is
 /// unpacked, so it is encoded.
@@ -19,7 +19,7 @@ pub(crate) fn entry_name(object: &RequestedObject) -> String {
 fn encoded(key: &str) -> String {
     match key {
         "." | ".." => key.replace('.', "%2E"),
-        _ => encode_text(key),
+        _ => url_encoding::encode(key),
     }
 }
 

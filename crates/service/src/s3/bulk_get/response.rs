@@ -2,8 +2,8 @@
 //! reads one after another into a tar archive.
 //!
 //! Small objects are read and checked in full before they are sent, so their errors become lines of
-//! the result. The header of a larger object is already sent when an error occurs; the response
-//! then ends early, which HTTP and tar both detect.
+//! the result. The first part of a larger object may already be sent when an error occurs; the
+//! response then ends early, which HTTP and tar both detect.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -25,9 +25,8 @@ use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::s3::bulk_get::tar::{self, Entry};
 use crate::s3::errors::{catalogue_failed, internal_error, read_failed};
-use crate::s3::key_locks::object_name;
-use crate::s3::object_lock::shown_id;
-use crate::s3::version::{Version, ms_of};
+use crate::s3::object_names::object_name;
+use crate::s3::version::{Version, ms_of, shown_id};
 use crate::state::Bucket;
 
 /// Objects up to this size are read and checked before they are sent.
@@ -69,7 +68,7 @@ impl From<io::Error> for SendError {
     }
 }
 
-/// Makes the tar archive of a bulk get. It runs on its own thread and blocks there.
+/// Makes the tar archive of a bulk get. It runs on a thread that may block.
 pub(super) struct TarResponse {
     pub(super) gateway: Arc<Gateway>,
     pub(super) bucket: Arc<Bucket>,

@@ -17,15 +17,15 @@ pub(crate) struct StatusOverride(pub(crate) StatusCode);
 
 /// Response extension: overrides the framework's body.
 #[derive(Debug, Clone)]
-pub(crate) struct XmlBody(pub(crate) Bytes);
+pub(crate) struct BodyOverride(pub(crate) Bytes);
 
 /// Writes an XML response: an element whose content `write` adds.
-pub(crate) fn write_xml(name: &str, write: impl FnOnce(&mut Serializer<&mut Vec<u8>>) -> SerResult) -> S3Result<XmlBody> {
+pub(crate) fn write_xml(name: &str, write: impl FnOnce(&mut Serializer<&mut Vec<u8>>) -> SerResult) -> S3Result<BodyOverride> {
     let mut bytes = Vec::new();
     let mut xml = Serializer::new(&mut bytes);
     let result = xml.decl().and_then(|()| xml.element_with_ns(name, "http://s3.amazonaws.com/doc/2006-03-01/", write));
     result.map_err(|error| failed("writing an answer", &error))?;
-    Ok(XmlBody(bytes.into()))
+    Ok(BodyOverride(bytes.into()))
 }
 
 /// The facts about a request that errors mention.
@@ -101,7 +101,7 @@ pub(crate) fn finish_response(response: &mut Response<s3s::Body>, facts: &Reques
     if let Some(StatusOverride(status)) = response.extensions().get::<StatusOverride>() {
         *response.status_mut() = *status;
     }
-    if let Some(XmlBody(body)) = response.extensions_mut().remove::<XmlBody>() {
+    if let Some(BodyOverride(body)) = response.extensions_mut().remove::<BodyOverride>() {
         *response.body_mut() = s3s::Body::from(body);
         response.headers_mut().remove(header::CONTENT_LENGTH);
     }
@@ -194,9 +194,6 @@ fn default_message(code: &str, status: StatusCode) -> &'static str {
         _ => status.canonical_reason().unwrap_or("The request failed."),
     }
 }
-
-/// Maximum size of XML bodies: enough for 1,000 keys of 1,024 bytes, or for 10,000 parts.
-pub(crate) const XML_BYTES_MAX: u64 = 4 << 20;
 
 /// Escapes text for XML, as ASCII. Control characters are replaced, since XML can't contain them.
 pub(crate) fn escape(text: &str) -> String {

@@ -24,7 +24,8 @@ impl FirstError {
         extensions.get().cloned().unwrap_or_default()
     }
 
-    /// Keeps the error if it is the first one, and returns another for the framework.
+    /// Keeps the error if it is the first one. Returns an error for the framework, with the same
+    /// code, status and message.
     pub(crate) fn keep(&self, error: S3Error) -> S3Error {
         let mut for_framework = S3Error::with_message(error.code().clone(), error.message().unwrap_or_default().to_owned());
         if let Some(status) = error.status_code() {

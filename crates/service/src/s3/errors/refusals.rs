@@ -24,7 +24,7 @@ pub(crate) fn locked() -> S3Error {
     s3_error!(AccessDenied, "Access Denied because object protected by object lock.")
 }
 
-/// The bucket was created without object lock.
+/// The bucket has no object lock.
 pub(crate) fn without_object_lock() -> S3Error {
     s3_error!(InvalidRequest, "Bucket is missing Object Lock Configuration")
 }

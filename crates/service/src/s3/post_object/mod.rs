@@ -25,6 +25,7 @@ use self::reader::Fields;
 use crate::auth::caller::{Peer, Signed};
 use crate::auth::signatures::is_form;
 use crate::http::addressing::{Addresses, url_of};
+use crate::http::url_encoding;
 use crate::s3::errors::answers::escape;
 use crate::s3::errors::malformed_xml;
 use crate::s3::framework::Framework;
@@ -108,7 +109,7 @@ impl Forms {
             .ok_or_else(|| s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header."))?;
         let mut put = Request::new(Body::http_body_unsync(file));
         *put.method_mut() = Method::PUT;
-        *put.uri_mut() = format!("/{}/{}", tags::encode_text(bucket), tags::encode_text(&key))
+        *put.uri_mut() = format!("/{}/{}", url_encoding::encode(bucket), url_encoding::encode(&key))
             .parse()
             .map_err(|_| s3_error!(InvalidArgument, "The key in the form is invalid."))?;
         *put.headers_mut() = self.headers(&head.headers, &fields)?;
@@ -177,7 +178,7 @@ fn form_response(put: Response<Body>, bucket_url: &str, bucket: &str, key: &str,
     let (mut head, _) = put.into_parts();
     head.headers.remove(header::CONTENT_LENGTH);
     let etag = head.headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()).unwrap_or_default().to_owned();
-    let path: Vec<String> = key.split('/').map(tags::encode_text).collect();
+    let path: Vec<String> = key.split('/').map(url_encoding::encode).collect();
     let location = format!("{}/{}", bucket_url.trim_end_matches('/'), path.join("/"));
     let redirect =
         fields.get("success_action_redirect").or_else(|| fields.get("redirect")).and_then(|url| redirect_url(url, bucket, key, &etag));
@@ -218,7 +219,7 @@ fn redirect_url(url: &str, bucket: &str, key: &str, etag: &str) -> Option<Header
     }
     let (before, fragment) = url.split_once('#').map_or((url, None), |(before, fragment)| (before, Some(fragment)));
     let joint = if uri.query().is_some() { '&' } else { '?' };
-    let [key, etag] = [key, etag].map(tags::encode_text);
+    let [key, etag] = [key, etag].map(url_encoding::encode);
     let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
     HeaderValue::from_str(&format!("{before}{joint}bucket={bucket}&key={key}&etag={etag}{fragment}")).ok()
 }

@@ -1,6 +1,6 @@
-//! What requests say of a new object besides its content. It becomes attributes of the object's
-//! record. Copies and multipart uploads describe a new object with the same fields as a put, so
-//! their inputs are read as one ([`as_put`]).
+//! Properties of a new object, as a request states them: its bucket, and the attributes of its
+//! record. Copies and multipart uploads state them with the same fields as a put, so their inputs
+//! are read as one ([`as_put`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ macro_rules! same_fields {
 /// Reads the properties of a new object from the input of another operation as from that of a put.
 macro_rules! as_put {
     ($input:ident) => {
-        $crate::s3::described::same_fields!($input => PutObjectInput:
+        $crate::s3::new_object::same_fields!($input => PutObjectInput:
             acl bucket cache_control content_disposition content_encoding content_language content_type key metadata
             object_lock_legal_hold_status object_lock_mode object_lock_retain_until_date server_side_encryption
             sse_customer_algorithm sse_customer_key sse_customer_key_md5 ssekms_encryption_context ssekms_key_id storage_class
@@ -58,8 +58,8 @@ impl Namespace {
     }
 }
 
-/// The attributes of an object in a bucket. Without the headers as sent, those that a copy may take
-/// from its source are left out.
+/// The attributes of an object in a bucket. `original` are the headers as sent; without them, the
+/// attributes that a copy may take from its source are left out.
 pub(crate) fn attributes(put_input: &PutObjectInput, original: Option<&HeaderMap>, bucket: &Bucket) -> S3Result<Attributes> {
     let mut attributes = Attributes::default();
     put_text("website-redirect-location", put_input.website_redirect_location.as_deref(), &mut attributes);
