@@ -40,8 +40,8 @@ pub(crate) enum Picker {
 /// Parts of a column, 2^32.
 const COLUMN_PARTS: f64 = 4_294_967_296.0;
 
-/// `own` of [`COLUMN_PARTS`] parts of the column belong to the platter with the column's index, the rest to
-/// `other`.
+/// `own` of [`COLUMN_PARTS`] parts of the column belong to the platter with the column's index, the
+/// rest to `other`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     own: u32,

@@ -98,9 +98,9 @@ impl Transform {
             return;
         }
         let half = rows / 2;
-        // Small transforms that need a fair share of their rows run as a whole, and so do those that
-        // need the first rows only, because `Step::Forward` skips the blocks after the last output.
-        // Others are halved, and halves without wanted rows are dropped.
+        // Small transforms that need a fair share of their rows run as a whole, and so do those
+        // that need the first rows only, because `Step::Forward` skips the blocks after the last
+        // output. Others are halved, and halves without wanted rows are dropped.
         let is_small = rows <= 64 && wanted.len() >= rows / 8;
         if is_small || wanted.len() == usize::from(last) + 1 {
             let outputs = usize::from(last) + 1;
