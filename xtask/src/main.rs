@@ -13,8 +13,8 @@
 //!                      [Tree: the files of the repository]  [Workspace: cargo's metadata]
 //! ```
 //!
-//! A *check* reads files and metadata and reports findings. A *step* runs a program and counts its
-//! tests.
+//! A *check* reads files and metadata and reports findings. A *step* runs all checks, or a program
+//! whose tests it counts; a program without tests counts as one.
 
 #![forbid(unsafe_code)]
 

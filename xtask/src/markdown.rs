@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A line of `markdown` outside fenced code; `number` counts from 1.
+/// A line of a document outside fenced code; `number` counts from 1.
 pub(crate) struct Line<'a> {
     pub(crate) number: usize,
     pub(crate) text: &'a str,

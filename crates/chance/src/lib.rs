@@ -89,7 +89,7 @@ impl Stream {
         median * libm::exp(sigma * self.normal())
     }
 
-    /// Log-uniform in `low..high`: every factor is equally likely.
+    /// Log-uniform in `low..high`: the logarithm is uniform, so 1 to 2 is as likely as 10 to 20.
     pub fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
         low * libm::exp(self.unit() * libm::log(high / low))
     }

@@ -1,6 +1,9 @@
 //! A small generator for tests, benchmarks and demonstrations.
 
+/// Multiplier of xorshift64*, from Vigna's paper.
 const STAR_MULTIPLIER: u64 = 0x2545_f491_4f6c_dd1d;
+/// 2^64 divided by the golden ratio: its multiples are far apart.
+const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Pseudo-random bits that are the same in every run: Marsaglia's xorshift64 (2003), or Vigna's
 /// xorshift64* (2016). For files and damage that tests can repeat; simulations draw from a
@@ -72,9 +75,9 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Spreads seeds, which often are small, over all states but 0.
+/// Spreads seeds, which often are small, over the odd states: none of them is 0.
 const fn spread(seed: u64) -> u64 {
-    seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
+    seed.wrapping_mul(GOLDEN_RATIO) | 1
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ impl AlignedBytes {
     #[must_use]
     pub fn zeroed(len: usize, alignment: usize) -> Self {
         let bytes = vec![0; len + alignment];
-        // A misaligned buffer is slow, not wrong, so `align_offset` may decline (under Miri it
-        // does).
+        // `align_offset` may decline (under Miri it does). A misaligned buffer is slower, not
+        // wrong: users that need the alignment check it.
         let start = bytes.as_ptr().align_offset(alignment).min(alignment);
         Self { bytes, start, len }
     }

@@ -10,10 +10,9 @@
 //! the column's point,
 //!
 //! ```text
-//!             P(y)         X(y_l)                                 P(y) = product over l in L of (y + y_l)
-//! f_l(y) = ---------- * ----------- ,  P'_l = P without (y+y_l)   X(y) = product over q in Q of (y + x_q)
-//!          (y + y_l)      P'_l(y_l)     at y_l
-//!          * 1 / X(y)
+//!             P(y)       X(y_l)       1          P(y)  = product over l in L of (y + y_l)
+//! f_l(y) = ---------- * --------- * ------        P'_l  = P without its factor (y + y_l)
+//!          (y + y_l)    P'_l(y_l)    X(y)         X(y)  = product over q in Q of (y + x_q)
 //! ```
 //!
 //! since it has the poles of the rows Q and the right zeros. Its values are the coefficients of the
@@ -26,7 +25,8 @@ use crate::error::CodeError;
 use crate::gf8::{combine, inverse, multiply};
 use crate::kernel::Kernel;
 
-/// Most symbols that a code can have: one point of GF(2^8) each.
+/// Most symbols that a code can have. Each takes a point of GF(2^8), of which there are 256; the
+/// format of platters allows one less.
 const SYMBOLS_MAX: usize = 255;
 
 /// A systematic code of I information and R redundancy symbols; any I of them restore all the

@@ -1,7 +1,7 @@
-//! CRC-64/NVME: detects sectors that were misread.
+//! CRC-64/NVME: detects sectors, headers and records that were misread.
 //!
-//! The codes only rebuild symbols that are reported as lost; this checksum finds them. Feed the
-//! sector's address before its payload, and a sector from the wrong place fails too.
+//! The codes only rebuild symbols that are reported as lost; this checksum finds them. Feed it the
+//! sector's address besides the payload, and a sector from the wrong place fails too.
 
 use crc_fast::{CrcAlgorithm, Digest};
 

@@ -27,8 +27,9 @@ pub enum CodeError {
     /// The length of a pooled code's shard isn't a multiple of 64 bytes.
     #[error("a shard of {shard_bytes} bytes isn't a multiple of {block_bytes} bytes: pad it")]
     ShardLength { shard_bytes: usize, block_bytes: usize },
-    /// A lost or available position is outside the code, or repeated.
-    #[error("position {position} is outside the code's {positions}, or is repeated")]
+    /// A lost, available or wanted position is outside the code or repeated, or a wanted one isn't
+    /// lost.
+    #[error("position {position} is outside the code's {positions}, is repeated, or is wanted but not lost")]
     Position { position: usize, positions: usize },
     /// An LDPC code with too few or too many parity columns.
     #[error("an LDPC code has 5 to 20 parity columns, not {parity_columns}")]

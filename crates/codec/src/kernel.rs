@@ -64,7 +64,8 @@ fn detect() -> Vec<Kernel> {
     found
 }
 
-/// Prefetches the cache line at `at`, which may be an invalid address.
+/// Prefetches the cache line at `at`, which may be an invalid address. Does nothing on machines
+/// other than x86-64.
 #[inline(always)]
 pub(crate) fn prefetch(at: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

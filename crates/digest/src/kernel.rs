@@ -45,8 +45,8 @@ impl Kernel {
     /// Compresses the blocks of up to [`Kernel::lanes`] contents, all with the same number of
     /// blocks.
     pub(crate) fn compress(self, steps: &mut [(&mut [u32; 4], &[Block])]) {
-        // A vector step takes about as long as a scalar one, and as long for two contents as for
-        // all lanes.
+        // A vector step takes about as long as a scalar one, however many of its lanes are used, so
+        // it pays from two contents on.
         if steps.len() > 1 {
             match self {
                 #[cfg(all(target_arch = "x86_64", not(miri)))]

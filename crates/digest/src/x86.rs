@@ -35,7 +35,7 @@ trait Words: Copy {
     /// Takes the bits of `one` where those of `self` are set, of `other` elsewhere.
     unsafe fn choose(self, one: Self, other: Self) -> Self;
     unsafe fn xor3(self, c: Self, d: Self) -> Self;
-    /// c xor (b or not d).
+    /// The RFC's function I: c xor (b or not d).
     unsafe fn odd(b: Self, c: Self, d: Self) -> Self;
     unsafe fn load(from: *const u32) -> Self;
     unsafe fn store(self, to: *mut u32);
@@ -194,7 +194,8 @@ impl Words for __m256i {
 }
 
 /// Four steps of a round, starting at step `first`; afterwards the registers are back in their
-/// places.
+/// places. `f` is the round's function, `s` the state and `x` the block; each step takes a word of
+/// the block and a rotation.
 macro_rules! four {
     ($f:expr, $s:expr, $x:expr, $first:expr, [$($word:expr),+], [$(($left:literal, $right:literal)),+]) => {{
         let mut step = $first;

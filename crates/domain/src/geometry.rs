@@ -18,6 +18,13 @@ pub const SECTOR_BYTES_MIN: u32 = 1_024;
 /// The largest payload.
 pub const SECTOR_BYTES_MAX: u32 = 65_536;
 
+/// Most sectors of a track, which the track code's symbols have to number: see `docs/format.md`.
+const TRACK_SECTORS_MAX: u16 = 255;
+/// Most symbols of a pooled code, with its redundancy rounded up to a power of two.
+const POOLED_SYMBOLS_MAX: u64 = 65_536;
+/// Physical tracks of a platter stay below this number.
+const PHYSICAL_TRACKS_END: u64 = 1 << 31;
+
 /// Geometry of a platter. All platters of a set share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Geometry {
@@ -44,7 +51,8 @@ pub enum GeometryError {
     /// The track code supports at most 255 sectors and needs an information sector.
     #[error("invalid tracks of {information}+{redundancy} sectors: at least 1 information sector and at most 255 sectors in all")]
     Track { information: u16, redundancy: u16 },
-    /// The pooled code supports at most 65,536 symbols.
+    /// The pooled code supports at most 65,536 symbols, where redundancy counts as rounded up to a
+    /// power of two.
     #[error("large groups of {information}+{redundancy} tracks of {track_information} sectors exceed the limit of the pooled code")]
     Group { information: u16, redundancy: u16, track_information: u16 },
     #[error("invalid number of {found} information tracks: at least 1, and fewer than 2^31 tracks including redundancy")]
@@ -91,11 +99,13 @@ impl Geometry {
             return Err(GeometryError::SectorBytes { found: self.sector_bytes });
         }
         let (information, redundancy) = (self.track_information, self.track_redundancy);
-        if information == 0 || information > 255 || information + redundancy.min(255) > 255 {
+        // `min` keeps the sum from overflowing.
+        if !(1..=TRACK_SECTORS_MAX).contains(&information) || information + redundancy.min(TRACK_SECTORS_MAX) > TRACK_SECTORS_MAX {
             return Err(GeometryError::Track { information, redundancy });
         }
         let symbols = |tracks: u16| u64::from(tracks) * u64::from(information);
-        if self.group_information == 0 || symbols(self.group_information) + symbols(self.group_redundancy).next_power_of_two() > 65_536 {
+        let pooled_symbols = symbols(self.group_information) + symbols(self.group_redundancy).next_power_of_two();
+        if self.group_information == 0 || pooled_symbols > POOLED_SYMBOLS_MAX {
             return Err(GeometryError::Group {
                 information: self.group_information,
                 redundancy: self.group_redundancy,
@@ -105,7 +115,7 @@ impl Geometry {
         let full = u64::from(self.group_information);
         let groups = u64::from(self.information_tracks).div_ceil(full);
         let physical = groups * (full + u64::from(self.group_redundancy));
-        if self.information_tracks == 0 || physical >= 1 << 31 {
+        if self.information_tracks == 0 || physical >= PHYSICAL_TRACKS_END {
             return Err(GeometryError::Tracks { found: self.information_tracks });
         }
         Ok(self)

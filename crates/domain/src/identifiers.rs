@@ -7,8 +7,11 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum IdentifierError {
-    #[error("invalid identifier: expected 32 hexadecimal digits, found {found} characters or non-hexadecimal ones")]
-    Malformed { found: usize },
+    #[error("invalid identifier of {found} characters: must be exactly 32 hexadecimal digits")]
+    Malformed {
+        /// Characters of the text.
+        found: usize,
+    },
 }
 
 macro_rules! identifier {

@@ -1,4 +1,5 @@
-//! Object records: name, metadata, and the digest that every later read is checked against.
+//! Object records: name, metadata, and the digest that the whole content is checked against when it
+//! is read.
 
 use std::fmt;
 
@@ -10,8 +11,8 @@ use crate::Attributes;
 pub struct ObjectName(pub Vec<u8>);
 
 impl ObjectName {
-    /// The name for display: invalid UTF-8 and control characters are escaped as `\xNN` or
-    /// `\u{NN}`, so that a name can't manipulate a terminal.
+    /// The name for display: invalid UTF-8 is escaped as `\xNN`, control characters as `\n`, `\r`,
+    /// `\t` or `\u{NN}`, so that a name can't manipulate a terminal.
     #[must_use]
     pub fn display(&self) -> String {
         let mut shown = String::with_capacity(self.0.len());

@@ -28,8 +28,8 @@ pub struct SetShape {
 }
 
 impl SetShape {
-    /// Platters in the set. (A shape from a file is checked against the list of platters, so this
-    /// doesn't overflow.)
+    /// Platters in the set. (The sum saturates only for shapes from files that haven't been checked
+    /// yet: the check compares the exact sum with the list of platters.)
     #[must_use]
     pub fn platters(self) -> u16 {
         self.information.saturating_add(self.redundancy)

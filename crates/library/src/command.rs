@@ -1,5 +1,5 @@
-//! Commands from the controller to shuttles and drives. Each command is answered exactly once, by
-//! an event with its identifier.
+//! Commands from the controller to shuttles and drives. Each [`Command::Do`] is answered exactly
+//! once, by an event with its identifier.
 
 use crate::{Bay, Berth, Drive, Platter, Position, RequestId, Shuttle, Tracks};
 

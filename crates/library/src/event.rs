@@ -32,7 +32,7 @@ pub enum Event {
     PlatterUnavailable { platter: Platter },
     /// A platter can be used again.
     PlatterAvailable { platter: Platter },
-    /// A shuttle's battery has little more charge than the way to a dock takes.
+    /// A shuttle's battery has fallen to the charge at which it should go to a dock.
     ChargeLow { shuttle: Shuttle },
     /// The controller's deadline has come, or the driver of the controller chose to wake it.
     Woken,

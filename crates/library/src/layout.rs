@@ -16,6 +16,12 @@
 
 use std::fmt;
 
+/// The write rack and the left read rack.
+pub(crate) const RACKS_BEFORE_STORAGE: u8 = 2;
+
+/// The default spacing, which every rack width may have.
+const SPACING_DEFAULT_UM: i64 = 350_000;
+
 /// A platter of one library: its index in the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Platter(pub u32);
@@ -107,7 +113,7 @@ impl Default for Layout {
             rack_width_um: 1_200_000,
             drives: [10, 10],
             shuttles: 20,
-            spacing_um: 350_000,
+            spacing_um: SPACING_DEFAULT_UM,
             port_shelf: 5,
         }
     }
@@ -137,12 +143,12 @@ impl Layout {
         }
         range("drives", self.drive_count().into(), self.drive_count() >= 1, "1 or more in all")?;
         range("shuttles", self.shuttles.into(), self.shuttles <= 2 * self.drive_count(), "at most two for each drive")?;
-        let spacing_max = self.rack_width_um / 4;
+        let spacing_max = (self.rack_width_um / 4).max(SPACING_DEFAULT_UM);
         range(
             "spacing",
             self.spacing_um,
-            self.spacing_um > 0 && self.spacing_um <= spacing_max.max(350_000),
-            "more than 0, up to a quarter of a rack's width",
+            self.spacing_um > 0 && self.spacing_um <= spacing_max,
+            "more than 0, up to 0.35 m or a quarter of a rack's width, whichever is more",
         )?;
         range("port_shelf", self.port_shelf.into(), self.port_shelf < self.shelves, "one of the shelves")?;
         Ok(self)
@@ -175,7 +181,7 @@ impl Layout {
     /// The slot at `index` on a cell's shelf.
     #[must_use]
     pub fn slot(&self, cell: Cell, index: u16) -> Slot {
-        let row = u32::from(cell.rack - 2) * u32::from(self.shelves) + u32::from(cell.shelf);
+        let row = u32::from(cell.rack - RACKS_BEFORE_STORAGE) * u32::from(self.shelves) + u32::from(cell.shelf);
         Slot(row * u32::from(self.slots) + u32::from(index))
     }
 
@@ -184,7 +190,7 @@ impl Layout {
     pub fn cell_of(&self, slot: Slot) -> Cell {
         let row = slot.0 / u32::from(self.slots);
         let shelves = u32::from(self.shelves);
-        Cell { rack: (row / shelves) as u8 + 2, shelf: (row % shelves) as u8 }
+        Cell { rack: (row / shelves) as u8 + RACKS_BEFORE_STORAGE, shelf: (row % shelves) as u8 }
     }
 
     /// The cell of a position.
@@ -265,7 +271,7 @@ impl Layout {
     /// The middle of the storage racks, where the halves meet.
     #[must_use]
     pub fn middle_um(&self) -> i64 {
-        2 * self.rack_width_um + i64::from(self.storage_racks) * self.rack_width_um / 2
+        i64::from(RACKS_BEFORE_STORAGE) * self.rack_width_um + i64::from(self.storage_racks) * self.rack_width_um / 2
     }
 
     /// The half of the panel that an x is in.

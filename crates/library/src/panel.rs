@@ -244,7 +244,7 @@ impl Panel {
         (operation == Operation::Verify).then_some(id)
     }
 
-    /// Customers' platters in a drive or on the way to it.
+    /// Customers' platters in a drive, and any platter on the way to it.
     #[must_use]
     pub fn customers(&self, drive: Drive) -> u32 {
         let is_customer = |bay: &&BayState| bay.held.is_some_and(|held| held.purpose == Purpose::Customer);
@@ -253,7 +253,8 @@ impl Panel {
         (bays.iter().filter(is_customer).count() + incoming) as u32
     }
 
-    /// Whether a drive is reachable, has no customer and has an empty bay.
+    /// Whether a drive is reachable, has an empty bay, and neither has a customer nor expects a
+    /// platter.
     #[must_use]
     pub fn is_free(&self, drive: Drive) -> bool {
         self.customers(drive) == 0 && self.empty_bay(drive).is_some() && self.is_reachable(drive)

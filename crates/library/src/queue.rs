@@ -9,8 +9,9 @@
 //! ```
 //!
 //! A platter joins its line when its first request arrives. Time only goes forward, so it joins at
-//! the end: lists linked through the platters make every operation constant-time. Only a platter
-//! that returns with old requests after a failure has to search for its place.
+//! the end: lists linked through the platters make joining, leaving and taking the oldest request
+//! constant-time. Only a platter that comes back to its slot with older requests has to search for
+//! its place, and reading in order of tracks sorts a platter's requests.
 
 use fulgurite_domain::Micros;
 
@@ -44,8 +45,8 @@ struct Node {
 /// The requests for a platter, as a linked list of nodes, and its place in a lane's line.
 #[derive(Debug, Clone, Copy)]
 struct PlatterQueue {
-    /// In order of arrival, or in the order in which a head passes them that started at the last
-    /// track taken.
+    /// The list is in order of arrival or, if `is_by_track`, in the order in which the drive's head
+    /// passes the requests.
     first: u32,
     last: u32,
     tracks: u32,

@@ -118,6 +118,9 @@ impl<T> Slab<T> {
 
 const NONE: u32 = u32::MAX;
 
+/// The cost of a drive's visit to a platter; the unit of costs is a tenth of it.
+const VISIT_COST: u64 = 10;
+
 /// The controllers of a region's libraries, and the open requests.
 pub struct Region {
     controllers: Vec<Controller>,
@@ -325,8 +328,9 @@ impl Region {
         }
     }
 
-    /// The cost of reading a platter, in tenths of a visit: its lane's queue alone if it is in a
-    /// drive or queued anyway, else a visit plus its queue. `None` if it is unreachable.
+    /// The cost of reading a platter; `None` if it is unreachable. Each platter that waits in its
+    /// lane counts one. A platter that isn't due anyway, in a drive, on the way or queued, also
+    /// takes a visit, after those to the platters that wait.
     fn cost(&self, platter: RegionPlatter) -> Option<u64> {
         let (library, platter) = self.sets.places[platter.0 as usize];
         let panel = self.controllers[usize::from(library.0)].panel();
@@ -335,8 +339,8 @@ impl Region {
         }
         let is_due =
             panel.queue().requests_for(platter) > 0 || !matches!(panel.whereabouts(platter), Whereabouts::Berth(crate::Berth::Slot(_)));
-        let line = panel.queue().platters_in(panel.lane_at(panel.platter_position(platter)));
-        Some(if is_due { u64::from(line) } else { 10 + 11 * u64::from(line) })
+        let waiting = u64::from(panel.queue().platters_in(panel.lane_at(panel.platter_position(platter))));
+        Some(if is_due { waiting } else { waiting + VISIT_COST * (waiting + 1) })
     }
 }
 
@@ -359,7 +363,7 @@ mod tests {
         let shard = Shard { platter: RegionPlatter(platter), tracks: Tracks { first: 7, count: 2 } };
         region.request(Micros::ZERO, RequestId(1), &[shard], Micros::NEVER, &mut commands, &mut ended);
         while let Some((library, command)) = commands.pop() {
-            let Command::Do { id, action } = command else { unreachable!("the region keeps the ends of parts to itself") };
+            let Command::Do { id, action } = command else { unreachable!("the region handles the ends of its reads itself") };
             if let crate::Action::Read { platter, tracks, .. } = action {
                 assert_eq!(tracks, shard.tracks);
                 read.push(platter.0);
@@ -402,7 +406,7 @@ mod tests {
         region.step(Micros::ZERO, Library(0), Event::PlatterUnavailable { platter: Platter(1) }, &mut commands, &mut ended);
         let mut read = Vec::new();
         while let Some((library, command)) = commands.pop() {
-            let Command::Do { id, action } = command else { unreachable!("the region keeps the ends of parts to itself") };
+            let Command::Do { id, action } = command else { unreachable!("the region handles the ends of its reads itself") };
             if let crate::Action::Read { platter, .. } = action {
                 read.push(platter.0);
             }

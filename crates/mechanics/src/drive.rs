@@ -107,7 +107,7 @@ impl DriveMachine {
         let (state, seconds) = match action {
             Action::Mount { bay, platter } => {
                 let seconds = times.mount_s;
-                self.check_mount(now, id, action, bay, platter, site);
+                self.prepare_mount(now, id, action, bay, platter, site);
                 (DriveState::Mounting, seconds)
             }
             Action::Unmount { bay, platter } => {
@@ -158,7 +158,8 @@ impl DriveMachine {
         }
     }
 
-    fn check_mount(&mut self, now: Micros, id: CommandId, action: Action, bay: Bay, platter: Platter, site: &mut Site) {
+    /// Checks that the platter is in the bay. Without shuttles, it first moves there from its slot.
+    fn prepare_mount(&mut self, now: Micros, id: CommandId, action: Action, bay: Bay, platter: Platter, site: &mut Site) {
         self.check_bay(now, id, action, bay);
         if let Some(clamped) = site.clamped(self.drive, bay) {
             impossible(now, id, action, format_args!("platter {} is mounted there", clamped.0));

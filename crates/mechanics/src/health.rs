@@ -35,7 +35,7 @@ impl UndetectedFault {
     pub(crate) fn fault(&self) -> Fault {
         match self.report {
             Event::Failed { fault, .. } | Event::Lost { fault, .. } => fault,
-            _ => unreachable!("a fault's news is that of a failed command or a lost actor"),
+            _ => unreachable!("a fault is reported as a failed command or a lost actor"),
         }
     }
 

@@ -81,8 +81,8 @@ impl NoTwoShuttlesMeet {
         self.count
     }
 
-    /// Compares the leg of one shuttle, which ended at `until`, with the legs of the shuttles from
-    /// `others` on.
+    /// Compares the leg of one shuttle, which was in force until `until`, with the legs of the
+    /// shuttles from `others` on.
     fn compare(&mut self, shuttle: usize, leg: &Trajectory, until: Micros, others: usize) {
         let swept = leg.blocks();
         for other in others..self.legs.len() {

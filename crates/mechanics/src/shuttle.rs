@@ -21,6 +21,7 @@ pub(crate) struct ShuttleMachine {
     low_warning: LowBatteryWarning,
     /// Low-battery warnings that are not yet due.
     pending_warnings: u8,
+    /// Seconds of motion until the shuttle is worn out and stops.
     motion_left_s: f64,
     crabbing: Stream,
     handling: Stream,

@@ -96,10 +96,14 @@ pub struct SetRow {
 }
 
 /// Table 1: sets of 12+3, 16+3 and 24+3, in racks of `shelves` shelves; the paper has 10.
+///
+/// # Errors
+/// As [`fewest_racks`], if not even 40 racks hold one of the sets.
 pub fn table_1(shelves: u8, zones: &Zones) -> Result<Vec<SetRow>, ProgramError> {
+    const RACKS_MAX: u8 = 40;
     let row = |information: u32| {
         let redundancy = 3;
-        let racks = fewest_racks(shelves, zones, (information + redundancy) as usize, 40)?;
+        let racks = fewest_racks(shelves, zones, (information + redundancy) as usize, RACKS_MAX)?;
         Ok(SetRow { information, redundancy, overhead: f64::from(redundancy) / f64::from(information), racks })
     };
     [12, 16, 24].into_iter().map(row).collect()
@@ -176,7 +180,7 @@ pub fn most_sets(layout: &Layout, zones: &Zones, members: usize) -> Result<u32, 
 
     let mut solution = None;
     let mut bound = layout.slot_count() / members as u32;
-    // Equal prices come first, so that the first row is a valid set rather than an arbitrary one.
+    // The first row comes from equal prices, because the program without rows sets all prices to 0.
     let mut whole: Vec<i64> = vec![UNIT as i64; count];
     for _ in 0..ROWS_MAX {
         let weights: Vec<i64> = whole.iter().map(|price| -price).collect();

@@ -120,8 +120,8 @@ impl Process {
         Ok(Self { law, clock: Clock::default(), stream: Stream::numbered(seed, "arrivals", source) })
     }
 
-    /// The next arrival, or [`Micros::NEVER`] at the end of time. Never earlier than the one
-    /// before.
+    /// The next arrival, never earlier than the one before. Modulated arrivals are drawn only up to
+    /// `limit`, then it is [`Micros::NEVER`]; those of other laws may come after `limit`.
     #[inline]
     pub(crate) fn next(&mut self, limit: Micros) -> Micros {
         match &mut self.law {

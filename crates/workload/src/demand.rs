@@ -186,7 +186,7 @@ impl Demand {
         };
         account.files_left -= 1;
         account.object += 1;
-        // Only the first shard is here.
+        // Only the file's first shard is on the account's platter.
         account.skip = account.skip.saturating_add(self.sharding.first_shard(bytes));
         let request = self.requests;
         self.requests += 1;

@@ -19,11 +19,11 @@ pub enum SpecError {
         /// Mean of the largest class, in bytes.
         most: f64,
     },
-    #[error("files of up to {largest} bytes don't fit on platters with a total capacity of {capacity} bytes")]
+    #[error("files of up to {largest} bytes are too large: the number of platters and the size of shards allow {capacity} bytes")]
     File {
         /// The largest file, in bytes.
         largest: u64,
-        /// Bytes of all platters.
+        /// Bytes of all platters, or of as many shards as a file can have.
         capacity: u64,
     },
     #[error("an account of {files} files doesn't fit on a platter, which has room for {fit} files of the mean size")]

@@ -37,8 +37,11 @@ pub(crate) enum Picker {
     Alias(Vec<Column>),
 }
 
-/// `own` of 2^32 parts of the column belong to the platter with the column's index, the rest to
-/// `other`.
+/// Parts of a column, 2^32.
+const COLUMN_PARTS: f64 = 4_294_967_296.0;
+
+/// `own` of [`COLUMN_PARTS`] parts of the column belong to the platter with the column's index, the
+/// rest to `other`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     own: u32,
@@ -85,7 +88,7 @@ fn alias(shares: &[f64]) -> Vec<Column> {
     let mut columns: Vec<Column> = (0..shares.len()).map(|index| Column { own: u32::MAX, other: index as u32 }).collect();
     let (mut poor, mut rich): (Vec<usize>, Vec<usize>) = (0..shares.len()).partition(|index| left[*index] < 1.0);
     while let (Some(from), Some(to)) = (rich.last().copied(), poor.pop()) {
-        columns[to] = Column { own: (left[to] * 4_294_967_296.0) as u32, other: from as u32 };
+        columns[to] = Column { own: (left[to] * COLUMN_PARTS) as u32, other: from as u32 };
         left[from] -= 1.0 - left[to];
         if left[from] < 1.0 {
             rich.pop();
@@ -145,7 +148,7 @@ mod tests {
         let columns = alias(&shares);
         let mut sums = [0.0; 4];
         for (index, column) in columns.iter().enumerate() {
-            let own = f64::from(column.own) / 4_294_967_296.0;
+            let own = f64::from(column.own) / COLUMN_PARTS;
             sums[index] += own / 4.0;
             sums[column.other as usize] += (1.0 - own) / 4.0;
         }

@@ -109,9 +109,9 @@ pub struct Interval {
     pub platters: u32,
     /// Mean requests per second over a period, including bursts.
     pub requests_per_second: f64,
-    /// Mean size of a read, in bytes; see [`Sizes::Mixture`].
+    /// Mean size of the files requested outside of bursts, in bytes; see [`Sizes::Mixture`].
     pub mean_bytes: f64,
-    /// The largest file, in bytes.
+    /// Size of the largest of these files, in bytes.
     pub largest_bytes: u64,
     /// The requests that arrive in bursts.
     pub bursts: IntervalBursts,
@@ -227,7 +227,7 @@ pub struct FullLibrary {
     /// File size in bytes: 100 MB (SOSP '23).
     pub file_bytes: u64,
     /// Platters: 7 racks of 10 shelves with 100 slots each, all occupied. Racks and shelves are
-    /// P's, the slots our proposal.
+    /// those of the paper, the slots our proposal.
     pub platters: u32,
 }
 

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! request 7, 2.5 GB   =   read: shard 0 of 3, platter 812     (its home)
-//!                         read: shard 1 of 3, platter 3284    (one fixed step further: the golden section of all platters)
-//!                         read: shard 2 of 3, platter 1756    (the same step again)
+//!                         read: shard 1 of 3, platter 3285    (one fixed step further: about the golden section of 4,000 platters)
+//!                         read: shard 2 of 3, platter 1758    (the same step again)
 //! ```
 //!
 //! No state is kept per file: the place of a file follows from its number and the seed, so 10^9

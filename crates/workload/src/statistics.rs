@@ -83,7 +83,7 @@ impl fmt::Display for Published {
 pub struct StatisticRow {
     /// The measured property, with its unit.
     pub name: &'static str,
-    /// Measured on the requests observed; `None` if undefined; infinite if the denominator is 0.
+    /// Measured on the requests observed; `None` if undefined; infinite relative to a median of 0.
     pub generated: Option<f64>,
     /// The published figure.
     pub published: Published,

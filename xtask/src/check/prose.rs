@@ -52,7 +52,7 @@ fn comments(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Rows of tables, headings and lines with a link can't be broken.
+/// Rows of tables and headings can't be broken, and neither can a link that is too wide.
 fn can_wrap(line: &str) -> bool {
     let text = line.trim_start().trim_start_matches('/').trim_start_matches('!').trim_start();
     !text.starts_with(['|', '#']) && !line.contains("](") && !line.contains("://")

@@ -18,7 +18,7 @@ pub(super) fn clippy(session: &Session) -> Outcome {
     with_component("clippy", "clippy", session, &["--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])
 }
 
-/// The other steps enable all features, but the released program has none.
+/// The steps that lint and test enable all features, but the released program has none.
 pub(super) fn plain(session: &Session) -> Outcome {
     program::judge(cargo(session, &["check", "--locked"]))
 }

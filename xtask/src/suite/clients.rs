@@ -1,5 +1,5 @@
-//! The tests of the S3 service with common clients. Each client is installed in its own folder, and
-//! the machine stays unchanged.
+//! The tests of the S3 service with common clients. They are installed below the target directory,
+//! not on the machine; only apt's lists of packages may be updated.
 //!
 //! ```text
 //! target/xtask-clients/

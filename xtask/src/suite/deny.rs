@@ -1,5 +1,5 @@
-//! The packages in Cargo.lock: licences, duplicate versions and unmaintained crates, by the lists
-//! in `deny.toml`.
+//! The packages in Cargo.lock: licences, sources, duplicate versions, and the crates that
+//! `deny.toml` lists as unmaintained.
 //!
 //! ```text
 //! Python 3.11 or later -> target/xtask-deny-venv

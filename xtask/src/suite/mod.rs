@@ -80,7 +80,7 @@ enum Outcome {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Failure {
-    /// The program failed; its output is above.
+    /// The program failed, or its tests did; its output is above.
     Exit(ExitStatus),
     /// Checks have findings, printed above.
     Findings,

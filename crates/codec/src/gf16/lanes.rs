@@ -41,8 +41,8 @@ pub(super) trait SymbolLanes {
     unsafe fn add_product(sum: Self::Pair, x: Self::Pair, factor: Self::Factor) -> Self::Pair;
 }
 
-/// One step of work on a block of columns. Rows are `pitch` bytes apart; `width`, rounded up to
-/// 128, bytes of each are processed.
+/// One step of work on a block of columns. Rows are `pitch` bytes apart; `width` bytes of each are
+/// processed, rounded up to whole pairs of the kernel.
 #[derive(Clone, Copy)]
 pub(super) enum Step<'a> {
     /// IFFT of 2^`levels` shards at `position`; the result replaces `sums` (`fresh`) or is added to
@@ -201,7 +201,8 @@ struct Range {
     position: usize,
 }
 
-/// A block of rows shares an L1 of 32 or 48 KiB with the lines streaming past.
+/// Bytes of rows that are worked on together: they share an L1 of 32 or 48 KiB with the lines
+/// streaming past.
 const INNER_BYTES: usize = 16 * 1024;
 
 /// Levels to run on a block of rows that stays in L1, chosen so that the rest are whole radix-4
@@ -225,6 +226,7 @@ unsafe fn inverse_levels<L: SymbolLanes, const SINK: u8>(
 ) {
     // SAFETY: the caller guarantees that the blocks of the range are within work and sink.
     unsafe {
+        // No levels: the transform of a single row is the row.
         if from == to && SINK != IN_PLACE {
             for x in (0..span).step_by(L::BYTES) {
                 put::<L, SINK>(L::load(work.add(x)), sink.add(x));

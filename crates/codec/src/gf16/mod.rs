@@ -27,8 +27,8 @@ pub(crate) use transform::Transform;
 /// Bytes of one block of 32 symbols.
 pub(crate) const BLOCK_BYTES: usize = 64;
 
-/// Number of nonzero symbols.
-const MODULUS: u32 = 65535;
+/// Number of nonzero symbols. Discrete logarithms count modulo this.
+pub(crate) const MODULUS: u32 = 65535;
 
 struct Field {
     /// Discrete logarithms of symbols; 0 for symbol 0.

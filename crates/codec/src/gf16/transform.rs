@@ -6,7 +6,7 @@ use super::lanes::Step;
 use crate::kernel::Kernel;
 
 /// A block of columns that is processed together: the same columns of every row of a transform,
-/// sized to stay in L2.
+/// sized to stay in L2 if the transform has at most 2,048 points.
 ///
 /// Rows of work are `pitch` bytes apart and hold `width` bytes of the shards, starting at `from`,
 /// in the kernel's order.
@@ -89,7 +89,7 @@ impl Transform {
     /// FFT at `position` of `2^levels` rows of work, in place. Only the `wanted` rows are valid
     /// afterwards (ascending, no repeats).
     ///
-    /// The cost is proportional: one wanted row of m costs m products instead of m/2 log m.
+    /// Few wanted rows cost less: a single one of m rows takes m products, all of them m/2 log m.
     pub(crate) fn forward(&self, work: &mut [u8], levels: u32, width: usize, position: usize, wanted: &[u16]) {
         let rows = 1 << levels;
         assert!(work.len() >= self.block_bytes(rows) && position + rows <= 65536);
@@ -98,7 +98,11 @@ impl Transform {
             return;
         }
         let half = rows / 2;
-        if wanted.len() >= rows / 8 && rows <= 64 || wanted.len() == usize::from(last) + 1 {
+        // Small transforms that need a fair share of their rows run as a whole, and so do those
+        // that need the first rows only, because `Step::Forward` skips the blocks after the last
+        // output. Others are halved, and halves without wanted rows are dropped.
+        let is_small = rows <= 64 && wanted.len() >= rows / 8;
+        if is_small || wanted.len() == usize::from(last) + 1 {
             let outputs = usize::from(last) + 1;
             let step = Step::Forward { work: work.as_mut_ptr(), levels, position, outputs };
             // SAFETY: work has the rows.

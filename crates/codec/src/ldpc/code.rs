@@ -8,6 +8,8 @@ use crate::error::CodeError;
 const WORDS: usize = LIFTING / 64;
 const COLUMN_BYTES: usize = LIFTING / 8;
 type Column = [u64; WORDS];
+/// Most parity columns of a code, and so the most rows of its matrix.
+const PARITY_COLUMNS_MAX: usize = 20;
 
 /// A systematic LDPC code with codewords of [`LdpcCode::CODEWORD_BYTES`].
 ///
@@ -53,7 +55,7 @@ impl LdpcCode {
     /// Columns of the matrix; the rate is the share of them that isn't parity.
     pub const COLUMNS: usize = COLUMNS;
     /// Fewest and most parity columns: rates 0.9375 to 0.75.
-    pub const PARITY_COLUMNS: std::ops::RangeInclusive<usize> = 5..=20;
+    pub const PARITY_COLUMNS: std::ops::RangeInclusive<usize> = 5..=PARITY_COLUMNS_MAX;
 
     /// The code with `parity_columns` of 80 columns. Takes milliseconds, for the search of its
     /// matrix.
@@ -108,7 +110,7 @@ impl LdpcCode {
         assert_eq!(parity.len(), Self::CODEWORD_BYTES - information.len(), "parity of another code");
         let rows = self.parity_columns();
         // Sums of the information in each row.
-        let mut sums = [[0; WORDS]; 20];
+        let mut sums = [[0; WORDS]; PARITY_COLUMNS_MAX];
         for (column, entries) in information.chunks_exact(COLUMN_BYTES).zip(&self.information) {
             let column = Doubled::new(&words(column));
             for &(row, shift) in entries {
@@ -120,7 +122,7 @@ impl LdpcCode {
             let before = sums[row - 1];
             add(&mut sums[row], &before);
         }
-        // The last row has only the first parity column unknown.
+        // In the last row, only the first parity column is still unknown.
         let mut first = sums[rows - 1];
         add(&mut first, &sums[rows - 2]);
         for (sum, &shift) in sums.iter().zip(&self.last_row) {
@@ -153,9 +155,10 @@ impl LdpcCode {
     }
 }
 
-/// What the last row has of the first parity column, g, after the other parity columns are replaced
-/// by running sums. Column j is `x^a g`, plus `g` from the middle row on; the last row sums g
-/// itself (from the last running sum; `x^a g` cancels) and each column j rotated by its shift c.
+/// The factor of the first parity column, g, in the last row, after the other parity columns are
+/// replaced by running sums. In terms of g, parity column j is then `x^a g`, plus `g` from the
+/// middle row on. The last row sums g itself (from the last running sum; `x^a g` cancels) and each
+/// column j rotated by its shift c.
 fn first_column(rows: usize, first_shift: usize, last_row: &[usize]) -> Vec<usize> {
     let mut exponents = vec![0];
     for (row, shift) in last_row.iter().enumerate() {

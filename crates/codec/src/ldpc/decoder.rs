@@ -58,7 +58,7 @@ impl LdpcDecoder {
     }
 
     /// Decodes a word from the ratios of its bits, positive where 0 is more likely; 0 is an erased
-    /// bit, and larger ratios count as [`MOST_RATIO`](Self::MOST_RATIO). Stops at the first codeword,
+    /// bit, and ratios beyond ±[`MOST_RATIO`](Self::MOST_RATIO) count as that. Stops at the first codeword,
     /// or after `most_iterations`.
     ///
     /// # Panics
@@ -100,6 +100,6 @@ impl LdpcDecoder {
 /// The sign bits of eight bytes.
 fn signs(bytes: [u8; 8]) -> u8 {
     let signs = u64::from_le_bytes(bytes) & 0x8080_8080_8080_8080;
-    // The sign of byte i is bit 8i + 7; the factor's bit 7k moves it to 63 - 7 + i for k = 7 - i.
+    // Shifted by 7, the sign of byte i is bit 8i; the factor's bit 7(8 - i) moves it to bit 56 + i.
     ((signs >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }

@@ -16,8 +16,10 @@ use super::base_matrix::{BaseMatrix, Circulant};
 
 /// Bits of a group.
 const GROUP: usize = 360;
+/// Rows of the standard's matrix, in circulants.
 const ROWS: usize = 20;
 const INFORMATION_GROUPS: usize = 160;
+/// Checks of the code, as many as parity bits.
 const CHECKS: usize = GROUP * ROWS;
 /// Parts into which rows and columns are split.
 const PARTS: usize = 60;

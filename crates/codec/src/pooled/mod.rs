@@ -27,7 +27,8 @@
 //! [`sums_of_logs`](crate::gf16::sums_of_logs). Any e rows will do, so the code is MDS and the cost
 //! is an encoding plus a part proportional to the losses.
 //!
-//! Both operations run on blocks of columns that stay in L2, so shards pass through memory once.
+//! Both operations run on blocks of columns that stay in L2 for m up to 2,048, so shards pass
+//! through memory once.
 
 use crate::aligned::{AlignedBytes, CACHE_LINE};
 use crate::error::CodeError;
@@ -100,8 +101,8 @@ impl PooledCode {
     }
 
     /// Buffer size of a [`PooledEncoder`] or [`PooledRepairer`] for shards of `shard_bytes`: twice
-    /// m shards, where m is R rounded up to a power of two. (Each thread needs about 0.5 or 1 MiB
-    /// of work space in addition.)
+    /// m shards, where m is R rounded up to a power of two. (In addition, each thread
+    /// needs up to 0.5 MiB of work space to encode and 1 MiB to repair; more if m exceeds 2,048.)
     pub fn encoder_bytes(&self, shard_bytes: usize) -> usize {
         self.transform.points() * (shard_bytes + shard_bytes.next_multiple_of(self.transform.pitch()))
     }

@@ -3,7 +3,7 @@
 
 use super::PooledCode;
 use crate::error::CodeError;
-use crate::gf16::{Transform, log, power, sums_of_logs};
+use crate::gf16::{MODULUS, Transform, log, power, sums_of_logs};
 
 /// How to rebuild lost shards of a [`PooledCode`]. Reusable for any number of codewords with the
 /// same losses.
@@ -59,7 +59,7 @@ impl PooledPlan {
             let table = (set.len() * (rows.len() + wanted.len()) > DIRECT_SUMS).then(|| sums_of_logs(set.iter().copied()));
             let sum = |x: usize| match &table {
                 Some(sums) => sums[x],
-                None => set.iter().map(|&p| log(p ^ x as u16)).sum::<u32>() % 65535,
+                None => set.iter().map(|&p| log(p ^ x as u16)).sum::<u32>() % MODULUS,
             };
             row_factors = rows.iter().map(|&row| power(sum(row))).collect();
 
@@ -70,7 +70,7 @@ impl PooledPlan {
                 let position = point >> levels << levels;
                 // d = N(w) / (s(w) P'(w)), and N(w) includes the product over the unused rows.
                 let divisor = log((point / points) as u16) + sum(point);
-                let factor = power(2 * 65535 - divisor);
+                let factor = power(2 * MODULUS - divisor);
                 if targets.last().is_none_or(|target| target.position != position) {
                     targets.push(Target { position, rows: Vec::new(), shards: Vec::new() });
                 }

@@ -3,6 +3,7 @@
 //! for unreachable platters end as unavailable, so that the region reads other platters of the set
 //! instead.
 
+use crate::layout::RACKS_BEFORE_STORAGE;
 use crate::{
     Actor, Berth, Carry, Cell, Command, CommandId, Controller, Drive, Fault, Job, Outcome, Platter, Position, Purpose, Shuttle, Stage,
 };
@@ -92,7 +93,7 @@ impl Controller {
     /// Platters that are in a cell's slots now.
     fn platters_in(&self, cell: Cell) -> Vec<Platter> {
         let layout = &self.panel.layout;
-        if cell.rack < 2 || cell.rack >= layout.storage_racks + 2 {
+        if cell.rack < RACKS_BEFORE_STORAGE || cell.rack >= RACKS_BEFORE_STORAGE + layout.storage_racks {
             return Vec::new();
         }
         let slots = (0..layout.slots).map(|index| layout.slot(cell, index));

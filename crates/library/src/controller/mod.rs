@@ -110,7 +110,8 @@ impl Controller {
         &self.panel
     }
 
-    /// Answers to commands that were not open, such as late ones after a restart. They are ignored.
+    /// Events that contradict the controller's state, such as late answers to commands after a
+    /// restart, or repairs of what works. They are ignored.
     #[must_use]
     pub fn unexpected_answers(&self) -> u64 {
         self.unexpected_answers
@@ -186,7 +187,8 @@ impl Controller {
         match self.panel.whereabouts(platter) {
             Whereabouts::Berth(Berth::Slot(_)) => self.enqueue(platter),
             Whereabouts::Berth(Berth::Bay(drive, _)) => self.start_next_operation(drive, commands),
-            // It is in transit; the shuttle that delivers it checks for requests again.
+            // The shuttle that delivers it to a slot or drive checks for requests again. (Requests
+            // for unwritten platters were refused above.)
             Whereabouts::Berth(Berth::Port) | Whereabouts::Shuttle(_) | Whereabouts::Unwritten => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Job steps of a shuttle: drive to the platter, pick it, drive to its destination, place it.
+//! Job steps of a shuttle: go to the platter, pick it, go to its destination, place it.
 
 use crate::panel::ShuttleOperation;
 use crate::traffic::Stance;
@@ -24,7 +24,7 @@ impl Controller {
         }
     }
 
-    /// Drives to the platter and picks it.
+    /// Goes to the platter and picks it.
     fn continue_pickup(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
         if !self.panel.is_available(carry.platter) || !self.is_berth_reachable(carry.from) {
             // The platter has become unreachable.
@@ -39,7 +39,7 @@ impl Controller {
         }
     }
 
-    /// Drives to the destination and places the platter.
+    /// Goes to the destination and places the platter.
     fn continue_delivery(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
         if !self.is_berth_reachable(carry.to) {
             self.redirect(shuttle, carry);

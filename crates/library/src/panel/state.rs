@@ -120,11 +120,17 @@ pub enum Whereabouts {
 pub(crate) struct PlatterState {
     pub(crate) home: Option<Slot>,
     pub(crate) whereabouts: Whereabouts,
+    /// Position of its berth, or of the one that it left last.
     pub(crate) at: Position,
     pub(crate) lane: Lane,
     pub(crate) tracks: u32,
+    /// Tracks read back so far, from the first on.
     pub(crate) verified: u32,
+    /// True while a job moves it from a slot or the port (without shuttles, while it is in a
+    /// drive), so that no other job takes it.
     pub(crate) claimed: bool,
+    /// True between [`Event::PlatterUnavailable`](crate::Event::PlatterUnavailable) and
+    /// [`Event::PlatterAvailable`](crate::Event::PlatterAvailable).
     pub(crate) unavailable: bool,
 }
 

@@ -25,6 +25,9 @@ const NONE: i64 = i64::MIN / 2;
 /// The largest weight; it keeps every sum clear of [`NONE`].
 const WEIGHT_MAX: i64 = 1 << 48;
 
+// Limits that keep the graph small enough for an exact answer.
+/// Shelves of a rack: the bits of a [`Subset`]'s mask.
+const SHELVES_MAX: usize = 128;
 const SUBSETS_MAX: usize = 1_024;
 const STATES_MAX: usize = 65_536;
 const EDGES_MAX: usize = 1_000_000;
@@ -65,8 +68,8 @@ impl Patterns {
     pub fn new(racks: usize, shelves: usize, zones: &Zones) -> Result<Self, PlacementError> {
         zones.check()?;
         let too_large = |what, limit| PlacementError::TooLarge { racks, shelves, what, limit };
-        if shelves > 128 {
-            return Err(too_large("shelves", 128));
+        if shelves > SHELVES_MAX {
+            return Err(too_large("shelves", SHELVES_MAX));
         }
         let spacing = zones.shelves_within(0);
         let subsets = subsets(shelves, spacing).ok_or_else(|| too_large("ways to use one rack", SUBSETS_MAX))?;
@@ -156,8 +159,8 @@ fn subsets(shelves: usize, spacing: usize) -> Option<Vec<Subset>> {
 
 /// The shelves less than `within` away from a shelf of the mask.
 fn widen(mask: u128, within: usize, shelves: usize) -> u128 {
-    let near = |by: usize| if by < 128 { mask << by | mask >> by } else { 0 };
-    let all = if shelves < 128 { (1 << shelves) - 1 } else { u128::MAX };
+    let near = |by: usize| if by < SHELVES_MAX { mask << by | mask >> by } else { 0 };
+    let all = if shelves < SHELVES_MAX { (1 << shelves) - 1 } else { u128::MAX };
     (0..within).fold(0, |wide, by| wide | near(by)) & all
 }
 

@@ -124,8 +124,8 @@ impl Planner {
     /// Takes slots for a set's platters, in order of their positions. Returns `None` if the free
     /// slots hold no set of `members` platters.
     ///
-    /// Each set starts its positions at a different cell, so that redundancy, which is hardly ever
-    /// read, doesn't gather at one end.
+    /// The cell at which a set's positions start varies from set to set, so that redundancy, which
+    /// is hardly ever read, doesn't gather at one end.
     pub fn place_set(&mut self, members: usize) -> Option<Vec<Slot>> {
         self.place_set_within(members, |_| true)
     }

@@ -26,6 +26,10 @@ use crate::{Drive, Lane, Layout, Operation, Panel, Platter, Policy, Position, Pu
 /// Weight of the extra carry time to a drive other than the platter's own: a crab takes as much
 /// energy as 15 m of rail, and two shuttles on one half of a shelf hinder each other.
 const EXTRA_CARRY_WEIGHT: u64 = 30;
+/// Platters of each lane next to a rectangle among which its shuttles choose, the oldest first.
+const ADJACENT_WINDOW: usize = 2;
+/// A lane's window is at most this part of its waiting platters: one in four.
+const WINDOW_PART: u32 = 4;
 
 /// The techniques that the policy applies. Each can be disabled to measure its contribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -179,7 +183,7 @@ impl LeastCost {
             let has_own = !candidates.is_empty();
             for lane in &self.adjacent_lanes[own] {
                 if has_own || panel.queue().platters_in(*lane) >= self.techniques.help_above {
-                    candidates.extend(panel.queue().line(*lane).take(2));
+                    candidates.extend(panel.queue().line(*lane).take(ADJACENT_WINDOW));
                 }
             }
         }
@@ -193,7 +197,7 @@ impl LeastCost {
         // Short queues are served strictly by age; otherwise the oldest would pay for what the
         // others gain.
         let waiting: u32 = lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
-        let window = (waiting / 4).clamp(1, self.techniques.window.max(1)) as usize;
+        let window = (waiting / WINDOW_PART).clamp(1, self.techniques.window.max(1)) as usize;
         candidates.extend(lanes.iter().flat_map(|lane| panel.queue().line(*lane).take(window)));
         if lanes.len() > 1 {
             candidates.sort_unstable_by_key(|platter| (panel.queue().oldest(*platter), *platter));
@@ -201,7 +205,7 @@ impl LeastCost {
         }
     }
 
-    /// The platter and drive that finish soonest, the way home included.
+    /// The platter and drive with the lowest cost, as the module describes it.
     fn best(&self, panel: &Panel, at: Position, platters: &[Platter], rectangle: &Rectangle) -> Option<Task> {
         let (pace, layout, now) = (panel.pace(), panel.layout(), panel.now());
         let options = rectangle.drives.iter().copied().filter(|drive| self.has_room(panel, *drive)).flat_map(|drive| {

@@ -32,13 +32,15 @@ use crate::{Layout, Pace, Position, Shuttle};
 
 /// After this wait, a shuttle also asks waiting shuttles of lower number to make room.
 const ASK_WAITING_AFTER: Micros = Micros(1_500_000);
-/// After this wait, a shuttle asks every shuttle without a plan, and claims a path.
+/// After this wait, a shuttle asks all waiting shuttles to make room, and claims a path.
 const URGENT_AFTER: Micros = Micros(30_000_000);
 /// How long an urgent shuttle claims one of its paths. After a pause of the same length it claims
 /// the next.
 const CLAIM_DURATION: Micros = Micros(60_000_000);
 /// Interval at which waiting shuttles retry if nothing happens.
 const RETRY_INTERVAL: Micros = Micros(1_000_000);
+/// A shuttle that makes room goes at most this many spacings to either side.
+const EVASION_SPACINGS_MAX: i64 = 24;
 /// How often a plan is postponed before another path is tried.
 const POSTPONEMENTS_MAX: usize = 16;
 /// A stretch is free this far behind the expected position of its shuttle.
@@ -309,8 +311,8 @@ impl Traffic {
     }
 
     /// Lets every waiting shuttle try again, highest number first. Shuttles without a plan retry
-    /// only when a place has become free since, because nothing else can help, or when it is time
-    /// to ask for room again.
+    /// only after a change, such as another shuttle's new plan, because nothing else can help, or
+    /// when it is time to ask for room again.
     pub(crate) fn retry(&mut self, legs: &mut Vec<(Shuttle, Position)>) {
         let is_retry_due = self.waiting > 0 && (self.is_changed || self.now.since(self.last_retry) >= RETRY_INTERVAL);
         if !is_retry_due && self.held_up == 0 {
@@ -412,7 +414,8 @@ impl Traffic {
         }
     }
 
-    /// Moves a resting shuttle out of a path, to the nearest free place.
+    /// Moves a resting shuttle out of a path, to the free place that it reaches soonest on its own
+    /// shelf or one of two above and below.
     fn make_room(&mut self, shuttle: Shuttle, other: Shuttle, path_to_clear: &Path, legs: &mut Vec<(Shuttle, Position)>) {
         let at = self.at(shuttle);
         let shelves = [Some(at.shelf), at.shelf.checked_sub(1), at.shelf.checked_add(1), at.shelf.checked_sub(2), at.shelf.checked_add(2)];
@@ -420,7 +423,7 @@ impl Traffic {
         let mut reservations = std::mem::take(&mut self.reservations);
         self.collect_reservations(shuttle, None, &mut reservations);
         for shelf in shelves.into_iter().flatten().filter(|shelf| *shelf < self.shelves) {
-            for steps in (0..=24).flat_map(|steps| [-steps, steps]) {
+            for steps in (0..=EVASION_SPACINGS_MAX).flat_map(|steps| [-steps, steps]) {
                 let to = Position { shelf, x_um: at.x_um + steps * self.spacing_um };
                 let takes = self.now + self.pace.travel(at, to);
                 let is_better = to != at && best.is_none_or(|best| takes < best.end()) && (0..=self.width_um).contains(&to.x_um);

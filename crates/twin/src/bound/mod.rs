@@ -109,7 +109,7 @@ struct Job {
     has_more: bool,
 }
 
-/// Above this many reads (80 MB) no arrivals are kept and no bound is computed.
+/// Above this many reads (64 MB) no arrivals are kept and no bound is computed.
 pub(crate) const ARRIVALS_MAX: usize = 2_000_000;
 
 impl Bound {

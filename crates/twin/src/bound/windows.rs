@@ -280,8 +280,8 @@ impl PlatterPeriod {
     }
 }
 
-/// The busy periods of all platters. Requests with several shards are ignored, so that each request
-/// is in one row only.
+/// The busy periods of all platters. Requests with several shards are ignored, so that no request
+/// counts for two platters.
 fn platter_periods(jobs: &[Job]) -> Vec<PlatterPeriod> {
     let mut by_platter: BTreeMap<u32, Vec<&Job>> = BTreeMap::new();
     for job in jobs.iter().filter(|job| !job.has_more) {

@@ -4,6 +4,11 @@ use std::{fmt, io};
 
 use fulgurite_domain::Micros;
 
+use super::read::LINE_BYTES_MAX;
+
+/// Longest part of a line that an error quotes, in characters.
+pub(super) const EXCERPT_CHARS_MAX: usize = 80;
+
 /// A journal can't be read. Line numbers start at 1.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each message says what happened, with its fields")]
@@ -44,9 +49,9 @@ pub enum LineContent {
 }
 
 impl LineContent {
-    /// The first 80 characters of a text.
+    /// The beginning of a text.
     pub(super) fn text(text: &str) -> Self {
-        let mut short: String = text.chars().take(80).collect();
+        let mut short: String = text.chars().take(EXCERPT_CHARS_MAX).collect();
         if short.len() < text.len() {
             short.push('…');
         }
@@ -60,7 +65,7 @@ impl fmt::Display for LineContent {
             Self::Nothing => f.write_str("nothing"),
             Self::Text(text) => write!(f, "`{text}`"),
             Self::NotText { byte, column } => write!(f, "byte {byte:02x} in column {column}"),
-            Self::TooLong => f.write_str("more than 32 MiB"),
+            Self::TooLong => write!(f, "more than {} MiB", LINE_BYTES_MAX >> 20),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::io::{self, BufRead, Write};
 use std::num::NonZeroU64;
 
 use super::digest::RunningDigest;
+use super::error::EXCERPT_CHARS_MAX;
 use super::read::Lines;
 use super::words::number;
 use super::{Detail, JournalError};
@@ -53,7 +54,7 @@ impl Header {
 
     pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Self, JournalError> {
         if lines.next("a header")? != FIRST_LINE {
-            return Err(JournalError::NoJournal { found: lines.text().chars().take(80).collect() });
+            return Err(JournalError::NoJournal { found: lines.text().chars().take(EXCERPT_CHARS_MAX).collect() });
         }
         let program = lines.after("program ", "`program` and a version")?.to_owned();
         let expected = "`detail commands`, or `detail digests` and for how many facts each";
@@ -71,7 +72,7 @@ impl Header {
         for _ in 0..count {
             let line = lines.next("the scenario")?;
             let text = if line == "|" { Some("") } else { line.strip_prefix("| ") };
-            let Some(text) = text else { return Err(lines.unexpected("a line of the scenario behind `|`")) };
+            let Some(text) = text else { return Err(lines.unexpected("a line of the scenario after `|`")) };
             scenario.push_str(text);
             scenario.push('\n');
         }

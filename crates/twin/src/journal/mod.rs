@@ -8,11 +8,12 @@
 //! ```
 //!
 //! A journal is text with one fact per line (see [`Fact`]) and whole numbers only. The header names
-//! the program version, the scenario and the seed:
+//! the program version, the detail of the outputs, the seed and the scenario:
 //!
 //! ```text
 //! fulgurite journal 1
 //! program 0.1.0
+//! detail commands
 //! seed 42
 //! scenario 2                       two lines of TOML follow
 //! | [library]
@@ -26,10 +27,10 @@
 //! . 2 7340033 ~…                   the end: two inputs, and the last instant
 //! ```
 //!
-//! Each line ends with a check over it and all lines before it, so damage is found at the line
-//! where it is. A journal may contain digests of the outputs instead of the outputs
-//! ([`Detail::Digests`]): it is half as long, and a difference is located to within one digest's
-//! number of facts.
+//! From `begin` on, each line ends with a check over it and all lines before it, so damage is found
+//! at the line where it is, or at `begin` if it is in the header. A journal may contain digests of
+//! the outputs instead of the outputs ([`Detail::Digests`]): it is half as long, and a difference is
+//! located to within one digest's number of facts.
 
 mod digest;
 mod error;

@@ -8,8 +8,8 @@ use super::digest::RunningDigest;
 use super::words::{hexadecimal, parse};
 use super::{Detail, Fact, Header, JournalError, LineContent};
 
-/// A request for a million shards has a line of 20 MB; longer lines are rejected.
-const LINE_BYTES_MAX: usize = 32 << 20;
+/// Longer lines are rejected. A request for a million shards has a line of 20 MB.
+pub(super) const LINE_BYTES_MAX: usize = 32 << 20;
 
 /// Reads the facts of a journal, with one line in memory at a time.
 ///

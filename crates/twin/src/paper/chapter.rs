@@ -105,10 +105,11 @@ impl Chapter {
     }
 }
 
-type Figure64 = (&'static str, &'static str, &'static str, fn(&Measured) -> f64);
+/// Name, unit and description of a column, and its value for a run.
+type Measurement = (&'static str, &'static str, &'static str, fn(&Measured) -> f64);
 
 /// All measurements except the tail, which has its interval.
-const MEASURED: [Figure64; 28] = [
+const MEASURED: [Measurement; 28] = [
     ("requests", "", "Requests that arrived in the measured interval.", |run| run.requests as f64),
     ("bytes", "B", "Bytes of their files.", |run| run.bytes as f64),
     ("p99", "s", "99th percentile of completion times.", |run| run.p99_s),

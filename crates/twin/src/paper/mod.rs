@@ -83,7 +83,7 @@ pub enum PaperError {
     #[error(transparent)]
     Program(#[from] ProgramError),
     /// A figure couldn't be drawn or written.
-    #[error("figure {figure}")]
+    #[error("figure {figure} could not be drawn or written")]
     Plot {
         figure: String,
         #[source]

@@ -56,26 +56,28 @@ pub(super) fn need(plan: &Plan, year: &Year, trial: &Trial) -> DecodeNeed {
     let verification = year.written_bytes_s / plan.decode_bytes_s;
     let read_bytes: f64 = trial.departures.iter().map(|slot| slot.bytes * scale).sum();
     let mean = verification + read_bytes / (trial.departures.len().max(1) as f64 * SLOT_DURATION.seconds()) / plan.decode_bytes_s;
-    let day = |workers| day(plan, &trial.departures, scale, year.written_bytes_s, workers);
+    let decoded = |workers| decode_two_days(plan, &trial.departures, scale, year.written_bytes_s, workers);
     // The mean itself must fit into what the reserve leaves.
     let reserve = Settings::default().reserve;
     let mut low = ((mean / (1.0 - reserve)).ceil() as u32).max(1);
     let mut high = low;
-    while day(high).late > 0 && high < u32::MAX / 2 {
+    while decoded(high).late > 0 && high < u32::MAX / 2 {
         low = high + 1;
         high *= 2;
     }
     while low < high {
         let middle = low + (high - low) / 2;
-        if day(middle).late > 0 { low = middle + 1 } else { high = middle }
+        if decoded(middle).late > 0 { low = middle + 1 } else { high = middle }
     }
-    let totals = day(high);
+    let totals = decoded(high);
+    // The second day: the first begins without work from the day before.
     let by_hour = std::array::from_fn(|hour| totals.workers.get(24 + hour).copied().unwrap_or(0.0));
     DecodeNeed { mean, verification, must_have: high, by_hour }
 }
 
-/// Simulates two days of decoding with `workers` workers at every hour.
-fn day(plan: &Plan, slots: &[Departures], scale: f64, verified_bytes_s: f64, workers: u32) -> Totals {
+/// Simulates two days of departures with `workers` workers at every hour, and the two days after
+/// them, in which what is left is decoded.
+fn decode_two_days(plan: &Plan, slots: &[Departures], scale: f64, verified_bytes_s: f64, workers: u32) -> Totals {
     let mut service = DecodeService::new(Settings { workers: [workers; 24], jobs_max: usize::MAX, ..Settings::default() });
     let work = |bytes: f64| Micros::from_seconds(bytes / plan.decode_bytes_s);
     for index in 0..TWO_DAYS.0 / SLOT_DURATION.0 {

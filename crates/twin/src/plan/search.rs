@@ -76,6 +76,11 @@ pub fn plan(plan: &Plan) -> Result<Outcome, PlanError> {
     Ok(Outcome { plan: plan.clone(), racks: planner.racks, years, unmet, failures })
 }
 
+/// A tail above this part of the best one so far is hardly a gain.
+const GAIN_BELOW: f64 = 0.9;
+/// Number of times in a row that more libraries may bring hardly any gain.
+const IN_VAIN_MAX: u32 = 3;
+
 /// A size, and what one drive and one shuttle fewer lack.
 type Machines = (Size, [Limit; 2]);
 
@@ -152,10 +157,10 @@ impl<'p> Search<'p> {
             // limit.
             let tail_s = short.trial.as_ref().map_or(f64::INFINITY, Trial::worst_tail_s);
             if short.limit == Limit::Level && tail_s.is_finite() {
-                in_vain = if tail_s > 0.9 * best_s { in_vain + 1 } else { 0 };
+                in_vain = if tail_s > GAIN_BELOW * best_s { in_vain + 1 } else { 0 };
                 best_s = best_s.min(tail_s);
             }
-            if short.size.libraries >= most || in_vain >= 3 {
+            if short.size.libraries >= most || in_vain >= IN_VAIN_MAX {
                 return Ok(Err(Box::new(Unmet { year: *year, size: short.size, limit: short.limit, trial: short.trial })));
             }
             let libraries = short.size.libraries.saturating_add(step).min(most);
@@ -277,6 +282,7 @@ impl<'p> Search<'p> {
     /// Shuttles with enough time to bring and return a platter for every request.
     fn guess_shuttles(&self, year: &Year, libraries: u16) -> u16 {
         let layout = &self.plan.like.layout;
+        // The mean way to the nearer end: half of the racks up to the middle, and half a read rack.
         let quarter = i64::from(self.racks) * layout.rack_width_um / 4;
         let at = |x_um| Position { shelf: 0, x_um };
         let handling_s = self.plan.like.pace().handling(at(quarter + layout.rack_width_um / 2), at(0)).seconds();

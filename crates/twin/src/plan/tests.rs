@@ -5,7 +5,7 @@ use super::trial::Trials;
 use super::{Case, Limit, Plan, Size, plan, reference};
 use crate::settings::Override;
 
-/// A small archive under a steady load, measured for an hour, so that a trial is quick.
+/// A small archive under a steady load, measured for two hours, so that a trial is quick.
 const SMALL: &str = r#"
 years = 2
 

@@ -102,6 +102,9 @@ pub(super) struct Trials<'p> {
     last: Option<Repeated>,
 }
 
+/// Mean time until a machine is repaired that is down for a whole run: 30 years.
+const UNREPAIRED_S: f64 = 1e9;
+
 /// Number of seeds after which a size may be given up. Independent of the number of cores, so that
 /// a trial that is given up looks the same everywhere.
 const BEFORE_GIVING_UP: usize = 2;
@@ -202,7 +205,7 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
             mechanics.faults = Faults { shuttle_hours, drive_hours, detection_s, repair_s, ..mechanics.faults };
         }
         Case::Machines => {
-            mechanics.faults = Faults { detection_s, repair_s: 1e9, ..mechanics.faults };
+            mechanics.faults = Faults { detection_s, repair_s: UNREPAIRED_S, ..mechanics.faults };
             for library in (0..libraries).map(Library) {
                 let fault = |what| LibraryFault { library, at: Micros::ZERO, what };
                 faults.extend([fault(Breakdown::ShuttleStops(Shuttle(size.shuttles / 2))), fault(Breakdown::DriveDown(Drive(0)))]);

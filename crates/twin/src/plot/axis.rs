@@ -3,6 +3,9 @@
 use super::PlotError;
 use super::ticks::Quantity;
 
+/// Values above this part of the largest are far from zero.
+pub(super) const FAR_FROM_ZERO: f64 = 0.4;
+
 /// An axis of a panel. Its range follows the data unless set. A linear axis of non-negative values
 /// begins at zero unless all values are far from it.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,8 +110,8 @@ fn log_range(low: f64, high: f64) -> (f64, f64) {
 
 fn linear_range(low: f64, high: f64, snug: bool, grounded: bool) -> (f64, f64) {
     let (mut low, mut high) = (low, high);
-    let from_zero = low >= 0.0 && (grounded || low == 0.0 || low < 0.4 * high);
-    let to_zero = high <= 0.0 && (grounded || high > 0.4 * low) && low < 0.0;
+    let from_zero = low >= 0.0 && (grounded || low == 0.0 || low < FAR_FROM_ZERO * high);
+    let to_zero = high <= 0.0 && (grounded || high > FAR_FROM_ZERO * low) && low < 0.0;
     if from_zero {
         low = 0.0;
     }

@@ -18,7 +18,8 @@ use skrifa::{FontRef, GlyphId, MetadataProvider};
 static REGULAR: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf");
 static BOLD: &[u8] = include_bytes!("../../assets/DejaVuSans-Bold.ttf");
 
-/// The font families of an SVG, best first. Verdana has the same widths, so labels still fit.
+/// The font families of an SVG, best first. Verdana has nearly the same widths, so labels still
+/// fit.
 pub(super) const FAMILIES: &str = "DejaVu Sans, Verdana, Geneva, sans-serif";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,6 +22,11 @@ use super::style::{CAP_HEIGHT, FAINT, INK, LABEL_SIZE, LEADING, TICK_SIZE, TITLE
 use super::ticks::{Ticks, ticks};
 use super::{Figure, PlotError};
 
+/// Default width of a figure with one panel, and with more.
+const WIDTH_SINGLE: f64 = 340.0;
+const WIDTH_SEVERAL: f64 = 504.0;
+/// Default height of the axes, by the number of panels.
+const PLOT_HEIGHTS: [f64; 4] = [0.0, 175.0, 150.0, 130.0];
 /// Empty margin around a figure.
 const FIGURE_MARGIN: f64 = 6.0;
 /// Horizontal gap between panels.
@@ -118,8 +123,8 @@ impl<'a> Layout<'a> {
 
     fn new(figure: &'a Figure, font: &'a Font, styles: &'a SeriesStyles, labels_at_ends: bool, room: Room) -> Result<Self, PlotError> {
         let count = figure.panels.len();
-        let width = figure.width.unwrap_or(if count == 1 { 340.0 } else { 504.0 });
-        let plot_height = figure.plot_height.unwrap_or([0.0, 175.0, 150.0, 130.0][count]).max(AXES_SIZE_MIN);
+        let width = figure.width.unwrap_or(if count == 1 { WIDTH_SINGLE } else { WIDTH_SEVERAL });
+        let plot_height = figure.plot_height.unwrap_or(PLOT_HEIGHTS[count]).max(AXES_SIZE_MIN);
         let ranges = ranges(figure)?;
 
         let title = font.balanced(&figure.title, TITLE_SIZE, Weight::Bold, width - 2.0 * FIGURE_MARGIN);

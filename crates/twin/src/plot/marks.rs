@@ -1,6 +1,6 @@
 //! Drawing inside the axes: bands, bars, lines, markers, grids, and reference lines.
 
-use super::axis::Scale;
+use super::axis::{FAR_FROM_ZERO, Scale};
 use super::font::{Font, Weight};
 use super::legend::{SeriesStyles, bound_stroke};
 use super::panel::{Form, Grid, Panel, Point, Series, Spread};
@@ -183,6 +183,7 @@ impl Frame<'_> {
                     let area = Area { left, top: bottom - height, right: left + width, bottom };
                     let inside = self.area.grown(0.5).holds((area.left, area.top)) && self.area.grown(0.5).holds((area.right, area.bottom));
                     let around = area.grown(2.0);
+                    // A label outside the axes is worse than any overlap.
                     let covered =
                         taken.iter().filter(|&&(from, to)| around.part_of(from, to).is_some()).count() + if inside { 0 } else { 1_000 };
                     if best.is_none_or(|(least, _)| covered < least) {
@@ -255,10 +256,10 @@ impl<'a> Shades<'a> {
     pub(super) fn of(grid: &'a Grid) -> Result<Self, super::PlotError> {
         let values = || grid.values.iter().flatten().flatten().copied();
         let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
-        let from_zero = !grid.measure.log && low >= 0.0 && low < 0.4 * high;
+        let from_zero = !grid.measure.log && low >= 0.0 && low < FAR_FROM_ZERO * high;
         let low = grid.measure.low.unwrap_or(if from_zero { 0.0 } else { low });
         let high = grid.measure.high.unwrap_or(high);
-        // A single value gets the darkest shade of a range around it.
+        // A single value gets a range around it.
         let (low, high) = if low < high { (low, high) } else { grid.measure.range([low].into_iter(), false, false)? };
         Ok(Self { grid, low, high })
     }

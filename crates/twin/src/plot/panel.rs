@@ -87,8 +87,8 @@ impl Series {
         Self { name: name.into(), form: Form::Line, points: points.into_iter().map(Into::into).collect(), spread: None }
     }
 
-    /// Sets how confidence intervals are drawn. By default, lines of up to 12 points have whiskers,
-    /// others bands.
+    /// Sets how confidence intervals are drawn. By default, lines of up to 12 points have whiskers;
+    /// longer lines and steps have bands.
     #[must_use]
     pub fn spread(mut self, spread: Spread) -> Self {
         self.spread = Some(spread);

@@ -13,7 +13,7 @@ const SIDE_MAX: f64 = 20_000.0;
 pub(super) fn write(scene: &Scene, font: &Font) -> Vec<u8> {
     let pixels = |points: f64| (points * PIXELS_TO_A_POINT).ceil().clamp(1.0, SIDE_MAX) as u32;
     let (width, height) = (pixels(scene.width), pixels(scene.height));
-    let mut canvas = Pixmap::new(width, height).expect("20,000 pixels a side, none of them zero, are allowed");
+    let mut canvas = Pixmap::new(width, height).expect("sides of 1 to SIDE_MAX pixels are allowed");
     canvas.fill(Color::WHITE);
     let to_pixels = Transform::from_scale(PIXELS_TO_A_POINT as f32, PIXELS_TO_A_POINT as f32);
     for item in &scene.items {
@@ -191,7 +191,7 @@ fn encoded(canvas: &Pixmap) -> Vec<u8> {
     let image = miniz_oxide::deflate::compress_to_vec_zlib(&raw, COMPRESSION_LEVEL);
     let mut png = SIGNATURE.to_vec();
     for (kind, content) in [(b"IHDR", header), (b"pHYs", size), (b"IDAT", image), (b"IEND", Vec::new())] {
-        let length = u32::try_from(content.len()).expect("a figure of 20,000 pixels a side is less than 4 GiB");
+        let length = u32::try_from(content.len()).expect("a figure of SIDE_MAX pixels a side takes less than 4 GiB");
         png.extend(length.to_be_bytes());
         png.extend(kind);
         png.extend(&content);

@@ -122,8 +122,8 @@ fn hatching(area: Area, slope: f64) -> Vec<(Coordinates, Coordinates)> {
 }
 
 /// Light to dark for 0.0 to 1.0, in even steps of perceived lightness, so that it reads in
-/// greyscale. Anchors: ColorBrewer's sequential Blues (C. Brewer, colorbrewer2.org), which is
-/// colour-blind safe.
+/// greyscale. Anchors: after ColorBrewer's sequential Blues (C. Brewer, colorbrewer2.org), which
+/// is colour-blind safe.
 pub(super) fn shade(part: f64) -> Colour {
     const ANCHORS: [Colour; 6] = [
         Colour(0xf0, 0xf6, 0xfc),
@@ -140,7 +140,7 @@ pub(super) fn shade(part: f64) -> Colour {
     Colour(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
 
-/// The text colour, black or white, that is easier to read on a shade.
+/// The text colour, dark or white, that is easier to read on a shade.
 pub(super) fn text_colour_on(part: f64) -> Colour {
     if part > 0.55 { WHITE } else { INK }
 }

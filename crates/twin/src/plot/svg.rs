@@ -127,7 +127,7 @@ fn escaped(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            // XML 1.0 can't represent other control characters.
+            // XML 1.0 can't represent most control characters.
             c if c.is_control() => escaped.push(' '),
             c => escaped.push(c),
         }

@@ -58,7 +58,7 @@ fn categories(names: &[String]) -> Vec<Ticks> {
     [1, 2, 5, 10, 20, 50, 100].map(every).into()
 }
 
-/// A mantissa (1, 2 or 5) times a power of ten. A negative power divides by its exact inverse, so
+/// A whole mantissa times a power of ten. A negative power divides by its exact inverse, so
 /// that the result is correctly rounded.
 fn times_ten(mantissa: f64, power: i32) -> f64 {
     if power < 0 { mantissa / libm::exp10(-f64::from(power)) } else { mantissa * libm::exp10(f64::from(power)) }

@@ -24,7 +24,9 @@ pub enum Missed {
     },
     #[error("the tail is {found:.3} times the bound; expected at most {expected} times")]
     OverBound { found: f64, expected: f64 },
-    #[error("the scenario limits the tail over the bound, but no bound is known: too many reads, or any time is enough for them")]
+    #[error(
+        "the scenario limits the tail over the bound, but no bound is known: there were too many reads to compute it, or so few that it is 0"
+    )]
     NoBound,
 }
 

@@ -28,8 +28,8 @@ impl Scenario {
     /// Assigns a slot to every platter. The seed only chooses the unavailable platters.
     ///
     /// # Errors
-    /// [`ScenarioError::TooManyPlatters`] says how many fit. [`ScenarioError::NoSet`] if not even
-    /// one set fits. Errors of the planner are passed on.
+    /// [`ScenarioError::TooManyPlatters`] says how many fit. [`ScenarioError::NoSet`] if the
+    /// wanted platters don't make up one complete set. Errors of the planner are passed on.
     pub fn stock(&self, seed: u64) -> Result<Stock, ScenarioError> {
         let members = usize::from(self.sets.shape.platters());
         let libraries = u64::from(self.libraries);

@@ -33,8 +33,8 @@ pub use workload::{Bursts, Ingest, Pattern, SizeLaw, Steady, Workload, WorkloadK
 
 /// All inputs of a run except the seed. The default is the library of the design: 8 storage racks
 /// with 3,800 platters in sets of 16+3 (7 racks also hold such sets, but only in patterns that
-/// leave some shelves 100 platters and give others 250), 20 shuttles, 20 drives of 60 MB/s that
-/// always have something to verify, and the typical workload.
+/// leave halves of some shelves with 100 platters and give others 250), 20 shuttles, 20 drives of
+/// 60 MB/s that always have something to verify, and the typical workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     /// Names the results: the file name without its extension.

@@ -109,7 +109,8 @@ pub struct Steady {
     /// Modulated: correlation of the logarithm of the rate between successive periods, 0 to less
     /// than 1.
     pub persistence: f64,
-    /// Modulated: maximum rate, in requests a second.
+    /// Modulated: maximum rate of arrivals, in requests a second, or in accounts a second if an
+    /// account reads several files.
     pub most: f64,
 }
 
@@ -153,7 +154,7 @@ pub struct Ingest {
 }
 
 impl Default for Ingest {
-    /// One year of an early library: 47 times what a typical interval reads, spread as published.
+    /// The ingest of an early library: 47 times what a typical interval reads, spread as published.
     fn default() -> Self {
         let interval = Interval::TYPICAL;
         let read_per_day = interval.requests_per_second * interval.mean_bytes * 86_400.0;
@@ -163,6 +164,7 @@ impl Default for Ingest {
             sigma: IngestSpec::SIGMA,
             persistence: IngestSpec::PERSISTENCE,
             headroom: IngestSpec::HEADROOM,
+            // Ten sets of 16+3.
             room: 190,
         }
     }

@@ -32,7 +32,8 @@ pub struct Document {
 const BASES_MAX: usize = 16;
 const BASE: &str = "base";
 
-/// Reads the text of a file. The caller supplies the loader, so this module does no I/O of its own.
+/// Reads the text of a file. The caller supplies the loader, so documents can come from elsewhere
+/// than files.
 pub type Loader<'a> = &'a dyn Fn(&str) -> io::Result<String>;
 
 /// Reads a file as text, up to one byte more than the size limit: a device may have no end.

@@ -1,7 +1,7 @@
 //! Suggestions for mistyped names.
 
-/// The nearest of `known` within one typo per three letters, and never more than three typos. A
-/// typo is a letter to insert, drop, replace or swap with its neighbour.
+/// The nearest of `known` within one typo per three letters, but at least one and at most three
+/// typos. A typo is a letter to insert, drop, replace or swap with its neighbour.
 pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let word = normalized(word);
     let typos = |name: &str| {

@@ -20,7 +20,7 @@ pub struct Run {
     pub requests: u64,
     /// Number of their shards.
     pub reads: u64,
-    /// Bytes of the files that were read for them.
+    /// Bytes of the files that they asked for, whatever their outcome.
     pub bytes: u64,
     /// Completion times in microseconds, from a request's arrival to its last byte leaving the
     /// library, for every outcome.

@@ -167,7 +167,8 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         let mechanics = region.controllers().iter().enumerate().map(|(index, controller)| {
             let library = Library(index as u16);
             let settings = scenario.mechanics_of(library);
-            // Libraries are identical, but their machines draw different times.
+            // Libraries are identical, but their machines draw different times. The factor, 2^64
+            // divided by the golden ratio, keeps the seeds of libraries far apart.
             let seed = seed.wrapping_add((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
             let mut machines = Mechanics::with_log(scenario.layout.clone(), settings, seed, log(&scenario.layout));
             let panel = controller.panel();

@@ -18,7 +18,7 @@ pub(super) enum Traced {
 pub(super) struct ParquetTrace {
     rows: ParquetRows<File>,
     reads: TraceRows,
-    /// For each column that holds times, its unit in nanoseconds.
+    /// For each column: if it holds times, their unit in nanoseconds.
     units: Vec<Option<i64>>,
 }
 
@@ -46,14 +46,14 @@ impl Traced {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+enum TraceReadError {
     #[error(transparent)]
     Rows(#[from] RowsError),
     #[error(transparent)]
     Trace(#[from] TraceError),
 }
 
-impl Fault {
+impl TraceReadError {
     fn of(self, path: &Path) -> RunError {
         match self {
             Self::Rows(source) => RunError::TraceRows { path: path.into(), source },
@@ -63,7 +63,7 @@ impl Fault {
 }
 
 impl ParquetTrace {
-    fn new(schema: File, file: File, settings: &TraceSettings) -> Result<Self, Fault> {
+    fn new(schema: File, file: File, settings: &TraceSettings) -> Result<Self, TraceReadError> {
         let columns = stored(schema)?;
         let header = Header::new(columns.iter().map(|column| column.name.as_str()))?;
         // A column of unsupported type is requested as the most common kind, so that opening the
@@ -73,7 +73,7 @@ impl ParquetTrace {
         Ok(Self { rows, reads: TraceRows::new(header, settings)?, units: columns.iter().map(|column| column.nanoseconds).collect() })
     }
 
-    fn next(&mut self) -> Result<Option<Read>, Fault> {
+    fn next(&mut self) -> Result<Option<Read>, TraceReadError> {
         loop {
             if let Some(read) = self.reads.next_read() {
                 return Ok(Some(read));

@@ -11,8 +11,8 @@ use parquet::schema::types::Type;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Fixed, so that the same table gives the same bytes in every version. Callers that want the
-/// version in the file add a note.
+/// Not the version of this program, so that a new version writes the same bytes. Callers that want
+/// the version in the file add a note.
 const CREATED_BY: &str = "fulgurite version 1";
 const ROWS_OF_A_GROUP: usize = 1 << 20;
 

@@ -28,8 +28,8 @@ fn line(to: &mut impl Write, fields: impl Iterator<Item = String>) -> io::Result
 
 fn field(value: &Value) -> String {
     match value {
-        // Debug prints the shortest form that reads back, with an exponent where that is shorter;
-        // Display would write 1e300 in full.
+        // Debug prints the fewest digits that read back, with an exponent for very large and very
+        // small numbers; Display would write 1e300 in full.
         Value::F64(number) => format!("{number:?}"),
         Value::I64(number) => number.to_string(),
         Value::Text(text) => quoted(text),

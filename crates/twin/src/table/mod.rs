@@ -254,8 +254,9 @@ impl Table {
     }
 
     /// Writes the table as CSV (RFC 4180): a header line, CR LF line ends, quotes where necessary.
-    /// Numbers are the shortest that read back as the same value. A missing value is an empty
-    /// field, empty text is `""`.
+    /// Numbers have the fewest digits that read back as the same value. A missing value is an empty
+    /// field, empty text is `""`. In a table of a single column, a missing value is `""` as well,
+    /// because many readers skip empty lines.
     ///
     /// # Errors
     /// If writing fails.

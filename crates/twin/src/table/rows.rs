@@ -1,7 +1,8 @@
 //! Reads Parquet files row by row, for traces: named columns of known kinds, in bounded memory.
 //!
-//! A file may have additional columns, in any order, and integers or floating-point numbers of any
-//! width. Only the requested columns are read, some thousand rows of one row group at a time.
+//! A file may have additional columns, in any order, integers of any width, and floating-point
+//! numbers of 32 or 64 bits. Only the requested columns are read, some thousand rows of one row
+//! group at a time.
 
 use super::{Kind, Value};
 use parquet::basic::{Compression, LogicalType, TimeUnit, Type as PhysicalType};
@@ -83,8 +84,8 @@ pub struct Row {
 pub struct ParquetRows<R: ChunkReader + 'static> {
     file: SerializedFileReader<R>,
     wanted: Vec<Wanted>,
-    /// For each requested column, its place in the file; `None` if the file lacks it.
-    places: Vec<Option<RowPosition>>,
+    /// For each requested column, where it is in the file; `None` if the file lacks it.
+    places: Vec<Option<ColumnPlace>>,
     group: usize,
     readers: Vec<Option<ColumnReader>>,
     left_in_group: u64,
@@ -94,9 +95,9 @@ pub struct ParquetRows<R: ChunkReader + 'static> {
     ended: bool,
 }
 
-/// A column of the file.
+/// Where a column is in the file, and how its integers are stored.
 #[derive(Debug, Clone, Copy)]
-struct RowPosition {
+struct ColumnPlace {
     index: usize,
     unsigned: bool,
 }
@@ -121,7 +122,7 @@ impl<R: ChunkReader + 'static> ParquetRows<R> {
         for column in &wanted {
             let index = schema.columns().iter().position(|candidate| candidate.path().string() == column.name);
             let place = match index {
-                Some(index) => Some(RowPosition { index, unsigned: check(column, schema.columns()[index].as_ref())? }),
+                Some(index) => Some(ColumnPlace { index, unsigned: check(column, schema.columns()[index].as_ref())? }),
                 None if schema.root_schema().get_fields().iter().any(|field| field.name() == column.name) => {
                     return Err(RowsError::Kind { column: column.name.clone(), found: StoredType::Nested, expected: column.kind });
                 }
@@ -176,7 +177,7 @@ impl<R: ChunkReader + 'static> ParquetRows<R> {
             }
             let damaged = |cause| RowsError::Damaged { row: self.next_row, cause };
             let group = self.file.get_row_group(self.group).map_err(damaged)?;
-            let reader = |place: &Option<RowPosition>| place.map(|place| group.get_column_reader(place.index)).transpose();
+            let reader = |place: &Option<ColumnPlace>| place.map(|place| group.get_column_reader(place.index)).transpose();
             let readers = self.places.iter().map(reader).collect::<Result<_, _>>().map_err(damaged)?;
             let rows = u64::try_from(group.metadata().num_rows()).unwrap_or(0);
             drop(group);

@@ -67,7 +67,9 @@ fn cell(value: &Value, whole: bool) -> String {
     }
 }
 
-/// Formats with four significant digits, or all digits before the point if there are more.
+/// Formats with four significant digits, or all digits before the point if there are more; below
+/// 1e-5 and from 1e9 on, with an exponent. If `whole`, as in a column of whole numbers, without
+/// decimals.
 fn sensible(number: f64, whole: bool) -> String {
     let size = number.abs();
     if !number.is_finite() || number == 0.0 && whole {

@@ -5,6 +5,7 @@ use fulgurite_workload::AccountLayout;
 
 /// Files per second.
 const RATES: [f64; 6] = [0.2, 0.4, 0.8, 1.6, 3.2, 6.4];
+/// Files of an account.
 const FILES: u32 = 16;
 const LAYOUTS: [(AccountLayout, &str); 2] = [(AccountLayout::Together, "together"), (AccountLayout::Scattered, "scattered")];
 

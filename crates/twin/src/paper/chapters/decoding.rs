@@ -9,6 +9,7 @@ use crate::simulation::{Ended, Observer, run_with};
 const DEADLINES: [f64; 5] = [1.0, 4.0, 8.0, 12.0, 15.0];
 /// Time of one worker for a sector (proposed): 200,000 to 250,000 voxels, at 1 million a second.
 const SECTOR_S: f64 = 0.25;
+/// Sectors of a track.
 const SECTORS: u64 = 216;
 const WORKERS: u32 = 1_000;
 

@@ -16,6 +16,8 @@ const WINDOWS: [usize; 8] = [1, 2, 4, 7, 14, 30, 60, 90];
 const SPREADS: [f64; 3] = [1e2, 1e4, 1e6];
 const MEDIAN_AN_HOUR: f64 = 2.0;
 const MIB: f64 = 1_048_576.0;
+/// Classes of sizes from 1 B up, ten per decade.
+const SIZE_CLASSES: usize = 131;
 
 struct Drawn {
     rows: Vec<StatisticRow>,
@@ -131,10 +133,9 @@ fn draw_sizes(seed: u64, count: u64) -> Result<Drawn, PaperError> {
     let sizes = Sizes::Mixture { mean_bytes: MEAN, largest_bytes: LARGEST };
     let source = Source::plain(Arrivals::Poisson { per_second: 1.0 }, sizes);
     let spec = Spec { platters: Platters::new(4_000), shard_bytes: SHARD_BYTES, until: Micros::NEVER, sources: vec![source] };
-    let demand = Demand::new(&spec, seed).expect("published sizes are a workload");
+    let demand = Demand::new(&spec, seed).expect("a workload of the published sizes is valid");
     let mut statistics = Statistics::default();
-    // Ten classes per decade.
-    let mut classes = vec![(0_u64, 0.0); 131];
+    let mut classes = vec![(0_u64, 0.0); SIZE_CLASSES];
     for read in demand {
         if statistics.requests() == count && read.shard == 0 {
             break;
@@ -142,7 +143,7 @@ fn draw_sizes(seed: u64, count: u64) -> Result<Drawn, PaperError> {
         statistics.observe(&read);
         if read.shard == 0 {
             let class = (libm::log10(read.file_bytes as f64) * 10.0) as usize;
-            let class = &mut classes[class.min(130)];
+            let class = &mut classes[class.min(SIZE_CLASSES - 1)];
             class.0 += 1;
             class.1 += read.file_bytes as f64;
         }
@@ -150,6 +151,7 @@ fn draw_sizes(seed: u64, count: u64) -> Result<Drawn, PaperError> {
     let (reads, bytes) = classes.iter().fold((0.0, 0.0), |(reads, bytes), class| (reads + class.0 as f64, bytes + class.1));
     let mut up_to = (0.0, 0.0);
     let mut drawn = Drawn { rows: statistics.rows(), reads: Vec::new(), bytes: Vec::new() };
+    // The curve begins at 100 B and ends above 1 TB, the largest size.
     for (index, class) in classes.iter().enumerate().skip(20).take(101) {
         up_to = (up_to.0 + class.0 as f64 / reads, up_to.1 + class.1 / bytes);
         let end = libm::exp10((index + 1) as f64 / 10.0);
@@ -175,7 +177,7 @@ fn hourly(seed: u64, spread: f64, hours: u64) -> Result<Vec<(f64, f64)>, PaperEr
     let until = Micros(hours * Micros::HOUR.0);
     let spec = Spec { platters: Platters::new(4_000), shard_bytes: SHARD_BYTES, until, sources: vec![source] };
     let mut counts = vec![0_u64; hours as usize];
-    for read in Demand::new(&spec, seed).expect("a modulated rate is a workload") {
+    for read in Demand::new(&spec, seed).expect("a workload with a modulated rate is valid") {
         counts[(read.at.0 / Micros::HOUR.0) as usize] += 1;
     }
     counts.sort_unstable();
@@ -192,7 +194,7 @@ fn ingest(first: u64, seeds: u64) -> Result<Vec<(usize, [f64; 3])>, PaperError> 
     let platters = Platters::new(interval.platters);
     let spec = IngestSpec::beside_reads(interval.requests_per_second * interval.mean_bytes * 86_400.0, platters.platter_bytes());
     let days = |seed| -> Vec<u64> {
-        let ingest = Ingest::new(spec, seed).expect("the published ingest is one");
+        let ingest = Ingest::new(spec, seed).expect("the published ingest is valid");
         ingest.take(DAYS).map(|day| day.bytes).collect()
     };
     let runs: Vec<Vec<u64>> = (first..first + seeds).map(days).collect();
