@@ -16,7 +16,9 @@ fn frames_and_the_birefringence_from_them_agree_with_waveorder() {
         .collect();
     assert_eq!(rows.len(), 396);
     for row in rows {
-        let [swing, retardance, azimuth, f0, f1, f2, f3, f4, retardance_back, azimuth_back] = row[..] else { panic!("10 columns: {row:?}") };
+        let [swing, retardance, azimuth, f0, f1, f2, f3, f4, retardance_back, azimuth_back] = row[..] else {
+            panic!("10 columns: {row:?}")
+        };
         let expected: [f64; FRAMES] = [f0, f1, f2, f3, f4];
         // A beam of intensity 2, without light in the dark.
         let microscope = Microscope { swing, bright: 2.0, dark: 0.0 };
