@@ -1,8 +1,8 @@
 //! Removes versions: deletes them from the catalogue and destroys their keys.
 //!
 //! Removed content stays on platters but can't be read, neither bytes nor names, because both are
-//! sealed under the destroyed key. (Whoever has the platter can still read it if the archive is
-//! without encryption, or with a copy of the keys made before.) A tombstone is staged so that
+//! sealed under the destroyed key. (A copy of the keys made before still opens it, and without
+//! encryption it stays readable on the platter.) A tombstone is staged so that
 //! rebuilding the catalogue doesn't bring the version back.
 
 use fulgurite_domain::{SetId, VersionId};
