@@ -26,7 +26,7 @@ from unet import UNet
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODEL = HERE.parent / "crates/glass/models/desk.safetensors"
-PARITY = HERE.parent / "crates/glass/tests/unet/parity.safetensors"
+PARITY = HERE.parent / "crates/glass/tests/unet"
 # Seeds of training images count upward from the first number; a test uses the second.
 TRAINING_SEED, TEST_SEED = 1_000_000, 1
 SECTORS_PER_FILE = 96
@@ -45,7 +45,8 @@ def main():
         "inputs": 5,
         "outputs": 16,
         "widths": ",".join(map(str, options.widths)),
-        "alphabet": "8 azimuths, retardances 0.25 and 0.5",
+        # The program compares this text: `UNet::trained_for` in crates/glass/src/decoder/unet.rs.
+        "medium": "5 frames with swing 0.6283, 8 azimuths, retardances 0.25 and 0.5",
         "emulator": f"nominal at strengths 0 to {options.strength}, seeds from {TRAINING_SEED + 10_000 * options.seed}",
         "training": f"{steps} steps of {options.batch} sectors, seed {options.seed}, PyTorch {torch.__version__}",
         "test": json.dumps(test(options, network)),
@@ -64,7 +65,7 @@ def parse():
     parser.add_argument("--widths", type=lambda text: [int(part) for part in text.split(",")], default=[16, 32, 64])
     parser.add_argument("--batch", type=int, default=4, help="sectors in a step")
     parser.add_argument("--rate", type=float, default=4e-3, help="largest learning rate")
-    parser.add_argument("--strength", type=float, default=1.1, help="most noise, relative to the preset nominal")
+    parser.add_argument("--strength", type=float, default=1.2, help="most noise, relative to the preset nominal")
     parser.add_argument("--seed", type=int, default=1, help="seed of weights and order")
     parser.add_argument("--start", help="a model to go on from, as saved by --save")
     parser.add_argument("--save", help="where to save the unfolded weights")
@@ -156,12 +157,12 @@ def export(network, card, path):
     """Writes the model, and frames of 32 x 32 voxels with the logits that it has for them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     safetensors.torch.save_file(network.folded(), path, metadata={key: str(value) for key, value in card.items()})
-    PARITY.parent.mkdir(parents=True, exist_ok=True)
-    generator = np.random.default_rng(1)
-    images = torch.from_numpy(generator.integers(0, 256, (1, 5, 32, 32), dtype=np.uint8))
+    PARITY.mkdir(parents=True, exist_ok=True)
+    images = np.random.default_rng(1).integers(0, 256, (5, 32, 32), dtype=np.uint8)
     with torch.no_grad():
-        logits = network(normal(images))[0].permute(1, 2, 0).contiguous()
-    safetensors.torch.save_file({"frames": images[0], "logits": logits}, PARITY)
+        logits = network(normal(torch.from_numpy(images)[None]))[0].permute(1, 2, 0).contiguous()
+    np.save(PARITY / "frames.npy", images)
+    np.save(PARITY / "logits.npy", logits.numpy())
 
 
 if __name__ == "__main__":

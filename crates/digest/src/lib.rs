@@ -2,9 +2,9 @@
 //!
 //! S3's ETag of what one request uploads is the MD5 of its content, and MD5 can't be fast for a
 //! single content: each of its 64 steps waits for the one before, which limits it to about 0.65
-//! GB/s on today's CPUs. But the steps of sixteen contents fit into 64-byte registers and take hardly
-//! longer than those of one. So a server with many uploads at a time hashes them in parallel:
-//! [`update_all`].
+//! GB/s on today's CPUs. But the steps of sixteen contents fit into 64-byte registers and take
+//! hardly longer than those of one. So a server with many uploads at a time hashes them in
+//! parallel: [`update_all`].
 //!
 //! MD5 is broken as a cryptographic hash; here it is a checksum that clients expect. Only the file
 //! for x86-64 contains `unsafe`.

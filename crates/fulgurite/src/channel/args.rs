@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
+use fulgurite_glass::decoder::DecoderKind;
 use fulgurite_glass::emulator::{Effect, Preset};
 
 #[derive(Debug, Subcommand)]
@@ -50,6 +51,12 @@ pub(crate) struct Sectors {
     /// Factor for the strengths of all effects
     #[arg(long, default_value_t = 1.0, value_parser = parse_strength)]
     pub(crate) strength: f64,
+    /// The decoder
+    #[arg(long, value_parser = one_of(DecoderKind::ALL, DecoderKind::name), default_value = DecoderKind::default().name())]
+    pub(crate) decoder: DecoderKind,
+    /// Model for the decoder `unet`, instead of the one that comes with the program
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
     /// Sectors, at most; rounded up to multiples of 8
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) sectors: u32,

@@ -1,8 +1,10 @@
 //! `channel sectors`: symbols and sectors that a decoder of images loses.
 
-use anyhow::Result;
+use std::fs;
+
+use anyhow::{Context, Result};
 use fulgurite_codec::ldpc::LdpcCode;
-use fulgurite_glass::decoder::NearestSymbol;
+use fulgurite_glass::decoder::UNet;
 use fulgurite_glass::emulator::Effects;
 use fulgurite_glass::sector_errors::{SectorEffort, SectorErrors, sector_errors};
 use fulgurite_glass::{ErrorRate, GlassMedium};
@@ -22,8 +24,15 @@ pub(crate) fn sectors(session: &Session, arguments: &Sectors) -> Result<Outcome>
         threads: threads(arguments.threads),
     };
     let other_rates: Vec<usize> = if arguments.all_rates { LdpcCode::PARITY_COLUMNS.collect() } else { Vec::new() };
-    let decoder = || NearestSymbol::new(medium.microscope, &medium.alphabet, medium.rows, medium.columns);
-    let errors = sector_errors(&medium, &effects, decoder, &other_rates, effort);
+    let errors = match &arguments.model {
+        None => sector_errors(&medium, &effects, || arguments.decoder.load(&medium), &other_rates, effort),
+        Some(file) => {
+            let model = fs::read(file).with_context(|| format!("can't read the model {}", file.display()))?;
+            let load = || UNet::from_bytes(&model, &medium);
+            load().with_context(|| format!("can't use the model {}", file.display()))?;
+            sector_errors(&medium, &effects, || load().expect("the same model was loaded before"), &other_rates, effort)
+        }
+    };
     report(session, &medium, &errors);
     Ok(Outcome::Good)
 }

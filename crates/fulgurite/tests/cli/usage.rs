@@ -132,7 +132,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("twin check-workload", &["nowhere.toml"], Some(2)),
         ("twin paper", &["--out=file/below", "--quick", "--only=throughput"], Some(1)),
         ("channel ber", &["--noise=0.6"], Some(1)),
-        ("channel sectors", &["--preset=mild"], Some(2)),
+        ("channel sectors", &["--model=nowhere", "--sectors=8"], Some(1)),
         ("channel frames", &["--into=file/below", "--sectors=8"], Some(1)),
         // This command reads nothing.
         ("twin reference", &[], None),

@@ -2,9 +2,11 @@
 
 mod kind;
 mod nearest;
+mod unet;
 
 pub use kind::DecoderKind;
 pub use nearest::NearestSymbol;
+pub use unet::{UNet, UNetError};
 
 use fulgurite_codec::ldpc::LdpcDecoder;
 
@@ -17,6 +19,12 @@ pub trait VoxelDecoder {
     /// # Errors
     /// [`FramesError`] if the frames can't be those of a sector, or contain nothing to decode.
     fn decode(&mut self, frames: &Frames) -> Result<Probabilities, FramesError>;
+}
+
+impl<D: VoxelDecoder + ?Sized> VoxelDecoder for Box<D> {
+    fn decode(&mut self, frames: &Frames) -> Result<Probabilities, FramesError> {
+        (**self).decode(frames)
+    }
 }
 
 /// Why frames can't be decoded. The sector is an erasure for the codes between sectors.

@@ -27,10 +27,10 @@
 //! . 2 7340033 ~…                   the end: two inputs, and the last instant
 //! ```
 //!
-//! From `begin` on, each line ends with a check over it and all lines before it, so damage is
-//! found at the line where it is, or at `begin` if it is in the header. A journal may contain digests of
-//! the outputs instead of the outputs ([`Detail::Digests`]): it is half as long, and a difference is
-//! located to within one digest's number of facts.
+//! From `begin` on, each line ends with a check over it and all lines before it, so damage is found
+//! at the line where it is, or at `begin` if it is in the header. A journal may contain digests of
+//! the outputs instead of the outputs ([`Detail::Digests`]): it is half as long, and a difference
+//! is located to within one digest's number of facts.
 
 mod digest;
 mod error;
