@@ -160,7 +160,7 @@ pub struct GlassSettings {
 }
 
 /// Noise of glass if the settings don't name it.
-const DEFAULT_NOISE: Preset = Preset::Clean;
+const DEFAULT_NOISE: Preset = Preset::Nominal;
 
 impl Default for GlassSettings {
     fn default() -> Self {
@@ -432,7 +432,7 @@ impl MediumSettings {
              preset = \"{}\"\n\
              # Noise of writing and reading: \"clean\", \"nominal\" or \"harsh\".\n\
              noise = \"{}\"\n\
-             # What decodes the images: \"nearest\".\n\
+             # What decodes the images: \"unet\", which is learned, or \"nearest\", which isn't.\n\
              decoder = \"{}\"\n\
              \n",
             preset.name(),
