@@ -314,7 +314,7 @@ impl<'a> SetReader<'a> {
     pub fn track(&mut self, set: &OpenSet, position: u16, index: TrackIndex, track: &mut Track) -> Result<(), Unread> {
         let geometry = set.description.geometry;
         match set.drive(position) {
-            None => track.lose(),
+            None => track.mark_all_lost(),
             Some(drive) => {
                 let read = drive.read(geometry.physical(index), track);
                 match read {

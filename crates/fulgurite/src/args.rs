@@ -134,7 +134,7 @@ pub(crate) enum Command {
     /// Simulate libraries of glass platters with the digital twin
     #[command(subcommand)]
     Twin(crate::twin::Twin),
-    /// Measure what the glass medium's channel does to bits
+    /// Measure how much noise the codes and decoders of the glass medium tolerate
     #[command(subcommand)]
     Channel(crate::channel::Channel),
 }
@@ -341,7 +341,8 @@ pub(crate) enum Keys {
     /// Salvage a damaged key store, add keys from copies, and report missing keys
     ///
     /// A new key store replaces the damaged one, which is kept under another name. Keys of removed
-    /// versions don't come back. The exit status is 1 if any version has no key.
+    /// versions don't come back, except where the removals can't be read. The exit status is 1 if
+    /// any version has no key.
     Repair {
         /// Files that `keys export` wrote, as further sources of keys
         #[arg(value_name = "FILE")]
@@ -431,7 +432,7 @@ pub(crate) enum Accounts {
 /// A byte range of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ByteRange {
-    /// From the first byte to the last, inclusive; without a last one, to the end.
+    /// From the first byte to the last, inclusive; to the end if there is no last one.
     From(u64, Option<u64>),
     /// This many bytes at the end.
     Last(u64),

@@ -29,7 +29,7 @@ pub(crate) fn attach(session: &Session, attach: &Attach) -> Result<Outcome> {
     let progress = Progress::new(session.quiet);
     let report = fulgurite_archive::attach(&home, &remains, &default_shape, &progress)?;
     progress.finish();
-    // The archive is attached, whether or not they can be counted.
+    // Attaching has succeeded, even if the archive's own versions can't be counted.
     let own = Archive::open(&home, Access::Read).ok().and_then(|archive| OwnVersions::count(&archive).ok()).unwrap_or_default();
     session.answer(|| answer(&home, &report, own));
     say(session, &home, &report, own);
@@ -39,10 +39,10 @@ pub(crate) fn attach(session: &Session, attach: &Attach) -> Result<Outcome> {
 fn outcome(report: &AttachReport) -> Outcome {
     // While platters are absent, unreadable versions are not known to be lost, and versions without
     // a key may have been removed.
-    let incomplete = report.rebuild.as_ref().is_some_and(RebuildReport::has_losses);
+    let has_losses = report.rebuild.as_ref().is_some_and(RebuildReport::has_losses);
     let no_key = report.keyring.without_key.count() > 0 && !report.may_miss_tombstones();
     let damaged_copy = report.keyring.copies.iter().any(|copy| copy.damage.is_some());
-    if no_key || damaged_copy || (incomplete && !report.is_partial()) || !report.unread.is_empty() {
+    if no_key || damaged_copy || (has_losses && !report.is_partial()) || !report.unread.is_empty() {
         return Outcome::Troubled;
     }
     let unseen = report.rebuild.as_ref().is_some_and(|rebuild| !rebuild.unseen.is_empty());

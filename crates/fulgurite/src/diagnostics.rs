@@ -14,8 +14,9 @@ use crate::text::harmless;
 /// Set once, from the command line, before anything is written.
 static JSON: AtomicBool = AtomicBool::new(false);
 /// True if the last line written reports a failure.
-static ENDED: AtomicBool = AtomicBool::new(false);
+static LAST_IS_FAILURE: AtomicBool = AtomicBool::new(false);
 
+/// Selects JSON or text for all messages.
 pub(crate) fn write_as_json(json: bool) {
     JSON.store(json, Ordering::Relaxed);
 }
@@ -26,7 +27,7 @@ pub(crate) fn is_json() -> bool {
 
 /// Writes a line: `text` for people, `value` for programs.
 pub(crate) fn write(text: &str, value: &Value) {
-    ENDED.store(false, Ordering::Relaxed);
+    LAST_IS_FAILURE.store(false, Ordering::Relaxed);
     // If standard error is closed, this error can't be reported anywhere.
     let _ = if is_json() { writeln!(std::io::stderr(), "{value}") } else { writeln!(std::io::stderr(), "{text}") };
 }
@@ -42,16 +43,17 @@ pub(crate) fn trouble(text: &str) {
     write(&text, &json!({ "kind": "trouble", "text": text }));
 }
 
+/// Reports why the command failed, with its exit status.
 pub(crate) fn failure(text: &str, outcome: Outcome) {
     let text = harmless(text);
     write(&format!("fulgurite: {text}"), &json!({ "error": text, "status": outcome.status() }));
-    ENDED.store(true, Ordering::Relaxed);
+    LAST_IS_FAILURE.store(true, Ordering::Relaxed);
 }
 
-/// With `--json`, makes the outcome the last line if it isn't good and no failure was the last
-/// line.
+/// With `--json`, writes the outcome as the last line, unless it is good or the last line already
+/// reports a failure.
 pub(crate) fn conclude(outcome: Outcome) {
-    if let Some(reason) = outcome.reason().filter(|_| is_json() && !ENDED.load(Ordering::Relaxed)) {
+    if let Some(reason) = outcome.reason().filter(|_| is_json() && !LAST_IS_FAILURE.load(Ordering::Relaxed)) {
         failure(reason, outcome);
     }
 }

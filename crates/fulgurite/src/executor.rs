@@ -13,8 +13,8 @@ use crate::Session;
 use crate::diagnostics;
 use crate::text::time;
 
-/// Executes commands on an archive opened for changes: in this process, or in its server. Both do
-/// the same and report the same.
+/// Executes commands on an archive: in this process, or in its server. Both do the same and report
+/// the same.
 pub(crate) enum Executor {
     Local(Box<Archive>),
     Server(Connection),
@@ -22,7 +22,8 @@ pub(crate) enum Executor {
 
 impl Session {
     /// Opens the archive for changes, with `access`. If a server holds the archive's lock, the
-    /// server runs `command`.
+    /// server runs `command`. If the archive's folder isn't writable, `verify` gets an archive that
+    /// can only be read.
     pub(crate) fn executor(&self, command: &'static str, access: Access) -> Result<Executor> {
         let home = self.home()?;
         match Archive::open(&home, access) {
@@ -76,7 +77,7 @@ impl Executor {
     }
 }
 
-/// Advice for an archive that is in use. It depends on whether a server or a command uses it.
+/// Advice if the error is that the archive is in use, by a server or by another command.
 pub(crate) fn advice(error: &anyhow::Error) -> Option<String> {
     let home: &Path = error.chain().find_map(|cause| match cause.downcast_ref::<ArchiveError>() {
         Some(ArchiveError::InUse(path)) => Some(path.as_path()),

@@ -1,5 +1,5 @@
-//! Answers from a catalogue that is incomplete: places were not read when it was rebuilt, or
-//! versions can't be listed for lack of their keys.
+//! Gaps of a catalogue, which make answers from it incomplete: places that were not read when it
+//! was rebuilt, and versions that can't be listed, mostly because their keys are missing.
 
 use anyhow::{Result, anyhow};
 use fulgurite_archive::catalogue::Versions;

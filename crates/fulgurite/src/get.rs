@@ -34,22 +34,22 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     let shown = name.display();
     let is_chosen = get.version.is_some() || get.id.is_some();
     let version = if is_chosen { Some(chosen(&archive, get, &name)?) } else { newest(&archive, &name)? };
-    let is_above = !archive.catalogue().list(&[&name.0[..], b"/"].concat(), Versions::Newest, None, 1)?.is_empty();
+    let has_names_below = !archive.catalogue().list(&[&name.0[..], b"/"].concat(), Versions::Newest, None, 1)?.is_empty();
     // If a name is both a file and a folder, a trailing slash selects the folder.
-    let wants_folder = is_above && !is_chosen && argument.as_bytes().ends_with(b"/");
+    let wants_folder = has_names_below && !is_chosen && argument.as_bytes().ends_with(b"/");
     let kind = version.as_ref().map(|row| row.record.kind);
     if let Some(version) = version.filter(|row| row.record.kind.has_content() && !wants_folder) {
-        if is_above && !session.quiet {
+        if has_names_below && !session.quiet {
             diagnostics::note(&format!("{shown} is also a folder; `fulgurite get {shown}/` restores its content"));
         }
         if !is_chosen {
-            // The version that is restored is whole, so this doesn't change the outcome.
+            // Only a note: the version that was found is restored completely.
             say_gaps(&find_gaps(&archive, &name.0, Versions::Newest)?, &format!("a newer version of {shown} may exist"));
         }
         return get_file(session, &archive, get, &version, existing);
     }
     match kind {
-        _ if is_above || kind == Some(Kind::Directory) => {}
+        _ if has_names_below || kind == Some(Kind::Directory) => {}
         Some(Kind::DeletionMarker) => bail!("{}", deleted(&shown)),
         _ => return Err(nothing_stored(&archive, &name)?),
     }
@@ -174,6 +174,7 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
     Ok(restored.worst(Outcome::hindered(report.out_of_reach.hindrance())).worst(gaps))
 }
 
+/// Restores everything below `prefix`, which is empty or ends with a slash, into `folder`.
 pub(crate) fn restore_folder(
     archive: &Archive,
     prefix: &[u8],
@@ -187,6 +188,7 @@ pub(crate) fn restore_folder(
     Ok(archive.get_all(prefix, prefix.len(), folder, existing, progress)?)
 }
 
+/// Writes content, or a range of it, to standard output or to a file without its mode and times.
 fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionRow, existing: Existing) -> Result<Outcome> {
     let mut reader = ObjectReader::new(archive);
     let mut read = |out: &mut dyn Write| -> Result<()> {

@@ -63,7 +63,7 @@ pub(crate) fn repair(session: &Session, files: &[PathBuf], passphrase_files: &[P
     Ok(Outcome::troubled_if(!report.is_complete()))
 }
 
-/// Prints the result of importing or repairing keys, as far as it matters to people.
+/// Prints the result of importing or repairing keys.
 pub(crate) fn print_report(session: &Session, report: &KeyringReport) {
     if let Some(salvaged) = &report.salvaged {
         session.say(&format!("The key store was damaged: {}.", salvaged.damage));
@@ -133,7 +133,7 @@ fn print_missing_keys(report: &KeyringReport) {
         WithoutKey::Counted { versions: 0, .. } => {}
         WithoutKey::Counted { versions, why } => {
             let why = match why {
-                // It may be about to be made.
+                // `attach` merges the keys before it builds the catalogue.
                 CatalogueUnavailable::Missing(_) => String::new(),
                 why => format!(" The catalogue can't be read ({why})."),
             };

@@ -21,6 +21,7 @@ use crate::own::OwnVersions;
 use crate::text::{bytes, count, phrase, time};
 use crate::{Outcome, Session};
 
+/// Rows of the catalogue that are read, or removed, at a time.
 pub(crate) const PAGE: usize = 1_000;
 
 /// Calls `each` for the versions with this name and below it; an empty name means everything except
@@ -215,8 +216,9 @@ struct Status<'a> {
     own: OwnVersions,
     sets: u64,
     sets_being_written: u64,
-    /// Bytes of all sets.
+    /// Bytes of the platters of all complete sets.
     on_disk: u64,
+    /// Platters of complete sets.
     platters: Vec<PlatterRow>,
     /// Platters that are damaged or missing.
     unsound: u64,
@@ -251,7 +253,7 @@ impl<'a> Status<'a> {
         };
         Ok(Self {
             archive,
-            totals: without(archive.catalogue().totals()?, &own),
+            totals: without_own(archive.catalogue().totals()?, &own),
             own,
             sets: sets.len() as u64,
             sets_being_written: writing.len() as u64,
@@ -283,7 +285,7 @@ impl<'a> Status<'a> {
         self.platters.iter().filter(|platter| platter.health.verified.is_none()).count() as u64
     }
 
-    /// When the longest unverified platter was read, in seconds since 1970.
+    /// When the platter whose last verification is the oldest was verified, in seconds since 1970.
     fn oldest_verified(&self) -> Option<u64> {
         self.platters.iter().filter_map(|platter| platter.health.verified).min()
     }
@@ -335,7 +337,7 @@ impl<'a> Status<'a> {
             session.say(&format!("own       {backups}, {}{staged}", bytes(self.own.content_bytes)));
         }
         self.say_platters(session);
-        self.say_standing(session);
+        self.say_problems(session);
         if let Some(server) = &self.server {
             let command = server.running_command.as_ref();
             let doing = command.map(|command| format!("; `{}` since {} UTC", command.what, time(command.since as i64)));
@@ -385,7 +387,7 @@ impl<'a> Status<'a> {
     }
 
     /// Prints problems other than those of stores and platters.
-    fn say_standing(&self, session: &Session) {
+    fn say_problems(&self, session: &Session) {
         let ArchiveStatus { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = &self.status;
         if *unlisted > 0 {
             let versions = count(*unlisted, "version");
@@ -413,8 +415,9 @@ impl<'a> Status<'a> {
     }
 }
 
-fn without(mut totals: Totals, own: &OwnVersions) -> Totals {
-    // The versions may have been counted before or after a put of the server.
+/// The totals without the archive's own versions.
+fn without_own(mut totals: Totals, own: &OwnVersions) -> Totals {
+    // A server may store or remove versions between the two counts.
     totals.objects = totals.objects.saturating_sub(own.objects);
     totals.versions = totals.versions.saturating_sub(own.versions);
     totals.content_bytes = totals.content_bytes.saturating_sub(own.content_bytes);
@@ -423,6 +426,7 @@ fn without(mut totals: Totals, own: &OwnVersions) -> Totals {
     totals
 }
 
+/// Describes what the last rebuild of the catalogue did not read, with advice.
 pub(crate) fn unseen_text(unseen: &[UnseenPlace]) -> String {
     let advice = match unseen {
         [UnseenPlace::Others] => "`fulgurite store add` what is missing, then run `fulgurite catalogue rebuild` again",

@@ -1,8 +1,9 @@
 //! The `fulgurite` command line.
 //!
-//! [`args`] defines the arguments. The other modules run the commands on the crate `archive`
-//! ([`twin`] on the crate `twin`) and print results to standard output; [`diagnostics`] writes to
-//! standard error. [`Outcome`] maps results to exit statuses.
+//! [`args`] defines the arguments. The other modules run the commands and print results to standard
+//! output: [`twin`] on the crate `twin`, [`channel`] on the crate `glass`, [`serve`] on the crate
+//! `service`, most others on the crate `archive`. [`diagnostics`] writes to standard error, and
+//! [`Outcome`] maps results to exit statuses.
 
 mod args;
 mod attach;
@@ -46,7 +47,7 @@ struct Session {
     quiet: bool,
     /// The first error of writing to standard output. It is reported at the end, because a closed
     /// or full output must not leave the work half done.
-    unsaid: RefCell<Option<io::Error>>,
+    print_error: RefCell<Option<io::Error>>,
 }
 
 impl Session {
@@ -79,8 +80,9 @@ impl Session {
         }
     }
 
-    /// Prints a problem. `--quiet` suppresses only summaries: a nightly job must still report
-    /// problems, so they go to standard error.
+    /// Prints a problem that is part of the results. With `--json`, the answer contains it. With
+    /// `--quiet`, it goes to standard error: a nightly job suppresses summaries, but must report
+    /// problems.
     fn warn(&self, text: &str) {
         if self.quiet && !self.json {
             diagnostics::trouble(text);
@@ -98,7 +100,7 @@ impl Session {
 
     fn print(&self, line: std::fmt::Arguments<'_>) {
         if let Err(error) = writeln!(io::stdout(), "{line}") {
-            self.unsaid.borrow_mut().get_or_insert(error);
+            self.print_error.borrow_mut().get_or_insert(error);
         }
     }
 }
@@ -113,7 +115,7 @@ fn main() -> ExitCode {
         Err(error) => return unparsed(&error),
     };
     diagnostics::write_as_json(cli.json);
-    let session = Session { archive: cli.archive, json: cli.json, quiet: cli.quiet, unsaid: RefCell::new(None) };
+    let session = Session { archive: cli.archive, json: cli.json, quiet: cli.quiet, print_error: RefCell::new(None) };
     let result = match cli.command {
         Command::Init(init) => setup::init(&session, &init),
         Command::Attach(attach) => attach::attach(&session, &attach),
@@ -145,7 +147,7 @@ fn main() -> ExitCode {
         Command::Twin(twin) => twin::twin(&session, &twin),
         Command::Channel(command) => channel::run(&session, &command),
     };
-    let result = result.and_then(|outcome| match session.unsaid.take() {
+    let result = result.and_then(|outcome| match session.print_error.take() {
         // A reader must not mistake partial output for all of it. A reader that closed the pipe
         // itself, as `head` does, knows.
         Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(anyhow::Error::from(error).context("standard output")),
@@ -197,7 +199,7 @@ fn sentence(error: &anyhow::Error) -> String {
 /// True if standard output is closed. A broken pipe reported by a disk doesn't count: the archive
 /// wraps it in an [`ArchiveError`].
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let is_archives = |cause: &(dyn std::error::Error + 'static)| cause.is::<ArchiveError>();
-    !error.chain().any(is_archives)
+    let is_archive_error = |cause: &(dyn std::error::Error + 'static)| cause.is::<ArchiveError>();
+    !error.chain().any(is_archive_error)
         && error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
 }

@@ -13,8 +13,11 @@ use fulgurite_twin::settings::SettingErrors;
 /// [`worst`](Self::worst).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
+    /// Done, and everything claimed was checked.
     Good,
+    /// Nothing is known to be lost, but absent stores kept the answer incomplete.
     Absent,
+    /// Nothing is known to be lost, but something present could not be read.
     Unreadable,
     /// Something is lost, damaged or missing, or the command failed.
     Troubled,
@@ -34,7 +37,7 @@ impl std::fmt::Display for Misuse {
 
 impl std::error::Error for Misuse {}
 
-/// An error that says only what an incomplete catalogue knows.
+/// An error that may be due to gaps in the catalogue. The outcome depends on the kind of gap.
 #[derive(Debug)]
 pub(crate) struct Incomplete {
     pub(crate) text: String,
@@ -87,6 +90,7 @@ impl Outcome {
         hindrance.map_or(Self::Troubled, |hindrance| Self::hindered(Some(hindrance)))
     }
 
+    /// The worse of two outcomes.
     pub(crate) fn worst(self, other: Self) -> Self {
         self.max(other)
     }

@@ -1,5 +1,5 @@
-//! The archive's own versions: backups of the service's state. They are stored like all others.
-//! Users never put these, so `status` lists them apart and other counts mention them.
+//! The archive's own versions: backups of the service's state, stored like other objects. Users
+//! didn't put these, so `status` counts them separately, and other counts mention them.
 
 use anyhow::Result;
 use fulgurite_archive::Archive;

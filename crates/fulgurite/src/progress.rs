@@ -1,4 +1,5 @@
-//! Progress bars on a terminal, with rate and time left, and problems as they occur.
+//! Shows progress bars on a terminal, prints problems as they occur, and collects items for JSON
+//! answers.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,12 +20,15 @@ use crate::text;
 pub(crate) struct Progress {
     bar: Mutex<ProgressBar>,
     quiet: bool,
+    /// The kind of message for a lost version.
     when_lost: &'static str,
     mutes_losses: AtomicBool,
+    /// Objects done so far.
     objects: AtomicU64,
     /// Acknowledged versions, as JSON; at most [`PutOutcome::UNSTORED_MAX`], as in the next two
     /// lists.
     stored: Mutex<Vec<Value>>,
+    /// Paths that could not be stored, with the reason.
     not_stored: Mutex<Vec<Value>>,
     /// Objects restored under another name.
     renamed: Mutex<Vec<Value>>,
@@ -58,7 +62,7 @@ impl Progress {
         Self { when_lost: "not restored", ..Self::new(quiet) }
     }
 
-    /// Stops naming versions that are lost or can't be read now, or names them again.
+    /// Stops or resumes printing versions that are lost or can't be read at present.
     pub(crate) fn mute_losses(&self, mute: bool) {
         self.mutes_losses.store(mute, Ordering::Relaxed);
     }
@@ -123,6 +127,7 @@ impl Progress {
         (kind.to_owned(), format!("{kind}: {what}: {why}"), value)
     }
 
+    /// The message for a path that is not stored, which is also collected.
     fn missed(&self, kind: &str, path: &Path, why: &str) -> (String, String, Value) {
         let path = text::path(path);
         let value = json!({ "path": path, "why": why });
@@ -132,7 +137,7 @@ impl Progress {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("no panic holds this lock")
+    mutex.lock().expect("nothing panics while it holds this lock")
 }
 
 fn remember(list: &Mutex<Vec<Value>>, value: &Value) {

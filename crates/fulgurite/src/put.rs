@@ -26,8 +26,8 @@ use crate::{Outcome, Session};
 /// Maximum number of names printed for people.
 const NAMES_SHOWN_MAX: usize = 20;
 
-/// Everything that wasn't stored: paths with a problem, then `unstored`, which the put didn't
-/// reach.
+/// Everything that wasn't stored, as JSON: paths with a problem, then `unstored`, the names that
+/// the put didn't reach.
 fn not_stored(progress: &Progress, unstored: &[ObjectName]) -> Vec<Value> {
     let mut all = progress.take_not_stored();
     all.extend(unstored.iter().map(|name| {
@@ -38,7 +38,8 @@ fn not_stored(progress: &Progress, unstored: &[ObjectName]) -> Vec<Value> {
     all
 }
 
-fn list(session: &Session, stored: &[Value], unstored: &[ObjectName]) {
+/// Names for people what a failed put has stored and what it hasn't.
+fn say_names(session: &Session, stored: &[Value], unstored: &[ObjectName]) {
     for value in stored.iter().take(NAMES_SHOWN_MAX) {
         session.say(&format!("stored: {} (version {})", text::harmless(value["name"].as_str().unwrap_or_default()), value["version"]));
     }
@@ -90,7 +91,7 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     let errors = failure.into_iter().chain(flush_error).map(|error| crate::sentence(&error.into())).collect::<Vec<_>>().join("; ");
     let stored = progress.take_stored();
     if has_failed && !session.json {
-        list(session, &stored, &unstored);
+        say_names(session, &stored, &unstored);
     }
     let staged = archive.catalogue().staged_totals().unwrap_or_default();
     session.answer(|| {
@@ -109,7 +110,7 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
         value
     });
     if flushed.is_none() && report.objects > 0 && errors.is_empty() {
-        session.say("It is staged, and safe on this disk; `fulgurite flush` writes it to platters.");
+        session.say("All of it is staged, and safe on this disk; `fulgurite flush` writes it to platters.");
     }
     if !errors.is_empty() {
         diagnostics::trouble(&recovery_advice(staged, put.flush));
@@ -173,7 +174,7 @@ fn put_roots(
     let failed = AtomicU64::new(0);
     let sources = |root: Root| -> Box<dyn Iterator<Item = Source> + Send + '_> {
         match root {
-            Root::Input(name) => Box::new(std::iter::once(Source::Stream { reader: Box::new(std::io::stdin()), name })),
+            Root::StandardInput(name) => Box::new(std::iter::once(Source::Stream { reader: Box::new(std::io::stdin()), name })),
             Root::Path(path, name) => Box::new(walk(walker(&path, put), path, name, &own, progress, &failed)),
         }
     };
@@ -189,7 +190,7 @@ fn put_roots(
         // Counting the work ahead reads every folder a second time, so do it only if progress is
         // shown.
         if progress.is_shown() {
-            scope.spawn(|| expect(&paths, put, progress));
+            scope.spawn(|| count_ahead(&paths, put, progress));
         }
         let sources = roots.into_iter().flat_map(sources);
         if put.flush {
@@ -202,7 +203,8 @@ fn put_roots(
     (outcome, flushed)
 }
 
-fn expect(paths: &[PathBuf], put: &Put, progress: &Progress) {
+/// Tells `progress` how much there is to store.
+fn count_ahead(paths: &[PathBuf], put: &Put, progress: &Progress) {
     for entry in paths.iter().flat_map(|path| walker(path, put).into_iter().flatten()) {
         if let Ok(metadata) = entry.metadata()
             && metadata.is_file()

@@ -121,9 +121,9 @@ fn check_locks(archive: &Archive, rm: &Rm, names: &[Vec<u8>]) -> Result<()> {
         1 => ", and another one is locked".to_owned(),
         others => format!(", and {others} more are locked"),
     };
-    let way = match hold {
+    let advice = match hold {
         Hold::Retention(Retention { mode: RetentionMode::Governance, .. }) => "; --bypass-governance-retention overrides governance mode",
         _ => "",
     };
-    bail!("version {version} of {} is {hold}{others}; nothing was removed{way}", name.display());
+    bail!("version {version} of {} is {hold}{others}; nothing was removed{advice}", name.display());
 }

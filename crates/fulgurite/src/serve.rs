@@ -30,7 +30,7 @@ const NAMED_FOLDERS_MAX: usize = 10;
 /// parts.
 const OTHER_OPEN_FILES: u64 = 2_048;
 
-/// A key issued by this start, and its account.
+/// A key that was created at this start, and its account.
 struct IssuedKey {
     account: String,
     key: NewKey,
@@ -51,8 +51,9 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         .enable_all()
         .build()
         .context("the server's threads can't be started")?;
-    // Another server of this archive holds its lock and most likely the port, too: the lock tells
-    // more about it. A new archive is created only if the address can be used.
+    // A server that already runs for this archive holds its lock, and most likely the port. The
+    // error about the lock says more, so the lock comes first. A new archive is created only if the
+    // address can be used.
     let existing = if is_new { None } else { Some(Archive::open(&create_home(&folder)?, Access::Write)?) };
     let listener = runtime.block_on(Listener::bind(settings.listen))?;
     let archive = Arc::new(match existing {
@@ -124,7 +125,8 @@ fn create_archive(home: &Path, stores: &[String]) -> Result<Archive> {
     Ok(Archive::open(home, Access::Write)?)
 }
 
-/// Recovers a lost service state from its backup in the archive, and reports the result.
+/// Recovers a lost service state from its backup in the archive, unless `without_copy` is set, and
+/// prints notes on the result.
 fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     let file = archive.home().join(state::FILE);
     let copy = match state::find(archive)? {

@@ -1,4 +1,4 @@
-//! The commands `init`, `store` and `catalogue`.
+//! The commands `init`, `store add`, `store replace` and `catalogue`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

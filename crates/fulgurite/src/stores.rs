@@ -20,7 +20,7 @@ struct Row<'a> {
     store: &'a dyn PlatterStore,
     /// Why it can't be used.
     error: Option<StoreError>,
-    /// Platters on its disk, and their bytes; `None` if they can't be listed.
+    /// Number of platters on its disk, and their bytes; `None` if they can't be listed.
     found: Option<(u64, u64)>,
     /// Platters that the catalogue expects on it.
     expected: u64,
@@ -34,7 +34,7 @@ struct Row<'a> {
 
 pub(crate) fn list(session: &Session) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
-    let (rows, homeless) = rows(&archive)?;
+    let (rows, storeless) = rows(&archive)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     if !session.json {
         writeln!(out, "{:9}  {:10}  {:>8}  {:>10}  {:>10}  folder", "store", "state", "platters", "used", "free")?;
@@ -54,16 +54,19 @@ pub(crate) fn list(session: &Session) -> Result<Outcome> {
             said.push(text);
         }
     }
-    if homeless > 0 {
-        trouble(&format!(
-            "{} missing, of no store in the settings: `fulgurite platters` shows which",
-            phrase(homeless, "platter is", "platters are")
-        ));
+    if storeless > 0 {
+        let platters = phrase(
+            storeless,
+            "platter is missing, and its store is not in the settings",
+            "platters are missing, and their stores are not in the settings",
+        );
+        trouble(&format!("{platters}: `fulgurite platters` shows which"));
     }
-    Ok(rows.iter().fold(Outcome::troubled_if(homeless > 0), |outcome, row| outcome.worst(row.outcome())))
+    Ok(rows.iter().fold(Outcome::troubled_if(storeless > 0), |outcome, row| outcome.worst(row.outcome())))
 }
 
-/// A row for each store, and the number of missing platters that belong to none of them.
+/// A row for each store in the settings, and the number of missing platters that belong to none of
+/// them.
 fn rows(archive: &Archive) -> Result<(Vec<Row<'_>>, u64)> {
     let mut platters = archive.catalogue().platters()?;
     platters.retain(|row| row.state == SetState::Complete);
@@ -71,9 +74,9 @@ fn rows(archive: &Archive) -> Result<(Vec<Row<'_>>, u64)> {
     let checked = check_all(archive.stores());
     let sizes = platter_bytes(archive)?;
     let found: Vec<_> = archive.stores().iter().map(|store| found_on(archive, &checked, &sizes, store.name())).collect();
-    let is_homeless = |row: &PlatterRow| archive.stores().iter().all(|store| store.name() != row.place.store);
+    let is_storeless = |row: &PlatterRow| archive.stores().iter().all(|store| store.name() != row.place.store);
     let is_missing = |place: &Result<String, NoPlatter>| matches!(place, Err(NoPlatter::Missing { .. }));
-    let homeless = platters.iter().zip(&places).filter(|(row, place)| is_homeless(row) && is_missing(place)).count() as u64;
+    let storeless = platters.iter().zip(&places).filter(|(row, place)| is_storeless(row) && is_missing(place)).count() as u64;
     let mut rows = Vec::with_capacity(found.len());
     for ((store, checked), found) in archive.stores().iter().zip(checked).zip(found) {
         let own: Vec<_> = platters.iter().zip(&places).filter(|(row, _)| row.place.store == store.name()).collect();
@@ -89,7 +92,7 @@ fn rows(archive: &Archive) -> Result<(Vec<Row<'_>>, u64)> {
             damaged: number(&|row, place| place.is_ok() && row.health.lost_sectors > 0),
         });
     }
-    Ok((rows, homeless))
+    Ok((rows, storeless))
 }
 
 fn platter_bytes(archive: &Archive) -> Result<HashMap<PlatterId, u64>> {
@@ -101,7 +104,8 @@ fn platter_bytes(archive: &Archive) -> Result<HashMap<PlatterId, u64>> {
     Ok(sets.iter().flat_map(|set| of_set(&set.description)).collect())
 }
 
-/// The number and the bytes of the platters on the disk of a store, wherever the disk is.
+/// The number and the bytes of the platters on the disk of a store, even if the disk is in the
+/// place of another store.
 fn found_on(archive: &Archive, checked: &[Result<(), StoreError>], sizes: &HashMap<PlatterId, u64>, name: &str) -> Option<(u64, u64)> {
     let mut disks = archive.stores().iter().zip(checked);
     let (disk, _) = disks.find(|(store, checked)| match checked {

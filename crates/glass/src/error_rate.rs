@@ -13,7 +13,7 @@ pub struct ErrorRate {
 
 impl ErrorRate {
     /// The rate with its exact 95 % confidence bounds (Clopper and Pearson, Biometrika 26, 404
-    /// (1934)). Without tries, anything is possible.
+    /// (1934)). Without tries, the rate is NaN and its bounds are 0 and 1.
     pub fn of(errors: u32, tries: u32) -> Self {
         if tries == 0 {
             return Self { low: 0.0, rate: f64::NAN, high: 1.0 };
@@ -25,7 +25,8 @@ impl ErrorRate {
     }
 }
 
-/// Probability of at most `k` events in `n` tries of probability `p`.
+/// Probability of at most `k` events in `n` tries of probability `p`. Terms are computed as
+/// logarithms, because the first ones can be too small for a float.
 fn at_most(k: u32, n: u32, p: f64) -> f64 {
     if p <= 0.0 {
         return 1.0;
@@ -42,7 +43,7 @@ fn at_most(k: u32, n: u32, p: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// The smallest probability for which a condition holds that holds for all larger ones.
+/// The smallest probability for which `holds` is true; it must be true for all larger ones too.
 fn solve(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
@@ -59,7 +60,7 @@ mod tests {
     #[test]
     fn bounds_are_those_of_clopper_and_pearson() {
         let rate = ErrorRate::of;
-        // 3.69/n for none of n; 10 of 100: 0.0490 to 0.1762 (any table of exact bounds).
+        // About 3.69/n for 0 of n; 10 of 100: 0.0490 to 0.1762 (any table of exact bounds).
         assert!((rate(0, 1000).high - 0.003_682).abs() < 1e-6);
         let ten = rate(10, 100);
         assert!((ten.low - 0.0490).abs() < 1e-4 && ten.rate == 0.1 && (ten.high - 0.1762).abs() < 1e-4, "{ten:?}");

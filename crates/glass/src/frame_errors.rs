@@ -1,12 +1,13 @@
-//! A measuring tool: frame error rates of LDPC codes: words sent over a Gaussian channel and
-//! decoded, in numbers large enough for a confidence bound.
+//! Measures the frame error rate of LDPC codes: sends random codewords over a Gaussian channel,
+//! decodes them and counts the failures.
 //!
 //! ```text
 //! random information -> codeword -> ±1 plus Gaussian noise -> 8-bit ratios -> LdpcDecoder -> compare
 //! ```
 //!
-//! The channel is named by its raw bit error rate, p: how often the sign alone is wrong. A symbol
-//! of ±1 with noise of standard deviation s has p = Q(1/s), and likelihoods of 2y/s^2 nats.
+//! The channel is named by its raw bit error rate, p: the share of symbols that arrive with the
+//! wrong sign. For symbols of ±1 and noise of standard deviation s, p = Q(1/s), and a received
+//! value y has a log-likelihood ratio of 2y/s^2 nats.
 
 use std::num::NonZero;
 
@@ -15,14 +16,14 @@ use fulgurite_codec::ldpc::{BaseMatrix, DvbS2, LdpcCode, LdpcDecoder};
 
 use crate::error_rate::ErrorRate;
 
-/// Frames between two looks at the number of failures. Fixed, so that results don't depend on the
+/// Frames after which the number of failures is checked. Fixed, so that results don't depend on the
 /// number of threads.
 const ROUND: u32 = 256;
 
 /// A code under test.
 #[derive(Debug, Clone)]
 pub enum TestedCode {
-    /// A code of sectors.
+    /// One of the codes that sectors use.
     Sector(LdpcCode),
     /// DVB-S2, rate 8/9: published and widely measured. A frame fails if its information has more
     /// wrong bits than the 8 that the outer BCH code corrects.
@@ -53,12 +54,12 @@ impl TestedCode {
         }
     }
 
-    /// Information bits per bit.
+    /// The code rate: information bits per bit of a codeword.
     pub fn rate(&self) -> f64 {
         self.information_bits() as f64 / self.codeword_bits() as f64
     }
 
-    /// Wrong information bits that an outer code corrects.
+    /// Wrong information bits that an outer code would correct, so that the frame doesn't fail.
     fn corrected_afterwards(&self) -> usize {
         match self {
             TestedCode::Sector(_) => 0,
@@ -66,7 +67,7 @@ impl TestedCode {
         }
     }
 
-    /// Where the matrix has the information bits.
+    /// Positions of the information bits in the matrix's order.
     fn information_positions(&self) -> Vec<usize> {
         match self {
             TestedCode::Sector(_) => (0..self.information_bits()).collect(),
@@ -74,8 +75,8 @@ impl TestedCode {
         }
     }
 
-    /// A random codeword, in the order of the matrix; `None` for bits that are known to be zero and
-    /// aren't sent.
+    /// A random codeword, in the matrix's order; `None` for bits that aren't sent, because they are
+    /// known to be zero.
     fn codeword(&self, random: &mut Stream) -> Vec<Option<bool>> {
         let mut information = vec![0; self.information_bits() / 8];
         for chunk in information.chunks_mut(8) {
@@ -106,16 +107,16 @@ impl TestedCode {
 #[derive(Debug, Clone)]
 pub struct GaussianChannel {
     bit_error_rate: f64,
-    /// Walker's alias method: each of 256 ratios with the probability to stay itself, in 2^24ths,
-    /// and its replacement.
-    outcomes: Vec<(u32, i8)>,
+    /// Table of Walker's alias method: for each of 256 ratios, drawn with equal probability, how
+    /// likely it is to be kept, in units of 2^-24, and the ratio that replaces it otherwise.
+    alias_table: Vec<(u32, i8)>,
 }
 
 impl GaussianChannel {
     /// The channel with a raw bit error rate between 0 and 0.5, both exclusive; `None` for others.
     pub fn new(bit_error_rate: f64) -> Option<Self> {
         let valid = bit_error_rate > 0.0 && bit_error_rate < 0.5;
-        valid.then(|| Self { bit_error_rate, outcomes: alias_table(&ratio_probabilities(bit_error_rate)) })
+        valid.then(|| Self { bit_error_rate, alias_table: alias_table(&ratio_probabilities(bit_error_rate)) })
     }
 
     /// The raw bit error rate.
@@ -129,11 +130,12 @@ impl GaussianChannel {
         10.0 * (1.0 / (2.0 * rate * deviation * deviation)).log10()
     }
 
-    /// The receiver's ratio for a bit.
+    /// The receiver's ratio for a bit: 8 of the `random` bits draw it from the table, the others
+    /// decide whether it is kept.
     fn ratio(&self, bit: bool, random: u32) -> i8 {
         let drawn = (random & 0xFF) as usize;
-        let (stays, otherwise) = self.outcomes[drawn];
-        let ratio = if random >> 8 < stays { (drawn as u8).cast_signed() } else { otherwise };
+        let (kept, otherwise) = self.alias_table[drawn];
+        let ratio = if random >> 8 < kept { (drawn as u8).cast_signed() } else { otherwise };
         if bit { -ratio } else { ratio }
     }
 }
@@ -143,7 +145,8 @@ fn q(x: f64) -> f64 {
     libm::erfc(x / std::f64::consts::SQRT_2) / 2.0
 }
 
-/// Standard deviation of the noise of a channel with this raw bit error rate.
+/// Standard deviation of the noise of a channel with this raw bit error rate: inverts `q` by
+/// bisection.
 fn deviation(bit_error_rate: f64) -> f64 {
     let (mut low, mut high) = (0.0, 40.0);
     for _ in 0..100 {
@@ -153,7 +156,7 @@ fn deviation(bit_error_rate: f64) -> f64 {
     1.0 / low
 }
 
-/// Probabilities of the ratios of a 0, by their value as an unsigned byte.
+/// Probability of each ratio if a 0 is sent, indexed by the ratio's bits as an unsigned byte.
 fn ratio_probabilities(bit_error_rate: f64) -> [f64; 256] {
     let deviation = deviation(bit_error_rate);
     let per_unit = f64::from(LdpcDecoder::RATIOS_PER_NAT) * 2.0 / (deviation * deviation);
@@ -188,7 +191,7 @@ fn alias_table(probabilities: &[f64; 256]) -> Vec<(u32, i8)> {
 pub struct Effort {
     /// Frames at most.
     pub frames: u32,
-    /// Stop once so many frames have failed; counted every few hundred frames.
+    /// Stop once so many frames have failed; checked after every 256 frames.
     pub failures: u32,
     /// Iterations of the decoder at most.
     pub iterations: u32,
@@ -203,9 +206,9 @@ pub struct Effort {
 pub struct FrameErrors {
     /// Frames sent.
     pub frames: u32,
-    /// Frames that stayed wrong, and for which no codeword was found.
+    /// Frames whose information stayed wrong and for which the decoder found no codeword.
     pub failed: u32,
-    /// Frames decoded to another codeword than was sent. Only a checksum would tell.
+    /// Frames decoded to another codeword than was sent, which only a checksum would detect.
     pub wrong: u32,
     /// Bits that were wrong before decoding.
     pub raw_errors: u64,
@@ -214,7 +217,7 @@ pub struct FrameErrors {
 }
 
 impl FrameErrors {
-    /// The frame error rate.
+    /// The frame error rate: the share of frames that failed or were decoded wrong.
     pub fn rate(&self) -> ErrorRate {
         ErrorRate::of(self.failed + self.wrong, self.frames)
     }
@@ -228,7 +231,7 @@ impl FrameErrors {
     }
 }
 
-/// Sends frames of random information and counts what the decoder makes of them.
+/// Sends frames of random information, and counts those that the decoder doesn't restore.
 pub fn frame_errors(code: &TestedCode, channel: &GaussianChannel, effort: Effort) -> FrameErrors {
     let mut total = FrameErrors::default();
     while total.frames < effort.frames && total.failed + total.wrong < effort.failures {
@@ -302,7 +305,7 @@ mod tests {
             // The alias table gives the same probabilities.
             let channel = GaussianChannel::new(p).unwrap();
             let mut drawn = [0.0; 256];
-            for (value, &(stays, otherwise)) in channel.outcomes.iter().enumerate() {
+            for (value, &(stays, otherwise)) in channel.alias_table.iter().enumerate() {
                 let stays = f64::from(stays) / f64::from(1 << 24);
                 drawn[value] += stays / 256.0;
                 drawn[usize::from(otherwise.cast_unsigned())] += (1.0 - stays) / 256.0;

@@ -26,7 +26,7 @@ pub struct RebuiltSector {
 pub struct GroupRepair {
     /// The rebuilt information sectors of the requested tracks.
     pub sectors: Vec<RebuiltSector>,
-    /// Sectors of the whole group that their tracks could not rebuild.
+    /// Information sectors of the whole group that their tracks could not rebuild.
     pub lost: usize,
 }
 
@@ -35,8 +35,8 @@ impl ReadDrive {
     /// group's code.
     ///
     /// # Errors
-    /// [`Lost`] with the number of sectors lost in the whole group, if its code can't rebuild that
-    /// many.
+    /// [`Lost`] with the number of information sectors lost in the whole group, if its code can't
+    /// rebuild them, or if a sector that could be read at first is lost the next time.
     pub fn repair_group(&self, group: Group, wanted: &[TrackIndex]) -> Result<GroupRepair, Lost> {
         let geometry = self.geometry();
         let sectors = usize::from(geometry.track_information);
@@ -52,6 +52,7 @@ impl ReadDrive {
         }
         let all_lost = Lost { sectors: lost.len() };
         let code = group_code(geometry, group).ok_or(all_lost)?;
+        // Rows of the code's redundancy that can be read.
         let mut rows = Vec::new();
         for (index, physical) in group.redundancy_tracks().enumerate() {
             self.read_good_sectors(physical, &mut track);

@@ -1,14 +1,17 @@
 //! The label after each payload: it says where the sector belongs and whether it is intact.
 //!
 //! A disk may return the bytes of another place without an error. So the label names platter, track
-//! and index, and the checksum covers label and payload: a good sector in the wrong place counts as
-//! lost.
+//! and sector, and the checksum covers label and payload: a good sector in the wrong place counts
+//! as lost.
 
 use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{LABEL_BYTES, PlatterId, SectorAddress};
 
 const MAGIC: &[u8; 8] = b"FULGSECT";
 const VERSION: u32 = 1;
+/// Length of the fields, magic to version. The bytes between them and the checksum are reserved:
+/// zeros, whose values a reader ignores.
+const FIELDS_BYTES: usize = 40;
 /// Offset of the checksum in the label.
 const CHECKSUM_AT: usize = 56;
 
@@ -26,9 +29,11 @@ pub(crate) fn seal(sector: &mut [u8], platter: PlatterId, at: SectorAddress) {
 pub(crate) fn is_good(sector: &[u8], platter: PlatterId, at: SectorAddress) -> bool {
     let payload_bytes = sector.len() - LABEL_BYTES;
     let (covered, checksum) = sector.split_at(payload_bytes + CHECKSUM_AT);
-    covered[payload_bytes..][..40] == fields(payload_bytes, platter, at)[..40] && crc64(covered).to_le_bytes() == checksum
+    covered[payload_bytes..][..FIELDS_BYTES] == fields(payload_bytes, platter, at)[..FIELDS_BYTES]
+        && crc64(covered).to_le_bytes() == checksum
 }
 
+/// A label without its checksum: the fields, then zeros.
 fn fields(payload_bytes: usize, platter: PlatterId, at: SectorAddress) -> [u8; CHECKSUM_AT] {
     let mut fields = [0; CHECKSUM_AT];
     fields[..8].copy_from_slice(MAGIC);

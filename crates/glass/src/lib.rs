@@ -6,10 +6,12 @@
 //! are rebuilt by the track's own code or, failing that, by the code of the large group. Sectors
 //! beyond both are reported as a value, [`Lost`], for the platter-set to repair.
 //!
-//! All of this is the `disk` medium, where a platter is a file; `docs/format.md` specifies its
-//! bytes. The modules are parts of the `glass` medium, which `docs/medium.md` describes: [`voxel`]
-//! symbols, their [`polarization`], an [`emulator`] of laser and camera, [`decoder`]s of images,
-//! and [`frame_errors`], which measures how much noise the LDPC codes of sectors bear.
+//! The drives see the bytes of a platter, which `docs/format.md` specifies. On the `disk` medium,
+//! these bytes are the platter's file. On the `glass` medium, which `docs/medium.md` describes, the
+//! file contains symbols: [`VoxelWriter`] and [`VoxelPlatter`] translate between the two. They are
+//! built on [`voxel`] symbols, their [`polarization`], an [`emulator`] of laser and camera, and
+//! [`decoder`]s of images. [`frame_errors`] measures how much noise the LDPC codes of sectors
+//! tolerate, [`sector_errors`] what decoders lose.
 
 #![forbid(unsafe_code)]
 

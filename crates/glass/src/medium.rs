@@ -1,5 +1,5 @@
-//! The glass medium as one archive uses it: shape of its sectors, alphabet of its voxels, settings
-//! of its microscope, and rate of its code.
+//! Kinds of glass: shape of sectors, alphabet of voxels, settings of the microscope, and rate of
+//! the sectors' code.
 
 use std::f64::consts::PI;
 
@@ -9,18 +9,18 @@ use fulgurite_codec::ldpc::LdpcCode;
 use crate::polarization::Microscope;
 use crate::voxel::Alphabet;
 
-/// How sectors are written to glass and read from it.
+/// A kind of glass: how sectors are written to it and read from it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GlassMedium {
     /// Rows of voxels in a sector.
     pub rows: usize,
     /// Columns of voxels in a sector.
     pub columns: usize,
-    /// What voxels can be written as.
+    /// Symbols that voxels can carry.
     pub alphabet: Alphabet,
     /// Settings of the read drive's microscope.
     pub microscope: Microscope,
-    /// Bits of a camera's pixel.
+    /// Bits of a pixel of the camera.
     pub pixel_bits: u32,
     /// Parity columns, of 80, in the LDPC code of a sector.
     pub parity_columns: usize,
@@ -46,7 +46,8 @@ impl GlassMedium {
         Self { rows: 64, parity_columns: 14, ..Self::desk() }
     }
 
-    /// The glass for sectors of the archive with this payload; `None` if there is none.
+    /// The glass for sectors with a payload of this size; `None` for other sizes than those of the
+    /// presets.
     pub fn for_sectors(sector_bytes: u32) -> Option<Self> {
         match sector_bytes {
             4_096 => Some(Self::tiny()),
@@ -60,8 +61,8 @@ impl GlassMedium {
         self.rows * self.columns
     }
 
-    /// Bytes that the code of a sector holds, without constructing it; `None` if there is no such
-    /// code.
+    /// Bytes of payload that the sector code holds, computed without constructing it; `None` if
+    /// there is no such code.
     pub fn payload_bytes(&self) -> Option<usize> {
         const CHECKSUM_BYTES: usize = 8;
         let codewords = self.voxels() / LdpcCode::CODEWORD_BITS.div_ceil(self.alphabet.bits_per_voxel() as usize);

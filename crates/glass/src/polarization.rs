@@ -7,17 +7,19 @@
 //!
 //! ```text
 //! frame 0   extinction           dark where there is no retardance
-//! frame 1   + swing,  45°        I1 - I2  says  sin d sin 2a
+//! frame 1   + swing,  45°        I1 - I2  gives  sin d sin 2a
 //! frame 2   - swing,  45°
-//! frame 3   - swing,   0°        I4 - I3  says  sin d cos 2a
-//! frame 4   + swing,   0°        I1 + I2 - 2 I0  says  cos d
+//! frame 3   - swing,   0°        I4 - I3  gives  sin d cos 2a
+//! frame 4   + swing,   0°        I1 + I2 - 2 I0  gives  cos d
 //! ```
+//!
+//! d is the retardance, a the azimuth, and Ii the intensity in frame i.
 //!
 //! Source: Shribak and Oldenbourg, Appl. Opt. 42, 3009 (2003), five-frame algorithm.
 
 use std::f64::consts::PI;
 
-/// Images of a field of voxels under five settings of the compensator.
+/// Number of images of a field of voxels: one for each setting of the compensator.
 pub const FRAMES: usize = 5;
 
 /// The microscope's settings.
@@ -36,7 +38,7 @@ pub struct Microscope {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Birefringence {
     /// Delay of the slow axis, in radians: 2 pi times the path difference over the wavelength. From
-    /// 0 to pi; larger ones look like smaller ones.
+    /// 0 to pi; larger ones can't be told from smaller ones.
     pub retardance: f64,
     /// Direction of the slow axis, in radians, from 0 to pi.
     pub azimuth: f64,
@@ -57,8 +59,9 @@ impl Microscope {
     /// any contrast give a retardance and an azimuth of 0.
     pub fn birefringence(&self, frames: [f64; FRAMES]) -> Birefringence {
         let [i0, i1, i2, i3, i4] = frames;
-        // sin(swing) tan(swing / 2) = 1 - cos(swing), the factor of cos d in the last sum. The
-        // published formulas divide by that sum; atan2 does the same where it is 0 or negative.
+        // sin(swing) tan(swing / 2) = 1 - cos(swing): the scale gives both differences the factor
+        // that cos d has in the last sum. The published formulas divide by that sum; atan2 also
+        // works where it is 0 or negative.
         let scale = (self.swing / 2.0).tan();
         let sine = (i1 - i2) * scale;
         let cosine = (i4 - i3) * scale;

@@ -20,10 +20,11 @@ pub trait PlatterSource: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-/// A track that its own code can't rebuild.
+/// Too many sectors are lost for a code to rebuild them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
-    /// Lost sectors of the track, including redundancy sectors.
+    /// Lost sectors: of a track, including its redundancy sectors, or information sectors of a
+    /// large group.
     pub sectors: usize,
 }
 
@@ -76,7 +77,7 @@ impl ReadDrive {
     /// Reads a whole track and marks lost sectors, without repair.
     pub fn scan(&self, physical: PhysicalTrack, track: &mut Track) {
         let offset = self.geometry.track_offset(physical);
-        // Read whole blocks, so that a source with direct IO needs no copy.
+        // Read whole blocks, so that a source with direct I/O needs no copy.
         let (first, before, blocks) = track.blocks_mut(offset);
         match read_fully(&*self.source, first, blocks) {
             Ok(read) => blocks[read.max(before)..].fill(0),
@@ -95,10 +96,10 @@ impl ReadDrive {
     }
 
     /// Reads a whole track and rebuilds lost information sectors with the track's own code. Returns
-    /// the number of lost sectors, including redundancy sectors.
+    /// the number of sectors that were lost, including redundancy sectors.
     ///
     /// # Errors
-    /// [`Lost`] if that is not enough; `track` has the good sectors nevertheless.
+    /// [`Lost`] if the code can't rebuild them; `track` contains the good sectors nevertheless.
     pub fn read(&self, physical: PhysicalTrack, track: &mut Track) -> Result<usize, Lost> {
         self.scan(physical, track);
         let sectors = track.lost_sectors();

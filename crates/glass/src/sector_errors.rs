@@ -1,5 +1,5 @@
-//! A measuring tool: how many symbols and sectors a decoder of images loses, in sectors written and
-//! imaged by the emulator.
+//! Measures how many symbols and sectors a decoder of images loses, with sectors that the emulator
+//! writes and images.
 //!
 //! ```text
 //! random payload -> SectorCode -> write -> image -> VoxelDecoder -> ratios -> SectorDecoder -> compare
@@ -18,16 +18,16 @@ use crate::error_rate::ErrorRate;
 
 /// Layers that are written and read together. A stack costs two more layers, which aren't read.
 const LAYERS: u32 = 8;
-/// Stacks between two looks at the number of failures. Fixed, so that results don't depend on the
+/// Stacks after which the number of failures is checked. Fixed, so that results don't depend on the
 /// number of threads.
 const ROUND: u32 = 8;
 
 /// How much to measure.
 #[derive(Debug, Clone, Copy)]
 pub struct SectorEffort {
-    /// Sectors at most, rounded up to whole stacks.
+    /// Sectors at most, rounded up to whole stacks of 8.
     pub sectors: u32,
-    /// Stop once so many sectors have failed; counted every few dozen sectors.
+    /// Stop once so many sectors have failed; checked after every 64 sectors.
     pub failures: u32,
     /// Seed of payloads and noise.
     pub seed: u64,
@@ -48,13 +48,15 @@ pub struct SectorErrors {
     pub voxels: u64,
     /// Voxels whose likeliest symbol was wrong.
     pub symbol_errors: u64,
-    /// Bits of information that the ratios carried about what was written, taken at face value.
+    /// Bits of information that the ratios carried about what was written, if each ratio is taken
+    /// as the true likelihood.
     pub information_bits: f64,
-    /// For each code by number of parity columns, the sectors that it would have lost.
+    /// For each other code tried: its number of parity columns, and the sectors that it would have
+    /// lost.
     pub failed_at: Vec<(usize, u32)>,
-    /// Time of emulating, of all threads together.
+    /// Time spent on emulation, of all threads together.
     pub emulating: Duration,
-    /// Time of the decoder of images, of all threads together.
+    /// Time spent in the decoder of images, of all threads together.
     pub decoding: Duration,
 }
 
@@ -64,12 +66,13 @@ impl SectorErrors {
         self.symbol_errors as f64 / self.voxels as f64
     }
 
-    /// Generalized mutual information: what a code for single bits can get out of a voxel, in bits.
+    /// Generalized mutual information, in bits per voxel: the largest rate that a code for single
+    /// bits can achieve with these ratios.
     pub fn information_per_voxel(&self) -> f64 {
         self.information_bits / self.voxels as f64
     }
 
-    /// Share of sectors that failed.
+    /// Share of sectors that failed or came back wrong.
     pub fn rate(&self) -> ErrorRate {
         ErrorRate::of(self.failed + self.wrong, self.sectors)
     }
@@ -91,8 +94,8 @@ impl SectorErrors {
     }
 }
 
-/// Reads emulated sectors with a decoder that `decoder` creates for each thread. `also` are the
-/// parity columns of further codes to try on the same images.
+/// Reads emulated sectors with a decoder that `decoder` creates for each thread. `other_codes` are
+/// the parity columns of further codes to try on the same images.
 ///
 /// # Panics
 /// If there is no code with so many parity columns, or the decoder isn't one for this medium.
@@ -100,7 +103,7 @@ pub fn sector_errors<D: VoxelDecoder>(
     medium: &GlassMedium,
     effects: &Effects,
     decoder: impl Fn() -> D + Sync,
-    also: &[usize],
+    other_codes: &[usize],
     effort: SectorEffort,
 ) -> SectorErrors {
     let mut total = SectorErrors::default();
@@ -109,7 +112,7 @@ pub fn sector_errors<D: VoxelDecoder>(
         let round: Vec<u32> = stacks.by_ref().take(ROUND as usize).collect();
         let threads = effort.threads.get().min(round.len());
         let measure = &|worker: usize| {
-            let mut reader = Reader::new(medium, decoder(), also);
+            let mut reader = Reader::new(medium, decoder(), other_codes);
             round.iter().skip(worker).step_by(threads).for_each(|&stack| reader.read(medium, effects, effort.seed, stack));
             reader.counted
         };
@@ -122,19 +125,20 @@ pub fn sector_errors<D: VoxelDecoder>(
     total
 }
 
+/// Reads stacks on one thread, and counts.
 struct Reader<D> {
     code: SectorCode,
     decoder: D,
-    also: Vec<(usize, LdpcDecoder)>,
+    other_codes: Vec<(usize, LdpcDecoder)>,
     counted: SectorErrors,
 }
 
 impl<D: VoxelDecoder> Reader<D> {
-    fn new(medium: &GlassMedium, decoder: D, also: &[usize]) -> Self {
+    fn new(medium: &GlassMedium, decoder: D, other_codes: &[usize]) -> Self {
         let ldpc =
             |&columns: &usize| (columns, LdpcDecoder::new(LdpcCode::new(columns).expect("a code with these parity columns").matrix()));
-        let counted = SectorErrors { failed_at: also.iter().map(|&columns| (columns, 0)).collect(), ..SectorErrors::default() };
-        Self { code: medium.sector_code(), decoder, also: also.iter().map(ldpc).collect(), counted }
+        let counted = SectorErrors { failed_at: other_codes.iter().map(|&columns| (columns, 0)).collect(), ..SectorErrors::default() };
+        Self { code: medium.sector_code(), decoder, other_codes: other_codes.iter().map(ldpc).collect(), counted }
     }
 
     fn read(&mut self, medium: &GlassMedium, effects: &Effects, seed: u64, stack: u32) {
@@ -149,7 +153,7 @@ impl<D: VoxelDecoder> Reader<D> {
     }
 
     fn read_sector(&mut self, sectors: &mut SectorDecoder<'_>, sample: &Sample) {
-        let Self { code, decoder, also, counted } = self;
+        let Self { code, decoder, other_codes, counted } = self;
         let started = Instant::now();
         let decoded = decoder.decode(&sample.frames);
         counted.decoding += started.elapsed();
@@ -182,7 +186,7 @@ impl<D: VoxelDecoder> Reader<D> {
             }
         }
         let per_codeword = LdpcCode::CODEWORD_BITS.div_ceil(bits);
-        for ((_, ldpc), (_, failed)) in also.iter_mut().zip(&mut counted.failed_at) {
+        for ((_, ldpc), (_, failed)) in other_codes.iter_mut().zip(&mut counted.failed_at) {
             let lost = (0..code.codewords()).any(|index| {
                 let symbols = ratios.chunks_exact(bits).skip(index).step_by(code.codewords()).take(per_codeword);
                 let mut word: Vec<i8> = symbols.flatten().copied().collect();
@@ -203,11 +207,11 @@ mod tests {
     use crate::decoder::NearestSymbol;
     use crate::emulator::Preset;
 
-    fn errors(strength: f64, also: &[usize], threads: usize) -> SectorErrors {
+    fn errors(strength: f64, other_codes: &[usize], threads: usize) -> SectorErrors {
         let medium = GlassMedium::desk();
         let effort = SectorEffort { sectors: 8, failures: 1_000, seed: 1, threads: NonZero::new(threads).unwrap() };
         let decoder = || NearestSymbol::new(medium.microscope, &medium.alphabet, medium.rows, medium.columns);
-        sector_errors(&medium, &Preset::Nominal.effects().scaled(strength), decoder, also, effort)
+        sector_errors(&medium, &Preset::Nominal.effects().scaled(strength), decoder, other_codes, effort)
     }
 
     #[test]
@@ -222,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_tried_beside_fails_where_the_sector_does() {
+    fn a_code_tried_on_the_same_images_fails_where_the_sector_does() {
         let medium = GlassMedium::desk();
         let some = errors(0.62, &[medium.parity_columns], 2);
         assert_eq!(some.failed_at, [(medium.parity_columns, some.failed)]);

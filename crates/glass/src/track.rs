@@ -15,11 +15,11 @@ use crate::label;
 /// Alignment of offset and memory for direct reads: the largest logical block in use.
 const BLOCK_BYTES: usize = 4_096;
 
-/// The bytes of one track, as on the medium, and which of its sectors are lost.
+/// The bytes of one track as they are on the platter, and which of its sectors are lost.
 pub struct Track {
     geometry: Geometry,
     /// Block-aligned, with room for the parts of the first and last block that belong to
-    /// neighbouring tracks.
+    /// neighboring tracks.
     buffer: AlignedBytes,
     /// Offset of the track in `buffer`.
     start: usize,
@@ -89,14 +89,15 @@ impl Track {
     }
 
     /// Marks all sectors as lost, for a track of a missing platter.
-    pub fn lose(&mut self) {
+    pub fn mark_all_lost(&mut self) {
         self.lost.fill(true);
     }
 
     /// Copies `bytes` into the information payloads, starting at byte `at` of the track's content.
+    /// They must end within the content: encoding overwrites what reaches into redundancy sectors.
     ///
     /// # Panics
-    /// If they extend beyond the track.
+    /// If they extend beyond the redundancy sectors.
     pub fn put_content(&mut self, at: u64, mut bytes: &[u8]) {
         let mut at = at as usize;
         let sector_bytes = self.geometry.sector_bytes as usize;
@@ -133,8 +134,8 @@ impl Track {
     /// Computes the redundancy sectors from the information sectors and labels all sectors.
     pub(crate) fn encode(&mut self, code: &CauchyCode, platter: PlatterId, track: PhysicalTrack) {
         let (stride, sector_bytes) = (self.geometry.sector_stride(), self.geometry.sector_bytes as usize);
-        let of_information = usize::from(self.geometry.track_information) * stride;
-        let (information, redundancy) = self.bytes_mut().split_at_mut(of_information);
+        let information_bytes = usize::from(self.geometry.track_information) * stride;
+        let (information, redundancy) = self.bytes_mut().split_at_mut(information_bytes);
         let information: Vec<&[u8]> = information.chunks_exact(stride).map(|sector| &sector[..sector_bytes]).collect();
         let mut redundancy: Vec<&mut [u8]> = redundancy.chunks_exact_mut(stride).map(|sector| &mut sector[..sector_bytes]).collect();
         if !redundancy.is_empty() {
@@ -146,7 +147,7 @@ impl Track {
         self.lost.fill(false);
     }
 
-    /// The whole track as on the medium.
+    /// The whole track as it is on the platter.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.start + self.geometry.track_stride()]
     }

@@ -1,7 +1,8 @@
-//! Voxels: which symbol a modification of the glass stands for.
+//! Voxels: which symbol an azimuth and a retardance stand for.
 //!
-//! A symbol is an azimuth and a retardance. Labels follow a Gray code in both, so the likeliest
-//! mistake, a neighboring level, costs one bit.
+//! A symbol is a number of 3 to 5 bits: the low three are the Gray code of the azimuth's level, the
+//! others that of the retardance's level. So the likeliest mistake, a neighboring level, costs one
+//! bit.
 //!
 //! ```text
 //! azimuth     0°   22.5°  45°  67.5°  90°  112.5° 135° 157.5°  (180° is 0° again)
@@ -23,21 +24,21 @@ pub struct Alphabet {
 }
 
 impl Alphabet {
-    /// An alphabet with these retardances, in radians; `None` unless they are 1, 2 or 4, rising,
-    /// and between 0 and pi.
+    /// An alphabet with these retardances, in radians; `None` unless there are 1, 2 or 4 of them,
+    /// in rising order, between 0 and pi, both exclusive.
     pub fn new(retardances: Vec<f64>) -> Option<Self> {
         let rising = retardances.is_sorted_by(|a, b| a < b);
         let valid = retardances.iter().all(|&retardance| retardance > 0.0 && retardance < PI);
         (matches!(retardances.len(), 1 | 2 | 4) && rising && valid).then_some(Self { retardances })
     }
 
-    /// Symbols: the labels 0 to this number, exclusive.
-    pub fn symbols(&self) -> u8 {
+    /// Number of symbols. They are numbered from 0.
+    pub fn symbol_count(&self) -> u8 {
         AZIMUTHS * self.retardances.len() as u8
     }
 
-    /// Levels of the retardance: 1, 2 or 4.
-    pub fn retardances(&self) -> u8 {
+    /// Number of levels of the retardance: 1, 2 or 4.
+    pub fn retardance_levels(&self) -> u8 {
         self.retardances.len() as u8
     }
 
@@ -51,8 +52,7 @@ impl Alphabet {
         AZIMUTH_BITS + self.retardances.len().ilog2()
     }
 
-    /// How a symbol is written: azimuth from the low three bits of its label, retardance from the
-    /// others.
+    /// How a symbol is written: azimuth by its low three bits, retardance by the others.
     ///
     /// # Panics
     /// If there is no such symbol.
@@ -76,8 +76,9 @@ fn gray(level: u8) -> u8 {
     level ^ level >> 1
 }
 
-fn gray_inverse(label: u8) -> u8 {
-    label ^ label >> 1 ^ label >> 2
+/// The level with this Gray code, of up to three bits.
+fn gray_inverse(code: u8) -> u8 {
+    code ^ code >> 1 ^ code >> 2
 }
 
 #[cfg(test)]
@@ -89,7 +90,7 @@ mod tests {
         for retardances in [vec![0.3], vec![0.3, 0.6], vec![0.2, 0.4, 0.6, 0.8]] {
             let levels = retardances.len() as u8;
             let alphabet = Alphabet::new(retardances.clone()).unwrap();
-            let mut seen = vec![false; usize::from(alphabet.symbols())];
+            let mut seen = vec![false; usize::from(alphabet.symbol_count())];
             for retardance in 0..levels {
                 for azimuth in 0..8 {
                     let symbol = alphabet.symbol(azimuth, retardance);

@@ -27,23 +27,28 @@ pub struct WrittenPlatter<W> {
     pub bytes: u64,
 }
 
-/// Writes one platter: the information tracks it is given, and by itself their redundancy, the
-/// redundancy tracks of each large group, and the header copies.
+/// Writes one platter. The caller gives the content of information tracks; the drive adds their
+/// redundancy, the redundancy tracks of each large group, and the three copies of the header.
 pub struct WriteDrive<W> {
     blank: BlankPlatter,
     sink: W,
     track_code: CauchyCode,
+    /// The large group that is being written.
     group: Group,
+    /// Computes its redundancy tracks; `None` if it has none.
     encoder: Option<PooledEncoder>,
     threads: usize,
+    /// The next information track.
     next: TrackIndex,
+    /// The next track to be written, information or redundancy.
     physical: PhysicalTrack,
+    /// Bytes written so far.
     bytes: u64,
 }
 
 impl<W: Write> WriteDrive<W> {
-    /// Loads a blank, to be written to `sink`, which must be at its start. Codes of large groups
-    /// may use `threads` threads.
+    /// Loads a blank and writes the first copy of its header to `sink`, which must be at its start.
+    /// Codes of large groups may use `threads` threads.
     ///
     /// # Errors
     /// Errors of the sink.
@@ -74,7 +79,7 @@ impl<W: Write> WriteDrive<W> {
     /// computes redundancy and labels.
     ///
     /// # Errors
-    /// Errors of the sink. The platter is spoilt then.
+    /// Errors of the sink. The platter is unusable then.
     ///
     /// # Panics
     /// If the platter is full.
@@ -93,7 +98,7 @@ impl<W: Write> WriteDrive<W> {
         Ok(())
     }
 
-    /// Finishes the platter.
+    /// Finishes the platter: writes the last copy of the header.
     ///
     /// # Errors
     /// Errors of the sink.

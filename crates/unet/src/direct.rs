@@ -1,5 +1,5 @@
-//! Direct convolutions: for windows of one pixel, and for the input, whose few channels don't
-//! pay for the [transformations of Winograd](crate::winograd).
+//! Direct convolutions: for windows of one pixel, and for the input, which has too few channels for
+//! [Winograd's transformations](crate::winograd) to pay off.
 
 use crate::image::{BLOCK, Cell, Image, Source};
 use crate::kernel::Kernel;
@@ -38,6 +38,7 @@ impl DirectConvolution {
         [0, 1, 2, 3].map(|pixel| Self::with(layer, 1, BLOCK, |output, input, _| layer.weight[(input * layer.outputs + output) * 4 + pixel]))
     }
 
+    /// `channels` are the inputs of a block; `weight` gets output, input and tap.
     fn with(layer: &Weights, side: usize, channels: usize, weight: impl Fn(usize, usize, usize) -> f32) -> Self {
         let (inputs, outputs) = (layer.inputs, layer.outputs);
         let mut weights = Vec::with_capacity(outputs.div_ceil(BLOCK) * inputs * side * side);
@@ -54,7 +55,7 @@ impl DirectConvolution {
         Self { inputs, outputs, side, channels, weights, bias }
     }
 
-    /// Multiplications for one pixel of the output.
+    /// Multiply-adds for one pixel of the output.
     pub(crate) fn multiply_adds(&self) -> u64 {
         (self.inputs * self.outputs * self.side * self.side) as u64
     }
@@ -62,8 +63,8 @@ impl DirectConvolution {
     /// Applies the layer to the first blocks of `source`, and writes the first blocks of `target`.
     ///
     /// # Panics
-    /// If `source` or `target` lack the layer's blocks, or the target lacks rows or columns, or the
-    /// source has another layout than the layer was made for.
+    /// If `source` or `target` lacks the layer's blocks, or the target lacks rows or columns, or
+    /// the source has another layout than the layer was made for.
     pub(crate) fn run(&self, kernel: Kernel, source: Source<'_>, target: &mut Image, to: Target) {
         assert!(kernel.is_available(), "{kernel:?} isn't available on this machine");
         let job = DirectJob::new(self, source, target, to);
@@ -82,8 +83,8 @@ impl DirectConvolution {
     }
 }
 
-/// Where a layer writes: its output at row r and column c goes to the pixel at
-/// `first_row + r * step`, `first_column + c * step`.
+/// Where a layer writes, and whether ReLU is applied: its output at row r and column c goes to the
+/// pixel at `first_row + r * step`, `first_column + c * step`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) first_row: usize,
@@ -92,7 +93,7 @@ pub(crate) struct Target {
     pub(crate) relu: bool,
 }
 
-/// A layer with addresses and counts, checked to stay inside of both images.
+/// A layer with addresses and counts, checked to stay inside both images.
 #[derive(Debug)]
 pub(crate) struct DirectJob<'a> {
     layer: &'a DirectConvolution,
@@ -122,7 +123,7 @@ impl<'a> DirectJob<'a> {
         // A window of one pixel starts at the pixel itself.
         let start = (1 - layer.side / 2) * (row_stride + channels);
         let (target_block, target_row) = (target.block_stride(), target.row_stride() * to.step);
-        let first = target.at(0, to.first_row, to.first_column);
+        let first = target.index(0, to.first_row, to.first_column);
         Self {
             layer,
             window: Window { inputs: layer.inputs, side: layer.side, block_stride, row_stride },
@@ -137,13 +138,13 @@ impl<'a> DirectJob<'a> {
         }
     }
 
-    /// Pixels that can form a block.
+    /// Pixels of a row, some of which are computed at once.
     pub(crate) fn pixels(&self) -> usize {
         self.columns
     }
 }
 
-/// Runs a job with blocks of `P` pixels, each with `V` registers, which are one block of outputs.
+/// Runs a job on `P` pixels at once, each with `V` registers, which hold one block of outputs.
 ///
 /// # Safety
 /// `L`'s instructions are available.

@@ -17,7 +17,7 @@ pub enum ModelError {
         source: serde_json::Error,
     },
     #[error(
-        "tensor {tensor} is bytes {start} to {end} of the model's {data_bytes} bytes of data: \
+        "tensor {tensor} occupies bytes {start} to {end} of the model's {data_bytes} bytes of data: \
          the file is truncated, or its tensors overlap or leave gaps"
     )]
     Offsets { tensor: String, start: u64, end: u64, data_bytes: usize },
@@ -50,6 +50,6 @@ pub enum ModelError {
 pub enum ShapeError {
     #[error("images of {rows} x {columns} pixels: a network of this depth needs positive multiples of {multiple}; pad them")]
     Multiple { rows: usize, columns: usize, multiple: usize },
-    #[error("images of {rows} x {columns} pixels have more than {limit} pixels: cut them")]
+    #[error("images of {rows} x {columns} pixels have more than {limit} pixels: split them")]
     TooLarge { rows: usize, columns: usize, limit: usize },
 }

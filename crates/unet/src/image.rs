@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Pixels next to each other are a constant 64 bytes apart, whatever the number of channels, so the
-//! addresses of a block of pixels are constants in the inner loop. The border serves all windows
-//! that extend beyond the image. Blocks are separate, so two layers can write the two halves of a
+//! addresses of neighboring pixels are constants in the inner loop. The border holds the zeros that
+//! windows see beyond the image. Blocks are separate, so two layers can write the two halves of a
 //! concatenation.
 
 use std::marker::PhantomData;
@@ -18,7 +18,8 @@ use std::ops::Range;
 
 /// Channels of a cell.
 pub(crate) const BLOCK: usize = 16;
-/// Images end with whole tiles of this many rows and columns; what is beyond them is border.
+/// Rows and columns of a tile. An [`Image`] has room for whole tiles; the pixels that this adds at
+/// the bottom and at the right belong to the border.
 pub(crate) const TILE: usize = 4;
 
 /// The channels of a block in one pixel; also the weights of a block of outputs.
@@ -29,13 +30,15 @@ pub(crate) struct Cell(pub(crate) [f32; BLOCK]);
 impl Cell {
     pub(crate) const ZERO: Cell = Cell([0.0; BLOCK]);
 
-    /// Values of the channels from `first` on; zeros for those that fill the last block up.
+    /// The cell of the block that begins with channel `first`: the value of each of its channels,
+    /// and zeros after the last of all `channels`.
     pub(crate) fn of_block(first: usize, channels: usize, value: impl Fn(usize) -> f32) -> Self {
         Cell(std::array::from_fn(|lane| if first + lane < channels { value(first + lane) } else { 0.0 }))
     }
 }
 
-/// An image of few channels and its border, plane by plane.
+/// An image of few channels, plane by plane, with a border of one pixel. Only direct convolutions
+/// read it, so it isn't extended to whole tiles.
 #[derive(Debug)]
 pub(crate) struct Planes {
     pub(crate) rows: usize,
@@ -75,15 +78,17 @@ impl Planes {
     }
 }
 
-/// What a layer reads: either kind of image, or some rows of it. Strides count values of f32.
+/// What a direct convolution reads: either kind of image, or some rows of it. Strides count values
+/// of f32.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     /// The border's first pixel, left of and above the first pixel of the image.
     pub(crate) values: *const f32,
-    /// Channels of a pixel that are next to each other.
+    /// Adjacent channels of a pixel, which form a block: 1 in [`Planes`], [`BLOCK`] in an
+    /// [`Image`].
     pub(crate) channels: usize,
     pub(crate) blocks: usize,
-    /// Rows without the border, as `columns`.
+    /// Rows without the border; `columns` are without it too.
     pub(crate) rows: usize,
     pub(crate) columns: usize,
     pub(crate) block_stride: usize,
@@ -99,7 +104,7 @@ impl Source<'_> {
     }
 }
 
-/// An image of many channels and its border.
+/// An image of many channels, with its border.
 #[derive(Debug)]
 pub(crate) struct Image {
     pub(crate) rows: usize,
@@ -129,14 +134,14 @@ impl Image {
         (self.rows.next_multiple_of(TILE) + 2) * self.row_stride()
     }
 
-    /// Index of a pixel's cell in a block.
-    pub(crate) fn at(&self, block: usize, row: usize, column: usize) -> usize {
+    /// Index in `cells` of a block's cell for a pixel.
+    pub(crate) fn index(&self, block: usize, row: usize, column: usize) -> usize {
         block * self.block_stride() + (row + 1) * self.row_stride() + column + 1
     }
 
     /// The cells of a row without its border.
     pub(crate) fn row(&self, block: usize, row: usize) -> &[Cell] {
-        let start = self.at(block, row, 0);
+        let start = self.index(block, row, 0);
         &self.cells[start..start + self.columns]
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::OnceLock;
 
-/// An instruction set with its implementation. Preferred first.
+/// An implementation of the convolutions, named after its instruction set. The variants are in the
+/// order of preference.
 ///
 /// Kernels round differently, because some fuse a multiplication with its addition and others
-/// don't. Their logits differ by some millionths of the largest logit, so they aren't the same
-/// bytes.
+/// don't: their logits agree to a few millionths of the largest logit, but not bit by bit.
 /// [`Runner`](crate::Runner) uses [`Kernel::best`]; tests and benchmarks select the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -17,7 +17,8 @@ pub enum Kernel {
     Avx2,
     /// Fused multiply-add on 4 lanes of aarch64.
     Neon,
-    /// Multiplication and addition without SIMD of our own, for any machine; Miri uses it.
+    /// Plain Rust for any machine, which multiplies and adds separately; the only kernel under
+    /// Miri.
     Portable,
 }
 

@@ -37,12 +37,12 @@ pub(crate) trait Lanes {
     unsafe fn relu(a: Self::Register) -> Self::Register;
 }
 
-/// The inputs of a sum. Strides count values of f32.
+/// The input values that a sum covers. Strides count values of f32.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     /// Input channels.
     pub(crate) inputs: usize,
-    /// Rows and columns.
+    /// Rows, and also columns, of the window.
     pub(crate) side: usize,
     /// From a block of inputs to the next.
     pub(crate) block_stride: usize,
@@ -50,8 +50,9 @@ pub(crate) struct Window {
     pub(crate) row_stride: usize,
 }
 
-/// Adds products to `sums`, which are a block of outputs for each of `P` pixels. `C` channels of a
-/// pixel are next to each other in a block of inputs, and pixels after pixels.
+/// Adds the products of weights and inputs to `sums`: for each of `P` pixels in a row, `V`
+/// registers that hold a block of outputs. A block of inputs has `C` channels, which are adjacent
+/// for each pixel; the next pixel follows them.
 ///
 /// # Safety
 /// `L`'s instructions are available; `source` is the first value under the first tap for the first
@@ -91,21 +92,22 @@ pub(crate) unsafe fn accumulate<L: Lanes, const V: usize, const P: usize, const 
     }
 }
 
-/// Which of the `sizes` of blocks, which include 1, needs the least time for a number of pixels.
-/// The last block is moved back until it ends with the pixels, so they take whole blocks.
-pub(crate) fn block_size(pixels: usize, sizes: &[usize]) -> usize {
-    // The loads of weights and the loops of a block cost about half as much as a pixel.
+/// How many pixels to compute at once: the one of `sizes`, which include 1, that takes the least
+/// time for `pixels` pixels. Every step computes a whole block of pixels: the last one overlaps the
+/// one before it if necessary.
+pub(crate) fn pixels_at_once(pixels: usize, sizes: &[usize]) -> usize {
+    // Loading the weights of a block, and its loops, cost about half as much as a pixel.
     let cost = |size: usize| pixels.div_ceil(size) * (2 * size + 1);
-    sizes.iter().copied().filter(|&size| size <= pixels).min_by_key(|&size| cost(size)).expect("a size of 1")
+    sizes.iter().copied().filter(|&size| size <= pixels).min_by_key(|&size| cost(size)).expect("the sizes include 1")
 }
 
-/// Calls `$run::<$lanes, $registers, P>($job)` with the best of the sizes for P.
-macro_rules! with_block_size {
+/// Calls `$run::<$lanes, $registers, P>($job)` with the fastest of the sizes for P.
+macro_rules! with_pixels_at_once {
     ($run:ident, $job:expr, $lanes:ty, $registers:literal, [$($size:literal),+]) => {
-        match $crate::lanes::block_size($job.pixels(), &[$($size),+]) {
+        match $crate::lanes::pixels_at_once($job.pixels(), &[$($size),+]) {
             $($size => $run::<$lanes, $registers, $size>($job),)+
-            size => unreachable!("{size} is none of the sizes"),
+            size => unreachable!("{size} is not one of the sizes"),
         }
     };
 }
-pub(crate) use with_block_size;
+pub(crate) use with_pixels_at_once;

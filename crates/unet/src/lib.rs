@@ -16,7 +16,8 @@
 //! - Head: a convolution of 1x1, without ReLU.
 //!
 //! # Model files
-//! Safetensors, with these texts in `__metadata__`, and others that [`Network::metadata`] returns:
+//! Safetensors, with at least these texts in `__metadata__`; [`Network::metadata`] returns any of
+//! them:
 //!
 //! | key | value |
 //! | --- | --- |
@@ -37,7 +38,7 @@
 //! | `head.weight` | outputs, widths\[0\], 1, 1 |
 //! | a `bias` for each `weight` | outputs of the layer |
 //!
-//! A file that differs from this in any way is an error, not another network.
+//! A missing tensor, an additional one, or another shape or type is a [`ModelError`].
 //!
 //! # Use
 //! ```
@@ -54,8 +55,9 @@
 //! # How it is fast
 //! - A register holds 16, 8 or 4 output channels of a pixel; the sums of up to 28 pixels stay in
 //!   registers, so weights are loaded once for all of them.
-//! - Windows of 3x3 take a quarter of the multiplications, by Winograd's algorithm (`winograd`).
-//!   All arithmetic is in f32; logits differ from those in f64 by less than 1e-5 of the largest.
+//! - All convolutions of 3x3 but the first take a quarter of the multiplications, by Winograd's
+//!   algorithm (`winograd`). All arithmetic is in f32; logits differ from those in f64 by less than
+//!   1e-5 of the largest.
 //! - The layers of a level follow each other by a few rows, so that a layer finds its input in the
 //!   cache (`runner`). Nothing is copied for skip connections.
 //!

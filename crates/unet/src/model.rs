@@ -9,9 +9,10 @@ use crate::safetensors::{Container, Tensor};
 /// The value of `architecture` in the metadata of files that this crate runs.
 pub const ARCHITECTURE: &str = "fulgurite-unet-1";
 
-const MOST_WIDTH: usize = 1024;
-/// More inputs than an image has, but few enough that all products of sizes fit.
-const MOST_PLANES: usize = 1024;
+const WIDTH_MAX: usize = 1024;
+/// Limit on inputs and outputs: more than any use needs, but few enough that products of sizes
+/// don't overflow.
+const PLANES_MAX: usize = 1024;
 
 /// A model as its file describes it, with weights in the layouts of PyTorch.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ pub(crate) struct Model {
     pub(crate) scale: Vec<f32>,
     /// Both convolutions of each level on the way down.
     pub(crate) down: Vec<[Weights; 2]>,
-    /// All levels but the last.
+    /// The layers of each level on the way up; the last level has none.
     pub(crate) up: Vec<Up>,
     /// `[out, in, 1, 1]`.
     pub(crate) head: Weights,
@@ -57,9 +58,9 @@ impl Model {
         if architecture != ARCHITECTURE {
             return Err(ModelError::Architecture { found: architecture.into(), expected: ARCHITECTURE });
         }
-        let inputs = planes("inputs", text("inputs")?)?;
-        let outputs = planes("outputs", text("outputs")?)?;
-        let widths = widths(text("widths")?)?;
+        let inputs = parse_planes("inputs", text("inputs")?)?;
+        let outputs = parse_planes("outputs", text("outputs")?)?;
+        let widths = parse_widths(text("widths")?)?;
 
         let mut tensors = Tensors(tensors);
         let mean = tensors.take("input.mean".into(), &[inputs])?;
@@ -113,7 +114,7 @@ impl Tensors<'_> {
         if !shape.iter().copied().eq(expected.iter().map(|&size| size as u64)) {
             return Err(ModelError::TensorShape { tensor, found: shape, expected: expected.iter().map(|&size| size as u64).collect() });
         }
-        // At most 2^26, by the limits on widths and planes.
+        // Less than 2^25, by the limits on widths and planes.
         let values: usize = expected.iter().product();
         if data.len() != 4 * values {
             return Err(ModelError::TensorBytes { tensor, bytes: data.len(), expected: 4 * values });
@@ -126,17 +127,17 @@ impl Tensors<'_> {
     }
 }
 
-fn planes(key: &'static str, value: &str) -> Result<usize, ModelError> {
+fn parse_planes(key: &'static str, value: &str) -> Result<usize, ModelError> {
     match value.parse() {
-        Ok(planes @ 1..=MOST_PLANES) => Ok(planes),
+        Ok(planes @ 1..=PLANES_MAX) => Ok(planes),
         _ => Err(ModelError::Metadata { key, value: value.into(), expected: "it must be 1 to 1024" }),
     }
 }
 
-fn widths(value: &str) -> Result<Vec<usize>, ModelError> {
+fn parse_widths(value: &str) -> Result<Vec<usize>, ModelError> {
     let expected = "2 to 4 multiples of 16 up to 1024, separated by commas";
     let wrong = || ModelError::Metadata { key: "widths", value: value.into(), expected };
     let widths = value.split(',').map(|width| width.trim().parse::<usize>()).collect::<Result<Vec<_>, _>>().map_err(|_| wrong())?;
-    let is_width = |width: &usize| width.is_multiple_of(BLOCK) && (BLOCK..=MOST_WIDTH).contains(width);
+    let is_width = |width: &usize| width.is_multiple_of(BLOCK) && (BLOCK..=WIDTH_MAX).contains(width);
     if (2..=4).contains(&widths.len()) && widths.iter().all(is_width) { Ok(widths) } else { Err(wrong()) }
 }

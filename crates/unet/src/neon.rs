@@ -3,7 +3,7 @@
 use std::arch::aarch64::*;
 
 use crate::direct::{DirectJob, run_direct};
-use crate::lanes::{Lanes, with_block_size};
+use crate::lanes::{Lanes, with_pixels_at_once};
 use crate::winograd::{WinogradJob, run_winograd};
 
 struct Neon;
@@ -67,7 +67,7 @@ impl Lanes for Neon {
 pub(crate) unsafe fn direct_neon(job: &DirectJob<'_>) {
     // 32 registers: sums of a block, four of weights and some of inputs.
     // SAFETY: the instructions are available here.
-    unsafe { with_block_size!(run_direct, job, Neon, 4, [1, 2, 4, 5, 6]) }
+    unsafe { with_pixels_at_once!(run_direct, job, Neon, 4, [1, 2, 4, 5, 6]) }
 }
 
 /// # Safety
@@ -76,5 +76,5 @@ pub(crate) unsafe fn direct_neon(job: &DirectJob<'_>) {
 pub(crate) unsafe fn winograd_neon(job: &WinogradJob<'_>) {
     // 32 registers: sums of a block, four of weights and some of inputs.
     // SAFETY: the instructions are available here.
-    unsafe { with_block_size!(run_winograd, job, Neon, 4, [1, 2, 4, 5, 6]) }
+    unsafe { with_pixels_at_once!(run_winograd, job, Neon, 4, [1, 2, 4, 5, 6]) }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Layers {
 /// The layers of a level on the way down.
 #[derive(Debug)]
 pub(crate) struct DownLayers {
-    /// None on the first level.
+    /// `None` on the first level, where [`Layers::first`] takes its place.
     pub(crate) a: Option<WinogradConvolution>,
     pub(crate) b: WinogradConvolution,
 }
@@ -43,7 +43,7 @@ pub(crate) struct DownLayers {
 /// The layers of a level on the way up.
 #[derive(Debug)]
 pub(crate) struct UpLayers {
-    /// One for each of the four pixels that a pixel becomes.
+    /// One for each of the 2x2 pixels that an input pixel yields, row by row.
     pub(crate) transpose: [DirectConvolution; 4],
     pub(crate) a: WinogradConvolution,
     pub(crate) b: WinogradConvolution,
@@ -52,13 +52,13 @@ pub(crate) struct UpLayers {
 impl Network {
     /// Images have at most this many pixels; a runner for the largest takes about 6 GB for widths
     /// 16, 32, 64, and proportionally less for smaller images.
-    pub const MOST_PIXELS: usize = 1 << 24;
+    pub const PIXELS_MAX: usize = 1 << 24;
 
     /// Reads a model file; [the crate's page](crate) describes its content.
     ///
     /// # Errors
-    /// [`ModelError`] if the file is damaged, or another network than this crate runs. Memory is
-    /// taken in proportion to the file only.
+    /// [`ModelError`] if the file is damaged, or its network is not one that this crate runs.
+    /// Memory use is proportional to the file's length, whatever its header claims.
     pub fn from_bytes(file: &[u8]) -> Result<Self, ModelError> {
         let Model { metadata, inputs, outputs, widths, mean, scale, down, up, head } = Model::parse(file)?;
         let down_layers = |(level, [a, b]): (usize, &[Weights; 2])| DownLayers {
@@ -84,12 +84,12 @@ impl Network {
         Ok(Self { layers: Arc::new(layers), metadata: Arc::new(metadata) })
     }
 
-    /// Input planes.
+    /// Number of input planes.
     pub fn inputs(&self) -> usize {
         self.layers.inputs
     }
 
-    /// Logits of a pixel.
+    /// Number of logits of a pixel.
     pub fn outputs(&self) -> usize {
         self.layers.outputs
     }
@@ -104,12 +104,14 @@ impl Network {
         self.metadata.get(key).map(String::as_str)
     }
 
-    /// Rows and columns of images must be multiples of this: 2 for each level but the first.
+    /// Rows and columns of images must be multiples of this: a factor of 2 for each level but the
+    /// first.
     pub fn multiple(&self) -> usize {
         1 << (self.layers.widths.len() - 1)
     }
 
-    /// Multiplications, each with an addition, for an image of that size.
+    /// Multiply-adds for an image of that size, with all convolutions counted as direct ones: more
+    /// than the runner executes.
     pub fn multiply_adds(&self, rows: usize, columns: usize) -> u64 {
         let Layers { first, down, up, head, .. } = &*self.layers;
         let down = down.iter().map(|DownLayers { a, b }| a.as_ref().map_or(0, WinogradConvolution::multiply_adds) + b.multiply_adds());
@@ -123,7 +125,7 @@ impl Network {
     ///
     /// # Errors
     /// [`ShapeError`] if rows or columns aren't positive multiples of [`Network::multiple`], or the
-    /// image has more than [`Network::MOST_PIXELS`].
+    /// image has more than [`Network::PIXELS_MAX`] pixels.
     pub fn runner(&self, rows: usize, columns: usize) -> Result<Runner, ShapeError> {
         self.runner_with_kernel(rows, columns, Kernel::best())
     }
@@ -141,8 +143,8 @@ impl Network {
         if [rows, columns].iter().any(|&size| size == 0 || !size.is_multiple_of(multiple)) {
             return Err(ShapeError::Multiple { rows, columns, multiple });
         }
-        if rows.checked_mul(columns).is_none_or(|pixels| pixels > Self::MOST_PIXELS) {
-            return Err(ShapeError::TooLarge { rows, columns, limit: Self::MOST_PIXELS });
+        if rows.checked_mul(columns).is_none_or(|pixels| pixels > Self::PIXELS_MAX) {
+            return Err(ShapeError::TooLarge { rows, columns, limit: Self::PIXELS_MAX });
         }
         Ok(Runner::new(Arc::clone(&self.layers), rows, columns, kernel))
     }

@@ -1,7 +1,7 @@
 //! The convolutions' lanes for any machine.
 
 use crate::direct::{DirectJob, run_direct};
-use crate::lanes::{Lanes, with_block_size};
+use crate::lanes::{Lanes, with_pixels_at_once};
 use crate::winograd::{WinogradJob, run_winograd};
 
 struct Portable;
@@ -56,13 +56,15 @@ impl Lanes for Portable {
 /// # Safety
 /// None to uphold; it is unsafe like its siblings, which need instructions.
 pub(crate) unsafe fn direct_portable(job: &DirectJob<'_>) {
+    // SSE2 has 16 registers; the sums of 3 pixels take 12.
     // SAFETY: needs no special instructions.
-    unsafe { with_block_size!(run_direct, job, Portable, 4, [1, 2, 3]) }
+    unsafe { with_pixels_at_once!(run_direct, job, Portable, 4, [1, 2, 3]) }
 }
 
 /// # Safety
 /// None to uphold; it is unsafe like its siblings, which need instructions.
 pub(crate) unsafe fn winograd_portable(job: &WinogradJob<'_>) {
+    // SSE2 has 16 registers; the sums of 3 tiles take 12.
     // SAFETY: needs no special instructions.
-    unsafe { with_block_size!(run_winograd, job, Portable, 4, [1, 2, 3]) }
+    unsafe { with_pixels_at_once!(run_winograd, job, Portable, 4, [1, 2, 3]) }
 }

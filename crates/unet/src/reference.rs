@@ -1,10 +1,10 @@
-//! The network in as few lines as possible, in f64, which the fast one must match; and random
-//! models to compare them on.
+//! The network in as few lines as possible, in f64, which [`Runner`](crate::Runner) must match; and
+//! random models to compare them on.
 
 use crate::error::ModelError;
 use crate::model::{ARCHITECTURE, Model, Weights};
 
-/// Channels by channel, row and column.
+/// An image; its values are by channel, row and column.
 struct Image {
     rows: usize,
     columns: usize,
@@ -106,7 +106,7 @@ fn join(mut first: Image, second: Image) -> Image {
     first
 }
 
-/// Pseudorandom values from -1.0 up to 1.0.
+/// Pseudorandom values from -1.0 to 1.0, exclusive.
 pub fn noise(seed: u64, values: usize) -> Vec<f32> {
     // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
     let mut state = seed;
@@ -119,10 +119,12 @@ pub fn noise(seed: u64, values: usize) -> Vec<f32> {
     (0..values).map(|_| (next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0).collect()
 }
 
-/// The file of a model with random weights, so scaled that activations neither vanish nor explode.
+/// The file of a model with random weights, scaled so that activations neither vanish nor explode:
+/// uniform up to sqrt(6 / inputs of a sum), after He, Zhang, Ren and Sun, ICCV 2015.
 pub fn random_model(seed: u64, inputs: usize, outputs: usize, widths: &[usize]) -> Vec<u8> {
     let mut tensors = vec![("input.mean".to_owned(), vec![inputs], 1.0), ("input.scale".to_owned(), vec![inputs], 1.0)];
     let mut layer = |name: String, shape: [usize; 4], inputs: usize, outputs: usize| {
+        // A transposed convolution in steps of its own size sums over one tap.
         let taps = if name.ends_with("transpose") { 1 } else { shape[2] * shape[3] };
         tensors.push((format!("{name}.weight"), shape.to_vec(), (6.0 / (inputs * taps) as f32).sqrt()));
         tensors.push((format!("{name}.bias"), vec![outputs], 0.2));

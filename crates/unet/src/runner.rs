@@ -7,7 +7,7 @@ use crate::direct;
 use crate::image::{BLOCK, Image, Planes, TILE};
 use crate::kernel::Kernel;
 use crate::network::Layers;
-use crate::winograd::{MOST_TILES, Scratch, Target};
+use crate::winograd::{Scratch, TILES_MAX, Target};
 
 /// Applies a network to images of one size, on the calling thread. It owns all memory that this
 /// takes, and reuses it for each image; a runner per thread uses several cores.
@@ -32,10 +32,10 @@ struct Level {
     input: Image,
     /// Between the two convolutions, on both ways.
     middle: Image,
-    /// On the way down, the result: the skip connection. On the way up, the upsampled image before
-    /// it, and then the result in place of that.
+    /// The result on the way down, which is the skip connection, from block `skip` on. On the way
+    /// up, the blocks before it get the upsampled image, which the result then replaces.
     result: Image,
-    /// The first block of the result on the way down.
+    /// The first block of the skip connection.
     skip: usize,
 }
 
@@ -70,8 +70,8 @@ impl Runner {
         self.columns
     }
 
-    /// Bytes of memory that the runner holds, beside the network.
-    pub fn scratch_bytes(&self) -> usize {
+    /// Bytes of memory that the runner holds, without the network's weights.
+    pub fn memory_bytes(&self) -> usize {
         let images = self.levels.iter().flat_map(|level| [&level.input, &level.middle, &level.result]);
         let images: usize = images.chain([&self.head]).map(|image| size_of_val(image.cells.as_slice())).sum();
         self.planes.bytes() + images + self.scratch.bytes()
@@ -79,7 +79,7 @@ impl Runner {
 
     /// Computes the logits of an image.
     ///
-    /// `planes` is `[input, row, column]` and `logits` `[row, column, output]`. Values that aren't
+    /// `planes` is `[input, row, column]` and `logits` `[row, column, output]`. Inputs that aren't
     /// finite make some or all logits NaN or meaningless. The same image gives the same logits on
     /// the same kernel.
     ///
@@ -134,7 +134,8 @@ impl Runner {
         }
     }
 
-    /// The layers of a level and, on the first level, the head, each a band behind the one before.
+    /// The layers of a level, each a band behind the one before; on the first level, the head
+    /// directly follows the last of them.
     fn go_up(&mut self, number: usize, logits: &mut [f32]) {
         let Self { layers, kernel, levels, scratch, head, .. } = self;
         let (levels, below) = levels.split_at_mut(number + 1);
@@ -179,10 +180,10 @@ struct Bands {
 }
 
 impl Bands {
-    /// As few rows of tiles as fill the scratch.
+    /// Bands of as few rows of tiles as fill the scratch.
     fn of(image: &Image) -> Self {
         let (rows, tile_rows) = (image.rows, image.rows.div_ceil(TILE));
-        let height = MOST_TILES.div_ceil(image.columns.div_ceil(TILE));
+        let height = TILES_MAX.div_ceil(image.columns.div_ceil(TILE));
         Self { rows, tile_rows, height, count: tile_rows.div_ceil(height) }
     }
 

@@ -4,10 +4,10 @@
 //! [ header bytes: u64 ][ header: JSON ][ data of tensor 0 ][ data of tensor 1 ] ...
 //! ```
 //!
-//! All integers and floats are little-endian. The header maps names to types, shapes and places in
-//! the data, and `__metadata__` to texts. Source: the format's description in
-//! <https://github.com/huggingface/safetensors>. The crate of that name isn't used because it
-//! brings a second version of a hash map and a library for temporary files.
+//! All integers and floats are little-endian. The header maps each tensor's name to its type, shape
+//! and offsets in the data, and `__metadata__` to texts. Source: the format's description in
+//! <https://github.com/huggingface/safetensors>. The crate of that name isn't used because it would
+//! add a second version of a hash map and a library for temporary files to the dependencies.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +17,10 @@ use serde::de::{Error, MapAccess, Visitor};
 
 use crate::error::ModelError;
 
-/// A U-Net of four levels has 36 tensors, which take 4 KiB.
-const MOST_HEADER_BYTES: u64 = 1 << 20;
+/// Far more than needed: a U-Net of four levels has 38 tensors, whose entries take about 4 KiB.
+const HEADER_BYTES_MAX: u64 = 1 << 20;
 
-/// The parts of a file, checked to cover it without gaps and overlaps.
+/// The parts of a file, checked to cover it without gaps or overlaps.
 pub(crate) struct Container<'a> {
     pub(crate) metadata: BTreeMap<String, String>,
     pub(crate) tensors: BTreeMap<String, Tensor<'a>>,
@@ -33,16 +33,18 @@ pub(crate) struct Tensor<'a> {
     pub(crate) data: &'a [u8],
 }
 
+/// A tensor's entry in the header.
 #[derive(Deserialize)]
-struct Place {
+struct TensorEntry {
     dtype: String,
     shape: Vec<u64>,
+    /// First byte in the data, and the byte after the last.
     data_offsets: (u64, u64),
 }
 
 struct Header {
     metadata: BTreeMap<String, String>,
-    places: BTreeMap<String, Place>,
+    tensors: BTreeMap<String, TensorEntry>,
 }
 
 impl<'a> Container<'a> {
@@ -50,17 +52,17 @@ impl<'a> Container<'a> {
         let truncated = |needed| ModelError::Truncated { bytes: file.len(), needed };
         let (length, rest) = file.split_first_chunk::<8>().ok_or(truncated(8))?;
         let header_bytes = u64::from_le_bytes(*length);
-        if header_bytes > MOST_HEADER_BYTES {
-            return Err(ModelError::HeaderTooLarge { bytes: header_bytes, limit: MOST_HEADER_BYTES });
+        if header_bytes > HEADER_BYTES_MAX {
+            return Err(ModelError::HeaderTooLarge { bytes: header_bytes, limit: HEADER_BYTES_MAX });
         }
         let (header, data) = rest.split_at_checked(header_bytes as usize).ok_or(truncated(8 + header_bytes))?;
         let header: Header = serde_json::from_slice(header)?;
 
-        let mut in_order: Vec<_> = header.places.into_iter().collect();
-        in_order.sort_by_key(|(_, place)| place.data_offsets);
+        let mut in_order: Vec<_> = header.tensors.into_iter().collect();
+        in_order.sort_by_key(|(_, entry)| entry.data_offsets);
         let mut tensors = BTreeMap::new();
         let mut used = 0;
-        for (name, Place { dtype, shape, data_offsets: (start, end) }) in in_order {
+        for (name, TensorEntry { dtype, shape, data_offsets: (start, end) }) in in_order {
             if start != used || end < start || end > data.len() as u64 {
                 return Err(ModelError::Offsets { tensor: name, start, end, data_bytes: data.len() });
             }
@@ -74,7 +76,7 @@ impl<'a> Container<'a> {
     }
 }
 
-/// By hand, because a derived map would keep the last of two entries with the same name.
+/// Written by hand, because a derived map would keep the last of two entries with the same name.
 impl<'de> Deserialize<'de> for Header {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries;
@@ -87,18 +89,18 @@ impl<'de> Deserialize<'de> for Header {
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Header, M::Error> {
                 let mut metadata = None;
-                let mut places = BTreeMap::new();
+                let mut tensors = BTreeMap::new();
                 while let Some(name) = map.next_key::<String>()? {
                     let is_repeated = if name == "__metadata__" {
                         metadata.replace(map.next_value()?).is_some()
                     } else {
-                        places.insert(name.clone(), map.next_value()?).is_some()
+                        tensors.insert(name.clone(), map.next_value()?).is_some()
                     };
                     if is_repeated {
                         return Err(M::Error::custom(format_args!("{name} occurs twice")));
                     }
                 }
-                Ok(Header { metadata: metadata.unwrap_or_default(), places })
+                Ok(Header { metadata: metadata.unwrap_or_default(), tensors })
             }
         }
         deserializer.deserialize_map(Entries)

@@ -28,8 +28,9 @@ use crate::model::Weights;
 
 /// Values of a transformed tile.
 const POSITIONS: usize = 36;
-/// Tiles that are transformed before they are multiplied, at most.
-pub(crate) const MOST_TILES: usize = 28;
+/// Tiles that are transformed before they are multiplied, at most: as many as the kernel with the
+/// most registers multiplies at once.
+pub(crate) const TILES_MAX: usize = 28;
 
 /// The points a and b, and their squares.
 const A: f32 = FRAC_1_SQRT_2;
@@ -56,12 +57,12 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Room for each of some layers.
+    /// Scratch that suffices for each of the layers.
     pub(crate) fn new<'a>(layers: impl Iterator<Item = &'a WinogradConvolution>) -> Self {
         let (inputs, outputs): (Vec<_>, Vec<_>) = layers.map(|layer| (layer.input_blocks(), layer.output_blocks())).unzip();
         let room = |blocks: Vec<usize>| {
             let most = blocks.into_iter().max().unwrap_or(0);
-            vec![Cell::ZERO; POSITIONS * position_stride(most, MOST_TILES)]
+            vec![Cell::ZERO; POSITIONS * position_stride(most, TILES_MAX)]
         };
         Self { inputs: room(inputs), outputs: room(outputs) }
     }
@@ -101,7 +102,8 @@ impl WinogradConvolution {
         self.bias.len()
     }
 
-    /// Multiplications of the window for one pixel of the output.
+    /// Multiply-adds of a direct convolution for one pixel of the output; Winograd's algorithm
+    /// takes a quarter of them.
     pub(crate) fn multiply_adds(&self) -> u64 {
         (self.inputs * self.outputs * 9) as u64
     }
@@ -109,8 +111,8 @@ impl WinogradConvolution {
     /// Applies the layer and ReLU to some rows of tiles of the first blocks of `source`.
     ///
     /// # Panics
-    /// If the images differ in size, or one of them lacks tiles, or one of them or `scratch` lacks
-    /// blocks.
+    /// If the images differ in size or lack some of the tiles, or one of them or `scratch` lacks
+    /// blocks, or the pooled image doesn't have half the size.
     pub(crate) fn run(&self, kernel: Kernel, source: &Image, tile_rows: Range<usize>, target: Target<'_>, scratch: &mut Scratch) {
         assert!(kernel.is_available(), "{kernel:?} isn't available on this machine");
         let job = WinogradJob::new(self, source, tile_rows, target, scratch);
@@ -129,7 +131,7 @@ impl WinogradConvolution {
     }
 }
 
-/// Where a layer writes.
+/// Where a layer writes: to the blocks of `image` from `first_block` on.
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) image: &'a mut Image,
@@ -138,18 +140,19 @@ pub(crate) struct Target<'a> {
     pub(crate) pooled: Option<&'a mut Image>,
 }
 
-/// The values of a window's polynomial at the points, in both dimensions, divided by what the other
-/// two transformations multiply them with.
+/// The values of a window's polynomial at the points, in both dimensions: rows of G in the paper,
+/// for our points. Each is divided by the product of its point's differences to the other finite
+/// points, a denominator of Lagrange's interpolation that the other two transformations leave out.
 fn transform_window(window: &[f32; 9]) -> [f32; POSITIONS] {
     let (a, b) = (f64::from(A2).sqrt(), f64::from(B2).sqrt());
     let (a2, b2) = (a * a, b * b);
-    let [of_a, of_b] = [2.0 * a2 * (a2 - b2), 2.0 * b2 * (b2 - a2)];
+    let [divisor_a, divisor_b] = [2.0 * a2 * (a2 - b2), 2.0 * b2 * (b2 - a2)];
     let rows = [
         [1.0 / (a2 * b2), 0.0, 0.0],
-        [1.0 / of_a, a / of_a, a2 / of_a],
-        [1.0 / of_a, -a / of_a, a2 / of_a],
-        [1.0 / of_b, b / of_b, b2 / of_b],
-        [1.0 / of_b, -b / of_b, b2 / of_b],
+        [1.0 / divisor_a, a / divisor_a, a2 / divisor_a],
+        [1.0 / divisor_a, -a / divisor_a, a2 / divisor_a],
+        [1.0 / divisor_b, b / divisor_b, b2 / divisor_b],
+        [1.0 / divisor_b, -b / divisor_b, b2 / divisor_b],
         [0.0, 0.0, 1.0],
     ];
     std::array::from_fn(|position| {
@@ -159,7 +162,7 @@ fn transform_window(window: &[f32; 9]) -> [f32; POSITIONS] {
     })
 }
 
-/// A layer with addresses and counts, checked to stay inside of both images and the scratch.
+/// A layer with addresses and counts, checked to stay inside both images and the scratch.
 #[derive(Debug)]
 pub(crate) struct WinogradJob<'a> {
     layer: &'a WinogradConvolution,
@@ -203,16 +206,16 @@ impl<'a> WinogradJob<'a> {
         assert!(tile_rows.end <= source.rows.div_ceil(TILE), "rows {tile_rows:?} of tiles, in {} rows of pixels", source.rows);
         assert!(layer.input_blocks() <= source.blocks(), "a source without the layer's inputs");
         assert!(first_block + layer.output_blocks() <= target.blocks(), "a target without room for the layer's outputs");
-        let cells = |blocks| POSITIONS * position_stride(blocks, MOST_TILES);
+        let cells = |blocks| POSITIONS * position_stride(blocks, TILES_MAX);
         assert!(cells(layer.input_blocks()) <= scratch.inputs.len(), "scratch for fewer inputs");
         assert!(cells(layer.output_blocks()) <= scratch.outputs.len(), "scratch for fewer outputs");
         let tiles_of_row = source.columns.div_ceil(TILE);
         let target_block = target.block_stride();
-        let first = target.at(first_block, 0, 0);
+        let first = target.index(first_block, 0, 0);
         let pooled = pooled.map(|pooled| {
             assert!((source.rows, source.columns) == (2 * pooled.rows, 2 * pooled.columns), "a pooled image of another size");
             assert!(layer.output_blocks() <= pooled.blocks(), "a pooled image without room for the layer's outputs");
-            let first = pooled.at(0, 0, 0);
+            let first = pooled.index(0, 0, 0);
             Pooled { block: pooled.block_stride(), row: pooled.row_stride(), target: pooled.cells[first..].as_mut_ptr() }
         });
         Self {
@@ -232,7 +235,7 @@ impl<'a> WinogradJob<'a> {
         }
     }
 
-    /// Tiles, which form blocks as pixels do.
+    /// Tiles, some of which are computed at once, as pixels are in direct convolutions.
     pub(crate) fn pixels(&self) -> usize {
         self.tiles
     }
@@ -244,13 +247,13 @@ impl<'a> WinogradJob<'a> {
     }
 }
 
-/// Runs a job with blocks of `P` tiles.
+/// Runs a job on `P` tiles at once.
 ///
 /// # Safety
 /// `L`'s instructions are available.
 #[inline(always)]
 pub(crate) unsafe fn run_winograd<L: Lanes, const V: usize, const P: usize>(job: &WinogradJob<'_>) {
-    const { assert!(P <= MOST_TILES, "the scratch has room for fewer tiles") }
+    const { assert!(P <= TILES_MAX, "the scratch has room for fewer tiles") }
     assert!(P <= job.tiles, "a block of more tiles than the job has");
     let (mut first, end) = (job.first_tile, job.first_tile + job.tiles);
     while first < end {
@@ -379,7 +382,7 @@ unsafe fn pool<L: Lanes>(values: &[[L::Register; TILE]; TILE], rows: usize, colu
     }
 }
 
-/// The first lanes of all registers of some blocks, with the numbers of their blocks.
+/// For each register that these blocks fill: the index of its block, and its first lane in it.
 fn lanes_of<L: Lanes>(blocks: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..blocks * BLOCK).step_by(L::LANES).map(|lane| (lane / BLOCK, lane % BLOCK))
 }
@@ -400,7 +403,8 @@ unsafe fn evaluate<L: Lanes>(d: [L::Register; 6]) -> [L::Register; 6] {
         let (a, b) = (L::splat(A), L::splat(B));
         let (minus_a, minus_b) = (L::splat(-A), L::splat(-B));
         let (minus_a2, minus_b2, both) = (L::splat(-A2), L::splat(-B2), L::splat(-A2 - B2));
-        // At +-a: even and odd powers, without the factor (x^2 - a^2). The same for b.
+        // The row of a point p has the coefficients of x (x^2 - a^2) (x^2 - b^2) / (x - p). For a
+        // and -a, they differ only in the sign of the odd powers of x; the same holds for b.
         let (even_a, odd_a) = (L::multiply_add(d[2], minus_b2, d[4]), L::multiply_add(d[1], minus_b2, d[3]));
         let (even_b, odd_b) = (L::multiply_add(d[2], minus_a2, d[4]), L::multiply_add(d[1], minus_a2, d[3]));
         [

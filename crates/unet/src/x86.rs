@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use crate::direct::{DirectJob, run_direct};
-use crate::lanes::{Lanes, with_block_size};
+use crate::lanes::{Lanes, with_pixels_at_once};
 use crate::winograd::{WinogradJob, run_winograd};
 
 struct Avx512;
@@ -120,7 +120,7 @@ impl Lanes for Avx2 {
 pub(crate) unsafe fn direct_avx512(job: &DirectJob<'_>) {
     // 32 registers: sums of a block and a weight.
     // SAFETY: the instructions are available here.
-    unsafe { with_block_size!(run_direct, job, Avx512, 1, [1, 2, 4, 8, 12, 16, 20, 24, 28]) }
+    unsafe { with_pixels_at_once!(run_direct, job, Avx512, 1, [1, 2, 4, 8, 12, 16, 20, 24, 28]) }
 }
 
 /// # Safety
@@ -129,7 +129,7 @@ pub(crate) unsafe fn direct_avx512(job: &DirectJob<'_>) {
 pub(crate) unsafe fn winograd_avx512(job: &WinogradJob<'_>) {
     // 32 registers: sums of a block and a weight.
     // SAFETY: the instructions are available here.
-    unsafe { with_block_size!(run_winograd, job, Avx512, 1, [1, 2, 4, 8, 12, 16, 20, 24, 28]) }
+    unsafe { with_pixels_at_once!(run_winograd, job, Avx512, 1, [1, 2, 4, 8, 12, 16, 20, 24, 28]) }
 }
 
 /// # Safety
@@ -138,7 +138,7 @@ pub(crate) unsafe fn winograd_avx512(job: &WinogradJob<'_>) {
 pub(crate) unsafe fn direct_avx2(job: &DirectJob<'_>) {
     // 16 registers: sums of a block, two of weights and one of inputs.
     // SAFETY: the instructions are available here.
-    unsafe { with_block_size!(run_direct, job, Avx2, 2, [1, 2, 3, 4, 5, 6]) }
+    unsafe { with_pixels_at_once!(run_direct, job, Avx2, 2, [1, 2, 3, 4, 5, 6]) }
 }
 
 /// # Safety
@@ -147,5 +147,5 @@ pub(crate) unsafe fn direct_avx2(job: &DirectJob<'_>) {
 pub(crate) unsafe fn winograd_avx2(job: &WinogradJob<'_>) {
     // 16 registers: sums of a block, two of weights and one of inputs.
     // SAFETY: the instructions are available here.
-    unsafe { with_block_size!(run_winograd, job, Avx2, 2, [1, 2, 3, 4, 5, 6]) }
+    unsafe { with_pixels_at_once!(run_winograd, job, Avx2, 2, [1, 2, 3, 4, 5, 6]) }
 }

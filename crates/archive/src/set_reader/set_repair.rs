@@ -224,7 +224,7 @@ impl<'a> SetRepair<'a> {
             let is_read = match self.set.drive(position) {
                 Some(drive) => drive.read(geometry.physical(self.index), &mut member_track).is_ok(),
                 None => {
-                    member_track.lose();
+                    member_track.mark_all_lost();
                     false
                 }
             };

@@ -89,7 +89,7 @@ pub(crate) struct TrainingFrames {
     pub(crate) into: PathBuf,
 }
 
-/// A parser for values with names.
+/// A parser that accepts the names of these values.
 fn one_of<T: Copy + Send + Sync + 'static>(
     values: impl IntoIterator<Item = T>,
     name: fn(T) -> &'static str,
@@ -102,7 +102,7 @@ fn one_of<T: Copy + Send + Sync + 'static>(
 
 fn parse_strength(text: &str) -> Result<f64, String> {
     let strength: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (0.0..=10.0).contains(&strength) { Ok(strength) } else { Err("strengths are factors from 0 to 10".to_owned()) }
+    if (0.0..=10.0).contains(&strength) { Ok(strength) } else { Err("expected a factor from 0 to 10".to_owned()) }
 }
 
 fn parse_strengths(text: &str) -> Result<(f64, f64), String> {
@@ -113,10 +113,10 @@ fn parse_strengths(text: &str) -> Result<(f64, f64), String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Ber {
-    /// The code: those of sectors, or DVB-S2 with rate 8/9 to compare with
+    /// The code: one of those that sectors use, or DVB-S2 with rate 8/9 for comparison
     #[arg(long, value_enum, default_value_t = TestedFamily::Sector)]
     pub(crate) code: TestedFamily,
-    /// Rate of a sector's code, 0.75 to 0.9375; the nearest multiple of 1/80 is used
+    /// Rate of the sectors' code, 0.75 to 0.9375; the nearest multiple of 1/80 is used
     #[arg(long, default_value_t = 0.8875, value_parser = parse_rate)]
     pub(crate) rate: f64,
     /// Bit error rates before decoding, separated by commas
@@ -142,7 +142,7 @@ pub(crate) struct Ber {
 /// A family of codes for `channel ber`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum TestedFamily {
-    /// The codes of sectors: 80 columns of 512 bits
+    /// The codes that sectors use: 80 columns of 512 bits
     Sector,
     /// DVB-S2, rate 8/9, 64,800 bits, with its outer code that corrects 8 bits
     DvbS2,

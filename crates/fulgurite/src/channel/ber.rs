@@ -1,4 +1,5 @@
-//! `channel ber`: how much noise the LDPC codes of sectors bear.
+//! `channel ber`: how much noise the LDPC codes of sectors tolerate, and one of DVB-S2 for
+//! comparison.
 
 use std::time::Instant;
 

@@ -31,7 +31,7 @@ pub(crate) fn frames(session: &Session, arguments: &TrainingFrames) -> Result<Ou
     let mut images = create("frames.npy", pixel_bytes, &[sectors, FRAMES, medium.rows, medium.columns])?;
     let mut labels = create("symbols.npy", 1, &[sectors, medium.rows, medium.columns])?;
     for stack in 0..stacks {
-        let effects = drawn(arguments, stack);
+        let effects = drawn_effects(arguments, stack);
         for sample in sample_stack(&medium, &code, &effects, arguments.noise.seed, stack, LAYERS) {
             images.write(sample.frames.pixels.iter().copied())?;
             labels.write(sample.symbols.iter().map(|&symbol| u16::from(symbol)))?;
@@ -44,14 +44,14 @@ pub(crate) fn frames(session: &Session, arguments: &TrainingFrames) -> Result<Ou
     Ok(Outcome::Good)
 }
 
-/// The effects of one stack.
-fn drawn(arguments: &TrainingFrames, stack: u32) -> Effects {
+/// The effects of one stack, with the strengths drawn for it.
+fn drawn_effects(arguments: &TrainingFrames, stack: u32) -> Effects {
     let (low, high) = arguments.strength;
     let mut random = Stream::numbered(arguments.noise.seed, "strengths", stack);
     let mut effects = arguments.noise.effects();
-    let together = random.between(low, high);
+    let common = random.between(low, high);
     for effect in Effect::ALL {
-        effects.scale(effect, if arguments.independent { random.between(low, high) } else { together });
+        effects.scale(effect, if arguments.independent { random.between(low, high) } else { common });
     }
     effects
 }

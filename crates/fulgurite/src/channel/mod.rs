@@ -1,4 +1,5 @@
-//! The commands `channel`: what noise does to codes, to sectors of glass and to their decoders.
+//! The commands `channel`: measure how much noise codes and decoders of the glass medium tolerate,
+//! and write images to train decoders with.
 
 mod args;
 mod ber;

@@ -1,4 +1,4 @@
-//! Files of NumPy: arrays of unsigned numbers, written front to back.
+//! NumPy files: arrays of unsigned numbers, written front to back.
 //!
 //! Format version 1.0: magic, version, length of the header, a Python dictionary padded with spaces
 //! to a multiple of 64 bytes, then the values.
@@ -10,6 +10,7 @@ use std::path::Path;
 pub(super) struct NpyFile {
     file: BufWriter<File>,
     value_bytes: usize,
+    /// Values that are still to be written.
     missing: usize,
 }
 
@@ -21,7 +22,7 @@ impl NpyFile {
         Ok(Self { file, value_bytes, missing: shape.iter().product() })
     }
 
-    /// Writes the next values, the last axis first.
+    /// Writes the next values, in row-major order: the last axis varies fastest.
     pub(super) fn write(&mut self, values: impl ExactSizeIterator<Item = u16>) -> io::Result<()> {
         self.missing = self.missing.checked_sub(values.len()).expect("not more values than the shape has");
         for value in values {
@@ -30,6 +31,10 @@ impl NpyFile {
         Ok(())
     }
 
+    /// Ends the file.
+    ///
+    /// # Panics
+    /// If values of the shape are missing.
     pub(super) fn finish(mut self) -> io::Result<()> {
         assert_eq!(self.missing, 0, "values are missing");
         self.file.flush()
@@ -54,8 +59,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_those_of_numpy() {
-        // numpy.save of numpy.zeros((2, 3), "u1") and of numpy.zeros((4,), "<u2").
+    fn headers_follow_the_format() {
+        // Those of numpy.zeros((2, 3), "u1") and numpy.zeros((4,), "<u2"), but for the commas at
+        // the end, which numpy.load accepts.
         let header = super::header(1, &[2, 3]);
         assert_eq!(&header[..10], b"\x93NUMPY\x01\x00\x76\x00");
         assert!(header[10..].starts_with(b"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, ), }   "));

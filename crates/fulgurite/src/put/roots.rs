@@ -1,4 +1,4 @@
-//! The inputs of a put: the given paths, their names in the archive, and the walk below them.
+//! What a put stores: the given paths, their names in the archive, and the walk below them.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ use crate::text;
 
 /// A path on the command line, with its name in the archive.
 pub(super) enum Root {
-    Input(ObjectName),
+    StandardInput(ObjectName),
     /// A file or folder; the name is empty for a folder whose content goes to the top of the
     /// archive.
     Path(PathBuf, Vec<u8>),
@@ -28,19 +28,21 @@ pub(super) enum Root {
 impl Root {
     fn name(&self) -> &[u8] {
         match self {
-            Self::Input(name) => &name.0,
+            Self::StandardInput(name) => &name.0,
             Self::Path(_, name) => name,
         }
     }
 
     fn path(&self) -> &Path {
         match self {
-            Self::Input(_) => Path::new("-"),
+            Self::StandardInput(_) => Path::new("-"),
             Self::Path(path, _) => path,
         }
     }
 }
 
+/// The paths of a put with their names, checked: names can be restored, aren't reserved, and don't
+/// clash.
 pub(super) fn roots(put: &Put) -> Result<Vec<Root>> {
     if put.name.is_some() && put.paths.len() > 1 {
         bail!("--name accepts one path, but {} were given; --to stores several under a folder", put.paths.len());
@@ -66,7 +68,7 @@ pub(super) fn roots(put: &Put) -> Result<Vec<Root>> {
             (None, None) => folder.to_vec(),
         };
         let name = check_reserved(name)?;
-        Ok(if is_input { Root::Input(ObjectName(name)) } else { Root::Path(path.clone(), name) })
+        Ok(if is_input { Root::StandardInput(ObjectName(name)) } else { Root::Path(path.clone(), name) })
     };
     let roots: Vec<Root> = put.paths.iter().map(root).collect::<Result<_>>()?;
     refuse_clashes(&roots)?;
@@ -91,6 +93,8 @@ fn refuse_clashes(roots: &[Root]) -> Result<()> {
             return Err(clash(other, root.path(), root.name()));
         }
     }
+    // A folder among the paths may contain something that would be stored under the name of another
+    // path: look in each folder whose name is the beginning of that name.
     for root in roots {
         let name = root.name();
         let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| (at, at + 1));
@@ -128,6 +132,8 @@ pub(crate) fn is_leaf(entry: &DirEntry) -> bool {
     !entry.file_type().is_dir() || std::fs::read_dir(entry.path()).is_ok_and(|mut entries| entries.next().is_none())
 }
 
+/// The sources below `root`, whose name in the archive is `name`. Skips the archive's `own`
+/// folders. Paths that can't be stored are reported to `watcher` and counted in `failed`.
 pub(super) fn walk<'a>(
     walker: WalkDir,
     root: PathBuf,
@@ -141,7 +147,7 @@ pub(super) fn walk<'a>(
     let entries = entries.filter_entry(move |entry| {
         if is_top && entry.depth() == 1 && entry.file_name() == RESERVED_FOLDER {
             failed.fetch_add(1, Ordering::Relaxed);
-            watcher.trouble(Trouble::Unreadable { path: entry.path(), why: "its name would be reserved for the archive" });
+            watcher.trouble(Trouble::Unreadable { path: entry.path(), why: "its name is reserved for the archive" });
             return false;
         }
         let is_own = entry.file_type().is_dir() && entry.path().canonicalize().is_ok_and(|path| own.contains(&path));

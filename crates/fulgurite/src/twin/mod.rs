@@ -153,8 +153,8 @@ fn overrides(set: &[String]) -> Result<Vec<Override>, SettingErrors> {
     set.iter().map(|text| Override::parse("--set", text)).collect()
 }
 
-/// Some errors of a scenario only show while it runs, and count as misuse. A run that doesn't
-/// finish is a failure.
+/// The error of a command whose run failed. A run that doesn't finish is a failure; all other
+/// errors are mistakes in the scenario that only show while it runs, and count as misuse.
 fn failed(scenario: &Path, error: RunError) -> anyhow::Error {
     match error {
         RunError::Unfinished { .. } => error.into(),
@@ -162,6 +162,7 @@ fn failed(scenario: &Path, error: RunError) -> anyhow::Error {
     }
 }
 
+/// Prints the expectations of scenarios that runs missed.
 fn report_missed(points: &[PointRuns]) -> Outcome {
     let mut is_missed = false;
     for (point, run) in points.iter().flat_map(|point| point.runs.iter().map(|run| (&point.point, run))) {
@@ -186,6 +187,7 @@ fn bar(session: &Session, length: u64, template: &str) -> ProgressBar {
     ProgressBar::with_draw_target(Some(length), target).with_style(style.progress_chars("=> "))
 }
 
+/// The default number of runs in parallel.
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

@@ -42,7 +42,7 @@ fn heading(point: &PointRuns) -> String {
     format!("{}, {seeds}, policy {}, fulgurite {VERSION}", scenario.name, scenario.policy.name.text())
 }
 
-/// One line per figure: the values of a single run, or means over several.
+/// A table with a line for each figure: the values of a single run, or means over several.
 fn shown(point: &PointRuns) -> Table {
     let (heading, rows): (_, Vec<[Value; 4]>) = if let [run] = point.runs.as_slice() {
         let row = |figure: Figure| [figure.name.into(), figure.value, figure.unit.into(), figure.about.into()];

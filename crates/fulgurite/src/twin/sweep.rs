@@ -37,6 +37,8 @@ pub(super) fn sweep(session: &Session, sweep: &Sweep) -> Result<Outcome> {
     Ok(report_missed(&results))
 }
 
+/// The columns to print: the varied settings, which follow the first column, and the figures of
+/// [`SHOWN`].
 fn shown(table: &Table, varied: usize) -> Table {
     let is_shown = |index: usize, name: &str| (1..=varied).contains(&index) || SHOWN.contains(&name);
     let chosen: Vec<usize> = (0..table.columns().len()).filter(|index| is_shown(*index, table.columns()[*index].name())).collect();

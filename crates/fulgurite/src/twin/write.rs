@@ -13,7 +13,8 @@ use fulgurite_twin::table::{Table, Value};
 use super::VERSION;
 use crate::Session;
 
-/// Called before anything runs: creates the folder, and fails if it already contains results.
+/// Creates the folder, and fails if it already contains results. Called before anything runs, so
+/// that no run is in vain.
 pub(super) fn prepare(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let runs = folder.join("runs.csv");

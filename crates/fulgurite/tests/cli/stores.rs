@@ -147,7 +147,7 @@ fn store_list_counts_missing_platters_of_no_store() {
     fs::remove_file(&lost.file).expect("removed");
     fs::remove_file(place.path("a/catalogue.db")).expect("removed");
     place.good(&["catalogue", "rebuild"]);
-    place.run(&["store", "list"]).fails_with(1, "1 platter is missing, of no store in the settings");
+    place.run(&["store", "list"]).fails_with(1, "1 platter is missing, and its store is not in the settings");
     place.good(&["scrub"]);
     place.good(&["store", "list"]);
 }

@@ -12,7 +12,7 @@ use fulgurite_codec::ldpc::LdpcDecoder;
 
 use crate::emulator::Frames;
 
-/// Tells from the images of a sector what each voxel may be.
+/// Estimates from the images of a sector which symbol each voxel carries.
 pub trait VoxelDecoder {
     /// Probabilities of all symbols for each voxel, row by row.
     ///
@@ -51,7 +51,7 @@ impl Probabilities {
     /// If the number of symbols isn't a power of two up to 256, or doesn't divide the number of
     /// values.
     pub fn new(symbols: usize, values: Vec<f32>) -> Self {
-        assert!(symbols.is_power_of_two() && symbols <= 256, "{symbols} symbols aren't labeled with all values of some bits");
+        assert!(symbols.is_power_of_two() && symbols <= 256, "{symbols} symbols: their number must be a power of two up to 256");
         assert!(values.len().is_multiple_of(symbols), "{} values aren't {symbols} for each voxel", values.len());
         Self { symbols, values }
     }

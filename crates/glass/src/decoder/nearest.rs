@@ -2,13 +2,14 @@
 //! the nominal symbols.
 //!
 //! ```text
-//! frames -> retardance vector of each pixel -> less the background -> equalized, block by block
+//! frames -> retardance vector of each pixel -> minus the background -> equalized, block by block
 //!        -> distances to the symbols' vectors -> probabilities
 //! ```
 //!
-//! Everything that varies from read to read is estimated from the sector itself, because scrambled
-//! symbols average out: the background is the mean vector, and the equalizer is the linear filter
-//! that maps the pixels around each voxel closest to the voxel's first estimate.
+//! Everything that varies from read to read is estimated from the sector itself. Scrambled symbols
+//! average out, so the mean vector is the background. The equalizer is the linear filter that
+//! brings voxels closest, by least squares, to the symbols that were estimated for them; both
+//! estimates are refined in a few passes.
 
 use std::ops::Range;
 
@@ -41,10 +42,10 @@ type Vector = [f64; 2];
 impl NearestSymbol {
     /// A decoder for sectors of `rows` by `columns` voxels.
     pub fn new(microscope: Microscope, alphabet: &Alphabet, rows: usize, columns: usize) -> Self {
-        Self::of_symbols(microscope, alphabet, 0..alphabet.symbols(), rows, columns)
+        Self::of_symbols(microscope, alphabet, 0..alphabet.symbol_count(), rows, columns)
     }
 
-    /// A decoder for sectors with only these symbols, which must be a power of two. Its
+    /// A decoder for sectors with only these symbols, whose number must be a power of two. Its
     /// probabilities are in their order.
     pub fn of_symbols(
         microscope: Microscope,
@@ -66,7 +67,7 @@ impl NearestSymbol {
         *self.symbols.iter().min_by(by_distance).expect("an alphabet has symbols")
     }
 
-    /// The vector of each pixel, less the mean of all.
+    /// The vector of each pixel, minus the mean of all.
     fn vectors(&self, frames: &Frames) -> Vec<Vector> {
         let pixels = self.rows * self.columns;
         let mut vectors: Vec<Vector> = (0..pixels)
@@ -105,7 +106,7 @@ impl NearestSymbol {
         ranges(self.rows).flat_map(move |rows| ranges(self.columns).map(move |columns| (rows.clone(), columns)))
     }
 
-    /// The pixels around a voxel; those beyond the edge repeat it.
+    /// A voxel's pixel and its eight neighbors; beyond the edge of the frame, the edge is repeated.
     fn around(&self, vectors: &[Vector], row: usize, column: usize) -> [Vector; TAPS] {
         std::array::from_fn(|tap| {
             let row = (row + tap / 3).saturating_sub(1).min(self.rows - 1);
@@ -114,7 +115,7 @@ impl NearestSymbol {
         })
     }
 
-    /// Equalizes the voxels of a block against `targets`.
+    /// Equalizes the voxels of a block, with the filter that brings them closest to `targets`.
     fn equalize(&self, vectors: &[Vector], targets: &[Vector], (rows, columns): (Range<usize>, Range<usize>), equalized: &mut [Vector]) {
         let mut products = [[0.0; TAPS + 1]; TAPS];
         for row in rows.clone() {
@@ -129,7 +130,7 @@ impl NearestSymbol {
                 }
             }
         }
-        // A little of the identity keeps the equations solvable where pixels are all alike.
+        // A small multiple of the identity keeps the equations solvable where all pixels are alike.
         let power: f64 = (0..TAPS).map(|i| products[i][i]).sum();
         for (i, row) in products.iter_mut().enumerate() {
             row[i] += 1e-9 * power + f64::MIN_POSITIVE;
@@ -168,13 +169,13 @@ impl VoxelDecoder for NearestSymbol {
                 self.equalize(&vectors, &targets, block, &mut equalized);
             }
         }
-        // What remains is taken for Gaussian noise, equally strong everywhere.
-        let noise = equalized.iter().map(|&vector| squared_distance(vector, self.nearest(vector))).sum::<f64>() / (2 * pixels) as f64;
-        let noise = noise.max(1e-12);
+        // The remaining distances are taken for Gaussian noise, equally strong everywhere.
+        let variance = equalized.iter().map(|&vector| squared_distance(vector, self.nearest(vector))).sum::<f64>() / (2 * pixels) as f64;
+        let variance = variance.max(1e-12);
         let mut values = Vec::with_capacity(pixels * self.symbols.len());
         for &vector in &equalized {
             let least = squared_distance(vector, self.nearest(vector));
-            let likelihoods = self.symbols.iter().map(|&symbol| ((least - squared_distance(vector, symbol)) / (2.0 * noise)).exp());
+            let likelihoods = self.symbols.iter().map(|&symbol| ((least - squared_distance(vector, symbol)) / (2.0 * variance)).exp());
             let sum: f64 = likelihoods.clone().sum();
             values.extend(likelihoods.map(|likelihood| (likelihood / sum) as f32));
         }
@@ -191,7 +192,7 @@ fn squared_distance(a: Vector, b: Vector) -> f64 {
 }
 
 /// Solves linear equations given as rows with the right side last, by elimination. The matrix is
-/// positive definite, so no pivots are needed.
+/// positive definite, so it needs no pivoting.
 fn solve(mut rows: [[f64; TAPS + 1]; TAPS]) -> [f64; TAPS] {
     for pivot in 0..TAPS {
         let pivot_row = rows[pivot];

@@ -4,8 +4,8 @@
 //! frames -> pixels from 0 to 1 -> network -> logits of the symbols -> probabilities
 //! ```
 //!
-//! The network was trained on sectors of the emulator; `training/` says how, and the model's
-//! metadata for which voxels.
+//! The network was trained on sectors of the emulator, as `training/` describes. The model's
+//! metadata name the medium that it was trained for.
 
 use std::sync::OnceLock;
 
@@ -53,8 +53,8 @@ impl UNet {
         Self::with_network(network, medium)
     }
 
-    /// A decoder with a model file of one's own. Its metadata name the medium that it was trained
-    /// for: `medium` must be the text of [`trained_for`](Self::trained_for).
+    /// A decoder with another model file. The value of `medium` in its metadata must be the text
+    /// that [`trained_for`](Self::trained_for) returns for the medium.
     ///
     /// # Errors
     /// [`UNetError`] if the file isn't a model, or not one for this medium.
@@ -62,16 +62,18 @@ impl UNet {
         Self::with_network(&Network::from_bytes(model)?, medium)
     }
 
-    /// What a model has to be trained for to decode a medium: everything that frames depend on, but
-    /// for noise and the sector's size.
+    /// What a model has to be trained for to decode a medium, as models name it: swing of the
+    /// microscope, azimuths and retardances. `training/train.py` writes this text too. The size of
+    /// sectors isn't part of it, because the network fits any size, and neither is the microscope's
+    /// brightness.
     pub fn trained_for(medium: &GlassMedium) -> String {
-        let levels = (0..medium.alphabet.retardances()).filter_map(|level| medium.alphabet.retardance(level));
+        let levels = (0..medium.alphabet.retardance_levels()).filter_map(|level| medium.alphabet.retardance(level));
         let levels: Vec<String> = levels.map(|retardance| retardance.to_string()).collect();
         format!("{FRAMES} frames with swing {:.4}, 8 azimuths, retardances {}", medium.microscope.swing, levels.join(" and "))
     }
 
     fn with_network(network: &Network, medium: &GlassMedium) -> Result<Self, UNetError> {
-        let (expected, symbols) = (Self::trained_for(medium), usize::from(medium.alphabet.symbols()));
+        let (expected, symbols) = (Self::trained_for(medium), usize::from(medium.alphabet.symbol_count()));
         let found = network.metadata("medium").unwrap_or("an unknown medium");
         if found != expected || (network.inputs(), network.outputs()) != (FRAMES, symbols) {
             let (inputs, outputs) = (network.inputs(), network.outputs());
@@ -96,7 +98,8 @@ impl VoxelDecoder for UNet {
                 expected_columns: columns,
             });
         }
-        // Voxels show in the differences of opposite settings of the compensator.
+        // A voxel shows in the differences between frames with opposite settings of the
+        // compensator.
         let frame = |index: usize| &frames.pixels[index * rows * columns..][..rows * columns];
         if frame(1) == frame(2) && frame(3) == frame(4) {
             return Err(FramesError::Blank);

@@ -20,7 +20,8 @@ pub struct Frames {
     pub pixels: Vec<u16>,
 }
 
-/// The layers next to the one in focus.
+/// The layers next to the one in focus. Errors of the focus are as likely in both directions, so it
+/// doesn't matter which of the two has the higher number.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Neighbors<'a> {
     /// The layer above.
@@ -29,12 +30,13 @@ pub struct Neighbors<'a> {
     pub below: Option<&'a WrittenLayer>,
 }
 
-/// Takes the images of a layer, for the `read`th time. A pixel has `bits` bits; intensities of 1.0
-/// and more get its largest value. The same arguments give the same frames.
+/// Takes the images of a layer. `read` numbers the reads of the sector: each has its own noise. A
+/// pixel has `bits` bits; intensities of 1.0 and more get its largest value. The same arguments
+/// give the same frames.
 ///
 /// # Panics
-/// If a neighboring layer has another shape, pixels have not 1 to 16 bits, or the strength of an
-/// effect is negative or not a number.
+/// If a neighboring layer has another shape, `bits` is not 1 to 16, or the strength of an effect is
+/// negative or not finite.
 pub fn image(
     microscope: &Microscope,
     bits: u32,
@@ -63,7 +65,7 @@ pub fn image(
             let (row, column) = (index / columns, index % columns);
             let mut light = transmitted * illumination(effects.vignette, row, column, rows, columns);
             if effects.electrons > 0.0 {
-                // Photons are many, so their Poisson noise is normal.
+                // There are many photons, so their Poisson noise is nearly normal.
                 let noise = (light.max(0.0) * effects.electrons).sqrt() * shot_noise.normal() + effects.read_noise * read_noise.normal();
                 light += noise / effects.electrons;
             }
@@ -120,8 +122,8 @@ impl Focus {
     }
 }
 
-/// The vectors of a layer's voxels, blurred by a Gaussian. Beyond the edge the layer is taken to go
-/// on as it is within, so that sums of weights are 1 everywhere.
+/// The vectors of a layer's voxels, blurred by a Gaussian. At the edge, the weights of the voxels
+/// that exist are scaled up, so that they add up to 1 everywhere.
 fn blurred(layer: &WrittenLayer, spread: f64) -> Vec<[f64; 2]> {
     let (rows, columns) = layer.shape();
     let vectors: Vec<[f64; 2]> = layer.voxels().iter().map(|voxel| [voxel.sine, voxel.cosine]).collect();
@@ -152,7 +154,8 @@ fn along(values: &[[f64; 2]], count: usize, step: usize, lines: usize, line_step
     blurred
 }
 
-/// How the camera is placed over the sector: where it sees a voxel.
+/// How the camera is placed over the sector, which decides where it sees a voxel. Shifts are in
+/// voxels, the rotation is in radians.
 struct Camera {
     down: f64,
     right: f64,
@@ -171,17 +174,17 @@ impl Camera {
         }
     }
 
-    /// The place of a point, given and returned relative to the center of the field.
+    /// Where the camera sees a point. Both places are relative to the center of the field.
     fn sees(&self, down: f64, right: f64) -> (f64, f64) {
         let (sin, cos) = self.rotation.sin_cos();
         (self.magnification * (cos * down + sin * right) + self.down, self.magnification * (cos * right - sin * down) + self.right)
     }
 }
 
-/// Distance at which a voxel's light ends, in standard deviations of the point spread.
+/// Distance at which a Gaussian is cut off, in standard deviations.
 const REACH: f64 = 3.0;
-/// The blur of a camera in perfect focus: a pixel's own size. Without it, a shifted voxel would
-/// fall on one pixel or none.
+/// The blur of a camera in perfect focus, from the size of its pixels: a standard deviation in
+/// voxels. Without it, a shifted voxel would fall on one pixel or none.
 const PIXEL: f64 = 0.25;
 
 /// Spreads the light of each voxel over the pixels around the place where the camera sees it.

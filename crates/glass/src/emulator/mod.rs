@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Every effect has its own strength in [`Effects`]; zero switches it off, and no effect changes
-//! the random values of another. Voxels are a function of symbols, effects and seed, so glass on a
-//! disk needs to hold its symbols only.
+//! the random values of another. Voxels are a function of symbols, effects and seed, so the file of
+//! a glass platter contains these instead of voxels.
 
 mod effects;
 mod imaging;

@@ -9,19 +9,19 @@ use crate::GlassMedium;
 /// A sector that was written and read.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// Its address, for the code.
+    /// Its address, which the sector code needs.
     pub address: [u8; 16],
-    /// What was stored in it.
+    /// The payload that was stored.
     pub payload: Vec<u8>,
-    /// The symbols of that.
+    /// The symbols that were written.
     pub symbols: Vec<u8>,
-    /// What the camera saw.
+    /// The images that the camera took.
     pub frames: Frames,
 }
 
-/// Writes `layers` sectors with random payloads on top of each other, and one more above and below,
-/// which no decoder reads; images each once. The same arguments give the same samples, and another
-/// `stack` gives independent ones.
+/// Writes `layers` sectors with random payloads on top of each other and takes the images of each
+/// once. One more layer above them and one below serve as neighbors only. The same arguments give
+/// the same samples, and another `stack` gives independent ones.
 pub fn sample_stack(medium: &GlassMedium, code: &SectorCode, effects: &Effects, seed: u64, stack: u32, layers: u32) -> Vec<Sample> {
     let platter = Stream::numbered(seed, "samples", stack).bits();
     let at = |layer| SectorSeed { platter, sector: layer };

@@ -1,4 +1,4 @@
-//! The emulated laser: from symbols to voxels, with all that goes wrong for ever.
+//! The emulated laser: from symbols to voxels, with all permanent deviations.
 
 use fulgurite_chance::Stream;
 
@@ -35,7 +35,8 @@ impl WrittenLayer {
         &self.voxels
     }
 
-    /// Erases voxels: later damage, such as a scratch. `damaged` gets row and column.
+    /// Erases the voxels for which `damaged` returns true, as a scratch would; it gets row and
+    /// column.
     pub fn erase(&mut self, mut damaged: impl FnMut(usize, usize) -> bool) {
         for (index, voxel) in self.voxels.iter_mut().enumerate() {
             if damaged(index / self.columns, index % self.columns) {
@@ -49,8 +50,8 @@ impl WrittenLayer {
 /// same voxels.
 ///
 /// # Panics
-/// If there are no symbols, or they don't fill rows, a symbol isn't of the alphabet, or the
-/// strength of an effect is negative or not a number.
+/// If there are no symbols, or they don't fill whole rows, a symbol isn't in the alphabet, or the
+/// strength of an effect is negative or not finite.
 pub fn write(alphabet: &Alphabet, columns: usize, symbols: &[u8], effects: &WriteEffects, seed: SectorSeed) -> WrittenLayer {
     assert!(columns > 0 && symbols.len().is_multiple_of(columns), "{} symbols don't fill rows of {columns}", symbols.len());
     assert!(!symbols.is_empty(), "a layer has symbols");
@@ -94,13 +95,13 @@ impl Particle {
     }
 }
 
-/// The particles of a sector: a Poisson process.
+/// The particles of a sector: their number is drawn as arrivals of a Poisson process of rate 1
+/// before the time `effects.particles`. So a sector with more of them has the same first ones.
 fn particles(effects: &WriteEffects, stream: &mut Stream, rows: usize, columns: usize) -> Vec<Particle> {
     let mut particles = Vec::new();
     let mut sum = 0.0;
     loop {
         sum += stream.exponential(1.0);
-        // Drawn in any case, so that a sector with more particles has the same first ones.
         let particle = Particle {
             row: stream.between(0.0, rows as f64),
             column: stream.between(0.0, columns as f64),

@@ -26,7 +26,8 @@ const EFFECTS_AT: usize = 120;
 pub struct GlassHead {
     /// The platter.
     pub platter: PlatterId,
-    /// Shape, alphabet and code of its sectors; the settings of the microscope are the reader's.
+    /// Shape, alphabet and code of its sectors. The settings of the microscope and its camera
+    /// aren't in the file: they are those of [`GlassMedium::desk`].
     pub medium: GlassMedium,
     /// Payload of a sector of the archive, in bytes.
     pub sector_bytes: u32,
@@ -36,11 +37,11 @@ pub struct GlassHead {
     pub tracks: u32,
     /// Seed of the permanent deviations of its voxels.
     pub seed: u64,
-    /// Their strengths.
+    /// Strengths of these deviations.
     pub effects: WriteEffects,
 }
 
-/// A block that is no head, or none that this program can read.
+/// Why a block is not a head that this program can read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GlassHeadError {
     /// The block doesn't start with the magic.
@@ -52,7 +53,7 @@ pub enum GlassHeadError {
     /// The block has changed since it was written.
     #[error("the head of the glass platter is damaged: its checksum is wrong")]
     Checksum,
-    /// The checksum is right, but this is no glass that can be read.
+    /// The checksum is right, but the head describes no glass that can be read.
     #[error("the head of the glass platter has {0}: it was written by a faulty program")]
     Malformed(&'static str),
 }
@@ -114,12 +115,12 @@ impl GlassHead {
         let mut block = vec![0; Self::BYTES];
         block[..8].copy_from_slice(MAGIC);
         block[16..32].copy_from_slice(&self.platter.0);
-        let retardances = alphabet.retardances();
+        let levels = alphabet.retardance_levels();
         let numbers = [
             (8, VERSION),
             (32, *rows as u32),
             (36, *columns as u32),
-            (40, retardances.into()),
+            (40, levels.into()),
             (44, *parity_columns as u32),
             (48, self.sector_bytes),
             (52, self.track_sectors),
@@ -128,7 +129,7 @@ impl GlassHead {
         for (at, number) in numbers {
             block[at..at + 4].copy_from_slice(&number.to_le_bytes());
         }
-        for (level, at) in (0..retardances).zip((RETARDANCES_AT..).step_by(8)) {
+        for (level, at) in (0..levels).zip((RETARDANCES_AT..).step_by(8)) {
             let retardance = alphabet.retardance(level).expect("a level");
             block[at..at + 8].copy_from_slice(&retardance.to_le_bytes());
         }
@@ -207,6 +208,7 @@ impl GlassHead {
         {
             return Err(GlassHeadError::Malformed("sectors that its glass can't hold"));
         }
+        // The code of tracks has at most 255 sectors.
         if self.track_sectors > 255 || Layout::new(self.sector_bytes, self.medium.voxels(), self.track_sectors, self.tracks).is_none() {
             return Err(GlassHeadError::Malformed("an impossible number of sectors"));
         }

@@ -1,13 +1,13 @@
 //! The coding of headers: what a finder can decode with the specification alone.
 //!
 //! One bit a voxel: 0 is azimuth 0°, 1 is azimuth 90°, both at the largest retardance, which is as
-//! far apart as voxels can be. A header block ends in zeros and its checksum; without most of the
-//! zeros it is repeated as often as its place holds, a hundred times if the set is small and twice
-//! in any case. So a bit is lost only if most of its voxels are. A reader that doesn't know how
-//! long the repeated part is tries all lengths: the checksum tells.
+//! far apart as voxels can be. A header block ends with zeros and its checksum; without most of the
+//! zeros, it is repeated as often as it fits: 32 times if the set is small, and at least twice. So
+//! a bit is lost only if most of its voxels are. A reader doesn't know how long the repeated part
+//! is: it tries all lengths, until the checksum is right.
 //!
-//! A fixed key stream is added, because a decoder expects all symbols equally often, and because
-//! repeated neighbors would blur each repetition in the same way.
+//! A fixed key stream is added, because a decoder expects all symbols to be equally frequent, and
+//! because otherwise a bit would have the same neighbors, and so the same blur, in each repetition.
 
 use fulgurite_codec::KeyStream;
 use fulgurite_codec::checksum::crc64;
@@ -22,15 +22,16 @@ pub(super) const NAME: &[u8; 16] = b"two azimuths\0\0\0\0";
 
 const BLOCK_BYTES: usize = Geometry::HEADER_BYTES as usize;
 const CHECKSUM_BYTES: usize = 8;
-/// Voxels that carry a copy of the header.
+/// Voxels that are read of a copy of the header: as many as two repetitions of a whole block take.
+/// The rest of the last sector is written too.
 const VOXELS: usize = 2 * 8 * BLOCK_BYTES;
 /// The part that is repeated is a multiple of this.
 const STEP_BYTES: usize = 1_024;
 /// Level of the azimuth of 90°.
-const ACROSS: u8 = 4;
-/// Probability below which a decoder isn't believed: it knows the noise of a sector only on
-/// average.
-const LEAST: f32 = 1e-4;
+const LEVEL_OF_90_DEGREES: u8 = 4;
+/// Added to each probability, so that a single voxel can't outvote many: a decoder knows the noise
+/// of a sector only on average.
+const PROBABILITY_FLOOR: f32 = 1e-4;
 
 /// Sectors of a copy of the header.
 pub(super) fn sectors(voxels: usize) -> u32 {
@@ -39,12 +40,12 @@ pub(super) fn sectors(voxels: usize) -> u32 {
 
 /// The symbols of 0 and 1.
 fn bit_symbols(alphabet: &Alphabet) -> [u8; 2] {
-    [0, ACROSS].map(|azimuth| alphabet.symbol(azimuth, alphabet.retardances() - 1))
+    [0, LEVEL_OF_90_DEGREES].map(|azimuth| alphabet.symbol(azimuth, alphabet.retardance_levels() - 1))
 }
 
 /// The symbols of all sectors of a copy of the header, one after another.
 pub(super) fn symbols(block: &[u8], alphabet: &Alphabet, voxels: usize) -> Vec<u8> {
-    let part = part(block);
+    let part = repeated_part(block);
     let bits = (0..8 * part.len()).map(|bit| part[bit / 8] >> (bit % 8) & 1 == 1).cycle();
     let symbols = bit_symbols(alphabet);
     bits.zip(key_bits()).map(|(bit, key)| symbols[usize::from(bit != key)]).take(sectors(voxels) as usize * voxels).collect()
@@ -52,7 +53,7 @@ pub(super) fn symbols(block: &[u8], alphabet: &Alphabet, voxels: usize) -> Vec<u
 
 /// The part of a block that is repeated: its start, up to where only zeros follow, and its
 /// checksum.
-fn part(block: &[u8]) -> Vec<u8> {
+fn repeated_part(block: &[u8]) -> Vec<u8> {
     let (start, checksum) = block.split_at(BLOCK_BYTES - CHECKSUM_BYTES);
     let used = start.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     let bytes = (used + CHECKSUM_BYTES).next_multiple_of(STEP_BYTES).min(BLOCK_BYTES);
@@ -60,7 +61,7 @@ fn part(block: &[u8]) -> Vec<u8> {
 }
 
 /// The block with this repeated part.
-fn block(part: &[u8]) -> Vec<u8> {
+fn whole_block(part: &[u8]) -> Vec<u8> {
     let (start, checksum) = part.split_at(part.len() - CHECKSUM_BYTES);
     let mut block = start.to_vec();
     block.resize(BLOCK_BYTES - CHECKSUM_BYTES, 0);
@@ -68,6 +69,7 @@ fn block(part: &[u8]) -> Vec<u8> {
     block
 }
 
+/// The key stream that is added to the bits.
 fn key_bits() -> impl Iterator<Item = bool> {
     KeyStream::new(0).flat_map(|word| (0..64).map(move |bit| word >> bit & 1 == 1))
 }
@@ -77,7 +79,7 @@ pub(super) fn decoder(medium: &GlassMedium) -> NearestSymbol {
     NearestSymbol::of_symbols(medium.microscope, &medium.alphabet, bit_symbols(&medium.alphabet), medium.rows, medium.columns)
 }
 
-/// What the voxels of a copy of the header say, over any number of images.
+/// Votes of the voxels of a copy of the header on their bits, summed over any number of images.
 pub(super) struct Votes {
     /// For each voxel, how much more likely its bit is 0 than 1, in nats.
     voxels: Vec<f32>,
@@ -89,14 +91,14 @@ impl Votes {
     }
 
     /// Adds images of the sectors of a copy from its sector `first` on, as the [`decoder`] saw
-    /// them; `None` for one that says nothing.
+    /// them; `None` for a sector that it could not decode.
     pub(super) fn add<'a>(&mut self, medium: &GlassMedium, first: u32, sectors: impl Iterator<Item = &'a Option<Probabilities>>) {
         let keys: Vec<bool> = key_bits().take(VOXELS).collect();
         for (index, probabilities) in (first as usize..).zip(sectors) {
             let Some(probabilities) = probabilities else { continue };
             let first = index * medium.voxels();
             for ((vote, key), symbols) in self.voxels[first..].iter_mut().zip(&keys[first..]).zip(probabilities.voxels()) {
-                let zero = ((symbols[0] + LEAST) / (symbols[1] + LEAST)).ln();
+                let zero = ((symbols[0] + PROBABILITY_FLOOR) / (symbols[1] + PROBABILITY_FLOOR)).ln();
                 *vote += if *key { -zero } else { zero };
             }
         }
@@ -118,7 +120,7 @@ impl Votes {
             sums.iter_mut().zip(repetition).for_each(|(sum, vote)| *sum += vote);
         }
         let byte = |sums: &[f32]| (0..8).fold(0, |byte, bit| byte | u8::from(sums[bit] < 0.0) << bit);
-        block(&sums.chunks_exact(8).map(byte).collect::<Vec<u8>>())
+        whole_block(&sums.chunks_exact(8).map(byte).collect::<Vec<u8>>())
     }
 }
 

@@ -4,6 +4,9 @@
 //! bytes     H | sectors of tracks 0..M         | H | sectors of tracks M..P         | H
 //! sectors   h | M times the sectors of a track | h | P - M times ...                | h
 //! ```
+//!
+//! `H` is a copy of the header, which takes `h` sectors, `P` the number of physical tracks, and `M`
+//! half of it, rounded up.
 
 use std::ops::Range;
 
@@ -58,7 +61,7 @@ impl Layout {
         self.tracks.div_ceil(2)
     }
 
-    /// Sectors of all tracks before the header of the middle.
+    /// Sectors of the tracks before the middle copy of the header.
     fn first_half(&self) -> u64 {
         u64::from(self.middle()) * u64::from(self.track_sectors)
     }
@@ -105,7 +108,7 @@ impl Layout {
         first..first + self.header_sectors
     }
 
-    /// The sectors above and below each other with `sector`: its track, or its copy of the header.
+    /// The stack of layers that contains `sector`: its track, or its copy of the header.
     pub(super) fn stack(&self, sector: u32) -> Range<u32> {
         for copy in 0..3 {
             let header = self.header(copy);
@@ -120,7 +123,8 @@ impl Layout {
         sector..sector + 1
     }
 
-    /// Bytes before the first unit that isn't completely within the first `sectors` sectors.
+    /// Bytes that can be read from the first `sectors` sectors: up to the first unit that isn't
+    /// completely within them.
     pub(super) fn bytes_of_first(&self, sectors: u32) -> u64 {
         let mut bytes = 0;
         for copy in 0..3 {

@@ -1,4 +1,5 @@
-//! The drives for glass: camera, decoder, and how much of both works at once.
+//! What reads of all glass platters of an archive share: effects of the camera, decoders, codes,
+//! and a limit on the threads at work.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -16,30 +17,32 @@ pub struct GlassReader {
     pub(super) effects: ReadEffects,
     decoder: DecoderKind,
     pub(super) threads: usize,
-    idle: Mutex<usize>,
-    released: Condvar,
+    /// Permits that no thread holds.
+    permits: Mutex<usize>,
+    returned: Condvar,
     codes: Mutex<Vec<Arc<SectorCode>>>,
     /// Idle decoders: loading a model takes time.
     decoders: Mutex<Vec<(GlassMedium, Box<dyn VoxelDecoder + Send>)>>,
 }
 
 impl GlassReader {
-    /// A reader whose images have these effects. However many platters are read at once, `threads`
-    /// sectors at most are decoded at once: each takes some megabytes.
+    /// A reader whose images have these effects. At most `threads` sectors are decoded at once,
+    /// however many platters are being read: each takes some megabytes.
     pub fn new(effects: ReadEffects, decoder: DecoderKind, threads: usize) -> Self {
         let threads = threads.max(1);
         Self {
             effects,
             decoder,
             threads,
-            idle: Mutex::new(threads),
-            released: Condvar::new(),
+            permits: Mutex::new(threads),
+            returned: Condvar::new(),
             codes: Mutex::default(),
             decoders: Mutex::default(),
         }
     }
 
-    /// Begins a platter: writes its bytes to the returned sink.
+    /// Begins a platter: the returned writer takes the platter's bytes, and writes its file to
+    /// `sink`.
     ///
     /// # Errors
     /// Errors of `sink`.
@@ -72,12 +75,12 @@ impl GlassReader {
         code
     }
 
-    /// Waits until fewer than `threads` are at work, and counts the caller among them.
-    pub(super) fn begin(&self) -> Working<'_> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut idle = self.released.wait_while(idle, |idle| *idle == 0).unwrap_or_else(PoisonError::into_inner);
-        *idle -= 1;
-        Working(self)
+    /// Waits for one of the `threads` permits to emulate and decode.
+    pub(super) fn permit(&self) -> Permit<'_> {
+        let permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut permits = self.returned.wait_while(permits, |permits| *permits == 0).unwrap_or_else(PoisonError::into_inner);
+        *permits -= 1;
+        Permit(self)
     }
 }
 
@@ -85,20 +88,20 @@ impl GlassReader {
 pub(super) struct BorrowedDecoder<'a> {
     reader: &'a GlassReader,
     medium: GlassMedium,
-    /// Present until the end.
+    /// Present until this is dropped.
     decoder: Option<Box<dyn VoxelDecoder + Send>>,
 }
 
 impl VoxelDecoder for BorrowedDecoder<'_> {
     fn decode(&mut self, frames: &Frames) -> Result<Probabilities, FramesError> {
-        self.decoder.as_mut().expect("present until the end").decode(frames)
+        self.decoder.as_mut().expect("present until this is dropped").decode(frames)
     }
 }
 
 impl Drop for BorrowedDecoder<'_> {
     fn drop(&mut self) {
         let mut idle = self.reader.decoders.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those of one medium suffice: few archives have several.
+        // Keeps decoders of one medium only: few archives have several media.
         idle.retain(|(of, _)| *of == self.medium);
         if let Some(decoder) = self.decoder.take().filter(|_| idle.len() < self.reader.threads && !std::thread::panicking()) {
             idle.push((self.medium.clone(), decoder));
@@ -106,12 +109,12 @@ impl Drop for BorrowedDecoder<'_> {
     }
 }
 
-/// A thread at work.
-pub(super) struct Working<'a>(&'a GlassReader);
+/// A permit to work, which is returned when it is dropped.
+pub(super) struct Permit<'a>(&'a GlassReader);
 
-impl Drop for Working<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        *self.0.idle.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.0.released.notify_one();
+        *self.0.permits.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.returned.notify_one();
     }
 }

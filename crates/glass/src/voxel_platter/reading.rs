@@ -1,4 +1,5 @@
-//! Reads a glass platter's file the way a camera reads glass, back to the platter's bytes.
+//! Reads the bytes of a glass platter: takes images of the voxels that its file describes, and
+//! decodes them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,10 +22,10 @@ use crate::emulator::{Frames, Neighbors, SectorSeed, WrittenLayer, image, write}
 /// How often a sector's images are taken before it counts as lost: noise of the camera differs each
 /// time, that of the glass doesn't.
 const ATTEMPTS: u32 = 3;
-/// Sectors decoded for one call, at most: a track's, whatever its size.
+/// Sectors decoded for one call, at most: as many as the largest track has.
 const SECTORS_PER_READ: u32 = 255;
-/// Sectors that a thread should have to decode before another one is started: at the start of its
-/// share, a thread writes the layer before its first once more.
+/// Sectors for each further thread. Fewer aren't worth one: each thread first emulates the layer
+/// before its share, which the thread before it emulates as well.
 const SECTORS_PER_THREAD: usize = 4;
 /// Alignment of reads of symbols, so that they can bypass the page cache.
 const BLOCK_BYTES: u64 = 4_096;
@@ -44,7 +45,8 @@ pub struct VoxelPlatter {
     cache: Mutex<Cache>,
 }
 
-/// What was decoded last: readers come back for the ends of a range that they read in blocks.
+/// Units that were decoded last. A caller that reads a range block by block asks for the unit at
+/// the edge of two blocks twice.
 #[derive(Default)]
 struct Cache {
     /// Sectors by number, oldest first.
@@ -53,8 +55,8 @@ struct Cache {
 }
 
 impl VoxelPlatter {
-    /// Opens a file of `file_bytes`. `None` if it is not a glass platter, or has lost its heads: it
-    /// must then be read as what it is, and is no intact platter of any medium.
+    /// Opens a file of `file_bytes`. `None` if it is not a glass platter, or both of its heads are
+    /// damaged: the caller then reads the file's own bytes.
     ///
     /// # Errors
     /// Errors of the source if neither head can be read, or [`io::ErrorKind::Unsupported`] if a
@@ -117,7 +119,7 @@ impl VoxelPlatter {
         }
     }
 
-    /// Sectors that the file has, of those of the platter.
+    /// Sectors of the platter that are completely in the file.
     fn sectors_in_file(&self) -> u32 {
         let sectors = self.file_bytes.saturating_sub(GlassHead::BYTES as u64) / self.head.packed_bytes() as u64;
         sectors.min(self.layout.sectors().into()) as u32
@@ -131,8 +133,8 @@ impl VoxelPlatter {
         }
     }
 
-    /// Decodes and returns the unit. Those after it in its track that a read of `bytes` from its
-    /// start needs too are decoded with it.
+    /// Decodes a unit and returns its bytes. If a read of `bytes` from its start also needs the
+    /// sectors after it in its track, these are decoded with it.
     fn decode_unit(&self, kind: UnitKind, bytes: u64) -> io::Result<Arc<[u8]>> {
         match kind {
             UnitKind::Header(copy) => {
@@ -144,7 +146,7 @@ impl VoxelPlatter {
                 let stack = self.layout.stack(first);
                 let wanted = bytes.div_ceil(self.layout.stride).min(SECTORS_PER_READ.into()) as u32;
                 let end = stack.end.min(first.saturating_add(wanted)).min(self.sectors_in_file());
-                // Up to the first one that is known already.
+                // Up to the first one that is cached already.
                 let end = (first + 1..end).find(|&sector| self.cached(UnitKind::Sector(sector)).is_some()).unwrap_or(end);
                 let decoded = self.decode_sectors(first..end, stack)?.into_iter().map(|payload| {
                     let mut payload = payload.unwrap_or_default();
@@ -163,6 +165,8 @@ impl VoxelPlatter {
         }
     }
 
+    /// Decodes sectors of a stack, each from up to [`ATTEMPTS`] sets of images; `None` for those
+    /// that are lost.
     fn decode_sectors(&self, sectors: Range<u32>, stack: Range<u32>) -> io::Result<Vec<Option<Vec<u8>>>> {
         let symbols = self.symbols(sectors.clone(), stack)?;
         let read = self.reads.fetch_add(ATTEMPTS, Ordering::Relaxed);
@@ -217,7 +221,7 @@ impl VoxelPlatter {
         let shares = sectors.len().div_ceil(SECTORS_PER_THREAD).clamp(1, self.reader.threads);
         let bound = |share: usize| sectors.start + (sectors.len() * share / shares) as u32;
         let run = |share: usize| {
-            let _working = self.reader.begin();
+            let _permit = self.reader.permit();
             decode(bound(share)..bound(share + 1))
         };
         std::thread::scope(|scope| {
@@ -230,8 +234,8 @@ impl VoxelPlatter {
         })
     }
 
-    /// Moves the focus through some sectors, layer by layer. `decode` gets a sector and what takes
-    /// its images.
+    /// Moves the focus through some sectors, layer by layer. `decode` gets a sector's number and a
+    /// function that takes its images, with the noise of a given read.
     fn scan<T>(&self, sectors: Range<u32>, symbols: &Symbols, mut decode: impl FnMut(u32, &dyn Fn(u32) -> Frames) -> T) -> Vec<T> {
         let GlassHead { medium, effects, seed, .. } = &self.head;
         let seed = |sector| SectorSeed { platter: *seed, sector };
@@ -275,6 +279,7 @@ impl VoxelPlatter {
         Ok(Symbols { first: with_neighbors.start, packed })
     }
 
+    /// Reads the packed symbols of consecutive sectors.
     fn packed(&self, sectors: Range<u32>) -> io::Result<Vec<u8>> {
         let bytes = self.head.packed_bytes() as u64;
         let start = GlassHead::BYTES as u64 + u64::from(sectors.start) * bytes;
@@ -285,7 +290,7 @@ impl VoxelPlatter {
         match read_fully(&*self.source, start - before as u64, &mut blocks) {
             Ok(read) if read < before + length => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => {}
-            // What can't be read may be next to these sectors.
+            // The unreadable part may be next to these sectors.
             Err(_) => read_exact_at(&*self.source, start, &mut blocks[before..before + length])?,
         }
         Ok(blocks[before..before + length].to_vec())
@@ -322,6 +327,7 @@ struct Symbols {
 }
 
 impl Symbols {
+    /// The symbols of a sector; `None` if they were not read.
     fn of(&self, sector: u32, medium: &crate::GlassMedium) -> Option<Vec<u8>> {
         let packed = self.packed.get(sector.checked_sub(self.first)? as usize)?.as_ref()?;
         Some(packing::unpack(packed, medium.voxels(), medium.alphabet.bits_per_voxel()))

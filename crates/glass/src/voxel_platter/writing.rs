@@ -15,9 +15,9 @@ pub struct VoxelWriter<W> {
     head: GlassHead,
     layout: Layout,
     code: Arc<SectorCode>,
-    /// The start of the unit at `at`.
+    /// The bytes of the current unit that have come so far.
     unit: Vec<u8>,
-    /// Where the unit begins in the platter's bytes.
+    /// Where this unit begins in the platter's bytes.
     at: u64,
 }
 
