@@ -46,7 +46,7 @@ def main():
         "outputs": 16,
         "widths": ",".join(map(str, options.widths)),
         # The program compares this text: `UNet::trained_for` in crates/glass/src/decoder/unet.rs.
-        "medium": "5 frames with swing 0.6283, 8 azimuths, retardances 0.25 and 0.5",
+        "medium": "5 frames with swing 0.6283 and light from 0.02 to 0.9, 8 azimuths, retardances 0.25 and 0.5",
         "emulator": f"nominal at strengths 0 to {options.strength}, seeds from {TRAINING_SEED + 10_000 * options.seed}",
         "training": f"{steps} steps of {options.batch} sectors, seed {options.seed}, PyTorch {torch.__version__}",
         "test": json.dumps(test(options, network)),

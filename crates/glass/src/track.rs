@@ -94,13 +94,14 @@ impl Track {
     }
 
     /// Copies `bytes` into the information payloads, starting at byte `at` of the track's content.
-    /// They must end within the content: encoding overwrites what reaches into redundancy sectors.
     ///
     /// # Panics
-    /// If they extend beyond the redundancy sectors.
+    /// If they extend beyond the content: encoding would overwrite what is in redundancy sectors.
     pub fn put_content(&mut self, at: u64, mut bytes: &[u8]) {
         let mut at = at as usize;
         let sector_bytes = self.geometry.sector_bytes as usize;
+        let content_bytes = usize::from(self.geometry.track_information) * sector_bytes;
+        assert!(at + bytes.len() <= content_bytes, "{} bytes at {at} don't fit into {content_bytes}", bytes.len());
         while !bytes.is_empty() {
             let room = sector_bytes - at % sector_bytes;
             let (now, later) = bytes.split_at(room.min(bytes.len()));

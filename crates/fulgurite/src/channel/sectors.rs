@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use fulgurite_codec::ldpc::LdpcCode;
-use fulgurite_glass::decoder::UNet;
+use fulgurite_glass::decoder::{DecoderKind, UNet};
 use fulgurite_glass::emulator::Effects;
 use fulgurite_glass::sector_errors::{SectorEffort, SectorErrors, sector_errors};
 use fulgurite_glass::{ErrorRate, GlassMedium};
@@ -26,6 +26,9 @@ pub(crate) fn sectors(session: &Session, arguments: &Sectors) -> Result<Outcome>
     let other_rates: Vec<usize> = if arguments.all_rates { LdpcCode::PARITY_COLUMNS.collect() } else { Vec::new() };
     let errors = match &arguments.model {
         None => sector_errors(&medium, &effects, || arguments.decoder.load(&medium), &other_rates, effort),
+        Some(_) if arguments.decoder != DecoderKind::UNet => {
+            bail!("--model is for the decoder unet, not for {}: leave out one of both", arguments.decoder.name())
+        }
         Some(file) => {
             let model = fs::read(file).with_context(|| format!("can't read the model {}", file.display()))?;
             let load = || UNet::from_bytes(&model, &medium);

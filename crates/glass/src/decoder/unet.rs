@@ -14,7 +14,7 @@ use fulgurite_unet::{ModelError, Network, Runner, ShapeError};
 use super::{FramesError, Probabilities, VoxelDecoder};
 use crate::GlassMedium;
 use crate::emulator::Frames;
-use crate::polarization::FRAMES;
+use crate::polarization::{FRAMES, Microscope};
 
 /// The model for media with the alphabet and the microscope of [`GlassMedium::desk`].
 const DESK: &[u8] = include_bytes!("../../models/desk.safetensors");
@@ -63,13 +63,13 @@ impl UNet {
     }
 
     /// What a model has to be trained for to decode a medium, as models name it: swing of the
-    /// microscope, azimuths and retardances. `training/train.py` writes this text too. The size of
-    /// sectors isn't part of it, because the network fits any size, and neither is the microscope's
-    /// brightness.
+    /// microscope and its light, azimuths and retardances. `training/train.py` writes this text too.
+    /// The size of sectors isn't part of it, because the network fits any size.
     pub fn trained_for(medium: &GlassMedium) -> String {
         let levels = (0..medium.alphabet.retardance_levels()).filter_map(|level| medium.alphabet.retardance(level));
         let levels: Vec<String> = levels.map(|retardance| retardance.to_string()).collect();
-        format!("{FRAMES} frames with swing {:.4}, 8 azimuths, retardances {}", medium.microscope.swing, levels.join(" and "))
+        let Microscope { swing, bright, dark } = medium.microscope;
+        format!("{FRAMES} frames with swing {swing:.4} and light from {dark} to {bright}, 8 azimuths, retardances {}", levels.join(" and "))
     }
 
     fn with_network(network: &Network, medium: &GlassMedium) -> Result<Self, UNetError> {

@@ -284,6 +284,6 @@ impl ReadEffects {
 fn check(strengths: &[f64]) {
     assert!(
         strengths.iter().all(|strength| strength.is_finite() && *strength >= 0.0),
-        "strengths of effects are positive numbers: {strengths:?}"
+        "strengths of effects are numbers of 0 or more, not {strengths:?}"
     );
 }

@@ -44,7 +44,7 @@ pub fn sample_stack(medium: &GlassMedium, code: &SectorCode, effects: &Effects, 
     let mut samples = Vec::new();
     for (layer, (address, payload, symbols)) in (0..).zip(encoded).skip(1).take(layers as usize) {
         let place = layer as usize;
-        let neighbors = Neighbors { above: Some(&written[place + 1]), below: Some(&written[place - 1]) };
+        let neighbors = Neighbors { above: Some(&written[place - 1]), below: Some(&written[place + 1]) };
         let frames = image(&medium.microscope, medium.pixel_bits, &written[place], neighbors, &effects.read, at(layer), 0);
         samples.push(Sample { address, payload, symbols, frames });
     }

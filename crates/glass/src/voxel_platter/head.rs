@@ -44,6 +44,9 @@ pub struct GlassHead {
 /// Why a block is not a head that this program can read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GlassHeadError {
+    /// No glass is defined for sectors of this payload, in bytes.
+    #[error("there is no glass for sectors of {0} bytes: use 4096 or 8192")]
+    NoGlass(u32),
     /// The block doesn't start with the magic.
     #[error("this is not the head of a glass platter")]
     NotGlass,
@@ -65,10 +68,10 @@ impl GlassHead {
     /// The head of a platter with this geometry, on glass for sectors of its size.
     ///
     /// # Errors
-    /// [`GlassHeadError::Malformed`] if there is no glass for such sectors, or too many of them.
+    /// [`GlassHeadError::NoGlass`] if there is no glass for such sectors,
+    /// [`GlassHeadError::Malformed`] if there are too many of them.
     pub fn new(platter: PlatterId, geometry: Geometry, seed: u64, effects: WriteEffects) -> Result<Self, GlassHeadError> {
-        let medium = GlassMedium::for_sectors(geometry.sector_bytes)
-            .ok_or(GlassHeadError::Malformed("sectors of a size for which there is no glass"))?;
+        let medium = GlassMedium::for_sectors(geometry.sector_bytes).ok_or(GlassHeadError::NoGlass(geometry.sector_bytes))?;
         let (track_sectors, tracks) = (geometry.track_sectors().into(), geometry.physical_tracks());
         let head = Self { platter, medium, sector_bytes: geometry.sector_bytes, track_sectors, tracks, seed, effects };
         head.check()?;
@@ -166,7 +169,11 @@ impl GlassHead {
         if &block[CODING_AT..CODING_AT + 16] != header_coding::NAME {
             return Err(GlassHeadError::Malformed("an unknown coding of headers"));
         }
-        let retardances = (0..number(40).min(4) as usize).map(|level| float(RETARDANCES_AT + 8 * level)).collect();
+        let levels = number(40);
+        if version == 0 || levels > 4 {
+            return Err(GlassHeadError::Malformed("version 0, or too many retardances"));
+        }
+        let retardances = (0..levels as usize).map(|level| float(RETARDANCES_AT + 8 * level)).collect();
         let alphabet = Alphabet::new(retardances).ok_or(GlassHeadError::Malformed("impossible retardances"))?;
         let effect = |index: usize| float(EFFECTS_AT + 8 * index);
         let head = Self {
@@ -275,11 +282,13 @@ mod tests {
             GlassHead::from_block(&block).expect_err("refused").to_string()
         };
         for (at, bytes, says) in [
-            (8, &2u32.to_le_bytes()[..], "version 2"),
+            (8, &0u32.to_le_bytes()[..], "version 0"),
+            (8, &2u32.to_le_bytes(), "version 2"),
             (32, &0u32.to_le_bytes(), "shape"),
             (36, &u32::MAX.to_le_bytes(), "shape"),
             (32, &64u32.to_le_bytes(), "can't hold"),
             (40, &3u32.to_le_bytes(), "retardances"),
+            (40, &5u32.to_le_bytes(), "retardances"),
             (44, &99u32.to_le_bytes(), "code"),
             (48, &8_191u32.to_le_bytes(), "can't hold"),
             (52, &0u32.to_le_bytes(), "number of sectors"),
