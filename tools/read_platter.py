@@ -1124,12 +1124,12 @@ class Glass:
         if len(head) < GLASS_HEAD_BYTES or not head.startswith(b"FULGGLAS"):
             return None
         version, platter, rows, columns, retardances, parity, sector_bytes, track_sectors, tracks = struct.unpack_from("<I4x16sIIIIIII", head, 8)
-        if version > FORMAT_VERSION:
-            raise Refused(f"is glass of version {version}; this reader knows version {FORMAT_VERSION} and none above.")
         if int.from_bytes(head[-8:], "little") != crc64(head[:-8]):
             return None
+        if version != FORMAT_VERSION:
+            raise Refused(f"is glass of version {version}; this reader knows version {FORMAT_VERSION} alone.")
         glass = None
-        if retardances in (1, 2, 4) and 5 <= parity <= 20 and 1 <= rows * columns <= 1 << 19 and track_sectors <= 255:
+        if retardances in (1, 2, 4) and 5 <= parity <= 20 and 1 <= rows * columns <= 256_000 and track_sectors <= 255:
             bits = 3 + retardances.bit_length() - 1
             glass = cls(platter, rows * columns, bits, retardances, parity, sector_bytes + LABEL_BYTES, track_sectors, tracks)
         coding = head[96:112].rstrip(b"\0")

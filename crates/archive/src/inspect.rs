@@ -35,6 +35,10 @@ pub struct Inspection {
     pub lost_sectors: u64,
     /// Those of `lost_sectors` that the system refused to read, and that may be intact.
     pub unreadable_sectors: u64,
+    /// Those of `lost_sectors` that are no damage: glass always loses some.
+    pub expected_losses: u64,
+    /// Damaged heads of the glass, of two.
+    pub bad_heads: u32,
     /// Tracks with lost sectors that their own code can rebuild.
     pub tracks_by_track: u32,
     /// Tracks that their own code can't rebuild.
@@ -101,6 +105,7 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
     let found = find(path, &*file, length)?;
     let header = &found.header;
     let geometry = header.geometry;
+    let bad_heads = file.bad_heads().map_err(io_error)?;
     let loaded = Loaded::new(header.platter, geometry, file, "");
     let mut inspection = Inspection {
         file_bytes: metadata.len(),
@@ -108,6 +113,8 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
         sectors: u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors()),
         lost_sectors: 0,
         unreadable_sectors: 0,
+        expected_losses: 0,
+        bad_heads,
         tracks_by_track: 0,
         lost_tracks: 0,
         tracks_by_group: 0,
@@ -152,6 +159,7 @@ impl Inspection {
     fn read_tracks(&mut self, loaded: &Loaded, end: u64) {
         let drive = &loaded.drive;
         let geometry = drive.geometry();
+        let set = SetDescription::of(&self.found.header, |_| String::new());
         // A forged header in a short file can claim a platter that would take years to read.
         let is_beyond_end = |physical| geometry.track_offset(physical) >= end;
         let mut track = Track::new(geometry);
@@ -180,6 +188,9 @@ impl Inspection {
                 match read {
                     Ok(sectors) => {
                         self.lost_sectors += sectors as u64;
+                        if sectors <= set.bearable_losses() && loaded.unreadable_sectors(physical) == 0 {
+                            self.expected_losses += sectors as u64;
+                        }
                         self.tracks_by_track += u32::from(sectors > 0);
                     }
                     Err(found) => {
@@ -196,6 +207,9 @@ impl Inspection {
             if !lost.is_empty() && past_end == 0 && drive.repair_group(group, &[]).is_ok() {
                 self.tracks_by_group += lost.len() as u32;
             }
+        }
+        if self.expected_losses > set.bearable_losses_of_platter() {
+            self.expected_losses = 0;
         }
     }
 }

@@ -10,9 +10,11 @@ use std::path::Path;
 use fulgurite_archive::inspect::inspect;
 use fulgurite_archive::keyring::export_keys;
 use fulgurite_archive::settings::{GlassPreset, GlassSettings, MediumSettings, Settings};
+use fulgurite_archive::unread::Hindrance;
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Access, Archive, PlatterState, Remains, Replace, UnseenStores, attach, rebuild_catalogue};
+use fulgurite_archive::{Access, Archive, PlatterState, Remains, Replace, UnseenPlace, UnseenStores, attach, rebuild_catalogue};
 use fulgurite_chance::noise;
+use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{Medium, SetShape};
 use fulgurite_glass::GlassHead;
 use support::{Home, get_all, put_all};
@@ -124,11 +126,83 @@ fn cut_zeroed_and_headless_platters_are_replaced() {
 }
 
 #[test]
+fn decay_that_every_track_can_still_bear_is_repaired() {
+    let home = Home::with(1, 1, glass);
+    let archive = home.open();
+    put_all(&archive, &BTreeMap::from([(b"large".to_vec(), noise(1, 150_000))]));
+    archive.flush(&Unwatched).expect("flushed");
+    let platter = home.platter_files()[1].clone();
+    let set = archive.catalogue().sets().expect("listed").remove(0).description;
+    let (tracks, of_track) = (set.geometry.physical_tracks() as usize, usize::from(set.geometry.track_sectors()));
+    assert_eq!((tracks, of_track), (10, 8));
+    // The second copy of the header is behind the first half of the tracks.
+    let offset = |track: usize| sector(track * of_track + if track < tracks.div_ceil(2) { 0 } else { 26 });
+    damage(&platter, |bytes| {
+        (0..tracks).for_each(|track| bytes[offset(track) + 1_000..offset(track) + 3_000].iter_mut().for_each(|byte| *byte ^= 0x69))
+    });
+    let report = archive.scrub(Some(Replace::default()), &Unwatched).expect("scrubbed");
+    let [finding] = &report.unsound[..] else { panic!("{:?}", report.unsound) };
+    assert_eq!((finding.state(), finding.lost_sectors, finding.lost_tracks), (PlatterState::Damaged, tracks as u64, 0));
+    assert_eq!((report.rebuilt, report.lost_versions), (1, 0));
+    assert_eq!(archive.scrub(None, &Unwatched).expect("scrubbed").unsound.len(), 0);
+}
+
+#[test]
+fn a_damaged_head_is_repaired_while_the_other_one_is_good() {
+    let (home, archive) = archived(1, 1);
+    for (platter, at) in home.platter_files().iter().zip([100, 4_000]) {
+        damage(platter, |bytes| {
+            let at = if at == 100 { at } else { bytes.len() - at };
+            bytes[at] ^= 1;
+        });
+        assert_eq!(inspect(platter, &mut |_| {}).expect("inspected").bad_heads, 1);
+    }
+    assert_complete(&archive);
+    let report = archive.scrub(Some(Replace::default()), &Unwatched).expect("scrubbed");
+    let findings: Vec<_> = report.unsound.iter().map(|finding| (finding.state(), finding.bad_headers, finding.lost_sectors)).collect();
+    assert_eq!(findings, [(PlatterState::Damaged, 1, 0); 2]);
+    assert_eq!((report.rebuilt, report.lost_versions), (2, 0));
+    assert_eq!(archive.scrub(None, &Unwatched).expect("scrubbed").unsound.len(), 0);
+    assert_complete(&archive);
+}
+
+#[test]
+fn a_rebuild_reports_platters_whose_set_nothing_else_names() {
+    let (home, archive) = archived(1, 0);
+    drop(archive);
+    let platter = home.platter_files().remove(0);
+    let whole = fs::read(&platter).expect("readable");
+    fs::write(&platter, []).expect("emptied");
+    fs::remove_file(home.path().join("catalogue.db")).expect("removed");
+    let report = rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+    let unseen: Vec<_> = report.unseen.iter().map(|unseen| (&unseen.place, unseen.hindrance)).collect();
+    // The keys of its objects show that something is missing, too.
+    let store = UnseenPlace::Store("d0".to_owned());
+    assert_eq!(unseen, [(&store, Hindrance::Unreadable), (&UnseenPlace::Others, Hindrance::Absent)]);
+    // When the platter is back, another rebuild finds everything.
+    fs::write(&platter, whole).expect("written");
+    let report = rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+    assert!(report.unseen.is_empty(), "{:?}", report.unseen);
+    assert_complete(&home.open());
+}
+
+#[test]
 fn a_platter_of_a_later_version_is_left_alone_and_a_foreign_one_is_replaced() {
     let (home, archive) = archived(1, 1);
     let [first, second] = &home.platter_files()[..] else { panic!("two platters") };
     let whole = fs::read(first).expect("readable");
-    damage(first, |bytes| bytes[8] = 2);
+    // In one head, without its checksum, it is damage: the other head counts.
+    damage(first, |bytes| bytes[9] = 1);
+    assert_complete(&archive);
+    damage(first, |bytes| {
+        bytes[9] = 0;
+        let last = bytes.len() - 4_096;
+        for head in [0, last] {
+            bytes[head + 8] = 2;
+            let checksum = crc64(&bytes[head..head + 4_088]);
+            bytes[head + 4_088..head + 4_096].copy_from_slice(&checksum.to_le_bytes());
+        }
+    });
     let report = archive.scrub(Some(Replace::default()), &Unwatched).expect("scrubbed");
     let [finding] = &report.unsound[..] else { panic!("{:?}", report.unsound) };
     assert_eq!((finding.state(), report.rebuilt, report.left), (PlatterState::Unreadable, 0, 1));

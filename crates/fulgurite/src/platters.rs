@@ -145,7 +145,7 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsRe
     if report.expected_losses > 0 {
         let sectors =
             phrase(report.expected_losses, "sector of glass was rebuilt by its track", "sectors of glass were rebuilt by their tracks");
-        session.say(&format!("{sectors}: no damage, since any glass has some that can't be read."));
+        session.say(&format!("{sectors}: no more than any glass loses."));
     }
     say_unsound(session, &report.unsound);
     if report.repairs.tracks() > 0 {
@@ -408,7 +408,8 @@ pub(crate) fn inspect(session: &Session, file: &Path, files: bool) -> Result<Out
     }
     out.flush()?;
     // What could not be read may be intact.
-    let sound = inspection.lost_sectors == inspection.unreadable_sectors
+    let sound = inspection.lost_sectors == inspection.unreadable_sectors + inspection.expected_losses
+        && inspection.bad_heads == 0
         && inspection.found.copies == [true; 3]
         && inspection.file_bytes == inspection.expected_file_bytes()
         && (inspection.unreadable_sectors > 0 || !matches!(inspection.entries, Some(Err(_))));
@@ -467,8 +468,14 @@ fn write_inspection(out: &mut dyn Write, inspection: &Inspection, entries: &Entr
         )?;
     }
     writeln!(out, "file      {}{length}", bytes(inspection.file_bytes))?;
+    if inspection.bad_heads > 0 {
+        writeln!(out, "heads     {} of the 2 heads of the glass are DAMAGED", inspection.bad_heads)?;
+    }
     writeln!(out, "headers   {} of 3 copies are good", good_headers(inspection))?;
     writeln!(out, "sectors   {lost_sectors} of {} are lost", inspection.sectors)?;
+    if inspection.expected_losses > 0 {
+        writeln!(out, "          {} of them are no damage: glass always loses some", inspection.expected_losses)?;
+    }
     if *unreadable_sectors > 0 {
         writeln!(out, "          {unreadable_sectors} of them UNREADABLE: the system reported errors, and they may be intact")?;
     }
@@ -514,6 +521,7 @@ fn inspection_json(inspection: &Inspection, entries: &Entries) -> Value {
         },
         "file_bytes": inspection.file_bytes, "good_headers": good_headers(inspection), "sectors": inspection.sectors,
         "lost_sectors": inspection.lost_sectors, "unreadable_sectors": inspection.unreadable_sectors,
+        "expected_losses": inspection.expected_losses, "bad_heads": inspection.bad_heads,
         "tracks_by_track": inspection.tracks_by_track, "lost_tracks": inspection.lost_tracks,
         "tracks_by_group": inspection.tracks_by_group,
         "entries": entries.objects, "tombstones": entries.tombstones, "stored_bytes": entries.stored_bytes,

@@ -172,6 +172,18 @@ impl SetDescription {
             Medium::Glass => usize::from(self.geometry.track_redundancy / 2),
         }
     }
+
+    /// Sectors of a whole platter that may be lost although it is sound. About one sector of glass
+    /// in 1,000 can't be read; with twice as many, chance exceeds this once in 10^8 platters.
+    /// More are decay, even if every track can still bear its own.
+    pub(crate) fn bearable_losses_of_platter(&self) -> u64 {
+        let sectors = u64::from(self.geometry.physical_tracks()) * u64::from(self.geometry.track_sectors());
+        let mean = sectors as f64 / 500.0;
+        match self.medium {
+            Medium::Disk => 0,
+            Medium::Glass => (mean + 6.0 * mean.sqrt() + 4.0) as u64,
+        }
+    }
 }
 
 /// Store name of a platter that a rebuild did not find.

@@ -62,6 +62,7 @@ impl Rebuild<'_> {
         let mut places: HashMap<PlatterId, String> = HashMap::new();
         let snapshot = StoreSnapshot::take(self.archive);
         let mut unread: HashSet<String> = HashSet::new();
+        let mut headless: Vec<(PlatterId, String, String)> = Vec::new();
         for store in &snapshot.unavailable {
             note(store.to_string());
             unread.insert(store.store.clone());
@@ -88,12 +89,21 @@ impl Rebuild<'_> {
                     Ok(found) => {
                         sets.entry(found.set).or_insert(found);
                     }
-                    Err(why) => note(format!("platter {platter} on store {name}: {why}")),
+                    Err(why) => {
+                        note(format!("platter {platter} on store {name}: {why}"));
+                        headless.push((platter, name.to_owned(), why));
+                    }
                 }
             }
         }
         let mut sets: Vec<_> = sets.into_values().map(|header| FoundSet::new(header, &places, known, &unread)).collect();
         sets.sort_by_key(|found| found.header.written);
+        // A platter that no header lists may be all that is left of a set.
+        let listed: HashSet<PlatterId> =
+            sets.iter().flat_map(|found| found.description.platters.iter().map(|place| place.platter)).collect();
+        for (platter, store, why) in headless.into_iter().filter(|(platter, ..)| !listed.contains(platter)) {
+            self.report.add_unread_platter(store, format!("platter {platter}: {why}"));
+        }
         sets
     }
 }

@@ -20,7 +20,7 @@ use crate::watch::{Trouble, Watcher};
 /// A place that a rebuild could not read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum UnseenPlace {
-    /// A configured store, by name.
+    /// A configured store, by name: all of it, or platters whose sets no other platter names.
     Store(String),
     /// The staging folder.
     Staging,
@@ -219,6 +219,18 @@ pub(crate) fn unseen_places(catalogue: &mut dyn Catalogue) -> Result<Vec<UnseenP
 }
 
 impl RebuildReport {
+    /// Adds a platter that is on this store and can't be read, so that its set may be unknown.
+    pub(super) fn add_unread_platter(&mut self, store: String, why: String) {
+        let place = UnseenPlace::Store(store);
+        match self.unseen.iter_mut().find(|unseen| unseen.place == place) {
+            Some(unseen) => {
+                unseen.why.push_str("; ");
+                unseen.why.push_str(&why);
+            }
+            None => self.unseen.push(Unseen { place, hindrance: Hindrance::Unreadable, why }),
+        }
+    }
+
     /// Adds a sign of stores or folders that are not in the settings.
     pub(super) fn add_others(&mut self, why: String) {
         match self.unseen.iter_mut().find(|unseen| unseen.place == UnseenPlace::Others) {

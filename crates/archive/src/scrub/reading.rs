@@ -28,7 +28,7 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
             return (finding, 0);
         }
     };
-    let bytes = read_tracks(loaded, set.description.bearable_losses(), &mut finding, watcher);
+    let bytes = read_tracks(loaded, &set.description, &mut finding, watcher);
     let place = &set.description.platters[usize::from(position)];
     let snapshot = StoreSnapshot::take(archive);
     match snapshot.find(place) {
@@ -48,11 +48,12 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
     (finding, bytes)
 }
 
-/// Reads all tracks of a present platter, and returns the bytes read. Tracks may lose
-/// `bearable_losses` sectors each without being damaged. If the watcher stops the read, the finding
-/// is incomplete and must be discarded.
-pub(super) fn read_tracks(loaded: &Loaded, bearable_losses: usize, finding: &mut PlatterFinding, watcher: &dyn Watcher) -> u64 {
+/// Reads all tracks of a present platter, and returns the bytes read. As many sectors may be lost as
+/// the set's medium always loses. If the watcher stops the read, the finding is incomplete and must
+/// be discarded.
+pub(super) fn read_tracks(loaded: &Loaded, set: &SetDescription, finding: &mut PlatterFinding, watcher: &dyn Watcher) -> u64 {
     let drive = &loaded.drive;
+    let bearable_losses = set.bearable_losses();
     let geometry = drive.geometry();
     let mut track = Track::new(geometry);
     let mut bytes = 0;
@@ -80,6 +81,9 @@ pub(super) fn read_tracks(loaded: &Loaded, bearable_losses: usize, finding: &mut
             }
         }
     }
+    if finding.expected_losses > set.bearable_losses_of_platter() {
+        finding.lost_sectors += std::mem::take(&mut finding.expected_losses);
+    }
     finding.why_unreadable = loaded.why_unreadable().map(str::to_owned);
     bytes
 }
@@ -97,6 +101,13 @@ pub(super) fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding
             }
         };
         finding.bad_headers += u32::from(!is_good);
+    }
+    match file.bad_heads() {
+        Ok(bad) => finding.bad_headers += bad,
+        Err(error) => {
+            finding.unreadable += 1;
+            finding.why_unreadable.get_or_insert_with(|| error.to_string());
+        }
     }
     // If parts can't be read, the file length is no evidence of damage.
     let length_is_wrong = finding.unreadable == 0 && file.length().is_ok_and(|length| length != set.geometry.file_bytes());

@@ -121,7 +121,7 @@ impl Replacing<'_> {
         let Self { set, position, target, .. } = *self;
         let mut finding = PlatterFinding::new(set, position);
         let platter = set.platters[usize::from(position)].platter;
-        read_tracks(&Loaded::new(platter, set.geometry, file.clone(), target.name()), set.bearable_losses(), &mut finding, &Unwatched);
+        read_tracks(&Loaded::new(platter, set.geometry, file.clone(), target.name()), set, &mut finding, &Unwatched);
         read_headers(&*file, set, &mut finding);
         finding
     }

@@ -47,7 +47,7 @@ impl Scrub<'_> {
                 let set = SetDescription::of(&header, |_| unknown.store.clone());
                 let mut finding = PlatterFinding::new(&set, header.position);
                 let loaded = Loaded::new(platter, header.geometry, found.file, &found.store);
-                let bytes = read_tracks(&loaded, set.bearable_losses(), &mut finding, self.watcher);
+                let bytes = read_tracks(&loaded, &set, &mut finding, self.watcher);
                 self.report.bytes += set.stored_bytes(bytes);
                 check_not_stopped(self.watcher)?;
                 unknown.lost_sectors = finding.lost_sectors;

@@ -254,4 +254,8 @@ impl PlatterFile for LoadedFile {
     fn stored_bytes(&self) -> io::Result<u64> {
         self.file.stored_bytes()
     }
+
+    fn bad_heads(&self) -> io::Result<u32> {
+        self.glass()?.map_or(Ok(0), VoxelPlatter::bad_heads)
+    }
 }

@@ -115,6 +115,14 @@ pub trait PlatterFile: PlatterSource {
     fn stored_bytes(&self) -> io::Result<u64> {
         self.length()
     }
+    /// Damaged copies of what tells how the platter's medium is read. Glass has two such heads; a
+    /// disk needs none.
+    ///
+    /// # Errors
+    /// An error of the store.
+    fn bad_heads(&self) -> io::Result<u32> {
+        Ok(0)
+    }
 }
 
 /// Fills `buffer` from a platter file.

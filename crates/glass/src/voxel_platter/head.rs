@@ -13,8 +13,9 @@ use crate::voxel::Alphabet;
 const MAGIC: &[u8; 8] = b"FULGGLAS";
 const VERSION: u32 = 1;
 const CRC_AT: usize = GlassHead::BYTES - 8;
-/// The largest sector that is read, in voxels: a forged head must not exhaust memory.
-const VOXELS_MAX: u64 = 1 << 19;
+/// The largest sector that is read, in voxels: that of the full-size medium. A forged head must not
+/// exhaust memory.
+const VOXELS_MAX: u64 = 256_000;
 /// Offsets of fields.
 const RETARDANCES_AT: usize = 64;
 const CODING_AT: usize = 96;
@@ -160,11 +161,12 @@ impl GlassHead {
         let number = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
         let float = |at: usize| f64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
         let version = number(8);
-        if version > VERSION {
-            return Err(GlassHeadError::Newer(version));
-        }
+        // The checksum has the same place in all versions, so damage is never taken for a version.
         if crc64(&block[..CRC_AT]).to_le_bytes() != block[CRC_AT..] {
             return Err(GlassHeadError::Checksum);
+        }
+        if version > VERSION {
+            return Err(GlassHeadError::Newer(version));
         }
         if &block[CODING_AT..CODING_AT + 16] != header_coding::NAME {
             return Err(GlassHeadError::Malformed("an unknown coding of headers"));
@@ -221,14 +223,14 @@ impl GlassHead {
         }
         let WriteEffects { azimuth_jitter, retardance_jitter, position_jitter, dropouts, particles, particle_radius, energy_drift } =
             self.effects;
-        // Stronger effects would leave nothing to read, and many particles take for ever to draw.
+        // Stronger effects would leave nothing to read, and many particles take long to draw.
         let limits = [
-            (azimuth_jitter, 10.0),
-            (retardance_jitter, 10.0),
-            (position_jitter, 10.0),
+            (azimuth_jitter, 1.0),
+            (retardance_jitter, 1.0),
+            (position_jitter, 1.0),
             (dropouts, 1.0),
-            (particles, 1_000.0),
-            (particle_radius, 1e6),
+            (particles, 20.0),
+            (particle_radius, 1_000.0),
             (energy_drift, 1.0),
         ];
         match limits.into_iter().all(|(strength, most)| (0.0..=most).contains(&strength)) {

@@ -103,6 +103,24 @@ impl VoxelPlatter {
         &self.head
     }
 
+    /// Reads both heads again, and returns how many aren't as they were written.
+    ///
+    /// # Errors
+    /// Errors of the source.
+    pub fn bad_heads(&self) -> io::Result<u32> {
+        let mut bad = 0;
+        for offset in [0, self.head.file_bytes() - GlassHead::BYTES as u64] {
+            let mut block = vec![0; GlassHead::BYTES];
+            let is_good = match read_exact_at(&*self.source, offset, &mut block) {
+                Ok(()) => GlassHead::from_block(&block).as_ref() == Ok(&self.head),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
+                Err(error) => return Err(error),
+            };
+            bad += u32::from(!is_good);
+        }
+        Ok(bad)
+    }
+
     /// Length of the file of symbols.
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
