@@ -75,6 +75,9 @@ fn frames_without_content_or_of_another_shape_are_refused() {
     for shape in shapes {
         assert!(matches!(decoder.decode(&shape), Err(FramesError::Shape { .. })));
     }
+    for bits in [0, 17, 40] {
+        assert_eq!(decoder.decode(&Frames { bits, ..good.frames.clone() }), Err(FramesError::Bits { bits }));
+    }
     // Pixels that no microscope makes are decoded to something: the code of the sector finds out.
     let noisy = Frames { pixels: (0..good.frames.pixels.len()).map(|n| (n * 40_503 % 65_536) as u16).collect(), ..good.frames };
     let probabilities = decoder.decode(&noisy).unwrap();

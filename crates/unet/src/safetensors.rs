@@ -76,6 +76,34 @@ impl<'a> Container<'a> {
     }
 }
 
+/// Texts by name.
+struct Metadata(BTreeMap<String, String>);
+
+/// By hand, for the same reason as that of [`Header`].
+impl<'de> Deserialize<'de> for Metadata {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Texts;
+        impl<'de> Visitor<'de> for Texts {
+            type Value = Metadata;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("a map of texts")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Metadata, M::Error> {
+                let mut texts = BTreeMap::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if texts.insert(name.clone(), map.next_value()?).is_some() {
+                        return Err(M::Error::custom(format_args!("{name} occurs twice in the metadata")));
+                    }
+                }
+                Ok(Metadata(texts))
+            }
+        }
+        deserializer.deserialize_map(Texts)
+    }
+}
+
 /// Written by hand, because a derived map would keep the last of two entries with the same name.
 impl<'de> Deserialize<'de> for Header {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -92,7 +120,7 @@ impl<'de> Deserialize<'de> for Header {
                 let mut tensors = BTreeMap::new();
                 while let Some(name) = map.next_key::<String>()? {
                     let is_repeated = if name == "__metadata__" {
-                        metadata.replace(map.next_value()?).is_some()
+                        metadata.replace(map.next_value::<Metadata>()?.0).is_some()
                     } else {
                         tensors.insert(name.clone(), map.next_value()?).is_some()
                     };

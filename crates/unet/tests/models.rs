@@ -70,6 +70,8 @@ fn headers_that_are_not_a_map_of_tensors_are_errors() {
     }
     let tensor = "\"a\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}";
     assert!(message(&with_header_text(&format!("{{{tensor},{tensor}}}"), &[])).contains("a occurs twice"));
+    let metadata = "\"__metadata__\":{\"widths\":\"16\",\"widths\":\"32\"}";
+    assert!(message(&with_header_text(&format!("{{{metadata}}}"), &[])).contains("widths occurs twice"));
 }
 
 #[test]

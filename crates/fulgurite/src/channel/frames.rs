@@ -27,18 +27,19 @@ pub(crate) fn frames(session: &Session, arguments: &TrainingFrames) -> Result<Ou
         let path = folder.join(name);
         NpyFile::create(&path, pixel_bytes, shape).with_context(|| format!("can't write {}", path.display()))
     };
+    let failed = || format!("can't write frames.npy and symbols.npy in {}: they are incomplete", folder.display());
     let pixel_bytes = if medium.pixel_bits <= 8 { 1 } else { 2 };
     let mut images = create("frames.npy", pixel_bytes, &[sectors, FRAMES, medium.rows, medium.columns])?;
     let mut labels = create("symbols.npy", 1, &[sectors, medium.rows, medium.columns])?;
     for stack in 0..stacks {
         let effects = drawn_effects(arguments, stack);
         for sample in sample_stack(&medium, &code, &effects, arguments.noise.seed, stack, LAYERS) {
-            images.write(sample.frames.pixels.iter().copied())?;
-            labels.write(sample.symbols.iter().map(|&symbol| u16::from(symbol)))?;
+            let pixels = images.write(sample.frames.pixels.iter().copied());
+            let symbols = labels.write(sample.symbols.iter().map(|&symbol| u16::from(symbol)));
+            pixels.and(symbols).with_context(failed)?;
         }
     }
-    images.finish()?;
-    labels.finish()?;
+    images.finish().and_then(|()| labels.finish()).with_context(failed)?;
     session.answer(|| json!({"sectors": sectors, "rows": medium.rows, "columns": medium.columns, "folder": folder}));
     session.say(&format!("{sectors} sectors of {} x {} voxels in {}", medium.rows, medium.columns, folder.display()));
     Ok(Outcome::Good)

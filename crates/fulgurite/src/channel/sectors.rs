@@ -1,6 +1,8 @@
 //! `channel sectors`: symbols and sectors that a decoder of images loses.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use fulgurite_codec::ldpc::LdpcCode;
@@ -30,7 +32,7 @@ pub(crate) fn sectors(session: &Session, arguments: &Sectors) -> Result<Outcome>
             bail!("--model is for the decoder unet, not for {}: leave out one of both", arguments.decoder.name())
         }
         Some(file) => {
-            let model = fs::read(file).with_context(|| format!("can't read the model {}", file.display()))?;
+            let model = read_model(file).with_context(|| format!("can't read the model {}", file.display()))?;
             let load = || UNet::from_bytes(&model, &medium);
             load().with_context(|| format!("can't use the model {}", file.display()))?;
             sector_errors(&medium, &effects, || load().expect("the same model was loaded before"), &other_rates, effort)
@@ -38,6 +40,17 @@ pub(crate) fn sectors(session: &Session, arguments: &Sectors) -> Result<Outcome>
     };
     report(session, &medium, &errors);
     Ok(Outcome::Good)
+}
+
+/// Reads a model that isn't too large to be one.
+fn read_model(file: &Path) -> io::Result<Vec<u8>> {
+    const MODEL_BYTES_MAX: u64 = 1 << 30;
+    let mut model = Vec::new();
+    File::open(file)?.take(MODEL_BYTES_MAX + 1).read_to_end(&mut model)?;
+    if model.len() as u64 > MODEL_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is larger than 1 GiB"));
+    }
+    Ok(model)
 }
 
 impl EmulatedNoise {

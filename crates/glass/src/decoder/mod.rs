@@ -33,6 +33,8 @@ impl<D: VoxelDecoder + ?Sized> VoxelDecoder for Box<D> {
 pub enum FramesError {
     #[error("frames of {rows} x {columns} voxels with {pixels} pixels don't fit a decoder for {expected_rows} x {expected_columns}")]
     Shape { rows: usize, columns: usize, pixels: usize, expected_rows: usize, expected_columns: usize },
+    #[error("pixels of {bits} bits: they must have 1 to 16")]
+    Bits { bits: u32 },
     #[error("frames have no contrast: black, saturated, or of glass without voxels")]
     Blank,
 }

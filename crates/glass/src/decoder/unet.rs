@@ -98,6 +98,9 @@ impl VoxelDecoder for UNet {
                 expected_columns: columns,
             });
         }
+        if !(1..=16).contains(&frames.bits) {
+            return Err(FramesError::Bits { bits: frames.bits });
+        }
         // A voxel shows in the differences between frames with opposite settings of the
         // compensator.
         let frame = |index: usize| &frames.pixels[index * rows * columns..][..rows * columns];
