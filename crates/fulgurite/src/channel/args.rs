@@ -90,7 +90,7 @@ pub(crate) struct TrainingFrames {
 }
 
 /// A parser for values with names.
-fn one_of<T: Copy + Send + Sync + 'static>(
+pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
     values: impl IntoIterator<Item = T>,
     name: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
