@@ -147,14 +147,14 @@ pub(crate) enum Command {
     /// and bytes again, and writes pictures of it and of a damaged platter to the folder `pictures`
     /// in the demonstration's folder; `inspect --help` explains them.
     Demo {
-        /// Folder to archive. Default: this project's source, or its documentation for glass, and
-        /// some generated files
+        /// Folder to archive. Default: this project's source, or for glass the folder
+        /// docs/decisions in it, and some generated files
         folder: Option<PathBuf>,
         /// Folder for the demonstration's archive; it must not exist
         #[arg(long, default_value = "demo-archive", value_name = "FOLDER")]
         into: PathBuf,
         /// What platters are made of: files (disk) or emulated glass, with fewer files by default,
-        /// because it takes half a minute of computing for each MiB
+        /// because each MiB takes minutes of computing
         #[arg(long, default_value = "disk", value_name = "MEDIUM", value_parser = ["disk", "glass"])]
         medium: String,
     },

@@ -72,7 +72,7 @@ pub(crate) fn demo(session: &Session, folder: Option<&Path>, into: &Path, medium
     if input.is_generated {
         session.say(match medium {
             Medium::Disk => "Generating some files to store with the source tree.",
-            Medium::Glass => "Generating some files to store with the documentation.",
+            Medium::Glass => "Generating some files to store with the project's decisions.",
         });
         input.generate(&into.join("generated"))?;
     }

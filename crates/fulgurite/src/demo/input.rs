@@ -21,8 +21,8 @@ use crate::text::bytes;
 
 /// Maximum size of a default folder. On disks, a folder that the user names has no limit.
 const UNNAMED_BYTES_MAX: u64 = 1 << 30;
-/// Maximum size of any folder on glass: minutes of computing.
-const GLASS_BYTES_MAX: u64 = 16 << 20;
+/// Maximum size of any folder on glass: some ten minutes of computing.
+const GLASS_BYTES_MAX: u64 = 4 << 20;
 
 /// Files to generate.
 struct Generated {
@@ -61,12 +61,12 @@ pub(crate) struct InputEntry {
 impl Input {
     /// Chooses the folder given, otherwise this project's source tree, otherwise the current
     /// folder.
-    /// On glass, it is the documentation in the source tree instead.
+    /// On glass, only the project's decisions: the source tree would take hours.
     pub(crate) fn choose(folder: Option<&Path>, into: &Path, medium: Medium) -> Result<Self> {
         let root = match (folder, medium) {
             (Some(folder), _) => folder.to_owned(),
             (None, Medium::Disk) => source_tree().map_or_else(current_folder, Ok)?,
-            (None, Medium::Glass) => source_tree().map_or_else(current_folder, |root| Ok(root.join("docs")))?,
+            (None, Medium::Glass) => source_tree().map_or_else(current_folder, |root| Ok(root.join("docs/decisions")))?,
         };
         if !root.is_dir() {
             bail!("{} is not a folder; the demonstration archives a folder", root.display());
@@ -83,15 +83,11 @@ impl Input {
             Some(_) => {
                 root.canonicalize().ok().and_then(|root| Some(root.file_name()?.as_bytes().to_vec())).unwrap_or_else(|| b"folder".to_vec())
             }
-            None if medium == Medium::Glass => b"docs".to_vec(),
+            None if medium == Medium::Glass => b"decisions".to_vec(),
             None => b"source".to_vec(),
         };
         if folder.is_none() {
-            // On glass, the figures of the documentation would take a minute more.
-            let skipped: &[&str] = match medium {
-                Medium::Disk => &["target", ".git", "fuzz/target", "fuzz/corpus"],
-                Medium::Glass => &["paper"],
-            };
+            let skipped = ["target", ".git", "fuzz/target", "fuzz/corpus"];
             input.passed_over.extend(skipped.iter().filter_map(|below| root.join(below).canonicalize().ok()));
         }
         // The folder doesn't exist yet, but its parent does.
@@ -113,7 +109,7 @@ impl Input {
         input.bytes = found;
         if medium == Medium::Glass && found > GLASS_BYTES_MAX {
             bail!(
-                "{} contains {}, and glass takes half a minute of computing for each MiB: name a folder of at most {}",
+                "{} contains {}, and on glass each MiB takes minutes of computing: name a folder of at most {}",
                 input.text,
                 bytes(found),
                 bytes(GLASS_BYTES_MAX)
