@@ -6,6 +6,10 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use fulgurite_domain::SetShape;
+use fulgurite_glass::decoder::DecoderKind;
+use fulgurite_glass::emulator::Preset;
+
+use crate::channel::one_of;
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -93,13 +97,27 @@ pub(crate) enum Command {
     /// List platters with their sets, stores and health
     Platters,
     /// Show what a platter file contains, without an archive
-    Inspect {
-        /// A platter file
-        file: PathBuf,
-        /// List the entries of its file table
-        #[arg(long)]
-        files: bool,
-    },
+    ///
+    /// Reads the whole platter and counts lost sectors. For platters of glass there are pictures
+    /// instead of that:
+    ///
+    /// --images FOLDER reads one sector, and writes eight pictures named track-T-sector-S-NAME.png,
+    /// with 4 x 4 pixels for each voxel. frame-0 to frame-4: the images of the camera; white is the
+    /// brightest pixel of all five. azimuth: what the microscope's formulas get from them; the hue
+    /// is the azimuth (red 0, green 60, blue 120 degrees), the brightness the retardance, full at
+    /// the largest one that is written.
+    /// confidence: the decoder's probability of the symbol that it chose, from dark blue (a guess)
+    /// through green to yellow (99.9 % and more). errors: where that symbol differs from the one in
+    /// the platter's file: blue if the azimuth is wrong, orange if the retardance is, black if both
+    /// are. A lost sector is shown like any other; the exit status is then 1.
+    ///
+    /// --health FILE reads all sectors and draws the margin of each: the information that the
+    /// decoder gets from its images beyond what the code needs. Rows are tracks, columns are
+    /// sectors, dark is a large margin, light a small one; lost sectors are orange, crossed out.
+    /// Headers are left out.
+    ///
+    /// Existing files are never replaced.
+    Inspect(Inspect),
     /// Recover one lost or damaged platter from its set
     Recover {
         /// Identifier of the platter, or the beginning of it
@@ -124,12 +142,21 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Accounts(Accounts),
     /// Archive a folder, destroy platters, and restore every byte
+    ///
+    /// On glass, the demonstration also shows how a sector becomes symbols, images, probabilities
+    /// and bytes again, and writes pictures of it and of a damaged platter to the folder `pictures`
+    /// in the demonstration's folder; `inspect --help` explains them.
     Demo {
-        /// Folder to archive. Default: this project's source and some generated files
+        /// Folder to archive. Default: this project's source, or for glass the folder
+        /// docs/decisions in it, and some generated files
         folder: Option<PathBuf>,
         /// Folder for the demonstration's archive; it must not exist
         #[arg(long, default_value = "demo-archive", value_name = "FOLDER")]
         into: PathBuf,
+        /// What platters are made of: files (disk) or emulated glass, with fewer files by default,
+        /// because each MiB takes minutes of computing
+        #[arg(long, default_value = "disk", value_name = "MEDIUM", value_parser = ["disk", "glass"])]
+        medium: String,
     },
     /// Simulate libraries of glass platters with the digital twin
     #[command(subcommand)]
@@ -161,6 +188,34 @@ pub(crate) struct Init {
     /// Maximum content of a platter, in MiB. Default: 1024, or 10 for glass
     #[arg(long, value_name = "MIB")]
     pub(crate) platter_mib: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// A platter file
+    pub(crate) file: PathBuf,
+    /// List the entries of its file table
+    #[arg(long, conflicts_with = "pictures")]
+    pub(crate) files: bool,
+    /// Write pictures of one sector of a glass platter into this folder, and tell how well the
+    /// sector reads
+    #[arg(long, value_name = "FOLDER", group = "pictures")]
+    pub(crate) images: Option<PathBuf>,
+    /// Track of the sector, counted from 0, tracks of group redundancy included
+    #[arg(long, value_name = "T", default_value_t = 0, requires = "images", conflicts_with = "health")]
+    pub(crate) track: u32,
+    /// The sector in its track, counted from 0, redundancy sectors included
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "images", conflicts_with = "health")]
+    pub(crate) sector: u16,
+    /// Write a map of the margins of all sectors of a glass platter, as PNG
+    #[arg(long, value_name = "FILE", group = "pictures")]
+    pub(crate) health: Option<PathBuf>,
+    /// Noise of reading. Default: the preset with which the platter was written
+    #[arg(long, value_name = "PRESET", value_parser = one_of(Preset::ALL, Preset::name), requires = "pictures")]
+    pub(crate) noise: Option<Preset>,
+    /// What decodes the images
+    #[arg(long, value_parser = one_of(DecoderKind::ALL, DecoderKind::name), default_value = DecoderKind::default().name(), requires = "pictures")]
+    pub(crate) decoder: DecoderKind,
 }
 
 #[derive(Debug, Args)]

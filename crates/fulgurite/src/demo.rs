@@ -7,10 +7,11 @@
 //!
 //! The damage exercises each level of the codes: sector labels detect changes, the track code
 //! repairs scattered sectors, the large group repairs whole tracks, and the platter-set replaces
-//! missing platters.
+//! missing platters. On glass, it also shows one sector on its way to the platter and back.
 
 mod compare;
 mod damage;
+mod glass;
 mod input;
 mod overhead;
 
@@ -21,11 +22,12 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, bail};
 use fulgurite_archive::catalogue::{Pages, SetDescription, VersionRow, Versions};
 use fulgurite_archive::set_reader::Repairs;
-use fulgurite_archive::settings::{MediumSettings, Settings, StagingSettings, StoreSettings};
+use fulgurite_archive::settings::{GlassPreset, GlassSettings, MediumSettings, Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::volume::free_bytes;
 use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_archive::{Access, Archive, Existing, GetReport, ScrubReport};
-use fulgurite_domain::{Kind, SetShape};
+use fulgurite_domain::{Kind, Medium, SetShape};
+use fulgurite_glass::emulator::Preset;
 use serde_json::{Value, json};
 
 use crate::diagnostics;
@@ -36,6 +38,7 @@ use crate::text::{bytes, count, phrase, rate};
 use crate::{Outcome, Session};
 use compare::Comparison;
 use damage::DamagedPlatter;
+use glass::GlassShown;
 use input::Input;
 use overhead::Overhead;
 
@@ -44,15 +47,17 @@ const INFORMATION: u16 = 4;
 const REDUNDANCY: u16 = DISKS - INFORMATION;
 const DIFFERENCES_SHOWN: usize = 20;
 
-pub(crate) fn demo(session: &Session, folder: Option<&Path>, into: &Path) -> Result<Outcome> {
+pub(crate) fn demo(session: &Session, folder: Option<&Path>, into: &Path, medium: Medium) -> Result<Outcome> {
     if into.symlink_metadata().is_ok() {
         let shown = quoted(into);
         bail!("{} already exists: remove it (rm -r {shown}), or name another folder with --into", into.display());
     }
-    let mut input = Input::choose(folder, into)?;
+    let mut input = Input::choose(folder, into, medium)?;
     // During the flush, staging holds the content once and platters of 4+2 hold 1.8 times the
     // content. Generated files take their size once more.
     let needed = input.bytes * 14 / 5 + (64 << 20) + if input.is_generated { input.bytes } else { 0 };
+    // On glass, small tracks and groups, the codes of sectors and repeated headers take more.
+    let needed = needed + if medium == Medium::Glass { input.bytes * 2 + (4 << 20) } else { 0 };
     std::fs::create_dir_all(into).with_context(|| into.display().to_string())?;
     if let Some(free) = free_bytes(into).filter(|free| *free < needed) {
         // Removes only the folder just created, which is empty.
@@ -65,19 +70,23 @@ pub(crate) fn demo(session: &Session, folder: Option<&Path>, into: &Path) -> Res
         );
     }
     if input.is_generated {
-        session.say("Generating some files to store with the source tree.");
+        session.say(match medium {
+            Medium::Disk => "Generating some files to store with the source tree.",
+            Medium::Glass => "Generating some files to store with the project's decisions.",
+        });
         input.generate(&into.join("generated"))?;
     }
     let started = SystemTime::now();
     session.say(&format!(
-        "Archiving {} ({}) into {}, on {DISKS} folders that stand for disks, in sets of {INFORMATION}+{REDUNDANCY} platters. \
+        "Archiving {} ({}) into {}, on {DISKS} folders that stand for disks, in sets of {INFORMATION}+{REDUNDANCY} platters{}. \
          This takes up to {} of disk.",
         input.text,
         bytes(input.bytes),
         into.display(),
+        if medium == Medium::Glass { " of emulated glass" } else { "" },
         bytes(needed)
     ));
-    Archive::init(into, &settings())?;
+    Archive::init(into, &settings(medium))?;
     let mut report = DemoReport::default();
     report.run(session, into, &input, started)?;
     session.answer(|| report.to_json(into));
@@ -88,10 +97,18 @@ pub(crate) fn demo(session: &Session, folder: Option<&Path>, into: &Path) -> Res
     Ok(Outcome::troubled_if(report.has_trouble()))
 }
 
-fn settings() -> Settings {
+fn settings(medium: Medium) -> Settings {
     let disk = |number| StoreSettings { name: format!("disk{number}"), path: format!("disk{number}").into() };
     let shape = SetShape { information: INFORMATION, redundancy: REDUNDANCY };
-    let settings = new_settings((1..=DISKS).map(disk).collect(), shape, MediumSettings::default(), None, true);
+    let medium = match medium {
+        Medium::Disk => MediumSettings::default(),
+        // Small sectors and tracks, so that there are several tracks on each platter; and little
+        // noise, because the damage leaves no redundancy for sectors that glass itself loses.
+        Medium::Glass => {
+            MediumSettings::Glass(GlassSettings { preset: GlassPreset::Tiny, noise: Preset::Clean, ..GlassSettings::default() })
+        }
+    };
+    let settings = new_settings((1..=DISKS).map(disk).collect(), shape, medium, None, true);
     // Staging reserves space one segment at a time; smaller segments keep the demonstration from
     // reserving more than it needs.
     Settings { staging: StagingSettings { segment_mib: 64, ..settings.staging }, ..settings }
@@ -110,6 +127,8 @@ struct DemoReport {
     content_bytes: u64,
     not_stored: u64,
     overhead: Overhead,
+    /// What was shown of glass.
+    glass: Option<GlassShown>,
     damaged_platters: Vec<DamagedPlatter>,
     restored: GetReport,
     comparison: Comparison,
@@ -122,7 +141,15 @@ impl DemoReport {
     fn run(&mut self, session: &Session, into: &Path, input: &Input, started: SystemTime) -> Result<()> {
         let archive = Archive::open(into, Access::Write)?;
         let sets = self.store(session, &archive, input)?;
+        let is_glass = sets.iter().any(|set| set.medium == Medium::Glass);
+        if is_glass {
+            self.glass = Some(glass::show_sector(session, &archive, &sets[0], into)?);
+        }
         self.destroy(session, &archive, &sets)?;
+        if is_glass {
+            let map = glass::show_damage(session, &archive, &sets[0], into)?;
+            self.glass.iter_mut().for_each(|shown| shown.pictures.push(map.clone()));
+        }
         // Open the archive again, so that nothing is known of the damage.
         drop(archive);
         let archive = Archive::open(into, Access::Write)?;
@@ -257,6 +284,7 @@ impl DemoReport {
                 "platters": scrub.platters, "unsound": scrub.unsound.len(), "rebuilt": scrub.rebuilt, "repairs": scrub.repairs,
             },
             "unsound_after_scrub": self.verified.unsound.len(),
+            "glass": self.glass.as_ref().map(GlassShown::to_json),
             "stages": self.stages.iter().map(stage).collect::<Vec<_>>(),
         })
     }
@@ -324,9 +352,14 @@ fn print_next_steps(session: &Session, into: &Path) -> Result<()> {
         Some(name) => session.say(&format!("  {call} get {} -", quote(&name))),
         None => session.say(&format!("  {call} get --all {}", quoted(&into.join("again")))),
     }
+    let is_glass = archive.catalogue().sets()?.iter().any(|set| set.description.medium == Medium::Glass);
     if let Some(row) = archive.catalogue().platters()?.first() {
         let platters = into.join(&row.place.store).join("platters");
         session.say(&format!("  {call} inspect {}", quoted(&platters.join(format!("{}.platter", row.place.platter)))));
+        if is_glass {
+            let platter = quoted(&platters.join(format!("{}.platter", row.place.platter)));
+            session.say(&format!("  {call} inspect {platter} --health {}", quoted(&into.join("health.png"))));
+        }
         session.say(&format!("  rm {}/*", quoted(&platters)));
         session.say(&format!("  {call} verify --objects"));
         session.say(&format!("  {call} scrub"));

@@ -27,6 +27,7 @@ mod setup;
 mod stores;
 mod text;
 mod twin;
+mod voxels;
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -36,8 +37,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 use fulgurite_archive::{Access, Archive, ArchiveError, Replace, settings};
+use fulgurite_domain::Medium;
 
-use args::{Catalogue, Cli, Command, Keys, Stores};
+use args::{Catalogue, Cli, Command, Inspect, Keys, Stores};
 use outcome::Outcome;
 
 /// The context of a command: its archive, and how it prints.
@@ -130,7 +132,8 @@ fn main() -> ExitCode {
         }
         Command::Status => list::status(&session),
         Command::Platters => platters::platters(&session),
-        Command::Inspect { file, files } => platters::inspect(&session, &file, files),
+        Command::Inspect(Inspect { images: None, health: None, file, files, .. }) => platters::inspect(&session, &file, files),
+        Command::Inspect(inspect) => voxels::inspect(&session, &inspect),
         Command::Recover { platter, store } => platters::recover(&session, &platter, store.as_deref()),
         Command::Catalogue(Catalogue::Rebuild { without_unseen }) => setup::rebuild(&session, without_unseen),
         Command::Catalogue(Catalogue::Forget(forget)) => setup::forget(&session, &forget),
@@ -143,7 +146,10 @@ fn main() -> ExitCode {
         Command::Keys(Keys::Repair { files, passphrase_file }) => keys::repair(&session, &files, &passphrase_file),
         Command::Serve(serve) => serve::serve(&session, &serve),
         Command::Accounts(accounts) => serve::accounts(&session, &accounts),
-        Command::Demo { folder, into } => demo::demo(&session, folder.as_deref(), &into),
+        Command::Demo { folder, into, medium } => {
+            let medium = if medium == "glass" { Medium::Glass } else { Medium::Disk };
+            demo::demo(&session, folder.as_deref(), &into, medium)
+        }
         Command::Twin(twin) => twin::twin(&session, &twin),
         Command::Channel(command) => channel::run(&session, &command),
     };

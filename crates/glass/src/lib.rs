@@ -35,5 +35,7 @@ pub use group::{GroupRepair, RebuiltSector};
 pub use medium::GlassMedium;
 pub use read::{Lost, PlatterSource, ReadDrive};
 pub use track::Track;
-pub use voxel_platter::{GlassHead, GlassHeadError, GlassReader, VoxelPlatter, VoxelWriter};
+pub use voxel_platter::{
+    Correction, GlassHead, GlassHeadError, GlassReader, SectorQuality, SectorTrouble, SectorView, VoxelPlatter, VoxelWriter,
+};
 pub use write::{BlankPlatter, WriteDrive, WrittenPlatter};

@@ -70,6 +70,14 @@ impl GlassMedium {
         exists.then(|| codewords * (LdpcCode::CODEWORD_BYTES / 80) * (80 - self.parity_columns) - CHECKSUM_BYTES)
     }
 
+    /// Information that ratios must carry for the code of a sector to decode, in bits per bit: the
+    /// rate, and 0.03 (at rate 0.8875) to 0.06 (at 0.75) more. Information beyond that is the
+    /// sector's margin. The bound isn't sharp: near it, some sectors are lost and others aren't.
+    pub fn needed_information(&self) -> f64 {
+        let rate = 1.0 - self.parity_columns as f64 / LdpcCode::COLUMNS as f64;
+        rate + 0.03 + (0.8875 - rate) * (0.06 - 0.03) / (0.8875 - 0.75)
+    }
+
     /// The code of a sector.
     ///
     /// # Panics

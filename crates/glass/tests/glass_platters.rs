@@ -6,11 +6,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use fulgurite_chance::{Xorshift, noise};
+use fulgurite_codec::SectorLoss;
 use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress, TrackIndex};
 use fulgurite_glass::decoder::DecoderKind;
 use fulgurite_glass::emulator::Preset;
-use fulgurite_glass::{BlankPlatter, GlassHead, GlassReader, PlatterSource, ReadDrive, Track, VoxelPlatter, WriteDrive};
+use fulgurite_glass::{BlankPlatter, GlassHead, GlassReader, PlatterSource, ReadDrive, SectorTrouble, Track, VoxelPlatter, WriteDrive};
 
 const PLATTER: PlatterId = PlatterId([9; 16]);
 
@@ -170,6 +171,60 @@ fn changed_symbols_cost_the_sectors_that_they_hit() {
     let mut file = good;
     file[GlassHead::BYTES..GlassHead::BYTES + 13 * PACKED].fill(0);
     assert!(read(&open(file, Preset::Clean).expect("glass"), 0, 16_384) == bytes[..16_384]);
+}
+
+#[test]
+fn the_quality_of_sectors_is_measured_against_the_symbols_in_the_file() {
+    let (bytes, mut file) = written(Preset::Clean);
+    // One sector is scratched, and one has symbols of another address.
+    file[symbols_of(1, 2)][1_500..4_000].iter_mut().for_each(|byte| *byte ^= 0x66);
+    file.copy_within(symbols_of(0, 0), symbols_of(1, 5).start);
+    let unreadable = symbols_of(2, 4).start as u64..symbols_of(2, 4).end as u64;
+    let length = file.len() as u64;
+    let reader = Arc::new(GlassReader::new(Preset::Nominal.effects().read, DecoderKind::Nearest, 2));
+    let platter = VoxelPlatter::open(Arc::new(File(file.clone(), unreadable)), length, &reader).expect("readable").expect("glass");
+    let sector = |track, sector| SectorAddress { track: PhysicalTrack(track), sector };
+    assert_eq!(platter.head().sector_in_file(sector(2, 4)), Some(symbols_of(2, 4).start as u64..symbols_of(2, 4).end as u64));
+    assert_eq!((platter.head().sector_in_file(sector(0, 8)), platter.head().sector_in_file(sector(3, 0))), (None, None));
+    assert_eq!(platter.head().header_in_file(0), 4_096..symbols_of(0, 0).start as u64);
+
+    let needed = platter.head().medium.needed_information();
+    for track in 0..3 {
+        for (number, found) in (0..).zip(platter.track_quality(PhysicalTrack(track))) {
+            let at = sector(track, number);
+            if (track, number) == (2, 4) {
+                assert_eq!(found.expect_err("unreadable").kind(), io::ErrorKind::Other);
+                continue;
+            }
+            let found = found.expect("readable");
+            let view = platter.sector_view(at).expect("readable");
+            assert_eq!((&view.quality, view.symbols.len()), (&found, 10_240));
+            assert!(found.bit_errors > 0 && found.symbol_errors > 0 && found.information > needed && found.information < 1.0, "{found:?}");
+            let likeliest = view.probabilities.expect("there are voxels").likeliest();
+            assert_eq!(likeliest.iter().zip(&view.symbols).filter(|(got, written)| got != written).count(), found.symbol_errors);
+            match (track, number) {
+                // The changed symbols are read well, but aren't those of the sector.
+                (1, 2 | 5) => {
+                    assert!(found.attempts == 3 && found.decoded.is_err() && view.payload.is_none(), "{at:?}: {found:?}");
+                }
+                _ => {
+                    let correction = found.decoded.expect("good");
+                    assert_eq!((found.attempts, correction.bits as usize), (1, found.bit_errors));
+                    let offset = GEOMETRY.sector_offset(at) as usize;
+                    let payload = view.payload.expect("good");
+                    assert!(payload.starts_with(&bytes[offset..offset + GEOMETRY.sector_stride()]));
+                }
+            }
+        }
+    }
+    let swapped = platter.sector_view(sector(1, 5)).expect("readable").quality.decoded;
+    assert_eq!(swapped, Err(SectorTrouble::Code(SectorLoss::Checksum)));
+    // The file ends within a sector.
+    file.truncate(symbols_of(2, 6).end - 1);
+    let cut = open(file, Preset::Clean).expect("glass").track_quality(PhysicalTrack(2));
+    let kinds: Vec<_> = cut.iter().map(|found| found.as_ref().err().map(io::Error::kind)).collect();
+    let ended = Some(io::ErrorKind::UnexpectedEof);
+    assert_eq!(kinds, [None, None, None, None, None, None, ended, ended]);
 }
 
 #[test]

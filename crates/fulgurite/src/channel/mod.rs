@@ -11,7 +11,7 @@ use std::num::NonZero;
 
 use anyhow::Result;
 
-pub(crate) use args::Channel;
+pub(crate) use args::{Channel, one_of};
 
 use crate::{Outcome, Session};
 

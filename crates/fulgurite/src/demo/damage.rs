@@ -11,11 +11,16 @@
 //!             track of the last group
 //! ```
 //!
+//! On glass, damage hits symbols: half of a sector's, where a disk loses a few bytes, because the
+//! code within a sector corrects a scratch.
+//!
 //! With R platters gone the set's code has no redundancy left, so the other platters must be
 //! repaired by their own codes.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -23,7 +28,8 @@ use anyhow::{Context, Result};
 use fulgurite_archive::Archive;
 use fulgurite_archive::catalogue::{PlatterPlace, SetDescription};
 use fulgurite_chance::Xorshift;
-use fulgurite_domain::{Geometry, PhysicalTrack, SectorAddress};
+use fulgurite_domain::{Geometry, Medium, PhysicalTrack, SectorAddress};
+use fulgurite_glass::GlassHead;
 use serde_json::json;
 
 use crate::text::{bytes, count};
@@ -64,7 +70,8 @@ pub(crate) fn destroy(archive: &Archive, sets: &[SetDescription]) -> Result<Vec<
             } else {
                 survivors += 1;
                 OpenOptions::new().read(true).write(true).open(&path).and_then(|file| {
-                    let mut knife = Knife { file, geometry: set.geometry, noise: &mut noise, damaged: &mut damaged };
+                    let places = Places::find(&file, set)?;
+                    let mut knife = Knife { file, geometry: set.geometry, places, noise: &mut noise, damaged: &mut damaged };
                     match survivors {
                         1 => knife.whole_tracks().and_then(|()| knife.scatter(3)),
                         2 => knife.first_header().and_then(|()| knife.scatter(2)),
@@ -85,23 +92,86 @@ pub(crate) fn platter_file(archive: &Archive, place: &PlatterPlace) -> PathBuf {
     archive.home().join(&place.store).join("platters").join(format!("{}.platter", place.platter))
 }
 
+/// Where a platter's file has its sectors and headers.
+enum Places {
+    Disk(Geometry),
+    Glass(Box<GlassHead>),
+}
+
+impl Places {
+    fn find(file: &File, set: &SetDescription) -> io::Result<Self> {
+        if set.medium == Medium::Disk {
+            return Ok(Self::Disk(set.geometry));
+        }
+        let mut block = vec![0; GlassHead::BYTES];
+        file.read_exact_at(&mut block, 0)?;
+        let head = GlassHead::from_block(&block).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(Self::Glass(Box::new(head)))
+    }
+
+    fn sector(&self, at: SectorAddress) -> Range<u64> {
+        match self {
+            Self::Disk(geometry) => {
+                let start = geometry.sector_offset(at);
+                start..start + geometry.sector_stride() as u64
+            }
+            Self::Glass(head) => head.sector_in_file(at).expect("a sector of the set's geometry"),
+        }
+    }
+
+    /// Bytes whose loss costs a sector.
+    fn fatal_bytes(&self) -> usize {
+        match self {
+            Self::Disk(_) => 24,
+            Self::Glass(_) => {
+                let sector = self.sector(SectorAddress { track: PhysicalTrack(0), sector: 0 });
+                (sector.end - sector.start) as usize / 2
+            }
+        }
+    }
+
+    /// What has to be overwritten of the first header to lose it.
+    fn first_header(&self) -> Range<u64> {
+        match self {
+            Self::Disk(_) => 0..512,
+            Self::Glass(head) => head.header_in_file(0),
+        }
+    }
+
+    /// Where the last header begins, and the length of the file.
+    fn end(&self) -> Range<u64> {
+        match self {
+            Self::Disk(geometry) => geometry.header_offsets()[2]..geometry.file_bytes(),
+            Self::Glass(head) => head.header_in_file(2).start..head.file_bytes(),
+        }
+    }
+}
+
 struct Knife<'a> {
     file: File,
     geometry: Geometry,
+    places: Places,
     noise: &'a mut Xorshift,
     damaged: &'a mut DamagedPlatter,
 }
 
 impl Knife<'_> {
+    /// Where the file has a track: its sectors follow each other on all media.
+    fn track(&self, track: PhysicalTrack) -> Range<u64> {
+        let sector = |sector| self.places.sector(SectorAddress { track, sector });
+        sector(0).start..sector(self.geometry.track_sectors() - 1).end
+    }
+
     /// Overwrites as many information tracks of each large group as it has redundancy tracks.
     fn whole_tracks(&mut self) -> std::io::Result<()> {
-        let mut bytes = vec![0; self.geometry.track_stride()];
+        let places = self.track(PhysicalTrack(0));
+        let mut bytes = vec![0; (places.end - places.start) as usize];
         for group in (0..self.geometry.groups()).map(|index| self.geometry.group(index)) {
             for nth in 0..group.redundancy {
                 // Spread evenly.
                 let track = PhysicalTrack(group.physical.0 + (2 * nth + 1) * group.information / (2 * group.redundancy));
                 self.noise.fill(&mut bytes);
-                self.file.write_all_at(&bytes, self.geometry.track_offset(track))?;
+                self.file.write_all_at(&bytes, self.track(track).start)?;
                 self.damaged.whole_tracks.push(track.0);
             }
         }
@@ -118,12 +188,11 @@ impl Knife<'_> {
             for nth in 0..usize::from(self.geometry.track_redundancy) {
                 let other = nth + self.noise.below(sectors.len() - nth);
                 sectors.swap(nth, other);
-                // A few bytes are enough to lose a sector.
-                let mut bytes = [0; 24];
+                let mut bytes = vec![0; self.places.fatal_bytes()];
                 self.noise.fill(&mut bytes);
-                let within = self.noise.below(self.geometry.sector_stride() - 24) as u64;
-                let sector = SectorAddress { track: PhysicalTrack(track), sector: sectors[nth] };
-                self.file.write_all_at(&bytes, self.geometry.sector_offset(sector) + within)?;
+                let sector = self.places.sector(SectorAddress { track: PhysicalTrack(track), sector: sectors[nth] });
+                let within = self.noise.below((sector.end - sector.start) as usize - bytes.len()) as u64;
+                self.file.write_all_at(&bytes, sector.start + within)?;
                 self.damaged.scattered_sectors += 1;
             }
             self.damaged.scattered_tracks += 1;
@@ -133,10 +202,11 @@ impl Knife<'_> {
 
     /// Swaps the bytes of two sectors in every track, as if a disk read from the wrong place.
     fn exchange(&mut self) -> std::io::Result<()> {
-        let (mut one, mut other) = (vec![0; self.geometry.sector_stride()], vec![0; self.geometry.sector_stride()]);
+        let sector = self.places.sector(SectorAddress { track: PhysicalTrack(0), sector: 0 });
+        let (mut one, mut other) = (vec![0; (sector.end - sector.start) as usize], vec![0; (sector.end - sector.start) as usize]);
         for track in (0..self.geometry.physical_tracks()).map(PhysicalTrack) {
             let sector = self.noise.below(usize::from(self.geometry.track_sectors()) - 1) as u16;
-            let at = [sector, sector + 1].map(|sector| self.geometry.sector_offset(SectorAddress { track, sector }));
+            let at = [sector, sector + 1].map(|sector| self.places.sector(SectorAddress { track, sector }).start);
             self.file.read_exact_at(&mut one, at[0])?;
             self.file.read_exact_at(&mut other, at[1])?;
             self.file.write_all_at(&other, at[0])?;
@@ -148,13 +218,15 @@ impl Knife<'_> {
 
     fn first_header(&mut self) -> std::io::Result<()> {
         self.damaged.bad_headers += 1;
-        self.file.write_all_at(&[0; 512], 0)
+        let header = self.places.first_header();
+        self.file.write_all_at(&vec![0; (header.end - header.start) as usize], header.start)
     }
 
     fn cut(&mut self) -> std::io::Result<()> {
-        let keep = self.geometry.header_offsets()[2] - self.geometry.track_stride() as u64 / 2;
+        let (end, track) = (self.places.end(), self.track(PhysicalTrack(0)));
+        let keep = end.start - (track.end - track.start) / 2;
         self.damaged.bad_headers += 1;
-        self.damaged.cut_bytes = self.geometry.file_bytes() - keep;
+        self.damaged.cut_bytes = end.end - keep;
         self.file.set_len(keep)
     }
 }

@@ -12,24 +12,40 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use fulgurite_archive::Source;
 use fulgurite_chance::Xorshift;
-use fulgurite_domain::ObjectName;
+use fulgurite_domain::{Medium, ObjectName};
 use walkdir::{DirEntry, WalkDir};
 
 use crate::current_folder;
 use crate::put::is_leaf;
 use crate::text::bytes;
 
-/// Maximum size of a default folder. A folder that the user names has no limit.
+/// Maximum size of a default folder. On disks, a folder that the user names has no limit.
 const UNNAMED_BYTES_MAX: u64 = 1 << 30;
-const LARGE_FILES_MIB: [u64; 3] = [37, 19, 8];
-const SPARSE_BYTES: u64 = 32 << 20;
-const SMALL_FILES: u64 = 2_000;
+/// Maximum size of any folder on glass: some ten minutes of computing.
+const GLASS_BYTES_MAX: u64 = 4 << 20;
+
+/// Files to generate.
+struct Generated {
+    large_bytes: [usize; 3],
+    sparse_bytes: u64,
+    small: u64,
+}
+
+impl Generated {
+    fn on(medium: Medium) -> Self {
+        match medium {
+            Medium::Disk => Self { large_bytes: [37 << 20, 19 << 20, 8 << 20], sparse_bytes: 32 << 20, small: 2_000 },
+            Medium::Glass => Self { large_bytes: [20_000, 10_000, 5_000], sparse_bytes: 15_000, small: 10 },
+        }
+    }
+}
 
 /// The folders to archive, each with its name.
 pub(crate) struct Input {
     roots: Vec<(PathBuf, Vec<u8>)>,
     /// Folders that are skipped: build outputs, and the demonstration's own folder.
     passed_over: HashSet<PathBuf>,
+    medium: Medium,
     pub(crate) bytes: u64,
     pub(crate) text: String,
     /// True if the user named no folder.
@@ -45,10 +61,12 @@ pub(crate) struct InputEntry {
 impl Input {
     /// Chooses the folder given, otherwise this project's source tree, otherwise the current
     /// folder.
-    pub(crate) fn choose(folder: Option<&Path>, into: &Path) -> Result<Self> {
-        let root = match folder {
-            Some(folder) => folder.to_owned(),
-            None => source_tree().map_or_else(current_folder, Ok)?,
+    /// On glass, only the project's decisions: the source tree would take hours.
+    pub(crate) fn choose(folder: Option<&Path>, into: &Path, medium: Medium) -> Result<Self> {
+        let root = match (folder, medium) {
+            (Some(folder), _) => folder.to_owned(),
+            (None, Medium::Disk) => source_tree().map_or_else(current_folder, Ok)?,
+            (None, Medium::Glass) => source_tree().map_or_else(current_folder, |root| Ok(root.join("docs/decisions")))?,
         };
         if !root.is_dir() {
             bail!("{} is not a folder; the demonstration archives a folder", root.display());
@@ -56,6 +74,7 @@ impl Input {
         let mut input = Self {
             roots: Vec::new(),
             passed_over: HashSet::new(),
+            medium,
             bytes: 0,
             text: root.display().to_string(),
             is_generated: folder.is_none(),
@@ -64,12 +83,12 @@ impl Input {
             Some(_) => {
                 root.canonicalize().ok().and_then(|root| Some(root.file_name()?.as_bytes().to_vec())).unwrap_or_else(|| b"folder".to_vec())
             }
+            None if medium == Medium::Glass => b"decisions".to_vec(),
             None => b"source".to_vec(),
         };
         if folder.is_none() {
-            input
-                .passed_over
-                .extend(["target", ".git", "fuzz/target", "fuzz/corpus"].iter().filter_map(|below| root.join(below).canonicalize().ok()));
+            let skipped = ["target", ".git", "fuzz/target", "fuzz/corpus"];
+            input.passed_over.extend(skipped.iter().filter_map(|below| root.join(below).canonicalize().ok()));
         }
         // The folder doesn't exist yet, but its parent does.
         let parent = into.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -88,8 +107,17 @@ impl Input {
             }
         }
         input.bytes = found;
+        if medium == Medium::Glass && found > GLASS_BYTES_MAX {
+            bail!(
+                "{} contains {}, and on glass each MiB takes minutes of computing: name a folder of at most {}",
+                input.text,
+                bytes(found),
+                bytes(GLASS_BYTES_MAX)
+            );
+        }
         if input.is_generated {
-            input.bytes += LARGE_FILES_MIB.iter().sum::<u64>() * (1 << 20) + SPARSE_BYTES;
+            let generated = Generated::on(medium);
+            input.bytes += generated.large_bytes.iter().sum::<usize>() as u64 + generated.sparse_bytes;
         }
         Ok(input)
     }
@@ -97,24 +125,25 @@ impl Input {
     pub(crate) fn generate(&mut self, folder: &Path) -> Result<()> {
         let make = || -> std::io::Result<()> {
             fs::create_dir_all(folder.join("large"))?;
-            for (index, &mib) in LARGE_FILES_MIB.iter().enumerate() {
+            let generated = Generated::on(self.medium);
+            for (index, &length) in generated.large_bytes.iter().enumerate() {
                 let mut noise = Xorshift::star(index as u64 + 1);
                 let mut file = BufWriter::new(File::create_new(folder.join(format!("large/noise-{}", index + 1)))?);
                 let mut block = vec![0; 1 << 20];
-                for _ in 0..mib {
+                for at in (0..length).step_by(block.len()) {
                     noise.fill(&mut block);
-                    file.write_all(&block)?;
+                    file.write_all(&block[..(length - at).min(1 << 20)])?;
                 }
                 file.flush()?;
             }
             let sparse = File::create_new(folder.join("large/sparse"))?;
-            sparse.set_len(SPARSE_BYTES)?;
+            sparse.set_len(generated.sparse_bytes)?;
             sparse.write_all_at(b"the beginning", 0)?;
-            sparse.write_all_at(b"and the end", SPARSE_BYTES - 11)?;
+            sparse.write_all_at(b"and the end", generated.sparse_bytes - 11)?;
             fs::create_dir(folder.join("small"))?;
             let mut noise = Xorshift::star(99);
             let mut block = vec![0; 4_096];
-            for index in 0..SMALL_FILES {
+            for index in 0..generated.small {
                 noise.fill(&mut block);
                 let length = noise.below(block.len());
                 fs::write(folder.join(format!("small/{index:04}")), &block[..length])?;

@@ -5,12 +5,14 @@ use std::os::unix::fs::FileExt;
 use anyhow::{Context, Result};
 use fulgurite_archive::Archive;
 use fulgurite_archive::catalogue::SetDescription;
-use fulgurite_domain::{Geometry, LABEL_BYTES};
+use fulgurite_domain::{Geometry, LABEL_BYTES, Medium};
 use fulgurite_format::{Header, find_header};
+use fulgurite_glass::decoder::DecoderKind;
 use serde_json::json;
 
 use crate::Session;
 use crate::text::bytes;
+use crate::voxels::Glass;
 
 /// Bytes of platters by purpose; their sum is the length of all platter files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,6 +26,8 @@ pub(crate) struct Overhead {
     set_code: u64,
     labels: u64,
     headers: u64,
+    /// What glass takes beyond all of that.
+    glass_code: Option<u64>,
 }
 
 impl Overhead {
@@ -47,11 +51,16 @@ impl Overhead {
             overhead.headers += platters * 3 * Geometry::HEADER_BYTES;
         }
         overhead.padding = information_bytes - stored - overhead.tables;
+        if sets.iter().any(|set| set.medium == Medium::Glass) {
+            let files: u64 = sets.iter().map(|set| u64::from(set.shape.platters()) * set.platter_bytes()).sum();
+            overhead.glass_code = Some(files - overhead.platter_bytes());
+        }
         Ok(overhead)
     }
 
-    fn parts(&self) -> [(&'static str, &'static str, u64); 9] {
-        [
+    fn parts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let glass_code = self.glass_code.map(|bytes| ("glass code", "LDPC codes of sectors, and repetitions of headers", bytes));
+        let parts = [
             ("content", "", self.content),
             ("encryption", "a tag for each frame of 64 KiB", self.tags),
             ("file tables", "names, sizes, times, digests, encrypted", self.tables),
@@ -61,11 +70,12 @@ impl Overhead {
             ("set code", "redundancy platters, with the codes on them", self.set_code),
             ("sector labels", "address and checksum of each sector", self.labels),
             ("headers", "three copies on each platter", self.headers),
-        ]
+        ];
+        parts.into_iter().chain(glass_code)
     }
 
     pub(crate) fn platter_bytes(&self) -> u64 {
-        self.parts().iter().map(|(_, _, bytes)| bytes).sum()
+        self.parts().map(|(_, _, bytes)| bytes).sum()
     }
 
     pub(crate) fn say(&self, session: &Session) {
@@ -92,9 +102,13 @@ impl Overhead {
 }
 
 fn header(archive: &Archive, set: &SetDescription) -> Result<Header> {
-    let place = &set.platters[0];
-    let path = super::damage::platter_file(archive, place);
-    let file = std::fs::File::open(&path).with_context(|| path.display().to_string())?;
+    let path = super::damage::platter_file(archive, &set.platters[0]);
+    let shown = || path.display().to_string();
+    if set.medium == Medium::Glass {
+        let glass = Glass::open(&path, None, DecoderKind::default())?;
+        return Ok(find_header(glass.bytes(), |offset, buffer| glass.read_exact_at(buffer, offset)).with_context(shown)?.header);
+    }
+    let file = std::fs::File::open(&path).with_context(shown)?;
     let length = file.metadata()?.len();
-    Ok(find_header(length, |offset, buffer| file.read_exact_at(buffer, offset)).with_context(|| path.display().to_string())?.header)
+    Ok(find_header(length, |offset, buffer| file.read_exact_at(buffer, offset)).with_context(shown)?.header)
 }

@@ -51,3 +51,31 @@ fn the_demonstration_takes_small_and_odd_folders() {
     assert_eq!(place.shell("mkfifo tiny/fifo").status, 0);
     place.run(&["demo", "tiny", "--into", "tiny/b"]).fails_with(1, "tiny/fifo");
 }
+
+#[test]
+fn the_demonstration_on_glass_shows_a_sector_and_survives_the_same_losses() {
+    let place = Sandbox::empty();
+    // Several files, because one that fits on a platter isn't spread over several.
+    for file in 0..12 {
+        place.write(format!("some/{file}"), noise(file, 10_000));
+    }
+    place.write("large/file", noise(1, 5 << 20));
+    place.run(&["demo", "large", "--medium=glass"]).fails_with(1, "large contains 5.0 MiB, and on glass");
+    let account = place.good(&["demo", "some", "--medium=glass", "--json"]).json();
+    assert_eq!(account["comparison"]["same"], true);
+    for level in ["by_track", "by_group", "by_set"] {
+        assert!(account["restore"]["repairs"][level].as_u64() > Some(0), "{level}: {account}");
+    }
+    let damaged = account["destroyed"].as_array().map(Vec::len).expect("a list");
+    assert!(damaged > 4, "{account}");
+    assert_eq!((&account["scrub"]["rebuilt"], &account["unsound_after_scrub"]), (&damaged.into(), &0.into()));
+    let files = place.good(&["-A", "demo-archive", "status", "--json"]).json()["platter_bytes"].as_u64();
+    assert_eq!(account["overhead"]["platter_bytes"].as_u64(), files);
+    let glass = &account["glass"];
+    assert!(glass["same"] == true && glass["symbol_errors"].as_u64() > Some(0), "{glass}");
+    let pictures = glass["pictures"].as_array().expect("a list");
+    assert_eq!(pictures.len(), 9);
+    for picture in pictures {
+        assert!(place.read(picture.as_str().expect("text")).starts_with(b"\x89PNG"), "{picture}");
+    }
+}

@@ -13,6 +13,7 @@ mod inspecting;
 mod journals;
 mod keys;
 mod names;
+mod pictures;
 mod putting;
 mod rebuilding;
 mod removing;

@@ -24,6 +24,13 @@ fn a_wrong_command_line_exits_with_2() {
         &["put", "a", "--name", "x", "--to", "y"],
         &["catalogue"],
         &["inspect"],
+        &["inspect", "x", "--images", "y", "--health", "z"],
+        &["inspect", "x", "--images", "y", "--files"],
+        &["inspect", "x", "--track", "1"],
+        &["inspect", "x", "--health", "z", "--sector", "1"],
+        &["inspect", "x", "--noise", "clean"],
+        &["inspect", "x", "--images", "y", "--sector", "-1"],
+        &["demo", "--medium", "stone"],
         &[],
     ] {
         let ran = place.run(arguments);

@@ -1,8 +1,10 @@
 //! The head of a glass platter's file: what the emulated glass is, at the start of the file and
 //! again at its end.
 
+use std::ops::Range;
+
 use fulgurite_codec::checksum::crc64;
-use fulgurite_domain::{Geometry, LABEL_BYTES, PlatterId, SECTOR_BYTES_MAX, SECTOR_BYTES_MIN};
+use fulgurite_domain::{Geometry, LABEL_BYTES, PlatterId, SECTOR_BYTES_MAX, SECTOR_BYTES_MIN, SectorAddress};
 
 use super::layout::Layout;
 use super::{header_coding, packing};
@@ -89,6 +91,26 @@ impl GlassHead {
     /// Length of the file.
     pub fn file_bytes(&self) -> u64 {
         2 * Self::BYTES as u64 + u64::from(self.layout().sectors()) * self.packed_bytes() as u64
+    }
+
+    /// Where the file has the symbols of a sector of a track; `None` if the platter has no such
+    /// sector.
+    pub fn sector_in_file(&self, SectorAddress { track, sector }: SectorAddress) -> Option<Range<u64>> {
+        let mut sectors = self.layout().track(track.0)?;
+        sectors.nth(sector.into()).map(|number| self.in_file(number..number + 1))
+    }
+
+    /// Where the file has the symbols of a copy of the header, 0 to 2.
+    ///
+    /// # Panics
+    /// If there is no such copy.
+    pub fn header_in_file(&self, copy: usize) -> Range<u64> {
+        self.in_file(self.layout().header(copy))
+    }
+
+    fn in_file(&self, sectors: Range<u32>) -> Range<u64> {
+        let start = |sector: u32| Self::BYTES as u64 + u64::from(sector) * self.packed_bytes() as u64;
+        start(sectors.start)..start(sectors.end)
     }
 
     /// Bytes that the platter holds for the archive.

@@ -101,6 +101,13 @@ impl Layout {
         })
     }
 
+    /// The sectors of a track; `None` if the platter has no such track.
+    pub(super) fn track(&self, track: u32) -> Option<Range<u32>> {
+        let headers = if track < self.middle() { 1 } else { 2 };
+        let first = headers * self.header_sectors + track.checked_mul(self.track_sectors)?;
+        (track < self.tracks).then(|| first..first + self.track_sectors)
+    }
+
     /// The sectors of a copy of the header.
     pub(super) fn header(&self, copy: usize) -> Range<u32> {
         let tracks = [0, self.first_half(), self.all_sectors_of_tracks()][copy];
@@ -176,10 +183,12 @@ mod tests {
                     let UnitKind::Sector(number) = unit.kind else { panic!("{unit:?}") };
                     let stack = layout.stack(number);
                     assert_eq!((stack.len(), number - stack.start), (5, sector.into()));
+                    assert_eq!(layout.track(track), Some(stack));
                     assert_eq!(layout.bytes_of_first(number), offset);
                 }
             }
             assert_eq!(layout.unit_at(layout.bytes()), None);
+            assert_eq!((layout.track(layout.tracks), layout.track(u32::MAX)), (None, None));
         }
     }
 

@@ -22,11 +22,13 @@ mod head;
 mod header_coding;
 mod layout;
 mod packing;
+mod quality;
 mod reader;
 mod reading;
 mod writing;
 
 pub use head::{GlassHead, GlassHeadError};
+pub use quality::{Correction, SectorQuality, SectorTrouble, SectorView};
 pub use reader::GlassReader;
 pub use reading::VoxelPlatter;
 pub use writing::VoxelWriter;

@@ -21,7 +21,7 @@ use crate::emulator::{Frames, Neighbors, SectorSeed, WrittenLayer, image, write}
 
 /// How often a sector's images are taken before it counts as lost: noise of the camera differs each
 /// time, that of the glass doesn't.
-const ATTEMPTS: u32 = 3;
+pub(super) const ATTEMPTS: u32 = 3;
 /// Sectors decoded for one call, at most: as many as the largest track has.
 const SECTORS_PER_READ: u32 = 255;
 /// Sectors for each further thread. Fewer aren't worth one: each thread first emulates the layer
@@ -36,10 +36,10 @@ pub struct VoxelPlatter {
     source: Arc<dyn PlatterSource>,
     /// Length of the file.
     file_bytes: u64,
-    head: GlassHead,
-    layout: Layout,
-    code: Arc<SectorCode>,
-    reader: Arc<GlassReader>,
+    pub(super) head: GlassHead,
+    pub(super) layout: Layout,
+    pub(super) code: Arc<SectorCode>,
+    pub(super) reader: Arc<GlassReader>,
     /// How often sectors were read, for the noise of their images.
     reads: AtomicU32,
     cache: Mutex<Cache>,
@@ -138,7 +138,7 @@ impl VoxelPlatter {
     }
 
     /// Sectors of the platter that are completely in the file.
-    fn sectors_in_file(&self) -> u32 {
+    pub(super) fn sectors_in_file(&self) -> u32 {
         let sectors = self.file_bytes.saturating_sub(GlassHead::BYTES as u64) / self.head.packed_bytes() as u64;
         sectors.min(self.layout.sectors().into()) as u32
     }
@@ -254,7 +254,12 @@ impl VoxelPlatter {
 
     /// Moves the focus through some sectors, layer by layer. `decode` gets a sector's number and a
     /// function that takes its images, with the noise of a given read.
-    fn scan<T>(&self, sectors: Range<u32>, symbols: &Symbols, mut decode: impl FnMut(u32, &dyn Fn(u32) -> Frames) -> T) -> Vec<T> {
+    pub(super) fn scan<T>(
+        &self,
+        sectors: Range<u32>,
+        symbols: &Symbols,
+        mut decode: impl FnMut(u32, &dyn Fn(u32) -> Frames) -> T,
+    ) -> Vec<T> {
         let GlassHead { medium, effects, seed, .. } = &self.head;
         let seed = |sector| SectorSeed { platter: *seed, sector };
         let layer = |sector: Option<u32>| -> Option<WrittenLayer> {
@@ -278,7 +283,7 @@ impl VoxelPlatter {
     }
 
     /// Reads the symbols of some sectors, and of their neighbors within the stack.
-    fn symbols(&self, sectors: Range<u32>, stack: Range<u32>) -> io::Result<Symbols> {
+    pub(super) fn symbols(&self, sectors: Range<u32>, stack: Range<u32>) -> io::Result<Symbols> {
         let bytes = self.head.packed_bytes();
         let end = stack.end.min(self.sectors_in_file());
         let with_neighbors = sectors.start.saturating_sub(1).max(stack.start)..sectors.end.saturating_add(1).min(end);
@@ -339,14 +344,14 @@ impl PlatterSource for VoxelPlatter {
 }
 
 /// Packed symbols of consecutive sectors; `None` for those that can't be read.
-struct Symbols {
+pub(super) struct Symbols {
     first: u32,
     packed: Vec<Option<Vec<u8>>>,
 }
 
 impl Symbols {
     /// The symbols of a sector; `None` if they were not read.
-    fn of(&self, sector: u32, medium: &crate::GlassMedium) -> Option<Vec<u8>> {
+    pub(super) fn of(&self, sector: u32, medium: &crate::GlassMedium) -> Option<Vec<u8>> {
         let packed = self.packed.get(sector.checked_sub(self.first)? as usize)?.as_ref()?;
         Some(packing::unpack(packed, medium.voxels(), medium.alphabet.bits_per_voxel()))
     }

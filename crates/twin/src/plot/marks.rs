@@ -5,11 +5,13 @@ use super::font::{Font, Weight};
 use super::legend::{SeriesStyles, bound_stroke};
 use super::panel::{Form, Grid, Panel, Point, Series, Spread};
 use super::scene::{Anchor, Area, Coordinates, Scene, Stroke, Text, WHITE};
-use super::style::{CAP_HEIGHT, INK, MUTED, REFERENCE_DASHES, SeriesStyle, TICK_SIZE, shade, text_colour_on};
+use super::style::{ALARM, CAP_HEIGHT, INK, MUTED, REFERENCE_DASHES, SeriesStyle, TICK_SIZE, shade, text_colour_on};
 use super::ticks::{Quantity, ticks};
 
 /// Lines with more points have markers on some of them only.
 const MARKED_POINTS: usize = 20;
+/// Cells of a grid below this size, in points, have no edges and no crosses: these would hide them.
+const SMALL_CELL: f64 = 3.0;
 /// Lines with more points have bands instead of whiskers.
 const WHISKERED_POINTS: usize = 12;
 /// Share of a category's width that its bars take.
@@ -298,12 +300,12 @@ impl<'a> Shades<'a> {
                 let left = area.left + column as f64 * width;
                 let bottom = area.bottom - row as f64 * height;
                 let cell = Area { left, right: left + width, top: bottom - height, bottom };
-                let edge = Some(Stroke::solid(WHITE, 0.6));
+                let is_small = width.min(height) < SMALL_CELL;
+                let edge = (!is_small).then(|| Stroke::solid(WHITE, 0.6));
+                // Without edges, cells overlap, so that no seams show.
+                let cell = if is_small { cell.grown(0.2) } else { cell };
                 let Some(value) = *value else {
-                    // A cell without a value is crossed out, so it can't be mistaken for a shade.
-                    let inner = cell.grown(-0.3 * width.min(height));
-                    let corners = inner.corners();
-                    scene.segments(&[(corners[0], corners[2]), (corners[1], corners[3])], Stroke::solid(MUTED, 0.5));
+                    draw_missing(scene, cell, self.grid.alarming);
                     continue;
                 };
                 let part = parts.place(value).clamp(0.0, 1.0);
@@ -350,5 +352,22 @@ impl<'a> Shades<'a> {
         let at = (right + 5.0 + widest + 5.0 + size * CAP_HEIGHT, 0.5 * (area.top + area.bottom));
         let text = self.grid.measure.title.clone();
         scene.text(Text { text, at, size, weight: Weight::Regular, anchor: Anchor::Middle, colour: INK, turned: -90.0, rim: false });
+    }
+}
+
+/// Crosses out a cell without a value, so that it can't be mistaken for a shade.
+fn draw_missing(scene: &mut Scene, cell: Area, alarming: bool) {
+    let size = cell.width().min(cell.height());
+    let cross = |scene: &mut Scene, margin: f64, stroke| {
+        let corners = cell.grown(-margin * size).corners();
+        scene.segments(&[(corners[0], corners[2]), (corners[1], corners[3])], stroke);
+    };
+    if alarming {
+        scene.rectangle(cell, Some(ALARM), None);
+        if size >= SMALL_CELL {
+            cross(scene, 0.2, Stroke::solid(WHITE, 0.12 * size));
+        }
+    } else {
+        cross(scene, 0.3, Stroke::solid(MUTED, 0.5));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A [`Figure`] has one to three [`Panel`]s side by side. A panel has two [`Axis`] with [`Series`]
 //! between them, or a [`Grid`]. Settings not given follow from the data: ranges, ticks, colours,
-//! the position of series names.
+//! the position of series names. A [`Raster`] is a picture of plain pixels.
 //!
 //! ```text
 //! Figure (what to show)                 Scene (shapes and texts in points)
@@ -32,6 +32,7 @@ mod legend;
 mod marks;
 mod panel;
 mod png;
+mod raster;
 mod scene;
 mod style;
 mod svg;
@@ -43,6 +44,7 @@ use std::{fs, io};
 
 pub use axis::Axis;
 pub use panel::{Grid, Height, Panel, Point, Series, Spread};
+pub use raster::Raster;
 
 /// Panels side by side under one title.
 #[derive(Debug, Clone, PartialEq)]

@@ -107,13 +107,23 @@ pub struct Grid {
     pub(super) measure: Axis,
     /// By rows; `None` is a cell without a value.
     pub(super) values: Vec<Vec<Option<f64>>>,
+    /// Whether cells without a value stand out.
+    pub(super) alarming: bool,
 }
 
 impl Grid {
     /// A grid of values by rows, from the lowest row up. `measure` is the axis of the shades.
     #[must_use]
     pub fn new(measure: Axis, rows: impl IntoIterator<Item = Vec<Option<f64>>>) -> Self {
-        Self { measure, values: rows.into_iter().collect() }
+        Self { measure, values: rows.into_iter().collect(), alarming: false }
+    }
+
+    /// Makes cells without a value stand out: a missing value is a loss. If all are missing, the
+    /// measure needs both ends.
+    #[must_use]
+    pub fn alarming(mut self) -> Self {
+        self.alarming = true;
+        self
     }
 }
 
@@ -318,7 +328,8 @@ impl Panel {
                 check_value(value.unwrap_or(1.0), grid.measure.log, &grid.measure.title, at)?;
             }
         }
-        if grid.values.iter().flatten().all(Option::is_none) {
+        let is_ranged = grid.measure.low.is_some() && grid.measure.high.is_some();
+        if grid.values.iter().flatten().all(Option::is_none) && !(grid.alarming && is_ranged) {
             return Err(PlotError::Empty { panel: self.title.clone() });
         }
         Ok(())

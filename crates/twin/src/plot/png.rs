@@ -167,31 +167,36 @@ const CANVAS_PIXEL_BYTES: usize = 4;
 /// `miniz_oxide` has levels 0 to 10.
 const COMPRESSION_LEVEL: u8 = 8;
 
-/// Encodes the canvas as PNG: 8 bits per channel, no alpha since the background is white. Each row
-/// is stored as its difference from the row above, which in a figure is nearly always zero.
+/// Encodes the canvas as PNG. There is no alpha, since the background is white.
+fn encoded(canvas: &Pixmap) -> Vec<u8> {
+    let pixels: Vec<[u8; 3]> = canvas.data().chunks_exact(CANVAS_PIXEL_BYTES).map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
+    let pixels_to_a_metre = (PIXELS_TO_A_POINT * POINTS_TO_AN_INCH / METRES_TO_AN_INCH + 0.5) as u32;
+    encode(canvas.width(), &pixels, Some(pixels_to_a_metre))
+}
+
+/// Encodes rows of `width` pixels, red, green and blue, as PNG. Each row is stored as its
+/// difference from the row above, which in a figure is nearly always zero.
 ///
 /// Source: PNG Specification, 3rd ed., W3C 2025, clauses 5, 9 and 11.
-fn encoded(canvas: &Pixmap) -> Vec<u8> {
-    let row_bytes = canvas.width() as usize * FILE_PIXEL_BYTES;
-    let mut above = vec![0_u8; row_bytes];
-    let mut raw = Vec::with_capacity((row_bytes + 1) * canvas.height() as usize);
-    for row in canvas.data().chunks_exact(canvas.width() as usize * CANVAS_PIXEL_BYTES) {
-        raw.push(FILTER_TYPE_UP);
-        let pixels: Vec<u8> = row.chunks_exact(CANVAS_PIXEL_BYTES).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
-        raw.extend(pixels.iter().zip(&above).map(|(here, above)| here.wrapping_sub(*above)));
-        above = pixels;
-    }
+pub(super) fn encode(width: u32, pixels: &[[u8; FILE_PIXEL_BYTES]], pixels_to_a_metre: Option<u32>) -> Vec<u8> {
+    let rows = pixels.chunks_exact(width as usize);
     let mut header = Vec::new();
-    header.extend(canvas.width().to_be_bytes());
-    header.extend(canvas.height().to_be_bytes());
+    header.extend(width.to_be_bytes());
+    header.extend(u32::try_from(rows.len()).expect("as many rows as PNG allows").to_be_bytes());
     header.extend([BIT_DEPTH, COLOUR_TYPE_TRUECOLOUR, COMPRESSION_METHOD_DEFLATE, FILTER_METHOD_ADAPTIVE, INTERLACE_METHOD_NONE]);
-    let pixels_to_a_metre = (PIXELS_TO_A_POINT * POINTS_TO_AN_INCH / METRES_TO_AN_INCH + 0.5) as u32;
-    let mut size = [pixels_to_a_metre.to_be_bytes(), pixels_to_a_metre.to_be_bytes()].concat();
-    size.push(UNIT_METRE);
+    let size = pixels_to_a_metre.map(|pixels| [&pixels.to_be_bytes()[..], &pixels.to_be_bytes(), &[UNIT_METRE]].concat());
+    let mut above = vec![0_u8; width as usize * FILE_PIXEL_BYTES];
+    let mut raw = Vec::with_capacity((above.len() + 1) * rows.len());
+    for row in rows.map(<[_]>::as_flattened) {
+        raw.push(FILTER_TYPE_UP);
+        raw.extend(row.iter().zip(&above).map(|(here, above)| here.wrapping_sub(*above)));
+        above.copy_from_slice(row);
+    }
     let image = miniz_oxide::deflate::compress_to_vec_zlib(&raw, COMPRESSION_LEVEL);
     let mut png = SIGNATURE.to_vec();
-    for (kind, content) in [(b"IHDR", header), (b"pHYs", size), (b"IDAT", image), (b"IEND", Vec::new())] {
-        let length = u32::try_from(content.len()).expect("a figure of SIDE_MAX pixels a side takes less than 4 GiB");
+    let chunks = [Some((b"IHDR", header)), size.map(|size| (b"pHYs", size)), Some((b"IDAT", image)), Some((b"IEND", Vec::new()))];
+    for (kind, content) in chunks.into_iter().flatten() {
+        let length = u32::try_from(content.len()).expect("a picture takes less than 4 GiB");
         png.extend(length.to_be_bytes());
         png.extend(kind);
         png.extend(&content);

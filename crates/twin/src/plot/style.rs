@@ -7,6 +7,10 @@ pub(super) const INK: Colour = Colour(0x22, 0x22, 0x22);
 pub(super) const FAINT: Colour = Colour(0xe6, 0xe6, 0xe6);
 pub(super) const MUTED: Colour = Colour(0x66, 0x66, 0x66);
 
+/// What must not be missed: the palette's vermilion, which differs from all shades of grids for any
+/// color vision.
+pub(super) const ALARM: Colour = Colour(0xd5, 0x5e, 0x00);
+
 /// Font sizes, in points.
 pub(super) const TITLE_SIZE: f64 = 9.5;
 pub(super) const LABEL_SIZE: f64 = 8.5;
