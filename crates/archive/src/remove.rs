@@ -10,9 +10,10 @@ use fulgurite_format::RecordKind;
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
-    CatalogueError, Change, Pages, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow,
+    CatalogueError, Change, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionRow, VersionRowId,
 };
 use crate::error::SetKeptReason;
+use crate::paging::Pager;
 use crate::segments::release_segments;
 use crate::store_snapshot::locate_platters;
 use crate::unread::NoPlatter;
@@ -30,8 +31,8 @@ impl Archive {
             return Ok(());
         }
         let ids: Vec<VersionId> = versions.iter().map(|version| version.id).collect();
-        let keys: Vec<VersionKey> = versions.iter().map(|version| version.key).collect();
-        let forgotten = with_tombstones(self, &ids, |tombstones| self.catalogue().commit_delete(&keys, tombstones));
+        let row_ids: Vec<VersionRowId> = versions.iter().map(|version| version.row_id).collect();
+        let forgotten = with_tombstones(self, &ids, |tombstones| self.catalogue().commit_delete(&row_ids, tombstones));
         let sealed: Vec<VersionId> = versions.iter().filter(|version| version.sealed).map(|version| version.id).collect();
         let removed = forgotten.and_then(|()| Ok(self.keys().destroy(&sealed)?));
         // Release segments even after a failure: a later rebuild must not find a tombstone that the
@@ -114,7 +115,7 @@ impl Archive {
 
 fn tombstones_on(archive: &Archive, set: SetId) -> Result<Vec<VersionId>, ArchiveError> {
     let mut found = Vec::new();
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| archive.catalogue().archived_tombstones(after.copied(), PAGE))? {
         found.extend(page.into_iter().filter(|(_, on)| *on == set).map(|(id, _)| id));
     }

@@ -20,8 +20,9 @@ use std::collections::BTreeMap;
 use fulgurite_domain::PlatterId;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Pages, SetDescription, SetState, UNKNOWN_STORE, VersionRow, Versions};
+use crate::catalogue::{SetDescription, SetState, UNKNOWN_STORE, VersionRow, Versions};
 use crate::keystore::KeyStoreError;
+use crate::paging::Pager;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{check_all, distinct_texts};
 use crate::unread::Hindrance;
@@ -185,11 +186,11 @@ impl<'a> Scrub<'a> {
         let totals = self.archive.catalogue().staged_totals()?;
         self.watcher.stage("reading staging", Some(totals.stored_bytes));
         let mut payload = Vec::new();
-        let mut pages = Pages::default();
+        let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| self.archive.catalogue().staged_versions(after, PAGE))? {
             for row in page {
                 check_not_stopped(self.watcher)?;
-                let Some((record, data)) = self.archive.catalogue().staged(row.key)? else { continue };
+                let Some((record, data)) = self.archive.catalogue().staged(row.row_id)? else { continue };
                 self.report.staged_versions += 1;
                 let places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
                 let read = places.into_iter().try_for_each(|place| {
@@ -199,7 +200,7 @@ impl<'a> Scrub<'a> {
                 if let Err(error) = read {
                     // A server may have archived or removed the version since, and released its
                     // segment.
-                    if self.archive.catalogue().staged(row.key)?.is_none() {
+                    if self.archive.catalogue().staged(row.row_id)?.is_none() {
                         continue;
                     }
                     self.report_version(&row, error.hindrance(), &error.to_string());
@@ -214,7 +215,7 @@ impl<'a> Scrub<'a> {
     fn keys(&mut self) -> Result<(), ArchiveError> {
         self.watcher.stage("opening keys", None);
         let mut shared = SharedNumbers::default();
-        let mut pages = Pages::default();
+        let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| self.archive.catalogue().list(b"", Versions::All, after, PAGE))? {
             page.iter().for_each(|row| shared.take(row, self.watcher));
             for row in page.iter().filter(|row| row.sealed) {

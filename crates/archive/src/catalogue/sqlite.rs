@@ -39,7 +39,7 @@ use self::engine_error::EngineError;
 pub(crate) use self::schema::set_cache;
 use super::{
     ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, ListCursor, PlatterRow, SegmentEnd, SetDescription,
-    SetRow, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey, VersionRow, Versions,
+    SetRow, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionRow, VersionRowId, Versions,
 };
 use crate::pool::{self, Cache};
 use crate::volume::sync_folder_of;
@@ -216,11 +216,11 @@ impl Catalogue for SqliteCatalogue {
         self.read("list names", |connection| listing::list(connection, prefix, versions, after, limit))
     }
 
-    fn extents(&mut self, version: VersionKey) -> Result<Vec<Extent>, CatalogueError> {
+    fn extents(&mut self, version: VersionRowId) -> Result<Vec<Extent>, CatalogueError> {
         self.look("find a version's extents", |connection| extents::of(connection, version))
     }
 
-    fn staged(&mut self, version: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError> {
+    fn staged(&mut self, version: VersionRowId) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError> {
         self.look("find a staged version", |connection| put::staged(connection, version))
     }
 

@@ -112,40 +112,40 @@ fn is_sealed(path: &Path) -> Result<bool, KeyringError> {
 
 /// Reads a complete copy. Also returns the number of blocks restored by error correction.
 fn read_complete(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(KeyExport, u64), KeyringError> {
-    let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
+    let mut buffer = PageBuffer { page: Vec::with_capacity(PAGE), on_page };
     let file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);
     let with_path = |error: ReadError| error.with_path(path);
     let (export, corrected) = match passphrase {
-        None => (read_key_export(file, |version, key| pages.push(version, key)).map_err(with_path)?, 0),
+        None => (read_key_export(file, |version, key| buffer.push(version, key)).map_err(with_path)?, 0),
         Some(passphrase) => {
             let sealed = SealedExportReader::new(file, passphrase);
             let mut sealed = sealed.map_err(|source| KeyringError::Sealed { path: path.to_owned(), source })?;
-            let export = read_key_export(&mut sealed, |version, key| pages.push(version, key)).map_err(with_path)?;
+            let export = read_key_export(&mut sealed, |version, key| buffer.push(version, key)).map_err(with_path)?;
             (export, sealed.corrected())
         }
     };
-    pages.flush()?;
+    buffer.flush()?;
     Ok((export, corrected))
 }
 
 /// Reads the intact lines of a damaged text copy: those whose keys the master key opens. That is
 /// `known` or the one in the text, whichever opens a key first. Also returns the number of keys.
 fn read_damaged(path: &Path, known: KnownMaster<'_>, on_page: OnPage<'_>) -> Result<(Option<KeyExport>, u64), KeyringError> {
-    let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
+    let mut buffer = PageBuffer { page: Vec::with_capacity(PAGE), on_page };
     let file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);
-    let export = read_damaged_key_export(file, known, |version, key| pages.push(version, key)).map_err(|error| error.with_path(path))?;
-    pages.flush()?;
+    let export = read_damaged_key_export(file, known, |version, key| buffer.push(version, key)).map_err(|error| error.with_path(path))?;
+    buffer.flush()?;
     let keys = export.as_ref().map_or(0, |export| export.keys);
     Ok((export, keys))
 }
 
 /// Collects keys and hands them on in pages of [`PAGE`].
-struct Pages<'a> {
+struct PageBuffer<'a> {
     page: Vec<(VersionId, WrappedKey)>,
     on_page: OnPage<'a>,
 }
 
-impl Pages<'_> {
+impl PageBuffer<'_> {
     fn push(&mut self, version: VersionId, key: WrappedKey) -> Result<(), ReadError> {
         self.page.push((version, key));
         if self.page.len() >= PAGE {

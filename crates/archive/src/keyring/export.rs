@@ -9,8 +9,8 @@ use fulgurite_format::{KeyExportWriter, ScryptCost, SealedExportWriter};
 
 use super::{KeyringError, PAGE};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::Pages;
 use crate::entropy::random;
+use crate::paging::Pager;
 
 /// Writes the master key and all object keys of an archive to a new file that only its owner can
 /// read, sealed if a passphrase is given. Returns the number of object keys.
@@ -48,7 +48,7 @@ fn write_keys(archive: &Archive, path: &Path, file: &File, passphrase: Option<&[
 fn write_key_text<W: Write>(archive: &Archive, path: &Path, out: W) -> Result<(u64, W), ArchiveError> {
     let mut export = KeyExportWriter::new(out, archive.id(), archive.master_key()).map_err(ArchiveError::io(path))?;
     let mut keys = 0;
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| archive.keys().page(after.copied(), PAGE))? {
         for (version, key) in &page {
             export.push(*version, key).map_err(ArchiveError::io(path))?;

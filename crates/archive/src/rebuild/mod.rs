@@ -30,10 +30,11 @@ pub use self::unseen::{Unseen, UnseenPlace};
 use self::unseen::{find_staging, refuse_unseen_stores};
 pub(crate) use self::unseen::{has_unknown_places, unseen_places, was_staging_unseen};
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, check_master_key, read_settings};
-use crate::catalogue::{Catalogue, CatalogueError, Pages, SqliteCatalogue, UnlistedVersion};
+use crate::catalogue::{Catalogue, CatalogueError, SqliteCatalogue, UnlistedVersion};
 use crate::clock::unix_s;
 use crate::database::{copy_database, remove_database, replace_database, with_suffix};
 use crate::lock::Lock;
+use crate::paging::Pager;
 use crate::staging::mark_staging;
 use crate::watch::Watcher;
 
@@ -175,7 +176,7 @@ impl Archive {
 }
 
 pub(crate) fn each_unlisted(archive: &Archive, on_version: &mut dyn FnMut(&UnlistedVersion)) -> Result<(), ArchiveError> {
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| archive.catalogue().unlisted(after.copied(), BATCH))? {
         page.iter().for_each(&mut *on_version);
     }

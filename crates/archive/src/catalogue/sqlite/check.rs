@@ -9,7 +9,8 @@ use super::counters::{self, Counters};
 use super::engine_error::EngineError;
 use super::row::{VERSION_COLUMNS, read_version};
 use super::{extents, put, sets, unlisted};
-use crate::catalogue::{Pages, StagedData};
+use crate::catalogue::StagedData;
+use crate::paging::Pager;
 
 pub(super) fn check(connection: &Connection) -> Result<(), EngineError> {
     let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
@@ -56,13 +57,13 @@ impl Count {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let row = read_version(row)?;
-            if row.key.0 >= self.counters.next_version {
-                return Err(EngineError::Damaged(format!("version {} has a key that was never assigned", row.id)));
+            if row.row_id.0 >= self.counters.next_version {
+                return Err(EngineError::Damaged(format!("version {} has a row number that was never assigned", row.id)));
             }
             self.counters.versions += 1;
             self.counters.content_bytes = self.counters.content_bytes.saturating_add_unsigned(row.record.size);
-            let places = extents::of(connection, row.key)?;
-            match put::staged(connection, row.key)? {
+            let places = extents::of(connection, row.row_id)?;
+            match put::staged(connection, row.row_id)? {
                 None if row.archived => {
                     if extents::tile(places.clone(), row.stored_bytes) != Some(places) {
                         return Err(EngineError::Damaged(format!("the extents of version {} do not add up to it", row.id)));
@@ -97,7 +98,7 @@ impl Count {
             self.counters.tombstones += 1;
             self.row_in(tombstone.segment);
         }
-        let mut pages = Pages::default();
+        let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| unlisted::page(connection, after.copied(), 1_000))? {
             page.iter().flat_map(|version| &version.segments).for_each(|&segment| self.row_in(segment));
         }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::engine_error::EngineError;
 use super::row::{RowCheck, int, uint};
-use crate::catalogue::{SegmentEnd, StagedTotals, Totals, VersionKey, VersionRow};
+use crate::catalogue::{SegmentEnd, StagedTotals, Totals, VersionRow, VersionRowId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counters {
@@ -102,10 +102,10 @@ impl<'c> Ledger<'c> {
         Ok(Self { connection, counters: Counters::read(connection)?, segments: BTreeMap::new() })
     }
 
-    pub(super) fn next_version(&mut self) -> VersionKey {
-        let key = VersionKey(self.counters.next_version);
+    pub(super) fn next_version(&mut self) -> VersionRowId {
+        let row_id = VersionRowId(self.counters.next_version);
         self.counters.next_version += 1;
-        key
+        row_id
     }
 
     pub(super) fn version_added(&mut self, size: i64, new_name: bool) {

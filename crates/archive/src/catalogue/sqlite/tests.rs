@@ -59,10 +59,10 @@ fn sample() -> Folder {
     let mut catalogue = folder.open();
     put(&mut *catalogue, (0..40).map(|i| format!("odd/{}/{i}", "x".repeat(i * 7 % 31))));
     let rows = catalogue.staged_versions(None, 20).expect("listed");
-    let extents: Vec<_> = rows.iter().map(|row| (row.key, extent(1, 0, 0, 2_000))).collect();
+    let extents: Vec<_> = rows.iter().map(|row| (row.row_id, extent(1, 0, 0, 2_000))).collect();
     complete(&mut *catalogue, 1, &extents);
     catalogue.begin_set(&set(2, 3)).expect("begun");
-    catalogue.commit_delete(&[rows[3].key], &[StagedTombstone { id: rows[3].id, segment: 99 }]).expect("deleted");
+    catalogue.commit_delete(&[rows[3].row_id], &[StagedTombstone { id: rows[3].id, segment: 99 }]).expect("deleted");
     drop(catalogue);
     folder
 }
@@ -73,7 +73,7 @@ fn all_of(catalogue: &mut dyn Catalogue) -> Result<String, CatalogueError> {
     let mut told = String::new();
     let rows = catalogue.list(b"", Versions::All, None, 1_000)?;
     for row in &rows {
-        let (places, extents) = (catalogue.staged(row.key)?, catalogue.extents(row.key)?);
+        let (places, extents) = (catalogue.staged(row.row_id)?, catalogue.extents(row.row_id)?);
         let (latest, of_name) = (catalogue.latest_number(&row.record.name)?, catalogue.versions_of(&row.record.name)?);
         writeln!(told, "{row:?} {places:?} {extents:?} {latest:?} {of_name:?}").expect("a string takes all");
     }
@@ -129,8 +129,8 @@ fn a_changed_cell_is_reported_as_damage_when_its_row_is_read() {
         let folder = sample();
         let mut catalogue = folder.open();
         let rows = catalogue.list(b"", Versions::All, None, 1_000).expect("listed");
-        let archived = rows.iter().find(|row| row.archived).expect("there is one").key;
-        let staged = rows.iter().find(|row| !row.archived).expect("there is one").key;
+        let archived = rows.iter().find(|row| row.archived).expect("there is one").row_id;
+        let staged = rows.iter().find(|row| !row.archived).expect("there is one").row_id;
         Connection::open(folder.file()).and_then(|file| file.execute(table, [])).expect("changed");
         let damage = match read {
             0 => catalogue.list(b"", Versions::All, None, 1_000).err(),
@@ -209,15 +209,15 @@ fn readers_work_while_a_writer_commits() {
     put(&mut *writer, ["a".to_owned()].into_iter());
     let mut reader = SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened");
     writer.begin_set(&set(1, 3)).expect("begun");
-    let key = only(&mut *writer, "a").key;
-    let mut extents = std::iter::once(ArchivedExtent { version: key, extent: extent(1, 0, 0, 2_000) })
+    let row_id = only(&mut *writer, "a").row_id;
+    let mut extents = std::iter::once(ArchivedExtent { version: row_id, extent: extent(1, 0, 0, 2_000) })
         .inspect(|_| assert!(!only(&mut reader, "a").archived, "readers don't see uncommitted changes"));
     writer.complete_set(SetId([1; 16]), &mut extents, 5).expect("completed");
     drop(extents);
     assert!(only(&mut reader, "a").archived, "readers see committed changes");
     let on = reader.versions_on(&[platter(1, 0)], None, 10).expect("a reader can gather, too");
     assert_eq!(on.len(), 1);
-    assert!(matches!(reader.commit_delete(&[key], &[]), Err(CatalogueError::Engine { .. })), "a reader can't change anything");
+    assert!(matches!(reader.commit_delete(&[row_id], &[]), Err(CatalogueError::Engine { .. })), "a reader can't change anything");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_crash_within_a_transaction_leaves_nothing_of_it() {
     let before = all_of(&mut *catalogue).expect("sound");
     let rows = catalogue.staged_versions(None, 400).expect("listed");
     let mut extents =
-        rows.iter().map(|row| ArchivedExtent { version: row.key, extent: extent(1, 0, 0, 2_000) }).chain(std::iter::once_with(|| {
+        rows.iter().map(|row| ArchivedExtent { version: row.row_id, extent: extent(1, 0, 0, 2_000) }).chain(std::iter::once_with(|| {
             let crash = folder.copy();
             assert_eq!(all_of(&mut *crash.open()).expect("sound"), before);
             panic!("the program would crash here")
@@ -274,8 +274,8 @@ fn no_file_contains_a_deleted_name() {
     let name = |i: u64| format!("{:016x} and the rest of name {i}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     put(&mut *catalogue, (0..3_000).map(name));
     let rows = catalogue.list(b"", Versions::All, None, 3_000).expect("listed");
-    let (lost, kept): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.key.0 % 3 == 0);
-    catalogue.commit_delete(&lost.iter().map(|row| row.key).collect::<Vec<_>>(), &[]).expect("deleted");
+    let (lost, kept): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.row_id.0 % 3 == 0);
+    catalogue.commit_delete(&lost.iter().map(|row| row.row_id).collect::<Vec<_>>(), &[]).expect("deleted");
     let raw: Vec<u8> = [folder.file(), folder.log()].iter().flat_map(|file| std::fs::read(file).expect("read")).collect();
     let there: std::collections::HashSet<&[u8]> = raw.windows(16).filter(|window| window.iter().all(u8::is_ascii_hexdigit)).collect();
     assert!(kept.iter().all(|row| there.contains(&row.record.name.0[..16])), "the search finds existing names");
@@ -343,7 +343,7 @@ fn work_does_not_grow_with_the_catalogue() {
         catalogue.commit_put(&many).expect("put");
         let rows = catalogue.staged_versions(None, 100_000).expect("listed");
         let (rows, left) = rows.split_at(rows.len() - 100);
-        let extents: Vec<_> = rows.iter().map(|row| (row.key, extent(round, 0, 0, row.stored_bytes))).collect();
+        let extents: Vec<_> = rows.iter().map(|row| (row.row_id, extent(round, 0, 0, row.stored_bytes))).collect();
         complete(&mut catalogue, round, &extents);
         let unlisted: Vec<_> = (1..=count).map(|number| unlisted(round, number)).collect();
         catalogue.adopt_unlisted(&unlisted).expect("recorded");
@@ -351,11 +351,11 @@ fn work_does_not_grow_with_the_catalogue() {
 
         let (after, staged) = (ListCursor::after_row(&rows[rows.len() / 2]), &left[0]);
         let name = ObjectName(format!("{round}/00000").into_bytes());
-        let archived = only(&mut catalogue, &name.0).key;
+        let archived = only(&mut catalogue, &name.0).row_id;
         let prefix = [b'0' + round];
         // Gathers for `versions_on`, so that later pages can continue.
         catalogue.versions_on(&[platter(1, 0)], None, 1).expect("gathered");
-        let extent = ArchivedExtent { version: staged.key, extent: extent(round + 10, 0, 0, staged.stored_bytes) };
+        let extent = ArchivedExtent { version: staged.row_id, extent: extent(round + 10, 0, 0, staged.stored_bytes) };
         let works: [(&str, Work<'_>); 16] = [
             ("latest_number", &|c| done(c.latest_number(&name))),
             ("versions_of", &|c| done(c.versions_of(&name))),
@@ -366,7 +366,7 @@ fn work_does_not_grow_with_the_catalogue() {
             ("staged_versions", &|c| done(c.staged_versions(None, 20))),
             ("staged_versions after", &|c| done(c.staged_versions(Some(&ListCursor::after_row(staged)), 20))),
             ("extents", &|c| done(c.extents(archived))),
-            ("staged", &|c| done(c.staged(staged.key))),
+            ("staged", &|c| done(c.staged(staged.row_id))),
             ("staged_totals", &|c| done(c.staged_totals())),
             ("totals", &|c| done(c.totals())),
             ("page of versions_on", &|c| done(c.versions_on(&[platter(1, 0)], Some(&after), 20))),

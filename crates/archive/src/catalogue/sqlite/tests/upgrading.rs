@@ -55,7 +55,7 @@ fn a_migrated_catalogue_stores_what_schema_1_could_not() {
     assert!(!described.record.attributes.is_empty());
     writer.commit_put(&[described.clone(), marker("a", 7, 20)]).expect("put");
     let staged = writer.staged_versions(None, 10).expect("listed");
-    let extents: Vec<_> = staged.iter().map(|row| (row.key, extent(3, 0, 0, row.stored_bytes))).collect();
+    let extents: Vec<_> = staged.iter().map(|row| (row.row_id, extent(3, 0, 0, row.stored_bytes))).collect();
     complete(&mut writer, 3, &extents);
     writer.check().expect("sound");
     let told = all_of(&mut writer).expect("sound");
