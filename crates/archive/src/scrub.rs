@@ -41,12 +41,13 @@ pub use unlisted::UnknownPlatter;
 const PAGE: usize = 1_000;
 
 impl Archive {
-    /// Reads all platters and all of staging. With `repair`, missing or damaged platters, and those
-    /// that it selects in addition, are written anew: to their own store or, if that is unusable,
-    /// to one without a platter of the set.
+    /// Checks the catalogue, and reads all platters and all of staging. With `repair`, missing or
+    /// damaged platters, and those that it selects in addition, are written anew: to their own
+    /// store or, if that is unusable, to one without a platter of the set.
     ///
     /// # Errors
-    /// [`ArchiveError`] if the catalogue fails. Problems with platters are in the report.
+    /// [`ArchiveError`] if the catalogue is damaged or fails. Problems with platters are in the
+    /// report.
     pub fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
         Scrub::new(self, repair, watcher).run()
     }
@@ -99,6 +100,9 @@ impl<'a> Scrub<'a> {
         for text in distinct_texts(check_all(self.archive.stores()).iter().filter_map(|checked| checked.as_ref().err())) {
             self.watcher.trouble(Trouble::Note(&text));
         }
+        // First, because everything below relies on it. A reader, so that others can commit.
+        self.watcher.stage("checking the catalogue", None);
+        self.archive.reading().check()?;
         let sets = self.archive.catalogue().sets()?;
         let sets: Vec<SetDescription> = sets.into_iter().filter(|set| set.state == SetState::Complete).map(|set| set.description).collect();
         for (index, set) in sets.iter().enumerate() {

@@ -264,7 +264,7 @@ impl Catalogue for SqliteCatalogue {
     }
 
     fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError> {
-        self.change("record released segments", |connection| segments.iter().try_for_each(|range| released::note(connection, range)))
+        self.change("record released segments", |connection| released::note(connection, segments))
     }
 
     fn released(&mut self, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, CatalogueError> {

@@ -3,7 +3,7 @@
 use fulgurite_domain::{ObjectName, ObjectRecord, SetId, VersionId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-use super::counters::{self, Ledger};
+use super::counters::{self, CountedTable, Ledger};
 use super::engine_error::EngineError;
 use super::row::{RowCheck, VERSION_COLUMNS, VersionCells, int, narrow, read_version, uint};
 use super::{extents, sets};
@@ -114,8 +114,10 @@ pub(super) fn commit(connection: &Connection, change: &Change) -> Result<(), Eng
     change.staged.iter().try_for_each(|version| insertion.staged(&mut ledger, version))?;
     forget(connection, &mut ledger, &change.forgotten)?;
     add_tombstones(connection, &mut ledger, &change.tombstones)?;
-    ledger.close()?;
-    counters::record_segment_ends(connection, &change.ends)
+    // First, because it removes ends: one recorded by this change must stay.
+    ledger.write_segments()?;
+    counters::record_segment_ends(connection, &mut ledger, &change.ends)?;
+    ledger.close()
 }
 
 /// Adds versions found on platters and in staging, except those already known.
@@ -207,17 +209,27 @@ pub(super) fn archive_tombstones(connection: &Connection, ids: &[VersionId], set
             archived.push((id, set));
         }
     }
-    ledger.close()?;
-    adopt_archived_tombstones(connection, &archived)
+    add_archived_tombstones(connection, &mut ledger, &archived)?;
+    ledger.close()
 }
 
 pub(super) fn adopt_archived_tombstones(connection: &Connection, tombstones: &[(VersionId, SetId)]) -> Result<(), EngineError> {
-    let mut insert = connection.prepare_cached(
-        "INSERT INTO archived_tombstone (id, set_id, row_check) VALUES (?1, ?2, ?3) \
-         ON CONFLICT (id) DO UPDATE SET set_id = excluded.set_id, row_check = excluded.row_check",
-    )?;
+    let mut ledger = Ledger::open(connection)?;
+    add_archived_tombstones(connection, &mut ledger, tombstones)?;
+    ledger.close()
+}
+
+fn add_archived_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, tombstones: &[(VersionId, SetId)]) -> Result<(), EngineError> {
+    let mut insert =
+        connection.prepare_cached("INSERT INTO archived_tombstone (id, set_id, row_check) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
+    let mut update = connection.prepare_cached("UPDATE archived_tombstone SET set_id = ?2, row_check = ?3 WHERE id = ?1")?;
     for (id, set) in tombstones {
-        insert.execute(params![id.0, set.0, archived_check(*id, *set).sum()])?;
+        let cells = params![id.0, set.0, archived_check(*id, *set).sum()];
+        if insert.execute(cells)? == 1 {
+            ledger.rows(CountedTable::ArchivedTombstone, 1);
+        } else {
+            update.execute(cells)?;
+        }
     }
     Ok(())
 }

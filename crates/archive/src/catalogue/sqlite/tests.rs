@@ -62,9 +62,34 @@ fn sample() -> Folder {
     let extents: Vec<_> = rows.iter().map(|row| (row.row_id, extent(1, 0, 0, 2_000))).collect();
     complete(&mut *catalogue, 1, &extents);
     catalogue.begin_set(&set(2, 3)).expect("begun");
-    catalogue.commit_delete(&[rows[3].row_id], &[StagedTombstone { id: rows[3].id, segment: 99 }]).expect("deleted");
+    let tombstones = [3, 4, 5].map(|index| StagedTombstone { id: rows[index].id, segment: 99 });
+    catalogue.commit_delete(&[rows[3].row_id, rows[4].row_id, rows[5].row_id], &tombstones).expect("deleted");
+    catalogue.archive_tombstones(&[rows[4].id, rows[5].id], SetId([1; 16])).expect("archived");
+    // The second end is that of a segment in which nothing was acknowledged yet.
+    let ends = [99, 100].map(|segment| SegmentEnd { segment, bytes: 640 }).to_vec();
+    catalogue.commit(&Change { ends, ..Change::default() }).expect("recorded");
+    catalogue.note_released(&[50..=60, 70..=70]).expect("noted");
+    catalogue.leave_out(&LEFT_OUT).expect("left out");
+    let with_segments = UnlistedVersion { segments: vec![101, 102], ..unlisted(9, 1) };
+    catalogue.adopt_unlisted(&[with_segments, unlisted(9, 2)]).expect("recorded");
+    catalogue.note_staging_mark().expect("noted");
+    for table in tables(&folder) {
+        let file = Connection::open(folder.file()).expect("opened");
+        let has_rows: bool = file.query_row(&format!("SELECT EXISTS (SELECT 1 FROM {table})"), [], |row| row.get(0)).expect("read");
+        assert!(has_rows, "{table}");
+    }
     drop(catalogue);
     folder
+}
+
+/// Platters that the catalogue of [`sample`] ignores.
+const LEFT_OUT: [PlatterId; 2] = [PlatterId([0x77; 16]), PlatterId([0x78; 16])];
+
+/// The tables of a catalogue.
+fn tables(folder: &Folder) -> Vec<String> {
+    let file = Connection::open(folder.file()).expect("opened");
+    let mut names = file.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").expect("prepared");
+    names.query_map([], |row| row.get(0)).and_then(Iterator::collect).expect("read")
 }
 
 /// Everything that a catalogue returns.
@@ -82,6 +107,11 @@ fn all_of(catalogue: &mut dyn Catalogue) -> Result<String, CatalogueError> {
     let (totals, segments) = (catalogue.totals()?, catalogue.segments_in_use()?);
     let (sets, platters) = (catalogue.sets()?, catalogue.platters()?);
     writeln!(told, "{newest:?} {staged:?} {tombstones:?} {totals:?} {segments:?} {sets:?} {platters:?}").expect("a string takes all");
+    let (archived_tombstones, released) = (catalogue.archived_tombstones(None, 1_000)?, catalogue.released(0, 1_000)?);
+    let (unlisted, ends) = (catalogue.unlisted(None, 1_000)?, catalogue.segment_ends()?);
+    let left_out = LEFT_OUT.map(|platter| catalogue.is_left_out(platter));
+    let left_out = left_out.into_iter().collect::<Result<Vec<_>, _>>()?;
+    writeln!(told, "{archived_tombstones:?} {released:?} {unlisted:?} {ends:?} {left_out:?}").expect("a string takes all");
     Ok(told)
 }
 
@@ -125,6 +155,12 @@ fn a_changed_cell_is_reported_as_damage_when_its_row_is_read() {
         ("UPDATE tombstone SET segment = 7", 5),
         ("UPDATE platter_set SET complete = 1 WHERE complete = 0", 6),
         ("UPDATE platter SET missing = 1", 7),
+        ("UPDATE archived_tombstone SET set_id = zeroblob(16)", 8),
+        ("UPDATE released SET first_number = first_number - 1", 9),
+        ("UPDATE unlisted SET stored_bytes = 7", 10),
+        ("UPDATE unlisted_segment SET segment = segment + 50", 10),
+        ("UPDATE segment_end SET end_offset = end_offset + 64", 11),
+        ("UPDATE left_out SET row_check = row_check + 1", 12),
     ] {
         let folder = sample();
         let mut catalogue = folder.open();
@@ -140,10 +176,34 @@ fn a_changed_cell_is_reported_as_damage_when_its_row_is_read() {
             4 => catalogue.staged_totals().err(),
             5 => catalogue.staged_tombstones().err(),
             6 => catalogue.sets().err(),
-            _ => catalogue.platters().err(),
+            7 => catalogue.platters().err(),
+            8 => catalogue.archived_tombstones(None, 1_000).err(),
+            9 => catalogue.released(0, 1_000).err(),
+            10 => catalogue.unlisted(None, 1_000).err(),
+            11 => catalogue.segment_ends().err(),
+            _ => catalogue.is_left_out(LEFT_OUT[0]).err(),
         };
         assert!(matches!(damage, Some(CatalogueError::Damaged { .. })), "{table}: {damage:?}");
         assert!(matches!(catalogue.check(), Err(CatalogueError::Damaged { .. })), "{table}");
+    }
+}
+
+/// Each row is read by the check, not only those that other rows refer to.
+#[test]
+fn the_check_finds_a_changed_cell_in_any_row() {
+    for changed in [
+        "UPDATE segment_end SET end_offset = 64 WHERE number = 100",
+        "UPDATE archived_tombstone SET set_id = zeroblob(16) WHERE id = (SELECT max(id) FROM archived_tombstone)",
+        "UPDATE released SET first_number = 1 WHERE first_number = 70",
+        "UPDATE released SET last_number = 71 WHERE last_number = 70",
+        "UPDATE left_out SET platter = zeroblob(16) WHERE platter = (SELECT max(platter) FROM left_out)",
+        "UPDATE unlisted SET why = 0 WHERE id = (SELECT max(id) FROM unlisted)",
+    ] {
+        let folder = sample();
+        let rows = Connection::open(folder.file()).and_then(|file| file.execute(changed, [])).expect("changed");
+        assert_eq!(rows, 1, "{changed}");
+        let damage = folder.open().check();
+        assert!(matches!(damage, Err(CatalogueError::Damaged { .. })), "{changed}: {damage:?}");
     }
 }
 
@@ -158,10 +218,20 @@ fn the_check_finds_missing_rows() {
         "DELETE FROM tombstone",
         "DELETE FROM platter_set WHERE complete = 1",
         "DELETE FROM platter WHERE set_number = 1",
+        "DELETE FROM archived_tombstone WHERE id = (SELECT max(id) FROM archived_tombstone)",
+        "DELETE FROM left_out WHERE platter = (SELECT max(platter) FROM left_out)",
+        "DELETE FROM released WHERE last_number = 70",
+        "DELETE FROM segment_end WHERE number = 99",
+        "DELETE FROM segment_end WHERE number = 100",
+        "DELETE FROM unlisted WHERE id = (SELECT min(id) FROM unlisted)",
+        "DELETE FROM unlisted WHERE id = (SELECT max(id) FROM unlisted)",
+        "DELETE FROM unlisted_segment WHERE segment = 102",
         "DELETE FROM counter",
     ] {
         let folder = sample();
-        Connection::open(folder.file()).and_then(|file| file.execute(loss, [])).expect("changed");
+        folder.open().check().expect("sound");
+        let rows = Connection::open(folder.file()).and_then(|file| file.execute(loss, [])).expect("changed");
+        assert!(rows > 0, "{loss}");
         let damage = folder.open().check();
         assert!(matches!(damage, Err(CatalogueError::Damaged { .. })), "{loss}: {damage:?}");
     }
@@ -196,7 +266,7 @@ fn another_archive_and_a_newer_schema_are_rejected() {
     Connection::open(folder.file()).and_then(|file| file.pragma_update(None, "user_version", 99)).expect("changed");
     for open in [SqliteCatalogue::open, SqliteCatalogue::open_read_only] {
         let refused = open(&folder.file(), ARCHIVE).expect_err("refused");
-        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 6 }), "{refused}");
+        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 7 }), "{refused}");
     }
     let exists = SqliteCatalogue::create(&folder.file(), ARCHIVE);
     assert!(matches!(exists, Err(CatalogueError::Engine { .. })), "create never overwrites a file");
