@@ -142,7 +142,7 @@ pub(crate) fn merge_copies(
         true => {
             let moved_to = filling.finish(home)?;
             if let Some(salvaged) = &mut report.salvaged {
-                salvaged.moved_to = moved_to.unwrap_or_default();
+                salvaged.moved_to = moved_to;
             }
             SqliteKeyStore::open(&home.join(KEYS_FILE), archive)?
         }
