@@ -118,9 +118,9 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
         // A rebuild that was interrupted while replacing the catalogue left the earlier one under
         // this name.
         let interrupted = with_suffix(&catalogue, ".old");
-        let known = [&catalogue, &interrupted].into_iter().find(|path| path.exists());
+        let known = [&catalogue, &interrupted].into_iter().find(|path| path.exists()).cloned();
         let mut is_damaged = false;
-        let mut earlier = match known.map(|path| SqliteCatalogue::open_read_only(path, id)).transpose() {
+        let mut earlier = match known.as_deref().map(|path| SqliteCatalogue::open_read_only(path, id)).transpose() {
             Ok(earlier) => earlier,
             Err(error @ CatalogueError::Damaged { .. }) => {
                 note_unreadable(&error, watcher);
@@ -133,9 +133,9 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
         let earlier = earlier.as_mut().map(|earlier| earlier as &mut dyn Catalogue);
         let (report, keeps_old) = archive.rebuild_from(earlier, unseen_staging, watcher)?;
         mark_staging(&archive)?;
-        Ok((report, keeps_old || is_damaged))
+        Ok((report, known.filter(|_| keeps_old || is_damaged)))
     };
-    let (mut report, keeps_old) = match rebuild() {
+    let (mut report, kept) = match rebuild() {
         Ok(done) => done,
         Err(error) => {
             drop(archive);
@@ -146,9 +146,9 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
     };
     // Closing the last connection checkpoints the write-ahead log into the file.
     drop(archive);
-    if keeps_old {
+    if let Some(earlier) = kept {
         let kept = with_suffix(&catalogue, &format!(".damaged-{}", unix_s()));
-        copy_database(&catalogue, &kept)?;
+        copy_database(&earlier, &kept)?;
         report.kept = Some(kept);
     }
     replace_database(home, &fresh, &catalogue)?;
