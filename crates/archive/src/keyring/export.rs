@@ -11,6 +11,7 @@ use super::{KeyringError, PAGE};
 use crate::archive::{Archive, ArchiveError};
 use crate::entropy::random;
 use crate::paging::Pager;
+use crate::volume::sync_folder_of;
 
 /// Writes the master key and all object keys of an archive to a new file that only its owner can
 /// read, sealed if a passphrase is given. Returns the number of object keys.
@@ -23,7 +24,8 @@ pub fn export_keys(archive: &Archive, path: &Path, passphrase: Option<&[u8]>) ->
         _ => ArchiveError::io(path)(error).into(),
     })?;
     let written = write_keys(archive, path, &file, passphrase).and_then(|keys| {
-        file.sync_all().map_err(ArchiveError::io(path))?;
+        // Its name must survive a crash too: the key store may be lost later.
+        file.sync_all().and_then(|()| sync_folder_of(path)).map_err(ArchiveError::io(path))?;
         Ok(keys)
     });
     if written.is_err() {
