@@ -5,6 +5,8 @@
 //! encryption it stays readable on the platter.) A tombstone is staged so that
 //! rebuilding the catalogue doesn't bring the version back.
 
+use std::sync::atomic::Ordering;
+
 use fulgurite_domain::{SetId, VersionId};
 use fulgurite_format::RecordKind;
 
@@ -96,18 +98,25 @@ impl Archive {
 
     /// Destroys the keys of versions that an [`Intake`](crate::Intake) removed, clears their names
     /// from the catalogue's log, and removes unneeded segments. Until then, the removed content can
-    /// still be read from the archive's disks.
+    /// still be read from the archive's disks. If a reader keeps the log from being cleared, the
+    /// next sweep clears it.
     ///
     /// # Errors
     /// [`ArchiveError`]; the next sweep retries.
     pub fn sweep(&self) -> Result<(), ArchiveError> {
         let forgotten = std::mem::take(&mut *self.keys_to_destroy());
         if !forgotten.is_empty() {
+            // Noted before anything can fail.
+            self.has_log_to_clear.store(true, Ordering::SeqCst);
             if let Err(error) = self.keys().destroy(&forgotten) {
                 self.keys_to_destroy().extend(forgotten);
                 return Err(error.into());
             }
-            self.catalogue().clear_log()?;
+        }
+        if self.has_log_to_clear.swap(false, Ordering::SeqCst) {
+            let cleared = self.catalogue().clear_log();
+            self.has_log_to_clear.fetch_or(!matches!(cleared, Ok(true)), Ordering::SeqCst);
+            cleared?;
         }
         release_segments(self)
     }

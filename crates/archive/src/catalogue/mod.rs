@@ -46,12 +46,14 @@ pub trait Catalogue: Send {
     /// Records staged versions, which acknowledges them, and forgets others, atomically. Forgotten
     /// names may remain in the engine's log until [`clear_log`](Self::clear_log).
     fn commit(&mut self, change: &Change) -> Result<(), CatalogueError>;
-    /// Clears forgotten names from the log, unless another connection is reading from it.
-    fn clear_log(&mut self) -> Result<(), CatalogueError>;
+    /// Clears forgotten names from the log. Returns `false` if another connection is reading from
+    /// it, so that they stay there.
+    fn clear_log(&mut self) -> Result<bool, CatalogueError>;
     /// Forgets versions and their names, and records the tombstones that were staged for them.
+    /// Clears the log too, unless another connection is reading from it.
     fn commit_delete(&mut self, versions: &[VersionRowId], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
         self.commit(&Change { forgotten: versions.to_vec(), tombstones: tombstones.to_vec(), ..Change::default() })?;
-        self.clear_log()
+        self.clear_log().map(|_| ())
     }
 
     /// The newest version of a name.

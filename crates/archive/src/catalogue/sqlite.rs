@@ -161,13 +161,13 @@ impl SqliteCatalogue {
         Ok(result)
     }
 
-    /// Checkpoints the log into the file and truncates it, unless another connection is reading
-    /// from it.
-    fn empty_log(&mut self) -> Result<(), EngineError> {
+    /// Checkpoints the log into the file and truncates it. Returns `false` if another connection is
+    /// reading from it.
+    fn empty_log(&mut self) -> Result<bool, EngineError> {
         self.connection.busy_timeout(Duration::ZERO)?;
-        let result = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let busy: rusqlite::Result<i64> = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
         self.connection.busy_timeout(schema::BUSY_TIMEOUT)?;
-        Ok(result?)
+        Ok(busy? == 0)
     }
 }
 
@@ -182,7 +182,7 @@ impl Catalogue for SqliteCatalogue {
         self.change("record a change", |connection| put::commit(connection, change))
     }
 
-    fn clear_log(&mut self) -> Result<(), CatalogueError> {
+    fn clear_log(&mut self) -> Result<bool, CatalogueError> {
         self.empty_log().map_err(|error| error.into_catalogue_error("empty its log after a deletion"))
     }
 

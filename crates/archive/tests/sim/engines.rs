@@ -45,7 +45,7 @@ impl Catalogue for FaultyCatalogue {
     fn commit(&mut self, change: &Change) -> Result<(), CatalogueError> {
         self.change("commit", |engine| engine.commit(change))
     }
-    fn clear_log(&mut self) -> Result<(), CatalogueError> {
+    fn clear_log(&mut self) -> Result<bool, CatalogueError> {
         self.change("clear_log", |engine| engine.clear_log())
     }
     fn commit_delete(&mut self, versions: &[VersionRowId], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
