@@ -22,7 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use fulgurite_archive::databases_kib;
-use http::{HeaderMap, header};
+use http::{HeaderMap, Method, header};
+
+use crate::auth::signatures::is_form;
 
 /// MiB for the program itself: code, stacks, buffers that are kept, objects that are read to be put
 /// again (copies, completed uploads).
@@ -121,15 +123,19 @@ impl Budget {
 
 /// Who takes memory: the access key in a request's `Authorization`, or else the client's address.
 ///
-/// Signatures are checked before a body is read, so a client can't take memory in the name of
-/// another.
+/// Signatures in `Authorization` are checked before a body is read, so a client can't take memory
+/// in the name of another. The signature of a browser form is in its body, so its header counts for
+/// nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct MemoryOwner(Arc<str>);
 
 impl MemoryOwner {
     /// The owner of the memory that a request takes.
-    pub(crate) fn of(headers: &HeaderMap, peer: IpAddr) -> Self {
+    pub(crate) fn of(method: &Method, headers: &HeaderMap, peer: IpAddr) -> Self {
         let key = || {
+            if is_form(method, headers) {
+                return None;
+            }
             let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
             Some(value.split_once("Credential=")?.1.split_once('/')?.0)
         };
@@ -298,7 +304,18 @@ mod tests {
         let peer = IpAddr::from([127, 0, 0, 1]);
         let value = "AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/s3/aws4_request, SignedHeaders=host";
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().expect("a value"))]);
-        assert_eq!(MemoryOwner::of(&headers, peer), memory_owner("KEY"));
-        assert_eq!(MemoryOwner::of(&HeaderMap::new(), peer), memory_owner("127.0.0.1"));
+        assert_eq!(MemoryOwner::of(&Method::PUT, &headers, peer), memory_owner("KEY"));
+        assert_eq!(MemoryOwner::of(&Method::PUT, &HeaderMap::new(), peer), memory_owner("127.0.0.1"));
+    }
+
+    #[test]
+    fn a_form_takes_no_memory_in_the_name_of_a_key_that_nothing_proves() {
+        let peer = IpAddr::from([127, 0, 0, 1]);
+        let value = "AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/s3/aws4_request, SignedHeaders=host";
+        let headers = HeaderMap::from_iter([
+            (header::AUTHORIZATION, value.parse().expect("a value")),
+            (header::CONTENT_TYPE, "multipart/form-data; boundary=x".parse().expect("a value")),
+        ]);
+        assert_eq!(MemoryOwner::of(&Method::POST, &headers, peer), memory_owner("127.0.0.1"));
     }
 }

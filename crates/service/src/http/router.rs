@@ -230,7 +230,7 @@ impl Router {
         request.extensions_mut().insert(first_error.clone());
         let (mut head, body) = request.into_parts();
         let cors_request = head.headers.contains_key(http::header::ORIGIN).then(|| (head.uri.clone(), head.headers.clone()));
-        let memory_owner = MemoryOwner::of(&head.headers, peer.address);
+        let memory_owner = MemoryOwner::of(&method, &head.headers, peer.address);
         head.extensions.insert(memory_owner.clone());
         let progress = BodyProgress::new(self.gateway.buffered_bodies.reservation(&memory_owner), first_error.clone());
         let body = RequestBody::new(DrainOnDrop::new(body, expects_continue), &head.headers, self.is_buffered(&head), progress.clone());
