@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fulgurite_archive::{Access, Archive, settings};
-use fulgurite_service::memory::BLOCKING_THREADS;
+use fulgurite_service::memory::{BLOCKING_THREADS, worker_threads};
 use fulgurite_service::server::{Listener, Server};
 use fulgurite_service::settings::Settings;
 use fulgurite_service::state::{self, ExistingState, NewKey, OwnQuota, Recovered, State, StateError};
@@ -47,6 +47,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     raise_open_files(settings.connections);
     heap::few_arenas();
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(worker_threads())
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()

@@ -37,14 +37,16 @@ const STATE_MIB: u64 = 6;
 const DATABASES_MIB: u64 = databases_kib(DATABASE_READERS_MAX).div_ceil(1_024);
 /// Maximum number of threads that read the databases at once: all blocking threads, and the others.
 const DATABASE_READERS_MAX: u64 = BLOCKING_THREADS as u64 + OTHER_THREADS;
-/// Allowance for threads that serve requests, one per CPU, and for the server's own.
-const OTHER_THREADS: u64 = 32;
+/// Threads that serve requests, and an allowance for the server's own.
+const OTHER_THREADS: u64 = WORKER_THREADS_MAX as u64 + 8;
 /// MiB that the server needs regardless of its clients.
 const SERVER_MIB: u64 = PROGRAM_MIB + ALLOCATOR_MIB + STATE_MIB + DATABASES_MIB;
 
 /// Threads that wait for disks. Each may have a connection to the catalogue and one to the key
 /// store.
 pub const BLOCKING_THREADS: usize = 160;
+/// Maximum number of threads that serve requests.
+const WORKER_THREADS_MAX: usize = 24;
 /// Maximum number of allocator arenas.
 pub const ARENAS: i32 = 4;
 /// Bytes of free memory that the allocator may keep at the top of each arena.
@@ -58,6 +60,12 @@ const SHARED_MIB_MIN: u64 = 64;
 const PART_KIB_MAX: u64 = 256 << 10;
 /// The number of connections for which the memory must suffice.
 const CONNECTIONS_MIN: u64 = 16;
+
+/// The number of threads that serve requests: one per CPU, up to what the budget allows for.
+#[must_use]
+pub fn worker_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(WORKER_THREADS_MAX)
+}
 
 /// How the server's memory is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
