@@ -131,12 +131,12 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     let copy = match state::find(archive)? {
         ExistingState::File | ExistingState::Nothing => return Ok(None),
         ExistingState::Backup(copy) => copy,
-        ExistingState::Lost if without_copy => {
+        ExistingState::LostWithoutBackup if without_copy => {
             state::begin_without_backup(archive)?;
             diagnostics::note(&format!("{} was missing and starts empty. The archive has no state backup.", file.display()));
             return Ok(None);
         }
-        ExistingState::Lost => return Err(StateError::lost(archive).into()),
+        ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(archive).into()),
     };
     let backup_time = |ms: i64| time(ms.div_euclid(1_000));
     if without_copy {
