@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     }
     let _ = read(data);
-    let _ = read_damaged_key_export(data, None, |_, _| Ok::<_, KeyExportError>(()));
+    let _ = read_damaged_key_export(Cursor::new(data), None, |_, _| Ok::<_, KeyExportError>(()));
     let Some((&[mode, place, change], text)) = data.split_first_chunk() else { return };
     let mut text = text.to_vec();
     let keys = text.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"key ")).count();

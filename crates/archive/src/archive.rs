@@ -14,6 +14,7 @@ mod making;
 mod opening;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fulgurite_domain::{ArchiveId, VersionId};
@@ -81,6 +82,8 @@ pub struct Archive {
     /// Versions that the catalogue has forgotten but whose keys still exist, until the next
     /// [`sweep`](Self::sweep).
     keys_to_destroy: Mutex<Vec<VersionId>>,
+    /// True if the catalogue's log may contain the names of removed versions.
+    pub(crate) has_log_to_clear: AtomicBool,
     /// True if catalogue and keys can't be written.
     is_read_only: bool,
     /// Held while this process may change the archive, or while no process may change it.
@@ -115,6 +118,7 @@ impl Archive {
             stores: parts.stores,
             rebuilding: Mutex::new(()),
             keys_to_destroy: Mutex::new(Vec::new()),
+            has_log_to_clear: AtomicBool::new(false),
             is_read_only: false,
             _lock: None,
         }

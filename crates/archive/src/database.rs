@@ -8,29 +8,30 @@ use crate::volume::sync_folder;
 
 /// Copies a database together with its write-ahead log. No process may have it open.
 pub(crate) fn copy_database(from: &Path, to: &Path) -> Result<(), ArchiveError> {
-    for suffix in ["", "-wal"] {
-        let (from, to) = (with_suffix(from, suffix), with_suffix(to, suffix));
-        match std::fs::copy(&from, &to) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            copied => {
-                copied.and_then(|_| std::fs::File::open(&to)?.sync_all()).map_err(ArchiveError::io(&to))?;
-            }
-        }
-    }
-    Ok(())
+    ["", "-wal"].iter().try_for_each(|suffix| copy_if_there(&with_suffix(from, suffix), &with_suffix(to, suffix)))
 }
 
-/// Replaces a database with another. A crash at any instant leaves one of the two, or none, and a
-/// missing catalogue is reported.
+fn copy_if_there(from: &Path, to: &Path) -> Result<(), ArchiveError> {
+    match std::fs::copy(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        copied => copied.and_then(|_| std::fs::File::open(to)?.sync_all()).map_err(ArchiveError::io(to)),
+    }
+}
+
+/// Replaces a database with another. A crash at any instant leaves the new database, or the old one
+/// with its log, which may have `.old` added to its name.
 ///
 /// A database without its log looks intact but is out of date, and SQLite would replay a log next
-/// to the wrong database. So the old database is renamed first, then its log is removed, and only
-/// then the new database gets its name.
+/// to the wrong database. So the old database gets a copy of its log under the other name before it
+/// is renamed, then its first log is removed, and only then the new database gets its name.
 pub(crate) fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<(), ArchiveError> {
     let sync = || sync_folder(home).map_err(ArchiveError::io(home));
     let aside = with_suffix(old, ".old");
-    remove_database(&aside)?;
+    // Without a database of the right name, an interrupted replacement left the old one there.
     if old.exists() {
+        remove_database(&aside)?;
+        copy_if_there(&with_suffix(old, "-wal"), &with_suffix(&aside, "-wal"))?;
+        sync()?;
         std::fs::rename(old, &aside).map_err(ArchiveError::io(old))?;
     }
     sync()?;
@@ -58,5 +59,46 @@ pub(crate) fn remove_if_there(path: &Path) -> Result<(), ArchiveError> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ArchiveError::io(path)(error)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    fn rows(path: &Path) -> i64 {
+        let file = Connection::open(path).expect("opened");
+        file.query_row("SELECT count(*) FROM kept", [], |row| row.get(0)).expect("counted")
+    }
+
+    /// A database with one row in its file and one in its log, as a killed process leaves it.
+    fn killed(path: &Path) {
+        let file = Connection::open(path).expect("made");
+        file.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE kept (one); INSERT INTO kept VALUES (1)").expect("made");
+        file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("checkpointed");
+        file.execute("INSERT INTO kept VALUES (2)", []).expect("added");
+        std::mem::forget(file);
+    }
+
+    #[test]
+    fn an_interrupted_replacement_keeps_the_old_database_with_its_log() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (old, fresh) = (home.path().join("db"), home.path().join("db.fresh"));
+        killed(&old);
+        // Instead of a crash before the last rename: there is nothing to rename.
+        replace_database(home.path(), &fresh, &old).expect_err("there is no new database");
+        let aside = with_suffix(&old, ".old");
+        assert!(!old.exists() && !with_suffix(&old, "-wal").exists());
+        assert_eq!(rows(&aside), 2);
+        // So does the next attempt, until the new database is in place.
+        replace_database(home.path(), &fresh, &old).expect_err("there is no new database");
+        assert_eq!(rows(&aside), 2);
+        killed(&fresh);
+        Connection::open(&fresh).expect("opened").query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("checkpointed");
+        replace_database(home.path(), &fresh, &old).expect("replaced");
+        assert_eq!(rows(&old), 2);
+        assert!(!aside.exists());
     }
 }

@@ -38,6 +38,7 @@ pub mod catalogue;
 pub mod keyring;
 pub mod keystore;
 pub mod object;
+pub mod paging;
 pub mod read_order;
 pub mod reserved;
 pub mod schema;

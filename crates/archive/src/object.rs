@@ -301,9 +301,9 @@ impl<'a> ObjectReader<'a> {
     fn places(&self, version: &VersionRow) -> Result<Places, ReadError> {
         let mut catalogue = self.archive.reading();
         // The row may be stale: a flush may have archived the version since.
-        match catalogue.staged(version.key).map_err(ArchiveError::from)? {
+        match catalogue.staged(version.row_id).map_err(ArchiveError::from)? {
             Some((_, data)) => Ok(Places::Staged(data)),
-            None => Ok(Places::Archived(catalogue.extents(version.key).map_err(ArchiveError::from)?)),
+            None => Ok(Places::Archived(catalogue.extents(version.row_id).map_err(ArchiveError::from)?)),
         }
     }
 

@@ -11,7 +11,7 @@
 use fulgurite_domain::{Geometry, Medium, SetShape, VersionId};
 use fulgurite_format::TABLE_HEAD_BYTES;
 
-use crate::catalogue::VersionKey;
+use crate::catalogue::VersionRowId;
 use crate::settings::{GlassPreset, MediumSettings};
 
 /// If less room than this is left at the end of a platter, an object goes to the next platter
@@ -30,7 +30,7 @@ const TOMBSTONE_BYTES: u64 = 1 + 17 + 8;
 /// An item to pack: a version, or the part of it that is not on platters yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Item {
-    pub key: VersionKey,
+    pub row_id: VersionRowId,
     pub id: VersionId,
     /// Stored bytes of the whole object.
     pub object_bytes: u64,
@@ -256,8 +256,16 @@ mod tests {
 
     const CUT: u64 = 16 * 65_552;
 
-    fn item(key: i64, object_bytes: u64) -> Item {
-        Item { key: VersionKey(key), id: VersionId([key as u8; 16]), object_bytes, start: 0, shard: 0, record_bytes: 200, cut_bytes: CUT }
+    fn item(row_id: i64, object_bytes: u64) -> Item {
+        Item {
+            row_id: VersionRowId(row_id),
+            id: VersionId([row_id as u8; 16]),
+            object_bytes,
+            start: 0,
+            shard: 0,
+            record_bytes: 200,
+            cut_bytes: CUT,
+        }
     }
 
     fn bounds(platter_bytes: u64) -> Bounds {

@@ -47,11 +47,11 @@ impl MediumPosition {
     /// [`ArchiveError`] if the catalogue fails.
     pub fn of(archive: &Archive, version: &VersionRow) -> Result<Self, ArchiveError> {
         let mut catalogue = archive.reading();
-        if let Some((record, data)) = catalogue.staged(version.key)? {
+        if let Some((record, data)) = catalogue.staged(version.row_id)? {
             let first = data.first().map_or(record, |data| data.place);
             return Ok(Self::Staged { segment: first.segment, offset: first.offset });
         }
-        let extents = catalogue.extents(version.key)?;
+        let extents = catalogue.extents(version.row_id)?;
         Ok(extents.first().map_or(Self::Unknown, |first| Self::Archived {
             platter: first.platter,
             offset: first.offset,

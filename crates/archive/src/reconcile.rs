@@ -6,9 +6,8 @@ use fulgurite_domain::VersionId;
 use fulgurite_format::HEAD_BYTES;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{
-    Change, FoundVersion, Pages, SegmentEnd, SetDescription, SetState, StagedTombstone, Unlisted, VersionKey, Versions,
-};
+use crate::catalogue::{Change, FoundVersion, SegmentEnd, SetDescription, SetState, StagedTombstone, Unlisted, VersionRowId, Versions};
+use crate::paging::Pager;
 use crate::rebuild::{Scanned, scan_staging, was_staging_unseen};
 use crate::remove::finish_removals;
 use crate::segments::release_segments;
@@ -193,12 +192,12 @@ fn completed_removals(archive: &Archive, found: &HashMap<VersionId, u64>) -> Res
 
 /// The sealed versions in the catalogue that these tombstones remove. Scans the whole
 /// catalogue, which is fine because old copies of a catalogue are rare.
-fn rows_of(archive: &Archive, tombstones: &[StagedTombstone]) -> Result<Vec<VersionKey>, ArchiveError> {
+fn rows_of(archive: &Archive, tombstones: &[StagedTombstone]) -> Result<Vec<VersionRowId>, ArchiveError> {
     let ids: HashSet<VersionId> = tombstones.iter().map(|tombstone| tombstone.id).collect();
     let mut found = Vec::new();
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| archive.catalogue().list(b"", Versions::All, after, BATCH))? {
-        found.extend(page.iter().filter(|row| row.sealed && ids.contains(&row.id)).map(|row| row.key));
+        found.extend(page.iter().filter(|row| row.sealed && ids.contains(&row.id)).map(|row| row.row_id));
     }
     Ok(found)
 }

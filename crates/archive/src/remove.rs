@@ -5,14 +5,17 @@
 //! encryption it stays readable on the platter.) A tombstone is staged so that
 //! rebuilding the catalogue doesn't bring the version back.
 
+use std::sync::atomic::Ordering;
+
 use fulgurite_domain::{SetId, VersionId};
 use fulgurite_format::RecordKind;
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
-    CatalogueError, Change, Pages, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow,
+    CatalogueError, Change, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionRow, VersionRowId,
 };
 use crate::error::SetKeptReason;
+use crate::paging::Pager;
 use crate::segments::release_segments;
 use crate::store_snapshot::locate_platters;
 use crate::unread::NoPlatter;
@@ -30,8 +33,8 @@ impl Archive {
             return Ok(());
         }
         let ids: Vec<VersionId> = versions.iter().map(|version| version.id).collect();
-        let keys: Vec<VersionKey> = versions.iter().map(|version| version.key).collect();
-        let forgotten = with_tombstones(self, &ids, |tombstones| self.catalogue().commit_delete(&keys, tombstones));
+        let row_ids: Vec<VersionRowId> = versions.iter().map(|version| version.row_id).collect();
+        let forgotten = with_tombstones(self, &ids, |tombstones| self.catalogue().commit_delete(&row_ids, tombstones));
         let sealed: Vec<VersionId> = versions.iter().filter(|version| version.sealed).map(|version| version.id).collect();
         let removed = forgotten.and_then(|()| Ok(self.keys().destroy(&sealed)?));
         // Release segments even after a failure: a later rebuild must not find a tombstone that the
@@ -95,18 +98,25 @@ impl Archive {
 
     /// Destroys the keys of versions that an [`Intake`](crate::Intake) removed, clears their names
     /// from the catalogue's log, and removes unneeded segments. Until then, the removed content can
-    /// still be read from the archive's disks.
+    /// still be read from the archive's disks. If a reader keeps the log from being cleared, the
+    /// next sweep clears it.
     ///
     /// # Errors
     /// [`ArchiveError`]; the next sweep retries.
     pub fn sweep(&self) -> Result<(), ArchiveError> {
         let forgotten = std::mem::take(&mut *self.keys_to_destroy());
         if !forgotten.is_empty() {
+            // Noted before anything can fail.
+            self.has_log_to_clear.store(true, Ordering::SeqCst);
             if let Err(error) = self.keys().destroy(&forgotten) {
                 self.keys_to_destroy().extend(forgotten);
                 return Err(error.into());
             }
-            self.catalogue().clear_log()?;
+        }
+        if self.has_log_to_clear.swap(false, Ordering::SeqCst) {
+            let cleared = self.catalogue().clear_log();
+            self.has_log_to_clear.fetch_or(!matches!(cleared, Ok(true)), Ordering::SeqCst);
+            cleared?;
         }
         release_segments(self)
     }
@@ -114,7 +124,7 @@ impl Archive {
 
 fn tombstones_on(archive: &Archive, set: SetId) -> Result<Vec<VersionId>, ArchiveError> {
     let mut found = Vec::new();
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| archive.catalogue().archived_tombstones(after.copied(), PAGE))? {
         found.extend(page.into_iter().filter(|(_, on)| *on == set).map(|(id, _)| id));
     }

@@ -20,9 +20,10 @@ use fulgurite_domain::{Kind, ObjectName};
 
 use self::names::Target;
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Pages, VersionRow, Versions};
+use crate::catalogue::{VersionRow, Versions};
 use crate::entropy::random;
 use crate::object::{ObjectReader, ReadError};
+use crate::paging::Pager;
 use crate::reserved::is_reserved;
 use crate::set_reader::Repairs;
 use crate::watch::{OutOfReach, Trouble, Watcher};
@@ -101,7 +102,7 @@ impl Archive {
             destination,
             existing,
             watcher,
-            listing: Mutex::new(Listing { pages: Pages::default(), rows: Vec::new().into_iter(), ended: false }),
+            listing: Mutex::new(Listing { pages: Pager::default(), rows: Vec::new().into_iter(), ended: false }),
             report: Mutex::default(),
             directories: Mutex::default(),
         };
@@ -200,7 +201,7 @@ pub fn file_name(component: &[u8]) -> Cow<'_, [u8]> {
 }
 
 struct Listing {
-    pages: Pages<VersionRow>,
+    pages: Pager<VersionRow>,
     rows: std::vec::IntoIter<VersionRow>,
     ended: bool,
 }

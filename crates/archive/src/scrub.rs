@@ -20,8 +20,9 @@ use std::collections::BTreeMap;
 use fulgurite_domain::PlatterId;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Pages, SetDescription, SetState, UNKNOWN_STORE, VersionRow, Versions};
+use crate::catalogue::{SetDescription, SetState, UNKNOWN_STORE, VersionRow, Versions};
 use crate::keystore::KeyStoreError;
+use crate::paging::Pager;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{check_all, distinct_texts};
 use crate::unread::Hindrance;
@@ -40,12 +41,13 @@ pub use unlisted::UnknownPlatter;
 const PAGE: usize = 1_000;
 
 impl Archive {
-    /// Reads all platters and all of staging. With `repair`, missing or damaged platters, and those
-    /// that it selects in addition, are written anew: to their own store or, if that is unusable,
-    /// to one without a platter of the set.
+    /// Checks the catalogue, and reads all platters and all of staging. With `repair`, missing or
+    /// damaged platters, and those that it selects in addition, are written anew: to their own
+    /// store or, if that is unusable, to one without a platter of the set.
     ///
     /// # Errors
-    /// [`ArchiveError`] if the catalogue fails. Problems with platters are in the report.
+    /// [`ArchiveError`] if the catalogue is damaged or fails. Problems with platters are in the
+    /// report.
     pub fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
         Scrub::new(self, repair, watcher).run()
     }
@@ -98,6 +100,9 @@ impl<'a> Scrub<'a> {
         for text in distinct_texts(check_all(self.archive.stores()).iter().filter_map(|checked| checked.as_ref().err())) {
             self.watcher.trouble(Trouble::Note(&text));
         }
+        // First, because everything below relies on it. A reader, so that others can commit.
+        self.watcher.stage("checking the catalogue", None);
+        self.archive.reading().check()?;
         let sets = self.archive.catalogue().sets()?;
         let sets: Vec<SetDescription> = sets.into_iter().filter(|set| set.state == SetState::Complete).map(|set| set.description).collect();
         for (index, set) in sets.iter().enumerate() {
@@ -185,11 +190,11 @@ impl<'a> Scrub<'a> {
         let totals = self.archive.catalogue().staged_totals()?;
         self.watcher.stage("reading staging", Some(totals.stored_bytes));
         let mut payload = Vec::new();
-        let mut pages = Pages::default();
+        let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| self.archive.catalogue().staged_versions(after, PAGE))? {
             for row in page {
                 check_not_stopped(self.watcher)?;
-                let Some((record, data)) = self.archive.catalogue().staged(row.key)? else { continue };
+                let Some((record, data)) = self.archive.catalogue().staged(row.row_id)? else { continue };
                 self.report.staged_versions += 1;
                 let places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
                 let read = places.into_iter().try_for_each(|place| {
@@ -199,7 +204,7 @@ impl<'a> Scrub<'a> {
                 if let Err(error) = read {
                     // A server may have archived or removed the version since, and released its
                     // segment.
-                    if self.archive.catalogue().staged(row.key)?.is_none() {
+                    if self.archive.catalogue().staged(row.row_id)?.is_none() {
                         continue;
                     }
                     self.report_version(&row, error.hindrance(), &error.to_string());
@@ -214,7 +219,7 @@ impl<'a> Scrub<'a> {
     fn keys(&mut self) -> Result<(), ArchiveError> {
         self.watcher.stage("opening keys", None);
         let mut shared = SharedNumbers::default();
-        let mut pages = Pages::default();
+        let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| self.archive.catalogue().list(b"", Versions::All, after, PAGE))? {
             page.iter().for_each(|row| shared.take(row, self.watcher));
             for row in page.iter().filter(|row| row.sealed) {

@@ -58,7 +58,8 @@ pub struct Staging {
     spare: Mutex<i64>,
     open: Mutex<HashMap<u64, Arc<dyn VolumeFile>>>,
     writer: Mutex<()>,
-    /// First segment that the writer may have written to; `u64::MAX` while no writer is active.
+    /// Segments from this number on may have content that the writer has yet to acknowledge;
+    /// `u64::MAX` while no writer is active.
     writing_from: AtomicU64,
     /// All segment numbers below this are taken. A number is not reused while a reader may still
     /// hold a place in the old segment of that number.

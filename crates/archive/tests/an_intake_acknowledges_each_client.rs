@@ -114,7 +114,7 @@ fn an_object_with_records_of_one_and_many_frames_is_split_between_records() {
         archive.flush(&Unwatched).expect("flushed");
         let row = newest(&archive, "cut").expect("it is there");
         assert!(row.archived && content(&archive, &row) == content_of, "{pattern:?}");
-        assert!(archive.catalogue().extents(row.key).expect("extents").len() > 1, "it is on several platters");
+        assert!(archive.catalogue().extents(row.row_id).expect("extents").len() > 1, "it is on several platters");
         intake.close();
     }
 }

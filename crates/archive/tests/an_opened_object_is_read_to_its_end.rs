@@ -101,7 +101,7 @@ fn ranges_of_staged_and_archived_objects_return_the_requested_bytes() {
 fn damage_in_staging_is_reported_and_spares_other_frames() {
     let home = Home::new(2, 1);
     let (archive, row) = staged(&home);
-    let (_, data) = archive.reading().staged(row.key).expect("a catalogue").expect("it is staged");
+    let (_, data) = archive.reading().staged(row.row_id).expect("a catalogue").expect("it is staged");
     let place = data[1].place;
     let segment = home.path().join(format!("staging/{:016x}.segment", place.segment));
     let mut file = std::fs::read(&segment).expect("a segment");

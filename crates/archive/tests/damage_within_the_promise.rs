@@ -125,8 +125,8 @@ fn expected(archive: &Archive, set: &SetDescription, damage: &[Damage]) -> BTree
         .map(|position| (0..geometry.information_tracks).map(|index| after_set(set, damage, position, TrackIndex(index))).collect())
         .collect();
     let rows = archive.catalogue().list(b"", Versions::Newest, None, 1_000).expect("listed");
-    let is_lost = |key| {
-        archive.catalogue().extents(key).expect("extents").iter().any(|extent| {
+    let is_lost = |row_id| {
+        archive.catalogue().extents(row_id).expect("extents").iter().any(|extent| {
             let position = set.platters.iter().position(|place| place.platter == extent.platter).expect("of the set");
             let sector_bytes = u64::from(geometry.sector_bytes);
             (extent.offset / sector_bytes..(extent.offset + extent.bytes).div_ceil(sector_bytes)).any(|sector| {
@@ -136,7 +136,7 @@ fn expected(archive: &Archive, set: &SetDescription, damage: &[Damage]) -> BTree
             })
         })
     };
-    rows.into_iter().filter(|row| is_lost(row.key)).map(|row| format!("lost {}", row.record.name.display())).collect()
+    rows.into_iter().filter(|row| is_lost(row.row_id)).map(|row| format!("lost {}", row.record.name.display())).collect()
 }
 
 #[test]

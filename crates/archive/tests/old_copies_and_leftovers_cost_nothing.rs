@@ -107,6 +107,20 @@ fn a_rebuild_interrupted_while_replacing_the_catalogue_is_reported_and_can_be_re
     }
 }
 
+/// An interrupted rebuild set the earlier catalogue aside, and it is damaged: what it knew is kept.
+#[test]
+fn a_damaged_catalogue_that_was_set_aside_is_kept() {
+    let home = Home::new(2, 1);
+    put_all(&home.open(), &BTreeMap::from([(b"one".to_vec(), noise(1, 3_000))]));
+    let damaged = noise(5, 50_000);
+    std::fs::remove_file(home.path().join("catalogue.db")).expect("removed");
+    std::fs::write(home.path().join("catalogue.db.old"), &damaged).expect("written");
+    let report = fulgurite_archive::rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+    let kept = report.kept.expect("it could not be read");
+    assert!(std::fs::read(&kept).expect("it is there") == damaged);
+    assert!(!home.path().join("catalogue.db.old").exists());
+}
+
 #[test]
 fn segments_of_another_archive_are_reported_and_left_alone() {
     let head = SegmentHead { archive: ArchiveId([0x77; 16]), number: 1 }.to_bytes();

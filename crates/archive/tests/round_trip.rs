@@ -283,6 +283,69 @@ fn an_interrupted_init_can_be_repeated_but_never_replaces_an_archive_that_lost_i
 }
 
 #[test]
+fn an_init_that_failed_late_can_be_repeated() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let home = folder.path().join("archive");
+    fs::create_dir(&home).expect("made");
+    // The settings are written last, and never through a link.
+    std::os::unix::fs::symlink("nowhere", home.join("fulgurite.toml")).expect("a link");
+    fulgurite_archive::Archive::init(&home, &support::settings(2, 1)).expect_err("the settings can't be written");
+    fs::remove_file(home.join("fulgurite.toml")).expect("removed");
+    fulgurite_archive::Archive::init(&home, &support::settings(2, 1)).expect("made");
+    fulgurite_archive::Archive::open(&home, fulgurite_archive::Access::Write).expect("it opens");
+}
+
+#[test]
+fn a_scrub_finds_a_damaged_row_that_nothing_else_reads() {
+    let home = Home::new(2, 1);
+    let archive = home.open();
+    put_all(&archive, &tree());
+    archive.flush(&Unwatched).expect("flush");
+    archive.scrub(None, &Unwatched).expect("sound");
+    let file = rusqlite::Connection::open(home.path().join("catalogue.db")).expect("opened");
+    assert!(file.execute("UPDATE released SET first_number = first_number - 1", []).expect("changed") > 0);
+    let damage = archive.scrub(None, &Unwatched).expect_err("damaged").to_string();
+    assert!(damage.contains("the catalogue is damaged") && damage.contains("released segments"), "{damage}");
+}
+
+/// The catalogue's log keeps removed names while a reader holds it.
+#[test]
+fn a_sweep_that_could_not_clear_a_removed_name_is_followed_by_one_that_does() {
+    let home = Home::new(2, 1);
+    let archive = std::sync::Arc::new(home.open());
+    let intake = fulgurite_archive::Intake::open(archive.clone()).expect("opened");
+    const NAME: &[u8] = b"a name that must not stay anywhere";
+    let (done, done_rx) = std::sync::mpsc::channel();
+    let acknowledge = || {
+        let done = done.clone();
+        Box::new(move |result: Result<(), fulgurite_archive::IntakeError>| done.send(result).expect("the test waits"))
+    };
+    let object = fulgurite_archive::NewObject {
+        name: fulgurite_domain::ObjectName(NAME.to_vec()),
+        kind: fulgurite_domain::Kind::File,
+        modified: None,
+        mode: None,
+        attributes: fulgurite_domain::Attributes::default(),
+    };
+    intake.upload().finish(object.clone(), Vec::new(), acknowledge());
+    done_rx.recv().expect("answered").expect("put");
+    let has_name = || {
+        let files = ["catalogue.db", "catalogue.db-wal"].map(|name| fs::read(home.path().join(name)).expect("read"));
+        files.iter().any(|bytes| bytes.windows(NAME.len()).any(|window| window == NAME))
+    };
+    let reader = rusqlite::Connection::open(home.path().join("catalogue.db")).expect("opened");
+    reader.execute_batch("BEGIN; SELECT count(*) FROM version").expect("reading");
+    let row = archive.reading().newest(&object.name).expect("looked up").expect("there is one");
+    intake.remove(vec![row], acknowledge());
+    done_rx.recv().expect("answered").expect("removed");
+    archive.sweep().expect("swept as far as possible");
+    assert!(has_name(), "the reader still sees the name");
+    reader.execute_batch("COMMIT").expect("ended");
+    archive.sweep().expect("swept");
+    assert!(!has_name());
+}
+
+#[test]
 fn a_put_respects_the_limit_of_staging() {
     const MIB: u64 = 1 << 20;
     let taken = |home: &Home| -> u64 {

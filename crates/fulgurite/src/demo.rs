@@ -20,7 +20,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
-use fulgurite_archive::catalogue::{Pages, SetDescription, VersionRow, Versions};
+use fulgurite_archive::catalogue::{SetDescription, VersionRow, Versions};
+use fulgurite_archive::paging::Pager;
 use fulgurite_archive::set_reader::Repairs;
 use fulgurite_archive::settings::{GlassPreset, GlassSettings, MediumSettings, Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::volume::free_bytes;
@@ -377,7 +378,7 @@ fn disk_usage(folder: &Path) -> u64 {
 /// The name of a short text that can be typed as it is; prefers texts written for people.
 fn something_to_read(archive: &Archive) -> Result<Option<String>> {
     let mut found = None;
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| archive.catalogue().list(b"", Versions::Newest, after, 1_000))? {
         let short = |row: &&VersionRow| row.record.kind == Kind::File && (1..16_384).contains(&row.record.size);
         for row in page.iter().filter(short) {

@@ -71,8 +71,8 @@ pub(crate) fn print_report(session: &Session, report: &KeyringReport) {
         if salvaged.unreadable > 0 {
             note(&format!("{} of it could not be read; check the disk", bytes(salvaged.unreadable)));
         }
-        if !salvaged.moved_to.as_os_str().is_empty() {
-            session.say(&format!("The damaged file is kept as {}; remove it when nothing is missing.", path(&salvaged.moved_to)));
+        if let Some(moved_to) = &salvaged.moved_to {
+            session.say(&format!("The damaged file is kept as {}; remove it when nothing is missing.", path(moved_to)));
         }
     }
     for copy in &report.copies {
@@ -157,7 +157,7 @@ pub(crate) fn report_json(report: &KeyringReport) -> Value {
     let salvaged = report.salvaged.as_ref().map(|salvaged| {
         json!({
             "damage": salvaged.damage, "keys": salvaged.keys, "unreadable_bytes": salvaged.unreadable,
-            "kept_as": salvaged.moved_to.to_string_lossy(),
+            "kept_as": salvaged.moved_to.as_ref().map(|moved_to| moved_to.to_string_lossy()),
         })
     });
     let named = match &report.without_key {

@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use fulgurite_archive::catalogue::{Pages, PlatterRow, SetState, Totals, VersionRow, Versions};
+use fulgurite_archive::catalogue::{PlatterRow, SetState, Totals, VersionRow, Versions};
+use fulgurite_archive::paging::Pager;
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::store::{PlatterStore, StoreError, check_all};
 use fulgurite_archive::unread::store_names;
@@ -42,7 +43,7 @@ pub(crate) fn each_version(
         }
     }
     let below = if name.is_empty() { Vec::new() } else { [name, b"/"].concat() };
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| archive.catalogue().list(&below, versions, after, PAGE))? {
         page.into_iter().filter(|row| !name.is_empty() || !is_reserved(&row.record.name)).try_for_each(&mut *each)?;
     }

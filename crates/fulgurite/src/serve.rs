@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fulgurite_archive::{Access, Archive, settings};
-use fulgurite_service::memory::BLOCKING_THREADS;
+use fulgurite_service::memory::{BLOCKING_THREADS, worker_threads};
 use fulgurite_service::server::{Listener, Server};
 use fulgurite_service::settings::Settings;
 use fulgurite_service::state::{self, ExistingState, NewKey, OwnQuota, Recovered, State, StateError};
@@ -47,6 +47,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     raise_open_files(settings.connections);
     heap::few_arenas();
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(worker_threads())
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
@@ -132,12 +133,12 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     let copy = match state::find(archive)? {
         ExistingState::File | ExistingState::Nothing => return Ok(None),
         ExistingState::Backup(copy) => copy,
-        ExistingState::Lost if without_copy => {
+        ExistingState::LostWithoutBackup if without_copy => {
             state::begin_without_backup(archive)?;
             diagnostics::note(&format!("{} was missing and starts empty. The archive has no state backup.", file.display()));
             return Ok(None);
         }
-        ExistingState::Lost => return Err(StateError::lost(archive).into()),
+        ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(archive).into()),
     };
     let backup_time = |ms: i64| time(ms.div_euclid(1_000));
     if without_copy {
@@ -254,7 +255,8 @@ fn print_endpoint(
 /// Writes the log to standard error; `RUST_LOG` sets its level.
 fn log(json: bool) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-        tracing_subscriber::EnvFilter::new("warn,fulgurite=info,fulgurite_service=info,s3s=off,fulgurite_service::server=warn")
+        // The router logs each request.
+        tracing_subscriber::EnvFilter::new("warn,fulgurite=info,fulgurite_service=info,s3s=off,fulgurite_service::http::router=warn")
     });
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colors()).with_writer(std::io::stderr);
     // An existing subscriber is kept.

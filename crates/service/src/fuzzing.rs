@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use fulgurite_archive::catalogue::{VersionKey, VersionRow};
+use fulgurite_archive::catalogue::{VersionRow, VersionRowId};
 use fulgurite_domain::VersionId;
 use fulgurite_format::{decode_record, stored_bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
@@ -241,7 +241,7 @@ fn parse_tar_entry(mut out: &[u8]) -> (String, String, u64) {
 pub fn version(data: &[u8]) {
     let Ok(record) = decode_record(data) else { return };
     let stored_bytes = stored_bytes(record.size);
-    let row = VersionRow { key: VersionKey(1), id: VersionId([1; 16]), record, sealed: true, stored_bytes, archived: true };
+    let row = VersionRow { row_id: VersionRowId(1), id: VersionId([1; 16]), record, sealed: true, stored_bytes, archived: true };
     let version = Version::new(row);
     let _ = (version.id(), version.etag(), version.size(), version.metadata(), version.class(), version.is_cold(), version.class_header());
     let _ = (ms_of(&version.modified()), http_date(&version.modified()), version.expires());

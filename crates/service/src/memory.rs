@@ -22,7 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use fulgurite_archive::databases_kib;
-use http::{HeaderMap, header};
+use http::{HeaderMap, Method, header};
+
+use crate::auth::signatures::is_form;
 
 /// MiB for the program itself: code, stacks, buffers that are kept, objects that are read to be put
 /// again (copies, completed uploads).
@@ -35,14 +37,16 @@ const STATE_MIB: u64 = 6;
 const DATABASES_MIB: u64 = databases_kib(DATABASE_READERS_MAX).div_ceil(1_024);
 /// Maximum number of threads that read the databases at once: all blocking threads, and the others.
 const DATABASE_READERS_MAX: u64 = BLOCKING_THREADS as u64 + OTHER_THREADS;
-/// Allowance for threads that serve requests, one per CPU, and for the server's own.
-const OTHER_THREADS: u64 = 32;
+/// Threads that serve requests, and an allowance for the server's own.
+const OTHER_THREADS: u64 = WORKER_THREADS_MAX as u64 + 8;
 /// MiB that the server needs regardless of its clients.
 const SERVER_MIB: u64 = PROGRAM_MIB + ALLOCATOR_MIB + STATE_MIB + DATABASES_MIB;
 
 /// Threads that wait for disks. Each may have a connection to the catalogue and one to the key
 /// store.
 pub const BLOCKING_THREADS: usize = 160;
+/// Maximum number of threads that serve requests.
+const WORKER_THREADS_MAX: usize = 24;
 /// Maximum number of allocator arenas.
 pub const ARENAS: i32 = 4;
 /// Bytes of free memory that the allocator may keep at the top of each arena.
@@ -56,6 +60,12 @@ const SHARED_MIB_MIN: u64 = 64;
 const PART_KIB_MAX: u64 = 256 << 10;
 /// The number of connections for which the memory must suffice.
 const CONNECTIONS_MIN: u64 = 16;
+
+/// The number of threads that serve requests: one per CPU, up to what the budget allows for.
+#[must_use]
+pub fn worker_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(WORKER_THREADS_MAX)
+}
 
 /// How the server's memory is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,15 +131,19 @@ impl Budget {
 
 /// Who takes memory: the access key in a request's `Authorization`, or else the client's address.
 ///
-/// Signatures are checked before a body is read, so a client can't take memory in the name of
-/// another.
+/// Signatures in `Authorization` are checked before a body is read, so a client can't take memory
+/// in the name of another. The signature of a browser form is in its body, so its header counts for
+/// nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct MemoryOwner(Arc<str>);
 
 impl MemoryOwner {
     /// The owner of the memory that a request takes.
-    pub(crate) fn of(headers: &HeaderMap, peer: IpAddr) -> Self {
+    pub(crate) fn of(method: &Method, headers: &HeaderMap, peer: IpAddr) -> Self {
         let key = || {
+            if is_form(method, headers) {
+                return None;
+            }
             let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
             Some(value.split_once("Credential=")?.1.split_once('/')?.0)
         };
@@ -298,7 +312,18 @@ mod tests {
         let peer = IpAddr::from([127, 0, 0, 1]);
         let value = "AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/s3/aws4_request, SignedHeaders=host";
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().expect("a value"))]);
-        assert_eq!(MemoryOwner::of(&headers, peer), memory_owner("KEY"));
-        assert_eq!(MemoryOwner::of(&HeaderMap::new(), peer), memory_owner("127.0.0.1"));
+        assert_eq!(MemoryOwner::of(&Method::PUT, &headers, peer), memory_owner("KEY"));
+        assert_eq!(MemoryOwner::of(&Method::PUT, &HeaderMap::new(), peer), memory_owner("127.0.0.1"));
+    }
+
+    #[test]
+    fn a_form_takes_no_memory_in_the_name_of_a_key_that_nothing_proves() {
+        let peer = IpAddr::from([127, 0, 0, 1]);
+        let value = "AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/s3/aws4_request, SignedHeaders=host";
+        let headers = HeaderMap::from_iter([
+            (header::AUTHORIZATION, value.parse().expect("a value")),
+            (header::CONTENT_TYPE, "multipart/form-data; boundary=x".parse().expect("a value")),
+        ]);
+        assert_eq!(MemoryOwner::of(&Method::POST, &headers, peer), memory_owner("127.0.0.1"));
     }
 }

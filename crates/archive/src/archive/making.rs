@@ -9,7 +9,7 @@ use fulgurite_format::MasterKey;
 
 use super::{Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores};
 use crate::catalogue::{Catalogue as _, SqliteCatalogue};
-use crate::database::with_suffix;
+use crate::database::{remove_database, with_suffix};
 use crate::entropy::random;
 use crate::keystore::SqliteKeyStore;
 use crate::settings::{self, Settings, SettingsError};
@@ -23,8 +23,8 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::Exists`] if `home` contains an archive, [`ArchiveError::Leftover`] if it
     /// contains a catalogue or keys without settings; otherwise whatever failed. A call that failed
-    /// before it made catalogue and key store can be repeated with the same settings. The settings
-    /// file is written last.
+    /// can be repeated with the same settings. The settings file is written last, so a crash leaves
+    /// either an archive or none; catalogue and key store that it left must be removed.
     pub fn init(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
         let file = home.join(settings::FILE);
         if file.exists() {
@@ -69,9 +69,17 @@ impl Archive {
             }
         }
         Staging::in_folder(&staging, &settings).mark()?;
-        SqliteCatalogue::create(&catalogue, settings.archive.id)?.note_staging_mark()?;
-        SqliteKeyStore::create(&keys, settings.archive.id)?;
-        write_new(&file, text.as_bytes())
+        let made = || {
+            SqliteCatalogue::create(&catalogue, settings.archive.id)?.note_staging_mark()?;
+            SqliteKeyStore::create(&keys, settings.archive.id)?;
+            write_new(&file, text.as_bytes())
+        };
+        made().inspect_err(|_| {
+            // Both are new and empty, and would refuse the next attempt.
+            for database in [&catalogue, &keys] {
+                let _ = remove_database(database);
+            }
+        })
     }
 }
 

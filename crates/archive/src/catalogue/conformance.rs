@@ -61,7 +61,7 @@ macro_rules! conformance {
             the_oldest_staged_version_gives_the_age
             a_deleted_version_is_gone_and_its_tombstone_waits
             a_deletion_may_be_repeated
-            a_key_is_never_used_again
+            a_row_id_is_never_used_again
             segments_are_in_use_while_something_is_staged_in_them
             released_segments_are_remembered_in_ranges
             a_set_is_known_while_it_is_written
@@ -187,7 +187,7 @@ pub(crate) fn only(catalogue: &mut dyn Catalogue, name: impl AsRef<[u8]>) -> Ver
 const VERIFIED: u64 = 77;
 
 /// Writes a new set with these extents and completes it.
-pub(crate) fn complete(catalogue: &mut dyn Catalogue, seed: u8, extents: &[(VersionKey, Extent)]) {
+pub(crate) fn complete(catalogue: &mut dyn Catalogue, seed: u8, extents: &[(VersionRowId, Extent)]) {
     catalogue.begin_set(&set(seed, 3)).expect("begun");
     let mut extents = extents.iter().map(|&(version, extent)| ArchivedExtent { version, extent });
     catalogue.complete_set(SetId([seed; 16]), &mut extents, VERIFIED).expect("completed");
@@ -243,8 +243,8 @@ fn put_odd_names(catalogue: &mut dyn Catalogue) {
     }
     catalogue.commit_put(&put).expect("put");
     let rows = catalogue.staged_versions(None, 1_000).expect("listed");
-    let some: Vec<_> = rows.iter().skip(1).step_by(3).map(|row| (row.key, extent(1, 1, 0, 5))).collect();
-    let others: Vec<_> = rows.iter().step_by(7).map(|row| (row.key, extent(2, 1, 0, 5))).collect();
+    let some: Vec<_> = rows.iter().skip(1).step_by(3).map(|row| (row.row_id, extent(1, 1, 0, 5))).collect();
+    let others: Vec<_> = rows.iter().step_by(7).map(|row| (row.row_id, extent(2, 1, 0, 5))).collect();
     complete(catalogue, 1, &some);
     complete(catalogue, 2, &others);
 }

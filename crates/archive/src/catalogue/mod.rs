@@ -16,7 +16,6 @@
 #[cfg(test)]
 mod conformance;
 mod error;
-mod pages;
 mod rows;
 mod sqlite;
 
@@ -25,11 +24,10 @@ use std::ops::RangeInclusive;
 use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
 
 pub use self::error::CatalogueError;
-pub use self::pages::{Paged, Pages};
 pub use self::rows::{
     ArchivedExtent, ArchivedVersion, Change, Extent, FoundVersion, Health, ListCursor, NewVersion, PlatterPlace, PlatterRow, SegmentEnd,
     SetDescription, SetRow, SetState, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UNKNOWN_STORE, Unlisted,
-    UnlistedVersion, VersionKey, VersionRow, Versions,
+    UnlistedVersion, VersionRow, VersionRowId, Versions,
 };
 pub use self::sqlite::SqliteCatalogue;
 pub(crate) use self::sqlite::engine_error::is_damage;
@@ -48,12 +46,14 @@ pub trait Catalogue: Send {
     /// Records staged versions, which acknowledges them, and forgets others, atomically. Forgotten
     /// names may remain in the engine's log until [`clear_log`](Self::clear_log).
     fn commit(&mut self, change: &Change) -> Result<(), CatalogueError>;
-    /// Clears forgotten names from the log, unless another connection is reading from it.
-    fn clear_log(&mut self) -> Result<(), CatalogueError>;
+    /// Clears forgotten names from the log. Returns `false` if another connection is reading from
+    /// it, so that they stay there.
+    fn clear_log(&mut self) -> Result<bool, CatalogueError>;
     /// Forgets versions and their names, and records the tombstones that were staged for them.
-    fn commit_delete(&mut self, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
+    /// Clears the log too, unless another connection is reading from it.
+    fn commit_delete(&mut self, versions: &[VersionRowId], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
         self.commit(&Change { forgotten: versions.to_vec(), tombstones: tombstones.to_vec(), ..Change::default() })?;
-        self.clear_log()
+        self.clear_log().map(|_| ())
     }
 
     /// The newest version of a name.
@@ -80,9 +80,9 @@ pub trait Catalogue: Send {
     /// The extents of a version, in order of the object's bytes. Those of an archived version cover
     /// each byte exactly once. A staged version has only the extents that complete sets already
     /// hold, and these may overlap.
-    fn extents(&mut self, version: VersionKey) -> Result<Vec<Extent>, CatalogueError>;
+    fn extents(&mut self, version: VersionRowId) -> Result<Vec<Extent>, CatalogueError>;
     /// Locations of a staged version's record and of its stored bytes, the latter in order.
-    fn staged(&mut self, version: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError>;
+    fn staged(&mut self, version: VersionRowId) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError>;
     /// Versions with an extent on one of these platters, in listing order: up to `limit` after
     /// `after`. A call without `after` sorts the result; calls with it page through what was
     /// sorted.

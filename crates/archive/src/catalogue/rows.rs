@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::platter_bytes;
 
-/// The catalogue's internal key of a version. Short, and meaningless outside this catalogue.
+/// The number of a version's row in the catalogue. Never used again, and meaningless outside this
+/// catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VersionKey(pub i64);
+pub struct VersionRowId(pub i64);
 
 /// A payload in a staging segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +63,8 @@ pub struct NewVersion {
 pub struct Change {
     /// Staged versions, acknowledged from here on.
     pub staged: Vec<NewVersion>,
-    /// Versions to forget. Unknown keys are ignored.
-    pub forgotten: Vec<VersionKey>,
+    /// Versions to forget. Unknown ones are ignored.
+    pub forgotten: Vec<VersionRowId>,
     /// The tombstones that were staged for them.
     pub tombstones: Vec<StagedTombstone>,
     /// The acknowledged length of each segment written to, this change included.
@@ -83,8 +84,8 @@ pub struct SegmentEnd {
 /// A row of the catalogue: one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionRow {
-    /// The catalogue's key for it.
-    pub key: VersionKey,
+    /// The number of this row.
+    pub row_id: VersionRowId,
     /// Its identifier.
     pub id: VersionId,
     /// Its record.
@@ -248,7 +249,7 @@ pub struct PlatterRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchivedExtent {
     /// The version.
-    pub version: VersionKey,
+    pub version: VersionRowId,
     /// Where the part is now.
     pub extent: Extent,
 }

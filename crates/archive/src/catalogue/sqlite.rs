@@ -39,7 +39,7 @@ use self::engine_error::EngineError;
 pub(crate) use self::schema::set_cache;
 use super::{
     ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, ListCursor, PlatterRow, SegmentEnd, SetDescription,
-    SetRow, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey, VersionRow, Versions,
+    SetRow, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionRow, VersionRowId, Versions,
 };
 use crate::pool::{self, Cache};
 use crate::volume::sync_folder_of;
@@ -161,13 +161,13 @@ impl SqliteCatalogue {
         Ok(result)
     }
 
-    /// Checkpoints the log into the file and truncates it, unless another connection is reading
-    /// from it.
-    fn empty_log(&mut self) -> Result<(), EngineError> {
+    /// Checkpoints the log into the file and truncates it. Returns `false` if another connection is
+    /// reading from it.
+    fn empty_log(&mut self) -> Result<bool, EngineError> {
         self.connection.busy_timeout(Duration::ZERO)?;
-        let result = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let busy: rusqlite::Result<i64> = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
         self.connection.busy_timeout(schema::BUSY_TIMEOUT)?;
-        Ok(result?)
+        Ok(busy? == 0)
     }
 }
 
@@ -182,7 +182,7 @@ impl Catalogue for SqliteCatalogue {
         self.change("record a change", |connection| put::commit(connection, change))
     }
 
-    fn clear_log(&mut self) -> Result<(), CatalogueError> {
+    fn clear_log(&mut self) -> Result<bool, CatalogueError> {
         self.empty_log().map_err(|error| error.into_catalogue_error("empty its log after a deletion"))
     }
 
@@ -216,11 +216,11 @@ impl Catalogue for SqliteCatalogue {
         self.read("list names", |connection| listing::list(connection, prefix, versions, after, limit))
     }
 
-    fn extents(&mut self, version: VersionKey) -> Result<Vec<Extent>, CatalogueError> {
+    fn extents(&mut self, version: VersionRowId) -> Result<Vec<Extent>, CatalogueError> {
         self.look("find a version's extents", |connection| extents::of(connection, version))
     }
 
-    fn staged(&mut self, version: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError> {
+    fn staged(&mut self, version: VersionRowId) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError> {
         self.look("find a staged version", |connection| put::staged(connection, version))
     }
 
@@ -264,7 +264,7 @@ impl Catalogue for SqliteCatalogue {
     }
 
     fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError> {
-        self.change("record released segments", |connection| segments.iter().try_for_each(|range| released::note(connection, range)))
+        self.change("record released segments", |connection| released::note(connection, segments))
     }
 
     fn released(&mut self, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, CatalogueError> {

@@ -12,10 +12,11 @@ use super::planning::{bounds, choose_stores, gather};
 use super::writing::SetJob;
 use super::{FlushReport, PAGE, WrittenPart};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{ArchivedExtent, Extent, Pages, PlatterPlace, SetDescription, StagedTombstone, VersionKey};
+use crate::catalogue::{ArchivedExtent, Extent, PlatterPlace, SetDescription, StagedTombstone, VersionRowId};
 use crate::clock::unix_s;
 use crate::entropy::random;
 use crate::packing::{PlacedShard, plan_set};
+use crate::paging::Pager;
 use crate::remove::finish_removals;
 use crate::segments::release_segments;
 use crate::set_reader::OpenSet;
@@ -36,12 +37,12 @@ impl WrittenSet<'_> {
     }
 
     /// The part of each version that is on this set and earlier ones.
-    fn written_parts(&self) -> HashMap<VersionKey, WrittenPart> {
-        let mut written_parts: HashMap<VersionKey, WrittenPart> = HashMap::new();
+    fn written_parts(&self) -> HashMap<VersionRowId, WrittenPart> {
+        let mut written_parts: HashMap<VersionRowId, WrittenPart> = HashMap::new();
         for shard in self.shards() {
             let now = WrittenPart { end: shard.object_offset + shard.bytes, shards: shard.shard + 1 };
             written_parts
-                .entry(self.job.items[shard.item].key)
+                .entry(self.job.items[shard.item].row_id)
                 .and_modify(|before| *before = WrittenPart { end: before.end.max(now.end), shards: before.shards.max(now.shards) })
                 .or_insert(now);
         }
@@ -63,7 +64,7 @@ impl WrittenSet<'_> {
         }
         let mut extents = job.plan.platters.iter().zip(&job.set.platters).flat_map(|(platter, place)| {
             platter.shards.iter().map(|shard| ArchivedExtent {
-                version: job.items[shard.item].key,
+                version: job.items[shard.item].row_id,
                 extent: Extent {
                     shard: shard.shard,
                     object_offset: shard.object_offset,
@@ -107,7 +108,7 @@ impl WrittenSet<'_> {
 
 struct Finishing<'scope> {
     thread: ScopedJoinHandle<'scope, Result<FlushReport, ArchiveError>>,
-    written_parts: HashMap<VersionKey, WrittenPart>,
+    written_parts: HashMap<VersionRowId, WrittenPart>,
     stored_bytes: u64,
     bytes_to_read: u64,
     /// Bytes read, until the thread ends.
@@ -129,7 +130,7 @@ pub(super) struct Flusher<'scope, 'env> {
     archive: &'env Archive,
     scope: &'scope Scope<'scope, 'env>,
     /// Versions whose staged bytes can't be read. Each was reported.
-    unreadable: HashSet<VersionKey>,
+    unreadable: HashSet<VersionRowId>,
     finishing: Option<Finishing<'scope>>,
     report: FlushReport,
 }
@@ -275,17 +276,17 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
 
     fn find_unreadable(&mut self, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let mut payload = Vec::new();
-        let mut pages = Pages::default();
+        let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| self.archive.catalogue().staged_versions(after, PAGE))? {
             for row in page {
-                if self.unreadable.contains(&row.key) {
+                if self.unreadable.contains(&row.row_id) {
                     continue;
                 }
-                let Some((record, data)) = self.archive.catalogue().staged(row.key)? else { continue };
+                let Some((record, data)) = self.archive.catalogue().staged(row.row_id)? else { continue };
                 let mut places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
                 if let Err(error) = places.try_for_each(|place| self.archive.staging().read(place, &mut payload)) {
                     watcher.trouble(Trouble::unread(&row, None, &error.to_string()));
-                    self.unreadable.insert(row.key);
+                    self.unreadable.insert(row.row_id);
                 }
             }
         }

@@ -11,9 +11,10 @@ use fulgurite_glass::{Track, WriteDrive};
 
 use super::{PAGE, Staged, TRACKS_AHEAD, WrittenPart, verifying};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Pages, VersionKey};
+use crate::catalogue::VersionRowId;
 use crate::ingest::RECORD_BYTES;
 use crate::packing::{Bounds, Item, Proportions, SetPlan, disk_geometry};
+use crate::paging::Pager;
 use crate::store::{PlatterStore, StoreError, check_all, platter_bytes};
 
 /// Memory per staged version while a set is planned and written: its name, locations and plan.
@@ -53,31 +54,31 @@ fn flush_memory_bytes(geometry: Geometry, shape: SetShape, threads: usize) -> u6
 pub(super) fn gather(
     archive: &Archive,
     capacity: u64,
-    unreadable: &HashSet<VersionKey>,
-    written_parts: &HashMap<VersionKey, WrittenPart>,
+    unreadable: &HashSet<VersionRowId>,
+    written_parts: &HashMap<VersionRowId, WrittenPart>,
 ) -> Result<(Vec<Item>, Vec<Staged>), ArchiveError> {
     let (mut items, mut staged) = (Vec::new(), Vec::new());
     let mut bytes = 0;
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     // An eighth of the memory, because two sets may be in progress.
     let items_max = ((archive.settings().limits.memory_mib << 20) / 8 / ITEM_MEMORY_BYTES) as usize;
     while bytes < capacity && items.len() < items_max {
         let mut catalogue = archive.catalogue();
         let Some(page) = pages.next(|after| catalogue.staged_versions(after, PAGE))? else { break };
-        for row in page.into_iter().filter(|row| !unreadable.contains(&row.key)) {
+        for row in page.into_iter().filter(|row| !unreadable.contains(&row.row_id)) {
             // A part of a large object may be on platters of earlier sets.
-            let written = match written_parts.get(&row.key) {
+            let written = match written_parts.get(&row.row_id) {
                 Some(part) if part.end == row.stored_bytes => continue,
                 Some(part) => *part,
                 None => {
-                    let extents = catalogue.extents(row.key)?;
+                    let extents = catalogue.extents(row.row_id)?;
                     let end = extents.iter().map(|extent| extent.object_offset + extent.bytes).max().unwrap_or(0);
                     WrittenPart { end, shards: extents.len() as u32 }
                 }
             };
-            let Some((record, data)) = catalogue.staged(row.key)? else { continue };
+            let Some((record, data)) = catalogue.staged(row.row_id)? else { continue };
             items.push(Item {
-                key: row.key,
+                row_id: row.row_id,
                 id: row.id,
                 object_bytes: row.stored_bytes,
                 start: written.end,

@@ -17,10 +17,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use fulgurite_domain::ObjectName;
 
 use super::Buffers;
+use super::batch::Batch;
 use super::known::{Skip, SuspectPlatters};
 use super::room::Room;
 use super::worker::{Worker, WriterMessage};
-use super::writer::{Batch, PieceWriter};
+use super::writer::PieceWriter;
 use crate::archive::{Archive, ArchiveError};
 use crate::segments::{cut_unacknowledged, release_segments};
 use crate::staging::Writing;
@@ -241,13 +242,13 @@ fn write_pieces(
                 (appended, None)
             }
             WriterMessage::Object(draft, reserved) => {
-                let reserved_before = writer.reserved_record_bytes;
-                let has_all_pieces = writer.object(*draft, &[]);
-                reserved.content_appended(writer.reserved_record_bytes - reserved_before);
-                (has_all_pieces.map(|has_all| assert!(has_all, "a worker sends all pieces of an object before its end")), None)
+                let completed = writer.complete_object(*draft, &[]).map(|record_bytes| {
+                    reserved.content_appended(record_bytes.expect("a worker sends all pieces of an object before its end"));
+                });
+                (completed, None)
             }
             WriterMessage::Checkpoint(reply) => {
-                writer.closes = true;
+                writer.close_segments_next = true;
                 (Ok(()), Some(reply))
             }
         };

@@ -26,7 +26,8 @@ use std::thread::JoinHandle;
 use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, VersionId};
 use fulgurite_format::{FRAME_BYTES, STORED_FRAME_BYTES, TAG_BYTES};
 
-use super::writer::{Batch, PieceWriter};
+use super::batch::Batch;
+use super::writer::PieceWriter;
 use super::{Buffers, Draft, Piece, RECORD_BYTES, Sealing, digest_of};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::VersionRow;
@@ -441,7 +442,7 @@ impl Batcher<'_> {
                     }
                 } else if !is_free
                     && next.is_none()
-                    && self.writer.wants_keys()
+                    && self.writer.has_keys_to_store()
                     && let Err(error) = self.writer.store_keys()
                 {
                     break Err(error.into());
@@ -474,9 +475,9 @@ impl Batcher<'_> {
                 self.writer.append(piece)?;
                 drop(ticket);
             }
-            Message::Object(draft, replaced, acknowledge) => match self.writer.object(*draft, &replaced) {
-                Ok(true) => self.objects.push_back(acknowledge.take()),
-                Ok(false) => acknowledge.take()(Err(self.failure.clone())),
+            Message::Object(draft, replaced, acknowledge) => match self.writer.complete_object(*draft, &replaced) {
+                Ok(Some(_)) => self.objects.push_back(acknowledge.take()),
+                Ok(None) => acknowledge.take()(Err(self.failure.clone())),
                 Err(error) => {
                     let error = IntakeError::from(error);
                     acknowledge.take()(Err(error.clone()));

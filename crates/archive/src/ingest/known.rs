@@ -130,7 +130,7 @@ impl SuspectPlatters {
         if self.0.is_empty() || !row.archived {
             return Ok(false);
         }
-        let extents = archive.reading().extents(row.key)?;
+        let extents = archive.reading().extents(row.row_id)?;
         if !extents.iter().any(|extent| self.0.contains(&extent.platter)) {
             return Ok(false);
         }
@@ -151,7 +151,7 @@ mod tests {
     use fulgurite_domain::{Attributes, ObjectRecord, VersionId};
 
     use super::*;
-    use crate::catalogue::VersionKey;
+    use crate::catalogue::VersionRowId;
 
     #[test]
     fn times_suffice_only_if_the_file_was_at_rest_before_its_version_was_put() {
@@ -167,7 +167,7 @@ mod tests {
             let (sha256, attributes) = (Digest([7; 32]), Attributes::default());
             let record =
                 ObjectRecord { name: name.clone(), version: 1, kind: Kind::File, size, sha256, modified, mode, created_ms, attributes };
-            VersionRow { key: VersionKey(1), id: VersionId([1; 16]), record, sealed: false, stored_bytes: 0, archived: true }
+            VersionRow { row_id: VersionRowId(1), id: VersionId([1; 16]), record, sealed: false, stored_bytes: 0, archived: true }
         };
         let against = |skip: Skip, row: &VersionRow| match skip.against(row, &facts, &metadata) {
             Known::Same => "same",

@@ -16,6 +16,7 @@
 //! intake is for servers: it commits as soon as the previous commit has ended, with everything that
 //! arrived meanwhile, and answers each client separately.
 
+mod batch;
 mod files;
 mod intake;
 mod known;

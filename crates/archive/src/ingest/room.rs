@@ -1,13 +1,14 @@
 //! Reserves room in staging for the objects of a put.
 //!
 //! A worker reserves room for an object before reading it, so that a put that doesn't fit stops
-//! between objects, and every object that it began is stored. (An object of unknown size reserves
-//! room for each piece as it comes, and can fail in the middle.) If there is too little room, the
-//! worker waits until no other object is open, and then asks for room to be made: a put that
-//! flushes writes everything staged to platters, other puts can't make room.
+//! between objects, and every object that was started is stored. (An object of unknown size
+//! reserves room for each piece as it comes, and can fail in the middle.) If there is too little
+//! room, the worker waits until no other object is open, and then asks the put to make room. A put
+//! that flushes does so by writing everything staged to platters; other puts can't.
 //!
-//! A reservation ends when [`Staging::room`] counts its bytes: for content when it is appended, for
-//! an object's record when its batch is taken. So staging keeps within its limit.
+//! A reservation ends when [`Staging::room`] counts its bytes: for the content of an object when all
+//! of it is appended (until then, its staged bytes count twice), for its record when the batch of
+//! the object is taken. So staging stays within its limit.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -16,8 +17,8 @@ use fulgurite_format::{HEAD_BYTES, stored_bytes};
 use super::RECORD_BYTES;
 use crate::staging::Staging;
 
-/// Space of an object in addition to its content: its record, heads and padding, and its rows in
-/// catalogue and key store.
+/// Space of an object in addition to its content: its record with head and padding, and its rows in
+/// catalogue and key store, which are usually on the same disk.
 const OBJECT_BYTES: u64 = 16 << 10;
 
 pub(super) struct Room<'a> {
@@ -35,8 +36,8 @@ struct State {
     open: u64,
     /// Number of reservations for pieces on their way to the writer.
     pieces: u64,
-    /// True while a worker waits for the reservations of all objects to end. Other objects must
-    /// wait meanwhile.
+    /// True while a worker waits for the reservations of all objects to end. Further objects must
+    /// wait meanwhile, or it might wait for ever.
     draining: bool,
 }
 
@@ -59,10 +60,12 @@ impl<'a> Room<'a> {
         Self { staging, state: Mutex::default(), state_changed: Condvar::new() }
     }
 
-    /// Reserves room for an object with this many content bytes. `make` is called while nothing is
-    /// reserved, and returns whether it may have made room.
+    /// Reserves room for an object with this many content bytes. `make` is called while no object
+    /// is open; at most the records of complete objects are still reserved. It returns whether it
+    /// may have made room.
     pub(super) fn reserve(&'a self, content: u64, make: &mut dyn FnMut() -> bool) -> Result<Reservation<'a>, NoRoom> {
         let stored = stored_bytes(content);
+        // Each data record costs a head and less than a head of padding.
         let needed = stored + stored.div_ceil(RECORD_BYTES as u64) * 2 * HEAD_BYTES as u64 + OBJECT_BYTES;
         let mut state = self.wait_while(self.lock(), |state| state.draining);
         if !self.fits(&state, needed) {
@@ -87,9 +90,10 @@ impl<'a> Room<'a> {
     }
 
     /// Reserves room for a piece of an object that has a reservation for itself. If there is too
-    /// little, it waits only for pieces on their way: other open objects may be waiting for this
-    /// one.
+    /// little, it waits only for pieces on their way. It doesn't wait for other objects to end: two
+    /// objects of unknown size could wait for each other for ever.
     pub(super) fn reserve_piece(&'a self, bytes: u64) -> Result<Reservation<'a>, NoRoom> {
+        // The piece with its head and padding, and the head of a segment that it may have to begin.
         let needed = bytes.next_multiple_of(HEAD_BYTES as u64) + 2 * HEAD_BYTES as u64;
         let mut state = self.wait_while(self.lock(), |state| state.pieces > 0 && !self.fits(state, needed));
         if !self.fits(&state, needed) {
@@ -124,8 +128,8 @@ impl<'a> Room<'a> {
 }
 
 impl Reservation<'_> {
-    /// Call this when all content is appended. The record of `record` bytes will follow: see
-    /// [`release_records`](Room::release_records).
+    /// Call this when all content is appended. Ends this reservation, but keeps `record` bytes
+    /// reserved until [`release_records`](Room::release_records).
     pub(super) fn content_appended(self, record: u64) {
         let mut state = self.room.lock();
         state.reserved += record;
@@ -177,6 +181,11 @@ mod tests {
             let second = reserve(5 * MIB).ok().expect("room for a second");
             std::thread::scope(|scope| {
                 let third = scope.spawn(|| reserve(10 * MIB).is_ok());
+                // The third waits: it can't be admitted before the others end.
+                while !room.lock().draining {
+                    assert!(!third.is_finished(), "there is no room for a third");
+                    std::thread::yield_now();
+                }
                 drop(first);
                 drop(second);
                 assert!(third.join().expect("no panic"));

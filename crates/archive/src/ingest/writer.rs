@@ -6,43 +6,22 @@ use std::collections::HashMap;
 use fulgurite_domain::{ObjectName, ObjectRecord, VersionId};
 use fulgurite_format::{HEAD_BYTES, RecordKind, WrappedKey, encode_record};
 
+use super::batch::Batch;
 use super::{Buffers, Draft, Piece};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Change, NewVersion, StagedData, StagedTombstone, VersionKey, VersionRow};
-use crate::staging::{SegmentWriter, Unsynced, Writing};
+use crate::catalogue::{NewVersion, StagedData, StagedTombstone, VersionRow, VersionRowId};
+use crate::staging::{SegmentWriter, Writing};
 
 /// A batch with this many objects and removals is full.
 pub(super) const COMMIT_OBJECTS: usize = 4_096;
-/// A batch is full, too, after this many stored bytes.
+/// A batch is also full after this many stored bytes.
 const COMMIT_BYTES: u64 = 64 << 20;
-
-#[derive(Default)]
-pub(super) struct Batch {
-    pub(super) change: Change,
-    pub(super) unsynced: Option<Unsynced>,
-    /// The first segment that has, or may yet get, content that neither this batch nor an earlier
-    /// one acknowledges.
-    pub(super) keep_from: u64,
-}
-
-impl Batch {
-    /// Syncs the segments of the batch, and commits it to the catalogue. Then it survives any crash
-    /// (I7). Its keys were stored before its records were written.
-    pub(super) fn commit(&mut self, archive: &Archive, writing: &Writing<'_>) -> Result<(), ArchiveError> {
-        if let Some(unsynced) = self.unsynced.take() {
-            unsynced.sync()?;
-        }
-        archive.catalogue().commit(&self.change)?;
-        archive.keys_to_destroy().extend(self.change.tombstones.iter().map(|tombstone| tombstone.id));
-        writing.keep_from(self.keep_from);
-        Ok(())
-    }
-}
 
 pub(super) struct PieceWriter<'a> {
     archive: &'a Archive,
     writer: SegmentWriter<'a>,
     buffers: &'a Buffers,
+    /// Staged pieces of objects that are not complete yet.
     open: HashMap<VersionId, Vec<StagedData>>,
     numbers: Numbers,
     batch: Batch,
@@ -53,11 +32,9 @@ pub(super) struct PieceWriter<'a> {
     keyed: usize,
     /// Removed versions without a replacement.
     removed: Vec<VersionId>,
-    /// Space in staging reserved for the records of complete objects.
-    pub(super) reserved_record_bytes: u64,
     /// True if the next batch closes its segments, so that a flush can release them while the put
     /// goes on.
-    pub(super) closes: bool,
+    pub(super) close_segments_next: bool,
     /// Stored bytes since the last batch was taken.
     bytes: u64,
 }
@@ -66,18 +43,18 @@ pub(super) struct PieceWriter<'a> {
 struct Complete {
     id: VersionId,
     record: ObjectRecord,
-    payload: Vec<u8>,
+    sealed_record: Vec<u8>,
     wrapped: Option<WrappedKey>,
     stored_bytes: u64,
     data: Vec<StagedData>,
-    replaced: Vec<(VersionKey, VersionId)>,
+    replaced: Vec<(VersionRowId, VersionId)>,
 }
 
 impl Complete {
     /// Space that its record needs in staging, including the head of a segment that it may have to
     /// begin.
     fn record_bytes(&self) -> u64 {
-        (self.payload.len().next_multiple_of(HEAD_BYTES) + 2 * HEAD_BYTES) as u64
+        (self.sealed_record.len().next_multiple_of(HEAD_BYTES) + 2 * HEAD_BYTES) as u64
     }
 }
 
@@ -93,8 +70,7 @@ impl<'a> PieceWriter<'a> {
             complete: Vec::new(),
             keyed: 0,
             removed: Vec::new(),
-            reserved_record_bytes: 0,
-            closes: false,
+            close_segments_next: false,
             bytes: 0,
         }
     }
@@ -114,25 +90,26 @@ impl<'a> PieceWriter<'a> {
         Ok(())
     }
 
-    /// Completes an object, and removes `replaced` in the same transaction. Returns `false` and
-    /// does nothing if pieces are missing.
-    pub(super) fn object(&mut self, draft: Draft, replaced: &[VersionRow]) -> Result<bool, ArchiveError> {
+    /// Completes an object, and removes `replaced` in the same transaction. Returns the space that
+    /// its record will take in staging, or `None` if pieces are missing; the pieces that came are
+    /// given up.
+    pub(super) fn complete_object(&mut self, draft: Draft, replaced: &[VersionRow]) -> Result<Option<u64>, ArchiveError> {
         let Draft { id, frames, wrapped, mut record, stored_bytes } = draft;
         let data = self.open.remove(&id).unwrap_or_default();
         if StagedData::end_of(&data) != Some(stored_bytes) {
-            return Ok(false);
+            return Ok(None);
         }
         record.version = self.numbers.next(self.archive, &record.name)?;
-        let payload = frames.seal_record(&encode_record(&record));
-        let replaced = replaced.iter().map(|version| (version.key, version.id)).collect();
-        let complete = Complete { id, record, payload, wrapped, stored_bytes, data, replaced };
-        self.reserved_record_bytes += complete.record_bytes();
+        let sealed_record = frames.seal_record(&encode_record(&record));
+        let replaced = replaced.iter().map(|version| (version.row_id, version.id)).collect();
+        let complete = Complete { id, record, sealed_record, wrapped, stored_bytes, data, replaced };
+        let record_bytes = complete.record_bytes();
         self.complete.push(complete);
-        Ok(true)
+        Ok(Some(record_bytes))
     }
 
     pub(super) fn remove(&mut self, versions: &[VersionRow]) {
-        self.batch.change.forgotten.extend(versions.iter().map(|version| version.key));
+        self.batch.change.forgotten.extend(versions.iter().map(|version| version.row_id));
         self.removed.extend(versions.iter().map(|version| version.id));
     }
 
@@ -149,7 +126,7 @@ impl<'a> PieceWriter<'a> {
         self.waiting() >= COMMIT_OBJECTS || (self.bytes >= COMMIT_BYTES && !self.is_empty())
     }
 
-    pub(super) fn wants_keys(&self) -> bool {
+    pub(super) fn has_keys_to_store(&self) -> bool {
         self.keyed < self.complete.len()
     }
 
@@ -178,18 +155,18 @@ impl<'a> PieceWriter<'a> {
         let mut removed = std::mem::take(&mut self.removed);
         let complete: Vec<Complete> = self.complete.drain(..std::mem::take(&mut self.keyed)).collect();
         for object in complete {
-            let Complete { id, record, payload, wrapped, stored_bytes, data, replaced } = object;
+            let Complete { id, record, sealed_record, wrapped, stored_bytes, data, replaced } = object;
             let sealed = wrapped.is_some();
-            let record_place = self.writer.append(RecordKind::Object, id, stored_bytes, sealed, &payload)?;
+            let record_place = self.writer.append(RecordKind::Object, id, stored_bytes, sealed, &sealed_record)?;
             self.batch.change.staged.push(NewVersion { id, record, sealed, stored_bytes, record_place, data });
-            self.batch.change.forgotten.extend(replaced.iter().map(|(key, _)| *key));
+            self.batch.change.forgotten.extend(replaced.iter().map(|(row_id, _)| *row_id));
             removed.extend(replaced.into_iter().map(|(_, id)| id));
         }
         for id in removed {
             let place = self.writer.append(RecordKind::Tombstone, id, 0, false, &[])?;
             self.batch.change.tombstones.push(StagedTombstone { id, segment: place.segment });
         }
-        if std::mem::take(&mut self.closes) {
+        if std::mem::take(&mut self.close_segments_next) {
             self.writer.close_segments()?;
         }
         self.batch.change.ends = self.writer.ends();
@@ -199,16 +176,16 @@ impl<'a> PieceWriter<'a> {
         self.batch.keep_from = begun.unwrap_or(u64::MAX).min(self.writer.segment_number());
         self.numbers.batch_taken();
         self.bytes = 0;
-        self.reserved_record_bytes = self.complete.iter().map(Complete::record_bytes).sum();
         Ok(std::mem::take(&mut self.batch))
     }
 }
 
 /// Highest version number per name, including uncommitted ones.
 ///
-/// Two earlier batches can be uncommitted: one in the queue, one being committed. An object that a
-/// batch left behind, because its key wasn't stored, is in the very next batch, so its number is
-/// dropped only after its own commit.
+/// Two generations are enough. A put of files has up to two uncommitted batches, one queued and one
+/// being committed, and leaves no object behind. An intake has only one, but can leave behind
+/// objects whose keys aren't stored yet; their numbers are collected with the batch that left them,
+/// and they are in the next one.
 #[derive(Default)]
 struct Numbers {
     collecting: HashMap<ObjectName, u64>,

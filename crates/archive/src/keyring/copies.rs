@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::{
-    KeyExport, KeyExportError, MasterKey, SealedExportError, SealedExportReader, WrappedKey, is_sealed_export, read_damaged_key_export,
-    read_key_export,
+    DamagedKeyExport, KeyExport, KeyExportError, MasterKey, SealedExportError, SealedExportReader, WrappedKey, is_sealed_export,
+    read_damaged_key_export, read_key_export,
 };
 
 use super::{KeyringError, PAGE};
@@ -48,7 +48,7 @@ impl KeyCopies {
         let mut found: Option<Self> = None;
         for path in files {
             let master = own.or(found.as_ref().map(|found| &found.master));
-            let (export, copy) = check_one(path, passphrases, master.map(|master| (archive, master)))?;
+            let (export, copy) = check_one(path, passphrases, archive, master)?;
             if export.archive != archive {
                 return Err(KeyringError::OtherArchive { path: path.clone(), found: export.archive, expected: archive });
             }
@@ -65,17 +65,25 @@ impl KeyCopies {
 }
 
 /// Reads one copy completely: sealed with one of the passphrases, or as text. Of damaged text it
-/// reads the intact lines, if a master key opens them.
-fn check_one(path: &Path, passphrases: &[Vec<u8>], known: KnownMaster<'_>) -> Result<(KeyExport, KeyCopy), KeyringError> {
+/// reads the intact lines, if a master key opens them. `master` is that of the archive `expected`,
+/// if it is known.
+fn check_one(
+    path: &Path,
+    passphrases: &[Vec<u8>],
+    expected: ArchiveId,
+    master: Option<&MasterKey>,
+) -> Result<(KeyExport, KeyCopy), KeyringError> {
+    let known = master.map(|master| (expected, master));
     let sound_copy = |keys, corrected| KeyCopy { path: path.to_owned(), passphrase: None, keys, corrected, damage: None };
     if !is_sealed(path)? {
         return match read_complete(path, None, &mut |_| Ok(())) {
             Ok((export, _)) => Ok((export.clone(), sound_copy(export.keys, 0))),
             Err(KeyringError::Export { source, .. }) if source.has_intact_lines() => {
-                let Ok((Some(export), keys)) = read_damaged(path, known, &mut |_| Ok(())) else {
+                let Ok(Some(DamagedKeyExport { archive, master, keys })) = read_damaged(path, known, &mut |_| Ok(())) else {
                     return Err(KeyringError::Export { path: path.to_owned(), source });
                 };
-                Ok((export, KeyCopy { damage: Some(source), ..sound_copy(keys, 0) }))
+                let archive = archive.ok_or_else(|| KeyringError::NoArchive { path: path.to_owned(), expected })?;
+                Ok((KeyExport { archive, master, keys }, KeyCopy { damage: Some(source), ..sound_copy(keys, 0) }))
             }
             Err(error) => Err(error),
         };
@@ -112,40 +120,39 @@ fn is_sealed(path: &Path) -> Result<bool, KeyringError> {
 
 /// Reads a complete copy. Also returns the number of blocks restored by error correction.
 fn read_complete(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(KeyExport, u64), KeyringError> {
-    let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
+    let mut buffer = PageBuffer { page: Vec::with_capacity(PAGE), on_page };
     let file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);
     let with_path = |error: ReadError| error.with_path(path);
     let (export, corrected) = match passphrase {
-        None => (read_key_export(file, |version, key| pages.push(version, key)).map_err(with_path)?, 0),
+        None => (read_key_export(file, |version, key| buffer.push(version, key)).map_err(with_path)?, 0),
         Some(passphrase) => {
             let sealed = SealedExportReader::new(file, passphrase);
             let mut sealed = sealed.map_err(|source| KeyringError::Sealed { path: path.to_owned(), source })?;
-            let export = read_key_export(&mut sealed, |version, key| pages.push(version, key)).map_err(with_path)?;
+            let export = read_key_export(&mut sealed, |version, key| buffer.push(version, key)).map_err(with_path)?;
             (export, sealed.corrected())
         }
     };
-    pages.flush()?;
+    buffer.flush()?;
     Ok((export, corrected))
 }
 
 /// Reads the intact lines of a damaged text copy: those whose keys the master key opens. That is
-/// `known` or the one in the text, whichever opens a key first. Also returns the number of keys.
-fn read_damaged(path: &Path, known: KnownMaster<'_>, on_page: OnPage<'_>) -> Result<(Option<KeyExport>, u64), KeyringError> {
-    let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
+/// `known` or the one in the text, whichever opens a key first.
+fn read_damaged(path: &Path, known: KnownMaster<'_>, on_page: OnPage<'_>) -> Result<Option<DamagedKeyExport>, KeyringError> {
+    let mut buffer = PageBuffer { page: Vec::with_capacity(PAGE), on_page };
     let file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);
-    let export = read_damaged_key_export(file, known, |version, key| pages.push(version, key)).map_err(|error| error.with_path(path))?;
-    pages.flush()?;
-    let keys = export.as_ref().map_or(0, |export| export.keys);
-    Ok((export, keys))
+    let export = read_damaged_key_export(file, known, |version, key| buffer.push(version, key)).map_err(|error| error.with_path(path))?;
+    buffer.flush()?;
+    Ok(export)
 }
 
 /// Collects keys and hands them on in pages of [`PAGE`].
-struct Pages<'a> {
+struct PageBuffer<'a> {
     page: Vec<(VersionId, WrappedKey)>,
     on_page: OnPage<'a>,
 }
 
-impl Pages<'_> {
+impl PageBuffer<'_> {
     fn push(&mut self, version: VersionId, key: WrappedKey) -> Result<(), ReadError> {
         self.page.push((version, key));
         if self.page.len() >= PAGE {

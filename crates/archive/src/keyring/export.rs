@@ -9,8 +9,9 @@ use fulgurite_format::{KeyExportWriter, ScryptCost, SealedExportWriter};
 
 use super::{KeyringError, PAGE};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::Pages;
 use crate::entropy::random;
+use crate::paging::Pager;
+use crate::volume::sync_folder_of;
 
 /// Writes the master key and all object keys of an archive to a new file that only its owner can
 /// read, sealed if a passphrase is given. Returns the number of object keys.
@@ -23,7 +24,8 @@ pub fn export_keys(archive: &Archive, path: &Path, passphrase: Option<&[u8]>) ->
         _ => ArchiveError::io(path)(error).into(),
     })?;
     let written = write_keys(archive, path, &file, passphrase).and_then(|keys| {
-        file.sync_all().map_err(ArchiveError::io(path))?;
+        // Its name must survive a crash too: the key store may be lost later.
+        file.sync_all().and_then(|()| sync_folder_of(path)).map_err(ArchiveError::io(path))?;
         Ok(keys)
     });
     if written.is_err() {
@@ -48,7 +50,7 @@ fn write_keys(archive: &Archive, path: &Path, file: &File, passphrase: Option<&[
 fn write_key_text<W: Write>(archive: &Archive, path: &Path, out: W) -> Result<(u64, W), ArchiveError> {
     let mut export = KeyExportWriter::new(out, archive.id(), archive.master_key()).map_err(ArchiveError::io(path))?;
     let mut keys = 0;
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| archive.keys().page(after.copied(), PAGE))? {
         for (version, key) in &page {
             export.push(*version, key).map_err(ArchiveError::io(path))?;

@@ -23,11 +23,12 @@ use fulgurite_format::{MasterKey, WrappedKey};
 
 use super::{CatalogueUnavailable, CopyReport, KeyCopies, KeyringError, KeyringReport, PAGE, Removed, SalvageReport, WithoutKey};
 use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, read_master_key, read_settings, write_master_key};
-use crate::catalogue::{Catalogue as _, Pages, SqliteCatalogue, Unlisted, Versions};
+use crate::catalogue::{Catalogue as _, SqliteCatalogue, Unlisted, Versions};
 use crate::database::{remove_database, remove_if_there, with_suffix};
 use crate::keystore::salvage::salvage;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
+use crate::paging::Pager;
 use crate::settings::Settings;
 use crate::volume::sync_folder;
 use crate::watch::Watcher;
@@ -141,7 +142,7 @@ pub(crate) fn merge_copies(
         true => {
             let moved_to = filling.finish(home)?;
             if let Some(salvaged) = &mut report.salvaged {
-                salvaged.moved_to = moved_to.unwrap_or_default();
+                salvaged.moved_to = moved_to;
             }
             SqliteKeyStore::open(&home.join(KEYS_FILE), archive)?
         }
@@ -206,7 +207,7 @@ fn count_without_key(
 
 fn without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> Result<Vec<(ObjectName, u64)>, ArchiveError> {
     let mut without = Vec::new();
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| catalogue.list(b"", Versions::All, after, PAGE))? {
         for version in page.into_iter().filter(|version| version.sealed) {
             if store.get(version.id)?.is_none() {
@@ -221,7 +222,7 @@ fn without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> R
 /// have one now.
 fn unlisted_without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> Result<(u64, u64), ArchiveError> {
     let (mut without, mut with) = (0, 0);
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| catalogue.unlisted(after.copied(), PAGE))? {
         for version in page.iter().filter(|version| version.why == Unlisted::NoKey) {
             match store.get(version.id)? {

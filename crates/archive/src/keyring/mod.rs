@@ -9,8 +9,9 @@
 //! ```
 //!
 //! A copy contains the keys of everything stored when it was made. Importing it does not bring back
-//! the keys of versions removed since: tombstones on platters, in staging and in the catalogue
-//! override a copy. But anyone with the copy and a platter can still read such a version; so after
+//! the keys of versions removed since (except where tombstones can't be read: see
+//! [`KeyringReport::unread`]): tombstones on platters, in staging and in the catalogue override a
+//! copy. But anyone with the copy and a platter can still read such a version; so after
 //! a removal that matters, make a new copy and destroy the old one.
 
 mod copies;
@@ -73,6 +74,17 @@ pub enum KeyringError {
         /// The archive that needs keys: that of the settings or, without settings, of the stores.
         expected: ArchiveId,
     },
+    /// The line that names the archive is damaged, and no known master key opens the keys.
+    #[error(
+        "the line of {path} that names its archive is damaged. If it is a copy of the keys of this archive, change its second line to \
+         `archive {expected}` and try again. Nothing was changed"
+    )]
+    NoArchive {
+        /// The file.
+        path: PathBuf,
+        /// The archive that needs keys.
+        expected: ArchiveId,
+    },
     /// The archive has another master key.
     #[error("{0} contains another master key; move it away if it is the wrong one. Nothing was changed")]
     OtherMasterKey(PathBuf),
@@ -130,12 +142,13 @@ impl KeyringReport {
 pub struct SalvageReport {
     /// What is wrong with it.
     pub damage: String,
-    /// Distinct keys found in it.
+    /// Keys added from it, without those of removed versions.
     pub keys: u64,
     /// Bytes of its files that the system failed to read.
     pub unreadable: u64,
-    /// Where the damaged file is now.
-    pub moved_to: PathBuf,
+    /// Where the damaged file is now, or only its log. `None` if neither was there, as after an
+    /// interrupted repair.
+    pub moved_to: Option<PathBuf>,
 }
 
 /// Result for a copy.

@@ -8,8 +8,9 @@ use fulgurite_domain::VersionId;
 
 use super::PAGE;
 use crate::archive::ArchiveError;
-use crate::catalogue::{Catalogue, Pages, SqliteCatalogue, Versions};
+use crate::catalogue::{Catalogue, SqliteCatalogue, Versions};
 use crate::inventory::{Inventory, Mention, inventory_staging};
+use crate::paging::Pager;
 use crate::settings::Settings;
 use crate::staging::Staging;
 use crate::store::PlatterStore;
@@ -51,7 +52,7 @@ impl Removed {
             // If the catalogue still lists the version of a staged tombstone, a crash interrupted
             // the removal, and the version is still there.
             if !staged.is_empty() {
-                let mut pages = Pages::default();
+                let mut pages = Pager::default();
                 while let Some(page) = pages.next(|after| catalogue.list(b"", Versions::All, after, PAGE))? {
                     page.iter().for_each(|version| _ = staged.remove(&version.id));
                 }

@@ -1,7 +1,7 @@
-//! Salvage: finds keys in a damaged key store file, wherever they are.
+//! Salvage: finds keys anywhere in a damaged key store file.
 //!
-//! SQLite rejects a page if its neighbours or its header are damaged, and a whole file without its
-//! first page. But each slot (see the SQLite engine) carries its own check: it ends with the CRC-64
+//! SQLite rejects a page if its neighbours or its header are damaged, and rejects the whole file if
+//! its first page is lost. But each slot (see the SQLite engine) carries its own check: it ends with the CRC-64
 //! of version, key and slot number. The slot does not contain the number, but the number follows
 //! from it. A CRC-64 maps the last 8 bytes of its input one to one to its value, so exactly one
 //! number fits any 56 bytes and checksum. For random bytes that number can be any of 2^64; for a
@@ -13,8 +13,8 @@
 //! CRC-64 = crc(version, key, number)  =>  number = inverse(CRC-64) ^ state(version, key)
 //! ```
 //!
-//! With a limit of `l` slots, `n` bytes of noise yield a wrong key with probability `n * l / 2^64`:
-//! 10^-6 at 10 MiB.
+//! With a limit of `l` slots, the chance that `n` bytes of noise yield a wrong key is
+//! `n * l / 2^64`: 10^-6 at 10 MiB.
 
 use std::fs::File;
 use std::io;
@@ -96,10 +96,10 @@ fn read_or_zero(file: &File, start: u64, buffer: &mut [u8], counted: usize) -> u
         return 0;
     }
     let mut unreadable = 0;
-    for (index, sector) in buffer.chunks_mut(DISK_BLOCK_BYTES).enumerate() {
-        if file.read_exact_at(sector, start + (index * DISK_BLOCK_BYTES) as u64).is_err() {
-            sector.fill(0);
-            unreadable += counted.saturating_sub(index * DISK_BLOCK_BYTES).min(sector.len()) as u64;
+    for (index, block) in buffer.chunks_mut(DISK_BLOCK_BYTES).enumerate() {
+        if file.read_exact_at(block, start + (index * DISK_BLOCK_BYTES) as u64).is_err() {
+            block.fill(0);
+            unreadable += counted.saturating_sub(index * DISK_BLOCK_BYTES).min(block.len()) as u64;
         }
     }
     unreadable

@@ -10,9 +10,10 @@ use super::staging::scan_staging;
 use super::{BATCH, UnseenPlace, lost_platters};
 use crate::archive::ArchiveError;
 use crate::catalogue::{
-    ArchivedVersion, Catalogue, CatalogueError, FoundVersion, NewVersion, Pages, SetDescription, SetState, Unlisted, UnlistedVersion,
-    VersionRow, Versions,
+    ArchivedVersion, Catalogue, CatalogueError, FoundVersion, NewVersion, SetDescription, SetState, Unlisted, UnlistedVersion, VersionRow,
+    Versions,
 };
+use crate::paging::Pager;
 use crate::watch::{Trouble, Watcher};
 
 /// The catalogue that the rebuild replaces, if there is one. Where it can't be read, the rebuild
@@ -112,7 +113,7 @@ impl Rebuild<'_> {
                 continue;
             }
             let Some(row) = earlier.version(&version.record.name, version.id).map_err(Stopped::Earlier)? else { continue };
-            let extents = earlier.extents(row.key).map_err(Stopped::Earlier)?;
+            let extents = earlier.extents(row.row_id).map_err(Stopped::Earlier)?;
             match extents.iter().any(|extent| lost.contains(&extent.platter)) {
                 true => copies.needed.push(version),
                 false => copies.spare_copies.push(version),
@@ -132,7 +133,7 @@ impl Rebuild<'_> {
                 known.unlocated.insert(tombstone.id);
             }
         }
-        let mut pages = Pages::default();
+        let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| earlier.archived_tombstones(after.copied(), BATCH))? {
             for (id, _) in page {
                 if *self.tombstones.entry(id).or_insert(0) == 0 {
@@ -170,7 +171,7 @@ impl Rebuild<'_> {
         // What was staged in a folder that is absent comes back with it.
         let misses_staging = self.report.unseen.iter().any(|unseen| unseen.place == UnseenPlace::Staging);
         let missed = if misses_staging { Unlisted::OutOfSight } else { Unlisted::Gone };
-        let mut pages = Pages::default();
+        let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| earlier.list(b"", Versions::All, after, BATCH)).map_err(Stopped::Earlier)? {
             let (mut found, mut gone, mut listed) = (Vec::new(), Vec::new(), Vec::new());
             for row in page {
@@ -219,7 +220,7 @@ impl Rebuild<'_> {
     /// Carries over versions that were already gone in the earlier catalogue and still aren't
     /// found.
     fn carry_unlisted(&self, earlier: &mut dyn Catalogue, missed: Unlisted) -> Result<(), Stopped> {
-        let mut pages = Pages::default();
+        let mut pages = Pager::default();
         while let Some(mut page) = pages.next(|after| earlier.unlisted(after.copied(), BATCH)).map_err(Stopped::Earlier)? {
             // Scanning finds nameless versions again if they exist. Only versions with a known name
             // can be missed.
@@ -257,12 +258,12 @@ fn found_version(
     row: VersionRow,
     segments: &[u64],
 ) -> Result<Result<FoundVersion, UnlistedVersion>, CatalogueError> {
-    let VersionRow { key, id, record, sealed, stored_bytes, archived } = row;
+    let VersionRow { row_id, id, record, sealed, stored_bytes, archived } = row;
     if archived {
-        let extents = earlier.extents(key)?;
+        let extents = earlier.extents(row_id)?;
         return Ok(Ok(FoundVersion::Archived(ArchivedVersion { id, record, sealed, stored_bytes, extents })));
     }
-    if let Some((record_place, data)) = earlier.staged(key)? {
+    if let Some((record_place, data)) = earlier.staged(row_id)? {
         let mut places = data.iter().map(|data| data.place).chain([record_place]);
         if places.all(|place| segments.binary_search(&place.segment).is_ok()) {
             return Ok(Ok(FoundVersion::Staged(NewVersion { id, record, sealed, stored_bytes, record_place, data })));

@@ -30,10 +30,11 @@ pub use self::unseen::{Unseen, UnseenPlace};
 use self::unseen::{find_staging, refuse_unseen_stores};
 pub(crate) use self::unseen::{has_unknown_places, unseen_places, was_staging_unseen};
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, check_master_key, read_settings};
-use crate::catalogue::{Catalogue, CatalogueError, Pages, SqliteCatalogue, UnlistedVersion};
+use crate::catalogue::{Catalogue, CatalogueError, SqliteCatalogue, UnlistedVersion};
 use crate::clock::unix_s;
 use crate::database::{copy_database, remove_database, replace_database, with_suffix};
 use crate::lock::Lock;
+use crate::paging::Pager;
 use crate::staging::mark_staging;
 use crate::watch::Watcher;
 
@@ -117,9 +118,9 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
         // A rebuild that was interrupted while replacing the catalogue left the earlier one under
         // this name.
         let interrupted = with_suffix(&catalogue, ".old");
-        let known = [&catalogue, &interrupted].into_iter().find(|path| path.exists());
+        let known = [&catalogue, &interrupted].into_iter().find(|path| path.exists()).cloned();
         let mut is_damaged = false;
-        let mut earlier = match known.map(|path| SqliteCatalogue::open_read_only(path, id)).transpose() {
+        let mut earlier = match known.as_deref().map(|path| SqliteCatalogue::open_read_only(path, id)).transpose() {
             Ok(earlier) => earlier,
             Err(error @ CatalogueError::Damaged { .. }) => {
                 note_unreadable(&error, watcher);
@@ -132,9 +133,9 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
         let earlier = earlier.as_mut().map(|earlier| earlier as &mut dyn Catalogue);
         let (report, keeps_old) = archive.rebuild_from(earlier, unseen_staging, watcher)?;
         mark_staging(&archive)?;
-        Ok((report, keeps_old || is_damaged))
+        Ok((report, known.filter(|_| keeps_old || is_damaged)))
     };
-    let (mut report, keeps_old) = match rebuild() {
+    let (mut report, kept) = match rebuild() {
         Ok(done) => done,
         Err(error) => {
             drop(archive);
@@ -145,9 +146,9 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
     };
     // Closing the last connection checkpoints the write-ahead log into the file.
     drop(archive);
-    if keeps_old {
+    if let Some(earlier) = kept {
         let kept = with_suffix(&catalogue, &format!(".damaged-{}", unix_s()));
-        copy_database(&catalogue, &kept)?;
+        copy_database(&earlier, &kept)?;
         report.kept = Some(kept);
     }
     replace_database(home, &fresh, &catalogue)?;
@@ -175,7 +176,7 @@ impl Archive {
 }
 
 pub(crate) fn each_unlisted(archive: &Archive, on_version: &mut dyn FnMut(&UnlistedVersion)) -> Result<(), ArchiveError> {
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| archive.catalogue().unlisted(after.copied(), BATCH))? {
         page.iter().for_each(&mut *on_version);
     }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{BATCH, RebuildReport, UnseenStores, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Catalogue, Pages, SqliteCatalogue, Unlisted, UnlistedVersion};
+use crate::catalogue::{Catalogue, SqliteCatalogue, Unlisted, UnlistedVersion};
+use crate::paging::Pager;
 use crate::staging::Staging;
 use crate::store_snapshot::StoreSnapshot;
 use crate::uncatalogued::{UncataloguedPlatter, find_uncatalogued};
@@ -199,7 +200,7 @@ pub(super) fn note_unseen(archive: &Archive, report: &RebuildReport) -> Result<(
 /// those newer than `newest`.
 pub(super) fn surplus_keys(archive: &Archive, newest: Option<VersionId>) -> Result<u64, ArchiveError> {
     let mut surplus = 0;
-    let mut pages = Pages::after(newest);
+    let mut pages = Pager::after(newest);
     while let Some(page) = pages.next(|after| archive.keys().page(after.copied(), BATCH))? {
         let mut catalogue = archive.catalogue();
         for (id, _) in &page {
@@ -211,7 +212,7 @@ pub(super) fn surplus_keys(archive: &Archive, newest: Option<VersionId>) -> Resu
 
 pub(crate) fn unseen_places(catalogue: &mut dyn Catalogue) -> Result<Vec<UnseenPlace>, crate::catalogue::CatalogueError> {
     let mut places = Vec::new();
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| catalogue.unlisted(after.copied(), BATCH))? {
         places.extend(page.iter().filter_map(UnseenPlace::of));
     }

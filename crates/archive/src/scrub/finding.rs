@@ -6,7 +6,7 @@ use fulgurite_domain::{Geometry, PlatterId, TrackIndex};
 use serde::{Deserialize, Serialize};
 
 use super::unlisted::UnknownPlatter;
-use crate::catalogue::{Health, SetDescription, VersionKey};
+use crate::catalogue::{Health, SetDescription, VersionRowId};
 use crate::clock::unix_s;
 use crate::rebuild::UnseenPlace;
 use crate::set_reader::Repairs;
@@ -230,10 +230,10 @@ pub struct ScrubReport {
     pub repairs: Repairs,
     /// Lost versions that span several sets. Avoids counting a version once per set.
     #[serde(skip)]
-    pub(super) lost_in_several_sets: HashSet<VersionKey>,
+    pub(super) lost_in_several_sets: HashSet<VersionRowId>,
     /// The same for versions that can't be read now.
     #[serde(skip)]
-    pub(super) out_of_reach_in_several_sets: HashSet<VersionKey>,
+    pub(super) out_of_reach_in_several_sets: HashSet<VersionRowId>,
 }
 
 impl ScrubReport {

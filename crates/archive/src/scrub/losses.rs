@@ -7,7 +7,8 @@ use fulgurite_glass::Track;
 
 use super::{PAGE, PlatterFinding, Scrub};
 use crate::archive::ArchiveError;
-use crate::catalogue::{Extent, Pages};
+use crate::catalogue::Extent;
+use crate::paging::Pager;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::unread::{Unreachable, Unread};
 
@@ -108,18 +109,18 @@ impl Scrub<'_> {
             return Ok(());
         }
         let reason = reason.unwrap_or_else(|| set.unreachable(0));
-        let mut pages = Pages::default();
+        let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| self.archive.catalogue().versions_on(&affected, after, PAGE))? {
             for row in page.iter().filter(|row| row.archived) {
-                let extents = self.archive.catalogue().extents(row.key)?;
+                let extents = self.archive.catalogue().extents(row.row_id)?;
                 let only_here = extents.iter().all(|extent| platters.contains(&extent.platter));
                 if extents.iter().any(|extent| lost.has_some_of(extent)) {
-                    if only_here || self.report.lost_in_several_sets.insert(row.key) {
+                    if only_here || self.report.lost_in_several_sets.insert(row.row_id) {
                         let why = "its sectors are lost: neither track, large group nor platter-set can rebuild them";
                         self.report_version(row, None, why);
                     }
                 } else if extents.iter().any(|extent| out_of_reach.has_some_of(extent))
-                    && (only_here || self.report.out_of_reach_in_several_sets.insert(row.key))
+                    && (only_here || self.report.out_of_reach_in_several_sets.insert(row.row_id))
                 {
                     self.report_version(row, Some(reason.hindrance()), &reason.to_string());
                 }

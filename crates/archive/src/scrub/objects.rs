@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::PAGE;
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Pages, VersionRow, Versions};
+use crate::catalogue::{VersionRow, Versions};
 use crate::object::ObjectReader;
+use crate::paging::Pager;
 use crate::watch::{OutOfReach, Trouble, Watcher, check_not_stopped};
 
 /// Result of reading every version.
@@ -30,7 +31,7 @@ impl Archive {
         watcher.stage("reading objects", Some(totals.content_bytes));
         let mut reader = ObjectReader::new(self);
         let mut report = ObjectsReport::default();
-        let mut pages = Pages::default();
+        let mut pages = Pager::default();
         while let Some(page) = pages.next(|after| self.catalogue().list(b"", Versions::All, after, PAGE))? {
             for row in page {
                 check_not_stopped(watcher)?;

@@ -7,7 +7,8 @@ use fulgurite_domain::ObjectName;
 
 use super::PAGE;
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Pages, VersionRow, Versions};
+use crate::catalogue::{VersionRow, Versions};
+use crate::paging::Pager;
 use crate::watch::{Trouble, Watcher};
 
 /// Maximum number of shared numbers to report; further ones are only counted.
@@ -47,7 +48,7 @@ impl SharedNumbers {
 /// [`ArchiveError`] if the catalogue fails.
 pub fn count_shared_numbers(archive: &Archive, watcher: &dyn Watcher) -> Result<u64, ArchiveError> {
     let mut shared = SharedNumbers::default();
-    let mut pages = Pages::default();
+    let mut pages = Pager::default();
     while let Some(page) = pages.next(|after| archive.catalogue().list(b"", Versions::All, after, PAGE))? {
         page.iter().for_each(|row| shared.take(row, watcher));
     }

@@ -1,7 +1,7 @@
 //! Staging on small disks and with several processes.
 
 use fulgurite_domain::VersionId;
-use fulgurite_format::RecordKind;
+use fulgurite_format::{HEAD_BYTES, RecordKind};
 
 use super::*;
 use crate::clock::unix_ms;
@@ -12,17 +12,28 @@ struct SmallDisk {
     folder: FolderVolume,
     bytes: u64,
     taken: Arc<AtomicU64>,
+    /// Names of files, in the order in which they were synced.
+    synced: Arc<Mutex<Vec<String>>>,
+}
+
+impl SmallDisk {
+    fn new(folder: &Path, bytes: u64) -> Self {
+        Self { folder: FolderVolume::new(folder), bytes, taken: Arc::default(), synced: Arc::default() }
+    }
 }
 
 struct SmallFile {
+    name: String,
     file: Box<dyn VolumeFile>,
     bytes: u64,
     taken: Arc<AtomicU64>,
+    synced: Arc<Mutex<Vec<String>>>,
 }
 
 impl Volume for SmallDisk {
     fn create(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
-        Ok(Box::new(SmallFile { file: self.folder.create(name)?, bytes: self.bytes, taken: self.taken.clone() }))
+        let (file, taken, synced) = (self.folder.create(name)?, self.taken.clone(), self.synced.clone());
+        Ok(Box::new(SmallFile { name: name.to_owned(), file, bytes: self.bytes, taken, synced }))
     }
     fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         self.folder.open(name)
@@ -88,6 +99,7 @@ impl VolumeFile for SmallFile {
         self.file.length()
     }
     fn sync(&self) -> io::Result<()> {
+        self.synced.lock().expect("not poisoned").push(self.name.clone());
         self.file.sync()
     }
     fn forget_cached(&self) {}
@@ -98,7 +110,7 @@ fn a_segment_reserves_no_more_than_the_disk_has() {
     const MIB: u64 = 1 << 20;
     for (disk, reserved) in [(2_000 * MIB, 256 * MIB), (108 * MIB, 25 * MIB), (9 * MIB, 0), (MIB, 0)] {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let volume = SmallDisk { folder: FolderVolume::new(folder.path()), bytes: disk, taken: Arc::default() };
+        let volume = SmallDisk::new(folder.path(), disk);
         let staging = Staging::new(Arc::new(volume), ArchiveId([1; 16]), 256 * MIB);
         let room = staging.room();
         assert_eq!(room, disk.saturating_sub(RESERVED_FREE_BYTES));
@@ -119,7 +131,7 @@ fn a_segment_reserves_no_more_than_the_disk_has() {
 #[test]
 fn the_error_for_a_full_disk_names_needed_and_free_bytes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let volume = SmallDisk { folder: FolderVolume::new(folder.path()), bytes: 3 << 20, taken: Arc::default() };
+    let volume = SmallDisk::new(folder.path(), 3 << 20);
     let staging = Staging::new(Arc::new(volume), ArchiveId([1; 16]), 256 << 20);
     let writing = staging.begin().expect("begun");
     let mut writer = writing.writer();
@@ -127,6 +139,37 @@ fn the_error_for_a_full_disk_names_needed_and_free_bytes() {
     let error = (0..5).find_map(|_| append().err()).expect("five MiB don't fit into three").to_string();
     assert!(error.starts_with("staging in a small disk is full: 1048640 more bytes are needed and "), "{error}");
     assert!(error.contains("`fulgurite flush`"), "{error}");
+}
+
+/// A tombstone that survives a crash without the version that replaces the removed one would leave
+/// neither.
+#[test]
+fn tombstones_are_synced_last_even_if_their_segment_is_full() {
+    const SEGMENT_BYTES: u64 = 4_096;
+    for closes in [false, true] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let volume = SmallDisk::new(folder.path(), 1 << 30);
+        let synced = volume.synced.clone();
+        let staging = Staging::new(Arc::new(volume), ArchiveId([1; 16]), SEGMENT_BYTES);
+        let writing = staging.begin().expect("begun");
+        let mut writer = writing.writer();
+        let mut data = Vec::new();
+        let mut tombstones = Vec::new();
+        data.push(writer.append(RecordKind::Data, VersionId([2; 16]), 0, false, &[7; 100]).expect("appended").segment);
+        for number in 0..2 * SEGMENT_BYTES / HEAD_BYTES as u64 {
+            let id = VersionId::new(number, [3; 10]);
+            tombstones.push(writer.append(RecordKind::Tombstone, id, 0, false, &[]).expect("appended").segment);
+        }
+        data.push(writer.append(RecordKind::Data, VersionId([2; 16]), 100, false, &[7; 100]).expect("appended").segment);
+        tombstones.dedup();
+        assert!(data[0] == data[1] && tombstones.len() > 2, "the segments of tombstones are full, that of data is not");
+        if closes {
+            writer.close_segments().expect("closed");
+        }
+        writer.unsynced().and_then(Unsynced::sync).expect("synced");
+        let expected: Vec<String> = data[..1].iter().chain(&tombstones).map(|segment| file_name(*segment)).collect();
+        assert_eq!(*synced.lock().expect("not poisoned"), expected);
+    }
 }
 
 #[test]

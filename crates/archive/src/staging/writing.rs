@@ -13,7 +13,7 @@ use super::{Staging, StagingError, file_name};
 use crate::catalogue::{SegmentEnd, StagedPlace};
 use crate::volume::{Appending, VolumeFile};
 
-/// A put in progress.
+/// The right to write to staging, held by one put or removal at a time.
 pub struct Writing<'a> {
     pub(super) staging: &'a Staging,
     pub(super) first: u64,
@@ -26,7 +26,15 @@ impl<'a> Writing<'a> {
     #[must_use]
     pub fn writer(&self) -> SegmentWriter<'a> {
         let staging = self.staging;
-        SegmentWriter { staging, next: self.first, current: None, tombstones: None, unsynced: Vec::new(), closed: Vec::new() }
+        SegmentWriter {
+            staging,
+            next: self.first,
+            current: None,
+            tombstones: None,
+            unsynced: Vec::new(),
+            unsynced_tombstones: Vec::new(),
+            closed: Vec::new(),
+        }
     }
 }
 
@@ -77,8 +85,10 @@ pub struct SegmentWriter<'a> {
     /// versions they remove. A segment that still contains removed content is therefore never kept
     /// just for its tombstones.
     tombstones: Option<Segment>,
-    /// Written segments that have not been handed out for syncing yet.
+    /// Closed segments that have not been handed out for syncing yet.
     unsynced: Vec<Arc<dyn VolumeFile>>,
+    /// The same for those of tombstones, which are synced after all others.
+    unsynced_tombstones: Vec<Arc<dyn VolumeFile>>,
     /// Ends of closed segments that have not been handed out yet.
     closed: Vec<SegmentEnd>,
 }
@@ -150,8 +160,10 @@ impl SegmentWriter<'_> {
     /// # Errors
     /// [`StagingError::Full`] or [`StagingError::Write`].
     pub fn close_segments(&mut self) -> Result<(), StagingError> {
-        for mut segment in self.current.take().into_iter().chain(self.tombstones.take()) {
-            segment.close(&mut self.unsynced).map_err(|source| self.staging.append_error(0, source))?;
+        let open = [(self.current.take(), &mut self.unsynced), (self.tombstones.take(), &mut self.unsynced_tombstones)];
+        for (segment, unsynced) in open {
+            let Some(mut segment) = segment else { continue };
+            segment.close(unsynced).map_err(|source| self.staging.append_error(0, source))?;
             self.closed.push(SegmentEnd { segment: segment.number, bytes: segment.appending.length() });
         }
         self.update_spare();
@@ -166,18 +178,21 @@ impl SegmentWriter<'_> {
     }
 
     /// Writes buffered records to their files and returns the files to sync before any record
-    /// appended so far may be acknowledged.
+    /// appended so far may be acknowledged, those of tombstones last.
     ///
     /// # Errors
     /// [`StagingError::Full`] or [`StagingError::Write`].
     pub fn unsynced(&mut self) -> Result<Unsynced, StagingError> {
-        for segment in self.current.iter_mut().chain(&mut self.tombstones) {
+        for (segment, unsynced) in [(&mut self.current, &mut self.unsynced), (&mut self.tombstones, &mut self.unsynced_tombstones)] {
+            let Some(segment) = segment else { continue };
             segment.appending.write_out().map_err(|source| self.staging.append_error(0, source))?;
             if std::mem::take(&mut segment.dirty) {
-                self.unsynced.push(segment.appending.file.clone());
+                unsynced.push(segment.appending.file.clone());
             }
         }
-        Ok(Unsynced { files: std::mem::take(&mut self.unsynced), place: self.staging.place() })
+        let mut files = std::mem::take(&mut self.unsynced);
+        files.append(&mut self.unsynced_tombstones);
+        Ok(Unsynced { files, place: self.staging.place() })
     }
 
     /// Updates the spare space of the open segment. (Segments of tombstones reserve none.)
@@ -188,7 +203,10 @@ impl SegmentWriter<'_> {
     fn segment(&mut self, kind: RecordKind, payload: usize) -> io::Result<&mut Segment> {
         let of_tombstones = kind == RecordKind::Tombstone;
         let data_number = self.current.as_ref().map_or(0, |segment| segment.number);
-        let open = if of_tombstones { &mut self.tombstones } else { &mut self.current };
+        let (open, unsynced) = match of_tombstones {
+            true => (&mut self.tombstones, &mut self.unsynced_tombstones),
+            false => (&mut self.current, &mut self.unsynced),
+        };
         let is_full = |segment: &Segment| {
             let end = segment.appending.length();
             end + (HEAD_BYTES + payload) as u64 > self.staging.segment_bytes && end > HEAD_BYTES as u64
@@ -198,7 +216,7 @@ impl SegmentWriter<'_> {
             let allocated = if of_tombstones { 0 } else { self.staging.allocation() };
             let mut spare = self.staging.spare();
             if let Some(segment) = open.as_mut() {
-                segment.close(&mut self.unsynced)?;
+                segment.close(unsynced)?;
                 self.closed.push(SegmentEnd { segment: segment.number, bytes: segment.appending.length() });
                 *open = None;
             }

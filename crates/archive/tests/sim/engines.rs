@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fulgurite_archive::catalogue::{
     ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, ListCursor, PlatterRow, SegmentEnd, SetDescription,
-    SetRow, SqliteCatalogue, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey, VersionRow,
+    SetRow, SqliteCatalogue, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionRow, VersionRowId,
     Versions,
 };
 use fulgurite_archive::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
@@ -45,10 +45,10 @@ impl Catalogue for FaultyCatalogue {
     fn commit(&mut self, change: &Change) -> Result<(), CatalogueError> {
         self.change("commit", |engine| engine.commit(change))
     }
-    fn clear_log(&mut self) -> Result<(), CatalogueError> {
+    fn clear_log(&mut self) -> Result<bool, CatalogueError> {
         self.change("clear_log", |engine| engine.clear_log())
     }
-    fn commit_delete(&mut self, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
+    fn commit_delete(&mut self, versions: &[VersionRowId], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
         self.change("commit_delete", |engine| engine.commit_delete(versions, tombstones))
     }
     fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
@@ -75,10 +75,10 @@ impl Catalogue for FaultyCatalogue {
     ) -> Result<Vec<VersionRow>, CatalogueError> {
         self.engine.list(prefix, versions, after, limit)
     }
-    fn extents(&mut self, version: VersionKey) -> Result<Vec<Extent>, CatalogueError> {
+    fn extents(&mut self, version: VersionRowId) -> Result<Vec<Extent>, CatalogueError> {
         self.engine.extents(version)
     }
-    fn staged(&mut self, version: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError> {
+    fn staged(&mut self, version: VersionRowId) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError> {
         self.engine.staged(version)
     }
     fn versions_on(&mut self, platters: &[PlatterId], after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {

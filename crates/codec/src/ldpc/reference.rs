@@ -1,26 +1,27 @@
-//! The oracle of the decoder: sum-product in floating point.
+//! A slow, plain LDPC decoder that tests compare the fast one with: sum-product in floating point.
+//! The fast one is min-sum, so they agree on words, not on every step.
 
 use super::base_matrix::BaseMatrix;
 
 /// Decodes by the sum-product algorithm, in flooding order: all checks from all bits, then all bits
 /// from all checks. `nats` are natural-log likelihood ratios, positive where 0 is more likely.
-/// Returns the bits, whether they are a codeword or not.
+/// Returns the bits even if they are not a codeword.
 ///
-/// Source: Richardson and Urbanke, *Modern Coding Theory*, section 2.5: a check tells a bit
-/// `2 atanh` of the product of `tanh` of half of what the others say.
-pub fn sum_product(matrix: &BaseMatrix, nats: &[f64], most_iterations: u32) -> Vec<bool> {
+/// Source: Richardson and Urbanke, *Modern Coding Theory*, section 2.5: a check sends a bit
+/// `2 atanh` of the product, over its other bits, of `tanh(message / 2)`.
+pub fn sum_product(matrix: &BaseMatrix, nats: &[f64], max_iterations: u32) -> Vec<bool> {
     let checks: Vec<Vec<usize>> = (0..matrix.rows().len())
         .flat_map(|row| (0..matrix.lifting()).map(move |check| (row, check)))
         .map(|(row, check)| matrix.bits_of_check(row, check).collect())
         .collect();
     let mut messages: Vec<Vec<f64>> = checks.iter().map(|bits| vec![0.0; bits.len()]).collect();
     let mut totals = nats.to_vec();
-    for _ in 0..most_iterations {
-        if matrix.is_codeword(&hard(&totals)) {
+    for _ in 0..max_iterations {
+        if matrix.is_codeword(&hard_decisions(&totals)) {
             break;
         }
         for (bits, messages) in checks.iter().zip(&mut messages) {
-            // Keeps atanh finite.
+            // The clamp keeps `atanh` finite.
             let halves: Vec<f64> = bits
                 .iter()
                 .zip(messages.iter())
@@ -38,9 +39,9 @@ pub fn sum_product(matrix: &BaseMatrix, nats: &[f64], most_iterations: u32) -> V
             }
         }
     }
-    hard(&totals)
+    hard_decisions(&totals)
 }
 
-fn hard(ratios: &[f64]) -> Vec<bool> {
+fn hard_decisions(ratios: &[f64]) -> Vec<bool> {
     ratios.iter().map(|&ratio| ratio < 0.0).collect()
 }

@@ -9,13 +9,14 @@
 //! end <number of keys> <SHA-256 of all bytes before this line>
 //! ```
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use fulgurite_domain::{ArchiveId, VersionId};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::hex::{parse_hex, push_hex};
+use crate::unreadable::read_or_zero;
 use crate::v1::VERSION;
 use crate::v1::keys::{MasterKey, WrappedKey};
 use crate::v1::sealed_export::begins_as_sealed;
@@ -199,29 +200,40 @@ pub fn read_key_export<E: From<KeyExportError>>(
     }
 }
 
-/// Salvages a damaged export: every line that is still a key and opens with the master key. Stops
-/// at the first read error, and keeps what precedes it.
+/// What a damaged export still yields.
+#[derive(Debug, Clone)]
+pub struct DamagedKeyExport {
+    /// The archive that the keys belong to; `None` if the line that names it is damaged.
+    pub archive: Option<ArchiveId>,
+    /// The master key, which opened at least one of the keys.
+    pub master: MasterKey,
+    /// Number of keys.
+    pub keys: u64,
+}
+
+/// Salvages a damaged export: every line that is still a key and opens with the master key.
+/// Unreadable sectors cost the lines that reach into them.
 ///
 /// The master key is the one in the text, or `known` with its archive, whichever opens a key first.
 /// A line whose version identifier was changed is passed on under that wrong identifier, which no
 /// version has. Returns `None` if no key opens, because the master key is then uncertain.
 ///
 /// # Errors
-/// Any error of `on_key`.
+/// [`KeyExportError::Read`] if seeking fails, and any error of `on_key`.
 pub fn read_damaged_key_export<E: From<KeyExportError>>(
-    mut reader: impl Read,
+    mut reader: impl Read + Seek,
     known: Option<(ArchiveId, &MasterKey)>,
     mut on_key: impl FnMut(VersionId, WrappedKey) -> Result<(), E>,
-) -> Result<Option<KeyExport>, E> {
-    let mut archive = ArchiveId([0; 16]);
+) -> Result<Option<DamagedKeyExport>, E> {
+    let mut archive = None;
     let mut master = None;
-    let mut certain: Option<KeyExport> = None;
+    let mut certain: Option<DamagedKeyExport> = None;
     let mut on_line = |line: &[u8]| -> Result<(), E> {
         let line = line.trim_ascii();
         if certain.is_none() {
             let (mut id, mut bytes) = ([0; 16], Zeroizing::new([0; 32]));
             if field(line, b"archive ", &mut id).is_some() {
-                archive = ArchiveId(id);
+                archive = Some(ArchiveId(id));
             }
             if field(line, b"master ", &mut bytes).is_some() {
                 master = Some(MasterKey::new(*bytes));
@@ -229,9 +241,10 @@ pub fn read_damaged_key_export<E: From<KeyExportError>>(
         }
         let Some((version, key)) = parse_key(line) else { return Ok(()) };
         if certain.is_none() {
+            let known = known.map(|(archive, master)| (Some(archive), master));
             let of_text = master.as_ref().map(|master| (archive, master));
             let opening = known.into_iter().chain(of_text).find(|(_, master)| master.unwrap(&key).is_ok());
-            certain = opening.map(|(archive, master)| KeyExport { archive, master: master.clone(), keys: 0 });
+            certain = opening.map(|(archive, master)| DamagedKeyExport { archive, master: master.clone(), keys: 0 });
         }
         if let Some(export) = certain.as_mut().filter(|export| export.master.unwrap(&key).is_ok()) {
             export.keys += 1;
@@ -239,18 +252,15 @@ pub fn read_damaged_key_export<E: From<KeyExportError>>(
         }
         Ok(())
     };
+    let length = reader.seek(SeekFrom::End(0)).map_err(KeyExportError::Read)?;
     let mut buffer = Zeroizing::new([0; BUFFER_BYTES]);
     // The start of a line. Longer lines are invalid, so their rest is skipped.
     let mut line = Zeroizing::new(Vec::with_capacity(2 * LINE_BYTES_MAX));
-    loop {
-        let read = match reader.read(&mut *buffer) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // A salvage keeps the lines read before the error.
-            Err(_) => break,
-        };
-        for &byte in &buffer[..read] {
+    for start in (0..length).step_by(BUFFER_BYTES) {
+        let bytes = BUFFER_BYTES.min(usize::try_from(length - start).unwrap_or(usize::MAX));
+        // The zeros of an unreadable sector make the line that they are in invalid.
+        read_or_zero(&mut reader, start, &mut buffer[..bytes]).map_err(KeyExportError::Read)?;
+        for &byte in &buffer[..bytes] {
             if byte == b'\n' {
                 on_line(&line)?;
                 line.zeroize();
@@ -375,8 +385,11 @@ impl<R: Read> Lines<R> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::unreadable::SECTOR_BYTES;
+    use crate::unreadable::tests::Worn;
 
     type Read = Result<(KeyExport, Vec<(VersionId, WrappedKey)>), KeyExportError>;
 
@@ -443,9 +456,15 @@ pub(crate) mod tests {
         assert!(matches!(swap("end", &line), Err(KeyExportError::Malformed { line: 6, .. })));
     }
 
-    fn read_damaged(bytes: &[u8], known: Option<(ArchiveId, &MasterKey)>) -> Option<(KeyExport, Vec<(VersionId, WrappedKey)>)> {
+    type Salvaged = Option<(DamagedKeyExport, Vec<(VersionId, WrappedKey)>)>;
+
+    fn read_damaged(bytes: &[u8], known: Option<(ArchiveId, &MasterKey)>) -> Salvaged {
+        read_worn(io::Cursor::new(bytes), known)
+    }
+
+    fn read_worn(file: impl io::Read + Seek, known: Option<(ArchiveId, &MasterKey)>) -> Salvaged {
         let mut keys = Vec::new();
-        let export = read_damaged_key_export(bytes, known, |version, key| {
+        let export = read_damaged_key_export(file, known, |version, key| {
             keys.push((version, key));
             Ok::<_, KeyExportError>(())
         });
@@ -482,6 +501,37 @@ pub(crate) mod tests {
         assert!(read_damaged(b"hello\n", Some((archive, &master))).is_none());
         let endless = vec![b'k'; 100_000];
         assert!(read_damaged(&endless, None).is_none());
+    }
+
+    #[test]
+    fn unreadable_sectors_cost_only_the_lines_in_them() {
+        let master = MasterKey::new(std::array::from_fn(|i| i as u8));
+        let keys: Vec<_> = (0..200).map(|n| (VersionId([n; 16]), master.wrap(&crate::ObjectKey::new([n; 32])))).collect();
+        let good = text(&keys);
+        let sectors = good.len().div_ceil(SECTOR_BYTES) as u64;
+        let line_bytes = 118;
+        for unreadable in 0..sectors {
+            let worn = Worn { bytes: io::Cursor::new(&good), unreadable: &[unreadable] };
+            // The first sector has the master key.
+            let known = (ArchiveId([10; 16]), &master);
+            let (_, back) = read_worn(worn, Some(known)).expect("keys");
+            let lost = SECTOR_BYTES.div_ceil(line_bytes) + 1;
+            assert!(back.len() >= 200 - lost && back.len() < 200, "sector {unreadable}: {} keys", back.len());
+            assert!(back.iter().all(|pair| keys.contains(pair)));
+        }
+    }
+
+    #[test]
+    fn a_damaged_line_of_the_archive_is_not_taken_for_another_archive() {
+        let master = MasterKey::new(std::array::from_fn(|i| i as u8));
+        let keys = [(VersionId([1; 16]), master.wrap(&crate::ObjectKey::new([1; 32])))];
+        let good = String::from_utf8(text(&keys)).unwrap();
+        let damaged = good.replacen("archive 0", "archive x", 1);
+        let (export, back) = read_damaged(damaged.as_bytes(), None).expect("keys");
+        assert_eq!((export.archive, back.len()), (None, 1));
+        assert_eq!(read_damaged(good.as_bytes(), None).expect("keys").0.archive, Some(ArchiveId([10; 16])));
+        let known = Some((ArchiveId([10; 16]), &master));
+        assert_eq!(read_damaged(damaged.as_bytes(), known).expect("keys").0.archive, Some(ArchiveId([10; 16])));
     }
 
     #[test]

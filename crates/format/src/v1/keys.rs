@@ -51,7 +51,10 @@ pub struct WrongKey;
 
 /// Text that is not a master key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("invalid master key: expected 64 hexadecimal digits, found {found} characters or non-hexadecimal ones")]
+#[error(
+    "invalid master key: expected 64 hexadecimal digits, found {found} characters{}",
+    if *found == 64 { ", not all of them hexadecimal digits" } else { "" }
+)]
 pub struct KeyTextError {
     /// Number of characters found.
     pub found: usize,
@@ -175,5 +178,13 @@ mod tests {
         let key = ObjectKey::new([0xab; 32]);
         let printed = format!("{master:?} {key:?} {:?}", master.wrap(&key));
         assert_eq!(printed, "MasterKey(..) ObjectKey(..) WrappedKey(..)");
+    }
+
+    #[test]
+    fn the_error_of_a_wrong_text_says_what_is_wrong() {
+        let error = |text: &str| text.parse::<MasterKey>().unwrap_err().to_string();
+        assert!(error(&"5a".repeat(31)).ends_with("found 62 characters"), "{}", error(&"5a".repeat(31)));
+        let other = "5x".repeat(32);
+        assert!(error(&other).ends_with("found 64 characters, not all of them hexadecimal digits"), "{}", error(&other));
     }
 }

@@ -6,12 +6,11 @@ use std::io::{self, Read, Seek, SeekFrom};
 use fulgurite_codec::{CauchyCode, CodeError};
 
 use super::blocks::{BLOCK_BYTES, Block, BlockPlace, HEAD_BYTES, MAGIC, PAYLOAD_BYTES, Shape};
+use crate::unreadable::read_or_zero;
 use crate::v1::sealed_export::SealedExportError;
 
 /// Bytes searched at a time.
 const WINDOW_BYTES: usize = 64 << 10;
-/// Unit in which disks fail to read.
-const SECTOR_BYTES: usize = 4_096;
 
 /// Yields the bytes written into a [`BlockWriter`](super::write::BlockWriter). Its own errors are
 /// [`io::ErrorKind::InvalidData`] with a [`SealedExportError`] inside; read errors pass through.
@@ -216,21 +215,6 @@ fn search(reader: &mut (impl Read + Seek), on_block: &mut dyn FnMut(u64, Block<'
         start += WINDOW_BYTES as u64;
     }
     Ok(length)
-}
-
-/// Fills a buffer from an offset, with zeros for unreadable sectors.
-fn read_or_zero(reader: &mut (impl Read + Seek), offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-    reader.seek(SeekFrom::Start(offset))?;
-    if reader.read_exact(buffer).is_ok() {
-        return Ok(());
-    }
-    for (index, sector) in buffer.chunks_mut(SECTOR_BYTES).enumerate() {
-        reader.seek(SeekFrom::Start(offset + (index * SECTOR_BYTES) as u64))?;
-        if reader.read_exact(sector).is_err() {
-            sector.fill(0);
-        }
-    }
-    Ok(())
 }
 
 fn read_payload(reader: &mut (impl Read + Seek), offset: u64, payload: &mut [u8]) -> Result<(), SealedExportError> {

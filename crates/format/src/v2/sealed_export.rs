@@ -16,14 +16,16 @@ use crate::v1::sealed_export::{
 };
 use crate::v1::{self, u32_at};
 
-/// Whether a file is a sealed export: it starts like one, or contains a block of one.
+/// Whether a file is a sealed export: it starts like one, or contains a block of one. Unreadable
+/// sectors are skipped.
 ///
 /// # Errors
-/// Read errors.
+/// Those of seeking.
 pub fn is_sealed_export(reader: &mut (impl Read + Seek)) -> io::Result<bool> {
     reader.rewind()?;
     let mut beginning = [0; MAGIC.len()];
-    let read = v1::sealed_export::read_full(reader, &mut beginning)?;
+    // If the beginning is unreadable, a block elsewhere tells.
+    let read = v1::sealed_export::read_full(reader, &mut beginning).unwrap_or(0);
     Ok(begins_as_sealed(&beginning[..read]) || has_block(reader)?)
 }
 

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::super::blocks::{BLOCK_BYTES, PAYLOAD_BYTES, Shape};
 use super::*;
+use crate::unreadable::tests::Worn;
 use crate::v1::frame::FRAME_BYTES;
 
 const CHEAP: ScryptCost = ScryptCost { log2_n: 10, r: 1, p: 1 };
@@ -198,4 +199,16 @@ proptest! {
             Err(error) => prop_assert!(beyond && matches!(error, SealedExportError::Uncorrectable { .. } | SealedExportError::SectionLost { .. }), "{}", error),
         }
     }
+}
+
+#[test]
+fn an_export_whose_first_sector_is_unreadable_is_still_recognized_and_restored() {
+    let content = content(60_000);
+    let bytes = sealed(&content);
+    let worn = || Worn { bytes: Cursor::new(&bytes), unreadable: &[0] };
+    assert!(is_sealed_export(&mut worn()).unwrap());
+    let mut reader = SealedExportReader::new(worn(), b"correct horse").unwrap();
+    let mut restored = Vec::new();
+    reader.read_to_end(&mut restored).unwrap();
+    assert!(restored == content && reader.corrected() > 0);
 }

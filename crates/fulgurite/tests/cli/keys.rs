@@ -237,6 +237,16 @@ fn every_valid_line_of_a_damaged_unsealed_copy_is_imported() {
         assert!(ran.err.contains("is damaged: ") && ran.err.contains("Only lines"), "{ran:?}");
         assert_eq!(ran.err.matches("no key: ").count(), status, "{ran:?}");
     }
-    place.good(&["keys", "import", "plain"]);
+    // Without the line that names the archive, nothing tells whose keys they are.
+    let archive = text.lines().nth(1).expect("it names the archive");
+    let nameless = text.replacen(archive, "archive ?", 1);
+    place.write("nameless", &nameless);
+    fs::remove_file(place.path("a/keys.db")).expect("removed");
+    fs::remove_file(place.path("a/master.key")).expect("removed");
+    let ran = place.run(&["keys", "import", "nameless"]);
+    ran.fails_with(1, &format!("change its second line to `{archive}`"));
+    assert!(!place.path("a/master.key").exists(), "nothing was changed");
+    place.write("named", nameless.replacen("archive ?", archive, 1));
+    place.good(&["keys", "import", "named"]);
     place.good(&["verify", "--objects"]);
 }

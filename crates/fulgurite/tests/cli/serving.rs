@@ -67,6 +67,29 @@ fn announced(place: &Sandbox) -> serde_json::Value {
 }
 
 #[test]
+fn the_log_of_a_server_tells_its_end_but_not_each_request() {
+    let place = Sandbox::new(2, &["--set", "1+1", "--platter-mib", "8"]);
+    let log = fs::File::create(place.path("log")).expect("created");
+    let mut command = place.command();
+    command.args(["--json", "serve", "--listen", "127.0.0.1:0"]).env_remove("RUST_LOG");
+    let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().expect("the program starts");
+    let mut line = String::new();
+    BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    let announced: serde_json::Value = serde_json::from_str(&line).expect("a line of JSON");
+    let server = Server { process };
+    let address = announced["endpoint"].as_str().expect("text").strip_prefix("http://").expect("a scheme").to_owned();
+    let mut client = std::net::TcpStream::connect(&address).expect("a connection");
+    write!(client, "GET /quite/a/request HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut response = String::new();
+    std::io::Read::read_to_string(&mut client, &mut response).expect("a response");
+    assert!(response.starts_with("HTTP/1.1 403 "), "{response}");
+    server.stop();
+    let log = String::from_utf8(place.read("log")).expect("text");
+    assert!(!log.contains("quite/a/request"), "{log}");
+    assert!(log.contains("stopped"), "{log}");
+}
+
+#[test]
 fn a_taken_port_is_reported_before_anything_is_created() {
     let place = Sandbox::empty();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");

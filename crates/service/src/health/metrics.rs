@@ -95,7 +95,7 @@ impl Gateway {
                 gauge("fulgurite_staging_free_bytes", "Bytes that clients can still stage, within disk and limits.", room);
             }
         }
-        gauge("fulgurite_ready", "1 if /-/ready answers 200.", self.health.readiness.reasons().is_empty().into());
+        gauge("fulgurite_ready", "1 if /-/ready answers 200.", self.health.is_ready().into());
         let unreadable = self.state.count_unreadable() as u64;
         gauge("fulgurite_unreadable_settings", "Unreadable settings of buckets that requests needed.", unreadable);
         if let Ok(open) = self.state.count_open_restores() {

@@ -17,3 +17,10 @@ pub(crate) struct Health {
     /// Result of the last check of the stores.
     pub(crate) stores: stores::StoreChecks,
 }
+
+impl Health {
+    /// Whether `/-/ready` answers 200.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.liveness.reason().is_none() && self.readiness.reasons().is_empty()
+    }
+}

@@ -230,7 +230,7 @@ impl Router {
         request.extensions_mut().insert(first_error.clone());
         let (mut head, body) = request.into_parts();
         let cors_request = head.headers.contains_key(http::header::ORIGIN).then(|| (head.uri.clone(), head.headers.clone()));
-        let memory_owner = MemoryOwner::of(&head.headers, peer.address);
+        let memory_owner = MemoryOwner::of(&method, &head.headers, peer.address);
         head.extensions.insert(memory_owner.clone());
         let progress = BodyProgress::new(self.gateway.buffered_bodies.reservation(&memory_owner), first_error.clone());
         let body = RequestBody::new(DrainOnDrop::new(body, expects_continue), &head.headers, self.is_buffered(&head), progress.clone());
@@ -381,11 +381,14 @@ mod tests {
         let gateway = sample.gateway.clone();
         let router = Router::new(gateway.clone(), None, &Settings::default());
         assert_eq!(ask(&router, "/-/health").await.0, StatusCode::OK);
+        assert!(gateway.render_metrics(&Metrics::default()).contains("\nfulgurite_ready 1\n"));
         gateway.panicked("a request", &String::from("nothing panics while it holds this lock: PoisonError { .. }"));
         for path in ["/-/health", "/-/ready"] {
             let (status, body) = ask(&router, path).await;
             assert!(status == StatusCode::SERVICE_UNAVAILABLE && body.contains("poisoned"), "{status} {body}");
         }
+        let metrics = gateway.render_metrics(&Metrics::default());
+        assert!(metrics.contains("\nfulgurite_ready 0\n"), "{metrics}");
         let (status, body) = ask(&router, "/photos/k").await;
         assert_eq!((status, body.contains("<Code>AccessDenied</Code>")), (StatusCode::FORBIDDEN, true), "{body}");
     }

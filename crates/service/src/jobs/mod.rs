@@ -118,14 +118,35 @@ async fn run_housekeeping(gateway: Arc<Gateway>, settings: Background, mut stop:
     }
 }
 
+/// When sets of two kinds were last written.
+#[derive(Debug, Default)]
+struct LastSets {
+    /// The last set written to make room.
+    pressed: Option<Instant>,
+    /// The last set written because something was old.
+    old: Option<Instant>,
+}
+
+impl LastSets {
+    /// Records the result of an attempt. A failed one is no set: the next may follow after the
+    /// usual pause, however little it writes.
+    fn record(&mut self, due: Due, is_written: bool, now: Instant) {
+        match due {
+            Due::Pressed if is_written => self.pressed = Some(now),
+            Due::Old if is_written => self.old = Some(now),
+            _ => {}
+        }
+    }
+}
+
 /// Writes a set whenever one is due.
 async fn write_sets_when_due(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
-    let (mut last_pressed, mut last_old) = (None::<Instant>, None::<Instant>);
+    let mut last_sets = LastSets::default();
     let mut pause = STAGING_PERIOD;
     while !*stop.borrow() {
         let worker = gateway.clone();
         let after = settings.flush_after();
-        let (since_pressed, since_old) = (last_pressed.map(|at| at.elapsed()), last_old.map(|at| at.elapsed()));
+        let (since_pressed, since_old) = (last_sets.pressed.map(|at| at.elapsed()), last_sets.old.map(|at| at.elapsed()));
         let due = tokio::task::spawn_blocking(move || worker.due(after, since_pressed, since_old)).await.unwrap_or_else(|error| {
             gateway.log_panic("the check of staging", error);
             None
@@ -133,19 +154,13 @@ async fn write_sets_when_due(gateway: Arc<Gateway>, settings: Background, mut st
         pause = match due {
             None => STAGING_PERIOD,
             Some(due) => {
-                if due == Due::Pressed {
-                    last_pressed = Some(Instant::now());
+                let is_written = back_up_and_write_set(gateway.clone(), due).await;
+                last_sets.record(due, is_written, Instant::now());
+                if is_written {
+                    // Staging may already hold enough for another set.
+                    continue;
                 }
-                match back_up_and_write_set(gateway.clone(), due).await {
-                    true => {
-                        if due == Due::Old {
-                            last_old = Some(Instant::now());
-                        }
-                        // Staging may already hold enough for another set.
-                        continue;
-                    }
-                    false => (pause * 2).min(RETRY_AFTER_MAX),
-                }
+                (pause * 2).min(RETRY_AFTER_MAX)
             }
         };
         let failed = due.is_some();
@@ -286,5 +301,25 @@ impl Gateway {
             Err(_) => Some("the catalogue can't be read; see the log for the reason".to_owned()),
         };
         self.health.readiness.report("staging", reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_wrote_no_set_does_not_delay_the_next() {
+        let mut last_sets = LastSets::default();
+        let now = Instant::now();
+        for due in [Due::Pressed, Due::Old, Due::Full] {
+            last_sets.record(due, false, now);
+        }
+        assert_eq!((last_sets.pressed, last_sets.old), (None, None));
+        last_sets.record(Due::Pressed, true, now);
+        last_sets.record(Due::Full, true, now);
+        assert_eq!((last_sets.pressed, last_sets.old), (Some(now), None));
+        last_sets.record(Due::Old, true, now);
+        assert_eq!(last_sets.old, Some(now));
     }
 }

@@ -237,7 +237,7 @@ impl Scrubber {
         // A disk that is removed during a read makes its platters look damaged.
         if !self.gateway.is_usable(&finding.store) {
             tracing::warn!(%platter, store = finding.store, "a store disappeared while a platter was verified");
-            return Ok(true);
+            return Ok(false);
         }
         self.gateway.jobs.scrub_progress.unsound.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(

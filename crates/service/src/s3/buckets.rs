@@ -19,7 +19,7 @@ use crate::s3::new_object::refuse_acl;
 use crate::s3::object_names::object_name;
 use crate::s3::tags;
 use crate::s3::version::timestamp;
-use crate::s3::xml_body::{Document, Skipped};
+use crate::s3::xml_body::{SentBody, Skipped};
 use crate::state::{Bucket, DefaultRetention, RetentionMode, Versioning};
 
 /// AWS's oldest region, which keeps two legacy behaviours.
@@ -55,7 +55,7 @@ const BUCKETS_MAX: i32 = 10_000;
 impl Namespace {
     pub(crate) fn create_bucket(&self, request: S3Request<dto::CreateBucketInput>) -> Answer<dto::CreateBucketOutput> {
         let account = Caller::account_of(&request.extensions)?;
-        let NewBucket(tags) = Document::read(&request.extensions)?;
+        let NewBucket(tags) = SentBody::read(&request.extensions)?;
         tags::check(&tags, tags::BUCKET_TAGS_MAX)?;
         let tags = (!tags.is_empty()).then(|| tags::encode(&tags));
         let input = request.input;

@@ -25,7 +25,7 @@ use crate::s3::new_object::RESERVED_BYTES;
 use crate::s3::normalize::original;
 use crate::s3::put::{Stored, put_sum};
 use crate::s3::version::{attribute, encode_sizes};
-use crate::s3::xml_body::Document;
+use crate::s3::xml_body::SentBody;
 use crate::state::{Bucket, MultipartUpload, Part, Versioning};
 use crate::transfer::Transfers;
 use crate::transfer::checksums::{Algorithm, ChecksumElement, Hasher, Sum, find_claimed_sum, set_sum};
@@ -53,7 +53,7 @@ impl Gateway {
         self: Arc<Self>,
         request: S3Request<CompleteMultipartUploadInput>,
     ) -> Answer<CompleteMultipartUploadOutput> {
-        let NamedParts(requested_parts) = Document::read(&request.extensions)?;
+        let NamedParts(requested_parts) = SentBody::read(&request.extensions)?;
         let completion = CompletionRequest {
             requested_parts,
             claimed_sum: find_claimed_sum(&request.headers)?,

@@ -1,5 +1,5 @@
-//! XML bodies on their way to the operations. The framework doesn't check their digests and drops
-//! elements that it doesn't know.
+//! Wraps XML bodies on their way to the framework: limits their size, checks their digests, and
+//! keeps a copy for operations that need elements which the framework drops or rejects.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -23,13 +23,14 @@ pub(crate) const XML_BYTES_MAX: u64 = 4 << 20;
 /// Request extension: the body as sent, for operations that need elements which the framework
 /// drops. It is complete when the operation is called.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Document(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct SentBody(Arc<Mutex<Vec<u8>>>);
 
-impl Document {
-    /// Parses the body of a request; an empty body gives the default.
+impl SentBody {
+    /// Parses the body of a request. An empty body, or one that wasn't collected (see [`Parser`]),
+    /// gives the default.
     pub(crate) fn read<T: Default + for<'xml> Deserialize<'xml>>(extensions: &Extensions) -> S3Result<T> {
-        let Some(document) = extensions.get::<Self>() else { return Ok(T::default()) };
-        let xml = document.0.lock().expect("nothing panics while it holds this lock");
+        let Some(sent) = extensions.get::<Self>() else { return Ok(T::default()) };
+        let xml = sent.0.lock().expect("nothing panics while it holds this lock");
         if xml.is_empty() {
             return Ok(T::default());
         }
@@ -56,7 +57,7 @@ pub(crate) enum Parser {
     Framework,
     /// The framework, and the operation for more elements.
     Both,
-    /// The operation, for elements that the framework rejects. The framework gets this document.
+    /// The operation, for elements that the framework rejects. The framework gets this XML.
     Operation(&'static str),
 }
 
@@ -65,32 +66,31 @@ pub(crate) struct XmlBody {
     body: Body,
     checksums: Option<(SumHasher, Md5)>,
     /// Where the body is collected for an operation.
-    document: Option<Document>,
+    sent: Option<SentBody>,
     /// What the framework gets in place of the body.
     stand_in: Option<&'static str>,
     received: u64,
     trailers: BodyTrailers,
-    /// Whether a required digest is missing.
-    is_bare: bool,
+    lacks_required_digest: bool,
     first_error: FirstError,
 }
 
 impl XmlBody {
     /// Replaces the body of a request. `claims` are the digests that the client states for it.
     pub(crate) fn wrap(request: &mut S3Request<Body>, parser: Parser, claims: Claims) {
-        let is_bare = request.method == Method::POST && has_parameter(request.uri.query(), "delete") && claims.are_none();
-        let document = (!matches!(parser, Parser::Framework)).then(Document::default);
-        if let Some(document) = &document {
-            request.extensions.insert(document.clone());
+        let lacks_required_digest = request.method == Method::POST && has_parameter(request.uri.query(), "delete") && claims.are_none();
+        let sent = (!matches!(parser, Parser::Framework)).then(SentBody::default);
+        if let Some(sent) = &sent {
+            request.extensions.insert(sent.clone());
         }
         let body = Self {
             body: std::mem::take(&mut request.input),
             checksums: Some((claims.begin(None), Md5::new())),
-            document,
+            sent,
             stand_in: if let Parser::Operation(stand_in) = parser { Some(stand_in) } else { None },
             received: 0,
             trailers: BodyTrailers::of(request),
-            is_bare,
+            lacks_required_digest,
             first_error: FirstError::of(&request.extensions),
         };
         // The framework compares the length of what it gets with the header.
@@ -111,7 +111,7 @@ impl XmlBody {
             sums.update(bytes);
             md5.update(bytes);
         }
-        if let Some(Document(xml)) = &self.document {
+        if let Some(SentBody(xml)) = &self.sent {
             xml.lock().expect("nothing panics while it holds this lock").extend_from_slice(bytes);
         }
         Ok(())
@@ -119,7 +119,7 @@ impl XmlBody {
 
     fn end(&mut self) -> S3Result<()> {
         let Some((sums, md5)) = self.checksums.take() else { return Ok(()) };
-        if self.is_bare {
+        if self.lacks_required_digest {
             return Err(s3_error!(InvalidRequest, "Missing required header for this request: Content-MD5"));
         }
         sums.end(md5.finish(), &self.trailers).map(drop)
@@ -147,11 +147,11 @@ impl HttpBody for XmlBody {
                 }
                 Some(Err(error)) => return self.refused(stream_error(error)),
                 None => {
-                    let is_first = self.checksums.is_some();
+                    let ends_now = self.checksums.is_some();
                     if let Err(error) = self.end() {
                         return self.refused(error);
                     }
-                    let stand_in = self.stand_in.filter(|_| is_first);
+                    let stand_in = self.stand_in.filter(|_| ends_now);
                     return Poll::Ready(stand_in.map(|xml| Ok(Frame::data(Bytes::from_static(xml.as_bytes())))));
                 }
             }

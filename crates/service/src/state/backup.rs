@@ -263,7 +263,7 @@ fn write(
         counts.buckets += 1;
         lines.put(&Line::Bucket(bucket))
     })?;
-    versions::each(connection, &mut |id, VersionState { tags, retention, legal_hold }| {
+    versions::for_each_state(connection, &mut |id, VersionState { tags, retention, legal_hold }| {
         counts.versions += 1;
         lines.put(&Line::Version(VersionLine { id: id.to_string(), tags, retention, legal_hold }))
     })?;

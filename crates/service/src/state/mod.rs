@@ -102,7 +102,7 @@ pub enum StateError {
     },
     /// The file is missing, and the archive has a backup of it.
     #[error("{path} is missing or empty, but the archive has a backup from {}: `fulgurite serve` recovers it from that", date(*.backup_ms))]
-    Lost {
+    LostWithBackup {
         /// Path of the missing file.
         path: PathBuf,
         /// When the backup was put, in milliseconds since 1970.
@@ -174,9 +174,10 @@ pub enum StateError {
 }
 
 impl StateError {
-    /// The error of an archive whose file is [lost](ExistingState::Lost).
+    /// The error of an archive whose file is
+    /// [lost without a backup](ExistingState::LostWithoutBackup).
     #[must_use]
-    pub fn lost(archive: &Archive) -> Self {
+    pub fn lost_without_backup(archive: &Archive) -> Self {
         Self::LostWithoutBackup { path: archive.home().join(FILE), sign: recovery::sign_of_server(archive) }
     }
 
@@ -212,7 +213,7 @@ pub struct State {
     /// Result of the last [check](Self::check_file).
     displaced: AtomicBool,
     /// True once any version has mutable state or a restore; otherwise reads skip the lookup.
-    has_version_state: AtomicBool,
+    may_have_version_rows: AtomicBool,
     /// Unreadable settings that requests needed, by bucket and setting.
     unreadable: Mutex<BTreeSet<(String, &'static str)>>,
 }
@@ -221,14 +222,14 @@ impl State {
     /// Opens the state of an archive; creates it if there never was one.
     ///
     /// # Errors
-    /// [`StateError::Lost`] if the file is missing and the archive has a backup of it,
+    /// [`StateError::LostWithBackup`] if the file is missing and the archive has a backup of it,
     /// [`StateError::LostWithoutBackup`] if it has none but a server has used it; other errors if
     /// the file can't be used.
     pub fn open(archive: Arc<Archive>) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         match find(&archive)? {
-            ExistingState::Backup(copy) => return Err(StateError::Lost { path, backup_ms: copy.record.created_ms as i64 }),
-            ExistingState::Lost => return Err(StateError::lost(&archive)),
+            ExistingState::Backup(copy) => return Err(StateError::LostWithBackup { path, backup_ms: copy.record.created_ms as i64 }),
+            ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(&archive)),
             ExistingState::File | ExistingState::Nothing => {}
         }
         let connection = file::open(&path, archive.id())?;
@@ -240,13 +241,13 @@ impl State {
             archive,
             connection: Mutex::new(connection),
             cache: RwLock::default(),
-            has_version_state: AtomicBool::new(false),
+            may_have_version_rows: AtomicBool::new(false),
             unreadable: Mutex::default(),
         };
-        let has_version_state = state.query("look for version state", |connection| {
+        let may_have_version_rows = state.query("look for version state", |connection| {
             connection.query_row("SELECT EXISTS (SELECT 1 FROM version_state) OR EXISTS (SELECT 1 FROM restore)", [], |row| row.get(0))
         })?;
-        state.has_version_state.store(has_version_state, Ordering::Release);
+        state.may_have_version_rows.store(may_have_version_rows, Ordering::Release);
         Ok(state)
     }
 
@@ -393,8 +394,8 @@ impl State {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note_version_state(&self) {
-        self.has_version_state.store(true, Ordering::Release);
+    fn note_version_rows(&self) {
+        self.may_have_version_rows.store(true, Ordering::Release);
     }
 
     /// Removes entries from the cache after this process has changed them.

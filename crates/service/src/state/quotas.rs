@@ -47,7 +47,7 @@ impl State {
     /// Opens a restore of `bytes` bytes, if the quota of its account allows it. `default_quota`
     /// applies to accounts without their own.
     pub(crate) fn begin_restore(&self, restore: &Restore, bytes: u64, default_quota: Quota) -> Result<RestoreAdmission, StateError> {
-        self.note_version_state();
+        self.note_version_rows();
         self.transact("open a restore", |connection| {
             let account = &restore.account;
             let own = own(connection, account)?.unwrap_or_default();

@@ -22,7 +22,7 @@ pub enum ExistingState {
     /// No file, or one without tables, but a backup in the archive: this version.
     Backup(Box<VersionRow>),
     /// Neither, but a server has used the archive.
-    Lost,
+    LostWithoutBackup,
     /// Nothing: no server has used the archive yet.
     Nothing,
 }
@@ -47,7 +47,7 @@ pub fn find(archive: &Archive) -> Result<ExistingState, StateError> {
     if let Some(newest) = backups(archive)?.into_iter().next() {
         return Ok(ExistingState::Backup(Box::new(newest)));
     }
-    Ok(if sign_of_server(archive).exists() { ExistingState::Lost } else { ExistingState::Nothing })
+    Ok(if sign_of_server(archive).exists() { ExistingState::LostWithoutBackup } else { ExistingState::Nothing })
 }
 
 /// A folder that every server creates in the archive's folder, after `service.db`, and nothing
@@ -187,7 +187,7 @@ mod tests {
         let (first, second) = (copy_of(&archive, "ada"), copy_of(&archive, "bo"));
         put(&archive, &first);
         put(&archive, &second);
-        assert!(matches!(State::open(archive.clone()), Err(StateError::Lost { .. })), "an empty state would hide the loss");
+        assert!(matches!(State::open(archive.clone()), Err(StateError::LostWithBackup { .. })), "an empty state would hide the loss");
         assert!(!folder.path().join(FILE).exists());
         let copy = newest(&archive);
         let recovered = recover(&archive, &copy).expect("recovered");
@@ -212,7 +212,7 @@ mod tests {
         let state = Arc::new(State::open(archive.clone()).expect("nothing used this archive before"));
         drop(crate::sample::gateway(state, &crate::settings::Settings::default()));
         remove_database(&archive.home().join(FILE)).expect("removed");
-        assert_eq!(find(&archive).expect("looked"), ExistingState::Lost);
+        assert_eq!(find(&archive).expect("looked"), ExistingState::LostWithoutBackup);
         for error in [State::open(archive.clone()).err(), VersionStates::open(&archive).err()] {
             let text = error.expect("it is lost").to_string();
             assert!(text.contains("service.db is missing") && text.contains("--without-copy"), "{text}");
@@ -238,12 +238,12 @@ mod tests {
         assert_eq!(find(&archive).expect("looked"), ExistingState::File);
         drop(crate::sample::gateway(state, &crate::settings::Settings::default()));
         without_tables();
-        assert_eq!(find(&archive).expect("looked"), ExistingState::Lost);
+        assert_eq!(find(&archive).expect("looked"), ExistingState::LostWithoutBackup);
         let text = State::open(archive.clone()).err().expect("it is lost").to_string();
         assert!(text.contains("service.db is missing or empty"), "{text}");
         put(&archive, &copy_of(&without_sign(&archive), "ada"));
         without_tables();
-        assert!(matches!(State::open(archive.clone()), Err(StateError::Lost { .. })));
+        assert!(matches!(State::open(archive.clone()), Err(StateError::LostWithBackup { .. })));
         recover(&archive, &newest(&archive)).expect("recovered");
         assert_eq!(State::open(archive).expect("it opens").accounts().expect("accounts")[0].0.name, "ada");
     }

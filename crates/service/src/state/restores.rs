@@ -33,7 +33,7 @@ impl State {
 
     /// Records a restore, replacing any other of the version.
     pub(crate) fn record_restore(&self, restore: &Restore) -> Result<(), StateError> {
-        self.note_version_state();
+        self.note_version_rows();
         self.transact("record a restore", |connection| insert(connection, restore))
     }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{BackupError, ExistingState, FILE, RetentionMode, State, StateError, file, find, query_one};
 
-/// The retention of a version. Backups of the state contain it by the names of its fields.
+/// The retention of a version. Its field names are part of the backup format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retention {
@@ -21,8 +21,8 @@ pub struct Retention {
     pub until_ms: i64,
 }
 
-/// Mutable state of a version. Fields that are `None` were never changed, and are as in its
-/// attributes.
+/// Mutable state of a version. Fields that are `None` were never changed; the version's attributes
+/// apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VersionState {
     /// Its tags, URL-encoded; empty if they were removed.
@@ -37,7 +37,7 @@ const COLUMNS: &str = "id, tags, retention_mode, retention_until, legal_hold";
 
 impl State {
     pub(crate) fn version(&self, id: VersionId) -> Result<VersionState, StateError> {
-        if !self.has_version_state.load(Ordering::Acquire) {
+        if !self.may_have_version_rows.load(Ordering::Acquire) {
             return Ok(VersionState::default());
         }
         self.query("look up a version", |connection| version_state(connection, id))
@@ -45,13 +45,13 @@ impl State {
 
     /// Changes the state of a version. Fields that are `None` stay unchanged.
     pub(crate) fn change_version(&self, id: VersionId, state: &VersionState) -> Result<(), StateError> {
-        self.note_version_state();
+        self.note_version_rows();
         self.transact("change a version", |connection| set_version_state(connection, id, state))
     }
 
     /// Deletes the state and restores of removed versions.
     pub(crate) fn forget_versions(&self, ids: &[VersionId]) -> Result<(), StateError> {
-        if !self.has_version_state.load(Ordering::Acquire) {
+        if !self.may_have_version_rows.load(Ordering::Acquire) {
             return Ok(());
         }
         // Most versions have none, and a transaction costs a sync.
@@ -90,14 +90,15 @@ impl VersionStates {
     /// Opens the state of an archive.
     ///
     /// # Errors
-    /// [`StateError::Lost`] if the file is missing and the archive has a backup of it: the state is
-    /// unknown until `fulgurite serve` has recovered it. Other errors if the file can't be used.
+    /// [`StateError::LostWithBackup`] if the file is missing and the archive has a backup of it: the state is
+    /// unknown until `fulgurite serve` has recovered it. [`StateError::LostWithoutBackup`] if it has
+    /// none, but a server has used it. Other errors if the file can't be used.
     pub fn open(archive: &Archive) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         let connection = match find(archive)? {
             ExistingState::File => Some(file::open_read_only(&path, archive.id())?),
-            ExistingState::Backup(copy) => return Err(StateError::Lost { path, backup_ms: copy.record.created_ms as i64 }),
-            ExistingState::Lost => return Err(StateError::lost(archive)),
+            ExistingState::Backup(copy) => return Err(StateError::LostWithBackup { path, backup_ms: copy.record.created_ms as i64 }),
+            ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(archive)),
             ExistingState::Nothing => None,
         };
         Ok(Self { path, connection })
@@ -111,24 +112,25 @@ impl VersionStates {
 }
 
 fn version_state(connection: &Connection, id: VersionId) -> rusqlite::Result<VersionState> {
-    let found = query_one(connection, &format!("SELECT {COLUMNS} FROM version_state WHERE id = ?1"), [id.0], read)?;
+    let found = query_one(connection, &format!("SELECT {COLUMNS} FROM version_state WHERE id = ?1"), [id.0], read_row)?;
     Ok(found.map(|(_, state)| state).unwrap_or_default())
 }
 
-pub(super) fn each(
+pub(super) fn for_each_state(
     connection: &Connection,
-    each: &mut dyn FnMut(VersionId, VersionState) -> Result<(), BackupError>,
+    on_state: &mut dyn FnMut(VersionId, VersionState) -> Result<(), BackupError>,
 ) -> Result<(), BackupError> {
     let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM version_state ORDER BY id"))?;
-    for row in statement.query_map([], read)? {
+    for row in statement.query_map([], read_row)? {
         let (id, state) = row?;
-        each(id, state)?;
+        on_state(id, state)?;
     }
     Ok(())
 }
 
 pub(super) fn set_version_state(connection: &Connection, id: VersionId, state: &VersionState) -> rusqlite::Result<()> {
     let VersionState { tags, retention, legal_hold } = state;
+    // A removed retention is stored as an empty mode; NULL means never changed.
     let mode = retention.map(|retention| retention.map_or("", |retention| retention.mode.name()));
     let until = retention.map(|retention| retention.map_or(0, |retention| retention.until_ms));
     connection
@@ -141,15 +143,16 @@ pub(super) fn set_version_state(connection: &Connection, id: VersionId, state: &
     Ok(())
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<(VersionId, VersionState)> {
+fn read_row(row: &Row<'_>) -> rusqlite::Result<(VersionId, VersionState)> {
     let mode: Option<String> = row.get(2)?;
     let until_ms: Option<i64> = row.get(3)?;
     let retention = match (mode.as_deref(), until_ms) {
         (None, None) => None,
         (Some(""), _) => Some(None),
-        // An unknown mode protects like the strictest: the attributes of the version may hold a
-        // weaker one, or none.
+        // An unknown mode counts as the strictest: the attributes of the version may hold a weaker
+        // one, or none.
         (Some(mode), Some(until_ms)) => Some(Some(Retention { mode: RetentionMode::parse_strictly(mode), until_ms })),
+        // Half of a retention: the row is damaged.
         _ => return Err(rusqlite::Error::InvalidColumnType(2, "retention_mode, retention_until".to_owned(), Type::Null)),
     };
     Ok((VersionId(row.get(0)?), VersionState { tags: row.get(1)?, retention, legal_hold: row.get(4)? }))

@@ -49,7 +49,7 @@ pub(crate) struct StagingStatus {
     pub(crate) refused: bool,
     /// Content of a full set.
     pub(crate) full_set_bytes: u64,
-    /// Time since the last attempt to write a set to make room; `None` if there was none.
+    /// Time since the last set that was written to make room; `None` if there was none.
     pub(crate) since_pressed: Option<Duration>,
     /// Time since the last set that was written because something was old; `None` if there was
     /// none.

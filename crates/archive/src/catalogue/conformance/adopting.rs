@@ -50,9 +50,10 @@ pub(crate) fn a_version_adopted_from_platters_is_archived(fixture: &dyn Fixture)
     catalogue.adopt_versions(&[found(4, vec![extent(1, 1, 1_000, 2_000), extent(1, 0, 0, 1_000)])]).expect("adopted");
     let row = only(&mut *catalogue, "found/4");
     let new = version("found/4", 4, 4, 3_000);
-    let expected = VersionRow { key: row.key, id: new.id, record: new.record, sealed: new.sealed, stored_bytes: 3_000, archived: true };
+    let expected =
+        VersionRow { row_id: row.row_id, id: new.id, record: new.record, sealed: new.sealed, stored_bytes: 3_000, archived: true };
     assert_eq!(row, expected);
-    assert_eq!(catalogue.extents(row.key).expect("looked up"), [extent(1, 0, 0, 1_000), extent(1, 1, 1_000, 2_000)]);
+    assert_eq!(catalogue.extents(row.row_id).expect("looked up"), [extent(1, 0, 0, 1_000), extent(1, 1, 1_000, 2_000)]);
     assert_eq!(catalogue.staged_totals().expect("counted"), StagedTotals::default());
     assert_eq!(names(&catalogue.versions_on(&[platter(1, 1)], None, 5).expect("listed")), [(b"found/4".to_vec(), 4)]);
 }
@@ -86,8 +87,8 @@ pub(crate) fn an_adopted_version_has_each_byte_once(fixture: &dyn Fixture) {
     catalogue.adopt_set(&set(2, 3)).expect("adopted");
     let twice = vec![extent(1, 0, 0, 1_000), extent(2, 0, 0, 3_000), extent(1, 1, 1_000, 2_000)];
     catalogue.adopt_versions(&[found(1, twice)]).expect("adopted");
-    let key = only(&mut *catalogue, "found/1").key;
-    assert_eq!(catalogue.extents(key).expect("looked up"), [extent(2, 0, 0, 3_000)]);
+    let row_id = only(&mut *catalogue, "found/1").row_id;
+    assert_eq!(catalogue.extents(row_id).expect("looked up"), [extent(2, 0, 0, 3_000)]);
 }
 
 pub(crate) fn a_version_adopted_in_part_is_refused(fixture: &dyn Fixture) {

@@ -5,8 +5,8 @@ use super::*;
 pub(crate) fn versions_of_a_name_come_newest_first(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 2, 1, 5), version("a", 9, 2, 5), version("a", 4, 3, 5), version("b", 5, 4, 5)]).expect("put");
-    let key = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].key;
-    complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 5))]);
+    let row_id = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].row_id;
+    complete(&mut *catalogue, 1, &[(row_id, extent(1, 0, 0, 5))]);
     let rows = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed");
     assert_eq!(rows.iter().map(|row| (row.record.version, row.archived)).collect::<Vec<_>>(), [(9, false), (4, true), (2, false)]);
     assert!(catalogue.versions_of(&ObjectName(b"c".to_vec())).expect("listed").is_empty());
@@ -81,8 +81,8 @@ pub(crate) fn a_name_of_ten_thousand_versions_is_one_row_of_newest(fixture: &dyn
     let mut put: Vec<_> = (1..=10_000).map(|number| version("m", number, number, 1)).collect();
     put.extend([version("a", 1, 1, 1), version("z", 1, 2, 1)]);
     catalogue.commit_put(&put).expect("put");
-    let key = catalogue.list(b"m", Versions::Newest, None, 1).expect("listed")[0].key;
-    complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 1))]);
+    let row_id = catalogue.list(b"m", Versions::Newest, None, 1).expect("listed")[0].row_id;
+    complete(&mut *catalogue, 1, &[(row_id, extent(1, 0, 0, 1))]);
 
     let expected = [(b"a".to_vec(), 1), (b"m".to_vec(), 10_000), (b"z".to_vec(), 1)];
     for page in [1, 2, 3, 4] {
@@ -96,7 +96,7 @@ pub(crate) fn a_listing_goes_on_after_a_row_that_was_deleted(fixture: &dyn Fixtu
     let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5), version("b", 2, 3, 5), version("c", 1, 4, 5)]).expect("put");
     let page = catalogue.list(b"", Versions::All, None, 2).expect("listed");
-    catalogue.commit_delete(&[page[1].key], &[]).expect("deleted");
+    catalogue.commit_delete(&[page[1].row_id], &[]).expect("deleted");
     let rest = catalogue.list(b"", Versions::All, Some(&ListCursor::after_row(&page[1])), 10).expect("listed");
     assert_eq!(names(&rest), [(b"b".to_vec(), 1), (b"c".to_vec(), 1)]);
 }
@@ -104,8 +104,8 @@ pub(crate) fn a_listing_goes_on_after_a_row_that_was_deleted(fixture: &dyn Fixtu
 pub(crate) fn versions_of_one_number_are_all_listed(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("a", 1, 2, 5), version("a", 1, 3, 5), version("b", 1, 4, 5)]).expect("put");
-    let key = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].key;
-    complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 5))]);
+    let row_id = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].row_id;
+    complete(&mut *catalogue, 1, &[(row_id, extent(1, 0, 0, 5))]);
     for page in 1..5 {
         let rows = listed(&mut *catalogue, b"", Versions::All, page);
         assert_eq!(rows.iter().map(|row| row.record.created_ms).collect::<Vec<_>>(), [1_003, 1_002, 1_001, 1_004], "{page} a page");
@@ -136,7 +136,7 @@ pub(crate) fn a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions(f
         // Only the marker of this name.
         archived.contains(&name) || (name == "deleted on platters before" && row.record.kind == Kind::DeletionMarker)
     };
-    let extents: Vec<_> = rows.iter().filter(is_archived).map(|row| (row.key, extent(1, 0, 0, row.stored_bytes))).collect();
+    let extents: Vec<_> = rows.iter().filter(is_archived).map(|row| (row.row_id, extent(1, 0, 0, row.stored_bytes))).collect();
     complete(&mut *catalogue, 1, &extents);
     catalogue.commit_put(&[marker("archived, then deleted", 2, 10), version("back again", 3, 11, 5)]).expect("put");
 
@@ -159,7 +159,7 @@ pub(crate) fn a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions(f
 
     // Without its marker, the name is listed again.
     let deleted = catalogue.versions_of(&ObjectName(b"deleted on platters".to_vec())).expect("listed");
-    catalogue.commit_delete(&[deleted[0].key], &[]).expect("deleted");
+    catalogue.commit_delete(&[deleted[0].row_id], &[]).expect("deleted");
     assert_eq!(names(&listed(&mut *catalogue, b"d", Versions::Newest, 10)), [(b"deleted on platters".to_vec(), 1)]);
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn a_page_of_newest_is_full_whatever_is_skipped(fixture: &dyn Fixture
     expected.push((b"y".to_vec(), 1));
     catalogue.commit_put(&put).expect("put");
     let some: Vec<_> = catalogue.staged_versions(None, 10_000).expect("listed");
-    let some: Vec<_> = some.iter().step_by(3).map(|row| (row.key, extent(1, 0, 0, row.stored_bytes))).collect();
+    let some: Vec<_> = some.iter().step_by(3).map(|row| (row.row_id, extent(1, 0, 0, row.stored_bytes))).collect();
     complete(&mut *catalogue, 1, &some);
     for page in [1, 2, 7, 39, 40, 41, 1_000] {
         let mut after = None;
@@ -202,15 +202,15 @@ pub(crate) fn versions_on_platters_are_those_with_an_extent_there(fixture: &dyn 
     let rows = catalogue.staged_versions(None, 100).expect("listed");
     let mut extents = Vec::new();
     for (i, row) in rows.iter().take(15).enumerate() {
-        extents.push((row.key, extent(1, (i % 2) as u8, 0, 1_000)));
-        extents.push((row.key, extent(1, u8::from(i % 5 == 0), 1_000, 1_000)));
+        extents.push((row.row_id, extent(1, (i % 2) as u8, 0, 1_000)));
+        extents.push((row.row_id, extent(1, u8::from(i % 5 == 0), 1_000, 1_000)));
     }
     complete(&mut *catalogue, 1, &extents);
     let rows = listed(&mut *catalogue, b"", Versions::All, 100);
     for wanted in [&[platter(1, 0)][..], &[platter(1, 1)], &[platter(1, 1), platter(1, 0)], &[platter(1, 2)]] {
         let expected: Vec<_> = rows
             .iter()
-            .filter(|row| catalogue.extents(row.key).expect("looked up").iter().any(|extent| wanted.contains(&extent.platter)))
+            .filter(|row| catalogue.extents(row.row_id).expect("looked up").iter().any(|extent| wanted.contains(&extent.platter)))
             .cloned()
             .collect();
         for page in [1, 4, 100] {
@@ -222,7 +222,7 @@ pub(crate) fn versions_on_platters_are_those_with_an_extent_there(fixture: &dyn 
     let wanted = [platter(1, 0), platter(1, 1)];
     let page = catalogue.versions_on(&wanted, Some(&after), 1).expect("listed");
     assert_eq!(page, [rows[1].clone()], "also without a previous page");
-    catalogue.commit_delete(&[rows[2].key], &[]).expect("deleted");
+    catalogue.commit_delete(&[rows[2].row_id], &[]).expect("deleted");
     let page = catalogue.versions_on(&wanted, Some(&ListCursor::after_row(&rows[1])), 1).expect("listed");
     assert_eq!(page, [rows[3].clone()], "versions deleted since are skipped");
 }

@@ -52,8 +52,8 @@ pub(crate) fn only_a_set_being_written_is_completed_or_abandoned(fixture: &dyn F
 pub(crate) fn a_set_is_forgotten_when_nothing_is_on_it(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("put");
-    let key = only(&mut *catalogue, "a").key;
-    complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 5))]);
+    let row_id = only(&mut *catalogue, "a").row_id;
+    complete(&mut *catalogue, 1, &[(row_id, extent(1, 0, 0, 5))]);
     complete(&mut *catalogue, 2, &[]);
     catalogue.begin_set(&set(3, 3)).expect("begun");
     let forget = |catalogue: &mut dyn Catalogue, seed| catalogue.forget_set(SetId([seed; 16])).expect("looked up");
@@ -68,7 +68,7 @@ pub(crate) fn a_set_is_forgotten_when_nothing_is_on_it(fixture: &dyn Fixture) {
         assert!(catalogue.is_left_out(platter).expect("looked up"));
         assert_eq!(catalogue.set_of(platter).expect("looked up"), None);
     }
-    catalogue.commit_delete(&[key], &[]).expect("removed");
+    catalogue.commit_delete(&[row_id], &[]).expect("removed");
     assert!(forget(&mut *catalogue, 1));
     catalogue.check().expect("sound");
 }
@@ -76,7 +76,7 @@ pub(crate) fn a_set_is_forgotten_when_nothing_is_on_it(fixture: &dyn Fixture) {
 pub(crate) fn a_complete_set_archives_its_versions(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 2_500), version("b", 1, 2, 5), version("c", 1, 3, 5)]).expect("put");
-    let (a, b) = (only(&mut *catalogue, "a").key, only(&mut *catalogue, "b").key);
+    let (a, b) = (only(&mut *catalogue, "a").row_id, only(&mut *catalogue, "b").row_id);
     let shards = [extent(1, 1, 1_000, 1_500), extent(1, 0, 0, 1_000)];
     complete(&mut *catalogue, 1, &[(a, shards[0]), (b, extent(1, 0, 0, 5)), (a, shards[1])]);
 
@@ -96,7 +96,7 @@ pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(fixture: &dyn Fix
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5)]).expect("put");
     catalogue.begin_set(&set(1, 3)).expect("begun");
     catalogue.begin_set(&set(2, 3)).expect("begun");
-    let (a, b) = (only(&mut *catalogue, "a").key, only(&mut *catalogue, "b").key);
+    let (a, b) = (only(&mut *catalogue, "a").row_id, only(&mut *catalogue, "b").row_id);
     let mut extents =
         [(a, extent(1, 0, 0, 5)), (b, extent(2, 0, 0, 5))].into_iter().map(|(version, extent)| ArchivedExtent { version, extent });
     let refused = catalogue.complete_set(SetId([1; 16]), &mut extents, 5).expect_err("refused");
@@ -108,10 +108,10 @@ pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(fixture: &dyn Fix
 pub(crate) fn an_object_without_bytes_is_archived_by_an_extent_of_none(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 0), version("b", 1, 2, 0)]).expect("put");
-    let key = only(&mut *catalogue, "a").key;
-    complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 0))]);
+    let row_id = only(&mut *catalogue, "a").row_id;
+    complete(&mut *catalogue, 1, &[(row_id, extent(1, 0, 0, 0))]);
     assert!(only(&mut *catalogue, "a").archived && !only(&mut *catalogue, "b").archived);
-    assert_eq!(catalogue.extents(key).expect("looked up"), [extent(1, 0, 0, 0)]);
+    assert_eq!(catalogue.extents(row_id).expect("looked up"), [extent(1, 0, 0, 0)]);
     assert_eq!(names(&catalogue.versions_on(&[platter(1, 0)], None, 10).expect("listed")), [(b"a".to_vec(), 1)]);
     catalogue.check().expect("sound");
 }
@@ -120,27 +120,27 @@ pub(crate) fn a_sharded_object_stays_staged_until_the_last_shard(fixture: &dyn F
     let mut catalogue = fixture.open();
     let new = version("a", 1, 1, 3_000);
     catalogue.commit_put(std::slice::from_ref(&new)).expect("put");
-    let key = only(&mut *catalogue, "a").key;
-    complete(&mut *catalogue, 1, &[(key, extent(1, 0, 2_000, 1_000))]);
-    complete(&mut *catalogue, 2, &[(key, extent(2, 0, 0, 1_000))]);
+    let row_id = only(&mut *catalogue, "a").row_id;
+    complete(&mut *catalogue, 1, &[(row_id, extent(1, 0, 2_000, 1_000))]);
+    complete(&mut *catalogue, 2, &[(row_id, extent(2, 0, 0, 1_000))]);
     catalogue.begin_set(&set(3, 3)).expect("begun");
     catalogue.abandon_set(SetId([3; 16])).expect("abandoned");
 
     assert!(!only(&mut *catalogue, "a").archived);
-    assert_eq!(catalogue.staged(key).expect("looked up"), Some((new.record_place, new.data)), "all of it is still staged");
+    assert_eq!(catalogue.staged(row_id).expect("looked up"), Some((new.record_place, new.data)), "all of it is still staged");
     assert_eq!(
-        catalogue.extents(key).expect("looked up"),
+        catalogue.extents(row_id).expect("looked up"),
         [extent(2, 0, 0, 1_000), extent(1, 0, 2_000, 1_000)],
         "the shards already archived are listed"
     );
     assert_eq!(catalogue.staged_totals().expect("counted").stored_bytes, 3_000);
     catalogue.check().expect("sound");
 
-    complete(&mut *catalogue, 4, &[(key, extent(4, 1, 1_000, 1_000))]);
+    complete(&mut *catalogue, 4, &[(row_id, extent(4, 1, 1_000, 1_000))]);
     assert!(only(&mut *catalogue, "a").archived);
     let extents = [extent(2, 0, 0, 1_000), extent(4, 1, 1_000, 1_000), extent(1, 0, 2_000, 1_000)];
-    assert_eq!(catalogue.extents(key).expect("looked up"), extents);
-    assert_eq!(catalogue.staged(key).expect("looked up"), None);
+    assert_eq!(catalogue.extents(row_id).expect("looked up"), extents);
+    assert_eq!(catalogue.staged(row_id).expect("looked up"), None);
     assert_eq!(catalogue.staged_totals().expect("counted"), StagedTotals::default());
     catalogue.check().expect("sound");
 }
@@ -148,7 +148,7 @@ pub(crate) fn a_sharded_object_stays_staged_until_the_last_shard(fixture: &dyn F
 pub(crate) fn a_shard_that_was_written_twice_counts_once(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 3_000), version("b", 1, 2, 3_000)]).expect("put");
-    let (a, b) = (only(&mut *catalogue, "a").key, only(&mut *catalogue, "b").key);
+    let (a, b) = (only(&mut *catalogue, "a").row_id, only(&mut *catalogue, "b").row_id);
     complete(&mut *catalogue, 1, &[(a, extent(1, 0, 0, 2_000)), (b, extent(1, 1, 0, 2_000))]);
     complete(&mut *catalogue, 2, &[(a, extent(2, 0, 0, 1_000))]);
     assert!(!only(&mut *catalogue, "a").archived, "3,000 bytes in total, but the last 1,000 are missing");
@@ -171,17 +171,19 @@ pub(crate) fn a_shard_that_was_written_twice_counts_once(fixture: &dyn Fixture) 
 pub(crate) fn a_version_deleted_while_its_set_is_written_is_skipped(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5), version("c", 1, 3, 2_000)]).expect("put");
-    let keys = ["a", "b", "c"].map(|name| only(&mut *catalogue, name).key);
+    let row_ids = ["a", "b", "c"].map(|name| only(&mut *catalogue, name).row_id);
     catalogue.begin_set(&set(1, 3)).expect("begun");
-    catalogue.commit_delete(&[keys[1], keys[2]], &[]).expect("deleted");
+    catalogue.commit_delete(&[row_ids[1], row_ids[2]], &[]).expect("deleted");
     catalogue.commit_put(&[version("d", 1, 4, 5)]).expect("put");
     let extents = [extent(1, 0, 0, 5), extent(1, 1, 0, 5), extent(1, 1, 0, 1_000), extent(1, 0, 1_000, 1_000)];
-    let mut extents =
-        [keys[0], keys[1], keys[2], keys[2]].into_iter().zip(extents).map(|(version, extent)| ArchivedExtent { version, extent });
+    let mut extents = [row_ids[0], row_ids[1], row_ids[2], row_ids[2]]
+        .into_iter()
+        .zip(extents)
+        .map(|(version, extent)| ArchivedExtent { version, extent });
     catalogue.complete_set(SetId([1; 16]), &mut extents, 5).expect("completed");
     assert_eq!(names(&listed(&mut *catalogue, b"", Versions::All, 10)), [(b"a".to_vec(), 1), (b"d".to_vec(), 1)]);
     assert!(only(&mut *catalogue, "a").archived && !only(&mut *catalogue, "d").archived);
-    assert!(catalogue.extents(keys[1]).expect("looked up").is_empty());
+    assert!(catalogue.extents(row_ids[1]).expect("looked up").is_empty());
     catalogue.check().expect("sound");
 }
 

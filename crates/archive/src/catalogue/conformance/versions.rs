@@ -15,8 +15,8 @@ pub(crate) fn a_new_catalogue_is_empty(fixture: &dyn Fixture) {
     assert!(catalogue.sets().expect("listed").is_empty());
     assert!(catalogue.platters().expect("listed").is_empty());
     assert_eq!(catalogue.set_of(platter(1, 1)).expect("looked up"), None);
-    assert_eq!(catalogue.staged(VersionKey(1)).expect("looked up"), None);
-    assert!(catalogue.extents(VersionKey(1)).expect("looked up").is_empty());
+    assert_eq!(catalogue.staged(VersionRowId(1)).expect("looked up"), None);
+    assert!(catalogue.extents(VersionRowId(1)).expect("looked up").is_empty());
 }
 
 pub(crate) fn what_was_put_is_found_as_it_was(fixture: &dyn Fixture) {
@@ -28,7 +28,7 @@ pub(crate) fn what_was_put_is_found_as_it_was(fixture: &dyn Fixture) {
     for new in put {
         let row = only(&mut *catalogue, &new.record.name.0);
         let expected = VersionRow {
-            key: row.key,
+            row_id: row.row_id,
             id: new.id,
             record: new.record,
             sealed: new.sealed,
@@ -36,8 +36,8 @@ pub(crate) fn what_was_put_is_found_as_it_was(fixture: &dyn Fixture) {
             archived: false,
         };
         assert_eq!(row, expected);
-        assert_eq!(catalogue.staged(row.key).expect("looked up"), Some((new.record_place, new.data)));
-        assert!(catalogue.extents(row.key).expect("looked up").is_empty());
+        assert_eq!(catalogue.staged(row.row_id).expect("looked up"), Some((new.record_place, new.data)));
+        assert!(catalogue.extents(row.row_id).expect("looked up").is_empty());
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(fixture: &dyn Fi
     assert_eq!(of(catalogue.staged_versions(None, 100).expect("listed")), records);
 
     let rows = catalogue.staged_versions(None, 100).expect("listed");
-    let extents: Vec<_> = rows.iter().map(|row| (row.key, extent(1, 0, 0, row.stored_bytes))).collect();
+    let extents: Vec<_> = rows.iter().map(|row| (row.row_id, extent(1, 0, 0, row.stored_bytes))).collect();
     complete(&mut *catalogue, 1, &extents[..30]);
     drop(catalogue);
     let mut catalogue = fixture.open();
@@ -61,7 +61,7 @@ pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(fixture: &dyn Fi
     for record in &records {
         assert!(of(catalogue.versions_of(&record.name).expect("listed")).contains(record));
     }
-    assert!(catalogue.extents(rows[0].key).expect("looked up").len() == 1, "a marker on a platter has one empty extent");
+    assert!(catalogue.extents(rows[0].row_id).expect("looked up").len() == 1, "a marker on a platter has one empty extent");
     catalogue.check().expect("sound");
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn the_null_version_of_a_name_is_found_wherever_it_is(fixture: &dyn F
     assert_eq!(catalogue.null_version(&name("none")).expect("looked up"), None);
     assert_eq!(catalogue.null_version(&name("n")).expect("looked up"), None);
     let rows = catalogue.versions_of(&name("n1")).expect("listed");
-    complete(&mut *catalogue, 1, &rows.iter().map(|row| (row.key, extent(1, 0, 0, 0))).collect::<Vec<_>>());
+    complete(&mut *catalogue, 1, &rows.iter().map(|row| (row.row_id, extent(1, 0, 0, 0))).collect::<Vec<_>>());
     let archived = catalogue.null_version(&name("n1")).expect("looked up").expect("there is one");
     assert!(archived.archived && archived.record.version == 1);
 }
@@ -118,7 +118,7 @@ pub(crate) fn the_latest_number_is_the_highest_of_the_name(fixture: &dyn Fixture
     assert_eq!(latest(&mut *catalogue, b""), None);
 
     let rows = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed");
-    complete(&mut *catalogue, 1, &[(rows[0].key, extent(1, 0, 0, 5))]);
+    complete(&mut *catalogue, 1, &[(rows[0].row_id, extent(1, 0, 0, 5))]);
     assert_eq!(latest(&mut *catalogue, b"a"), Some(12), "counts an archived version");
     catalogue.commit_put(&[version("a", 13, 5, 5)]).expect("put");
     assert_eq!(latest(&mut *catalogue, b"a"), Some(13), "counts a staged version");
@@ -190,13 +190,13 @@ pub(crate) fn totals_count_what_is_there(fixture: &dyn Fixture) {
     assert_eq!(catalogue.staged_totals().expect("counted"), staged);
     assert_eq!(catalogue.totals().expect("counted"), Totals { objects: 2, versions: 3, content_bytes: 70, staged });
 
-    let first = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].key;
+    let first = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].row_id;
     complete(&mut *catalogue, 1, &[(first, extent(1, 0, 0, 10))]);
     let staged = StagedTotals { versions: 2, stored_bytes: 60, tombstones: 0, oldest_ms: Some(1_002) };
     assert_eq!(catalogue.totals().expect("counted"), Totals { objects: 2, versions: 3, content_bytes: 70, staged });
 
     let b = only(&mut *catalogue, "b");
-    catalogue.commit_delete(&[b.key, first], &[StagedTombstone { id: b.id, segment: 9 }]).expect("deleted");
+    catalogue.commit_delete(&[b.row_id, first], &[StagedTombstone { id: b.id, segment: 9 }]).expect("deleted");
     let staged = StagedTotals { versions: 1, stored_bytes: 20, tombstones: 1, oldest_ms: Some(1_002) };
     assert_eq!(catalogue.totals().expect("counted"), Totals { objects: 1, versions: 1, content_bytes: 20, staged });
 }
@@ -205,8 +205,8 @@ pub(crate) fn the_oldest_staged_version_gives_the_age(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 30, 5), version("b", 1, 10, 5), version("c", 1, 20, 5)]).expect("put");
     for (name, oldest) in [("b", Some(1_020)), ("a", Some(1_020)), ("c", None)] {
-        let key = only(&mut *catalogue, name).key;
-        catalogue.commit_delete(&[key], &[]).expect("deleted");
+        let row_id = only(&mut *catalogue, name).row_id;
+        catalogue.commit_delete(&[row_id], &[]).expect("deleted");
         assert_eq!(catalogue.staged_totals().expect("counted").oldest_ms, oldest, "without {name}");
     }
 }
@@ -215,14 +215,14 @@ pub(crate) fn a_deleted_version_is_gone_and_its_tombstone_waits(fixture: &dyn Fi
     let mut catalogue = fixture.open();
     catalogue.commit_put(&[version("a", 1, 1, 2_500), version("a", 2, 2, 5)]).expect("put");
     let rows = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed");
-    complete(&mut *catalogue, 1, &[(rows[0].key, extent(1, 0, 0, 5))]);
+    complete(&mut *catalogue, 1, &[(rows[0].row_id, extent(1, 0, 0, 5))]);
     let tombstones: Vec<_> = rows.iter().map(|row| StagedTombstone { id: row.id, segment: 40 }).collect();
-    catalogue.commit_delete(&[rows[0].key, rows[1].key], &tombstones).expect("deleted");
+    catalogue.commit_delete(&[rows[0].row_id, rows[1].row_id], &tombstones).expect("deleted");
 
     assert!(catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed").is_empty());
     for row in &rows {
-        assert_eq!(catalogue.staged(row.key).expect("looked up"), None);
-        assert!(catalogue.extents(row.key).expect("looked up").is_empty());
+        assert_eq!(catalogue.staged(row.row_id).expect("looked up"), None);
+        assert!(catalogue.extents(row.row_id).expect("looked up").is_empty());
     }
     let waiting: BTreeSet<_> = catalogue.staged_tombstones().expect("listed").into_iter().map(|t| (t.id, t.segment)).collect();
     assert_eq!(waiting, rows.iter().map(|row| (row.id, 40)).collect());
@@ -235,21 +235,21 @@ pub(crate) fn a_deletion_may_be_repeated(fixture: &dyn Fixture) {
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5)]).expect("put");
     let row = only(&mut *catalogue, "a");
     for _ in 0..2 {
-        catalogue.commit_delete(&[row.key, VersionKey(999)], &[StagedTombstone { id: row.id, segment: 7 }]).expect("deleted");
+        catalogue.commit_delete(&[row.row_id, VersionRowId(999)], &[StagedTombstone { id: row.id, segment: 7 }]).expect("deleted");
     }
     let totals = catalogue.totals().expect("counted");
     assert_eq!((totals.objects, totals.versions, totals.staged.tombstones), (1, 1, 1));
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_key_is_never_used_again(fixture: &dyn Fixture) {
+pub(crate) fn a_row_id_is_never_used_again(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     let mut seen = BTreeSet::new();
     for seed in 1..5 {
         catalogue.commit_put(&[version("a", 1, seed, 5)]).expect("put");
-        let key = only(&mut *catalogue, "a").key;
-        assert!(seen.insert(key), "{key:?} was reused");
-        catalogue.commit_delete(&[key], &[]).expect("deleted");
+        let row_id = only(&mut *catalogue, "a").row_id;
+        assert!(seen.insert(row_id), "{row_id:?} was reused");
+        catalogue.commit_delete(&[row_id], &[]).expect("deleted");
         drop(catalogue);
         catalogue = fixture.open();
     }
@@ -263,9 +263,9 @@ pub(crate) fn segments_are_in_use_while_something_is_staged_in_them(fixture: &dy
     catalogue.commit_put(&[spread, version("b", 1, 3, 5)]).expect("put");
     assert_eq!(catalogue.segments_in_use().expect("listed"), [2, 3, 4]);
     let (a, b) = (only(&mut *catalogue, "a"), only(&mut *catalogue, "b"));
-    catalogue.commit_delete(&[a.key], &[StagedTombstone { id: a.id, segment: 4 }]).expect("deleted");
+    catalogue.commit_delete(&[a.row_id], &[StagedTombstone { id: a.id, segment: 4 }]).expect("deleted");
     assert_eq!(catalogue.segments_in_use().expect("listed"), [3, 4]);
-    complete(&mut *catalogue, 1, &[(b.key, extent(1, 0, 0, 5))]);
+    complete(&mut *catalogue, 1, &[(b.row_id, extent(1, 0, 0, 5))]);
     assert_eq!(catalogue.segments_in_use().expect("listed"), [4]);
     catalogue.adopt_tombstones(&[StagedTombstone { id: b.id, segment: i64::MAX as u64 }]).expect("adopted");
     assert_eq!(catalogue.segments_in_use().expect("listed"), [4, i64::MAX as u64]);
@@ -310,8 +310,8 @@ pub(crate) fn a_sound_catalogue_passes_its_check(fixture: &dyn Fixture) {
     put_odd_names(&mut *catalogue);
     catalogue.adopt_tombstones(&[StagedTombstone { id: VersionId([1; 16]), segment: 2 }]).expect("adopted");
     catalogue.check().expect("sound when not empty");
-    let keys: Vec<_> = listed(&mut *catalogue, b"", Versions::All, 100).iter().map(|row| row.key).collect();
-    catalogue.commit_delete(&keys, &[]).expect("deleted");
+    let row_ids: Vec<_> = listed(&mut *catalogue, b"", Versions::All, 100).iter().map(|row| row.row_id).collect();
+    catalogue.commit_delete(&row_ids, &[]).expect("deleted");
     catalogue.check().expect("sound when everything is deleted");
     assert_eq!(catalogue.totals().expect("counted").objects, 0);
 }

@@ -1,15 +1,18 @@
-//! The damage check: runs SQLite's own check, and compares each row with its checksum and each
-//! counter with a fresh count.
+//! The damage check: runs SQLite's own check, compares each row with its checksum, and each count
+//! with a fresh one.
 
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
-use super::counters::{self, Counters};
+use super::counters::{self, CountedTable, Counters};
 use super::engine_error::EngineError;
 use super::row::{VERSION_COLUMNS, read_version};
-use super::{extents, put, sets, unlisted};
-use crate::catalogue::{Pages, StagedData};
+use super::{extents, put, released, sets, unlisted};
+use crate::catalogue::StagedData;
+use crate::paging::Pager;
+
+const PAGE: usize = 1_000;
 
 pub(super) fn check(connection: &Connection) -> Result<(), EngineError> {
     let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
@@ -18,14 +21,27 @@ pub(super) fn check(connection: &Connection) -> Result<(), EngineError> {
     }
     sets::check(connection)?;
 
+    counters::check_segment_ends(connection)?;
+    unlisted::check_left_out(connection)?;
+    let mut pages = Pager::default();
+    while pages.next(|after| put::archived_tombstones(connection, after.copied(), PAGE))?.is_some() {}
+    check_released(connection)?;
+
+    let counters = Counters::read(connection)?;
     let mut count = Count {
-        counters: Counters { next_version: Counters::read(connection)?.next_version, ..Counters::default() },
+        counters: Counters { next_version: counters.next_version, rows: counters.rows, ..Counters::default() },
         live: BTreeMap::new(),
     };
     count.versions(connection)?;
-    count.others(connection)?;
-    if count.counters != Counters::read(connection)? {
+    count.names_tombstones_and_unlisted(connection)?;
+    if count.counters != counters {
         return Err(EngineError::Damaged("the counters are wrong".into()));
+    }
+    for (table, expected) in CountedTable::ALL.into_iter().zip(counters.rows.into_iter().flatten()) {
+        let found = table.count(connection)?;
+        if found != expected && !is_hidden(connection, table)? {
+            return Err(EngineError::Damaged(format!("{} has {found} rows, but should have {expected}", table.name())));
+        }
     }
     if count.live.into_iter().collect::<Vec<_>>() != counters::segments(connection)? {
         return Err(EngineError::Damaged("the row counts of the segments are wrong".into()));
@@ -39,15 +55,43 @@ pub(super) fn check(connection: &Connection) -> Result<(), EngineError> {
     Ok(())
 }
 
+/// Checks that the ranges of released segments neither overlap nor touch, and reads them all.
+fn check_released(connection: &Connection) -> Result<(), EngineError> {
+    let mut from = 0;
+    let mut free = 0;
+    loop {
+        let page = released::page(connection, from, PAGE)?;
+        for range in &page {
+            if range.start() > range.end() || *range.start() < free {
+                return Err(EngineError::Damaged(format!(
+                    "the released segments from {} to {} overlap others",
+                    range.start(),
+                    range.end()
+                )));
+            }
+            // One more than the next segment, because ranges that touch are merged.
+            free = range.end().saturating_add(2);
+        }
+        let Some(last) = page.last() else { return Ok(()) };
+        from = last.end() + 1;
+    }
+}
+
+/// True for a reader that opened the file before a writer migrated it: such a reader sees the table
+/// as empty, through a view, for as long as it is open.
+fn is_hidden(connection: &Connection, table: CountedTable) -> Result<bool, EngineError> {
+    Ok(connection.prepare("SELECT 1 FROM temp.sqlite_schema WHERE name = ?1")?.exists([table.name()])?)
+}
+
 /// A fresh count of what the catalogue counts as it goes.
 struct Count {
     counters: Counters,
-    /// Number of rows with content in each segment.
+    /// Number of rows that refer to each segment.
     live: BTreeMap<i64, i64>,
 }
 
 impl Count {
-    fn row_in(&mut self, segment: u64) {
+    fn count_row_in(&mut self, segment: u64) {
         *self.live.entry(segment.cast_signed()).or_default() += 1;
     }
 
@@ -56,14 +100,16 @@ impl Count {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let row = read_version(row)?;
-            if row.key.0 >= self.counters.next_version {
-                return Err(EngineError::Damaged(format!("version {} has a key that was never assigned", row.id)));
+            if row.row_id.0 >= self.counters.next_version {
+                return Err(EngineError::Damaged(format!("version {} has a row number that was never assigned", row.id)));
             }
             self.counters.versions += 1;
             self.counters.content_bytes = self.counters.content_bytes.saturating_add_unsigned(row.record.size);
-            let places = extents::of(connection, row.key)?;
-            match put::staged(connection, row.key)? {
+            let places = extents::of(connection, row.row_id)?;
+            match put::staged(connection, row.row_id)? {
                 None if row.archived => {
+                    // `tile` returns extents unchanged if they cover the version without gaps or
+                    // overlaps.
                     if extents::tile(places.clone(), row.stored_bytes) != Some(places) {
                         return Err(EngineError::Damaged(format!("the extents of version {} do not add up to it", row.id)));
                     }
@@ -74,7 +120,7 @@ impl Count {
                     if StagedData::end_of(&data) != Some(row.stored_bytes) {
                         return Err(EngineError::Damaged(format!("the staged parts of version {} do not add up to it", row.id)));
                     }
-                    data.iter().map(|data| data.place).chain([record]).for_each(|place| self.row_in(place.segment));
+                    data.iter().map(|data| data.place).chain([record]).for_each(|place| self.count_row_in(place.segment));
                 }
                 _ => {
                     return Err(EngineError::Damaged(format!(
@@ -87,19 +133,15 @@ impl Count {
         Ok(())
     }
 
-    fn others(&mut self, connection: &Connection) -> Result<(), EngineError> {
-        self.counters.objects = connection.query_row(
-            "SELECT count(*) FROM (SELECT name FROM version WHERE archived = 0 UNION SELECT name FROM version WHERE archived = 1)",
-            [],
-            |row| row.get(0),
-        )?;
+    fn names_tombstones_and_unlisted(&mut self, connection: &Connection) -> Result<(), EngineError> {
+        self.counters.objects = connection.query_row("SELECT count(DISTINCT name) FROM version", [], |row| row.get(0))?;
         for tombstone in put::tombstones(connection)? {
             self.counters.tombstones += 1;
-            self.row_in(tombstone.segment);
+            self.count_row_in(tombstone.segment);
         }
-        let mut pages = Pages::default();
-        while let Some(page) = pages.next(|after| unlisted::page(connection, after.copied(), 1_000))? {
-            page.iter().flat_map(|version| &version.segments).for_each(|&segment| self.row_in(segment));
+        let mut pages = Pager::default();
+        while let Some(page) = pages.next(|after| unlisted::page(connection, after.copied(), PAGE))? {
+            page.iter().flat_map(|version| &version.segments).for_each(|&segment| self.count_row_in(segment));
         }
         Ok(())
     }

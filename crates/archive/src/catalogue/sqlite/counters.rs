@@ -1,4 +1,5 @@
-//! Running counts of versions, bytes, and the live rows of each segment.
+//! Running counts: of versions and bytes, of the rows that refer to each segment, and of the rows
+//! of tables that nothing else counts, so that the damage check finds missing rows.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,37 @@ use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::engine_error::EngineError;
 use super::row::{RowCheck, int, uint};
-use crate::catalogue::{SegmentEnd, StagedTotals, Totals, VersionKey, VersionRow};
+use crate::catalogue::{SegmentEnd, StagedTotals, Totals, VersionRow, VersionRowId};
+
+/// A table whose rows are counted for the damage check alone.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum CountedTable {
+    ArchivedTombstone,
+    LeftOut,
+    Released,
+    SegmentEnd,
+    Unlisted,
+}
+
+impl CountedTable {
+    /// All of them, in the order of their columns in `counter`.
+    pub(super) const ALL: [Self; 5] = [Self::ArchivedTombstone, Self::LeftOut, Self::Released, Self::SegmentEnd, Self::Unlisted];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::ArchivedTombstone => "archived_tombstone",
+            Self::LeftOut => "left_out",
+            Self::Released => "released",
+            Self::SegmentEnd => "segment_end",
+            Self::Unlisted => "unlisted",
+        }
+    }
+
+    pub(super) fn count(self, connection: &Connection) -> Result<i64, EngineError> {
+        let mut statement = connection.prepare_cached(&format!("SELECT count(*) FROM {}", self.name()))?;
+        Ok(statement.query_row([], |row| row.get(0))?)
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counters {
@@ -17,31 +48,44 @@ pub(super) struct Counters {
     pub(super) staged_versions: i64,
     pub(super) staged_bytes: i64,
     pub(super) tombstones: i64,
+    /// Number of rows in each of [`CountedTable::ALL`]. `None` if nothing changed since a program
+    /// that counted them opened the catalogue.
+    pub(super) rows: Option<[i64; CountedTable::ALL.len()]>,
 }
 
 impl Counters {
     fn numbers(&self) -> [i64; 7] {
-        let Self { next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones } = *self;
+        let Self { next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones, rows: _ } = *self;
         [next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones]
     }
 
-    fn check(&self) -> RowCheck {
-        RowCheck::of("counter").numbers(self.numbers())
+    pub(super) fn check(&self) -> RowCheck {
+        let row = RowCheck::of("counter").numbers(self.numbers());
+        // Missing counts add nothing, so the checksum matches rows from before there were any.
+        self.rows.into_iter().fold(row, RowCheck::numbers)
     }
 
     /// Writes the row of an empty catalogue.
     pub(super) fn create(connection: &Connection) -> Result<(), EngineError> {
-        let empty = Self { next_version: 1, ..Self::default() };
-        connection.execute("INSERT INTO counter VALUES (1, 1, 0, 0, 0, 0, 0, 0, ?1)", [empty.check().sum()])?;
+        let empty = Self { next_version: 1, rows: Some([0; CountedTable::ALL.len()]), ..Self::default() };
+        connection.execute("INSERT INTO counter VALUES (1, 1, 0, 0, 0, 0, 0, 0, ?1, 0, 0, 0, 0, 0)", [empty.check().sum()])?;
         Ok(())
     }
 
     pub(super) fn read(connection: &Connection) -> Result<Self, EngineError> {
         let mut statement = connection.prepare_cached(
-            "SELECT next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones, row_check \
-             FROM counter WHERE one = 1",
+            "SELECT next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones, row_check, \
+             archived_tombstones, left_out, released, segment_ends, unlisted FROM counter WHERE one = 1",
         )?;
         let (counters, check) = statement.query_row([], |row| {
+            let mut rows = Some([0; CountedTable::ALL.len()]);
+            for index in 0..CountedTable::ALL.len() {
+                let count: Option<i64> = row.get(8 + index)?;
+                rows = rows.zip(count).map(|(mut rows, count)| {
+                    rows[index] = count;
+                    rows
+                });
+            }
             let counters = Self {
                 next_version: row.get(0)?,
                 objects: row.get(1)?,
@@ -50,6 +94,7 @@ impl Counters {
                 staged_versions: row.get(4)?,
                 staged_bytes: row.get(5)?,
                 tombstones: row.get(6)?,
+                rows,
             };
             Ok((counters, row.get(7)?))
         })?;
@@ -60,9 +105,11 @@ impl Counters {
     fn write(&self, connection: &Connection) -> Result<(), EngineError> {
         let mut update = connection.prepare_cached(
             "UPDATE counter SET next_version = ?1, objects = ?2, versions = ?3, content_bytes = ?4, staged_versions = ?5, \
-             staged_bytes = ?6, tombstones = ?7, row_check = ?8 WHERE one = 1",
+             staged_bytes = ?6, tombstones = ?7, row_check = ?8, archived_tombstones = ?9, left_out = ?10, released = ?11, \
+             segment_ends = ?12, unlisted = ?13 WHERE one = 1",
         )?;
-        update.execute(params_from_iter(self.numbers().into_iter().chain([self.check().sum()])))?;
+        let rows = self.rows.into_iter().flatten();
+        update.execute(params_from_iter(self.numbers().into_iter().chain([self.check().sum()]).chain(rows)))?;
         Ok(())
     }
 
@@ -99,13 +146,21 @@ pub(super) struct Ledger<'c> {
 
 impl<'c> Ledger<'c> {
     pub(super) fn open(connection: &'c Connection) -> Result<Self, EngineError> {
-        Ok(Self { connection, counters: Counters::read(connection)?, segments: BTreeMap::new() })
+        let mut counters = Counters::read(connection)?;
+        if counters.rows.is_none() {
+            let mut rows = [0; CountedTable::ALL.len()];
+            for table in CountedTable::ALL {
+                rows[table as usize] = table.count(connection)?;
+            }
+            counters.rows = Some(rows);
+        }
+        Ok(Self { connection, counters, segments: BTreeMap::new() })
     }
 
-    pub(super) fn next_version(&mut self) -> VersionKey {
-        let key = VersionKey(self.counters.next_version);
+    pub(super) fn next_version(&mut self) -> VersionRowId {
+        let row_id = VersionRowId(self.counters.next_version);
         self.counters.next_version += 1;
-        key
+        row_id
     }
 
     pub(super) fn version_added(&mut self, size: i64, new_name: bool) {
@@ -139,8 +194,19 @@ impl<'c> Ledger<'c> {
         *self.segments.entry(number).or_default() += change;
     }
 
-    pub(super) fn close(self) -> Result<(), EngineError> {
-        for (&number, &change) in &self.segments {
+    /// Counts rows of a table: how many were added, or, if negative, removed.
+    pub(super) fn rows(&mut self, table: CountedTable, change: i64) {
+        self.counters.rows.as_mut().expect("counted when the ledger was opened")[table as usize] += change;
+    }
+
+    pub(super) fn close(mut self) -> Result<(), EngineError> {
+        self.write_segments()?;
+        self.counters.write(self.connection)
+    }
+
+    /// Writes the counts of the segments, and removes the ends of those that are no longer in use.
+    pub(super) fn write_segments(&mut self) -> Result<(), EngineError> {
+        for (number, change) in std::mem::take(&mut self.segments) {
             if change == 0 {
                 continue;
             }
@@ -149,7 +215,8 @@ impl<'c> Ledger<'c> {
                 return Err(EngineError::Damaged(format!("more rows were removed from segment {number:016x} than it has")));
             } else if live == 0 {
                 self.connection.prepare_cached("DELETE FROM segment WHERE number = ?1")?.execute([number])?;
-                self.connection.prepare_cached("DELETE FROM segment_end WHERE number = ?1")?.execute([number])?;
+                let ends = self.connection.prepare_cached("DELETE FROM segment_end WHERE number = ?1")?.execute([number])?;
+                self.rows(CountedTable::SegmentEnd, -(ends as i64));
             } else {
                 self.connection
                     .prepare_cached(
@@ -159,7 +226,7 @@ impl<'c> Ledger<'c> {
                     .execute([number, live, segment_check(number, live).sum()])?;
             }
         }
-        self.counters.write(self.connection)
+        Ok(())
     }
 }
 
@@ -181,14 +248,16 @@ fn end_check(number: i64, end: i64) -> RowCheck {
     RowCheck::of("segment_end").numbers([number, end])
 }
 
-pub(super) fn record_segment_ends(connection: &Connection, ends: &[SegmentEnd]) -> Result<(), EngineError> {
-    let mut insert = connection.prepare_cached(
-        "INSERT INTO segment_end (number, end_offset, row_check) VALUES (?1, ?2, ?3) \
-         ON CONFLICT (number) DO UPDATE SET end_offset = excluded.end_offset, row_check = excluded.row_check",
-    )?;
+pub(super) fn record_segment_ends(connection: &Connection, ledger: &mut Ledger<'_>, ends: &[SegmentEnd]) -> Result<(), EngineError> {
+    let mut update = connection.prepare_cached("UPDATE segment_end SET end_offset = ?2, row_check = ?3 WHERE number = ?1")?;
+    let mut insert = connection.prepare_cached("INSERT INTO segment_end (number, end_offset, row_check) VALUES (?1, ?2, ?3)")?;
     for end in ends {
         let (number, bytes) = (int(end.segment)?, int(end.bytes)?);
-        insert.execute([number, bytes, end_check(number, bytes).sum()])?;
+        let row = [number, bytes, end_check(number, bytes).sum()];
+        if update.execute(row)? == 0 {
+            insert.execute(row)?;
+            ledger.rows(CountedTable::SegmentEnd, 1);
+        }
     }
     Ok(())
 }
@@ -196,9 +265,17 @@ pub(super) fn record_segment_ends(connection: &Connection, ends: &[SegmentEnd]) 
 /// The ends of the segments in use. A row can outlive its segment if nothing in that segment was
 /// ever acknowledged.
 pub(super) fn segment_ends(connection: &Connection) -> Result<Vec<SegmentEnd>, EngineError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT number, end_offset, row_check FROM segment_end WHERE number IN (SELECT number FROM segment) ORDER BY number",
-    )?;
+    select_ends(connection, "WHERE number IN (SELECT number FROM segment)")
+}
+
+/// Compares all ends with their checksums, also those of segments that are no longer in use.
+pub(super) fn check_segment_ends(connection: &Connection) -> Result<(), EngineError> {
+    select_ends(connection, "").map(|_| ())
+}
+
+fn select_ends(connection: &Connection, condition: &str) -> Result<Vec<SegmentEnd>, EngineError> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT number, end_offset, row_check FROM segment_end {condition} ORDER BY number"))?;
     let read = |row: &Row<'_>| {
         let (number, end): (i64, i64) = (row.get(0)?, row.get(1)?);
         end_check(number, end).confirm(row.get(2)?, || format!("the end of segment {number:016x}"))?;

@@ -5,9 +5,9 @@ use rusqlite::{Connection, Row, params};
 
 use super::engine_error::EngineError;
 use super::row::{RowCheck, int, narrow, uint};
-use crate::catalogue::{Extent, VersionKey};
+use crate::catalogue::{Extent, VersionRowId};
 
-pub(super) fn of(connection: &Connection, key: VersionKey) -> Result<Vec<Extent>, EngineError> {
+pub(super) fn of(connection: &Connection, row_id: VersionRowId) -> Result<Vec<Extent>, EngineError> {
     let mut statement = connection.prepare_cached(
         "SELECT object_offset, platter, shard, platter_offset, bytes, extent.row_check, platter.id \
          FROM extent LEFT JOIN platter ON platter.number = extent.platter WHERE version = ?1 ORDER BY object_offset, platter",
@@ -15,7 +15,7 @@ pub(super) fn of(connection: &Connection, key: VersionKey) -> Result<Vec<Extent>
     let read = |row: &Row<'_>| {
         let cells: [i64; 5] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
         let [object_offset, platter, shard, offset, bytes] = cells;
-        check(key, cells).confirm(row.get(5)?, || format!("an extent on platter {platter} of the catalogue"))?;
+        check(row_id, cells).confirm(row.get(5)?, || format!("an extent on platter {platter} of the catalogue"))?;
         let Some(id) = row.get(6)? else { return Err(EngineError::Damaged(format!("platter {platter} of an extent is missing"))) };
         Ok(Extent {
             shard: narrow(shard, "the shard of an extent")?,
@@ -25,15 +25,15 @@ pub(super) fn of(connection: &Connection, key: VersionKey) -> Result<Vec<Extent>
             bytes: uint(bytes, "the length of an extent")?,
         })
     };
-    statement.query_and_then([key.0], read)?.collect()
+    statement.query_and_then([row_id.0], read)?.collect()
 }
 
-fn check(key: VersionKey, cells: [i64; 5]) -> RowCheck {
-    RowCheck::of("extent").number(key.0).numbers(cells)
+fn check(row_id: VersionRowId, cells: [i64; 5]) -> RowCheck {
+    RowCheck::of("extent").number(row_id.0).numbers(cells)
 }
 
 /// Records an extent; `platter` is the catalogue's number of its platter.
-pub(super) fn insert(connection: &Connection, key: VersionKey, platter: i64, extent: &Extent) -> Result<(), EngineError> {
+pub(super) fn insert(connection: &Connection, row_id: VersionRowId, platter: i64, extent: &Extent) -> Result<(), EngineError> {
     let cells = [int(extent.object_offset)?, platter, extent.shard.into(), int(extent.offset)?, int(extent.bytes)?];
     let [object_offset, platter, shard, offset, bytes] = cells;
     connection
@@ -41,12 +41,12 @@ pub(super) fn insert(connection: &Connection, key: VersionKey, platter: i64, ext
             "INSERT INTO extent (version, object_offset, platter, shard, platter_offset, bytes, row_check) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
         )?
-        .execute(params![key.0, object_offset, platter, shard, offset, bytes, check(key, cells).sum()])?;
+        .execute(params![row_id.0, object_offset, platter, shard, offset, bytes, check(row_id, cells).sum()])?;
     Ok(())
 }
 
-pub(super) fn remove(connection: &Connection, key: VersionKey) -> Result<(), EngineError> {
-    connection.prepare_cached("DELETE FROM extent WHERE version = ?1")?.execute([key.0])?;
+pub(super) fn remove(connection: &Connection, row_id: VersionRowId) -> Result<(), EngineError> {
+    connection.prepare_cached("DELETE FROM extent WHERE version = ?1")?.execute([row_id.0])?;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use super::row::{NAME_COLUMN, VERSION_COLUMNS, read_version};
 use super::schema::is_null_version;
 use super::unlisted::code_of_reason;
 use super::{put, sets};
-use crate::catalogue::{ListCursor, NULL, Unlisted, VersionKey, VersionRow, Versions};
+use crate::catalogue::{ListCursor, NULL, Unlisted, VersionRow, VersionRowId, Versions};
 
 /// After this many consecutive older versions of a name, seeking to the next name is faster than
 /// scanning.
@@ -256,7 +256,7 @@ fn merge(a: Vec<VersionRow>, b: Vec<VersionRow>, versions: Versions, limit: usiz
 /// Sorts the versions that have an extent on one of these platters into a temporary table, which
 /// [`versions_on_page`] pages through.
 ///
-/// Extents are ordered by platter and key, pages by name. Sorting once is cheaper than sorting for
+/// Extents are ordered by platter and row, pages by name. Sorting once is cheaper than sorting for
 /// each page.
 pub(super) fn gather_versions_on(connection: &Connection, platters: &[PlatterId]) -> Result<(), EngineError> {
     connection.execute_batch(
@@ -275,11 +275,11 @@ pub(super) fn gather_versions_on(connection: &Connection, platters: &[PlatterId]
 
 pub(super) fn versions_on_page(connection: &Connection, after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, EngineError> {
     let mut found = Vec::new();
-    let mut take = |mut keys: Rows<'_>| -> Result<(), EngineError> {
+    let mut take = |mut rows: Rows<'_>| -> Result<(), EngineError> {
         while found.len() < limit {
-            let Some(row) = keys.next()? else { break };
+            let Some(row) = rows.next()? else { break };
             // Skips versions deleted since.
-            found.extend(put::version(connection, VersionKey(row.get(0)?))?);
+            found.extend(put::version(connection, VersionRowId(row.get(0)?))?);
         }
         Ok(())
     };

@@ -3,12 +3,12 @@
 use fulgurite_domain::{ObjectName, ObjectRecord, SetId, VersionId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-use super::counters::{self, Ledger};
+use super::counters::{self, CountedTable, Ledger};
 use super::engine_error::EngineError;
 use super::row::{RowCheck, VERSION_COLUMNS, VersionCells, int, narrow, read_version, uint};
 use super::{extents, sets};
 use crate::catalogue::{
-    CatalogueError, Change, FoundVersion, NewVersion, StagedData, StagedPlace, StagedTombstone, VersionKey, VersionRow,
+    CatalogueError, Change, FoundVersion, NewVersion, StagedData, StagedPlace, StagedTombstone, VersionRow, VersionRowId,
 };
 
 /// The number of a version's record in the table `staged`. Content has numbers from 1 on.
@@ -41,16 +41,16 @@ impl<'c> Insertion<'c> {
         if StagedData::end_of(&new.data) != Some(new.stored_bytes) {
             return Err(EngineError::Refused(CatalogueError::Uncovered(new.id)));
         }
-        let key = self.version(ledger, new.id, &new.record, new.sealed, new.stored_bytes, false)?;
-        self.part(ledger, key, RECORD_PART, &StagedData { stored_offset: 0, place: new.record_place })?;
+        let row_id = self.version(ledger, new.id, &new.record, new.sealed, new.stored_bytes, false)?;
+        self.part(ledger, row_id, RECORD_PART, &StagedData { stored_offset: 0, place: new.record_place })?;
         for (part, data) in (1..).zip(&new.data) {
-            self.part(ledger, key, part, data)?;
+            self.part(ledger, row_id, part, data)?;
         }
         ledger.version_staged(new.stored_bytes);
         Ok(())
     }
 
-    /// Adds the row of a version and returns its key.
+    /// Adds the row of a version and returns its number.
     pub(super) fn version(
         &mut self,
         ledger: &mut Ledger<'_>,
@@ -59,11 +59,11 @@ impl<'c> Insertion<'c> {
         sealed: bool,
         stored_bytes: u64,
         archived: bool,
-    ) -> Result<VersionKey, EngineError> {
+    ) -> Result<VersionRowId, EngineError> {
         let name = record.name.0.as_slice();
         let known = self.name_known.exists([name])?;
-        let key = ledger.next_version();
-        let cells = VersionCells::new(key, archived, record, sealed, stored_bytes)?;
+        let row_id = ledger.next_version();
+        let cells = VersionCells::new(row_id, archived, record, sealed, stored_bytes)?;
         self.version.execute(params![
             cells.version,
             cells.archived,
@@ -83,12 +83,12 @@ impl<'c> Insertion<'c> {
             cells.check(name, &id.0, &record.sha256.0).sum(),
         ])?;
         ledger.version_added(cells.size, !known);
-        Ok(key)
+        Ok(row_id)
     }
 
-    fn part(&mut self, ledger: &mut Ledger<'_>, key: VersionKey, part: i64, data: &StagedData) -> Result<(), EngineError> {
+    fn part(&mut self, ledger: &mut Ledger<'_>, row_id: VersionRowId, part: i64, data: &StagedData) -> Result<(), EngineError> {
         let cells = [
-            key.0,
+            row_id.0,
             part,
             int(data.stored_offset)?,
             int(data.place.segment)?,
@@ -114,8 +114,10 @@ pub(super) fn commit(connection: &Connection, change: &Change) -> Result<(), Eng
     change.staged.iter().try_for_each(|version| insertion.staged(&mut ledger, version))?;
     forget(connection, &mut ledger, &change.forgotten)?;
     add_tombstones(connection, &mut ledger, &change.tombstones)?;
-    ledger.close()?;
-    counters::record_segment_ends(connection, &change.ends)
+    // First, because it removes ends: one recorded by this change must stay.
+    ledger.write_segments()?;
+    counters::record_segment_ends(connection, &mut ledger, &change.ends)?;
+    ledger.close()
 }
 
 /// Adds versions found on platters and in staging, except those already known.
@@ -135,9 +137,9 @@ pub(super) fn adopt(connection: &Connection, found: &[FoundVersion]) -> Result<(
                 }
                 let tiles = extents::tile(found.extents.clone(), found.stored_bytes);
                 let tiles = tiles.ok_or(EngineError::Refused(CatalogueError::Uncovered(found.id)))?;
-                let key = insertion.version(&mut ledger, found.id, &found.record, found.sealed, found.stored_bytes, true)?;
+                let row_id = insertion.version(&mut ledger, found.id, &found.record, found.sealed, found.stored_bytes, true)?;
                 for tile in tiles {
-                    extents::insert(connection, key, sets::number_of(connection, tile.platter)?, &tile)?;
+                    extents::insert(connection, row_id, sets::number_of(connection, tile.platter)?, &tile)?;
                 }
             }
         }
@@ -151,30 +153,30 @@ fn known(connection: &Connection, name: &ObjectName, number: u64, id: VersionId)
     Ok(statement.exists(params![name.0, int(number)?, id.0])?)
 }
 
-fn forget(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[VersionKey]) -> Result<(), EngineError> {
-    for &key in versions {
-        let Some(row) = version(connection, key)? else { continue };
-        connection.prepare_cached("DELETE FROM version WHERE version = ?1")?.execute([key.0])?;
+fn forget(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[VersionRowId]) -> Result<(), EngineError> {
+    for &row_id in versions {
+        let Some(row) = version(connection, row_id)? else { continue };
+        connection.prepare_cached("DELETE FROM version WHERE version = ?1")?.execute([row_id.0])?;
         if !row.archived {
             leave_staging(connection, ledger, &row)?;
         }
         // Staged versions can have extents, too.
-        extents::remove(connection, key)?;
+        extents::remove(connection, row_id)?;
         let others = connection.prepare_cached(NAME_KNOWN)?.exists([row.record.name.0.as_slice()])?;
         ledger.version_removed(&row, !others);
     }
     Ok(())
 }
 
-pub(super) fn version(connection: &Connection, key: VersionKey) -> Result<Option<VersionRow>, EngineError> {
+pub(super) fn version(connection: &Connection, row_id: VersionRowId) -> Result<Option<VersionRow>, EngineError> {
     let mut statement = connection.prepare_cached(&format!("SELECT {VERSION_COLUMNS} FROM version WHERE version = ?1"))?;
-    statement.query_and_then([key.0], read_version)?.next().transpose()
+    statement.query_and_then([row_id.0], read_version)?.next().transpose()
 }
 
 /// Removes a version's rows from staging. The caller keeps or removes the version itself.
 pub(super) fn leave_staging(connection: &Connection, ledger: &mut Ledger<'_>, row: &VersionRow) -> Result<(), EngineError> {
     let mut statement = connection.prepare_cached("DELETE FROM staged WHERE version = ?1 RETURNING segment")?;
-    let mut rows = statement.query([row.key.0])?;
+    let mut rows = statement.query([row.row_id.0])?;
     while let Some(gone) = rows.next()? {
         ledger.segment(gone.get(0)?, -1);
     }
@@ -207,17 +209,27 @@ pub(super) fn archive_tombstones(connection: &Connection, ids: &[VersionId], set
             archived.push((id, set));
         }
     }
-    ledger.close()?;
-    adopt_archived_tombstones(connection, &archived)
+    add_archived_tombstones(connection, &mut ledger, &archived)?;
+    ledger.close()
 }
 
 pub(super) fn adopt_archived_tombstones(connection: &Connection, tombstones: &[(VersionId, SetId)]) -> Result<(), EngineError> {
-    let mut insert = connection.prepare_cached(
-        "INSERT INTO archived_tombstone (id, set_id, row_check) VALUES (?1, ?2, ?3) \
-         ON CONFLICT (id) DO UPDATE SET set_id = excluded.set_id, row_check = excluded.row_check",
-    )?;
+    let mut ledger = Ledger::open(connection)?;
+    add_archived_tombstones(connection, &mut ledger, tombstones)?;
+    ledger.close()
+}
+
+fn add_archived_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, tombstones: &[(VersionId, SetId)]) -> Result<(), EngineError> {
+    let mut insert =
+        connection.prepare_cached("INSERT INTO archived_tombstone (id, set_id, row_check) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
+    let mut update = connection.prepare_cached("UPDATE archived_tombstone SET set_id = ?2, row_check = ?3 WHERE id = ?1")?;
     for (id, set) in tombstones {
-        insert.execute(params![id.0, set.0, archived_check(*id, *set).sum()])?;
+        let cells = params![id.0, set.0, archived_check(*id, *set).sum()];
+        if insert.execute(cells)? == 1 {
+            ledger.rows(CountedTable::ArchivedTombstone, 1);
+        } else {
+            update.execute(cells)?;
+        }
     }
     Ok(())
 }
@@ -267,17 +279,17 @@ fn tombstone_check(id: VersionId, segment: i64) -> RowCheck {
     RowCheck::of("tombstone").bytes(&id.0).number(segment)
 }
 
-pub(super) fn staged(connection: &Connection, key: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, EngineError> {
+pub(super) fn staged(connection: &Connection, row_id: VersionRowId) -> Result<Option<(StagedPlace, Vec<StagedData>)>, EngineError> {
     let mut statement = connection.prepare_cached(
         "SELECT part, stored_offset, segment, segment_offset, bytes, crc64, row_check FROM staged WHERE version = ?1 ORDER BY part",
     )?;
-    let mut rows = statement.query([key.0])?;
+    let mut rows = statement.query([row_id.0])?;
     let mut record = None;
     let mut data = Vec::new();
     while let Some(row) = rows.next()? {
         let cells: [i64; 6] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?];
         let [part, stored_offset, segment, segment_offset, bytes, crc64] = cells;
-        RowCheck::of("staged").number(key.0).numbers(cells).confirm(row.get(6)?, || format!("part {part} of a staged version"))?;
+        RowCheck::of("staged").number(row_id.0).numbers(cells).confirm(row.get(6)?, || format!("part {part} of a staged version"))?;
         let place = StagedPlace {
             segment: uint(segment, "the segment of a staged version")?,
             offset: uint(segment_offset, "the place of a staged version")?,

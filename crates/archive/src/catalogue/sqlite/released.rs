@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use rusqlite::{Connection, Row};
 
+use super::counters::{CountedTable, Ledger};
 use super::engine_error::EngineError;
 use super::row::{RowCheck, int, uint};
 
@@ -12,19 +13,24 @@ fn row_check(first: i64, last: i64) -> RowCheck {
     RowCheck::of("released").numbers([first, last])
 }
 
-/// Adds a range, merging it with ranges that it overlaps or touches.
-pub(super) fn note(connection: &Connection, range: &RangeInclusive<u64>) -> Result<(), EngineError> {
-    let (mut first, mut last) = (*range.start(), *range.end());
-    while let Some(near) = page(connection, first.saturating_sub(1), 1)?.pop()
-        && *near.start() <= last.saturating_add(1)
-    {
-        connection.prepare_cached("DELETE FROM released WHERE last_number = ?1")?.execute([int(*near.end())?])?;
-        (first, last) = (first.min(*near.start()), last.max(*near.end()));
+/// Adds ranges, and merges each with those that it overlaps or touches.
+pub(super) fn note(connection: &Connection, ranges: &[RangeInclusive<u64>]) -> Result<(), EngineError> {
+    let mut ledger = Ledger::open(connection)?;
+    for range in ranges {
+        let (mut first, mut last) = (*range.start(), *range.end());
+        while let Some(near) = page(connection, first.saturating_sub(1), 1)?.pop()
+            && *near.start() <= last.saturating_add(1)
+        {
+            connection.prepare_cached("DELETE FROM released WHERE last_number = ?1")?.execute([int(*near.end())?])?;
+            ledger.rows(CountedTable::Released, -1);
+            (first, last) = (first.min(*near.start()), last.max(*near.end()));
+        }
+        let (first, last) = (int(first)?, int(last)?);
+        let mut insert = connection.prepare_cached("INSERT INTO released (last_number, first_number, row_check) VALUES (?1, ?2, ?3)")?;
+        insert.execute([last, first, row_check(first, last).sum()])?;
+        ledger.rows(CountedTable::Released, 1);
     }
-    let (first, last) = (int(first)?, int(last)?);
-    let mut insert = connection.prepare_cached("INSERT INTO released (last_number, first_number, row_check) VALUES (?1, ?2, ?3)")?;
-    insert.execute([last, first, row_check(first, last).sum()])?;
-    Ok(())
+    ledger.close()
 }
 
 /// The ranges that end at segment `from` or later, in order.

@@ -8,7 +8,7 @@ use fulgurite_format::{decode_attributes, encode_attributes};
 use rusqlite::Row;
 
 use super::engine_error::EngineError;
-use crate::catalogue::{VersionKey, VersionRow};
+use crate::catalogue::{VersionRow, VersionRowId};
 
 /// Collects the columns of a row to compute its checksum.
 pub(super) struct RowCheck {
@@ -88,14 +88,14 @@ pub(super) struct VersionCells {
 
 impl VersionCells {
     pub(super) fn new(
-        key: VersionKey,
+        row_id: VersionRowId,
         archived: bool,
         record: &ObjectRecord,
         sealed: bool,
         stored_bytes: u64,
     ) -> Result<Self, EngineError> {
         Ok(Self {
-            version: key.0,
+            version: row_id.0,
             archived: archived.into(),
             number: int(record.version)?,
             kind: match record.kind {
@@ -116,7 +116,7 @@ impl VersionCells {
     }
 
     pub(super) fn of(row: &VersionRow) -> Result<Self, EngineError> {
-        Self::new(row.key, row.archived, &row.record, row.sealed, row.stored_bytes)
+        Self::new(row.row_id, row.archived, &row.record, row.sealed, row.stored_bytes)
     }
 
     pub(super) fn check(&self, name: &[u8], id: &[u8], sha256: &[u8]) -> RowCheck {
@@ -164,7 +164,7 @@ pub(super) fn read_version(row: &Row<'_>) -> Result<VersionRow, EngineError> {
         None => Attributes::default(),
     };
     Ok(VersionRow {
-        key: VersionKey(cells.version),
+        row_id: VersionRowId(cells.version),
         id: VersionId(id),
         record: ObjectRecord {
             name: ObjectName(name),

@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0004_unlisted.sql"),
     include_str!("../migrations/0005_released.sql"),
     include_str!("../migrations/0006_medium.sql"),
+    include_str!("../migrations/0007_row_counts.sql"),
 ];
 
 /// The condition of the index of null versions. The planner uses that index only for queries with
@@ -50,6 +51,10 @@ const FROM_VERSION_4: &str = "CREATE TEMP VIEW released AS SELECT NULL AS last_n
 
 /// The same for the column of version 6.
 const FROM_VERSION_5: &str = "CREATE TEMP VIEW platter_set AS SELECT *, NULL AS medium FROM main.platter_set";
+
+/// The same for the columns of version 7.
+const FROM_VERSION_6: &str = "CREATE TEMP VIEW counter AS SELECT *, NULL AS archived_tombstones, NULL AS left_out, NULL AS released, \
+     NULL AS segment_ends, NULL AS unlisted FROM main.counter";
 
 /// Length of the log, 16 MiB, after which a commit also moves it into the file.
 const AUTOCHECKPOINT_PAGES: i64 = 4_096;
@@ -131,6 +136,9 @@ pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: boo
     }
     if found < 6 {
         connection.execute_batch(FROM_VERSION_5)?;
+    }
+    if found < 7 {
+        connection.execute_batch(FROM_VERSION_6)?;
     }
     Ok(())
 }

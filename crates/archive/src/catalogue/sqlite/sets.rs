@@ -10,7 +10,7 @@ use super::engine_error::EngineError;
 use super::row::{RowCheck, VersionCells, int, narrow, uint};
 use super::{extents, put, unlisted};
 use crate::catalogue::{
-    ArchivedExtent, CatalogueError, Health, PlatterPlace, PlatterRow, SetDescription, SetRow, SetState, VersionKey, VersionRow,
+    ArchivedExtent, CatalogueError, Health, PlatterPlace, PlatterRow, SetDescription, SetRow, SetState, VersionRow, VersionRowId,
 };
 
 struct SetCells {
@@ -240,38 +240,38 @@ pub(super) fn complete(
 
     let mut ledger = Ledger::open(connection)?;
     let mut sharded = BTreeSet::new();
-    for ArchivedExtent { version: key, extent } in extents {
+    for ArchivedExtent { version: row_id, extent } in extents {
         let platter = extent.platter;
         let &number = numbers.get(&platter).ok_or(EngineError::Refused(CatalogueError::UnknownPlatter(platter)))?;
-        let Some(row) = put::version(connection, key)? else { continue };
+        let Some(row) = put::version(connection, row_id)? else { continue };
         if row.archived {
             continue;
         }
         if extent.object_offset == 0 && extent.bytes == row.stored_bytes {
-            extents::remove(connection, key)?;
-            extents::insert(connection, key, number, &extent)?;
+            extents::remove(connection, row_id)?;
+            extents::insert(connection, row_id, number, &extent)?;
             archive(connection, &mut ledger, row)?;
         } else {
-            extents::insert(connection, key, number, &extent)?;
-            sharded.insert(key);
+            extents::insert(connection, row_id, number, &extent)?;
+            sharded.insert(row_id);
         }
     }
-    for key in sharded {
-        archive_if_covered(connection, &mut ledger, key)?;
+    for row_id in sharded {
+        archive_if_covered(connection, &mut ledger, row_id)?;
     }
     ledger.close()
 }
 
 /// Archives a version if its recorded extents now cover all of it.
-fn archive_if_covered(connection: &Connection, ledger: &mut Ledger<'_>, key: VersionKey) -> Result<(), EngineError> {
-    let Some(row) = put::version(connection, key)? else { return Ok(()) };
+fn archive_if_covered(connection: &Connection, ledger: &mut Ledger<'_>, row_id: VersionRowId) -> Result<(), EngineError> {
+    let Some(row) = put::version(connection, row_id)? else { return Ok(()) };
     if row.archived {
         return Ok(());
     }
-    let Some(tiles) = extents::tile(extents::of(connection, key)?, row.stored_bytes) else { return Ok(()) };
-    extents::remove(connection, key)?;
+    let Some(tiles) = extents::tile(extents::of(connection, row_id)?, row.stored_bytes) else { return Ok(()) };
+    extents::remove(connection, row_id)?;
     for tile in tiles {
-        extents::insert(connection, key, number_of(connection, tile.platter)?, &tile)?;
+        extents::insert(connection, row_id, number_of(connection, tile.platter)?, &tile)?;
     }
     archive(connection, ledger, row)
 }
@@ -280,7 +280,7 @@ fn archive(connection: &Connection, ledger: &mut Ledger<'_>, mut row: VersionRow
     put::leave_staging(connection, ledger, &row)?;
     row.archived = true;
     let check = VersionCells::of(&row)?.check(&row.record.name.0, &row.id.0, &row.record.sha256.0).sum();
-    connection.prepare_cached("UPDATE version SET archived = 1, row_check = ?2 WHERE version = ?1")?.execute([row.key.0, check])?;
+    connection.prepare_cached("UPDATE version SET archived = 1, row_check = ?2 WHERE version = ?1")?.execute([row.row_id.0, check])?;
     Ok(())
 }
 

@@ -59,12 +59,37 @@ fn sample() -> Folder {
     let mut catalogue = folder.open();
     put(&mut *catalogue, (0..40).map(|i| format!("odd/{}/{i}", "x".repeat(i * 7 % 31))));
     let rows = catalogue.staged_versions(None, 20).expect("listed");
-    let extents: Vec<_> = rows.iter().map(|row| (row.key, extent(1, 0, 0, 2_000))).collect();
+    let extents: Vec<_> = rows.iter().map(|row| (row.row_id, extent(1, 0, 0, 2_000))).collect();
     complete(&mut *catalogue, 1, &extents);
     catalogue.begin_set(&set(2, 3)).expect("begun");
-    catalogue.commit_delete(&[rows[3].key], &[StagedTombstone { id: rows[3].id, segment: 99 }]).expect("deleted");
+    let tombstones = [3, 4, 5].map(|index| StagedTombstone { id: rows[index].id, segment: 99 });
+    catalogue.commit_delete(&[rows[3].row_id, rows[4].row_id, rows[5].row_id], &tombstones).expect("deleted");
+    catalogue.archive_tombstones(&[rows[4].id, rows[5].id], SetId([1; 16])).expect("archived");
+    // The second end is that of a segment in which nothing was acknowledged yet.
+    let ends = [99, 100].map(|segment| SegmentEnd { segment, bytes: 640 }).to_vec();
+    catalogue.commit(&Change { ends, ..Change::default() }).expect("recorded");
+    catalogue.note_released(&[50..=60, 70..=70]).expect("noted");
+    catalogue.leave_out(&LEFT_OUT).expect("left out");
+    let with_segments = UnlistedVersion { segments: vec![101, 102], ..unlisted(9, 1) };
+    catalogue.adopt_unlisted(&[with_segments, unlisted(9, 2)]).expect("recorded");
+    catalogue.note_staging_mark().expect("noted");
+    for table in tables(&folder) {
+        let file = Connection::open(folder.file()).expect("opened");
+        let has_rows: bool = file.query_row(&format!("SELECT EXISTS (SELECT 1 FROM {table})"), [], |row| row.get(0)).expect("read");
+        assert!(has_rows, "{table}");
+    }
     drop(catalogue);
     folder
+}
+
+/// Platters that the catalogue of [`sample`] ignores.
+const LEFT_OUT: [PlatterId; 2] = [PlatterId([0x77; 16]), PlatterId([0x78; 16])];
+
+/// The tables of a catalogue.
+fn tables(folder: &Folder) -> Vec<String> {
+    let file = Connection::open(folder.file()).expect("opened");
+    let mut names = file.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").expect("prepared");
+    names.query_map([], |row| row.get(0)).and_then(Iterator::collect).expect("read")
 }
 
 /// Everything that a catalogue returns.
@@ -73,7 +98,7 @@ fn all_of(catalogue: &mut dyn Catalogue) -> Result<String, CatalogueError> {
     let mut told = String::new();
     let rows = catalogue.list(b"", Versions::All, None, 1_000)?;
     for row in &rows {
-        let (places, extents) = (catalogue.staged(row.key)?, catalogue.extents(row.key)?);
+        let (places, extents) = (catalogue.staged(row.row_id)?, catalogue.extents(row.row_id)?);
         let (latest, of_name) = (catalogue.latest_number(&row.record.name)?, catalogue.versions_of(&row.record.name)?);
         writeln!(told, "{row:?} {places:?} {extents:?} {latest:?} {of_name:?}").expect("a string takes all");
     }
@@ -82,6 +107,11 @@ fn all_of(catalogue: &mut dyn Catalogue) -> Result<String, CatalogueError> {
     let (totals, segments) = (catalogue.totals()?, catalogue.segments_in_use()?);
     let (sets, platters) = (catalogue.sets()?, catalogue.platters()?);
     writeln!(told, "{newest:?} {staged:?} {tombstones:?} {totals:?} {segments:?} {sets:?} {platters:?}").expect("a string takes all");
+    let (archived_tombstones, released) = (catalogue.archived_tombstones(None, 1_000)?, catalogue.released(0, 1_000)?);
+    let (unlisted, ends) = (catalogue.unlisted(None, 1_000)?, catalogue.segment_ends()?);
+    let left_out = LEFT_OUT.map(|platter| catalogue.is_left_out(platter));
+    let left_out = left_out.into_iter().collect::<Result<Vec<_>, _>>()?;
+    writeln!(told, "{archived_tombstones:?} {released:?} {unlisted:?} {ends:?} {left_out:?}").expect("a string takes all");
     Ok(told)
 }
 
@@ -125,12 +155,18 @@ fn a_changed_cell_is_reported_as_damage_when_its_row_is_read() {
         ("UPDATE tombstone SET segment = 7", 5),
         ("UPDATE platter_set SET complete = 1 WHERE complete = 0", 6),
         ("UPDATE platter SET missing = 1", 7),
+        ("UPDATE archived_tombstone SET set_id = zeroblob(16)", 8),
+        ("UPDATE released SET first_number = first_number - 1", 9),
+        ("UPDATE unlisted SET stored_bytes = 7", 10),
+        ("UPDATE unlisted_segment SET segment = segment + 50", 10),
+        ("UPDATE segment_end SET end_offset = end_offset + 64", 11),
+        ("UPDATE left_out SET row_check = row_check + 1", 12),
     ] {
         let folder = sample();
         let mut catalogue = folder.open();
         let rows = catalogue.list(b"", Versions::All, None, 1_000).expect("listed");
-        let archived = rows.iter().find(|row| row.archived).expect("there is one").key;
-        let staged = rows.iter().find(|row| !row.archived).expect("there is one").key;
+        let archived = rows.iter().find(|row| row.archived).expect("there is one").row_id;
+        let staged = rows.iter().find(|row| !row.archived).expect("there is one").row_id;
         Connection::open(folder.file()).and_then(|file| file.execute(table, [])).expect("changed");
         let damage = match read {
             0 => catalogue.list(b"", Versions::All, None, 1_000).err(),
@@ -140,10 +176,34 @@ fn a_changed_cell_is_reported_as_damage_when_its_row_is_read() {
             4 => catalogue.staged_totals().err(),
             5 => catalogue.staged_tombstones().err(),
             6 => catalogue.sets().err(),
-            _ => catalogue.platters().err(),
+            7 => catalogue.platters().err(),
+            8 => catalogue.archived_tombstones(None, 1_000).err(),
+            9 => catalogue.released(0, 1_000).err(),
+            10 => catalogue.unlisted(None, 1_000).err(),
+            11 => catalogue.segment_ends().err(),
+            _ => catalogue.is_left_out(LEFT_OUT[0]).err(),
         };
         assert!(matches!(damage, Some(CatalogueError::Damaged { .. })), "{table}: {damage:?}");
         assert!(matches!(catalogue.check(), Err(CatalogueError::Damaged { .. })), "{table}");
+    }
+}
+
+/// Each row is read by the check, not only those that other rows refer to.
+#[test]
+fn the_check_finds_a_changed_cell_in_any_row() {
+    for changed in [
+        "UPDATE segment_end SET end_offset = 64 WHERE number = 100",
+        "UPDATE archived_tombstone SET set_id = zeroblob(16) WHERE id = (SELECT max(id) FROM archived_tombstone)",
+        "UPDATE released SET first_number = 1 WHERE first_number = 70",
+        "UPDATE released SET last_number = 71 WHERE last_number = 70",
+        "UPDATE left_out SET platter = zeroblob(16) WHERE platter = (SELECT max(platter) FROM left_out)",
+        "UPDATE unlisted SET why = 0 WHERE id = (SELECT max(id) FROM unlisted)",
+    ] {
+        let folder = sample();
+        let rows = Connection::open(folder.file()).and_then(|file| file.execute(changed, [])).expect("changed");
+        assert_eq!(rows, 1, "{changed}");
+        let damage = folder.open().check();
+        assert!(matches!(damage, Err(CatalogueError::Damaged { .. })), "{changed}: {damage:?}");
     }
 }
 
@@ -158,10 +218,20 @@ fn the_check_finds_missing_rows() {
         "DELETE FROM tombstone",
         "DELETE FROM platter_set WHERE complete = 1",
         "DELETE FROM platter WHERE set_number = 1",
+        "DELETE FROM archived_tombstone WHERE id = (SELECT max(id) FROM archived_tombstone)",
+        "DELETE FROM left_out WHERE platter = (SELECT max(platter) FROM left_out)",
+        "DELETE FROM released WHERE last_number = 70",
+        "DELETE FROM segment_end WHERE number = 99",
+        "DELETE FROM segment_end WHERE number = 100",
+        "DELETE FROM unlisted WHERE id = (SELECT min(id) FROM unlisted)",
+        "DELETE FROM unlisted WHERE id = (SELECT max(id) FROM unlisted)",
+        "DELETE FROM unlisted_segment WHERE segment = 102",
         "DELETE FROM counter",
     ] {
         let folder = sample();
-        Connection::open(folder.file()).and_then(|file| file.execute(loss, [])).expect("changed");
+        folder.open().check().expect("sound");
+        let rows = Connection::open(folder.file()).and_then(|file| file.execute(loss, [])).expect("changed");
+        assert!(rows > 0, "{loss}");
         let damage = folder.open().check();
         assert!(matches!(damage, Err(CatalogueError::Damaged { .. })), "{loss}: {damage:?}");
     }
@@ -196,7 +266,7 @@ fn another_archive_and_a_newer_schema_are_rejected() {
     Connection::open(folder.file()).and_then(|file| file.pragma_update(None, "user_version", 99)).expect("changed");
     for open in [SqliteCatalogue::open, SqliteCatalogue::open_read_only] {
         let refused = open(&folder.file(), ARCHIVE).expect_err("refused");
-        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 6 }), "{refused}");
+        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 7 }), "{refused}");
     }
     let exists = SqliteCatalogue::create(&folder.file(), ARCHIVE);
     assert!(matches!(exists, Err(CatalogueError::Engine { .. })), "create never overwrites a file");
@@ -209,15 +279,15 @@ fn readers_work_while_a_writer_commits() {
     put(&mut *writer, ["a".to_owned()].into_iter());
     let mut reader = SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened");
     writer.begin_set(&set(1, 3)).expect("begun");
-    let key = only(&mut *writer, "a").key;
-    let mut extents = std::iter::once(ArchivedExtent { version: key, extent: extent(1, 0, 0, 2_000) })
+    let row_id = only(&mut *writer, "a").row_id;
+    let mut extents = std::iter::once(ArchivedExtent { version: row_id, extent: extent(1, 0, 0, 2_000) })
         .inspect(|_| assert!(!only(&mut reader, "a").archived, "readers don't see uncommitted changes"));
     writer.complete_set(SetId([1; 16]), &mut extents, 5).expect("completed");
     drop(extents);
     assert!(only(&mut reader, "a").archived, "readers see committed changes");
     let on = reader.versions_on(&[platter(1, 0)], None, 10).expect("a reader can gather, too");
     assert_eq!(on.len(), 1);
-    assert!(matches!(reader.commit_delete(&[key], &[]), Err(CatalogueError::Engine { .. })), "a reader can't change anything");
+    assert!(matches!(reader.commit_delete(&[row_id], &[]), Err(CatalogueError::Engine { .. })), "a reader can't change anything");
 }
 
 #[test]
@@ -229,7 +299,7 @@ fn a_crash_within_a_transaction_leaves_nothing_of_it() {
     let before = all_of(&mut *catalogue).expect("sound");
     let rows = catalogue.staged_versions(None, 400).expect("listed");
     let mut extents =
-        rows.iter().map(|row| ArchivedExtent { version: row.key, extent: extent(1, 0, 0, 2_000) }).chain(std::iter::once_with(|| {
+        rows.iter().map(|row| ArchivedExtent { version: row.row_id, extent: extent(1, 0, 0, 2_000) }).chain(std::iter::once_with(|| {
             let crash = folder.copy();
             assert_eq!(all_of(&mut *crash.open()).expect("sound"), before);
             panic!("the program would crash here")
@@ -274,8 +344,8 @@ fn no_file_contains_a_deleted_name() {
     let name = |i: u64| format!("{:016x} and the rest of name {i}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     put(&mut *catalogue, (0..3_000).map(name));
     let rows = catalogue.list(b"", Versions::All, None, 3_000).expect("listed");
-    let (lost, kept): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.key.0 % 3 == 0);
-    catalogue.commit_delete(&lost.iter().map(|row| row.key).collect::<Vec<_>>(), &[]).expect("deleted");
+    let (lost, kept): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.row_id.0 % 3 == 0);
+    catalogue.commit_delete(&lost.iter().map(|row| row.row_id).collect::<Vec<_>>(), &[]).expect("deleted");
     let raw: Vec<u8> = [folder.file(), folder.log()].iter().flat_map(|file| std::fs::read(file).expect("read")).collect();
     let there: std::collections::HashSet<&[u8]> = raw.windows(16).filter(|window| window.iter().all(u8::is_ascii_hexdigit)).collect();
     assert!(kept.iter().all(|row| there.contains(&row.record.name.0[..16])), "the search finds existing names");
@@ -343,7 +413,7 @@ fn work_does_not_grow_with_the_catalogue() {
         catalogue.commit_put(&many).expect("put");
         let rows = catalogue.staged_versions(None, 100_000).expect("listed");
         let (rows, left) = rows.split_at(rows.len() - 100);
-        let extents: Vec<_> = rows.iter().map(|row| (row.key, extent(round, 0, 0, row.stored_bytes))).collect();
+        let extents: Vec<_> = rows.iter().map(|row| (row.row_id, extent(round, 0, 0, row.stored_bytes))).collect();
         complete(&mut catalogue, round, &extents);
         let unlisted: Vec<_> = (1..=count).map(|number| unlisted(round, number)).collect();
         catalogue.adopt_unlisted(&unlisted).expect("recorded");
@@ -351,11 +421,11 @@ fn work_does_not_grow_with_the_catalogue() {
 
         let (after, staged) = (ListCursor::after_row(&rows[rows.len() / 2]), &left[0]);
         let name = ObjectName(format!("{round}/00000").into_bytes());
-        let archived = only(&mut catalogue, &name.0).key;
+        let archived = only(&mut catalogue, &name.0).row_id;
         let prefix = [b'0' + round];
         // Gathers for `versions_on`, so that later pages can continue.
         catalogue.versions_on(&[platter(1, 0)], None, 1).expect("gathered");
-        let extent = ArchivedExtent { version: staged.key, extent: extent(round + 10, 0, 0, staged.stored_bytes) };
+        let extent = ArchivedExtent { version: staged.row_id, extent: extent(round + 10, 0, 0, staged.stored_bytes) };
         let works: [(&str, Work<'_>); 16] = [
             ("latest_number", &|c| done(c.latest_number(&name))),
             ("versions_of", &|c| done(c.versions_of(&name))),
@@ -366,7 +436,7 @@ fn work_does_not_grow_with_the_catalogue() {
             ("staged_versions", &|c| done(c.staged_versions(None, 20))),
             ("staged_versions after", &|c| done(c.staged_versions(Some(&ListCursor::after_row(staged)), 20))),
             ("extents", &|c| done(c.extents(archived))),
-            ("staged", &|c| done(c.staged(staged.key))),
+            ("staged", &|c| done(c.staged(staged.row_id))),
             ("staged_totals", &|c| done(c.staged_totals())),
             ("totals", &|c| done(c.totals())),
             ("page of versions_on", &|c| done(c.versions_on(&[platter(1, 0)], Some(&after), 20))),

@@ -4,7 +4,7 @@
 use fulgurite_domain::{ObjectName, PlatterId, VersionId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::counters::Ledger;
+use super::counters::{CountedTable, Ledger};
 use super::engine_error::EngineError;
 use super::put;
 use super::row::{RowCheck, int, uint};
@@ -63,6 +63,7 @@ pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Re
         let check = row_check(version.id, why, bytes, known_as).sum();
         let is_new =
             insert.execute(params![version.id.0, why, bytes, known_as.map(|known| known.0), known_as.map(|known| known.1), check])?;
+        ledger.rows(CountedTable::Unlisted, is_new as i64);
         if let (0, Some(known_as)) = (is_new, known_as) {
             add_name(connection, version.id, known_as)?;
         }
@@ -88,7 +89,8 @@ fn add_name(connection: &Connection, id: VersionId, known_as: (&[u8], i64)) -> R
 pub(super) fn forget(connection: &Connection, ids: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), EngineError> {
     let mut ledger = Ledger::open(connection)?;
     for id in ids {
-        connection.prepare_cached("DELETE FROM unlisted WHERE id = ?1")?.execute([id.0])?;
+        let removed = connection.prepare_cached("DELETE FROM unlisted WHERE id = ?1")?.execute([id.0])?;
+        ledger.rows(CountedTable::Unlisted, -(removed as i64));
         let mut delete = connection.prepare_cached("DELETE FROM unlisted_segment WHERE id = ?1 RETURNING segment")?;
         let mut rows = delete.query([id.0])?;
         while let Some(gone) = rows.next()? {
@@ -140,16 +142,29 @@ fn segments_of(connection: &Connection, id: VersionId) -> Result<Vec<u64>, Engin
 /// Records platters that the catalogue ignores. They no longer count as unknown, and a rebuild
 /// treats their sets as unfinished.
 pub(super) fn leave_out(connection: &Connection, platters: &[PlatterId]) -> Result<(), EngineError> {
+    let mut ledger = Ledger::open(connection)?;
     let mut insert = connection.prepare_cached("INSERT INTO left_out (platter, row_check) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
     for &platter in platters {
-        insert.execute(params![platter.0, left_out_check(platter).sum()])?;
+        let added = insert.execute(params![platter.0, left_out_check(platter).sum()])?;
+        ledger.rows(CountedTable::LeftOut, added as i64);
     }
-    Ok(())
+    ledger.close()
+}
+
+/// Compares the rows of all platters that were left out with their checksums.
+pub(super) fn check_left_out(connection: &Connection) -> Result<(), EngineError> {
+    let mut statement = connection.prepare("SELECT platter, row_check FROM left_out")?;
+    let confirm = |row: &Row<'_>| confirm_left_out(PlatterId(row.get(0)?), row.get(1)?);
+    statement.query_and_then([], confirm)?.collect()
+}
+
+fn confirm_left_out(platter: PlatterId, check: i64) -> Result<(), EngineError> {
+    left_out_check(platter).confirm(check, || format!("platter {platter}, which was left out"))
 }
 
 pub(super) fn is_left_out(connection: &Connection, platter: PlatterId) -> Result<bool, EngineError> {
     let mut statement = connection.prepare_cached("SELECT row_check FROM left_out WHERE platter = ?1")?;
     let Some(check) = statement.query_row([platter.0], |row| row.get(0)).optional()? else { return Ok(false) };
-    left_out_check(platter).confirm(check, || format!("platter {platter}, which was left out"))?;
+    confirm_left_out(platter, check)?;
     Ok(true)
 }

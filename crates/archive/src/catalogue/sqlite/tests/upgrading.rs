@@ -1,6 +1,7 @@
 //! Catalogues with an older schema: readers see them through views, and writers migrate them.
 
 use super::*;
+use crate::catalogue::sqlite::counters::Counters;
 use crate::catalogue::sqlite::schema::SCHEMA;
 use crate::schema::in_sqlite;
 
@@ -55,7 +56,7 @@ fn a_migrated_catalogue_stores_what_schema_1_could_not() {
     assert!(!described.record.attributes.is_empty());
     writer.commit_put(&[described.clone(), marker("a", 7, 20)]).expect("put");
     let staged = writer.staged_versions(None, 10).expect("listed");
-    let extents: Vec<_> = staged.iter().map(|row| (row.key, extent(3, 0, 0, row.stored_bytes))).collect();
+    let extents: Vec<_> = staged.iter().map(|row| (row.row_id, extent(3, 0, 0, row.stored_bytes))).collect();
     complete(&mut writer, 3, &extents);
     writer.check().expect("sound");
     let told = all_of(&mut writer).expect("sound");
@@ -80,4 +81,32 @@ fn a_failed_migration_leaves_the_catalogue_unchanged() {
     assert_eq!(schema_of(&folder), 1);
     Connection::open(folder.file()).and_then(|file| file.execute_batch("ALTER TABLE version DROP COLUMN attributes")).expect("changed");
     assert_eq!(all_of(&mut SqliteCatalogue::open(&folder.file(), ARCHIVE).expect("opened")).expect("sound"), told);
+}
+
+#[test]
+fn rows_that_were_not_counted_before_a_migration_are_counted_with_the_first_change() {
+    let folder = sample();
+    let file = Connection::open(folder.file()).expect("opened");
+    // What an earlier program left: the same rows, without their counts.
+    let counters = Counters::read(&file).expect("read");
+    let uncounted = Counters { rows: None, ..counters };
+    let columns = "archived_tombstones = NULL, left_out = NULL, released = NULL, segment_ends = NULL, unlisted = NULL";
+    file.execute(&format!("UPDATE counter SET {columns}, row_check = ?1"), [uncounted.check().sum()]).expect("changed");
+    let mut catalogue = folder.open();
+    catalogue.check().expect("sound without counts");
+    put(&mut *catalogue, ["new".to_owned()].into_iter());
+    catalogue.check().expect("sound with counts");
+    assert_eq!(Counters::read(&file).expect("read").rows, counters.rows);
+    file.execute("DELETE FROM released WHERE last_number = 70", []).expect("removed");
+    assert!(matches!(catalogue.check(), Err(CatalogueError::Damaged { .. })), "a missing row is found from then on");
+}
+
+#[test]
+fn a_reader_from_before_the_migration_does_not_mistake_hidden_tables_for_lost_rows() {
+    let folder = of_version_1();
+    let mut early = SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened");
+    let mut writer = SqliteCatalogue::open(&folder.file(), ARCHIVE).expect("opened");
+    writer.note_released(&[70..=70]).expect("noted");
+    early.check().expect("sound");
+    writer.check().expect("sound");
 }

@@ -1,8 +1,8 @@
-//! Goes through a listing page by page.
+//! Reads a listing page by page.
 
 use fulgurite_domain::VersionId;
 
-use super::{ListCursor, UnlistedVersion, VersionRow};
+use crate::catalogue::{ListCursor, UnlistedVersion, VersionRow};
 
 /// A row of a listing whose pages are fetched by cursor.
 pub trait Paged {
@@ -29,6 +29,7 @@ impl Paged for UnlistedVersion {
     }
 }
 
+/// Keys, and archived tombstones with their sets.
 impl<T> Paged for (VersionId, T) {
     type Cursor = VersionId;
 
@@ -37,19 +38,19 @@ impl<T> Paged for (VersionId, T) {
     }
 }
 
-/// The pages of a listing. Each is fetched by a call of its own, so that no lock is held and no
-/// more than one page is in memory while its rows are processed.
-pub struct Pages<R: Paged> {
+/// Reads the pages of a listing. Each is fetched by its own call: while its rows are processed, no
+/// lock is held, and only one page is in memory.
+pub struct Pager<R: Paged> {
     after: Option<R::Cursor>,
 }
 
-impl<R: Paged> Default for Pages<R> {
+impl<R: Paged> Default for Pager<R> {
     fn default() -> Self {
         Self::after(None)
     }
 }
 
-impl<R: Paged> Pages<R> {
+impl<R: Paged> Pager<R> {
     /// Starts after `cursor`, or with the first row.
     #[must_use]
     pub fn after(cursor: Option<R::Cursor>) -> Self {
