@@ -5,6 +5,10 @@ use fulgurite_domain::Micros;
 use crate::schedule::{Schedule, hour};
 use crate::{Class, Full, Job, Settings};
 
+/// Reads that are handed out in a row while a deferrable job is overdue. Without a limit, a load of
+/// reads that keeps all workers busy would stop verification, and staging would fill up.
+const READS_IN_A_ROW_MAX: u32 = 8;
+
 /// Jobs that wait for workers.
 ///
 /// A job that is handed out counts as done. If its worker fails, the caller submits it again.
@@ -12,6 +16,8 @@ use crate::{Class, Full, Job, Settings};
 pub struct DecodeQueue {
     schedule: Schedule,
     planned_hour: Option<u64>,
+    /// Reads handed out since the last deferrable job.
+    reads_in_a_row: u32,
 }
 
 impl DecodeQueue {
@@ -21,7 +27,7 @@ impl DecodeQueue {
     /// If the reserve is not in 0.0..1.0, a price is not finite, or no hour has workers.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { schedule: Schedule::new(settings), planned_hour: None }
+        Self { schedule: Schedule::new(settings), planned_hour: None, reads_in_a_row: 0 }
     }
 
     /// Submits a job. The time may also go backwards, as that of a clock which is set.
@@ -36,20 +42,17 @@ impl DecodeQueue {
         self.schedule.submit(now, job)
     }
 
-    /// Hands out the job whose turn it is. `None` if no job waits, or those that do have time until
-    /// computing is cheaper.
+    /// Hands out the job whose turn it is: reads first, but one in nine jobs may be a deferrable
+    /// one that is overdue. `None` if no job waits, or those that do have time until computing is
+    /// cheaper.
     pub fn next(&mut self, now: Micros) -> Option<Job> {
         self.plan_new_hour(now);
-        let (turn, waiting) = self.schedule.runnable().next()?;
+        let overdue = self.schedule.overdue(now).filter(|_| self.reads_in_a_row >= READS_IN_A_ROW_MAX);
+        let (turn, waiting) = overdue.or_else(|| self.schedule.runnable().next())?;
+        self.reads_in_a_row = if turn.0 == Class::Read { self.reads_in_a_row + 1 } else { 0 };
         let work = waiting.remaining_us;
         self.schedule.use_up(work);
         self.schedule.work(&turn, work).1
-    }
-
-    /// The class of the job that [`next`](Self::next) would hand out.
-    pub fn next_class(&mut self, now: Micros) -> Option<Class> {
-        self.plan_new_hour(now);
-        self.schedule.runnable().next().map(|(_, waiting)| waiting.job.class)
     }
 
     fn plan_new_hour(&mut self, now: Micros) {
@@ -91,9 +94,23 @@ mod tests {
         {
             queue.submit(now, job(id, class, 8, deadline_h)).expect("there is room");
         }
-        assert_eq!(queue.next_class(now), Some(Class::Read));
         assert_eq!(all(&mut queue, now), [2, 4, 1, 3, 0]);
-        assert_eq!((queue.waiting(), queue.next_class(now)), (0, None));
+        assert_eq!(queue.waiting(), 0);
+    }
+
+    #[test]
+    fn many_reads_slow_overdue_verification_down_but_do_not_stop_it() {
+        let mut queue = DecodeQueue::new(Settings { policy: Policy::AtOnce, ..Settings::default() });
+        let now = Micros(8 * HOUR);
+        for id in 0..20 {
+            queue.submit(now, job(id, Class::Read, 8, 9)).expect("there is room");
+        }
+        for (id, deadline_h) in [(100, 8), (101, 8), (102, 9)] {
+            queue.submit(now, job(id, Class::Deferrable, 8, deadline_h)).expect("there is room");
+        }
+        let order = all(&mut queue, now);
+        let places = [100, 101, 102].map(|id| order.iter().position(|found| *found == id));
+        assert_eq!(places, [Some(8), Some(17), Some(22)], "the last one has time: {order:?}");
     }
 
     #[test]

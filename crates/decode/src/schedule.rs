@@ -99,6 +99,12 @@ impl Schedule {
         })
     }
 
+    /// The first deferrable job that may run in this hour and has no time to lose.
+    pub(crate) fn overdue(&self, now: Micros) -> Option<(Turn, &WaitingJob)> {
+        let (turn, waiting) = self.waiting.range((Class::Deferrable, Micros::ZERO, 0)..).next()?;
+        (self.allowed() > 0 && turn.1 <= now).then_some((*turn, waiting))
+    }
+
     /// Worker-microseconds that may still be used in this hour.
     pub(crate) fn allowed(&self) -> u64 {
         if self.settings.policy == Policy::AtOnce { u64::MAX } else { self.allowed }

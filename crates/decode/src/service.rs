@@ -95,7 +95,7 @@ impl DecodeService {
                 step = step.min(self.schedule.remaining_us(turn).div_ceil(*workers));
             }
             if rate > 0 && self.schedule.settings().policy == Policy::Cheapest {
-                // Jobs that run although nothing is allowed are reads: they end the step themselves.
+                // Jobs that run although nothing is allowed are reads, which need no limit.
                 let allowed = self.schedule.allowed();
                 step = if allowed > 0 { step.min(allowed.div_ceil(rate)) } else { step };
             }

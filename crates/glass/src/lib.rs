@@ -33,5 +33,8 @@ pub use group::{GroupRepair, RebuiltSector};
 pub use medium::GlassMedium;
 pub use read::{Lost, PlatterSource, ReadDrive};
 pub use track::Track;
-pub use voxel_platter::{GlassHead, GlassHeadError, GlassReader, VoxelPlatter, VoxelWriter};
+pub use voxel_platter::{
+    BatchDecoders, CallersThread, DecodeService, GlassHead, GlassHeadError, GlassReader, SectorBatch, SectorContent, VoxelPlatter,
+    VoxelWriter,
+};
 pub use write::{BlankPlatter, WriteDrive, WrittenPlatter};

@@ -81,7 +81,7 @@ fn written(preset: Preset) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn reader(preset: Preset) -> Arc<GlassReader> {
-    Arc::new(GlassReader::new(preset.effects().read, DecoderKind::Nearest, 2))
+    Arc::new(GlassReader::new(preset.effects().read, DecoderKind::Nearest))
 }
 
 fn open_with(file: File, preset: Preset) -> Option<VoxelPlatter> {
