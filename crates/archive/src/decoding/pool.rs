@@ -49,6 +49,8 @@ pub(crate) trait Task: Send + Sync + Sized + 'static {
 pub(crate) trait Workers<T: Task>: Send + Sync {
     /// True if they would begin another task soon.
     fn have_room(&self) -> bool;
+    /// Tasks that they decode at once.
+    fn threads(&self) -> usize;
     /// Hands a task over. Its result comes by [`Tasks::returned`]. Returns `false` if the task has
     /// to be decoded here.
     fn hand_over(&self, number: u64, class: Class, task: &T) -> bool;
@@ -117,6 +119,7 @@ pub(crate) struct Tasks<T: Task> {
     arrived: Condvar,
     clock: Arc<dyn Clock>,
     policy: Policy,
+    threads_max: usize,
     workers: OnceLock<Arc<dyn Workers<T>>>,
     counters: Counters,
 }
@@ -124,7 +127,6 @@ pub(crate) struct Tasks<T: Task> {
 /// Decodes tasks on a bounded number of threads. Dropping it ends them.
 pub(crate) struct Pool<T: Task> {
     tasks: Arc<Tasks<T>>,
-    threads_max: usize,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -139,10 +141,11 @@ impl<T: Task> Pool<T> {
             arrived: Condvar::new(),
             clock,
             policy,
+            threads_max: threads.max(1),
             workers: OnceLock::new(),
             counters: Counters::default(),
         };
-        Self { tasks: Arc::new(tasks), threads_max: threads.max(1), threads: Mutex::default() }
+        Self { tasks: Arc::new(tasks), threads: Mutex::default() }
     }
 
     /// Adds other workers. Only the first call does something.
@@ -211,7 +214,7 @@ impl<T: Task> Pool<T> {
     /// Starts the threads. `false` if the system doesn't allow any.
     fn start(&self) -> bool {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        while threads.len() < self.threads_max {
+        while threads.len() < self.tasks.threads_max {
             let tasks = self.tasks.clone();
             match std::thread::Builder::new().name("decode".to_owned()).spawn(move || tasks.work()) {
                 Ok(thread) => threads.push(thread),
@@ -332,9 +335,12 @@ impl<T: Task> Tasks<T> {
             while let Some(job) = state.queue.next(self.clock.now()) {
                 match state.waiting.remove(&job.id) {
                     Some(Waiting::Task(pending)) => {
-                        // The last task is done soonest here.
-                        let workers = self.workers.get().filter(|_| !pending.is_local && state.queue.waiting() > 0);
-                        let may_be_handed_over = workers.is_some_and(|workers| workers.have_room());
+                        // The last tasks are done soonest here: a reader shouldn't wait for workers
+                        // while these threads have nothing to do.
+                        let (waiting, away) = (state.queue.waiting(), state.away.len());
+                        let is_soon_done = |workers: &dyn Workers<T>| workers.threads() * waiting >= self.threads_max * (away + 1);
+                        let workers = self.workers.get().filter(|_| !pending.is_local);
+                        let may_be_handed_over = workers.is_some_and(|workers| workers.have_room() && is_soon_done(&**workers));
                         if may_be_handed_over {
                             state.away.insert(job.id, (pending.clone(), Instant::now()));
                         }

@@ -111,6 +111,10 @@ impl Workers<SectorBatch> for Client {
         parcels < PARCELS_MAX && waiting < (JOBS_PER_THREAD * worker_threads.load(Ordering::Relaxed)) as usize && self.respond()
     }
 
+    fn threads(&self) -> usize {
+        self.shared.worker_threads.load(Ordering::Relaxed) as usize
+    }
+
     fn hand_over(&self, number: u64, class: Class, batch: &SectorBatch) -> bool {
         // The coding of headers is decoded from several sectors together, and quickly.
         if batch.is_header() {

@@ -197,6 +197,10 @@ impl Workers<Logged> for Keeping {
         self.kept.lock().expect("no panic").is_empty()
     }
 
+    fn threads(&self) -> usize {
+        1
+    }
+
     fn hand_over(&self, number: u64, _class: Class, _task: &Logged) -> bool {
         self.kept.lock().expect("no panic").push(number);
         true
@@ -235,6 +239,18 @@ fn a_task_that_workers_keep_is_decoded_here_in_the_end() {
             assert_eq!(pool.totals().sectors_elsewhere, 0);
         });
     }
+}
+
+#[test]
+fn the_last_tasks_are_decoded_here() {
+    let log = Arc::new(Mutex::new(Log::default()));
+    let pool = pool(2, at_once(), TestClock::at_hour(0));
+    let workers = Arc::new(Keeping::default());
+    pool.set_workers(workers.clone());
+    // Two threads here are done before one worker is.
+    let tasks = (0..2).map(|number| Logged(Fake::Sector(number), log.clone())).collect();
+    assert_eq!(pool.decode(Class::Read, tasks), [[Some(0)], [Some(1)]]);
+    assert!(workers.kept.lock().expect("no panic").is_empty());
 }
 
 #[test]
