@@ -63,7 +63,8 @@ struct Shared {
 /// Hands tasks over to the workers at a folder.
 pub(in crate::decoding) struct Client {
     shared: Arc<Shared>,
-    parcels: SyncSender<Parcel>,
+    /// `None` once it was stopped.
+    parcels: Mutex<Option<SyncSender<Parcel>>>,
 }
 
 impl Client {
@@ -99,7 +100,7 @@ impl Client {
             out: HashMap::new(),
         };
         std::thread::Builder::new().name("decode folder".to_owned()).spawn(move || courier.run(&received))?;
-        Ok(Self { shared, parcels })
+        Ok(Self { shared, parcels: Mutex::new(Some(parcels)) })
     }
 }
 
@@ -135,7 +136,9 @@ impl Workers<SectorBatch> for Client {
             return false;
         }
         self.shared.parcels.fetch_add(1, Ordering::Relaxed);
-        let sent = self.parcels.try_send(Parcel { number, class, bytes, batch: batch.clone(), evidence }).is_ok();
+        let parcel = Parcel { number, class, bytes, batch: batch.clone(), evidence };
+        let parcels = self.parcels.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = parcels.as_ref().is_some_and(|parcels| parcels.try_send(parcel).is_ok());
         if !sent {
             self.shared.parcels.fetch_sub(1, Ordering::Relaxed);
         }
@@ -152,6 +155,8 @@ impl Client {
     /// Ends the thread, which removes the files of this process from the folder.
     pub(in crate::decoding) fn stop(&self) {
         self.shared.is_stopping.store(true, Ordering::Relaxed);
+        // Wakes the thread.
+        self.parcels.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A thread that hangs in the system can't be waited for.
         let has_ended = self.shared.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.shared.ended.wait_timeout_while(has_ended, END_MAX, |has_ended| !*has_ended));
