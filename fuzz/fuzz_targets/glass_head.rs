@@ -40,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
     let voxels = head.medium.voxels();
     block.resize(GlassHead::BYTES * (1 + usize::from(blocks % 16)), blocks);
     let file_bytes = block.len() as u64;
-    let reader = Arc::new(GlassReader::new(Effects::NONE.read, DecoderKind::Nearest, 1));
+    let reader = Arc::new(GlassReader::new(Effects::NONE.read, DecoderKind::Nearest));
     let platter = VoxelPlatter::open(Arc::new(File(block)), file_bytes, &reader);
     let platter = platter.expect("the file can be read").expect("it has a head");
     assert!(platter.bytes() <= head.content_bytes() || file_bytes > head.file_bytes());

@@ -208,6 +208,7 @@ fn make_archive(home: &Path, stores: &Path, platter_mib: u64) -> Archive {
         staging: StagingSettings::default(),
         set: SetSettings { information: 4, redundancy: 2, platter_mib },
         medium: fulgurite_archive::settings::MediumSettings::default(),
+        decode: fulgurite_archive::settings::DecodeSettings::default(),
         stores: (0..STORES).map(|i| StoreSettings { name: format!("d{i}"), path: stores.join(format!("d{i}")) }).collect(),
     };
     Archive::init(home, &settings).expect("an archive");

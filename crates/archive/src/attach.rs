@@ -30,7 +30,8 @@ use crate::lock::{LOCK_FILE, Lock};
 use crate::packing::glass_geometry;
 use crate::rebuild::{RebuildReport, Unseen, UnseenPlace};
 use crate::settings::{
-    self, ArchiveSettings, GlassPreset, GlassSettings, Limits, MediumSettings, SetSettings, Settings, StagingSettings, StoreSettings,
+    self, ArchiveSettings, DecodeSettings, GlassPreset, GlassSettings, Limits, MediumSettings, SetSettings, Settings, StagingSettings,
+    StoreSettings,
 };
 use crate::staging::{STAGING_MARK, Staging};
 use crate::store::{BadMark, FolderStore, GlassDrives, Mark, MediumStore, PlatterStore, STORE_MARK, StoreError};
@@ -241,6 +242,7 @@ pub fn attach(
         staging: StagingSettings::default(),
         set: SetSettings { information: 1, redundancy: 0, platter_mib },
         medium,
+        decode: DecodeSettings::default(),
         stores: name_stores(&given),
     };
     let (newest, sealed) = newest_and_sealed(home, &settings, &inventory, watcher)?;

@@ -17,7 +17,7 @@ mod unlisted;
 
 use std::collections::BTreeMap;
 
-use fulgurite_domain::PlatterId;
+use fulgurite_domain::{Medium, PlatterId};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{SetDescription, SetState, UNKNOWN_STORE, VersionRow, Versions};
@@ -58,7 +58,7 @@ impl Archive {
     /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Stopped`], or an error of the catalogue.
     pub fn verify_platter(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<PlatterFinding, ArchiveError> {
         let (set, position) = set_with(self, platter)?;
-        let (finding, _) = read_platter(self, &OpenSet::of(self, &set), position, watcher);
+        let (finding, _) = read_platter(self, &OpenSet::for_verification(self, &set), position, watcher);
         check_not_stopped(watcher)?;
         record(self, &finding)?;
         Ok(finding)
@@ -107,7 +107,9 @@ impl<'a> Scrub<'a> {
         let sets: Vec<SetDescription> = sets.into_iter().filter(|set| set.state == SetState::Complete).map(|set| set.description).collect();
         for (index, set) in sets.iter().enumerate() {
             let bytes = set.geometry.file_bytes() * u64::from(set.shape.platters());
-            self.watcher.stage(&format!("reading set {} of {}", index + 1, sets.len()), Some(bytes));
+            let waits = set.medium == Medium::Glass && self.archive.settings().decode.prices.is_some();
+            let when = if waits { " when computing is cheap" } else { "" };
+            self.watcher.stage(&format!("reading set {} of {}{when}", index + 1, sets.len()), Some(bytes));
             self.set(set)?;
         }
         self.staging()?;
@@ -119,7 +121,7 @@ impl<'a> Scrub<'a> {
 
     /// Reads a set, replaces platters of it, and reports what is lost.
     fn set(&mut self, set: &SetDescription) -> Result<(), ArchiveError> {
-        let mut open = OpenSet::of(self.archive, set);
+        let mut open = OpenSet::for_verification(self.archive, set);
         let mut findings = Vec::new();
         for position in 0..set.shape.platters() {
             let (finding, bytes) = read_platter(self.archive, &open, position, self.watcher);
@@ -172,7 +174,7 @@ impl<'a> Scrub<'a> {
                         changed = true;
                         reader.forget_damage();
                         let place = archive.catalogue().set_of(finding.platter)?;
-                        *open = OpenSet::of(archive, &place.map_or_else(|| set.clone(), |row| row.description));
+                        *open = OpenSet::for_verification(archive, &place.map_or_else(|| set.clone(), |row| row.description));
                         (*finding, _) = read_platter(archive, open, position, &Unwatched);
                         record(archive, finding)?;
                     }

@@ -30,6 +30,9 @@ pub struct Settings {
     /// What new platters are made of.
     #[serde(default)]
     pub medium: MediumSettings,
+    /// How images of glass are decoded.
+    #[serde(default)]
+    pub decode: DecodeSettings,
     /// Stores for platters, one entry each.
     #[serde(rename = "store")]
     pub stores: Vec<StoreSettings>,
@@ -212,6 +215,27 @@ fn one_of<'de, T: Copy, D: Deserializer<'de>>(deserializer: D, all: &[T], name: 
     })
 }
 
+/// `[decode]`: when and where images of glass are decoded.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DecodeSettings {
+    /// Threads that decode; `limits.threads` if not given.
+    pub threads: Option<usize>,
+    /// Folder shared with decode workers, relative to the archive's folder.
+    pub folder: Option<PathBuf>,
+    /// Price of computing by hour of the day in UTC, in any unit. Without it, the price doesn't
+    /// matter.
+    pub prices: Option<[u32; 24]>,
+    /// How long the verification of a set may wait for cheap hours, in hours.
+    pub verification_wait_h: u64,
+}
+
+impl Default for DecodeSettings {
+    fn default() -> Self {
+        Self { threads: None, folder: None, prices: None, verification_wait_h: 24 }
+    }
+}
+
 /// `[[store]]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -336,6 +360,8 @@ impl Settings {
         range("set.information", self.set.information.into(), 1..=128, "1 to 128")?;
         range("set.redundancy", self.set.redundancy.into(), 0..=32, "0 to 32")?;
         range("set.platter_mib", self.set.platter_mib, 8..=1 << 20, "8 to 1048576")?;
+        range("decode.threads", self.decode.threads.unwrap_or(1) as u64, 1..=64, "1 to 64")?;
+        range("decode.verification_wait_h", self.decode.verification_wait_h, 1..=720, "1 to 720")?;
         for (i, store) in self.stores.iter().enumerate() {
             let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             if store.name.is_empty() || store.name.len() > 64 || !store.name.chars().all(fine) {
@@ -396,6 +422,7 @@ impl Settings {
              platter_mib = {platter}\n\
              \n\
              {medium}\
+             {decode}\
              # Stores for platters: one folder for each disk or mount. A mark in the folder holds the store's name; keep the two\n\
              # together.\n",
             id = self.archive.id,
@@ -410,6 +437,7 @@ impl Settings {
             redundancy = self.set.redundancy,
             platter = self.set.platter_mib,
             medium = self.medium.to_toml(),
+            decode = self.decode_to_toml(),
         );
         for store in &self.stores {
             text.push_str(&store.to_toml());
@@ -417,6 +445,35 @@ impl Settings {
         }
         text.truncate(text.trim_end().len() + 1);
         text
+    }
+
+    /// The section `[decode]`, with comments; nothing for disks without such settings.
+    fn decode_to_toml(&self) -> String {
+        let DecodeSettings { threads, folder, prices, verification_wait_h } = &self.decode;
+        if self.medium.medium() == Medium::Disk && self.decode == DecodeSettings::default() {
+            return String::new();
+        }
+        let threads = threads.map_or_else(|| "# threads = 8".to_owned(), |threads| format!("threads = {threads}"));
+        let folder = folder
+            .as_ref()
+            .map_or_else(|| "# folder = \"/mnt/decode\"".to_owned(), |folder| format!("folder = {}", quoted(&folder.to_string_lossy())));
+        let prices = prices.map_or_else(
+            || "# prices = [1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1]".to_owned(),
+            |prices| format!("prices = {prices:?}"),
+        );
+        format!(
+            "[decode]\n\
+             # Threads that decode images of glass. Default: limits.threads.\n\
+             {threads}\n\
+             # Folder shared with `fulgurite decode-worker` on other machines, which then decode too.\n\
+             {folder}\n\
+             # Price of computing in each hour of the day, from 0:00 UTC, in any unit. `verify`, `scrub` and the server's own\n\
+             # scrub then wait for cheap hours; reads and `flush` never do. Without it, nothing waits.\n\
+             {prices}\n\
+             # How long the verification of a set may wait for cheap hours, in hours.\n\
+             verification_wait_h = {verification_wait_h}\n\
+             \n"
+        )
     }
 }
 
@@ -467,6 +524,7 @@ mod tests {
             staging: StagingSettings::default(),
             set: SetSettings { information: 2, redundancy: 1, platter_mib: 64 },
             medium: MediumSettings::default(),
+            decode: DecodeSettings::default(),
             stores: ["a", "b", "c"].map(|name| StoreSettings { name: name.into(), path: format!("/mnt/\"{name}\"").into() }).to_vec(),
         }
     }
@@ -480,6 +538,10 @@ mod tests {
         let glass = GlassSettings { preset: GlassPreset::Tiny, noise: Preset::Harsh, decoder: DecoderKind::Nearest };
         let glass = Settings { medium: MediumSettings::Glass(glass), ..settings() };
         assert_eq!(Settings::parse(&glass.to_file(), Path::new(FILE)).expect("readable"), glass);
+        let prices = Some(std::array::from_fn(|hour| hour as u32));
+        let decode = DecodeSettings { threads: Some(3), folder: Some("jobs".into()), prices, verification_wait_h: 48 };
+        let decode = Settings { decode, ..settings() };
+        assert_eq!(Settings::parse(&decode.to_file(), Path::new(FILE)).expect("readable"), decode);
     }
 
     #[test]
@@ -519,6 +581,10 @@ mod tests {
             ("name = \"b\"", "name = \"../b\"", "store name"),
             ("id = \"03", "id = \"zz", "hexadecimal"),
             ("[set]", "[sett]", "sett"),
+            ("[set]", "[decode]\nprices = [1, 2]\n\n[set]", "prices"),
+            ("[set]", "[decode]\nprice = 1\n\n[set]", "price"),
+            ("[set]", "[decode]\nthreads = 0\n\n[set]", "decode.threads"),
+            ("[set]", "[decode]\nverification_wait_h = 1000\n\n[set]", "decode.verification_wait_h"),
         ] {
             let changed = text.replacen(from, to, 1);
             assert_ne!(changed, text, "{from} is in the file");

@@ -110,11 +110,14 @@ impl StoreSnapshot {
         NoPlatter::Missing { store: place.store.clone(), may_be_on }
     }
 
-    fn open_set(&self, description: &SetDescription) -> OpenSet {
+    fn open_set(&self, description: &SetDescription, is_verification: bool) -> OpenSet {
         // No store has two platters of a set (I3).
         let may_have = |store: &UnavailableStore| description.platters.iter().all(|place| place.store != store.store);
         let open = |place: &PlatterPlace| match self.open_platter(place) {
-            Ok(found) => Presence::Loaded(Loaded::new(place.platter, description.geometry, found.file, &found.store)),
+            Ok(FoundPlatter { store, file }) => Presence::Loaded(match file.for_verification().filter(|_| is_verification) {
+                Some(file) => Loaded::for_verification(place.platter, description.geometry, file, &store),
+                None => Loaded::new(place.platter, description.geometry, file, &store),
+            }),
             Err(open_error) => Presence::Unavailable(self.why_not_found(place, open_error, may_have)),
         };
         OpenSet { members: description.platters.iter().map(open).collect(), description: description.clone() }
@@ -124,7 +127,12 @@ impl StoreSnapshot {
 impl OpenSet {
     /// Opens the readable platters of a set, with the reason for each of the others.
     pub(crate) fn of(archive: &Archive, description: &SetDescription) -> Self {
-        StoreSnapshot::take(archive).open_set(description)
+        StoreSnapshot::take(archive).open_set(description, false)
+    }
+
+    /// Opens them for a verification that begins now.
+    pub(crate) fn for_verification(archive: &Archive, description: &SetDescription) -> Self {
+        StoreSnapshot::take(archive).open_set(description, true)
     }
 }
 

@@ -21,6 +21,7 @@ use fulgurite_glass::{PlatterSource, ReadDrive};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::UNKNOWN_STORE;
+use crate::store::PlatterFile;
 
 /// Why bytes that aren't known to be lost can't be read. Greater is worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -245,6 +246,8 @@ pub struct Loaded {
     /// The store on which it was found.
     pub store: String,
     faults: Arc<Faults>,
+    /// The platter if it is verified, which may have to wait for a cheaper hour.
+    verified: Option<Arc<dyn PlatterFile>>,
 }
 
 impl Loaded {
@@ -253,7 +256,19 @@ impl Loaded {
     pub fn new(platter: PlatterId, geometry: Geometry, source: Arc<dyn PlatterSource>, store: &str) -> Self {
         let faults = Arc::new(Faults { sector_bytes: geometry.sector_stride(), ..Faults::default() });
         let source = Arc::new(Watched { source, faults: faults.clone() });
-        Self { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults }
+        Self { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults, verified: None }
+    }
+
+    /// Loads a platter to verify it.
+    pub(crate) fn for_verification(platter: PlatterId, geometry: Geometry, file: Arc<dyn PlatterFile>, store: &str) -> Self {
+        Self { verified: Some(file.clone()), ..Self::new(platter, geometry, file, store) }
+    }
+
+    /// Waits until a track may be decoded for a verification. Returns early once `is_stopped`.
+    pub(crate) fn wait_until_cheap(&self, is_stopped: &dyn Fn() -> bool) {
+        if let Some(file) = &self.verified {
+            file.wait_until_cheap(self.drive.geometry().track_sectors().into(), is_stopped);
+        }
     }
 
     /// True if the system has refused a read of this sector alone.

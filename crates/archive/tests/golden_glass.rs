@@ -95,7 +95,7 @@ fn written() -> Vec<u8> {
         writer: "golden platter of glass".to_owned(),
     };
     let head = GlassHead::new(PLATTER, GEOMETRY, 0x60_1d, EFFECTS).expect("glass for such sectors");
-    let reader = GlassReader::new(Effects::NONE.read, DecoderKind::Nearest, 1);
+    let reader = GlassReader::new(Effects::NONE.read, DecoderKind::Nearest);
     let mut sink = reader.writer(head, Vec::new()).expect("begun");
     let blank = BlankPlatter { platter: PLATTER, geometry: GEOMETRY, header: header.to_block().expect("a valid header") };
     let mut drive = WriteDrive::load(blank, sink.by_ref(), 1).expect("loaded");

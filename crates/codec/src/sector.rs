@@ -94,6 +94,11 @@ impl SectorCode {
         &self.ldpc
     }
 
+    /// The checksum of a sector: of its address and its payload.
+    pub fn checksum(address: &[u8], payload: &[u8]) -> u64 {
+        checksum(address, payload)
+    }
+
     /// A decoder for sectors of this code.
     pub fn decoder(&self) -> SectorDecoder<'_> {
         SectorDecoder {

@@ -139,6 +139,12 @@ pub(crate) enum Command {
     Keys(Keys),
     /// Serve the archive over S3, creating one if none exists
     Serve(Serve),
+    /// Decode images of glass for archives, through a folder that their settings name
+    ///
+    /// Any number of workers, on several machines, can share a folder: mount it on each of them,
+    /// and set decode.folder in fulgurite.toml. The worker runs until Ctrl-C or SIGTERM, and
+    /// finishes the jobs that it has begun.
+    DecodeWorker(DecodeWorker),
     /// Manage the accounts of the S3 service and their access keys
     #[command(subcommand)]
     Accounts(Accounts),
@@ -325,6 +331,15 @@ pub(crate) struct Rm {
     /// a legal hold
     #[arg(long)]
     pub(crate) bypass_governance_retention: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DecodeWorker {
+    /// The folder; an empty one is prepared
+    pub(crate) folder: PathBuf,
+    /// Jobs to decode at once. Default: the number of cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -8,6 +8,7 @@
 mod args;
 mod attach;
 mod channel;
+mod decode_worker;
 mod demo;
 mod diagnostics;
 mod executor;
@@ -145,6 +146,7 @@ fn main() -> ExitCode {
         Command::Keys(Keys::Import { files, passphrase_file }) => keys::import(&session, &files, &passphrase_file),
         Command::Keys(Keys::Repair { files, passphrase_file }) => keys::repair(&session, &files, &passphrase_file),
         Command::Serve(serve) => serve::serve(&session, &serve),
+        Command::DecodeWorker(worker) => decode_worker::run(&session, &worker),
         Command::Accounts(accounts) => serve::accounts(&session, &accounts),
         Command::Demo { folder, into, medium } => {
             let medium = if medium == "glass" { Medium::Glass } else { Medium::Disk };

@@ -94,6 +94,7 @@ pub(crate) fn new_settings(
         staging: StagingSettings::default(),
         set: SetSettings { information: shape.information, redundancy: shape.redundancy, platter_mib },
         medium,
+        decode: fulgurite_archive::settings::DecodeSettings::default(),
         stores,
     }
 }

@@ -82,7 +82,7 @@ fn written(preset: Preset) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn reader(preset: Preset) -> Arc<GlassReader> {
-    Arc::new(GlassReader::new(preset.effects().read, DecoderKind::Nearest, 2))
+    Arc::new(GlassReader::new(preset.effects().read, DecoderKind::Nearest))
 }
 
 fn open_with(file: File, preset: Preset) -> Option<VoxelPlatter> {
@@ -181,7 +181,7 @@ fn the_quality_of_sectors_is_measured_against_the_symbols_in_the_file() {
     file.copy_within(symbols_of(0, 0), symbols_of(1, 5).start);
     let unreadable = symbols_of(2, 4).start as u64..symbols_of(2, 4).end as u64;
     let length = file.len() as u64;
-    let reader = Arc::new(GlassReader::new(Preset::Nominal.effects().read, DecoderKind::Nearest, 2));
+    let reader = Arc::new(GlassReader::new(Preset::Nominal.effects().read, DecoderKind::Nearest));
     let platter = VoxelPlatter::open(Arc::new(File(file.clone(), unreadable)), length, &reader).expect("readable").expect("glass");
     let sector = |track, sector| SectorAddress { track: PhysicalTrack(track), sector };
     assert_eq!(platter.head().sector_in_file(sector(2, 4)), Some(symbols_of(2, 4).start as u64..symbols_of(2, 4).end as u64));

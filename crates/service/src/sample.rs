@@ -32,6 +32,7 @@ pub(crate) fn archive(home: &Path) -> Arc<Archive> {
         staging: StagingSettings::default(),
         set: SetSettings { information: 1, redundancy: 0, platter_mib: 64 },
         medium: fulgurite_archive::settings::MediumSettings::default(),
+        decode: fulgurite_archive::settings::DecodeSettings::default(),
         stores: vec![StoreSettings { name: "d1".into(), path: home.join("d1") }],
     };
     Archive::init(home, &settings).expect("an archive");

@@ -15,7 +15,7 @@
 //! | --- | --- |
 //! | [`scenario`] | all inputs of a run, read with [`settings`] |
 //! | [`settings`] | TOML files with units, defaults, ranges and a generated reference |
-//! | [`simulation`] | runs a scenario; [`kernel`] is its event queue, [`decode`] its decode service |
+//! | [`simulation`] | runs a scenario; [`kernel`] is its event queue, the crate `decode` its decode service |
 //! | [`sweep`] | runs all combinations of varied settings, with several seeds each |
 //! | [`results`] | the figures of runs, and their comparison with what the scenario expects |
 //! | [`statistics`] | percentiles, moments, time averages, confidence intervals |
@@ -31,7 +31,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bound;
-pub mod decode;
 mod jobs;
 pub mod journal;
 pub mod kernel;

@@ -8,8 +8,8 @@
 mod station;
 
 use fulgurite_chance::Stream;
+use fulgurite_decode::{DecodeService, Job, Policy, Settings};
 use fulgurite_domain::Micros;
-use fulgurite_twin::decode::{DecodeService, Job, Policy, Settings};
 
 use station::{Class, Discipline, Polling, ServiceTime, Station, Totals, Visit};
 
@@ -124,7 +124,9 @@ fn decoding_with_two_kinds_of_deadlines_matches_the_priority_station() {
             });
             let work = Micros::from_seconds(works.exponential(1.0)).max(Micros(1));
             let deadline = if kinds.happens(0.3 / 0.8) { ready } else { ready + far };
-            service.submit(Job { id: 0, ready, work, width: 1, deadline }).expect("there is room");
+            service
+                .submit(Job { id: 0, class: fulgurite_decode::Class::Deferrable, ready, work, width: 1, deadline })
+                .expect("there is room");
         }
     };
     let of_class =

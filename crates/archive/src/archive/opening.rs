@@ -9,6 +9,7 @@ use fulgurite_format::{KeyTextError, MasterKey};
 
 use super::{Access, Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, Readers};
 use crate::catalogue::{CatalogueError, SqliteCatalogue};
+use crate::decoding::{DecodePool, SystemClock};
 use crate::error::MasterKeyTrouble;
 use crate::keystore::{KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
@@ -175,14 +176,18 @@ fn readers(home: &Path, archive: ArchiveId) -> Readers {
 /// The stores of an archive in `home`.
 #[must_use]
 pub fn folder_stores(home: &Path, settings: &Settings) -> Vec<Arc<dyn PlatterStore>> {
-    let drives = GlassDrives::new(settings.medium.glass(), settings.limits.threads);
+    let drives = drives(home, settings);
     settings.stores.iter().map(|store| store_with(&drives, home, settings.archive.id, store)).collect()
 }
 
 /// A store of an archive in `home` that need not be in its settings.
 pub(crate) fn folder_store(home: &Path, settings: &Settings, store: &StoreSettings) -> Arc<dyn PlatterStore> {
-    let drives = GlassDrives::new(settings.medium.glass(), settings.limits.threads);
-    store_with(&drives, home, settings.archive.id, store)
+    store_with(&drives(home, settings), home, settings.archive.id, store)
+}
+
+fn drives(home: &Path, settings: &Settings) -> GlassDrives {
+    let decoding = DecodePool::new(home, &settings.decode, settings.limits.threads, Arc::new(SystemClock));
+    GlassDrives::with_service(settings.medium.glass(), Arc::new(decoding))
 }
 
 fn store_with(drives: &GlassDrives, home: &Path, archive: ArchiveId, store: &StoreSettings) -> Arc<dyn PlatterStore> {

@@ -57,7 +57,7 @@ impl WrittenSet<'_> {
     fn finish(self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
         let Self { job, header, .. } = &self;
         let archive = job.archive;
-        let open = OpenSet::of(archive, &job.set);
+        let open = OpenSet::for_verification(archive, &job.set);
         if let Err(error) = job.verify_rest(&open, header, watcher) {
             job.abandon();
             return Err(error);

@@ -41,7 +41,7 @@ impl SetJob<'_> {
             self.write_information(position, &header, &crcs, watcher)?;
         }
         watcher.stage("verifying, coding", Some(information));
-        let open = OpenSet::of(self.archive, &self.set);
+        let open = OpenSet::for_verification(self.archive, &self.set);
         self.verify_and_protect(&open, &header, &crcs, watcher)?;
         Ok(header)
     }

@@ -33,7 +33,8 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
     let snapshot = StoreSnapshot::take(archive);
     match snapshot.find(place) {
         Ok(found) => {
-            read_headers(&*found.file, &set.description, &mut finding);
+            let file = found.file.for_verification().unwrap_or(found.file);
+            read_headers(&*file, &set.description, &mut finding);
             if place.store == UNKNOWN_STORE {
                 finding.turned_up = true;
                 finding.store = found.store;
@@ -59,6 +60,10 @@ pub(super) fn read_tracks(loaded: &Loaded, set: &SetDescription, finding: &mut P
     let mut bytes = 0;
     for group in (0..geometry.groups()).map(|index| geometry.group(index)) {
         for physical in group.information_tracks().chain(group.redundancy_tracks()) {
+            loaded.wait_until_cheap(&|| watcher.is_stopped());
+            if watcher.is_stopped() {
+                return bytes;
+            }
             let read = drive.read(physical, &mut track);
             let refused = loaded.unreadable_sectors(physical);
             finding.unreadable += refused;

@@ -12,16 +12,19 @@
 mod tests;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use fulgurite_domain::{Geometry, Medium, PlatterId};
+use fulgurite_decode::Class;
+use fulgurite_domain::{Geometry, Medium, Micros, PlatterId};
 use fulgurite_format::{HEADER_BYTES, Header};
 use fulgurite_glass::emulator::WriteEffects;
 use fulgurite_glass::{GlassHead, GlassReader, PlatterSource, VoxelPlatter, VoxelWriter};
 
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
+use crate::decoding::{DecodePool, SystemClock};
 use crate::entropy::random;
-use crate::settings::GlassSettings;
+use crate::settings::{DecodeSettings, GlassSettings};
 
 /// Bytes that a store needs for a platter.
 pub(crate) fn platter_bytes(medium: Medium, geometry: Geometry) -> u64 {
@@ -30,22 +33,34 @@ pub(crate) fn platter_bytes(medium: Medium, geometry: Geometry) -> u64 {
     glass.unwrap_or_else(|| geometry.file_bytes())
 }
 
-/// The drives for glass: one for all stores of an archive, because they share its threads.
+/// The drives for glass: one for all stores of an archive, because they share its decode service.
 #[derive(Clone)]
 pub(crate) struct GlassDrives {
-    reader: Arc<GlassReader>,
+    /// Decodes before the other one.
+    for_reads: Arc<GlassReader>,
+    for_verification: Arc<GlassReader>,
+    decoding: Arc<DecodePool>,
     effects: WriteEffects,
 }
 
 impl GlassDrives {
+    /// Drives that decode on up to `threads` threads of this process, at once.
     pub(crate) fn new(settings: GlassSettings, threads: usize) -> Self {
+        let decoding = DecodePool::new(Path::new("."), &DecodeSettings::default(), threads, Arc::new(SystemClock));
+        Self::with_service(settings, Arc::new(decoding))
+    }
+
+    /// Drives whose images this service decodes.
+    pub(crate) fn with_service(settings: GlassSettings, decoding: Arc<DecodePool>) -> Self {
         let effects = settings.noise.effects();
-        Self { reader: Arc::new(GlassReader::new(effects.read, settings.decoder, threads)), effects: effects.write }
+        let reader = GlassReader::new(effects.read, settings.decoder);
+        let for_class = |class| Arc::new(reader.with_service(decoding.for_class(class)));
+        Self { for_reads: for_class(Class::Read), for_verification: for_class(Class::Deferrable), effects: effects.write, decoding }
     }
 
     /// A file as the platter that it contains.
     pub(crate) fn load(&self, file: Arc<dyn PlatterFile>) -> LoadedFile {
-        LoadedFile { file, drives: self.clone(), glass: OnceLock::new() }
+        LoadedFile { file, drives: self.clone(), verification_deadline: None, glass: OnceLock::new() }
     }
 }
 
@@ -142,7 +157,7 @@ impl Begin {
         let head = GlassHead::new(self.platter, header.geometry, seed, drives.effects);
         let head = head.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let sink = self.files.create(self.platter, head.file_bytes())?;
-        let mut writer = drives.reader.writer(head, sink)?;
+        let mut writer = drives.for_reads.writer(head, sink)?;
         writer.write_all(&self.start)?;
         Ok(State::Glass(Box::new(writer)))
     }
@@ -219,6 +234,8 @@ impl PlatterSink for MediumSink {
 pub(crate) struct LoadedFile {
     file: Arc<dyn PlatterFile>,
     drives: GlassDrives,
+    /// Set if the platter is read to verify it.
+    verification_deadline: Option<Micros>,
     /// `None` for the bytes of a disk.
     glass: OnceLock<Option<VoxelPlatter>>,
 }
@@ -229,7 +246,8 @@ impl LoadedFile {
         if let Some(glass) = self.glass.get() {
             return Ok(glass.as_ref());
         }
-        let found = VoxelPlatter::open(self.file.clone(), self.file.length()?, &self.drives.reader)?;
+        let reader = if self.verification_deadline.is_some() { &self.drives.for_verification } else { &self.drives.for_reads };
+        let found = VoxelPlatter::open(self.file.clone(), self.file.length()?, reader)?;
         Ok(self.glass.get_or_init(|| found).as_ref())
     }
 }
@@ -257,5 +275,18 @@ impl PlatterFile for LoadedFile {
 
     fn bad_heads(&self) -> io::Result<u32> {
         self.glass()?.map_or(Ok(0), VoxelPlatter::bad_heads)
+    }
+
+    fn for_verification(&self) -> Option<Arc<dyn PlatterFile>> {
+        let verification_deadline = Some(self.drives.decoding.verification_deadline());
+        let (file, drives) = (self.file.clone(), self.drives.clone());
+        Some(Arc::new(Self { file, drives, verification_deadline, glass: OnceLock::new() }))
+    }
+
+    fn wait_until_cheap(&self, sectors: u32, is_stopped: &dyn Fn() -> bool) {
+        // An error comes again when the sectors are read.
+        if let (Some(deadline), Ok(Some(_))) = (self.verification_deadline, self.glass()) {
+            self.drives.decoding.wait_until_cheap(sectors, deadline, is_stopped);
+        }
     }
 }

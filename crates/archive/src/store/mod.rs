@@ -123,6 +123,14 @@ pub trait PlatterFile: PlatterSource {
     fn bad_heads(&self) -> io::Result<u32> {
         Ok(0)
     }
+    /// The same platter, for a verification that begins now: what it reads is decoded after what
+    /// clients wait for. `None` if nothing has to be decoded.
+    fn for_verification(&self) -> Option<Arc<dyn PlatterFile>> {
+        None
+    }
+    /// Waits until computing is cheap enough to decode some sectors for a verification, or its time
+    /// is up. Returns early once `is_stopped`. Other reads never wait.
+    fn wait_until_cheap(&self, _sectors: u32, _is_stopped: &dyn Fn() -> bool) {}
 }
 
 /// Fills `buffer` from a platter file.

@@ -63,6 +63,7 @@ pub fn settings(information: u16, redundancy: u16) -> Settings {
         staging: StagingSettings { segment_mib: 16, ..StagingSettings::default() },
         set: SetSettings { information, redundancy, platter_mib: 4_096 },
         medium: fulgurite_archive::settings::MediumSettings::default(),
+        decode: fulgurite_archive::settings::DecodeSettings::default(),
         stores: (0..information + redundancy)
             .map(|i| StoreSettings { name: format!("d{i}"), path: format!("stores/d{i}").into() })
             .collect(),

@@ -89,13 +89,8 @@ pub(crate) struct TrainingFrames {
     pub(crate) into: PathBuf,
 }
 
-<<<<<<< HEAD
 /// A parser that accepts the names of these values.
-fn one_of<T: Copy + Send + Sync + 'static>(
-=======
-/// A parser for values with names.
 pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
->>>>>>> demo
     values: impl IntoIterator<Item = T>,
     name: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {

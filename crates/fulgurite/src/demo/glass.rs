@@ -93,7 +93,7 @@ pub(crate) fn show_damage(session: &Session, archive: &Archive, set: &SetDescrip
 fn first_object(archive: &Archive, platter: PlatterId) -> Result<Option<ObjectName>> {
     let mut catalogue = archive.catalogue();
     for row in catalogue.versions_on(&[platter], None, 1_000)? {
-        if catalogue.extents(row.key)?.iter().any(|extent| extent.platter == platter && extent.offset == 0 && extent.bytes > 0) {
+        if catalogue.extents(row.row_id)?.iter().any(|extent| extent.platter == platter && extent.offset == 0 && extent.bytes > 0) {
             return Ok(Some(row.record.name));
         }
     }

@@ -72,7 +72,7 @@ impl Glass {
         let length = metadata.len();
         let noise = noise.or_else(|| noise_of_writing(&file, length)).unwrap_or(GlassSettings::default().noise);
         let threads = Limits::default().threads;
-        let reader = Arc::new(GlassReader::new(noise.effects().read, decoder, threads));
+        let reader = Arc::new(GlassReader::new(noise.effects().read, decoder));
         let source = Arc::new(PlatterBytes(file));
         if let Some(platter) = VoxelPlatter::open(source.clone(), length, &reader).map_err(io_error)? {
             return Ok(Self { platter, noise, decoder, threads });

@@ -8,7 +8,7 @@ use crate::support::{Sandbox, noise};
 fn on_glass() -> Sandbox {
     let place = Sandbox::new(2, &["--medium=glass"]);
     let text = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
-    for line in ["kind = \"glass\"", "preset = \"desk\"", "noise = \"clean\"", "decoder = \"nearest\"", "platter_mib = 10"] {
+    for line in ["kind = \"glass\"", "preset = \"desk\"", "noise = \"nominal\"", "decoder = \"unet\"", "platter_mib = 10"] {
         assert!(text.contains(line), "{line} is not in {text}");
     }
     place.write("a/fulgurite.toml", text.replace("\"desk\"", "\"tiny\""));
@@ -63,8 +63,8 @@ fn wrong_settings_of_glass_are_refused() {
         ("kind = \"glass\"", "kind = \"stone\"", "unknown variant `stone`"),
         ("preset = \"tiny\"", "preset = \"huge\"", "expected one of: desk, tiny"),
         ("noise = \"clean\"", "noise = \"loud\"", "expected one of: clean, nominal, harsh"),
-        ("decoder = \"nearest\"", "decoder = \"luck\"", "expected one of: nearest"),
-        ("decoder = \"nearest\"", "camera = \"nearest\"", "camera"),
+        ("decoder = \"unet\"", "decoder = \"luck\"", "expected one of: nearest"),
+        ("decoder = \"unet\"", "camera = \"nearest\"", "camera"),
         ("kind = \"glass\"", "kind = \"disk\"", "unknown field"),
     ] {
         place.write("a/fulgurite.toml", text.replace(from, to));

@@ -5,6 +5,7 @@ mod absent;
 mod attaching;
 mod catalogue;
 mod damage;
+mod decoding;
 mod deleting;
 mod demo;
 mod getting;

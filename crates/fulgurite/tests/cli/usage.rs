@@ -100,7 +100,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
     place.write("passphrase", b"secret");
     // Valid arguments of each command, so that only the archive, or the file that it reads instead,
     // is wrong.
-    let arguments: [(&str, &[&str], Option<i32>); 41] = [
+    let arguments: [(&str, &[&str], Option<i32>); 42] = [
         ("init", &["file/a", "--store=d1"], Some(1)),
         ("attach", &["a", "--store=nowhere"], Some(1)),
         ("put", &["file"], Some(1)),
@@ -124,6 +124,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("keys import", &["k"], Some(1)),
         ("keys repair", &[], Some(1)),
         ("serve", &["--listen=127.0.0.1:0"], Some(1)),
+        ("decode-worker", &["nowhere"], Some(1)),
         ("accounts add", &["name"], Some(1)),
         ("accounts key", &["name"], Some(1)),
         ("accounts revoke", &["key"], Some(1)),

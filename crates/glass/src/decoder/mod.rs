@@ -1,9 +1,13 @@
 //! Decoders of images: from the frames of a sector to how likely each symbol is.
 
+mod evidence;
+mod image;
 mod kind;
 mod nearest;
 mod unet;
 
+pub use evidence::Evidence;
+pub use image::{ImageDecoder, ImageLoss};
 pub use kind::DecoderKind;
 pub use nearest::NearestSymbol;
 pub use unet::{UNet, UNetError};

@@ -18,6 +18,7 @@
 //! after in the same track. A sector that can't be decoded reads as zeros: its label is wrong then,
 //! and the codes between sectors treat it as lost. `docs/format.md` specifies the file.
 
+mod batch;
 mod head;
 mod header_coding;
 mod layout;
@@ -27,6 +28,7 @@ mod reader;
 mod reading;
 mod writing;
 
+pub use batch::{BatchDecoders, CallersThread, DecodeService, SectorBatch, SectorContent};
 pub use head::{GlassHead, GlassHeadError};
 pub use quality::{Correction, SectorQuality, SectorTrouble, SectorView};
 pub use reader::GlassReader;

@@ -7,7 +7,8 @@ use fulgurite_codec::ldpc::LdpcDecoder;
 use fulgurite_codec::{SectorDecoder, SectorLoss};
 use fulgurite_domain::{PhysicalTrack, SectorAddress};
 
-use super::reading::{ATTEMPTS, Symbols, VoxelPlatter};
+use super::batch::{ATTEMPTS, Symbols};
+use super::reading::VoxelPlatter;
 use crate::decoder::{FramesError, Probabilities, VoxelDecoder};
 use crate::emulator::Frames;
 
@@ -77,13 +78,13 @@ impl VoxelPlatter {
         let sectors = self.layout.track(track.0).expect("a track of the platter");
         let in_file = sectors.start..sectors.end.min(self.sectors_in_file()).max(sectors.start);
         let missing = (in_file.end..sectors.end).map(|_| Err(io::ErrorKind::UnexpectedEof.into()));
-        let views = |symbols: &Symbols, sectors| self.views(sectors, symbols, |view| Ok(view.quality));
+        let views = |symbols, sectors| self.views(sectors, symbols, |view| Ok(view.quality));
         if let Ok(symbols) = self.symbols(in_file.clone(), sectors.clone()) {
-            return views(&symbols, in_file).into_iter().chain(missing).collect();
+            return views(symbols, in_file).into_iter().chain(missing).collect();
         }
         // One unreadable sector must not hide the others.
         let read = |sector| match self.symbols(sector..sector + 1, sectors.clone()) {
-            Ok(symbols) => views(&symbols, sector..sector + 1).remove(0),
+            Ok(symbols) => views(symbols, sector..sector + 1).remove(0),
             Err(error) => Err(error),
         };
         in_file.map(read).chain(missing).collect()
@@ -104,15 +105,15 @@ impl VoxelPlatter {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before it"));
         }
         let symbols = self.symbols(sector..sector + 1, stack)?;
-        Ok(self.views(sector..sector + 1, &symbols, |view| view).remove(0))
+        Ok(self.views(sector..sector + 1, symbols, |view| view).remove(0))
     }
 
-    fn views<T>(&self, sectors: Range<u32>, symbols: &Symbols, mut keep: impl FnMut(SectorView) -> T) -> Vec<T> {
-        let _permit = self.reader.permit();
-        let mut decoder = self.reader.decoder(&self.head.medium);
+    fn views<T>(&self, sectors: Range<u32>, symbols: Symbols, mut keep: impl FnMut(SectorView) -> T) -> Vec<T> {
+        let scene = self.scene(0, symbols);
+        let mut decoder = scene.decoder.load(&self.head.medium);
         let mut code = self.code.decoder();
         let view = |sector, imaging: &dyn Fn(u32) -> Frames| {
-            let written = symbols.of(sector, &self.head.medium).expect("the symbols of all requested sectors were read");
+            let written = scene.symbols.of(sector, &self.head.medium).expect("the symbols of all requested sectors were read");
             let address = self.head.address(sector);
             let mut read = |attempt| view(&written, imaging(attempt), attempt + 1, &mut decoder, &mut code, &address);
             let mut seen = read(0);
@@ -124,7 +125,7 @@ impl VoxelPlatter {
             }
             keep(seen)
         };
-        self.scan(sectors, symbols, view)
+        scene.scan(&sectors.collect::<Vec<_>>(), view)
     }
 }
 

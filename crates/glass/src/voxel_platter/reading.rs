@@ -10,23 +10,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fulgurite_codec::{AlignedBytes, SectorCode};
 use fulgurite_domain::Geometry;
 
+use super::batch::{ATTEMPTS, Coding, Scene, SectorBatch, SectorContent, Symbols};
 use super::head::{GlassHead, GlassHeadError};
 use super::header_coding::Votes;
 use super::layout::{Layout, UnitKind};
 use super::reader::GlassReader;
-use super::{header_coding, packing};
 use crate::PlatterSource;
-use crate::decoder::{Probabilities, VoxelDecoder};
-use crate::emulator::{Frames, Neighbors, SectorSeed, WrittenLayer, image, write};
+use crate::decoder::Probabilities;
 
-/// How often a sector's images are taken before it counts as lost: noise of the camera differs each
-/// time, that of the glass doesn't.
-pub(super) const ATTEMPTS: u32 = 3;
 /// Sectors decoded for one call, at most: as many as the largest track has.
 const SECTORS_PER_READ: u32 = 255;
-/// Sectors for each further thread. Fewer aren't worth one: each thread first emulates the layer
-/// before its share, which the thread before it emulates as well.
-const SECTORS_PER_THREAD: usize = 4;
+/// Sectors of a batch, which one thread decodes. Few, so that batches for which a client waits come
+/// soon; not too few, because the layers above and below them are emulated, too.
+const SECTORS_PER_BATCH: u32 = 4;
 /// Alignment of reads of symbols, so that they can bypass the page cache.
 const BLOCK_BYTES: u64 = 4_096;
 
@@ -183,24 +179,34 @@ impl VoxelPlatter {
         }
     }
 
-    /// Decodes sectors of a stack, each from up to [`ATTEMPTS`] sets of images; `None` for those
-    /// that are lost.
+    /// Decodes sectors of a stack; `None` for those that are lost.
     fn decode_sectors(&self, sectors: Range<u32>, stack: Range<u32>) -> io::Result<Vec<Option<Vec<u8>>>> {
-        let symbols = self.symbols(sectors.clone(), stack)?;
         let read = self.reads.fetch_add(ATTEMPTS, Ordering::Relaxed);
-        let decode = |share: Range<u32>| {
-            let mut decoder = self.reader.decoder(&self.head.medium);
-            let mut code = self.code.decoder();
-            let mut attempt = |sector, frames: &Frames| {
-                let ratios = decoder.decode(frames).ok()?.ratios();
-                code.decode(&self.head.address(sector), &ratios).ok().map(|decoded| decoded.payload)
-            };
-            let decode = |sector, imaging: &dyn Fn(u32) -> Frames| {
-                (0..ATTEMPTS).find_map(|again| attempt(sector, &imaging(read.wrapping_add(again))))
-            };
-            self.scan(share, &symbols, decode)
+        let payload = |content| match content {
+            Some(SectorContent::Payload(payload)) => Some(payload),
+            _ => None,
         };
-        Ok(self.in_shares(sectors, &decode))
+        Ok(self.decode(sectors, stack, read, Coding::Sector)?.into_iter().map(payload).collect())
+    }
+
+    /// What the images of sectors depend on in this read.
+    pub(super) fn scene(&self, read: u32, symbols: Symbols) -> Scene {
+        Scene {
+            head: self.head.clone(),
+            code: self.code.clone(),
+            decoder: self.reader.decoder,
+            effects: self.reader.effects,
+            read,
+            symbols,
+        }
+    }
+
+    /// Has sectors decoded by the service, in batches.
+    fn decode(&self, sectors: Range<u32>, stack: Range<u32>, read: u32, coding: Coding) -> io::Result<Vec<Option<SectorContent>>> {
+        let scene = Arc::new(self.scene(read, self.symbols(sectors.clone(), stack)?));
+        let starts = sectors.clone().step_by(SECTORS_PER_BATCH as usize);
+        let batch = |start: u32| SectorBatch::new(scene.clone(), start..sectors.end.min(start + SECTORS_PER_BATCH), coding);
+        Ok(self.reader.service.decode(starts.map(batch).collect()).into_iter().flatten().collect())
     }
 
     /// Decodes a copy of the header: from its first sectors if they suffice, as they do in small
@@ -216,70 +222,18 @@ impl VoxelPlatter {
         let mut votes = Votes::new();
         for read in (0..ATTEMPTS).map(|again| first_read.wrapping_add(again)) {
             for part in bounds.windows(2).map(|bounds| bounds[0]..bounds[1]).filter(|part| !part.is_empty()) {
-                let symbols = self.symbols(part.clone(), sectors.clone())?;
-                let decode = |share: Range<u32>| {
-                    // Always the classical decoder: others are trained on sectors with all symbols.
-                    let mut decoder = header_coding::decoder(medium);
-                    let decode = |_, imaging: &dyn Fn(u32) -> Frames| decoder.decode(&imaging(read)).ok();
-                    self.scan(share, &symbols, decode)
-                };
-                let probabilities: Vec<Option<Probabilities>> = self.in_shares(part.clone(), &decode);
-                votes.add(medium, part.start - sectors.start, probabilities.iter());
+                let seen = self.decode(part.clone(), sectors.clone(), read, Coding::Header)?.into_iter().map(|content| match content {
+                    Some(SectorContent::Header(probabilities)) => Some(probabilities),
+                    _ => None,
+                });
+                let seen: Vec<Option<Probabilities>> = seen.collect();
+                votes.add(medium, part.start - sectors.start, seen.iter());
                 if let Some(block) = votes.good_block() {
                     return Ok(block);
                 }
             }
         }
         Ok(vec![0; Geometry::HEADER_BYTES as usize])
-    }
-
-    /// Runs `decode` on shares of the sectors, on several threads, and returns all results in
-    /// order.
-    fn in_shares<T: Send>(&self, sectors: Range<u32>, decode: &(dyn Fn(Range<u32>) -> Vec<T> + Sync)) -> Vec<T> {
-        let shares = sectors.len().div_ceil(SECTORS_PER_THREAD).clamp(1, self.reader.threads);
-        let bound = |share: usize| sectors.start + (sectors.len() * share / shares) as u32;
-        let run = |share: usize| {
-            let _permit = self.reader.permit();
-            decode(bound(share)..bound(share + 1))
-        };
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..shares).map(|share| scope.spawn(move || run(share))).collect();
-            let mut results = run(0);
-            for other in others {
-                results.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            }
-            results
-        })
-    }
-
-    /// Moves the focus through some sectors, layer by layer. `decode` gets a sector's number and a
-    /// function that takes its images, with the noise of a given read.
-    pub(super) fn scan<T>(
-        &self,
-        sectors: Range<u32>,
-        symbols: &Symbols,
-        mut decode: impl FnMut(u32, &dyn Fn(u32) -> Frames) -> T,
-    ) -> Vec<T> {
-        let GlassHead { medium, effects, seed, .. } = &self.head;
-        let seed = |sector| SectorSeed { platter: *seed, sector };
-        let layer = |sector: Option<u32>| -> Option<WrittenLayer> {
-            let (sector, symbols) = sector.and_then(|sector| Some((sector, symbols.of(sector, medium)?)))?;
-            Some(write(&medium.alphabet, medium.columns, &symbols, effects, seed(sector)))
-        };
-        let mut above = layer(sectors.start.checked_sub(1));
-        let mut focus = layer(Some(sectors.start));
-        let mut results = Vec::with_capacity(sectors.len());
-        for sector in sectors {
-            let below = layer(sector.checked_add(1));
-            let in_focus = focus.expect("the symbols of all requested sectors were read");
-            let imaging = |read| {
-                let neighbors = Neighbors { above: above.as_ref(), below: below.as_ref() };
-                image(&medium.microscope, medium.pixel_bits, &in_focus, neighbors, &self.reader.effects, seed(sector), read)
-            };
-            results.push(decode(sector, &imaging));
-            (above, focus) = (Some(in_focus), below);
-        }
-        results
     }
 
     /// Reads the symbols of some sectors, and of their neighbors within the stack.
@@ -340,20 +294,6 @@ impl PlatterSource for VoxelPlatter {
             at += now as u64;
         }
         Ok((at - offset) as usize)
-    }
-}
-
-/// Packed symbols of consecutive sectors; `None` for those that can't be read.
-pub(super) struct Symbols {
-    first: u32,
-    packed: Vec<Option<Vec<u8>>>,
-}
-
-impl Symbols {
-    /// The symbols of a sector; `None` if they were not read.
-    pub(super) fn of(&self, sector: u32, medium: &crate::GlassMedium) -> Option<Vec<u8>> {
-        let packed = self.packed.get(sector.checked_sub(self.first)? as usize)?.as_ref()?;
-        Some(packing::unpack(packed, medium.voxels(), medium.alphabet.bits_per_voxel()))
     }
 }
 

@@ -38,6 +38,7 @@ impl Requests {
             staging: StagingSettings { segment_mib: 1, ..StagingSettings::default() },
             set: SetSettings { information: 1, redundancy: 1, platter_mib: 64 },
             medium: fulgurite_archive::settings::MediumSettings::default(),
+            decode: fulgurite_archive::settings::DecodeSettings::default(),
             stores: ["d1", "d2"].map(|name| StoreSettings { name: name.into(), path: name.into() }).to_vec(),
         };
         Archive::init(folder, &settings).expect("an archive");

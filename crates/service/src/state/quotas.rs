@@ -131,6 +131,7 @@ mod tests {
             staging: StagingSettings::default(),
             set: SetSettings { information: 1, redundancy: 1, platter_mib: 64 },
             medium: fulgurite_archive::settings::MediumSettings::default(),
+            decode: fulgurite_archive::settings::DecodeSettings::default(),
             stores: ["d1", "d2"].map(|name| StoreSettings { name: name.into(), path: name.into() }).to_vec(),
         };
         Archive::init(folder.path(), &settings).expect("an archive");

@@ -5,11 +5,11 @@
 //! into slots of five minutes, and are repeated each interval until two days are over. The workers
 //! needed are the fewest with which no job is late and the work doesn't pile up.
 
+use fulgurite_decode::{Class, DecodeService, Job, Settings, Totals};
 use fulgurite_domain::Micros;
 
 use super::load::Year;
 use super::{DecodeNeed, Plan, Trial};
-use crate::decode::{DecodeService, Job, Settings, Totals};
 use crate::scenario::Scenario;
 use crate::simulation::{Ended, Observer};
 
@@ -89,7 +89,7 @@ fn decode_two_days(plan: &Plan, slots: &[Departures], scale: f64, verified_bytes
         for (id, (work, deadline)) in [(work(departures.bytes * scale), due), verified].into_iter().enumerate() {
             if work > Micros::ZERO {
                 // Sectors are independent: any number of workers can share them.
-                let job = Job { id: id as u64, ready: at, work, width: u32::MAX, deadline };
+                let job = Job { id: id as u64, class: Class::Deferrable, ready: at, work, width: u32::MAX, deadline };
                 service.submit(job).expect("any number of jobs may wait");
             }
         }

@@ -80,14 +80,14 @@ pub struct Scenario {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decode {
     /// Its settings.
-    pub service: crate::decode::Settings,
+    pub service: fulgurite_decode::Settings,
     /// Throughput of one worker, in bytes per second: 10 MB/s (proposed).
     pub throughput_bytes_s: f64,
 }
 
 impl Default for Decode {
     fn default() -> Self {
-        Self { service: crate::decode::Settings::default(), throughput_bytes_s: 10e6 }
+        Self { service: fulgurite_decode::Settings::default(), throughput_bytes_s: 10e6 }
     }
 }
 

@@ -2,11 +2,11 @@
 //! deadline. Its figures are reported separately, as in Project Silica (SOSP '23, section 7.2); it
 //! does not affect the run.
 
+use fulgurite_decode::{Class, DecodeService, Job};
 use fulgurite_domain::Micros;
 use fulgurite_library::RegionOutcome;
 
 use super::observer::{Ended, Observer};
-use crate::decode::{DecodeService, Job};
 use crate::scenario::Decode;
 use crate::statistics::Recorder;
 
@@ -85,6 +85,7 @@ impl Observer for Option<Decoding> {
         decoding.advance(ended.at);
         let job = Job {
             id: ended.id.0,
+            class: Class::Deferrable,
             ready: ended.at,
             work: Micros::from_seconds(ended.bytes as f64 / decoding.bytes_per_second).max(Micros(1)),
             width: ended.bytes.div_ceil(SECTOR_BYTES).clamp(1, u64::from(u32::MAX)) as u32,

@@ -14,6 +14,7 @@ fn archive(home: &std::path::Path) -> Arc<Archive> {
         staging: StagingSettings::default(),
         set: SetSettings { information: 1, redundancy: 0, platter_mib: 64 },
         medium: crate::settings::MediumSettings::default(),
+        decode: crate::settings::DecodeSettings::default(),
         stores: vec![StoreSettings { name: "d1".into(), path: home.join("d1") }],
     };
     Archive::init(home, &settings).expect("an archive");

@@ -3,14 +3,22 @@
 use fulgurite_domain::{ArchiveId, ObjectName, SetId, SetShape};
 use fulgurite_format::{Member, TABLE_HEAD_BYTES};
 
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use super::*;
 use crate::archive::{Archive, ArchiveError, Misread, Parts};
+use crate::catalogue::Versions;
+use crate::decoding::Clock;
 use crate::ingest::Source;
-use crate::settings::{ArchiveSettings, GlassPreset, Limits, MediumSettings, SetSettings, Settings, StagingSettings, StoreSettings};
+use crate::object::ObjectReader;
+use crate::settings::{
+    ArchiveSettings, DecodeSettings, GlassPreset, Limits, MediumSettings, SetSettings, Settings, StagingSettings, StoreSettings,
+};
 use crate::store::FolderStore;
 use crate::store::conformance::{Fixture, conformance, noise};
 use crate::volume::{FolderVolume, Volume};
-use crate::watch::Unwatched;
+use crate::watch::{Unwatched, Watcher};
 
 /// A folder with the drives of all media.
 struct Folder {
@@ -230,6 +238,14 @@ impl PlatterStore for BadLaser {
 
 /// Puts a file into a new archive of tiny glass, and flushes it through a bad laser.
 fn flushed(bad_sectors: &[u64]) -> Result<Archive, ArchiveError> {
+    flushed_to(bad_sectors, |glass| GlassDrives::new(glass, 2)).map(|(archive, _)| archive)
+}
+
+/// The same with these drives, and the folder of the archive.
+fn flushed_to(
+    bad_sectors: &[u64],
+    drives: impl FnOnce(GlassSettings) -> GlassDrives,
+) -> Result<(Archive, tempfile::TempDir), ArchiveError> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let home = folder.path().join("a");
     let glass = GlassSettings { preset: GlassPreset::Tiny, ..GlassSettings::default() };
@@ -239,18 +255,19 @@ fn flushed(bad_sectors: &[u64]) -> Result<Archive, ArchiveError> {
         staging: StagingSettings::default(),
         set: SetSettings { information: 1, redundancy: 0, platter_mib: 8 },
         medium: MediumSettings::Glass(glass),
+        decode: DecodeSettings::default(),
         stores: vec![StoreSettings { name: "one".to_owned(), path: "one".into() }],
     };
     Archive::init(&home, &settings).expect("made");
     let mut parts = Parts::with_new_catalogue(&home, settings, &home.join("again.db")).expect("opened");
     let files = FolderStore::new("one".to_owned(), ARCHIVE, Arc::new(FolderVolume::new(home.join("one"))));
     let laser = BadLaser { files, bad_sectors: bad_sectors.to_vec() };
-    parts.stores = vec![Arc::new(MediumStore::new(Arc::new(laser), GlassDrives::new(glass, 2)))];
+    parts.stores = vec![Arc::new(MediumStore::new(Arc::new(laser), drives(glass)))];
     let archive = Archive::assemble(&home, parts);
     let content = io::Cursor::new(noise(1, 20_000));
     let source = Source::Stream { reader: Box::new(content), name: ObjectName(b"file".to_vec()) };
     archive.put(std::iter::once(source), &Unwatched).expect("put");
-    archive.flush(&Unwatched).map(|_| archive)
+    archive.flush(&Unwatched).map(|_| (archive, folder))
 }
 
 #[test]
@@ -261,6 +278,85 @@ fn a_flush_accepts_a_lost_sector_in_each_track_of_glass_and_no_more() {
     let refused = flushed(&[3, 4]).map(|_| ()).expect_err("two lost sectors in a track");
     let ArchiveError::Verification { what: Misread::Sectors { track, sectors }, .. } = refused else { panic!("{refused}") };
     assert_eq!((track.0, sectors), (0, 2));
+}
+
+/// A clock that the test sets, in hours.
+struct HourClock(AtomicU64);
+
+impl Clock for HourClock {
+    fn now(&self) -> Micros {
+        Micros(self.0.load(Ordering::SeqCst) * Micros::HOUR.0)
+    }
+}
+
+/// Stops once it is told to, and says when the scrub began to read.
+#[derive(Default)]
+struct Stoppable {
+    has_begun: AtomicBool,
+    bytes: AtomicU64,
+    is_stopped: AtomicBool,
+}
+
+impl Watcher for Stoppable {
+    fn stage(&self, _what: &str, _bytes: Option<u64>) {
+        self.has_begun.store(true, Ordering::SeqCst);
+    }
+
+    fn done(&self, _objects: u64, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::SeqCst)
+    }
+}
+
+fn until(condition: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(120), "the condition did not come about in two minutes");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_scrub_waits_for_a_cheap_hour_and_reads_and_flushes_do_not() {
+    // Computing is cheap from 23:00.
+    let clock = Arc::new(HourClock(AtomicU64::new(8)));
+    let prices = Some(std::array::from_fn(|hour| if hour == 23 { 1 } else { 2 }));
+    let decode = DecodeSettings { prices, ..DecodeSettings::default() };
+    let decoding = Arc::new(DecodePool::new(Path::new("."), &decode, 2, clock.clone()));
+    let (archive, _folder) = flushed_to(&[], |glass| GlassDrives::with_service(glass, decoding)).expect("flushed at 8:00");
+    let read = || {
+        let version = archive.catalogue().list(b"", Versions::All, None, 10).expect("listed").remove(0);
+        let mut bytes = Vec::new();
+        let mut take = |piece: &[u8]| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        };
+        ObjectReader::new(&archive).read(&version, &mut take).expect("read");
+        bytes
+    };
+    std::thread::scope(|scope| {
+        let (stopped, night) = (Stoppable::default(), Stoppable::default());
+        let (stopped, night) = (&*Box::leak(Box::new(stopped)), &*Box::leak(Box::new(night)));
+        let archive = &archive;
+        let scrub = scope.spawn(move || archive.scrub(None, stopped));
+        until(|| stopped.has_begun.load(Ordering::SeqCst));
+        assert!(read() == noise(1, 20_000));
+        stopped.is_stopped.store(true, Ordering::SeqCst);
+        assert!(matches!(scrub.join().expect("no panic"), Err(ArchiveError::Stopped)), "while it waits, a scrub can be stopped");
+        assert_eq!(stopped.bytes.load(Ordering::SeqCst), 0);
+
+        let scrub = scope.spawn(move || archive.scrub(None, night));
+        until(|| night.has_begun.load(Ordering::SeqCst));
+        clock.0.store(22, Ordering::SeqCst);
+        assert!(read() == noise(1, 20_000));
+        assert_eq!((night.bytes.load(Ordering::SeqCst), scrub.is_finished()), (0, false));
+        clock.0.store(23, Ordering::SeqCst);
+        let report = scrub.join().expect("no panic").expect("scrubbed");
+        assert_eq!((report.platters_read, report.unsound.len()), (1, 0));
+    });
 }
 
 #[cfg(feature = "remote-tests")]

@@ -1,7 +1,8 @@
 //! The decode service: savings from waiting for cheap hours, and late jobs.
 
+use fulgurite_decode::{Class, DecodeService, Job, Policy, Settings as Service, Totals};
+
 use super::*;
-use crate::decode::{DecodeService, Job, Policy, Settings as Service, Totals};
 use crate::simulation::{Ended, Observer, run_with};
 
 /// Deadlines for decoding, in hours after a request's arrival. The service level is 15 (SOSP '23,
@@ -133,6 +134,7 @@ fn decode(left: &[(Micros, Micros, u64)], track_bytes: u64, policy: Policy, dead
         let sectors = bytes.div_ceil(track_bytes).max(1) * SECTORS;
         let job = Job {
             id: id as u64,
+            class: Class::Deferrable,
             ready: *at,
             work: Micros::from_seconds(sectors as f64 * SECTOR_S),
             width: sectors.min(u64::from(u32::MAX)) as u32,

@@ -1,16 +1,16 @@
 //! Settings of the workload, of what is measured, and of the expected results.
 
+use fulgurite_decode::Policy;
 use fulgurite_domain::Micros;
 use fulgurite_workload::AccountLayout;
 
-use crate::decode;
 use crate::scenario::{Bursts, Decode, Expectations, Ingest, Pattern, RunSettings, Scenario, SizeLaw, Steady, Workload, WorkloadKind};
 use crate::settings::setting_type::{bytes, choice, count, duration, file, flag, frequency, number, per_hour, rate, share};
 use crate::settings::{Reader, Section};
 
 const PATTERNS: [(&str, Pattern); 3] = [("poisson", Pattern::Poisson), ("constant", Pattern::Constant), ("modulated", Pattern::Modulated)];
 const SIZE_LAWS: [(&str, SizeLaw); 3] = [("mixture", SizeLaw::Mixture), ("fixed", SizeLaw::Fixed), ("exponential", SizeLaw::Exponential)];
-const DECODE_POLICIES: [(&str, decode::Policy); 2] = [("cheapest", decode::Policy::Cheapest), ("at-once", decode::Policy::AtOnce)];
+const DECODE_POLICIES: [(&str, Policy); 2] = [("cheapest", Policy::Cheapest), ("at-once", Policy::AtOnce)];
 const LAYOUTS: [(&str, AccountLayout); 2] = [("together", AccountLayout::Together), ("scattered", AccountLayout::Scattered)];
 
 pub(super) fn workload(reader: &mut Reader, base: &Workload) -> Workload {
@@ -128,7 +128,7 @@ pub(super) fn decode(reader: &mut Reader, base: &Scenario) -> Option<Decode> {
     let used = section.setting_or("used", flag(), base.decode.is_some(), "Whether it is simulated.");
     let Decode { service, throughput_bytes_s } = base.decode.clone().unwrap_or_default();
     let throughput_bytes_s = section.setting_or("throughput", rate("1 B/s"..="1 TB/s"), throughput_bytes_s, "Throughput of one worker.");
-    let service = decode::Settings {
+    let service = fulgurite_decode::Settings {
         policy: section.setting_or(
             "policy",
             choice(&DECODE_POLICIES),

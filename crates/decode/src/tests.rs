@@ -5,7 +5,14 @@ use super::*;
 const MINUTE: u64 = Micros::HOUR.0 / 60;
 
 fn job(id: u64, ready: u64, work: u64, deadline: u64) -> Job {
-    Job { id, ready: Micros(ready * MINUTE), work: Micros(work * MINUTE), width: 216, deadline: Micros(deadline * MINUTE) }
+    Job {
+        id,
+        class: Class::Deferrable,
+        ready: Micros(ready * MINUTE),
+        work: Micros(work * MINUTE),
+        width: 216,
+        deadline: Micros(deadline * MINUTE),
+    }
 }
 
 /// Submits jobs when they are ready, and lets all of them finish.
@@ -16,7 +23,7 @@ fn run(settings: Settings, jobs: &[Job]) -> (Vec<Decoded>, Totals) {
         service.advance(job.ready, |done| decoded.push(done));
         service.submit(*job).expect("there is room");
     }
-    let end = Micros((service.now.0 / Micros::HOUR.0 + 50) * Micros::HOUR.0);
+    let end = Micros((service.now().0 / Micros::HOUR.0 + 50) * Micros::HOUR.0);
     service.advance(end, |done| decoded.push(done));
     assert_eq!(service.waiting(), 0, "all jobs are done in two days");
     assert_eq!(decoded.len(), jobs.len(), "each job is done once");
@@ -31,7 +38,14 @@ fn week(seed: u64) -> Vec<Job> {
         let minutes = if chance.happens(0.5) { chance.between(20.0, 60.0) } else { chance.between(60.0, 900.0) };
         let at = Micros((ready * MINUTE as f64) as u64);
         let work = Micros::from_seconds(chance.exponential(12_000.0)).max(Micros(1));
-        jobs.push(Job { id: jobs.len() as u64, ready: at, work, width: 216, deadline: at + Micros((minutes * MINUTE as f64) as u64) });
+        jobs.push(Job {
+            id: jobs.len() as u64,
+            class: Class::Deferrable,
+            ready: at,
+            work,
+            width: 216,
+            deadline: at + Micros((minutes * MINUTE as f64) as u64),
+        });
         ready += chance.exponential(5.0);
     }
     jobs

@@ -1,0 +1,137 @@
+//! The decode service: turns images of sectors of glass into bytes.
+//!
+//! ```text
+//! LoadedFile --SectorBatch--> DecodePool: DecodeQueue, threads --> bytes
+//!                                  |                 ^
+//!                              job files         result files      a shared folder
+//!                                  v                 |
+//!                              `fulgurite decode-worker`, on other machines
+//! ```
+//!
+//! `fulgurite_decode` decides whose turn it is; here are the clock, the threads and the folder.
+//! `docs/medium.md` describes the service, and specifies the files.
+
+mod folder;
+mod pool;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fulgurite_decode::{Class, Policy, Settings};
+use fulgurite_domain::Micros;
+use fulgurite_glass::{BatchDecoders, DecodeService, SectorBatch, SectorContent};
+
+use crate::settings::DecodeSettings;
+use folder::Client;
+use pool::{Pool, Task};
+
+pub use folder::{DecodeFolderError, DecodeWorker, WorkerTotals};
+
+/// Tells the time, in microseconds since a midnight.
+pub(crate) trait Clock: Send + Sync {
+    fn now(&self) -> Micros;
+}
+
+/// The clock of the system; hours are those of UTC.
+pub(crate) struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Micros {
+        Micros(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64))
+    }
+}
+
+impl Task for SectorBatch {
+    type Output = SectorContent;
+    type Tools = BatchDecoders;
+
+    fn sectors(&self) -> usize {
+        self.sectors()
+    }
+
+    fn decode(&self, tools: &mut BatchDecoders) -> Vec<Option<SectorContent>> {
+        self.decode(tools)
+    }
+
+    fn part(&self, indices: &[usize]) -> Self {
+        self.part(indices)
+    }
+}
+
+/// The decode service of an archive.
+pub(crate) struct DecodePool {
+    pool: Pool<SectorBatch>,
+    /// Shared with decode workers.
+    folder: Option<PathBuf>,
+    /// Started by the first read of glass; `None` without a folder.
+    client: OnceLock<Option<Arc<Client>>>,
+    /// How long verification may wait for cheap hours.
+    verification_wait: Micros,
+}
+
+impl DecodePool {
+    /// The service of an archive in `home`, with up to `threads` threads unless the settings give
+    /// another number.
+    pub(crate) fn new(home: &Path, settings: &DecodeSettings, threads: usize, clock: Arc<dyn Clock>) -> Self {
+        let threads = settings.threads.unwrap_or(threads);
+        let defaults = Settings::default();
+        let schedule = Settings {
+            policy: if settings.prices.is_some() { Policy::Cheapest } else { Policy::AtOnce },
+            workers: [threads as u32; 24],
+            prices: settings.prices.map_or(defaults.prices, |prices| prices.map(f64::from)),
+            // The readers that wait are the bound.
+            jobs_max: usize::MAX,
+            ..defaults
+        };
+        let verification_wait = Micros(settings.verification_wait_h.saturating_mul(Micros::HOUR.0));
+        let folder = settings.folder.as_ref().map(|folder| home.join(folder));
+        Self { pool: Pool::new(schedule, threads, clock), folder, client: OnceLock::new(), verification_wait }
+    }
+
+    /// A service that decodes for one class of readers.
+    pub(crate) fn for_class(self: &Arc<Self>, class: Class) -> Arc<dyn DecodeService> {
+        Arc::new(ClassService { pool: self.clone(), class })
+    }
+
+    /// When a verification that begins now must not wait any longer.
+    pub(crate) fn verification_deadline(&self) -> Micros {
+        self.pool.now() + self.verification_wait
+    }
+
+    /// Waits until computing is cheap enough for a verification with this deadline to decode some
+    /// sectors. Returns early once `is_stopped`.
+    pub(crate) fn wait_until_cheap(&self, sectors: u32, deadline: Micros, is_stopped: &dyn Fn() -> bool) {
+        self.pool.wait_until_cheap(sectors, deadline, is_stopped);
+    }
+
+    /// Connects the pool to the folder of decode workers. Without the thread for that, as without
+    /// workers, the pool decodes everything.
+    fn connect(&self) {
+        self.client.get_or_init(|| {
+            let client = Arc::new(Client::start(self.folder.as_ref()?, self.pool.tasks()).ok()?);
+            self.pool.set_workers(client.clone());
+            Some(client)
+        });
+    }
+}
+
+impl Drop for DecodePool {
+    fn drop(&mut self) {
+        if let Some(Some(client)) = self.client.get() {
+            client.stop();
+        }
+    }
+}
+
+struct ClassService {
+    pool: Arc<DecodePool>,
+    class: Class,
+}
+
+impl DecodeService for ClassService {
+    fn decode(&self, batches: Vec<SectorBatch>) -> Vec<Vec<Option<SectorContent>>> {
+        self.pool.connect();
+        self.pool.pool.decode(self.class, batches)
+    }
+}

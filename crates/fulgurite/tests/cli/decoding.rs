@@ -1,0 +1,136 @@
+//! Decode workers beside an archive of glass.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Sandbox, noise};
+
+const CONTENT_BYTES: usize = 60_000;
+
+/// An archive of glass with a file on platters, that shares the folder `jobs` with workers.
+fn shared() -> Sandbox {
+    let place = Sandbox::new(1, &["--medium=glass", "--set=1+0"]);
+    let text = String::from_utf8(place.read("a/fulgurite.toml")).expect("text").replace("\"desk\"", "\"tiny\"");
+    place.write("a/fulgurite.toml", &text);
+    place.write("file", noise(1, CONTENT_BYTES));
+    place.good(&["put", "file", "--flush"]);
+    fs::create_dir(place.path("jobs")).expect("a folder");
+    let folder = format!("folder = {:?}", place.path("jobs"));
+    let shared = text.replace("# folder = \"/mnt/decode\"", &folder).replace("# threads = 8", "threads = 1");
+    assert!(shared.contains(&folder) && shared.contains("\nthreads = 1\n"), "{text}");
+    place.write("a/fulgurite.toml", shared);
+    place
+}
+
+/// A running worker, until it is dropped.
+struct Worker {
+    process: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Worker {
+    fn start(place: &Sandbox) -> Self {
+        let mut command = place.command();
+        command.args(["--json", "decode-worker", "jobs", "--threads=1"]);
+        let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("it starts");
+        let mut output = BufReader::new(process.stdout.take().expect("piped"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("a line");
+        let said: Value = serde_json::from_str(&line).expect("JSON");
+        assert_eq!((&said["folder"], &said["threads"]), (&"jobs".into(), &1.into()));
+        Self { process, output }
+    }
+
+    fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.process.id().to_string()]).status().expect("kill").success());
+    }
+
+    /// Stops it as an operator does, and returns its totals.
+    fn stop(mut self) -> (ExitStatus, Value) {
+        self.signal("-TERM");
+        let mut text = String::new();
+        self.output.read_to_string(&mut text).expect("text");
+        (self.process.wait().expect("it ends"), serde_json::from_str(&text).expect("JSON"))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn claimed(place: &Sandbox) -> usize {
+    fs::read_dir(place.path("jobs/claimed")).expect("a folder").count()
+}
+
+fn verify(place: &Sandbox) -> Child {
+    let mut command = place.command();
+    command.args(["verify", "--objects"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("it starts")
+}
+
+fn finish(verify: Child) {
+    let output = verify.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("Nothing is lost."), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_worker_that_is_killed_in_mid_job_costs_nothing() {
+    let place = shared();
+    let worker = Worker::start(&place);
+    let begun = Instant::now();
+    'verify: loop {
+        assert!(begun.elapsed() < Duration::from_secs(300), "no job was claimed in five minutes");
+        let mut reading = verify(&place);
+        while reading.try_wait().expect("a child").is_none() {
+            if claimed(&place) == 0 {
+                std::thread::sleep(Duration::from_millis(2));
+                continue;
+            }
+            // Stopped first, so that what is claimed then stays in mid-job.
+            worker.signal("-STOP");
+            std::thread::sleep(Duration::from_millis(200));
+            if claimed(&place) > 0 {
+                worker.signal("-KILL");
+                finish(reading);
+                break 'verify;
+            }
+            worker.signal("-CONT");
+        }
+        finish(reading);
+    }
+    drop(worker);
+    assert!(place.good(&["get", "file", "-"]).out == noise(1, CONTENT_BYTES));
+    assert_eq!(fs::read_dir(place.path("jobs/jobs")).expect("a folder").count(), 0);
+}
+
+#[test]
+fn a_worker_decodes_for_an_archive_and_stops_on_a_signal() {
+    let place = shared();
+    let worker = Worker::start(&place);
+    finish(verify(&place));
+    assert!(place.good(&["get", "file", "-"]).out == noise(1, CONTENT_BYTES));
+    let (status, totals) = worker.stop();
+    assert_eq!(status.code(), Some(0));
+    assert!(totals["jobs"].as_u64() > Some(0) && totals["sectors"].as_u64() > totals["jobs"].as_u64(), "{totals}");
+    assert_eq!((&totals["lost"], &totals["refused"]), (&0.into(), &0.into()));
+    for folder in ["alive", "tmp", "jobs", "claimed"] {
+        assert_eq!(fs::read_dir(place.path("jobs").join(folder)).expect("a folder").count(), 0, "{folder}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_not_there_or_not_empty_is_refused() {
+    let place = Sandbox::empty();
+    place.run(&["decode-worker", "jobs"]).fails_with(1, "the decode folder jobs does not exist");
+    place.write("photos/moon.tif", b"");
+    place.run(&["decode-worker", "photos"]).fails_with(1, "photos has files but is not a decode folder");
+    place.run(&["decode-worker", "photos", "--threads=0"]).fails_with(2, "0 is not in 1..=1024");
+}
