@@ -44,7 +44,7 @@ fuzz_target!(|data: &[u8]| {
             let Ok(probabilities) = decoder.decode(&frames) else { continue };
             assert_eq!(shape & 7, 0, "these frames have another shape");
             assert!(probabilities.voxels().flatten().all(|probability| !(*probability < 0.0 || *probability > 1.001)));
-            assert!(sectors.decode(&[0; 20], &probabilities.ratios()).is_err(), "nobody wrote this");
+            assert!(sectors.decode(&[0; 20], &probabilities.ratios()).is_err(), "no sector was written");
         }
     });
 });

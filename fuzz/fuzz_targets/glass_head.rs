@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(head) = GlassHead::from_block(&block) else { return };
     assert_eq!(GlassHead::from_block(&head.to_block()).as_ref(), Ok(&head));
 
-    // A platter that is mostly cut off, with symbols that nobody wrote.
+    // A platter that is mostly cut off, with symbols that were never written.
     let voxels = head.medium.voxels();
     block.resize(GlassHead::BYTES * (1 + usize::from(blocks % 16)), blocks);
     let file_bytes = block.len() as u64;

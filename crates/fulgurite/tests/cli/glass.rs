@@ -62,7 +62,7 @@ fn wrong_settings_of_glass_are_refused() {
     for (from, to, says) in [
         ("kind = \"glass\"", "kind = \"stone\"", "unknown variant `stone`"),
         ("preset = \"tiny\"", "preset = \"huge\"", "expected one of: desk, tiny"),
-        ("noise = \"clean\"", "noise = \"loud\"", "expected one of: clean, nominal, harsh"),
+        ("noise = \"nominal\"", "noise = \"loud\"", "expected one of: clean, nominal, harsh"),
         ("decoder = \"unet\"", "decoder = \"luck\"", "expected one of: nearest"),
         ("decoder = \"unet\"", "camera = \"nearest\"", "camera"),
         ("kind = \"glass\"", "kind = \"disk\"", "unknown field"),

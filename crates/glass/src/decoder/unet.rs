@@ -63,8 +63,8 @@ impl UNet {
     }
 
     /// What a model has to be trained for to decode a medium, as models name it: swing of the
-    /// microscope and its light, azimuths and retardances. `training/train.py` writes this text too.
-    /// The size of sectors isn't part of it, because the network fits any size.
+    /// microscope and its light, azimuths and retardances. `training/train.py` writes this text
+    /// too. The size of sectors isn't part of it, because the network fits any size.
     pub fn trained_for(medium: &GlassMedium) -> String {
         let levels = (0..medium.alphabet.retardance_levels()).filter_map(|level| medium.alphabet.retardance(level));
         let levels: Vec<String> = levels.map(|retardance| retardance.to_string()).collect();

@@ -61,8 +61,8 @@ pub struct ReadEffects {
 pub enum Preset {
     /// Hardly any noise, for tests and to see how a decoder does in the best case.
     Clean,
-    /// What the code of sectors is designed for: with the decoder `UNet`, about 1 sector in 1,000 is
-    /// lost.
+    /// What the code of sectors is designed for: with the decoder `UNet`, about 1 sector in 1,000
+    /// is lost.
     Nominal,
     /// More than the code bears: most sectors are lost. Decoders aren't trained with it.
     Harsh,

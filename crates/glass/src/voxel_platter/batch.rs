@@ -176,8 +176,8 @@ impl SectorBatch {
 }
 
 impl Scene {
-    /// Moves the focus through ascending sectors, layer by layer. `decode` gets a sector's number and
-    /// a function that takes its images, with the noise of a given read.
+    /// Moves the focus through ascending sectors, layer by layer. `decode` gets a sector's number
+    /// and a function that takes its images, with the noise of a given read.
     pub(super) fn scan<T>(&self, sectors: &[u32], mut decode: impl FnMut(u32, &dyn Fn(u32) -> Frames) -> T) -> Vec<T> {
         let Self { head: GlassHead { medium, effects, seed, .. }, symbols, effects: read_effects, .. } = self;
         let seed = |sector| SectorSeed { platter: *seed, sector };
