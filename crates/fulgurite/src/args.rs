@@ -70,8 +70,8 @@ pub(crate) enum Command {
     Rm(Rm),
     /// Write all staged objects to platters, verify the platters, and free the space in staging
     Flush,
-    /// Check the catalogue, read all platters and staging, open all keys, and report what is damaged or
-    /// lost
+    /// Check the catalogue, read all platters and staging, open all keys, and report what is
+    /// damaged or lost
     Verify {
         /// Also read every object and compare it with its SHA-256
         #[arg(long)]

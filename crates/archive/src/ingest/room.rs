@@ -6,9 +6,9 @@
 //! room, the worker waits until no other object is open, and then asks the put to make room. A put
 //! that flushes does so by writing everything staged to platters; other puts can't.
 //!
-//! A reservation ends when [`Staging::room`] counts its bytes: for the content of an object when all
-//! of it is appended (until then, its staged bytes count twice), for its record when the batch of
-//! the object is taken. So staging stays within its limit.
+//! A reservation ends when [`Staging::room`] counts its bytes: for the content of an object when
+//! all of it is appended (until then, its staged bytes count twice), for its record when the batch
+//! of the object is taken. So staging stays within its limit.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 

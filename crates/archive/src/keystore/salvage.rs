@@ -1,12 +1,12 @@
 //! Salvage: finds keys anywhere in a damaged key store file.
 //!
 //! SQLite rejects a page if its neighbours or its header are damaged, and rejects the whole file if
-//! its first page is lost. But each slot (see the SQLite engine) carries its own check: it ends with the CRC-64
-//! of version, key and slot number. The slot does not contain the number, but the number follows
-//! from it. A CRC-64 maps the last 8 bytes of its input one to one to its value, so exactly one
-//! number fits any 56 bytes and checksum. For random bytes that number can be any of 2^64; for a
-//! real slot it is small. So salvage tries the 64 bytes at every offset, whatever the state of
-//! pages, headers and trees.
+//! its first page is lost. But each slot (see the SQLite engine) carries its own check: it ends
+//! with the CRC-64 of version, key and slot number. The slot does not contain the number, but the
+//! number follows from it. A CRC-64 maps the last 8 bytes of its input one to one to its value, so
+//! exactly one number fits any 56 bytes and checksum. For random bytes that number can be any of
+//! 2^64; for a real slot it is small. So salvage tries the 64 bytes at every offset, whatever the
+//! state of pages, headers and trees.
 //!
 //! ```text
 //! [ version 16 | key 40 | CRC-64 ]

@@ -128,8 +128,8 @@ impl Controller {
     }
 
     /// The slot for a platter: its home, or a spare one while a failure blocks its home. A platter
-    /// in a spare slot goes home later. Without a spare slot it waits for its home; `None` if it has
-    /// none.
+    /// in a spare slot goes home later. Without a spare slot it waits for its home; `None` if it
+    /// has none.
     pub(super) fn choose_destination_slot(&mut self, platter: Platter) -> Option<Slot> {
         let state = self.panel.platters[platter.0 as usize];
         if let Some(home) = state.home.filter(|home| self.is_berth_reachable(Berth::Slot(*home))) {

@@ -90,9 +90,10 @@ impl VersionStates {
     /// Opens the state of an archive.
     ///
     /// # Errors
-    /// [`StateError::LostWithBackup`] if the file is missing and the archive has a backup of it: the state is
-    /// unknown until `fulgurite serve` has recovered it. [`StateError::LostWithoutBackup`] if it has
-    /// none, but a server has used it. Other errors if the file can't be used.
+    /// [`StateError::LostWithBackup`] if the file is missing and the archive has a backup of it:
+    /// the state is unknown until `fulgurite serve` has recovered it.
+    /// [`StateError::LostWithoutBackup`] if it has none, but a server has used it. Other errors if
+    /// the file can't be used.
     pub fn open(archive: &Archive) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         let connection = match find(archive)? {

@@ -39,8 +39,9 @@
 //! largest such T found. The choice of windows affects only how tight the bound is, not whether it
 //! holds. The windows are the busy periods of the servers if work could be shared out without loss:
 //! once with one visit per platter and period, and once with as many visits as T requires. Random
-//! times are replaced by their means, which is accurate for the number of visits that make up a tail.
-//! All hardware is assumed to work all the time. Requests for unavailable platters are ignored.
+//! times are replaced by their means, which is accurate for the number of visits that make up a
+//! tail. All hardware is assumed to work all the time. Requests for unavailable platters are
+//! ignored.
 
 mod servers;
 mod windows;
