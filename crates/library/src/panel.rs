@@ -60,8 +60,15 @@ impl Panel {
             }
         });
         let platters: Vec<PlatterState> = platters.collect();
-        let drive =
-            DriveState { bays: [BayState::default(); 2], active: Bay(0), operation: None, head: None, down: false, should_verify: true };
+        let drive = DriveState {
+            bays: [BayState::default(); 2],
+            active: Bay(0),
+            operation: None,
+            interrupted: None,
+            head: None,
+            down: false,
+            should_verify: true,
+        };
         let shuttle = ShuttleState { job: Job::Idle, operation: None, carrying: None, lost: false, battery_low: false };
         let count = usize::from(layout.shuttles);
         let rests = crate::rectangle::resting_places(&layout);

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{
-    Action, Actor, Bay, Berth, Command, Controller, Drive, Event, Fault, Inventory, Job, Layout, LeastCost, Outcome, Pace, Partitioned,
-    Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques, Tracks, Verification, Whereabouts,
+    Action, Actor, Bay, Berth, Carry, Command, Controller, Drive, Event, Fault, Inventory, Job, Layout, LeastCost, Outcome, Pace,
+    Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques, Tracks, Verification,
+    Whereabouts,
 };
 
 /// Answers commands in order of time, and tracks where platters really are.
@@ -19,6 +20,8 @@ struct Driver {
     /// A silent shuttle: its commands are never answered.
     lost: Option<Shuttle>,
     moved: BTreeMap<u32, Vec<Berth>>,
+    /// The tracks of each verification that was started.
+    verifications: Vec<Tracks>,
 }
 
 impl Driver {
@@ -26,16 +29,19 @@ impl Driver {
         // Every third slot has a platter.
         let homes = (0..layout.slot_count()).step_by(3).map(Slot).collect::<Vec<_>>();
         let written = homes.len() as u32;
-        let inventory = Inventory { homes, written, tracks: 1_000, verification, ..Inventory::default() };
-        let controller = Controller::new(layout.clone(), Pace::default(), &inventory, policy);
+        Self::with(policy, layout, &Inventory { homes, written, tracks: 1_000, verification, ..Inventory::default() })
+    }
+
+    fn with(policy: Box<dyn Policy>, layout: &Layout, inventory: &Inventory) -> Self {
         let mut driver = Self {
-            controller,
+            controller: Controller::new(layout.clone(), Pace::default(), inventory, policy),
             due: BTreeMap::new(),
             sequence: 0,
             now: Micros::ZERO,
             ended: Vec::new(),
             lost: None,
             moved: BTreeMap::new(),
+            verifications: Vec::new(),
         };
         driver.deliver(Event::Woken);
         driver
@@ -49,6 +55,9 @@ impl Driver {
                 Command::Do { id, action } if self.lost.is_none_or(|lost| id.actor != Actor::Shuttle(lost)) => {
                     if let Action::Place { to, platter } = action {
                         self.moved.entry(platter.0).or_default().push(to);
+                    }
+                    if let Action::Verify { tracks, .. } = action {
+                        self.verifications.push(tracks);
                     }
                     // Verification never ends here; an interruption answers it.
                     if !matches!(action, Action::Verify { .. }) {
@@ -197,6 +206,111 @@ fn a_platter_whose_slot_is_blocked_waits_in_another_and_goes_home_after_the_repa
     assert!(driver.is_home(platter));
 }
 
+/// A library with a platter in each slot, except the last `spare` ones.
+fn full(policy: Box<dyn Policy>, layout: &Layout, spare: u32, verification: Verification) -> Driver {
+    let homes: Vec<Slot> = (0..layout.slot_count() - spare).map(Slot).collect();
+    let written = homes.len() as u32;
+    Driver::with(policy, layout, &Inventory { homes, written, tracks: 1_000, verification, ..Inventory::default() })
+}
+
+#[test]
+fn a_platter_whose_slot_is_blocked_goes_home_after_the_repair_even_without_a_spare_slot() {
+    let layout = Layout::default();
+    let mut driver = full(Box::new(Partitioned::new(&layout, None)), &layout, 0, Verification::Off);
+    let slot = layout.slot(fulgurite_library::Cell { rack: 4, shelf: 0 }, 0);
+    let platter = slot.0;
+    driver.request_read(1, platter);
+    while !matches!(driver.controller.panel().whereabouts(Platter(platter)), Whereabouts::Berth(Berth::Bay(..))) {
+        driver.run(driver.now + Micros::SECOND);
+    }
+    let stopped = Shuttle(10);
+    driver.lost = Some(stopped);
+    driver.deliver(Event::Lost { actor: Actor::Shuttle(stopped), fault: Fault::Stopped { x_um: layout.slot_position(slot).x_um } });
+    driver.run(driver.now + Micros::HOUR);
+    assert_eq!(driver.ended, [(RequestId(1), Outcome::Read)]);
+    let at = driver.controller.panel().whereabouts(Platter(platter));
+    assert!(matches!(at, Whereabouts::Shuttle(_)), "it waits on a shuttle: {at:?}");
+    driver.lost = None;
+    driver.deliver(Event::Repaired { actor: Actor::Shuttle(stopped) });
+    driver.run(driver.now + Micros::HOUR);
+    assert_eq!(driver.controller.panel().whereabouts(Platter(platter)), Whereabouts::Berth(Berth::Slot(slot)));
+}
+
+/// A lost shuttle gives up the spare slot that it was going to. If another platter takes it, the
+/// repaired shuttle finds another place, or waits for one.
+#[test]
+fn a_repaired_shuttle_whose_spare_slot_was_taken_finds_another_place() {
+    let layout = Layout::default();
+    let mut driver = full(Box::new(LeastCost::new(&layout, Techniques::default())), &layout, 1, Verification::Endless);
+    // So many platters near three drives that both bays of each are wanted.
+    let cells = [0, 3, 5].map(|shelf| fulgurite_library::Cell { rack: 2, shelf });
+    let wanted: Vec<u32> = cells.iter().flat_map(|cell| (0..60).map(|index| layout.slot(*cell, index).0)).collect();
+    for (id, platter) in (0..).zip(&wanted) {
+        driver.request_read(id, *platter);
+    }
+    let is_homeless = |driver: &Driver, platter: Platter| driver.controller.panel().home(platter).is_none();
+    let carrier = loop {
+        let shuttles = (0..layout.shuttles).map(Shuttle);
+        let found = shuttles
+            .into_iter()
+            .find(|shuttle| driver.controller.panel().carried(*shuttle).is_some_and(|platter| is_homeless(&driver, platter)));
+        if let Some(shuttle) = found {
+            break shuttle;
+        }
+        assert!(!driver.due.is_empty(), "no shuttle sets a verification aside");
+        let next = driver.due.first_key_value().expect("just checked").0.0;
+        driver.run(next);
+    };
+    assert_eq!(driver.controller.panel().spare_slots(), 0, "the only spare slot is reserved");
+    // It stops where it picked the platter.
+    let Job::Carry(Carry { from: Berth::Bay(drive, _), .. }) = driver.controller.panel().job(carrier) else { panic!("not from a drive") };
+    let x_um = layout.drive_position(drive).x_um;
+    driver.lost = Some(carrier);
+    let number = |event: &Event| matches!(event, Event::Done { command } if command.actor == Actor::Shuttle(carrier));
+    driver.due.retain(|_, event| !number(event));
+    driver.deliver(Event::Lost { actor: Actor::Shuttle(carrier), fault: Fault::Stopped { x_um } });
+    while driver.controller.panel().spare_slots() > 0 {
+        assert!(!driver.due.is_empty(), "no other platter takes the spare slot");
+        let next = driver.due.first_key_value().expect("just checked").0.0;
+        driver.run(next);
+    }
+    driver.lost = None;
+    driver.deliver(Event::Repaired { actor: Actor::Shuttle(carrier) });
+    driver.run(driver.now + DAY);
+    assert_eq!(driver.controller.panel().carried(carrier), None, "it placed its platter");
+    assert_eq!(driver.ended.len(), wanted.len());
+}
+
+#[test]
+fn an_interruption_counts_once_and_only_for_the_verification_that_made_way() {
+    let layout = Layout::default();
+    let homes: Vec<Slot> = (0..300).map(|index| Slot(index * (layout.slot_count() / 300))).collect();
+    let inventory = Inventory { homes, written: 299, tracks: 10, verification: Verification::Written, ..Inventory::default() };
+    let mut driver = Driver::with(Box::new(LeastCost::new(&layout, Techniques::default())), &layout, &inventory);
+    driver.deliver(Event::PlatterWritten { platter: Platter(299) });
+    driver.run(Micros::HOUR);
+    let verifying =
+        |driver: &Driver| driver.controller.panel().drives().find_map(|drive| driver.controller.panel().verification_command(drive));
+    let command = verifying(&driver).expect("a drive verifies");
+    driver.deliver(Event::Interrupted { command, verified: 10 });
+    assert_eq!(driver.controller.unexpected_answers(), 1, "it goes on");
+    // Customers for every drive.
+    for id in 0..299 {
+        driver.request_read(id, id as u32);
+    }
+    while verifying(&driver) == Some(command) {
+        assert!(!driver.due.is_empty(), "no customer came");
+        let next = driver.due.first_key_value().expect("just checked").0.0;
+        driver.run(next);
+    }
+    driver.deliver(Event::Interrupted { command, verified: 3 });
+    assert_eq!(driver.controller.unexpected_answers(), 1, "this one was expected");
+    driver.deliver(Event::Interrupted { command, verified: 3 });
+    assert_eq!(driver.controller.unexpected_answers(), 2, "the same answer again");
+    driver.run(driver.now + DAY);
+    assert_eq!(driver.verifications, [Tracks { first: 0, count: 10 }, Tracks { first: 3, count: 7 }]);
+}
+
 #[test]
 fn a_drive_that_is_down_keeps_its_platter_until_it_works_again() {
     let layout = Layout::default();
@@ -221,17 +335,7 @@ fn written_platters_are_verified_and_stored() {
     for policy in policies(&layout) {
         let homes = vec![Slot(0), Slot(900), Slot(1_800)];
         let inventory = Inventory { homes, written: 1, tracks: 10, verification: Verification::Written, ..Inventory::default() };
-        let controller = Controller::new(layout.clone(), Pace::default(), &inventory, policy);
-        let mut driver = Driver {
-            controller,
-            due: BTreeMap::new(),
-            sequence: 0,
-            now: Micros::ZERO,
-            ended: Vec::new(),
-            lost: None,
-            moved: BTreeMap::new(),
-        };
-        driver.deliver(Event::Woken);
+        let mut driver = Driver::with(policy, &layout, &inventory);
         let mut verified = 0;
         for platter in [1, 2] {
             driver.deliver(Event::PlatterWritten { platter: Platter(platter) });

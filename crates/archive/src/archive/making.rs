@@ -69,17 +69,24 @@ impl Archive {
             }
         }
         Staging::in_folder(&staging, &settings).mark()?;
-        let made = || {
-            SqliteCatalogue::create(&catalogue, settings.archive.id)?.note_staging_mark()?;
+        let mut made = Vec::new();
+        let mut make = || {
+            let mut created = SqliteCatalogue::create(&catalogue, settings.archive.id)?;
+            made.push(&catalogue);
+            created.note_staging_mark()?;
             SqliteKeyStore::create(&keys, settings.archive.id)?;
+            made.push(&keys);
             write_new(&file, text.as_bytes())
         };
-        made().inspect_err(|_| {
-            // Both are new and empty, and would refuse the next attempt.
-            for database in [&catalogue, &keys] {
+        let result = make();
+        if result.is_err() {
+            // Empty as they are, they would block the next attempt. A file that another process has
+            // made meanwhile is not among them.
+            for database in made {
                 let _ = remove_database(database);
             }
-        })
+        }
+        result
     }
 }
 

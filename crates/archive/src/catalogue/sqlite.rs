@@ -41,6 +41,7 @@ use super::{
     ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, ListCursor, PlatterRow, SegmentEnd, SetDescription,
     SetRow, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionRow, VersionRowId, Versions,
 };
+use crate::database::remove_database;
 use crate::pool::{self, Cache};
 use crate::volume::sync_folder_of;
 
@@ -62,16 +63,19 @@ impl SqliteCatalogue {
     /// Creates an empty catalogue.
     ///
     /// # Errors
-    /// [`CatalogueError::Engine`] if the file exists or can't be written.
+    /// [`CatalogueError::Engine`] if the file exists or can't be written; then no new file is left.
     pub fn create(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
         let action = "create its file";
         let io_error = |error: std::io::Error| CatalogueError::Engine { action, source: Box::new(error) };
         // Only the owner may read it: it contains the names of sealed objects.
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(io_error)?;
-        let mut connection = Self::connect(path, true).map_err(|error| error.into_catalogue_error(action))?;
-        schema::create(&mut connection, archive).map_err(|error| error.into_catalogue_error(action))?;
-        sync_folder_of(path).map_err(io_error)?;
-        Ok(Self { connection, gathered: None })
+        let make = || {
+            let mut connection = Self::connect(path, true).map_err(|error| error.into_catalogue_error(action))?;
+            schema::create(&mut connection, archive).map_err(|error| error.into_catalogue_error(action))?;
+            sync_folder_of(path).map_err(io_error)?;
+            Ok(Self { connection, gathered: None })
+        };
+        make().inspect_err(|_| _ = remove_database(path))
     }
 
     /// Opens a catalogue for reading and writing.

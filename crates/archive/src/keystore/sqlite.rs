@@ -26,6 +26,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, pa
 
 use super::{KeyStore, KeyStoreError};
 use crate::catalogue::{is_damage, set_cache};
+use crate::database::remove_database;
 use crate::pool::{self, Cache};
 use crate::schema::{FileOwner, Schema, archive_of, begin_writing};
 use crate::volume::sync_folder_of;
@@ -89,7 +90,7 @@ impl SqliteKeyStore {
     /// Creates an empty key store.
     ///
     /// # Errors
-    /// [`KeyStoreError::Engine`] if the file exists or can't be written.
+    /// [`KeyStoreError::Engine`] if the file exists or can't be written; then no new file is left.
     pub fn create(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
         let action = "create its file";
         let io_error = |error: std::io::Error| KeyStoreError::Engine { action, source: Box::new(error) };
@@ -106,9 +107,9 @@ impl SqliteKeyStore {
             SCHEMA.bring_up_to_date(&mut connection, archive, |_| Ok::<_, EngineError>(()))?;
             Ok(connection)
         };
-        let connection = make().map_err(|error: EngineError| error.into_key_store_error(action))?;
-        sync_folder_of(path).map_err(io_error)?;
-        Ok(Self { connection })
+        let made = make().map_err(|error: EngineError| error.into_key_store_error(action));
+        let synced = made.and_then(|connection| sync_folder_of(path).map(|()| Self { connection }).map_err(io_error));
+        synced.inspect_err(|_| _ = remove_database(path))
     }
 
     /// Opens a key store.

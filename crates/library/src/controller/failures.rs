@@ -5,7 +5,7 @@
 
 use crate::layout::RACKS_BEFORE_STORAGE;
 use crate::{
-    Actor, Berth, Carry, Cell, Command, CommandId, Controller, Drive, Fault, Job, Outcome, Platter, Position, Purpose, Shuttle, Stage,
+    Actor, Bay, Berth, Carry, Cell, Command, CommandId, Controller, Drive, Fault, Job, Outcome, Platter, Position, Purpose, Shuttle, Stage,
 };
 
 impl Controller {
@@ -129,7 +129,10 @@ impl Controller {
                 self.send_legs(commands);
                 self.shuttle(shuttle).lost = false;
                 if let Some(platter) = self.shuttle(shuttle).carrying {
-                    let to = Berth::Slot(self.choose_destination_slot(platter));
+                    // Without a slot, a bay that isn't reserved for it stands for the place that
+                    // it still has to find.
+                    let slot = self.choose_destination_slot(platter);
+                    let to = slot.map_or(Berth::Bay(Drive(0), Bay(0)), Berth::Slot);
                     self.shuttle(shuttle).job = Job::Carry(Carry { platter, from: to, to });
                     self.continue_job(shuttle, commands);
                 }

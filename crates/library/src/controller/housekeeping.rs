@@ -128,23 +128,19 @@ impl Controller {
     }
 
     /// The slot for a platter: its home, or a spare one while a failure blocks its home. A platter
-    /// in a spare slot goes home later.
-    pub(super) fn choose_destination_slot(&mut self, platter: Platter) -> Slot {
+    /// in a spare slot goes home later. Without a spare slot it waits for its home; `None` if it
+    /// has none.
+    pub(super) fn choose_destination_slot(&mut self, platter: Platter) -> Option<Slot> {
         let state = self.panel.platters[platter.0 as usize];
         if let Some(home) = state.home.filter(|home| self.is_berth_reachable(Berth::Slot(*home))) {
-            return home;
+            return Some(home);
         }
-        match self.panel.spare_slot_for(platter) {
-            Some(slot) => {
-                self.panel.occupy_spare_slot(slot, platter);
-                if state.home.is_some() && !self.panel.displaced_platters.contains(&platter) {
-                    self.panel.displaced_platters.push(platter);
-                }
-                slot
-            }
-            // No spare slot: it waits for its own.
-            None => state.home.expect("a platter without a home is moved only if there is a spare slot"),
+        let Some(slot) = self.panel.spare_slot_for(platter) else { return state.home };
+        self.panel.occupy_spare_slot(slot, platter);
+        if state.home.is_some() && !self.panel.displaced_platters.contains(&platter) {
+            self.panel.displaced_platters.push(platter);
         }
+        Some(slot)
     }
 
     pub(super) fn handle_written(&mut self, platter: Platter) {

@@ -37,6 +37,8 @@ pub struct Controller {
     /// State changed in a way that the policy or housekeeping could act on.
     is_changed: bool,
     legs: Vec<(Shuttle, Position)>,
+    /// Shuttles with a platter that can't be placed anywhere now. They try again after each change.
+    stranded: Vec<Shuttle>,
     unexpected_answers: u64,
 }
 
@@ -60,6 +62,7 @@ impl Controller {
             commands: 0,
             is_changed: false,
             legs: Vec::new(),
+            stranded: Vec::new(),
             unexpected_answers: 0,
         }
     }
@@ -120,6 +123,9 @@ impl Controller {
     fn settle(&mut self, commands: &mut Vec<Command>) {
         while self.is_changed {
             self.is_changed = false;
+            for shuttle in std::mem::take(&mut self.stranded) {
+                self.continue_job(shuttle, commands);
+            }
             if self.needs_no_shuttles {
                 self.load_drives(commands);
             } else {
@@ -167,7 +173,9 @@ impl Controller {
                 assert!(held.collector.is_none(), "a policy wanted a platter from {drive:?}, {bay:?} that another shuttle is fetching");
                 held.collector = Some(shuttle);
                 let platter = held.platter;
-                Carry { platter, from: Berth::Bay(drive, bay), to: Berth::Slot(self.choose_destination_slot(platter)) }
+                let to = self.choose_destination_slot(platter);
+                let to = to.unwrap_or_else(|| panic!("a policy wanted {platter:?} collected, for which there is no slot"));
+                Carry { platter, from: Berth::Bay(drive, bay), to: Berth::Slot(to) }
             }
         };
         self.shuttle(shuttle).job = Job::Carry(carry);
@@ -226,12 +234,16 @@ impl Controller {
     }
 
     fn handle_interrupted(&mut self, command: CommandId, verified: u32) {
-        let Actor::Drive(drive) = command.actor else {
-            self.unexpected_answers += 1;
-            return;
-        };
         // The verification has already made way for the operation now in progress; its finished
-        // tracks count.
+        // tracks count, once.
+        let drive = match command.actor {
+            Actor::Drive(drive) if self.drive(drive).interrupted == Some(command) => drive,
+            _ => {
+                self.unexpected_answers += 1;
+                return;
+            }
+        };
+        self.drive(drive).interrupted = None;
         let verification =
             self.drive(drive).bays.iter().filter_map(|bay| bay.held).find(|held| held.purpose == crate::Purpose::Verification);
         if let Some(held) = verification {
@@ -258,7 +270,10 @@ impl Controller {
 
     fn command_drive(&mut self, drive: Drive, operation: Operation, action: Action, commands: &mut Vec<Command>) {
         let id = self.next_id(Actor::Drive(drive));
-        self.drive(drive).operation = Some((id, operation));
+        let state = self.drive(drive);
+        if let Some((verification, Operation::Verify)) = state.operation.replace((id, operation)) {
+            state.interrupted = Some(verification);
+        }
         commands.push(Command::Do { id, action });
     }
 

@@ -41,11 +41,14 @@ impl Controller {
 
     /// Goes to the destination and places the platter.
     fn continue_delivery(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
-        if !self.is_berth_reachable(carry.to) {
+        if !self.is_berth_reachable(carry.to) || !self.is_reserved(carry) {
             self.redirect(shuttle, carry);
             let Job::Carry(again) = self.shuttle(shuttle).job else { return };
             if again.to != carry.to {
                 self.continue_delivery(shuttle, again, commands);
+            } else {
+                self.stranded.retain(|other| *other != shuttle);
+                self.stranded.push(shuttle);
             }
             return;
         }
@@ -142,6 +145,8 @@ impl Controller {
     fn release_borrowed_slot(&mut self, slot: Slot, platter: Platter) {
         if self.panel.platters[platter.0 as usize].home != Some(slot) {
             self.panel.release_spare_slot(slot);
+            // A stranded platter may fit there.
+            self.is_changed |= !self.stranded.is_empty();
         }
     }
 
@@ -189,6 +194,15 @@ impl Controller {
         matches!(berth, Berth::Bay(drive, bay) if self.panel.bays(drive)[usize::from(bay.0)].held.is_some())
     }
 
+    /// Whether the destination of a carried platter is kept free for it.
+    fn is_reserved(&self, carry: Carry) -> bool {
+        match carry.to {
+            Berth::Slot(slot) => self.panel.slot_occupants[slot.0 as usize] == Some(carry.platter),
+            Berth::Bay(drive, bay) => self.panel.bays(drive)[usize::from(bay.0)].incoming == Some(carry.platter),
+            Berth::Port => false,
+        }
+    }
+
     /// Whether shuttles can reach a berth.
     pub(super) fn is_berth_reachable(&self, berth: Berth) -> bool {
         match berth {
@@ -226,13 +240,14 @@ impl Controller {
     pub(super) fn release_destination(&mut self, carry: Carry) {
         if let Berth::Slot(slot) = carry.to
             && self.panel.platters[carry.platter.0 as usize].home != Some(slot)
+            && self.is_reserved(carry)
         {
             self.panel.release_spare_slot(slot);
         }
     }
 
     /// Chooses a new destination for a carried platter whose old one has become unreachable. If
-    /// none is open, the shuttle waits.
+    /// none is open, the shuttle waits, and its job keeps the old one without a reservation.
     fn redirect(&mut self, shuttle: Shuttle, carry: Carry) {
         let wants_drive = matches!(carry.to, Berth::Bay(..));
         self.clear_incoming(carry);
@@ -247,7 +262,7 @@ impl Controller {
                 self.drive(drive).bays[usize::from(bay.0)].incoming = Some(carry.platter);
                 Berth::Bay(drive, bay)
             }
-            None => Berth::Slot(self.choose_destination_slot(carry.platter)),
+            None => self.choose_destination_slot(carry.platter).map_or(carry.to, Berth::Slot),
         };
         self.shuttle(shuttle).job = Job::Carry(Carry { to, ..carry });
         self.panel.traffic.drop_goal(shuttle);

@@ -61,6 +61,8 @@ pub(crate) struct DriveState {
     pub(crate) bays: [BayState; 2],
     pub(crate) active: Bay,
     pub(crate) operation: Option<(CommandId, Operation)>,
+    /// A verification that made way for another command, until it is answered.
+    pub(crate) interrupted: Option<CommandId>,
     /// The track after the last one read, if a platter is mounted.
     pub(crate) head: Option<u32>,
     pub(crate) down: bool,

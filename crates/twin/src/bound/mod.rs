@@ -6,8 +6,10 @@
 //!
 //! ```text
 //!         a          c                c + T
-//!   ------|-|-||-|-|-|------------------|------>   work that arrives in [a, c]
-//!         arrivals                      latest end       <=  servers x (c - a + T)
+//!   ------|-|-||-|-|-|------------------|------> time
+//!         arrivals                      latest end
+//!
+//!   work that arrives in [a, c]  <=  servers x (c - a + T)
 //! ```
 //!
 //! There are three kinds of servers:
@@ -16,7 +18,7 @@
 //!   drive. Requests for one platter can share a visit only if their intervals (arrival, arrival +
 //!   T] have a common instant, so a platter needs as many visits as the least number of instants
 //!   that hit all of these intervals. The greedy count gives it: an instant is the end of the first
-//!   interval that it hits, and a request that arrives after that instant starts a new one.
+//!   interval that it hits, and a request that arrives at or after that instant starts a new one.
 //! - *Drives.* A visit costs a drive a mount and an unmount. Each request costs the reading of its
 //!   tracks, plus a seek unless some other request of the run ends where it begins.
 //! - *The platter itself.* It is in one drive at a time, so its requests are read one after
@@ -34,23 +36,25 @@
 //!   first, and a request excluded from one window is not excluded from another.
 //!
 //! If some window has too much work for a given T, no policy achieves that T; the bound is the
-//! largest such T found. The choice of windows affects only how sharp the bound is, not whether it
+//! largest such T found. The choice of windows affects only how tight the bound is, not whether it
 //! holds. The windows are the busy periods of the servers if work could be shared out without loss:
 //! once with one visit per platter and period, and once with as many visits as T requires. Random
-//! times count with their means, which is accurate for the number of visits that make up a tail.
-//! All hardware is assumed to work all the time. Requests for unavailable platters are ignored.
+//! times are replaced by their means, which is accurate for the number of visits that make up a
+//! tail. All hardware is assumed to work all the time. Requests for unavailable platters are
+//! ignored.
 
 mod servers;
-mod unforeseen;
 mod windows;
+mod without_foresight;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Library, RegionPlatter, Tracks};
 
-use crate::scenario::{PolicyName, Scenario, Stock};
+use crate::scenario::{Scenario, Stock};
 use servers::Servers;
 
-/// Lower bounds that no policy can beat.
+/// Bounds on what a policy can achieve, and two figures to compare with: `one_sweep` and
+/// `platters_per_second`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Bound {
     /// The 99.9th percentile of completion times is at least this.
@@ -61,13 +65,14 @@ pub struct Bound {
     /// future requests. Only set if requests fall on platters evenly and independently.
     pub unforeseen: Option<Micros>,
     /// Time that a library's shuttles take to fetch every requested platter and return it once,
-    /// each with the way from its nearest neighbour. If all platters are wanted again and again,
-    /// the last one in turn waits this long. 0 without shuttles.
-    pub sweep: Micros,
+    /// including the empty trip from the nearest platter or drive. If all platters are requested
+    /// over and over, the last in each round waits this long. 0 without shuttles.
+    pub one_sweep: Micros,
     /// The bound on the tail from each kind of server alone.
     pub tails: ByServer<Micros>,
-    /// Most platters a second that each kind can handle in the long run: for shuttles with the mean
-    /// way of all platters to their nearest drives, for drives with one track read at each visit.
+    /// Most platters a second that each kind can handle in the long run: for shuttles, with the
+    /// mean distance from platters to their nearest drives; for drives, with one track read at each
+    /// visit.
     /// Infinite for a kind without a limit.
     pub platters_per_second: ByServer<f64>,
 }
@@ -75,7 +80,7 @@ pub struct Bound {
 /// A figure for each kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ByServer<T> {
-    /// Shuttles; without effect for policies that need none.
+    /// Shuttles; irrelevant for policies that use none.
     pub shuttles: T,
     /// Drives.
     pub drives: T,
@@ -93,20 +98,20 @@ pub(crate) struct Arrival {
     pub(crate) platter: RegionPlatter,
     pub(crate) tracks: Tracks,
     /// True if the request has other shards.
-    pub(crate) has_more: bool,
+    pub(crate) has_other_shards: bool,
     /// True if it arrived in the measured interval.
     pub(crate) is_measured: bool,
 }
 
-/// A read that counts, in one library.
+/// A measured read of an available platter, in one library.
 #[derive(Debug, Clone, Copy)]
 struct Job {
     at_s: f64,
     request: u64,
     platter: u32,
     /// Time of a drive, including the seek that the read needs.
-    reading_s: f64,
-    has_more: bool,
+    drive_s: f64,
+    has_other_shards: bool,
 }
 
 /// Above this many reads (64 MB) no arrivals are kept and no bound is computed.
@@ -127,7 +132,7 @@ impl Bound {
             }
         }
         let is_even = scenario.workload.trace.is_none() && scenario.workload.zipf == 0.0;
-        let mut unforeseen = Micros::ZERO;
+        let mut tail_without_foresight = Micros::ZERO;
         let mut capacity = ByServer { shuttles: 0.0, drives: 0.0, platter: f64::INFINITY };
         for (index, arrivals) in by_library.iter().enumerate() {
             let servers = Servers::of(scenario, stock, Library(index as u16));
@@ -137,29 +142,26 @@ impl Bound {
                 at_s: arrival.at.seconds(),
                 request: arrival.request,
                 platter: stock.sets.places[arrival.platter.0 as usize].1.0,
-                reading_s: servers.reading_s(arrival.tracks.count)
+                drive_s: servers.reading_s(arrival.tracks.count)
                     + if ends.binary_search(&(arrival.platter, arrival.tracks.first)).is_ok() { 0.0 } else { servers.seek_s },
-                has_more: arrival.has_more,
+                has_other_shards: arrival.has_other_shards,
             };
             let jobs: Vec<Job> = arrivals.iter().map(job).collect();
             let platters = jobs.iter().map(|job| job.platter).collect();
-            bound.sweep = bound.sweep.max(Micros::from_seconds(servers.sweep_s(&platters)));
+            bound.one_sweep = bound.one_sweep.max(Micros::from_seconds(servers.sweep_s(&platters)));
             let work = windows::Work::new(&servers, &jobs);
             // The excluded requests may all belong to one library.
-            unforeseen = unforeseen.max(unforeseen::lower_bound(&servers, &jobs, excluded));
+            tail_without_foresight = tail_without_foresight.max(without_foresight::lower_bound(&servers, &jobs, excluded));
             let (tails, longest) = (work.lower_bounds(excluded), work.lower_bounds(0));
             let largest = |of: &ByServer<Micros>| of.shuttles.max(of.drives).max(of.platter);
             bound.tails.shuttles = bound.tails.shuttles.max(tails.shuttles);
             bound.tails.drives = bound.tails.drives.max(tails.drives);
             bound.tails.platter = bound.tails.platter.max(tails.platter);
-            bound.longest = bound.longest.max(largest(&longest)).max(bound.tail);
+            bound.longest = bound.longest.max(largest(&longest));
             bound.tail = bound.tail.max(largest(&tails));
         }
-        if scenario.policy.name == PolicyName::NoShuttles {
-            capacity.shuttles = f64::INFINITY;
-        }
         bound.longest = bound.longest.max(bound.tail);
-        bound.unforeseen = is_even.then(|| unforeseen.max(bound.tail));
+        bound.unforeseen = is_even.then(|| tail_without_foresight.max(bound.tail));
         bound.platters_per_second = capacity;
         bound
     }

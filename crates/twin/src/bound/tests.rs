@@ -4,6 +4,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Drive, RegionPlatter};
 
 use super::*;
+use crate::scenario::PolicyName;
 use crate::scenario::{Workload, mean_seek_s};
 
 fn arrival(at_s: f64, request: u64, platter: u32, count: u32) -> Arrival {
@@ -13,7 +14,7 @@ fn arrival(at_s: f64, request: u64, platter: u32, count: u32) -> Arrival {
         request,
         platter: RegionPlatter(platter),
         tracks: Tracks { first, count },
-        has_more: false,
+        has_other_shards: false,
         is_measured: true,
     }
 }
@@ -41,7 +42,7 @@ fn a_burst_on_all_platters_takes_their_handling_divided_by_the_shuttles() {
     close(bound.tails.shuttles, (all - edges - 3.0 * servers.handling_most_s) / 20.0);
     // No request could be foreseen, but the empty ways to platters count.
     close(bound.unforeseen.unwrap(), (with_ways - 63.0 * servers.visiting_most_s) / 20.0);
-    close(bound.sweep, with_ways / 20.0);
+    close(bound.one_sweep, with_ways / 20.0);
     // Each visit: 1 s, a seek of 0.648 s in the mean, a third of a second for the track, 1 s.
     let visit = 2.0 + servers.seek_s;
     close(bound.tails.drives, (3_797.0 * (visit + 1.0 / 3.0) - 40.0 * visit) / 20.0);

@@ -145,10 +145,10 @@ impl<'a> PooledServers<'a> {
         }
     }
 
-    fn reading_s(&self, job: &Job) -> f64 {
+    fn time_s(&self, job: &Job) -> f64 {
         match self.kind {
             ServerKind::Shuttles => 0.0,
-            ServerKind::Drives => job.reading_s,
+            ServerKind::Drives => job.drive_s,
         }
     }
 
@@ -174,7 +174,7 @@ impl<'a> PooledServers<'a> {
                 *hit_until = until;
             }
             let visit_s = if is_visit { self.visit_s(job.platter) } else { 0.0 };
-            busy.add(index, visit_s + self.reading_s(job));
+            busy.add(index, visit_s + self.time_s(job));
         }
         windows.extend((busy.open.waiting_s > least_s).then_some(busy.open));
         windows
@@ -216,7 +216,7 @@ impl<'a> PooledServers<'a> {
                 }
                 *hit_until = job.at_s + time_s;
             }
-            work_s += self.reading_s(job);
+            work_s += self.time_s(job);
         }
         work_s += (repeat_visits_s - self.saved_by_holding_s(gaps_s, length_s)).max(0.0);
         let excess_s = work_s - self.rate * length_s - self.edges_s();
@@ -247,7 +247,7 @@ impl<'a> PooledServers<'a> {
     fn exclusions_to_save(&self, excess_s: f64, jobs: &[Job]) -> u64 {
         let mut savings: Vec<(u64, f64)> = Vec::with_capacity(jobs.len());
         for job in jobs {
-            let saved_s = self.visit_s(job.platter) + self.reading_s(job);
+            let saved_s = self.visit_s(job.platter) + self.time_s(job);
             match savings.last_mut() {
                 // The shards of a request follow one another.
                 Some((request, sum_s)) if *request == job.request => *sum_s += saved_s,
@@ -284,7 +284,7 @@ impl PlatterPeriod {
 /// counts for two platters.
 fn platter_periods(jobs: &[Job]) -> Vec<PlatterPeriod> {
     let mut by_platter: BTreeMap<u32, Vec<&Job>> = BTreeMap::new();
-    for job in jobs.iter().filter(|job| !job.has_more) {
+    for job in jobs.iter().filter(|job| !job.has_other_shards) {
         by_platter.entry(job.platter).or_default().push(job);
     }
     let mut platter_periods = Vec::new();
@@ -294,7 +294,7 @@ fn platter_periods(jobs: &[Job]) -> Vec<PlatterPeriod> {
             // A single read makes no other wait; its seek may cost nothing if the head is already
             // there.
             if window.end - window.first > 1 {
-                let mut sums_s: Vec<f64> = jobs[window.first..window.end].iter().map(|job| job.reading_s).collect();
+                let mut sums_s: Vec<f64> = jobs[window.first..window.end].iter().map(|job| job.drive_s).collect();
                 sums_s.sort_unstable_by(|a, b| b.total_cmp(a));
                 let mut sum_s = 0.0;
                 for part_s in &mut sums_s {
@@ -308,7 +308,7 @@ fn platter_periods(jobs: &[Job]) -> Vec<PlatterPeriod> {
             if let Some(window) = busy.advance_to(index, job.at_s) {
                 close(window);
             }
-            busy.add(index, job.reading_s);
+            busy.add(index, job.drive_s);
         }
         close(busy.open);
     }

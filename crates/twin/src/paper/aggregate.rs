@@ -46,7 +46,7 @@ impl Measured {
             mean_s: run.mean_s(),
             longest_s: run.longest_s(),
             bound_s: run.bound.map(|bound| bound.tail.seconds()),
-            sweep_s: run.bound.map(|bound| bound.sweep.seconds()),
+            sweep_s: run.bound.map(|bound| bound.one_sweep.seconds()),
             unforeseen_s: run.bound.and_then(|bound| bound.unforeseen).map(|tail| tail.seconds()),
             outcomes: run.outcomes,
             recoveries: run.recoveries,

@@ -86,7 +86,7 @@ fn bound_figures(run: &Run) -> Vec<Figure> {
             "bound_sweep_s",
             "s",
             "Time for all shuttles to fetch every requested platter once and take it home.",
-            bound(|bound| bound.sweep.seconds()),
+            bound(|bound| bound.one_sweep.seconds()),
         ),
         maybe("bound_longest_s", "s", "Lower bound of the longest completion time.", bound(|bound| bound.longest.seconds())),
         maybe("bound_shuttles_s", "s", "Bound of the 99.9th percentile by shuttles.", bound(|bound| bound.tails.shuttles.seconds())),

@@ -275,12 +275,14 @@ impl Workload {
         let outside = self.rate - self.rate_in_bursts();
         // A remainder that is only a rounding error counts as nothing.
         if outside > self.rate * 1e-9 || pattern == Pattern::Modulated {
-            let per_second = outside / f64::from(self.steady.account_files.max(1));
+            // Each arrival requests all files of an account.
+            let per_arrival = f64::from(self.steady.account_files.max(1));
+            let per_second = outside / per_arrival;
             let arrivals = match pattern {
                 Pattern::Poisson => Arrivals::Poisson { per_second },
                 Pattern::Constant => Arrivals::Constant { per_second },
                 Pattern::Modulated => {
-                    Arrivals::Modulated { median_per_second: self.rate, spread, period, persistence, most_per_second: most }
+                    Arrivals::Modulated { median_per_second: self.rate / per_arrival, spread, period, persistence, most_per_second: most }
                 }
             };
             let sizes = sizes(self.steady.sizes, self.steady.mean_bytes, self.steady.largest_bytes);
@@ -344,6 +346,22 @@ mod tests {
             let theirs = preset.spec().unwrap();
             assert_eq!(Workload::preset(kind).spec(theirs.platters).unwrap(), theirs, "{preset}");
             assert_eq!(kind.text(), preset.name());
+        }
+    }
+
+    #[test]
+    fn the_rate_counts_requests_whatever_the_pattern_and_the_files_of_an_account() {
+        let mut workload = Workload::preset(WorkloadKind::FullLibrary);
+        workload.steady.account_files = 16;
+        for pattern in [Pattern::Poisson, Pattern::Constant, Pattern::Modulated] {
+            workload.steady.pattern = pattern;
+            let spec = workload.spec(Platters::new(10)).unwrap();
+            let accounts = match spec.sources[0].arrivals {
+                Arrivals::Poisson { per_second } | Arrivals::Constant { per_second } => per_second,
+                Arrivals::Modulated { median_per_second, .. } => median_per_second,
+                Arrivals::Bursts { .. } => panic!("there are none"),
+            };
+            assert!((accounts * 16.0 / workload.rate - 1.0).abs() < 1e-12, "{pattern:?}");
         }
     }
 

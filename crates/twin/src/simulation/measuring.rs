@@ -123,8 +123,9 @@ impl Measuring {
             self.requests += 1;
             self.reads += shards.len() as u64;
         }
-        let has_more = shards.len() > 1;
-        let arrival = |shard: &Shard| Arrival { at, request: id.0, platter: shard.platter, tracks: shard.tracks, has_more, is_measured };
+        let has_other_shards = shards.len() > 1;
+        let arrival =
+            |shard: &Shard| Arrival { at, request: id.0, platter: shard.platter, tracks: shard.tracks, has_other_shards, is_measured };
         match &mut self.arrivals {
             Some(arrivals) if arrivals.len() + shards.len() <= ARRIVALS_MAX => arrivals.extend(shards.iter().map(arrival)),
             arrivals => *arrivals = None,

@@ -90,12 +90,30 @@ impl ParquetTrace {
 fn cell(value: &Value, nanoseconds: Option<i64>) -> Cell<'_> {
     match value {
         Value::I64(number) => match nanoseconds {
-            Some(unit) => i64::try_from(i128::from(*number) * i128::from(unit) / 1_000).map_or(Cell::Missing, Cell::Instant),
+            // A time beyond 63 bits of microseconds is beyond all times that the reader accepts, in
+            // seconds too: so the error names the value.
+            Some(unit) => i64::try_from(i128::from(*number) * i128::from(unit) / 1_000).map_or(Cell::Whole(*number), Cell::Instant),
             None => Cell::Whole(*number),
         },
         Value::F64(number) => Cell::Real(*number),
         Value::Text(text) => Cell::Text(text),
         Value::Bool(yes) => Cell::Text(if *yes { "true" } else { "false" }),
         Value::Missing => Cell::Missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_keep_their_value_whatever_their_unit() {
+        assert_eq!(cell(&Value::I64(1_500), Some(1_000_000)), Cell::Instant(1_500_000));
+        assert_eq!(cell(&Value::I64(-1_500), Some(1)), Cell::Instant(-1));
+        assert_eq!(cell(&Value::I64(7), None), Cell::Whole(7));
+        assert_eq!(cell(&Value::Missing, Some(1)), Cell::Missing);
+        for beyond in [i64::MAX, i64::MIN, i64::MAX / 1_000 + 1] {
+            assert_eq!(cell(&Value::I64(beyond), Some(1_000_000)), Cell::Whole(beyond), "it is no missing value");
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! group at a time.
 
 use super::{Kind, Value};
-use parquet::basic::{Compression, LogicalType, TimeUnit, Type as PhysicalType};
+use parquet::basic::{Compression, ConvertedType, LogicalType, TimeUnit, Type as PhysicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
@@ -58,7 +58,7 @@ pub fn stored<R: ChunkReader + 'static>(source: R) -> Result<Vec<Stored>, RowsEr
         let name = column.path().string();
         let kinds = [Kind::I64, Kind::F64, Kind::Text, Kind::Bool];
         let kind = kinds.into_iter().find(|kind| check(&Wanted::required(&name, *kind), column).is_ok());
-        let nanoseconds = match column.logical_type_ref() {
+        let nanoseconds = match logical_type(column) {
             Some(LogicalType::Timestamp(time)) => Some(match time.unit {
                 TimeUnit::MILLIS => 1_000_000,
                 TimeUnit::MICROS => 1_000,
@@ -220,11 +220,44 @@ impl<R: ChunkReader + 'static> Iterator for ParquetRows<R> {
     }
 }
 
+/// The interpretation of a column's values. Older writers give only its predecessor, the converted
+/// type.
+fn logical_type(column: &ColumnDescriptor) -> Option<LogicalType> {
+    if let Some(logical) = column.logical_type_ref() {
+        return Some(logical.clone());
+    }
+    Some(match column.converted_type() {
+        ConvertedType::NONE => return None,
+        ConvertedType::UTF8 => LogicalType::String,
+        ConvertedType::ENUM => LogicalType::Enum,
+        ConvertedType::JSON => LogicalType::Json,
+        ConvertedType::BSON => LogicalType::Bson,
+        ConvertedType::DATE => LogicalType::Date,
+        ConvertedType::DECIMAL => LogicalType::decimal(column.type_scale(), column.type_precision()),
+        ConvertedType::TIME_MILLIS => LogicalType::time(true, TimeUnit::MILLIS),
+        ConvertedType::TIME_MICROS => LogicalType::time(true, TimeUnit::MICROS),
+        ConvertedType::TIMESTAMP_MILLIS => LogicalType::timestamp(true, TimeUnit::MILLIS),
+        ConvertedType::TIMESTAMP_MICROS => LogicalType::timestamp(true, TimeUnit::MICROS),
+        ConvertedType::INT_8 => LogicalType::integer(8, true),
+        ConvertedType::INT_16 => LogicalType::integer(16, true),
+        ConvertedType::INT_32 => LogicalType::integer(32, true),
+        ConvertedType::INT_64 => LogicalType::integer(64, true),
+        ConvertedType::UINT_8 => LogicalType::integer(8, false),
+        ConvertedType::UINT_16 => LogicalType::integer(16, false),
+        ConvertedType::UINT_32 => LogicalType::integer(32, false),
+        ConvertedType::UINT_64 => LogicalType::integer(64, false),
+        ConvertedType::MAP | ConvertedType::MAP_KEY_VALUE => LogicalType::Map,
+        ConvertedType::LIST => LogicalType::List,
+        // Without a successor, so it can't be what any reader expects.
+        ConvertedType::INTERVAL => LogicalType::Unknown,
+    })
+}
+
 /// Checks that a column of the file can provide the requested kind. Returns true if its numbers are
 /// unsigned.
 fn check(wanted: &Wanted, column: &ColumnDescriptor) -> Result<bool, RowsError> {
     let physical = column.physical_type();
-    let logical = column.logical_type_ref();
+    let logical = logical_type(column);
     let plain = matches!(logical, None | Some(LogicalType::Integer(_) | LogicalType::String | LogicalType::Enum | LogicalType::Json));
     let fits = match wanted.kind {
         // Times are whole numbers of their unit.
@@ -238,7 +271,7 @@ fn check(wanted: &Wanted, column: &ColumnDescriptor) -> Result<bool, RowsError> 
     if fits && (plain || is_time) && column.max_rep_level() == 0 && column.path().parts().len() == 1 {
         return Ok(matches!(logical, Some(LogicalType::Integer(integer)) if !integer.is_signed));
     }
-    let found = logical.map_or(StoredType::Physical(physical), |logical| StoredType::Logical(physical, Box::new(logical.clone())));
+    let found = logical.map_or(StoredType::Physical(physical), |logical| StoredType::Logical(physical, Box::new(logical)));
     Err(RowsError::Kind { column: wanted.name.clone(), found, expected: wanted.kind })
 }
 

@@ -281,3 +281,38 @@ fn time_columns_are_integers_of_their_unit() {
     let error = ParquetRows::new(file, [Wanted::required("ms", Kind::F64)]).unwrap_err().to_string();
     assert!(error.starts_with("column `ms` holds INT64 as Timestamp"), "{error}");
 }
+
+/// Older writers describe columns by converted types only.
+#[test]
+fn legacy_types_mean_what_their_successors_mean() {
+    use parquet::data_type::{Int32Type, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    let schema = "message m { required int64 ms (TIMESTAMP_MILLIS); required int64 us (TIMESTAMP_MICROS); \
+        required int64 n (UINT_64); required int32 day (DATE); }";
+    let schema = std::sync::Arc::new(parse_message_type(schema).unwrap());
+    let mut file = tempfile::tempfile().unwrap();
+    let mut writer = SerializedFileWriter::new(&mut file, schema, std::sync::Arc::new(WriterProperties::builder().build())).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for value in [1_500, 2_500, -1] {
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&[value], None, None).unwrap();
+        column.close().unwrap();
+    }
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int32Type>().write_batch(&[20_000], None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+
+    let columns = stored(file.try_clone().unwrap()).unwrap();
+    let said: Vec<_> = columns.iter().map(|column| (column.name.as_str(), column.kind, column.nanoseconds)).collect();
+    let whole = Some(Kind::I64);
+    assert_eq!(said, [("ms", whole, Some(1_000_000)), ("us", whole, Some(1_000)), ("n", whole, None), ("day", None, None)]);
+    let mut read = ParquetRows::new(file.try_clone().unwrap(), [Wanted::required("n", Kind::I64)]).unwrap();
+    assert!(matches!(read.next(), Some(Err(RowsError::Unsuitable { .. }))), "2^64 - 1 is not -1");
+    let error = ParquetRows::new(file, [Wanted::required("day", Kind::I64)]).unwrap_err().to_string();
+    assert!(error.starts_with("column `day` holds INT32 as Date"), "{error}");
+}
