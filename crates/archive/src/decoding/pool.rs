@@ -339,7 +339,11 @@ impl<T: Task> Tasks<T> {
                         // while these threads have nothing to do.
                         let (waiting, away) = (state.queue.waiting(), state.away.len());
                         let is_soon_done = |workers: &dyn Workers<T>| workers.threads() * waiting >= self.threads_max * (away + 1);
-                        let workers = self.workers.get().filter(|_| !pending.is_local);
+                        // Workers could lie. What clients read is checked against tags and digests
+                        // that they can't forge; the rest decides about platters, and has only
+                        // checksums.
+                        let may_leave = !pending.is_local && pending.class == Class::Read;
+                        let workers = self.workers.get().filter(|_| may_leave);
                         let may_be_handed_over = workers.is_some_and(|workers| workers.have_room() && is_soon_done(&**workers));
                         if may_be_handed_over {
                             state.away.insert(job.id, (pending.clone(), Instant::now()));

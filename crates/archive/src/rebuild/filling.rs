@@ -30,7 +30,7 @@ impl Rebuild<'_> {
             if !found.is_doubtful() {
                 self.adopt_set(found)?;
             }
-            reader.open(Arc::new(OpenSet::of(self.archive, &found.description)));
+            reader.open(Arc::new(OpenSet::for_verification(self.archive, &found.description)));
             tables.extend((0..found.header.shape.information).map(|position| (found, found.header.for_position(position))));
         }
         self.watcher.stage("reading tables", Some(tables.iter().map(|(_, header)| 2 * header.member().table_bytes).sum()));

@@ -104,7 +104,7 @@ impl Replacing<'_> {
         let (geometry, platter) = (set.geometry, set.platters[usize::from(position)].platter);
         let header = find_set_header(archive, set)?.for_position(position);
         let header = header.to_block().map_err(|_| ArchiveError::NoHeader(set.id))?;
-        let open = OpenSet::of(archive, set);
+        let open = OpenSet::for_verification(archive, set);
         let store_error = StoreError::io(target);
         let sink = target.create(platter, geometry.file_bytes()).map_err(store_error)?;
         let mut drive = WriteDrive::load(BlankPlatter { platter, geometry, header }, sink, archive.threads()).map_err(store_error)?;
@@ -119,6 +119,7 @@ impl Replacing<'_> {
 
     fn read_back(&self, file: Arc<dyn PlatterFile>) -> PlatterFinding {
         let Self { set, position, target, .. } = *self;
+        let file = file.for_verification().unwrap_or(file);
         let mut finding = PlatterFinding::new(set, position);
         let platter = set.platters[usize::from(position)].platter;
         read_tracks(&Loaded::new(platter, set.geometry, file.clone(), target.name()), set, &mut finding, &Unwatched);
