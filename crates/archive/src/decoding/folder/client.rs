@@ -196,6 +196,8 @@ struct Courier {
 
 impl Courier {
     fn run(mut self, parcels: &Receiver<Parcel>) {
+        // At once: most commands end before an idle thread would look for workers.
+        self.look();
         while !self.shared.is_stopping.load(Ordering::Relaxed) {
             self.shared.heard_ms.store(self.shared.started.elapsed().as_millis() as u64, Ordering::Relaxed);
             let period = if self.out.is_empty() { IDLE_PERIOD.min(self.timing.renewal) } else { self.timing.poll };
