@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use fulgurite_domain::TrackIndex;
 use fulgurite_format::{Entry, FindHeaderError, FoundHeader, Header, find_header};
 use fulgurite_glass::{GlassHead, PlatterSource, Track};
 
@@ -19,6 +18,9 @@ use crate::tables::{TableTrouble, read_table};
 use crate::unread::{Loaded, Presence};
 use crate::watch::Unwatched;
 
+/// The name of the store of an inspected file: it is on no store.
+const NO_STORE: &str = "";
+
 /// Results of an inspection.
 #[derive(Debug)]
 pub struct Inspection {
@@ -26,7 +28,7 @@ pub struct Inspection {
     pub found: FoundHeader,
     /// Length of the file.
     pub file_bytes: u64,
-    /// What its glass is; `None` if it holds the bytes of a disk.
+    /// The head of the glass; `None` on the disk medium.
     pub glass: Option<GlassHead>,
     /// Sectors of the platter.
     pub sectors: u64,
@@ -35,11 +37,11 @@ pub struct Inspection {
     pub lost_sectors: u64,
     /// Those of `lost_sectors` that the system refused to read, and that may be intact.
     pub unreadable_sectors: u64,
-    /// Those of `lost_sectors` that are no damage: glass always loses some.
+    /// How many of `lost_sectors` are normal: some sectors of glass can never be read.
     pub expected_losses: u64,
-    /// Damaged heads of the glass, of two.
+    /// How many of the glass's two heads are damaged.
     pub bad_heads: u32,
-    /// Tracks with lost sectors that their own code can rebuild.
+    /// Tracks that lost sectors, all of which the track's own code can rebuild.
     pub tracks_by_track: u32,
     /// Tracks that their own code can't rebuild.
     pub lost_tracks: u32,
@@ -99,14 +101,14 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
         return Err(io_error(io::Error::new(io::ErrorKind::InvalidInput, "not a file")));
     }
     let drives = GlassDrives::new(GlassSettings::default(), Limits::default().threads);
-    let file = Arc::new(drives.load(Arc::new(Source(file))));
-    let glass = file.glass().map_err(io_error)?.map(|glass| glass.head().clone());
-    let length = file.length().map_err(io_error)?;
-    let found = find(path, &*file, length)?;
+    let platter = Arc::new(drives.load(Arc::new(Source(file))));
+    let glass = platter.glass().map_err(io_error)?.map(|glass| glass.head().clone());
+    let platter_bytes = platter.length().map_err(io_error)?;
+    let found = find(path, &*platter, platter_bytes)?;
     let header = &found.header;
     let geometry = header.geometry;
-    let bad_heads = file.bad_heads().map_err(io_error)?;
-    let loaded = Loaded::new(header.platter, geometry, file, "");
+    let bad_heads = platter.bad_heads().map_err(io_error)?;
+    let loaded = Loaded::new(header.platter, geometry, platter, NO_STORE);
     let mut inspection = Inspection {
         file_bytes: metadata.len(),
         glass,
@@ -122,17 +124,17 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
         entries: None,
         found: found.clone(),
     };
-    inspection.read_tracks(&loaded, length);
+    inspection.read_tracks(&loaded, platter_bytes);
     if header.carries_information() {
         inspection.entries = Some(read_entries(header, loaded, on_entry));
     }
     Ok(inspection)
 }
 
-fn find(path: &Path, file: &dyn PlatterFile, length: u64) -> Result<FoundHeader, InspectError> {
+fn find(path: &Path, platter: &dyn PlatterFile, platter_bytes: u64) -> Result<FoundHeader, InspectError> {
     let mut io_error = None;
-    let found = find_header(length, |offset, buffer| {
-        let read = read_exact_at(file, offset, buffer);
+    let found = find_header(platter_bytes, |offset, buffer| {
+        let read = read_exact_at(platter, offset, buffer);
         if let Err(error) = &read
             && error.kind() != io::ErrorKind::UnexpectedEof
         {
@@ -149,7 +151,7 @@ fn find(path: &Path, file: &dyn PlatterFile, length: u64) -> Result<FoundHeader,
 }
 
 impl Inspection {
-    /// Length of the file of such a platter if it is whole.
+    /// The length that the file of an intact platter would have.
     #[must_use]
     pub fn expected_file_bytes(&self) -> u64 {
         self.glass.as_ref().map_or_else(|| self.found.header.geometry.file_bytes(), GlassHead::file_bytes)
@@ -171,15 +173,15 @@ impl Inspection {
                 self.lost_information_tracks += geometry.information_tracks - group.first.0;
                 break;
             }
-            let mut lost = Vec::new();
-            let mut past_end = 0;
+            let mut lost_information = 0;
+            let mut is_information_beyond_end = false;
             for (index, physical) in group.information_tracks().chain(group.redundancy_tracks()).enumerate() {
                 if is_beyond_end(physical) {
                     self.lost_sectors += u64::from(geometry.track_sectors());
                     self.lost_tracks += 1;
                     if index < group.information as usize {
-                        past_end += 1;
-                        lost.push(TrackIndex(group.first.0 + index as u32));
+                        is_information_beyond_end = true;
+                        lost_information += 1;
                     }
                     continue;
                 }
@@ -197,17 +199,20 @@ impl Inspection {
                         self.lost_sectors += found.sectors as u64;
                         self.lost_tracks += 1;
                         if index < group.information as usize {
-                            lost.push(TrackIndex(group.first.0 + index as u32));
+                            lost_information += 1;
                         }
                     }
                 }
             }
-            self.lost_information_tracks += lost.len() as u32;
-            // If the file ends before a track, it also ends before the group's redundancy tracks.
-            if !lost.is_empty() && past_end == 0 && drive.repair_group(group, &[]).is_ok() {
-                self.tracks_by_group += lost.len() as u32;
+            self.lost_information_tracks += lost_information;
+            // If the file ends before an information track, all redundancy tracks of the group are
+            // past its end too, so nothing can rebuild it. Otherwise this asks only whether the
+            // group could be repaired: no sectors are wanted.
+            if lost_information > 0 && !is_information_beyond_end && drive.repair_group(group, &[]).is_ok() {
+                self.tracks_by_group += lost_information;
             }
         }
+        // More than chance explains: then none are expected, and all count as damage.
         if self.expected_losses > set.bearable_losses_of_platter() {
             self.expected_losses = 0;
         }
@@ -216,7 +221,7 @@ impl Inspection {
 
 /// Reads the file table of a single platter, and counts its entries.
 fn read_entries(header: &Header, platter: Loaded, on_entry: &mut dyn FnMut(&Entry)) -> Result<u64, String> {
-    let mut members: Vec<Presence> = header.members.iter().map(|_| Presence::missing("")).collect();
+    let mut members: Vec<Presence> = header.members.iter().map(|_| Presence::missing(NO_STORE)).collect();
     members[usize::from(header.position)] = Presence::Loaded(platter);
     let rebuilding = Mutex::new(());
     let mut reader = SetReader::new(&rebuilding, 1);

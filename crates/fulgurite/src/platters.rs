@@ -474,7 +474,7 @@ fn write_inspection(out: &mut dyn Write, inspection: &Inspection, entries: &Entr
     writeln!(out, "headers   {} of 3 copies are good", good_headers(inspection))?;
     writeln!(out, "sectors   {lost_sectors} of {} are lost", inspection.sectors)?;
     if inspection.expected_losses > 0 {
-        writeln!(out, "          {} of them are no damage: glass always loses some", inspection.expected_losses)?;
+        writeln!(out, "          {} of them are normal: some sectors of glass can never be read", inspection.expected_losses)?;
     }
     if *unreadable_sectors > 0 {
         writeln!(out, "          {unreadable_sectors} of them UNREADABLE: the system reported errors, and they may be intact")?;

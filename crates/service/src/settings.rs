@@ -51,11 +51,11 @@ connections_per_address = 512
 # key = "key.pem"
 
 [staging]
-# Maximum MiB of content in staging. A put that exceeds the limit makes the server write a set at
-# once, and the client gets 503 SlowDown and should retry. An object larger than the limit is accepted
-# when staging is empty. staging.limit_mib in fulgurite.toml limits the segment files on disk, for
-# commands and the server alike, and no object may exceed it. If both are set, both apply. If neither
-# is set, staging can use all but 256 MiB of the free space on its disk.
+# Maximum MiB of content in staging. The server writes a set early when staging is three-quarters full
+# or a put doesn't fit. Such a put gets 503 SlowDown; the client should retry. An object larger than
+# the limit is accepted when staging is empty. staging.limit_mib in fulgurite.toml limits the segment
+# files on disk, for commands and the server alike; objects larger than that limit are always refused.
+# If both are set, both apply. Whether or not they are set, puts leave 256 MiB of the disk free.
 # limit_mib = 65536
 
 [background]
@@ -80,7 +80,7 @@ repair = true
 
 [restores]
 # Limits per account, unless `fulgurite accounts quota` sets others: open restores, and GiB requested
-# per day (UTC). One disk reads about 10 TiB a day at 120 MB/s.
+# per day (UTC). A disk that reads 120 MB/s reads 9.4 TiB a day.
 open_per_account = 10000
 gib_a_day_per_account = 10240
 "#;

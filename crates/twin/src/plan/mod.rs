@@ -14,14 +14,15 @@
 //! ```
 //!
 //! A year is planned for its end, when most is stored and read. Arithmetic alone gives the slots, a
-//! lower bound on the drives (everything written is read back, and everything requested is read),
-//! and a first guess. Only the simulation decides whether a size keeps the level. Machines are
-//! never removed: no year has fewer than the one before.
+//! lower bound on the drives (everything written must be read back), and a first guess that also
+//! counts the requests. Only the simulation decides whether a size keeps the level. Machines are
+//! never removed: a library never has fewer than in the year before.
 //!
 //! The plan rests on one assumption: sets are spread evenly over the libraries of a year. All
 //! libraries are then alike, and two of them with their share of the load represent any number;
-//! after the loss of a library, up to eight represent the remaining ones. [`Outcome::assumptions`]
-//! lists the others.
+//! after the loss of a library, up to eight represent the remaining ones. (A trace names its
+//! platters, so all libraries are simulated for it.) [`Outcome::assumptions`] lists the other
+//! assumptions.
 
 mod decoding;
 mod error;
@@ -127,16 +128,17 @@ impl Service {
     }
 }
 
-/// Required margins.
+/// Required margins, as shares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
-    /// Share of the service level's time.
+    /// Share of the libraries' time limit ([`Service::in_library`]) that must be left over.
     pub service: f64,
     /// Verification capacity beyond what is written, as a share of that.
     pub verification: f64,
-    /// Idle share of the time of shuttles, and of drives apart from reading.
+    /// Share of their time that shuttles must be idle, and that drives must not spend on reads,
+    /// including mounting and seeking (they verify then).
     pub idle: f64,
-    /// Share of the slots that sets can use.
+    /// Share of the usable slots that stays empty.
     pub slots: f64,
 }
 

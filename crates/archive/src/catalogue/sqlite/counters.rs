@@ -48,8 +48,9 @@ pub(super) struct Counters {
     pub(super) staged_versions: i64,
     pub(super) staged_bytes: i64,
     pub(super) tombstones: i64,
-    /// Number of rows in each of [`CountedTable::ALL`]. `None` if nothing changed since a program
-    /// that counted them opened the catalogue.
+    /// Number of rows in each of [`CountedTable::ALL`]. `None` (NULL in the file) if the catalogue
+    /// was migrated from version 6 or earlier and not changed since: [`Ledger::open`] then counts
+    /// them.
     pub(super) rows: Option<[i64; CountedTable::ALL.len()]>,
 }
 
@@ -61,7 +62,8 @@ impl Counters {
 
     pub(super) fn check(&self) -> RowCheck {
         let row = RowCheck::of("counter").numbers(self.numbers());
-        // Missing counts add nothing, so the checksum matches rows from before there were any.
+        // Counts that are NULL don't enter the checksum, so that of a row written before these
+        // columns existed still matches.
         self.rows.into_iter().fold(row, RowCheck::numbers)
     }
 
@@ -262,8 +264,8 @@ pub(super) fn record_segment_ends(connection: &Connection, ledger: &mut Ledger<'
     Ok(())
 }
 
-/// The ends of the segments in use. A row can outlive its segment if nothing in that segment was
-/// ever acknowledged.
+/// The ends of the segments in use. An end can be recorded for a segment that no row refers to, for
+/// example one with only pieces of an unfinished object; such ends are left out here.
 pub(super) fn segment_ends(connection: &Connection) -> Result<Vec<SegmentEnd>, EngineError> {
     select_ends(connection, "WHERE number IN (SELECT number FROM segment)")
 }
