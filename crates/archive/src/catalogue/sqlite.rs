@@ -21,6 +21,7 @@ mod put;
 mod released;
 mod row;
 mod schema;
+mod segment_ends;
 mod sets;
 #[cfg(test)]
 mod tests;
@@ -264,7 +265,7 @@ impl Catalogue for SqliteCatalogue {
     }
 
     fn segment_ends(&mut self) -> Result<Vec<SegmentEnd>, CatalogueError> {
-        self.look("list segments", counters::segment_ends)
+        self.look("list segments", segment_ends::list)
     }
 
     fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError> {

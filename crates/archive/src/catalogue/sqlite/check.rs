@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::counters::{self, CountedTable, Counters};
 use super::engine_error::EngineError;
 use super::row::{VERSION_COLUMNS, read_version};
-use super::{extents, put, released, sets, unlisted};
+use super::{extents, put, released, segment_ends, sets, unlisted};
 use crate::catalogue::StagedData;
 use crate::paging::Pager;
 
@@ -21,7 +21,7 @@ pub(super) fn check(connection: &Connection) -> Result<(), EngineError> {
     }
     sets::check(connection)?;
 
-    counters::check_segment_ends(connection)?;
+    segment_ends::check(connection)?;
     unlisted::check_left_out(connection)?;
     let mut pages = Pager::default();
     while pages.next(|after| put::archived_tombstones(connection, after.copied(), PAGE))?.is_some() {}
@@ -29,7 +29,7 @@ pub(super) fn check(connection: &Connection) -> Result<(), EngineError> {
 
     let counters = Counters::read(connection)?;
     let mut count = Count {
-        counters: Counters { next_version: counters.next_version, rows: counters.rows, ..Counters::default() },
+        counters: Counters { next_row_id: counters.next_row_id, rows: counters.rows, ..Counters::default() },
         live: BTreeMap::new(),
     };
     count.versions(connection)?;
@@ -100,7 +100,7 @@ impl Count {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let row = read_version(row)?;
-            if row.row_id.0 >= self.counters.next_version {
+            if row.row_id.0 >= self.counters.next_row_id {
                 return Err(EngineError::Damaged(format!("version {} has a row number that was never assigned", row.id)));
             }
             self.counters.versions += 1;
@@ -116,7 +116,7 @@ impl Count {
                 }
                 Some((record, data)) if !row.archived => {
                     self.counters.staged_versions += 1;
-                    self.counters.staged_bytes = self.counters.staged_bytes.saturating_add_unsigned(row.stored_bytes);
+                    self.counters.staged_stored_bytes = self.counters.staged_stored_bytes.saturating_add_unsigned(row.stored_bytes);
                     if StagedData::end_of(&data) != Some(row.stored_bytes) {
                         return Err(EngineError::Damaged(format!("the staged parts of version {} do not add up to it", row.id)));
                     }
@@ -136,7 +136,7 @@ impl Count {
     fn names_tombstones_and_unlisted(&mut self, connection: &Connection) -> Result<(), EngineError> {
         self.counters.objects = connection.query_row("SELECT count(DISTINCT name) FROM version", [], |row| row.get(0))?;
         for tombstone in put::tombstones(connection)? {
-            self.counters.tombstones += 1;
+            self.counters.staged_tombstones += 1;
             self.count_row_in(tombstone.segment);
         }
         let mut pages = Pager::default();

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::engine_error::EngineError;
-use super::row::{RowCheck, int, uint};
-use crate::catalogue::{SegmentEnd, StagedTotals, Totals, VersionRow, VersionRowId};
+use super::row::{RowCheck, uint};
+use crate::catalogue::{StagedTotals, Totals, VersionRow, VersionRowId};
 
-/// A table whose rows are counted for the damage check alone.
+/// A table whose rows are counted for the damage check alone. The order is that of the columns of
+/// `counter`, as [`Counters`] selects and updates them: [`Self::ALL`] and indexes into
+/// [`Counters::rows`] (`as usize`) depend on it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CountedTable {
     ArchivedTombstone,
@@ -20,7 +22,7 @@ pub(super) enum CountedTable {
 }
 
 impl CountedTable {
-    /// All of them, in the order of their columns in `counter`.
+    /// All of them, in that order.
     pub(super) const ALL: [Self; 5] = [Self::ArchivedTombstone, Self::LeftOut, Self::Released, Self::SegmentEnd, Self::Unlisted];
 
     pub(super) fn name(self) -> &'static str {
@@ -39,15 +41,22 @@ impl CountedTable {
     }
 }
 
+/// The only row of the table `counter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counters {
-    pub(super) next_version: i64,
+    /// The row number of the next version. Column `next_version`.
+    pub(super) next_row_id: i64,
+    /// Number of names that have versions.
     pub(super) objects: i64,
     pub(super) versions: i64,
+    /// Bytes of content of all versions.
     pub(super) content_bytes: i64,
     pub(super) staged_versions: i64,
-    pub(super) staged_bytes: i64,
-    pub(super) tombstones: i64,
+    /// Bytes of the staged versions as stored: sealed, if the archive is encrypted. Column
+    /// `staged_bytes`.
+    pub(super) staged_stored_bytes: i64,
+    /// Number of tombstones that aren't on platters yet. Column `tombstones`.
+    pub(super) staged_tombstones: i64,
     /// Number of rows in each of [`CountedTable::ALL`]. `None` (NULL in the file) if the catalogue
     /// was migrated from version 6 or earlier and not changed since: [`Ledger::open`] then counts
     /// them.
@@ -55,9 +64,11 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    /// The numbers in the order of their columns, which is also that of the checksum.
     fn numbers(&self) -> [i64; 7] {
-        let Self { next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones, rows: _ } = *self;
-        [next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones]
+        let Self { next_row_id, objects, versions, content_bytes, staged_versions, staged_stored_bytes, staged_tombstones, rows: _ } =
+            *self;
+        [next_row_id, objects, versions, content_bytes, staged_versions, staged_stored_bytes, staged_tombstones]
     }
 
     pub(super) fn check(&self) -> RowCheck {
@@ -69,8 +80,12 @@ impl Counters {
 
     /// Writes the row of an empty catalogue.
     pub(super) fn create(connection: &Connection) -> Result<(), EngineError> {
-        let empty = Self { next_version: 1, rows: Some([0; CountedTable::ALL.len()]), ..Self::default() };
-        connection.execute("INSERT INTO counter VALUES (1, 1, 0, 0, 0, 0, 0, 0, ?1, 0, 0, 0, 0, 0)", [empty.check().sum()])?;
+        let empty = Self { next_row_id: 1, rows: Some([0; CountedTable::ALL.len()]), ..Self::default() };
+        connection.execute(
+            "INSERT INTO counter (one, next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones, row_check, \
+             archived_tombstones, left_out, released, segment_ends, unlisted) VALUES (1, 1, 0, 0, 0, 0, 0, 0, ?1, 0, 0, 0, 0, 0)",
+            [empty.check().sum()],
+        )?;
         Ok(())
     }
 
@@ -89,13 +104,13 @@ impl Counters {
                 });
             }
             let counters = Self {
-                next_version: row.get(0)?,
+                next_row_id: row.get(0)?,
                 objects: row.get(1)?,
                 versions: row.get(2)?,
                 content_bytes: row.get(3)?,
                 staged_versions: row.get(4)?,
-                staged_bytes: row.get(5)?,
-                tombstones: row.get(6)?,
+                staged_stored_bytes: row.get(5)?,
+                staged_tombstones: row.get(6)?,
                 rows,
             };
             Ok((counters, row.get(7)?))
@@ -122,8 +137,8 @@ impl Counters {
             .optional()?;
         Ok(StagedTotals {
             versions: uint(self.staged_versions, "the number of staged versions")?,
-            stored_bytes: uint(self.staged_bytes, "the number of staged bytes")?,
-            tombstones: uint(self.tombstones, "the number of tombstones")?,
+            stored_bytes: uint(self.staged_stored_bytes, "the number of staged bytes")?,
+            tombstones: uint(self.staged_tombstones, "the number of tombstones")?,
             oldest_ms: oldest.map(|ms| uint(ms, "the instant of the oldest staged version")).transpose()?,
         })
     }
@@ -142,7 +157,7 @@ impl Counters {
 pub(super) struct Ledger<'c> {
     connection: &'c Connection,
     counters: Counters,
-    // Change in the number of rows that refer to each segment.
+    /// Change in the number of rows that refer to each segment.
     segments: BTreeMap<i64, i64>,
 }
 
@@ -159,9 +174,9 @@ impl<'c> Ledger<'c> {
         Ok(Self { connection, counters, segments: BTreeMap::new() })
     }
 
-    pub(super) fn next_version(&mut self) -> VersionRowId {
-        let row_id = VersionRowId(self.counters.next_version);
-        self.counters.next_version += 1;
+    pub(super) fn next_row_id(&mut self) -> VersionRowId {
+        let row_id = VersionRowId(self.counters.next_row_id);
+        self.counters.next_row_id += 1;
         row_id
     }
 
@@ -179,25 +194,26 @@ impl<'c> Ledger<'c> {
 
     pub(super) fn version_staged(&mut self, stored_bytes: u64) {
         self.counters.staged_versions += 1;
-        self.counters.staged_bytes = self.counters.staged_bytes.saturating_add_unsigned(stored_bytes);
+        self.counters.staged_stored_bytes = self.counters.staged_stored_bytes.saturating_add_unsigned(stored_bytes);
     }
 
     pub(super) fn version_left_staging(&mut self, stored_bytes: u64) {
         self.counters.staged_versions -= 1;
-        self.counters.staged_bytes = self.counters.staged_bytes.saturating_sub_unsigned(stored_bytes);
+        self.counters.staged_stored_bytes = self.counters.staged_stored_bytes.saturating_sub_unsigned(stored_bytes);
     }
 
-    pub(super) fn tombstones(&mut self, change: i64) {
-        self.counters.tombstones += change;
+    /// Counts staged tombstones: how many were added, or, if negative, removed.
+    pub(super) fn count_tombstones(&mut self, change: i64) {
+        self.counters.staged_tombstones += change;
     }
 
     /// Counts a row that refers to a segment: 1 if added, -1 if removed.
-    pub(super) fn segment(&mut self, number: i64, change: i64) {
+    pub(super) fn count_segment_row(&mut self, number: i64, change: i64) {
         *self.segments.entry(number).or_default() += change;
     }
 
     /// Counts rows of a table: how many were added, or, if negative, removed.
-    pub(super) fn rows(&mut self, table: CountedTable, change: i64) {
+    pub(super) fn count_rows(&mut self, table: CountedTable, change: i64) {
         self.counters.rows.as_mut().expect("counted when the ledger was opened")[table as usize] += change;
     }
 
@@ -218,7 +234,7 @@ impl<'c> Ledger<'c> {
             } else if live == 0 {
                 self.connection.prepare_cached("DELETE FROM segment WHERE number = ?1")?.execute([number])?;
                 let ends = self.connection.prepare_cached("DELETE FROM segment_end WHERE number = ?1")?.execute([number])?;
-                self.rows(CountedTable::SegmentEnd, -(ends as i64));
+                self.count_rows(CountedTable::SegmentEnd, -(ends as i64));
             } else {
                 self.connection
                     .prepare_cached(
@@ -246,46 +262,7 @@ fn read_segment(connection: &Connection, number: i64) -> Result<Option<i64>, Eng
     Ok(Some(live))
 }
 
-fn end_check(number: i64, end: i64) -> RowCheck {
-    RowCheck::of("segment_end").numbers([number, end])
-}
-
-pub(super) fn record_segment_ends(connection: &Connection, ledger: &mut Ledger<'_>, ends: &[SegmentEnd]) -> Result<(), EngineError> {
-    let mut update = connection.prepare_cached("UPDATE segment_end SET end_offset = ?2, row_check = ?3 WHERE number = ?1")?;
-    let mut insert = connection.prepare_cached("INSERT INTO segment_end (number, end_offset, row_check) VALUES (?1, ?2, ?3)")?;
-    for end in ends {
-        let (number, bytes) = (int(end.segment)?, int(end.bytes)?);
-        let row = [number, bytes, end_check(number, bytes).sum()];
-        if update.execute(row)? == 0 {
-            insert.execute(row)?;
-            ledger.rows(CountedTable::SegmentEnd, 1);
-        }
-    }
-    Ok(())
-}
-
-/// The ends of the segments in use. An end can be recorded for a segment that no row refers to, for
-/// example one with only pieces of an unfinished object; such ends are left out here.
-pub(super) fn segment_ends(connection: &Connection) -> Result<Vec<SegmentEnd>, EngineError> {
-    select_ends(connection, "WHERE number IN (SELECT number FROM segment)")
-}
-
-/// Compares all ends with their checksums, also those of segments that are no longer in use.
-pub(super) fn check_segment_ends(connection: &Connection) -> Result<(), EngineError> {
-    select_ends(connection, "").map(|_| ())
-}
-
-fn select_ends(connection: &Connection, condition: &str) -> Result<Vec<SegmentEnd>, EngineError> {
-    let mut statement =
-        connection.prepare_cached(&format!("SELECT number, end_offset, row_check FROM segment_end {condition} ORDER BY number"))?;
-    let read = |row: &Row<'_>| {
-        let (number, end): (i64, i64) = (row.get(0)?, row.get(1)?);
-        end_check(number, end).confirm(row.get(2)?, || format!("the end of segment {number:016x}"))?;
-        Ok(SegmentEnd { segment: uint(number, "the number of a segment")?, bytes: uint(end, "the end of a segment")? })
-    };
-    statement.query_and_then([], read)?.collect()
-}
-
+/// The number of each segment in use, and how many rows refer to it.
 pub(super) fn segments(connection: &Connection) -> Result<Vec<(i64, i64)>, EngineError> {
     let mut statement = connection.prepare_cached("SELECT number, live, row_check FROM segment ORDER BY number")?;
     let read = |row: &Row<'_>| {

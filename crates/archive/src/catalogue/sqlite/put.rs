@@ -3,10 +3,10 @@
 use fulgurite_domain::{ObjectName, ObjectRecord, SetId, VersionId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-use super::counters::{self, CountedTable, Ledger};
+use super::counters::{CountedTable, Ledger};
 use super::engine_error::EngineError;
 use super::row::{RowCheck, VERSION_COLUMNS, VersionCells, int, narrow, read_version, uint};
-use super::{extents, sets};
+use super::{extents, segment_ends, sets};
 use crate::catalogue::{
     CatalogueError, Change, FoundVersion, NewVersion, StagedData, StagedPlace, StagedTombstone, VersionRow, VersionRowId,
 };
@@ -62,7 +62,7 @@ impl<'c> Insertion<'c> {
     ) -> Result<VersionRowId, EngineError> {
         let name = record.name.0.as_slice();
         let known = self.name_known.exists([name])?;
-        let row_id = ledger.next_version();
+        let row_id = ledger.next_row_id();
         let cells = VersionCells::new(row_id, archived, record, sealed, stored_bytes)?;
         self.version.execute(params![
             cells.version,
@@ -99,7 +99,7 @@ impl<'c> Insertion<'c> {
         let [version, part, stored_offset, segment, segment_offset, bytes, crc64] = cells;
         let check = RowCheck::of("staged").numbers(cells).sum();
         self.staged.execute([version, part, stored_offset, segment, segment_offset, bytes, crc64, check])?;
-        ledger.segment(segment, 1);
+        ledger.count_segment_row(segment, 1);
         Ok(())
     }
 }
@@ -116,7 +116,7 @@ pub(super) fn commit(connection: &Connection, change: &Change) -> Result<(), Eng
     add_tombstones(connection, &mut ledger, &change.tombstones)?;
     // First, because it removes ends: one recorded by this change must stay.
     ledger.write_segments()?;
-    counters::record_segment_ends(connection, &mut ledger, &change.ends)?;
+    segment_ends::record(connection, &mut ledger, &change.ends)?;
     ledger.close()
 }
 
@@ -178,7 +178,7 @@ pub(super) fn leave_staging(connection: &Connection, ledger: &mut Ledger<'_>, ro
     let mut statement = connection.prepare_cached("DELETE FROM staged WHERE version = ?1 RETURNING segment")?;
     let mut rows = statement.query([row.row_id.0])?;
     while let Some(gone) = rows.next()? {
-        ledger.segment(gone.get(0)?, -1);
+        ledger.count_segment_row(gone.get(0)?, -1);
     }
     ledger.version_left_staging(row.stored_bytes);
     Ok(())
@@ -191,8 +191,8 @@ pub(super) fn add_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, t
         let segment = int(tombstone.segment)?;
         let check = tombstone_check(tombstone.id, segment).sum();
         if insert.execute(params![tombstone.id.0, segment, check])? == 1 {
-            ledger.tombstones(1);
-            ledger.segment(segment, 1);
+            ledger.count_tombstones(1);
+            ledger.count_segment_row(segment, 1);
         }
     }
     Ok(())
@@ -204,8 +204,8 @@ pub(super) fn archive_tombstones(connection: &Connection, ids: &[VersionId], set
     let mut delete = connection.prepare_cached("DELETE FROM tombstone WHERE id = ?1 RETURNING segment")?;
     for &id in ids {
         if let Some(segment) = delete.query_row([id.0], |row| row.get(0)).optional()? {
-            ledger.tombstones(-1);
-            ledger.segment(segment, -1);
+            ledger.count_tombstones(-1);
+            ledger.count_segment_row(segment, -1);
             archived.push((id, set));
         }
     }
@@ -226,7 +226,7 @@ fn add_archived_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, tom
     for (id, set) in tombstones {
         let cells = params![id.0, set.0, archived_check(*id, *set).sum()];
         if insert.execute(cells)? == 1 {
-            ledger.rows(CountedTable::ArchivedTombstone, 1);
+            ledger.count_rows(CountedTable::ArchivedTombstone, 1);
         } else {
             update.execute(cells)?;
         }

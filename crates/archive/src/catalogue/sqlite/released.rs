@@ -22,13 +22,13 @@ pub(super) fn note(connection: &Connection, ranges: &[RangeInclusive<u64>]) -> R
             && *near.start() <= last.saturating_add(1)
         {
             connection.prepare_cached("DELETE FROM released WHERE last_number = ?1")?.execute([int(*near.end())?])?;
-            ledger.rows(CountedTable::Released, -1);
+            ledger.count_rows(CountedTable::Released, -1);
             (first, last) = (first.min(*near.start()), last.max(*near.end()));
         }
         let (first, last) = (int(first)?, int(last)?);
         let mut insert = connection.prepare_cached("INSERT INTO released (last_number, first_number, row_check) VALUES (?1, ?2, ?3)")?;
         insert.execute([last, first, row_check(first, last).sum()])?;
-        ledger.rows(CountedTable::Released, 1);
+        ledger.count_rows(CountedTable::Released, 1);
     }
     ledger.close()
 }

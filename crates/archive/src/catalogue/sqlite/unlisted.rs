@@ -63,14 +63,14 @@ pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Re
         let check = row_check(version.id, why, bytes, known_as).sum();
         let is_new =
             insert.execute(params![version.id.0, why, bytes, known_as.map(|known| known.0), known_as.map(|known| known.1), check])?;
-        ledger.rows(CountedTable::Unlisted, is_new as i64);
+        ledger.count_rows(CountedTable::Unlisted, is_new as i64);
         if let (0, Some(known_as)) = (is_new, known_as) {
             add_name(connection, version.id, known_as)?;
         }
         for &segment in &version.segments {
             let segment = int(segment)?;
             if insert_segment.execute(params![version.id.0, segment, segment_check(version.id, segment).sum()])? == 1 {
-                ledger.segment(segment, 1);
+                ledger.count_segment_row(segment, 1);
             }
         }
     }
@@ -90,11 +90,11 @@ pub(super) fn forget(connection: &Connection, ids: &[VersionId], tombstones: &[S
     let mut ledger = Ledger::open(connection)?;
     for id in ids {
         let removed = connection.prepare_cached("DELETE FROM unlisted WHERE id = ?1")?.execute([id.0])?;
-        ledger.rows(CountedTable::Unlisted, -(removed as i64));
+        ledger.count_rows(CountedTable::Unlisted, -(removed as i64));
         let mut delete = connection.prepare_cached("DELETE FROM unlisted_segment WHERE id = ?1 RETURNING segment")?;
         let mut rows = delete.query([id.0])?;
         while let Some(gone) = rows.next()? {
-            ledger.segment(gone.get(0)?, -1);
+            ledger.count_segment_row(gone.get(0)?, -1);
         }
     }
     put::add_tombstones(connection, &mut ledger, tombstones)?;
@@ -146,7 +146,7 @@ pub(super) fn leave_out(connection: &Connection, platters: &[PlatterId]) -> Resu
     let mut insert = connection.prepare_cached("INSERT INTO left_out (platter, row_check) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
     for &platter in platters {
         let added = insert.execute(params![platter.0, left_out_check(platter).sum()])?;
-        ledger.rows(CountedTable::LeftOut, added as i64);
+        ledger.count_rows(CountedTable::LeftOut, added as i64);
     }
     ledger.close()
 }
