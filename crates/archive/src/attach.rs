@@ -231,7 +231,7 @@ pub fn attach(
     }
     let given = inspect_stores(&remains.stores)?;
     let archive = given.first().map_or(ArchiveId([0; 16]), |store| store.archive);
-    let copies = KeyCopies::check(&remains.keys, &remains.passphrases, archive, None)?;
+    let copies = KeyCopies::read_and_check(&remains.keys, &remains.passphrases, archive, None)?;
     let opened: Vec<Arc<dyn PlatterStore>> = given.iter().map(|store| store.open()).collect();
     let inventory = Inventory::of_unchecked(archive, &opened, watcher);
     let medium = medium_of_sets(&inventory);

@@ -32,8 +32,8 @@ pub(super) enum WriterMessage<'a> {
     Piece(Piece, Option<Reservation<'a>>),
     /// A complete object, with its reservation.
     Object(Box<Draft>, Reservation<'a>),
-    /// Commit everything sent before this, in segments that can be released. Answered after the
-    /// commit.
+    /// Commit all complete objects sent before this, and close their segments, so that a flush can
+    /// release them. Answered after the commit.
     Checkpoint(SyncSender<()>),
 }
 
@@ -49,19 +49,24 @@ pub(super) struct Worker<'a> {
     pub(super) room: &'a Room<'a>,
     /// If the put flushes: writes everything staged to platters, and returns `false` on failure.
     pub(super) flush: Option<&'a (dyn Fn() -> bool + Sync)>,
+    /// Names of the sources that workers took and that aren't settled: acknowledged, unchanged, or
+    /// reported as not put. After a failure they are reported as not stored.
     pub(super) pending: &'a Mutex<HashSet<ObjectName>>,
+    /// The first error of a worker that ended the put.
     pub(super) failure: &'a Mutex<Option<ArchiveError>>,
 }
 
 /// Fails if the source changed since reading began.
-type Check<'a> = &'a dyn Fn() -> Result<(), Interrupted>;
+type Check<'a> = &'a dyn Fn() -> Result<(), NotPut>;
 
-/// The facts about a source that are known before its content is read.
+/// What is known about a source before it is read.
 pub(super) struct Facts<'a> {
     pub(super) name: Cow<'a, ObjectName>,
     pub(super) kind: Kind,
     pub(super) modified: Option<Modified>,
     pub(super) mode: Option<u32>,
+    /// Most bytes of a file that are read. `None` if its length is unknown (a stream, or a file that
+    /// claims to be empty), and for links and folders.
     size: Option<u64>,
 }
 
@@ -77,16 +82,16 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// What became of a source.
-enum Outcome {
+/// What was done with a source.
+enum Handled {
     /// Its object was sent to the writer.
     Sent,
-    /// The newest version of its name is the same.
+    /// It is the same as the newest version of its name.
     Unchanged,
 }
 
 /// Why a source was not put.
-enum Interrupted {
+enum NotPut {
     /// Reading it failed, or it is too large for staging.
     Source(io::Error),
     /// It changed while it was read.
@@ -96,13 +101,13 @@ enum Interrupted {
     Archive(ArchiveError),
 }
 
-impl From<ArchiveError> for Interrupted {
+impl From<ArchiveError> for NotPut {
     fn from(error: ArchiveError) -> Self {
         Self::Archive(error)
     }
 }
 
-impl From<io::Error> for Interrupted {
+impl From<io::Error> for NotPut {
     fn from(error: io::Error) -> Self {
         Self::Source(error)
     }
@@ -120,13 +125,14 @@ impl<'a> Worker<'a> {
             };
             let trouble = match &result {
                 // The committer reports it once it is acknowledged.
-                Ok(Outcome::Sent) => continue,
-                Ok(Outcome::Unchanged) => None,
-                Err(Interrupted::Changed) => Some(Trouble::Changed { path: &path, attempts: ATTEMPTS_MAX }),
-                Err(Interrupted::Source(error)) => Some(Trouble::Unreadable { path: &path, why: &error.to_string() }),
-                Err(Interrupted::Writer | Interrupted::Archive(_)) => {
+                Ok(Handled::Sent) => continue,
+                Ok(Handled::Unchanged) => None,
+                Err(NotPut::Changed) => Some(Trouble::Changed { path: &path, attempts: ATTEMPTS_MAX }),
+                Err(NotPut::Source(error)) => Some(Trouble::Unreadable { path: &path, why: &error.to_string() }),
+                Err(NotPut::Writer | NotPut::Archive(_)) => {
+                    // The name stays pending, so it is reported as not stored.
                     self.stop.store(true, Ordering::Relaxed);
-                    if let Err(Interrupted::Archive(error)) = result {
+                    if let Err(NotPut::Archive(error)) = result {
                         self.failure.lock().expect("nothing panics while it holds this lock").get_or_insert(error);
                     }
                     return;
@@ -136,7 +142,7 @@ impl<'a> Worker<'a> {
             let mut report = self.report.lock().expect("nothing panics while it holds this lock");
             match &result {
                 Ok(_) => report.unchanged += 1,
-                Err(Interrupted::Changed) => report.unstable += 1,
+                Err(NotPut::Changed) => report.unstable += 1,
                 Err(_) => report.failed += 1,
             }
             drop(report);
@@ -146,24 +152,24 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn put_stream(&self, reader: &mut dyn Read, name: ObjectName) -> Result<Outcome, Interrupted> {
+    fn put_stream(&self, reader: &mut dyn Read, name: ObjectName) -> Result<Handled, NotPut> {
         let room = self.reserve(0)?;
         self.put_content(reader, &Facts::unknown(name), room, &|| Ok(()))
     }
 
     /// Puts a file, link or folder. Torn content is never stored: a file that changes while it is
     /// read is discarded and read again.
-    fn put_path(&self, path: &Path, name: &ObjectName) -> Result<Outcome, Interrupted> {
+    fn put_path(&self, path: &Path, name: &ObjectName) -> Result<Handled, NotPut> {
         for _ in 1..ATTEMPTS_MAX {
             match self.put_path_once(path, name) {
-                Err(Interrupted::Changed) => std::thread::sleep(RETRY_PAUSE),
+                Err(NotPut::Changed) => std::thread::sleep(RETRY_PAUSE),
                 result => return result,
             }
         }
         self.put_path_once(path, name)
     }
 
-    fn put_path_once(&self, path: &Path, name: &ObjectName) -> Result<Outcome, Interrupted> {
+    fn put_path_once(&self, path: &Path, name: &ObjectName) -> Result<Handled, NotPut> {
         let metadata = std::fs::symlink_metadata(path)?;
         let kind = metadata.file_type();
         if kind.is_file() {
@@ -180,52 +186,53 @@ impl<'a> Worker<'a> {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "not a file, a folder or a symbolic link").into());
         };
         match self.skip.compare(self.archive, self.suspects, &facts, &metadata)? {
-            Known::Same => return Ok(Outcome::Unchanged),
-            Known::IfContent(digest) if digest == digest_of(digest::digest(&digest::SHA256, &content)) => return Ok(Outcome::Unchanged),
+            Known::Same => return Ok(Handled::Unchanged),
+            Known::IfContent(digest) if digest == digest_of(digest::digest(&digest::SHA256, &content)) => return Ok(Handled::Unchanged),
             _ => {}
         }
         let room = self.reserve(content.len() as u64)?;
         self.put_content(&mut &content[..], &facts, room, &|| Ok(()))
     }
 
-    fn put_file(&self, path: &Path, name: &ObjectName, metadata: &Metadata) -> Result<Outcome, Interrupted> {
+    fn put_file(&self, path: &Path, name: &ObjectName, metadata: &Metadata) -> Result<Handled, NotPut> {
         match self.skip.compare(self.archive, self.suspects, &Facts::of(name, Kind::File, metadata), metadata)? {
             Known::Same => {
                 self.watcher.done(1, metadata.len());
-                return Ok(Outcome::Unchanged);
+                return Ok(Handled::Unchanged);
             }
             Known::IfContent(digest) => {
-                let file = SteadyFile::open(path)?.ok_or(Interrupted::Changed)?;
+                let file = SteadyFile::open(path)?.ok_or(NotPut::Changed)?;
                 // If the content differs, it is read again below to be stored.
                 if digest == self.read_digest(&file)? {
                     self.watcher.done(1, 0);
-                    return Ok(Outcome::Unchanged);
+                    return Ok(Handled::Unchanged);
                 }
             }
             Known::Other => {}
         }
         // Waiting for room can take long, so open the file only after that.
         let room = self.reserve(metadata.len())?;
-        let file = SteadyFile::open(path)?.ok_or(Interrupted::Changed)?;
+        let file = SteadyFile::open(path)?.ok_or(NotPut::Changed)?;
         let bytes = file.before.len();
+        // Only `metadata.len()` bytes are reserved.
         if bytes > metadata.len() {
-            return Err(Interrupted::Changed);
+            return Err(NotPut::Changed);
         }
         let mut facts = Facts::of(name, Kind::File, &file.before);
         // Some files claim size 0 but have content, for example in /proc.
         facts.size = (bytes > 0).then_some(bytes);
-        let check = || if file.is_unchanged()? { Ok(()) } else { Err(Interrupted::Changed) };
+        let check = || if file.is_unchanged()? { Ok(()) } else { Err(NotPut::Changed) };
         self.put_content(&mut (&file.file).take(facts.size.unwrap_or(u64::MAX)), &facts, room, &check)
     }
 
-    fn read_digest(&self, file: &SteadyFile) -> Result<Digest, Interrupted> {
+    fn read_digest(&self, file: &SteadyFile) -> Result<Digest, NotPut> {
         let mut hash = digest::Context::new(&digest::SHA256);
         let mut buffer = self.buffers.take(RECORD_BYTES);
         let mut reader = (&file.file).take(file.before.len());
         loop {
             let read = read_full(&mut reader, &mut buffer)?;
             if !file.is_unchanged()? {
-                return Err(Interrupted::Changed);
+                return Err(NotPut::Changed);
             }
             hash.update(&buffer[..read]);
             self.watcher.done(0, read as u64);
@@ -236,7 +243,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn reserve(&self, content: u64) -> Result<Reservation<'a>, Interrupted> {
+    fn reserve(&self, content: u64) -> Result<Reservation<'a>, NotPut> {
         let mut made = false;
         let reserved = self.room.reserve(content, &mut || {
             made = self.make_room();
@@ -245,7 +252,7 @@ impl<'a> Worker<'a> {
         reserved.map_err(|none| self.no_room(none, made))
     }
 
-    fn reserve_piece(&self, bytes: u64) -> Result<Reservation<'a>, Interrupted> {
+    fn reserve_piece(&self, bytes: u64) -> Result<Reservation<'a>, NotPut> {
         self.room.reserve_piece(bytes).or_else(|none| match self.make_room() {
             true => self.room.reserve_piece(bytes).map_err(|none| self.no_room(none, true)),
             false => Err(self.no_room(none, false)),
@@ -254,7 +261,7 @@ impl<'a> Worker<'a> {
 
     /// The error for an object without room. `made` is true if room was made for it, but not
     /// enough.
-    fn no_room(&self, NoRoom { needed, reserved }: NoRoom, made: bool) -> Interrupted {
+    fn no_room(&self, NoRoom { needed, reserved }: NoRoom, made: bool) -> NotPut {
         let full = self.archive.staging().full(needed, reserved);
         if made {
             // Other objects may be smaller, so the put continues.
@@ -273,13 +280,7 @@ impl<'a> Worker<'a> {
 
     /// Puts the content of `reader`. Calls `check` after each piece is read, and so also before the
     /// object is sent to the writer.
-    fn put_content(
-        &self,
-        reader: &mut dyn Read,
-        facts: &Facts<'_>,
-        room: Reservation<'a>,
-        check: Check<'_>,
-    ) -> Result<Outcome, Interrupted> {
+    fn put_content(&self, reader: &mut dyn Read, facts: &Facts<'_>, room: Reservation<'a>, check: Check<'_>) -> Result<Handled, NotPut> {
         let mut sealing = Sealing::new(self.archive);
         if let Err(error) = self.send_content(&mut sealing, reader, facts, check) {
             if sealing.stored > 0 {
@@ -291,14 +292,15 @@ impl<'a> Worker<'a> {
         let object = NewObject { name, kind, modified, mode, attributes: Attributes::default() };
         self.send(WriterMessage::Object(Box::new(sealing.draft(self.archive, object)), room))?;
         self.watcher.done(1, 0);
-        Ok(Outcome::Sent)
+        Ok(Handled::Sent)
     }
 
-    fn send_content(&self, sealing: &mut Sealing, reader: &mut dyn Read, facts: &Facts<'_>, check: Check<'_>) -> Result<(), Interrupted> {
+    fn send_content(&self, sealing: &mut Sealing, reader: &mut dyn Read, facts: &Facts<'_>, check: Check<'_>) -> Result<(), NotPut> {
         // Without a known size, each piece needs room of its own.
         let is_unbounded = facts.kind == Kind::File && facts.size.is_none();
         loop {
-            // One byte more than what is left, so that a buffer that is not full marks the end.
+            // At the end, the buffer has room for one byte more than is left. The source can't fill
+            // that, so a buffer that isn't full marks the end.
             let expected = facts.size.map_or(RECORD_BYTES as u64, |size| stored_bytes(size + 1 - sealing.size.min(size)));
             let mut payload = self.buffers.take(expected.min(RECORD_BYTES as u64) as usize);
             let mut filled = 0;
@@ -321,7 +323,7 @@ impl<'a> Worker<'a> {
             check()?;
             let ended = filled < payload.len();
             if filled > 0 {
-                assert!(ended || sealing.size.is_multiple_of(FRAME_BYTES as u64), "a source never exceeds its size limit");
+                assert!(ended || sealing.size.is_multiple_of(FRAME_BYTES as u64), "no source yields more than `facts.size` bytes");
                 payload.truncate(filled);
                 let room = is_unbounded.then(|| self.reserve_piece(filled as u64)).transpose()?;
                 self.send(WriterMessage::Piece(sealing.piece(payload), room))?;
@@ -332,8 +334,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn send(&self, message: WriterMessage<'a>) -> Result<(), Interrupted> {
-        self.writer_tx.send(message).map_err(|_| Interrupted::Writer)
+    fn send(&self, message: WriterMessage<'a>) -> Result<(), NotPut> {
+        self.writer_tx.send(message).map_err(|_| NotPut::Writer)
     }
 }
 

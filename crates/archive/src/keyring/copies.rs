@@ -23,31 +23,34 @@ pub(crate) struct KeyCopies {
 /// A copy that was checked and can be read again.
 pub(crate) struct KeyCopy {
     pub(crate) path: PathBuf,
+    /// The one that opens it; `None` for text.
     passphrase: Option<Vec<u8>>,
+    /// Number of keys that could be read.
     pub(crate) keys: u64,
     /// Blocks that error correction restored.
     pub(crate) corrected: u64,
+    /// Why a text copy can't be read completely; only its intact lines count then.
     pub(crate) damage: Option<KeyExportError>,
 }
 
 /// The archive and its master key, if known.
-pub(crate) type KnownMaster<'a> = Option<(ArchiveId, &'a MasterKey)>;
+type KnownMaster<'a> = Option<(ArchiveId, &'a MasterKey)>;
 
 type OnPage<'a> = &'a mut dyn FnMut(&[(VersionId, WrappedKey)]) -> Result<(), KeyringError>;
 
 impl KeyCopies {
     /// Reads copies completely, and checks that they are of this archive and share one master key.
-    /// Of a damaged text copy the intact lines are used, provided that its first lines, an earlier
-    /// copy or `own` give the master key. `None` if no files are given.
-    pub(crate) fn check(
+    /// If a text copy is damaged, its intact lines are used, provided the master key is known from
+    /// its first lines, an earlier copy or `own_master`. `None` if no files are given.
+    pub(crate) fn read_and_check(
         files: &[PathBuf],
         passphrases: &[Vec<u8>],
         archive: ArchiveId,
-        own: Option<&MasterKey>,
+        own_master: Option<&MasterKey>,
     ) -> Result<Option<Self>, KeyringError> {
         let mut found: Option<Self> = None;
         for path in files {
-            let master = own.or(found.as_ref().map(|found| &found.master));
+            let master = own_master.or(found.as_ref().map(|found| &found.master));
             let (export, copy) = check_one(path, passphrases, archive, master)?;
             if export.archive != archive {
                 return Err(KeyringError::OtherArchive { path: path.clone(), found: export.archive, expected: archive });
@@ -64,9 +67,9 @@ impl KeyCopies {
     }
 }
 
-/// Reads one copy completely: sealed with one of the passphrases, or as text. Of damaged text it
-/// reads the intact lines, if a master key opens them. `master` is that of the archive `expected`,
-/// if it is known.
+/// Reads one copy completely: sealed with one of the passphrases, or as text. From damaged text it
+/// reads the lines that a master key opens. `master` is the master key of the archive `expected`,
+/// if known.
 fn check_one(
     path: &Path,
     passphrases: &[Vec<u8>],
@@ -136,8 +139,9 @@ fn read_complete(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) ->
     Ok((export, corrected))
 }
 
-/// Reads the intact lines of a damaged text copy: those whose keys the master key opens. That is
-/// `known` or the one in the text, whichever opens a key first.
+/// Reads the intact lines of a damaged text copy: those whose keys the master key opens. The master
+/// key is `known` or the one in the text, whichever opens a key first. `None` if no key opens,
+/// because the master key is then uncertain.
 fn read_damaged(path: &Path, known: KnownMaster<'_>, on_page: OnPage<'_>) -> Result<Option<DamagedKeyExport>, KeyringError> {
     let mut buffer = PageBuffer { page: Vec::with_capacity(PAGE), on_page };
     let file = BufReader::new(File::open(path).map_err(ArchiveError::io(path))?);
@@ -177,7 +181,7 @@ enum ReadError {
 impl ReadError {
     fn with_path(self, path: &Path) -> KeyringError {
         match self {
-            // An error of the layer below, which reads the sealed frames.
+            // An error from `SealedExportReader`, wrapped as an I/O error.
             Self::Export(KeyExportError::Read(error)) if error.get_ref().is_some_and(|inner| inner.is::<SealedExportError>()) => {
                 let source = error.downcast().expect("the type was just checked");
                 KeyringError::Sealed { path: path.to_owned(), source }

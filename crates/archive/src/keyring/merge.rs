@@ -73,7 +73,7 @@ fn merge(
     let settings = read_settings(home)?;
     let _lock = Lock::take(home)?;
     let own = own_master_key(home, &settings)?;
-    let copies = KeyCopies::check(files, passphrases, settings.archive.id, own.as_ref())?;
+    let copies = KeyCopies::read_and_check(files, passphrases, settings.archive.id, own.as_ref())?;
     merge_copies(home, &settings, copies.as_ref(), mode, watcher)
 }
 

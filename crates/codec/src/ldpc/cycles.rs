@@ -1,31 +1,40 @@
 //! Counts short cycles of a growing base matrix, so that a search can avoid them.
 //!
 //! A decoder assumes that what reaches a bit from different checks is independent. Short cycles in
-//! the graph of bits and checks break this, and small sets of bits on several of them are where
-//! decoding gets stuck.
+//! the graph of bits and checks break this, and decoding gets stuck in small sets of bits that lie
+//! on several of them.
 //!
 //! ```text
-//!        column a        column b         a difference is the shift in one row less the shift in
-//! row i     s ------------- t             another; two columns with equal differences close a cycle
-//!           |               |             of length 4: (s - u) - (t - v) = 0 modulo Z
-//! row k     u ------------- v
+//!        column a        column b
+//! row i     s ------------- u
+//!           |               |
+//! row k     t ------------- v
 //! ```
+//!
+//! The difference of a column between rows i and k is its shift in i less its shift in k, modulo Z
+//! (`lifting`). Two columns with equal differences between the same rows close a cycle of length 4:
+//! (s - t) - (u - v) = 0. A column whose difference is the sum of those of two others, from i to a
+//! third row l and from l to k, closes a cycle of length 6 with them.
+//!
+//! The counts decide which matrices `family` finds, and these are part of the format: a change here
+//! must not change any count. A test holds the matrices to checksums.
 
 /// A row and a shift: one entry of a column.
 pub(super) type Entry = (usize, usize);
 
-/// Differences between rows, counted.
+/// Differences of the columns so far, counted. Both lists are `[i, k, difference]`.
 pub(super) struct Cycles {
     lifting: usize,
     rows: usize,
-    /// For rows i, k and a difference: how many columns have it.
-    steps: Vec<u32>,
-    /// The same for two steps, by way of a third row and through two columns.
+    /// How many columns have this difference between rows i and k.
+    differences: Vec<u32>,
+    /// How many pairs of different columns lead from row i to a third row l and on to k, with this
+    /// sum of their two differences. A new column with this difference between i and k closes a
+    /// cycle of length 6 with each pair.
     paths: Vec<u32>,
 }
 
-/// How many cycles a column would close. Fewer short ones are better, whatever the number of longer
-/// ones.
+/// How many cycles a column would close. Ordered by the shorter cycles first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Closed {
     pub(super) of_length_4: u32,
@@ -35,33 +44,34 @@ pub(super) struct Closed {
 impl Cycles {
     pub(super) fn new(lifting: usize, rows: usize) -> Self {
         let counts = vec![0; rows * rows * lifting];
-        Self { lifting, rows, steps: counts.clone(), paths: counts }
+        Self { lifting, rows, differences: counts.clone(), paths: counts }
     }
 
     fn index(&self, from: usize, to: usize, difference: usize) -> usize {
         (from * self.rows + to) * self.lifting + difference
     }
 
-    /// Cycles through `column` and columns added before.
+    /// Counts the cycles through `column` and columns added before.
     pub(super) fn closed_by(&self, column: &[Entry]) -> Closed {
         let mut closed = Closed { of_length_4: 0, of_length_6: 0 };
         for (n, &(i, s)) in column.iter().enumerate() {
             for &(k, t) in &column[n + 1..] {
                 let at = self.index(i, k, (s + self.lifting - t) % self.lifting);
-                closed.of_length_4 += self.steps[at];
+                closed.of_length_4 += self.differences[at];
                 closed.of_length_6 += self.paths[at];
             }
         }
         closed
     }
 
+    /// Adds the column's differences, and the pairs that it forms with columns added before.
     pub(super) fn add(&mut self, column: &[Entry]) {
-        let steps: Vec<(usize, usize, usize)> = column
+        let differences: Vec<(usize, usize, usize)> = column
             .iter()
             .flat_map(|&(i, s)| column.iter().filter(move |&&(k, _)| k != i).map(move |&(k, t)| (i, k, s, t)))
             .map(|(i, k, s, t)| (i, k, (s + self.lifting - t) % self.lifting))
             .collect();
-        for &(i, k, difference) in &steps {
+        for &(i, k, difference) in &differences {
             for l in (0..self.rows).filter(|&l| l != i && l != k) {
                 for other in 0..self.lifting {
                     let sum = (difference + other) % self.lifting;
@@ -69,14 +79,14 @@ impl Cycles {
                     // to i, then this one to k.
                     let (after, before) = (self.index(k, l, other), self.index(l, i, other));
                     let (through, into) = (self.index(i, l, sum), self.index(l, k, sum));
-                    self.paths[through] += self.steps[after];
-                    self.paths[into] += self.steps[before];
+                    self.paths[through] += self.differences[after];
+                    self.paths[into] += self.differences[before];
                 }
             }
         }
-        for (i, k, difference) in steps {
+        for (i, k, difference) in differences {
             let at = self.index(i, k, difference);
-            self.steps[at] += 1;
+            self.differences[at] += 1;
         }
     }
 }

@@ -11,7 +11,7 @@ pub(super) enum EngineError {
     Sqlite(rusqlite::Error),
     /// A row contradicts its checksum or another row.
     Damaged(String),
-    /// The request can't be fulfilled.
+    /// An error that already says everything; it is passed on unchanged.
     Refused(CatalogueError),
     /// A number too large for the engine.
     TooLarge(u64),
@@ -43,9 +43,10 @@ impl EngineError {
 /// True if the error shows damage of the file, as opposed to trouble with the disk, locks or the
 /// program.
 ///
-/// Values of an unexpected type count as damage, since all were written with the right one. So do
-/// missing rows, where a query always finds one, and SQLite's generic error (`Unknown`): our
-/// statements are fixed and tested, so it means that a table or column is missing.
+/// Values of an unexpected type count as damage, since all were written with the right one. So does
+/// a missing row where there must be one, and SQLite's generic error (`Unknown`, or `SqlInputError`
+/// if SQLite names the place): our statements are fixed and tested, so it means that a table or
+/// column is missing.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, _) => {
