@@ -22,13 +22,13 @@ pub(super) fn effects(plan: &Plan, trials: &mut Trials<'_>, last: &YearPlan) -> 
 
 /// Most platters of a set in one library.
 fn together(plan: &Plan, libraries: u16) -> u16 {
-    plan.like.sets.shape.platters().div_ceil(libraries)
+    plan.template.sets.shape.platters().div_ceil(libraries)
 }
 
 /// Libraries over which sets must be spread to survive the loss of one; `None` if sets have no
 /// redundancy.
 fn enough_libraries(plan: &Plan) -> Option<u16> {
-    let shape = plan.like.sets.shape;
+    let shape = plan.template.sets.shape;
     (shape.redundancy > 0).then(|| shape.platters().div_ceil(shape.redundancy))
 }
 
@@ -49,7 +49,7 @@ fn without_simulation(plan: &Plan, case: Case, last: &YearPlan) -> Option<String
         Case::Library if size.libraries == 1 => {
             Some(format!("it is the only one, so nothing can be read until it is back; {}", advice(plan)))
         }
-        Case::Library if size.libraries > SIMULATED_MOST && together(plan, size.libraries) > plan.like.sets.shape.redundancy => {
+        Case::Library if size.libraries > SIMULATED_MOST && together(plan, size.libraries) > plan.template.sets.shape.redundancy => {
             Some(format!(
                 "it holds more platters of a set than the redundancy covers: its content can't be read until it is back; {}",
                 advice(plan)
@@ -70,7 +70,7 @@ fn account(plan: &Plan, case: Case, last: &YearPlan, trial: &Trial, keeps_level:
     let verified = if trial.verification < 1.0 { ", and verification falls behind what is written" } else { "" };
     match case {
         Case::Library if trial.lost > 0.0 => {
-            let (together, redundancy) = (together(plan, last.size.libraries), plan.like.sets.shape.redundancy);
+            let (together, redundancy) = (together(plan, last.size.libraries), plan.template.sets.shape.redundancy);
             format!(
                 "{:.1} % of the reads fail until it is back, the level is not kept{verified}: it holds up to {together} platters of a \
                  set, and {redundancy} may be missing; {}",
@@ -80,7 +80,7 @@ fn account(plan: &Plan, case: Case, last: &YearPlan, trial: &Trial, keeps_level:
         }
         Case::Library => format!(
             "each read of its content becomes {} reads in the others; {ended}{verified}; simulated with {}",
-            plan.like.sets.shape.information,
+            plan.template.sets.shape.information,
             match trial.simulated == last.size.libraries {
                 true => "all libraries".to_owned(),
                 false => format!("{} of the remaining ones", trial.simulated),
@@ -93,7 +93,7 @@ fn account(plan: &Plan, case: Case, last: &YearPlan, trial: &Trial, keeps_level:
             let drives = libraries * f64::from(last.size.drives) * YEAR_H / plan.failures.drive_hours;
             let moving = libraries * f64::from(last.size.shuttles) * last.trial.shuttles_moving * YEAR_H;
             let shuttles = moving / plan.failures.shuttle_hours;
-            let run = &plan.like.run;
+            let run = &plan.template.run;
             let years = f64::from(trial.simulated) / libraries * f64::from(plan.seeds) * run.measured_until().seconds() / 3600.0 / YEAR_H;
             format!(
                 "{ended}{verified}{lost}; {drives:.1} drives and {shuttles:.1} shuttles fail in a year, of which {:.1} fall in the simulated \

@@ -39,13 +39,13 @@ impl Plan {
     /// Bytes of content on a platter.
     #[must_use]
     pub fn platter_bytes(&self) -> f64 {
-        f64::from(self.like.tracks) * self.like.mechanics.drive.track_bytes as f64
+        f64::from(self.template.tracks) * self.template.mechanics.drive.track_bytes as f64
     }
 
     /// Bytes written per byte of content, including redundancy platters, but not the redundancy
     /// inside a platter.
     pub(super) fn written_per_byte(&self) -> f64 {
-        let shape = self.like.sets.shape;
+        let shape = self.template.sets.shape;
         f64::from(shape.platters()) / f64::from(shape.information)
     }
 
@@ -72,7 +72,7 @@ impl Plan {
             WorkloadKind::Trace => 0.0,
             _ => self.reads.per_second.unwrap_or(published) * growth,
         };
-        let shape = self.like.sets.shape;
+        let shape = self.template.sets.shape;
         let sets = (stored_bytes / (self.platter_bytes() * f64::from(shape.information))).ceil().max(1.0) as u64;
         Year {
             number,

@@ -51,18 +51,19 @@ use crate::scenario::{Scenario, WorkloadKind};
 
 /// Input of a plan.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, reason = "what has no comment is what its name says")]
+#[allow(missing_docs, reason = "fields without a comment are named for what they hold")]
 pub struct Plan {
     /// Name of the results: the file's name without its ending.
     pub name: String,
     pub title: String,
     /// Number of planned years, at least 1.
     pub horizon: u32,
-    /// The library, except for the planned racks, drives and shuttles. Also the measuring of a run.
-    pub like: Scenario,
+    /// The library, except for the planned racks, drives and shuttles. Also how long a run is
+    /// measured.
+    pub template: Scenario,
     pub ingest: IngestPlan,
     pub reads: Reads,
-    pub service: Service,
+    pub service: ServiceLevel,
     pub margin: Margin,
     /// Limits of a library, and of the number of libraries.
     pub limits: Limits,
@@ -70,7 +71,7 @@ pub struct Plan {
     /// Bytes of content that a decode worker decodes per second.
     pub decode_bytes_s: f64,
     /// Power apart from motion.
-    pub draws: Draws,
+    pub power_draw: PowerDraw,
     /// The first seed.
     pub seed: u64,
     /// Number of seeds; the level must be kept in each.
@@ -104,14 +105,14 @@ pub struct Reads {
     /// Requests per second at the end of the first year, for all libraries. `None` means one byte
     /// read per 47 written (SOSP '23, section 2).
     pub per_second: Option<f64>,
-    /// Growth of reads for each further amount of data equal to that stored at the end of the first
-    /// year, as a share.
+    /// Relative growth of reads each time the stored data grows by what was stored at the end of the
+    /// first year (`first`): the rate is `per_second * (1 + growth * (stored / first - 1))`.
     pub growth: f64,
 }
 
 /// The service level.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Service {
+pub struct ServiceLevel {
     /// Share of the reads that must be in time.
     pub share: f64,
     /// Time limit for the last byte, decoded.
@@ -120,7 +121,7 @@ pub struct Service {
     pub for_decoding: Micros,
 }
 
-impl Service {
+impl ServiceLevel {
     /// The time left for the libraries.
     #[must_use]
     pub fn in_library(&self) -> Micros {
@@ -131,7 +132,7 @@ impl Service {
 /// Required margins, as shares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
-    /// Share of the libraries' time limit ([`Service::in_library`]) that must be left over.
+    /// Share of the libraries' time limit ([`ServiceLevel::in_library`]) that must be left over.
     pub service: f64,
     /// Verification capacity beyond what is written, as a share of that.
     pub verification: f64,
@@ -142,7 +143,8 @@ pub struct Margin {
     pub slots: f64,
 }
 
-/// Limits of a library, and of the number of libraries.
+/// Configured bounds of a library, and of the number of libraries. ([`Limit`] says why a size can't
+/// be smaller.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Most libraries.
@@ -170,9 +172,10 @@ pub struct Failures {
     pub planned_for: Case,
 }
 
-/// Power apart from motion, in watts. Only ratios are meaningful.
+/// Power apart from motion, in watts. The defaults are guesses: compare plans with each other, not
+/// with a power bill.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Draws {
+pub struct PowerDraw {
     /// A drive that reads or verifies.
     pub drive_busy_w: f64,
     /// An idle drive.
@@ -183,7 +186,7 @@ pub struct Draws {
 
 /// The number of libraries and machines. All libraries are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "what has no comment is what its name says")]
+#[allow(missing_docs, reason = "fields without a comment are named for what they hold")]
 pub struct Size {
     pub libraries: u16,
     pub drives: u16,
@@ -221,8 +224,8 @@ pub struct YearPlan {
     pub year: Year,
     /// The required size.
     pub size: Size,
-    /// What limits the number of libraries, drives and shuttles.
-    pub limits: [Limit; 3],
+    /// Why there can't be fewer libraries, drives and shuttles, in this order.
+    pub bound_by: [Limit; 3],
     /// The simulation of this size.
     pub trial: Trial,
     /// Bytes of content not yet written or not yet verified: the yearly peak that 19 of 20 years

@@ -6,7 +6,7 @@ use fulgurite_domain::Micros;
 use fulgurite_workload::IngestSpec;
 
 use super::report::time;
-use super::{Case, Draws, Failures, IngestPlan, Limits, Margin, Plan, Reads, Service};
+use super::{Case, Failures, IngestPlan, Limits, Margin, Plan, PowerDraw, Reads, ServiceLevel};
 use crate::scenario::{Scenario, WorkloadKind};
 use crate::settings::setting_type::{bytes, choice, count, duration, file, frequency, number, power, rate, seconds, share, text};
 use crate::settings::{Document, Override, Reader, SettingErrors, read_file};
@@ -63,7 +63,7 @@ fn read_settings(reader: &mut Reader) -> Result<Plan, SettingErrors> {
     let ingest = ingest(reader);
     let reads = reads(reader);
     let mut section = reader.section("service", "The service level.");
-    let service = Service {
+    let service = ServiceLevel {
         share: section.setting("share", share("50 %"..="99.999 %"), "99.9 %", "Share of the reads that must be in time."),
         within: section.setting("within", duration("1 min"..="30 d"), "15 h", "Time limit for the last byte, decoded."),
         for_decoding: section.setting(
@@ -95,7 +95,7 @@ fn read_settings(reader: &mut Reader) -> Result<Plan, SettingErrors> {
         ),
         slots: section.setting("slots", share("0 %"..="90 %"), "2 %", "Free share of the slots that sets can use."),
     };
-    let (like, limits) = library(reader)?;
+    let (template, limits) = library(reader)?;
     let failures = failures(reader);
     let decode_bytes_s = reader.section("decoding", "The decode service.").setting(
         "worker",
@@ -104,15 +104,15 @@ fn read_settings(reader: &mut Reader) -> Result<Plan, SettingErrors> {
         "Content that a worker decodes. One core ran a small network at 0.7 million voxels/s, of about 3 bits each (proposed).",
     );
     let mut section = reader.section("energy", "Power apart from motion (all proposed). Only ratios are meaningful.");
-    let draws = Draws {
+    let power_draw = PowerDraw {
         drive_busy_w: section.setting("drive_busy", power("0 W"..="100 kW"), "100 W", "A drive that reads or verifies."),
         drive_idle_w: section.setting("drive_idle", power("0 W"..="100 kW"), "20 W", "An idle drive."),
         worker_w: section.setting("worker", power("0 W"..="100 kW"), "5 W", "A busy decode worker."),
     };
     let mut section = reader.section("run", "How a size is simulated.");
-    let mut like = like;
-    like.run.warm_up = section.setting("warm_up", duration(..), "6 h", "Time before the measured interval.");
-    like.run.measured =
+    let mut template = template;
+    template.run.warm_up = section.setting("warm_up", duration(..), "6 h", "Time before the measured interval.");
+    template.run.measured =
         section.setting("measured", duration("1 min"..), "12 h", "The measured interval; only reads that arrive in it count.");
     let seed = section.setting("seed", count(0..=u32::MAX), "1", "The first seed.");
     let seeds = section.setting("seeds", count(2..=1_000), "3", "Number of seeds; the level must be kept in each.");
@@ -120,7 +120,7 @@ fn read_settings(reader: &mut Reader) -> Result<Plan, SettingErrors> {
         name: "plan".to_owned(),
         title,
         horizon,
-        like,
+        template,
         ingest,
         reads,
         service,
@@ -128,7 +128,7 @@ fn read_settings(reader: &mut Reader) -> Result<Plan, SettingErrors> {
         limits,
         failures,
         decode_bytes_s,
-        draws,
+        power_draw,
         seed: u64::from(seed),
         seeds,
     })
@@ -213,11 +213,11 @@ fn library(reader: &mut Reader) -> Result<(Scenario, Limits), SettingErrors> {
             section.setting("shuttles_max", count(1..=400), "40", "Most shuttles of a library; never more than two per drive."),
         ],
     };
-    let like = match like {
+    let template = match like {
         Some(path) => Scenario::read(&path, &[])?,
         None => Scenario::default(),
     };
-    Ok((like, limits))
+    Ok((template, limits))
 }
 
 fn failures(reader: &mut Reader) -> Failures {
@@ -240,11 +240,11 @@ fn failures(reader: &mut Reader) -> Failures {
 
 /// Reports inconsistent settings, each at its place.
 fn check(plan: &Plan, reader: &mut Reader) {
-    let Plan { limits, service, like, reads, .. } = plan;
+    let Plan { limits, service, template, reads, .. } = plan;
     if limits.drives[0] > limits.drives[1] {
         reader.reject("library.drives_min", format!("at most {} drives, the value of drives_max", limits.drives[1]));
     }
-    let shelves = u16::from(like.layout.shelves);
+    let shelves = u16::from(template.layout.shelves);
     if limits.drives[1] > 2 * shelves {
         reader.reject("library.drives_max", format!("at most {}, one per shelf at each end", 2 * shelves));
     }

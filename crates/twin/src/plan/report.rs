@@ -44,7 +44,7 @@ fn finite(value: f64) -> Value {
 }
 
 fn limit(index: usize, year: &YearPlan) -> Value {
-    Value::Text(year.limits[index].text().to_owned())
+    Value::Text(year.bound_by[index].text().to_owned())
 }
 
 fn sizes() -> Vec<Given> {
@@ -224,7 +224,7 @@ impl Outcome {
             (Limit::Verification, None) => format!(
                 "{:.0} MB/s are written, but {size} verify at most {:.0} MB/s even without reads",
                 year.written_bytes_s / 1e6,
-                f64::from(size.libraries) * f64::from(size.drives) * self.plan.like.mechanics.drive.throughput_bytes_s / 1e6
+                f64::from(size.libraries) * f64::from(size.drives) * self.plan.template.mechanics.drive.throughput_bytes_s / 1e6
             ),
             (Limit::DriveTime, Some(trial)) => format!("{size} read {:.0} % of the time", 100.0 * trial.reading),
             (Limit::ShuttleTime, Some(trial)) => {
@@ -246,11 +246,11 @@ impl Outcome {
             format!(
                 "A platter holds {} TB of content; sets are {}; a library has {} storage racks of {} shelves with {} slots, and drives of {} MB/s.",
                 trimmed(plan.platter_bytes() / 1e12),
-                plan.like.sets.shape,
+                plan.template.sets.shape,
                 self.racks,
-                plan.like.layout.shelves,
-                plan.like.layout.slots,
-                trimmed(plan.like.mechanics.drive.throughput_bytes_s / 1e6)
+                plan.template.layout.shelves,
+                plan.template.layout.slots,
+                trimmed(plan.template.mechanics.drive.throughput_bytes_s / 1e6)
             ),
             "The drives verify every platter in full in their idle time. Simulated drives always have one to verify; fetching written \
              platters from the write rack, two trips per platter, is left out."

@@ -94,7 +94,7 @@ struct Short {
 /// A sufficient size, and what keeps it from being smaller.
 #[derive(Debug, Clone)]
 pub(super) struct Chosen {
-    limits: [Limit; 3],
+    bound_by: [Limit; 3],
     trial: Trial,
 }
 
@@ -119,7 +119,7 @@ impl<'p> Search<'p> {
     /// The smallest size for a year that is not below last year's, or what prevents it.
     pub(super) fn choose(&mut self, year: &Year) -> Result<Result<Chosen, Box<Unmet>>, PlanError> {
         self.tried.clear();
-        let last = self.last.as_ref().map(|chosen| (chosen.trial.size, chosen.limits));
+        let last = self.last.as_ref().map(|chosen| (chosen.trial.size, chosen.bound_by));
         let limits = &self.plan.limits;
         let floor = last.map_or(Size { libraries: 1, drives: limits.drives[0], shuttles: limits.shuttles[0] }, |(size, _)| size);
         let Some(for_slots) = self.for_slots(year, floor.libraries)? else {
@@ -136,13 +136,13 @@ impl<'p> Search<'p> {
             };
         }
         let Ok((size, [drives_limit, shuttles_limit])) = found else { unreachable!("more libraries are enough, or the year is unmet") };
-        let mut limits = [libraries_limit, drives_limit, shuttles_limit];
-        if let Some((before, limits_before)) = last {
+        let mut bound_by = [libraries_limit, drives_limit, shuttles_limit];
+        if let Some((before, bound_before)) = last {
             // Numbers unchanged since last year keep last year's reason.
             let same = [before.libraries == size.libraries, before.drives == size.drives, before.shuttles == size.shuttles];
-            (0..3).filter(|&index| same[index]).for_each(|index| limits[index] = limits_before[index]);
+            (0..3).filter(|&index| same[index]).for_each(|index| bound_by[index] = bound_before[index]);
         }
-        let chosen = Chosen { limits, trial: self.tried(year, size)? };
+        let chosen = Chosen { bound_by, trial: self.tried(year, size)? };
         self.last = Some(chosen.clone());
         Ok(Ok(chosen))
     }
@@ -266,12 +266,12 @@ impl<'p> Search<'p> {
     /// Drives needed if they only verified a library's writes, with the margin: a lower bound.
     pub(super) fn drives_for_written(&self, year: &Year, libraries: u16) -> u32 {
         let wanted = year.written_bytes_s / f64::from(libraries) * (1.0 + self.plan.margin.verification);
-        (wanted / self.plan.like.mechanics.drive.throughput_bytes_s).ceil() as u32
+        (wanted / self.plan.template.mechanics.drive.throughput_bytes_s).ceil() as u32
     }
 
     /// Drives with enough time for a separate visit per request, in addition to verification.
     fn guess_drives(&self, year: &Year, libraries: u16) -> u16 {
-        let (pace, drive) = (self.plan.like.pace(), &self.plan.like.mechanics.drive);
+        let (pace, drive) = (self.plan.template.pace(), &self.plan.template.mechanics.drive);
         let tracks = tracks_per_request(&self.plan.reads_like(), drive.track_bytes);
         let visit_s = pace.visit.seconds() + tracks * pace.track.seconds();
         let reading = year.reads_per_second * visit_s;
@@ -281,11 +281,11 @@ impl<'p> Search<'p> {
 
     /// Shuttles with enough time to bring and return a platter for every request.
     fn guess_shuttles(&self, year: &Year, libraries: u16) -> u16 {
-        let layout = &self.plan.like.layout;
+        let layout = &self.plan.template.layout;
         // The mean way to the nearer end: half of the racks up to the middle, and half a read rack.
         let quarter = i64::from(self.racks) * layout.rack_width_um / 4;
         let at = |x_um| Position { shelf: 0, x_um };
-        let handling_s = self.plan.like.pace().handling(at(quarter + layout.rack_width_um / 2), at(0)).seconds();
+        let handling_s = self.plan.template.pace().handling(at(quarter + layout.rack_width_um / 2), at(0)).seconds();
         let busy = year.reads_per_second / f64::from(libraries) * handling_s;
         (busy / (1.0 - self.plan.margin.idle)).ceil().min(f64::from(u16::MAX)) as u16
     }
@@ -295,8 +295,8 @@ impl<'p> Search<'p> {
         if let Some(known) = self.capacities.get(&libraries) {
             return Ok(*known);
         }
-        let layout = Layout { storage_racks: self.racks, ..self.plan.like.layout.clone() };
-        let sets = &self.plan.like.sets;
+        let layout = Layout { storage_racks: self.racks, ..self.plan.template.layout.clone() };
+        let sets = &self.plan.template.sets;
         let members = usize::from(sets.shape.platters());
         let placed = if libraries == 1 {
             let mut planner = Planner::new(&layout, &sets.zones)?;
@@ -316,7 +316,7 @@ impl<'p> Search<'p> {
     /// The fewest libraries, at least `from`, whose slots hold a year's sets; `None` if even the
     /// most allowed don't.
     fn for_slots(&mut self, year: &Year, from: u16) -> Result<Option<u16>, PlanError> {
-        let layout = &self.plan.like.layout;
+        let layout = &self.plan.template.layout;
         let slots = u64::from(self.racks) * u64::from(layout.shelves) * u64::from(layout.slots);
         let least = year.platters.div_ceil(slots.max(1));
         let mut libraries = least.max(from.into());
@@ -330,7 +330,7 @@ impl<'p> Search<'p> {
     }
 
     fn complete(&mut self, year: Year, chosen: Chosen) -> Result<YearPlan, PlanError> {
-        let Chosen { limits, trial } = chosen;
+        let Chosen { bound_by, trial } = chosen;
         let size = trial.size;
         let capacity_platters = self.capacity(size.libraries)?;
         let decode = decoding::need(self.plan, &year, &trial);
@@ -341,7 +341,7 @@ impl<'p> Search<'p> {
             full_after_years: self.plan.years_until(capacity_platters as f64 * content),
             year,
             size,
-            limits,
+            bound_by,
             trial,
             decode,
             capacity_platters,
@@ -355,11 +355,11 @@ fn racks(plan: &Plan) -> Result<u8, PlanError> {
     if let Some(racks) = plan.limits.racks {
         return Ok(racks);
     }
-    let members = usize::from(plan.like.sets.shape.platters());
+    let members = usize::from(plan.template.sets.shape.platters());
     let mut most = 0;
     for racks in 1..=RACKS_MAX {
-        let layout = Layout { storage_racks: racks, ..plan.like.layout.clone() };
-        most = Planner::new(&layout, &plan.like.sets.zones)?.most();
+        let layout = Layout { storage_racks: racks, ..plan.template.layout.clone() };
+        most = Planner::new(&layout, &plan.template.sets.zones)?.most();
         if most >= members {
             return Ok(racks);
         }
@@ -371,12 +371,12 @@ fn racks(plan: &Plan) -> Result<u8, PlanError> {
 fn energy(plan: &Plan, year: &Year, trial: &Trial, decode: &DecodeNeed) -> Energy {
     let libraries = f64::from(trial.size.libraries);
     let (shuttles, drives) = (libraries * f64::from(trial.size.shuttles), libraries * f64::from(trial.size.drives));
-    let verifying = year.written_bytes_s / plan.like.mechanics.drive.throughput_bytes_s;
+    let verifying = year.written_bytes_s / plan.template.mechanics.drive.throughput_bytes_s;
     let busy = (drives * trial.reading + verifying).min(drives);
     let kwh = |watts: f64| watts * YEAR_H / 1e3;
     Energy {
-        shuttles: kwh(trial.motion_w + shuttles * plan.like.mechanics.power.idle_w),
-        drives: kwh(busy * plan.draws.drive_busy_w + (drives - busy) * plan.draws.drive_idle_w),
-        decoding: kwh(decode.mean * plan.draws.worker_w),
+        shuttles: kwh(trial.motion_w + shuttles * plan.template.mechanics.power.idle_w),
+        drives: kwh(busy * plan.power_draw.drive_busy_w + (drives - busy) * plan.power_draw.drive_idle_w),
+        decoding: kwh(decode.mean * plan.power_draw.worker_w),
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn bytes(plan: &Plan, year: &Year, trial: &Trial) -> Result<f64, Plan
     // Little's law: at the peak the drives verify as much as is written.
     let drives = f64::from(trial.size.libraries) * f64::from(trial.size.drives);
     let share = trial.verifying.max(f64::MIN_POSITIVE);
-    let verification_s = plan.platter_bytes() / (plan.like.mechanics.drive.throughput_bytes_s * share);
+    let verification_s = plan.platter_bytes() / (plan.template.mechanics.drive.throughput_bytes_s * share);
     let verified = (year.written_bytes_s * headroom * verification_s).min(drives * plan.platter_bytes());
     Ok((peak + verified) / plan.written_per_byte())
 }

@@ -90,9 +90,9 @@ fn the_chosen_size_keeps_the_level_and_one_smaller_does_not() {
     assert!(trial.worst_tail_s() <= 0.8 * 3_600.0 && trial.verification >= 1.25 && trial.requests > 500, "{trial:?}");
     // The recorded limit is what one fewer lacks.
     assert!(drives > 2, "{}", year.size);
-    assert_eq!(tried(drives - 1, shuttles.min(2 * (drives - 1))).short_of, Some(year.limits[1]));
-    if year.limits[2] != Limit::Minimum {
-        assert_eq!(tried(drives, shuttles - 1).short_of, Some(year.limits[2]));
+    assert_eq!(tried(drives - 1, shuttles.min(2 * (drives - 1))).short_of, Some(year.bound_by[1]));
+    if year.bound_by[2] != Limit::Minimum {
+        assert_eq!(tried(drives, shuttles - 1).short_of, Some(year.bound_by[2]));
     }
 }
 

@@ -49,8 +49,8 @@ pub struct Trial {
     pub size: Size,
     /// The failures.
     pub case: Case,
-    /// Time of the service level's share of the reads, in seconds, by seed; infinite if reads had
-    /// not ended when the level's time was over.
+    /// Seconds within which the service level's share of the reads left the libraries, by seed;
+    /// infinite if reads had not ended when the level's time was over.
     pub tails_s: Vec<f64>,
     /// Requests that counted, in all simulated libraries and seeds.
     pub requests: u64,
@@ -197,7 +197,7 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
     let stand_for = stand_for(plan.reads.kind == WorkloadKind::Trace, size, case);
     let libraries = stand_for.simulated;
     let workload = share_of(&at_rate(&plan.reads_like(), year.reads_per_second), stand_for.part());
-    let mut mechanics = plan.like.mechanics.clone();
+    let mut mechanics = plan.template.mechanics.clone();
     let mut faults = Vec::new();
     let Failures { shuttle_hours, drive_hours, detection_s, repair_s, .. } = plan.failures;
     match case {
@@ -214,10 +214,10 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
         Case::Nothing | Case::Library => {}
     }
     let per_library = year.platters.div_ceil(u64::from(size.libraries)).max(1);
-    let members = u64::from(plan.like.sets.shape.platters());
+    let members = u64::from(plan.template.sets.shape.platters());
     // Complete sets over all simulated libraries.
     let platters = (per_library * u64::from(libraries)).div_ceil(members) * members / u64::from(libraries);
-    let mut layout = plan.like.layout.clone();
+    let mut layout = plan.template.layout.clone();
     layout.storage_racks = racks;
     layout.drives = [size.drives.div_ceil(2) as u8, (size.drives / 2) as u8];
     layout.shuttles = size.shuttles;
@@ -226,7 +226,7 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
         title: format!("Year {} of {}", year.number, plan.name),
         libraries,
         away: stand_for.away,
-        sets: Sets { unavailable: plan.like.sets.unavailable + stand_for.unavailable, ..plan.like.sets.clone() },
+        sets: Sets { unavailable: plan.template.sets.unavailable + stand_for.unavailable, ..plan.template.sets.clone() },
         layout,
         platters: platters.max(members.div_ceil(u64::from(libraries))) as u32,
         verification: Verification::Endless,
@@ -234,8 +234,8 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
         faults,
         workload,
         ingest: None,
-        run: RunSettings { cool_down: cool_down(plan.service.in_library()), seed: plan.seed, seeds: plan.seeds, ..plan.like.run },
-        ..plan.like.clone()
+        run: RunSettings { cool_down: cool_down(plan.service.in_library()), seed: plan.seed, seeds: plan.seeds, ..plan.template.run },
+        ..plan.template.clone()
     }
 }
 
