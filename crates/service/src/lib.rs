@@ -28,10 +28,10 @@ mod jobs;
 pub mod memory;
 pub mod object_lock;
 mod s3;
-#[cfg(test)]
-mod sample;
 pub mod server;
 pub mod settings;
 pub mod state;
+#[cfg(test)]
+mod test_gateway;
 mod transfer;
 pub mod unclaimed_folders;

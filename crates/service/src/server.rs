@@ -282,14 +282,14 @@ fn domain(settings: &Settings) -> Result<Option<Domain>, ServeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{archive, soon};
+    use crate::test_gateway::{new_archive, soon};
 
     fn settings(memory_mib: u64) -> Settings {
         Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)), memory_mib, ..Settings::default() }
     }
 
     async fn open(home: &std::path::Path, settings: Settings) -> Result<Server, ServeError> {
-        Server::open(Listener::bind(settings.listen).await?, archive(home), settings)
+        Server::open(Listener::bind(settings.listen).await?, new_archive(home), settings)
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -412,12 +412,12 @@ fn action_of(operation: &str, of_version: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_gateway::TestGateway;
 
     #[test]
     fn an_unreadable_policy_denies_everything_except_to_replace_it() {
-        let sample = Sample::new();
-        let namespace = &sample.gateway.namespace;
+        let test = TestGateway::new();
+        let namespace = &test.gateway.namespace;
         namespace.state.add_account("bob", false).expect("an account");
         let caller = |name: &str| Caller { account: namespace.state.account(name).expect("looked up"), ..Caller::default() };
         let (owner, other, stranger) = (caller("ada"), caller("bob"), Caller::default());
@@ -425,7 +425,7 @@ mod tests {
             r#"{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::photos/*", "Unless": 1}}"#;
         for unreadable in [all, "", "{"] {
             namespace.state.change_bucket("photos", |bucket| bucket.policy = Some(unreadable.to_owned())).expect("changed");
-            let bucket = sample.bucket();
+            let bucket = test.bucket();
             let may =
                 |caller: &Caller, action: &str, key: Option<&str>| Rights::new(namespace, &bucket, caller).may(action, key, None).is_ok();
             for caller in [&owner, &other, &stranger] {
@@ -442,7 +442,7 @@ mod tests {
             assert_eq!(namespace.state.count_unreadable(), 1, "it is reported once");
         }
         namespace.state.change_bucket("photos", |bucket| bucket.policy = None).expect("changed");
-        assert!(Rights::new(namespace, &sample.bucket(), &owner).may("s3:GetObject", Some("k"), None).is_ok());
+        assert!(Rights::new(namespace, &test.bucket(), &owner).may("s3:GetObject", Some("k"), None).is_ok());
         assert_eq!(namespace.state.count_unreadable(), 0);
     }
 }

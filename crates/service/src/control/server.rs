@@ -350,12 +350,12 @@ mod tests {
 
     #[test]
     fn a_malformed_platter_id_is_named_in_the_error() {
-        let sample = crate::sample::Sample::new();
+        let test = crate::test_gateway::TestGateway::new();
         let (client, _theirs, _stop_tx) = pair();
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let guard = sample.gateway.jobs.command_lock.try_lock("recover").expect("free");
+        let guard = test.gateway.jobs.command_lock.try_lock("recover").expect("free");
         let request = Request::Recover { platter: "7b".to_owned(), store: None };
-        let error = carry_out(&request, &client, &sample.gateway, runtime.handle(), &guard).expect_err("malformed").to_string();
+        let error = carry_out(&request, &client, &test.gateway, runtime.handle(), &guard).expect_err("malformed").to_string();
         assert!(error.contains("\"7b\"") && error.contains("32 hexadecimal digits"), "{error}");
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::soon;
+    use crate::test_gateway::soon;
 
     #[tokio::test]
     async fn every_waiter_gets_the_first_reason() {

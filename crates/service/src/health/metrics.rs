@@ -165,9 +165,9 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn free_bytes_of_staging_respect_the_limit_of_the_service() {
         let home = tempfile::tempdir().expect("a folder");
-        let state = std::sync::Arc::new(crate::state::State::open(crate::sample::archive(home.path())).expect("a state"));
+        let state = std::sync::Arc::new(crate::state::State::open(crate::test_gateway::new_archive(home.path())).expect("a state"));
         let staging = Staging { limit_mib: Some(1) };
-        let gateway = crate::sample::gateway(state, &Settings { staging, ..Settings::default() });
+        let gateway = crate::test_gateway::new_gateway(state, &Settings { staging, ..Settings::default() });
         let metrics = gateway.render_metrics(&Metrics::default());
         let line = metrics.lines().find_map(|line| line.strip_prefix("fulgurite_staging_free_bytes "));
         assert_eq!(line, Some("1048576"), "the service's limit applies too");

@@ -213,7 +213,7 @@ impl Body for BusyBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::soon;
+    use crate::test_gateway::soon;
 
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 

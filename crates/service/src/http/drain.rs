@@ -79,7 +79,7 @@ mod tests {
     use http_body_util::StreamBody;
 
     use super::*;
-    use crate::sample::soon;
+    use crate::test_gateway::soon;
 
     const PIECES: usize = 20;
 

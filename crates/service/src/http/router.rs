@@ -308,7 +308,7 @@ mod tests {
     use http_body_util::{BodyExt, Full};
 
     use super::*;
-    use crate::sample::{Sample, soon};
+    use crate::test_gateway::{TestGateway, soon};
 
     async fn ask(router: &Router, path: &str) -> (StatusCode, String) {
         let request = Request::get(path).body(Full::new(Bytes::new())).expect("a request");
@@ -334,8 +334,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_panic_fails_only_its_own_request() {
-        let sample = Sample::new();
-        let gateway = sample.gateway.clone();
+        let test = TestGateway::new();
+        let gateway = test.gateway.clone();
         let router = Router::new(gateway.clone(), None, &Settings::default());
         let form = Request::post("/photos").header("content-type", "multipart/form-data; boundary=x").body(Panicking).expect("a request");
         let response = soon(router.answer(form, Peer { address: [127, 0, 0, 1].into(), is_tls: false })).await;
@@ -348,8 +348,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn the_servers_own_pages_answer_probes_and_name_each_other() {
-        let sample = Sample::new();
-        let router = Router::new(sample.gateway.clone(), None, &Settings::default());
+        let test = TestGateway::new();
+        let router = Router::new(test.gateway.clone(), None, &Settings::default());
         let send = async |method: Method, path: &str| {
             let request = Request::builder().method(method).uri(path).header("host", "127.0.0.1").body(Full::new(Bytes::new()));
             soon(router.answer(request.expect("a request"), Peer { address: [127, 0, 0, 1].into(), is_tls: false })).await
@@ -377,8 +377,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_panic_that_poisons_a_lock_fails_the_health_check() {
-        let sample = Sample::new();
-        let gateway = sample.gateway.clone();
+        let test = TestGateway::new();
+        let gateway = test.gateway.clone();
         let router = Router::new(gateway.clone(), None, &Settings::default());
         assert_eq!(ask(&router, "/-/health").await.0, StatusCode::OK);
         assert!(gateway.render_metrics(&Metrics::default()).contains("\nfulgurite_ready 1\n"));

@@ -67,13 +67,13 @@ mod tests {
     use fulgurite_archive::watch::Unwatched;
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_gateway::TestGateway;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_failed_set_makes_the_server_unready_until_one_succeeds() {
-        let sample = Sample::new();
-        let gateway = &sample.gateway;
-        sample.put("moon", b"moon").await;
+        let test = TestGateway::new();
+        let gateway = &test.gateway;
+        test.put("moon", b"moon").await;
         let store = gateway.archive.home().join("d1");
         let away = store.with_extension("away");
         std::fs::rename(&store, &away).expect("moved");
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn a_panic_makes_the_server_unready_and_a_stop_does_not() {
-        let sample = Sample::new();
-        let gateway = &sample.gateway;
+        let test = TestGateway::new();
+        let gateway = &test.gateway;
         assert!(gateway.write_sets(|_| Err::<(), _>(ArchiveError::Stopped)).is_err());
         assert_eq!(gateway.health.readiness.reasons(), Vec::<String>::new());
         let panics = catch_unwind(AssertUnwindSafe(|| gateway.write_sets::<()>(|_| panic!("for a test"))));

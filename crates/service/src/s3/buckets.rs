@@ -424,7 +424,7 @@ mod tests {
 
     use super::*;
     use crate::s3::conditions::PutConditions;
-    use crate::sample::{Sample, soon};
+    use crate::test_gateway::{TestGateway, soon};
 
     fn request(bucket: &str) -> S3Request<dto::DeleteBucketInput> {
         let input = dto::DeleteBucketInput { bucket: bucket.to_owned(), ..Default::default() };
@@ -443,10 +443,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_removal_waits_for_puts_and_then_finds_the_bucket_not_empty() {
-        let sample = Sample::new();
+        let test = TestGateway::new();
         // Holds the lock as a put does between its lookup of the bucket and its acknowledgement.
-        let shared = soon(sample.gateway.bucket_locks.shared("photos")).await;
-        let mut removal = std::pin::pin!(sample.gateway.delete_bucket(request("photos")));
+        let shared = soon(test.gateway.bucket_locks.shared("photos")).await;
+        let mut removal = std::pin::pin!(test.gateway.delete_bucket(request("photos")));
         assert!(poll!(&mut removal).is_pending());
         let (acknowledge, acknowledged) = crate::gateway::acknowledgement(shared);
         let object = fulgurite_archive::NewObject {
@@ -456,25 +456,25 @@ mod tests {
             mode: None,
             attributes: Attributes::default(),
         };
-        sample.upload(b"moon").await.finish(object, Vec::new(), acknowledge);
+        test.upload(b"moon").await.finish(object, Vec::new(), acknowledge);
         soon(acknowledged).await.expect("an answer").expect("acknowledged");
         let refused = soon(removal).await.expect_err("it is not empty");
         assert_eq!(refused.code().as_str(), "BucketNotEmpty");
-        assert!(sample.gateway.namespace.newest("photos", "moon").expect("looked").is_some());
+        assert!(test.gateway.namespace.newest("photos", "moon").expect("looked").is_some());
     }
 
     #[tokio::test]
     async fn a_put_into_a_bucket_being_removed_fails() {
-        let sample = Sample::new();
-        let bucket = sample.bucket();
-        let alone = soon(sample.gateway.bucket_locks.exclusive("photos")).await;
-        let upload = sample.upload(b"moon").await;
+        let test = TestGateway::new();
+        let bucket = test.bucket();
+        let alone = soon(test.gateway.bucket_locks.exclusive("photos")).await;
+        let upload = test.upload(b"moon").await;
         let conditions = PutConditions::default();
-        let mut put = std::pin::pin!(sample.gateway.store(&bucket, "moon", upload, Attributes::default(), &conditions));
+        let mut put = std::pin::pin!(test.gateway.store(&bucket, "moon", upload, Attributes::default(), &conditions));
         assert!(poll!(&mut put).is_pending());
-        assert!(sample.gateway.state.remove_bucket("photos").expect("removed"));
+        assert!(test.gateway.state.remove_bucket("photos").expect("removed"));
         drop(alone);
         assert_eq!(soon(put).await.expect_err("it is gone").code().as_str(), "NoSuchBucket");
-        assert!(sample.gateway.namespace.newest("photos", "moon").expect("looked").is_none());
+        assert!(test.gateway.namespace.newest("photos", "moon").expect("looked").is_none());
     }
 }

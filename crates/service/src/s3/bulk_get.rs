@@ -215,7 +215,7 @@ mod tests {
 
     use super::*;
     use crate::memory::Budget;
-    use crate::sample::soon;
+    use crate::test_gateway::soon;
 
     #[tokio::test]
     async fn an_incomplete_response_ends_with_an_error() {

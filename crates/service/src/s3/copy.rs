@@ -305,16 +305,16 @@ pub(super) fn check_size(bytes: u64) -> S3Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Sample, soon};
+    use crate::test_gateway::{TestGateway, soon};
 
-    async fn content(sample: &Sample, mut source: Source) -> Vec<u8> {
+    async fn content(test: &TestGateway, mut source: Source) -> Vec<u8> {
         let size = source.version.size();
-        let (mut pieces, reading) = source.read(&sample.gateway.archive, 0..size);
+        let (mut pieces, reading) = source.read(&test.gateway.archive, 0..size);
         let mut content = Vec::new();
         while let Some(piece) = pieces.recv().await {
             content.extend_from_slice(&piece);
         }
-        sample.gateway.namespace.finish_reading(&source, reading).await.expect("all of it");
+        test.gateway.namespace.finish_reading(&source, reading).await.expect("all of it");
         content
     }
 
@@ -324,38 +324,35 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_source_replaced_during_the_read_is_read_to_its_end() {
-        let sample = Sample::new();
+        let test = TestGateway::new();
         let before = vec![1; 3 << 20];
-        sample.put("moon", &before).await;
-        let find = || sample.gateway.namespace.find("photos", "moon", None);
-        let opened_source = sample_source(sample.gateway.namespace.open_current(find).expect("opened"));
-        sample.put("moon", b"another").await;
-        sample.gateway.archive.sweep().expect("the key is destroyed");
-        assert!(soon(content(&sample, opened_source)).await == before);
-        assert_eq!(soon(content(&sample, sample_source(sample.gateway.namespace.open_current(find).expect("opened")))).await, b"another");
+        test.put("moon", &before).await;
+        let find = || test.gateway.namespace.find("photos", "moon", None);
+        let opened_source = sample_source(test.gateway.namespace.open_current(find).expect("opened"));
+        test.put("moon", b"another").await;
+        test.gateway.archive.sweep().expect("the key is destroyed");
+        assert!(soon(content(&test, opened_source)).await == before);
+        assert_eq!(soon(content(&test, sample_source(test.gateway.namespace.open_current(find).expect("opened")))).await, b"another");
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_source_replaced_before_the_read_is_looked_up_again() {
-        let sample = Sample::new();
-        sample.put("moon", b"first").await;
-        let stale = sample.gateway.namespace.find("photos", "moon", None).expect("found");
-        sample.put("moon", b"second").await;
-        sample.gateway.archive.sweep().expect("the key is destroyed");
+        let test = TestGateway::new();
+        test.put("moon", b"first").await;
+        let stale = test.gateway.namespace.find("photos", "moon", None).expect("found");
+        test.put("moon", b"second").await;
+        test.gateway.archive.sweep().expect("the key is destroyed");
         let mut found = [stale.clone(), stale.clone()].into_iter();
-        let opened_source = sample
-            .gateway
-            .namespace
-            .open_current(|| found.next().map_or_else(|| sample.gateway.namespace.find("photos", "moon", None), Ok));
-        assert_eq!(soon(content(&sample, sample_source(opened_source.expect("opened")))).await, b"second");
+        let opened_source =
+            test.gateway.namespace.open_current(|| found.next().map_or_else(|| test.gateway.namespace.find("photos", "moon", None), Ok));
+        assert_eq!(soon(content(&test, sample_source(opened_source.expect("opened")))).await, b"second");
         // A source that exists and can't be read is an error, and isn't retried forever.
-        sample
-            .gateway
+        test.gateway
             .archive
             .keys()
-            .destroy(&[sample.gateway.namespace.find("photos", "moon", None).expect("found").row.id])
+            .destroy(&[test.gateway.namespace.find("photos", "moon", None).expect("found").row.id])
             .expect("destroyed");
-        let lost = sample.gateway.namespace.open_current(|| sample.gateway.namespace.find("photos", "moon", None));
+        let lost = test.gateway.namespace.open_current(|| test.gateway.namespace.find("photos", "moon", None));
         assert_eq!(lost.err().expect("it can't be opened").code().as_str(), "InternalError");
     }
 }

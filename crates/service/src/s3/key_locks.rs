@@ -79,7 +79,7 @@ impl BucketLocks {
 mod tests {
     use super::*;
     use crate::s3::object_names::object_name;
-    use crate::sample::soon;
+    use crate::test_gateway::soon;
 
     #[tokio::test]
     async fn a_name_has_one_holder_and_an_unused_lock_is_removed() {

@@ -244,24 +244,24 @@ mod tests {
     use super::*;
     use crate::gateway::acknowledgement;
     use crate::s3::list::VersionRows;
-    use crate::sample::{Sample, soon};
+    use crate::test_gateway::{TestGateway, soon};
 
     /// Puts an object as the command line does.
-    async fn put(sample: &Sample, key: &[u8]) {
+    async fn put(test: &TestGateway, key: &[u8]) {
         let name = ObjectName([b"photos/".as_slice(), key].concat());
         let object = fulgurite_archive::NewObject { name, kind: Kind::File, modified: None, mode: None, attributes: Attributes::default() };
         let (acknowledge, acknowledged) = acknowledgement(());
-        sample.upload(b"moon").await.finish(object, Vec::new(), acknowledge);
+        test.upload(b"moon").await.finish(object, Vec::new(), acknowledge);
         soon(acknowledged).await.expect("acknowledged").expect("acknowledged");
     }
 
     #[tokio::test]
     async fn a_page_skips_a_limited_number_of_names_without_keys_and_can_be_resumed() {
-        let sample = Sample::new();
+        let test = TestGateway::new();
         for key in [b"a".as_slice(), b"b\x80", b"c\x80", b"d\xff/1", b"d\xff/2", b"e\xc3", "e\u{e9}".as_bytes(), b"f"] {
-            put(&sample, key).await;
+            put(&test, key).await;
         }
-        let rows = VersionRows::new(&sample.gateway.namespace, "photos", "", Versions::Newest);
+        let rows = VersionRows::new(&test.gateway.namespace, "photos", "", Versions::Newest);
         for (skips_max, limit) in [(0, 1), (1, 1), (1, 9), (2, 2), (9, 1)] {
             let wanted = Parameters { prefix: String::new(), delimiter: None, limit, encoding: None };
             let (mut found, mut after, mut pages) = (Vec::new(), None, 0);

@@ -330,12 +330,12 @@ fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::archive;
+    use crate::test_gateway::new_archive;
 
     #[test]
     fn unreadable_settings_count_as_the_strictest_and_the_bucket_stays_usable() {
         let home = tempfile::tempdir().expect("a folder");
-        let state = State::open(archive(home.path())).expect("a state");
+        let state = State::open(new_archive(home.path())).expect("a state");
         state.add_account("ada", true).expect("an account");
         assert!(state.add_bucket("b", "ada", true, None).expect("made"));
         let set = |values: &str| {

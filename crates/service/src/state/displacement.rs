@@ -114,7 +114,7 @@ impl Drop for State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::archive;
+    use crate::test_gateway::new_archive;
 
     fn backup(state: &State) -> String {
         let mut text = Vec::new();
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_file_that_is_removed_or_replaced_is_backed_up_and_not_changed() {
         let home = tempfile::tempdir().expect("a folder");
-        let state = State::open(archive(home.path())).expect("a state");
+        let state = State::open(new_archive(home.path())).expect("a state");
         state.add_account("ada", true).expect("an account");
         assert_eq!((state.check_file(), state.is_displaced()), (None, false));
         let (path, away) = (state.path.clone(), home.path().join("away.db"));
@@ -168,7 +168,7 @@ mod tests {
         {
             let case = format!("removed first: {is_removed_first}, noticed: {is_noticed}, killed: {is_killed}");
             let home = tempfile::tempdir().expect("a folder");
-            let archive = archive(home.path());
+            let archive = new_archive(home.path());
             let (path, copy) = (home.path().join("service.db"), home.path().join("copy.db"));
             let state = State::open(archive.clone()).expect("a state");
             state.add_account("ada", true).expect("an account");
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_link_to_another_file_leaves_the_log_of_the_open_one() {
         let home = tempfile::tempdir().expect("a folder");
-        let archive = archive(home.path());
+        let archive = new_archive(home.path());
         let elsewhere = tempfile::tempdir().expect("a folder");
         let (path, target) = (home.path().join("service.db"), elsewhere.path().join("target.db"));
         drop(State::open(archive.clone()).expect("a state"));

@@ -458,7 +458,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::archive;
+    use crate::test_gateway::new_archive;
 
     fn panics(work: impl FnOnce()) {
         std::panic::catch_unwind(AssertUnwindSafe(work)).expect_err("it panics");
@@ -467,7 +467,7 @@ mod tests {
     #[test]
     fn a_panicking_transaction_is_rolled_back_and_leaves_the_lock_usable() {
         let home = tempfile::tempdir().expect("a folder");
-        let state = State::open(archive(home.path())).expect("a state");
+        let state = State::open(new_archive(home.path())).expect("a state");
         panics(|| {
             let _ = state.transact("panic", |connection| -> rusqlite::Result<()> {
                 connection.execute("INSERT INTO account (name, id, admin, created) VALUES ('a', 'a', 0, 0)", [])?;
@@ -483,7 +483,7 @@ mod tests {
     #[test]
     fn a_poisoned_state_reports_it() {
         let home = tempfile::tempdir().expect("a folder");
-        let state = State::open(archive(home.path())).expect("a state");
+        let state = State::open(new_archive(home.path())).expect("a state");
         state.poison();
         assert!(state.is_poisoned());
         assert!(matches!(state.accounts(), Err(StateError::Poisoned { .. })));

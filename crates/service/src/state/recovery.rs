@@ -149,8 +149,8 @@ mod tests {
     use fulgurite_archive::watch::Unwatched;
 
     use super::*;
-    use crate::sample::archive;
     use crate::state::{BackupError, State, VersionStates};
+    use crate::test_gateway::new_archive;
 
     fn put(archive: &Archive, text: &str) {
         let source = Source::Stream { reader: Box::new(std::io::Cursor::new(text.to_owned())), name: backup_name() };
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_lost_file_is_recovered_from_the_newest_backup() {
         let folder = tempfile::tempdir().expect("a folder");
-        let archive = archive(folder.path());
+        let archive = new_archive(folder.path());
         assert_eq!(find(&archive).expect("looked"), ExistingState::Nothing);
         let (first, second) = (copy_of(&archive, "ada"), copy_of(&archive, "bo"));
         put(&archive, &first);
@@ -208,9 +208,9 @@ mod tests {
     #[test]
     fn a_file_that_was_lost_before_its_first_backup_is_missed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let archive = archive(folder.path());
+        let archive = new_archive(folder.path());
         let state = Arc::new(State::open(archive.clone()).expect("nothing used this archive before"));
-        drop(crate::sample::gateway(state, &crate::settings::Settings::default()));
+        drop(crate::test_gateway::new_gateway(state, &crate::settings::Settings::default()));
         remove_database(&archive.home().join(FILE)).expect("removed");
         assert_eq!(find(&archive).expect("looked"), ExistingState::LostWithoutBackup);
         for error in [State::open(archive.clone()).err(), VersionStates::open(&archive).err()] {
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_file_without_tables_counts_as_missing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let archive = archive(folder.path());
+        let archive = new_archive(folder.path());
         let path = archive.home().join(FILE);
         let without_tables = || {
             remove_database(&path).expect("removed");
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(find(&archive).expect("looked"), ExistingState::Nothing, "a crash during the first start leaves it");
         let state = Arc::new(State::open(archive.clone()).expect("nothing used this archive before"));
         assert_eq!(find(&archive).expect("looked"), ExistingState::File);
-        drop(crate::sample::gateway(state, &crate::settings::Settings::default()));
+        drop(crate::test_gateway::new_gateway(state, &crate::settings::Settings::default()));
         without_tables();
         assert_eq!(find(&archive).expect("looked"), ExistingState::LostWithoutBackup);
         let text = State::open(archive.clone()).err().expect("it is lost").to_string();
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_malformed_backup_leaves_no_file_and_can_be_skipped() {
         let folder = tempfile::tempdir().expect("a folder");
-        let archive = archive(folder.path());
+        let archive = new_archive(folder.path());
         let text = copy_of(&archive, "ada");
         put(&archive, &text.replacen("\"format\":1", "\"format\":99", 1));
         let newer = recover(&archive, &newest(&archive)).expect_err("it is newer").to_string();
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn a_backup_on_an_absent_store_is_not_given_up_too_soon() {
         let folder = tempfile::tempdir().expect("a folder");
-        let archive = archive(folder.path());
+        let archive = new_archive(folder.path());
         put(&archive, &copy_of(&archive, "ada"));
         archive.flush(&Unwatched).expect("flushed");
         std::fs::rename(folder.path().join("d1"), folder.path().join("away")).expect("renamed");
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn the_log_of_a_lost_file_is_not_applied_to_the_new_one() {
         let folder = tempfile::tempdir().expect("a folder");
-        let archive = archive(folder.path());
+        let archive = new_archive(folder.path());
         put(&archive, &copy_of(&archive, "ada"));
         std::fs::write(folder.path().join("service.db-wal"), b"the log of the lost file").expect("written");
         recover(&archive, &newest(&archive)).expect("recovered");

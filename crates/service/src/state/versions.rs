@@ -162,12 +162,12 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<(VersionId, VersionState)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::archive;
+    use crate::test_gateway::new_archive;
 
     #[test]
     fn unreadable_retention_protects() {
         let home = tempfile::tempdir().expect("a folder");
-        let state = State::open(archive(home.path())).expect("a state");
+        let state = State::open(new_archive(home.path())).expect("a state");
         let (id, retention) = (VersionId([7; 16]), Retention { mode: RetentionMode::Governance, until_ms: 9_000 });
         let change = VersionState { retention: Some(Some(retention)), ..VersionState::default() };
         state.change_version(id, &change).expect("changed");

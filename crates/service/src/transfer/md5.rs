@@ -136,7 +136,7 @@ impl ContentMd5 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::soon;
+    use crate::test_gateway::soon;
 
     fn alone(pieces: &[Bytes]) -> [u8; 16] {
         let mut md5 = Md5::new();

@@ -1,4 +1,4 @@
-//! Archives and gateways for tests.
+//! Archives and gateways for unit tests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,14 +18,13 @@ use crate::state::{Bucket, State};
 /// expires as soon as the runtime is idle.
 const SOON: Duration = Duration::from_secs(120);
 
-/// Waits for an event that should come soon, so that a missing one fails the test and doesn't hang
-/// it.
+/// Waits for an event that should come soon: if it doesn't, the test fails instead of hanging.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, what).await.expect("it comes soon")
 }
 
 /// An archive with one store, without a service.
-pub(crate) fn archive(home: &Path) -> Arc<Archive> {
+pub(crate) fn new_archive(home: &Path) -> Arc<Archive> {
     let settings = Settings {
         archive: ArchiveSettings { id: new_archive_id(), encrypt: true, master_key: "master.key".into() },
         limits: Limits::default(),
@@ -39,25 +38,25 @@ pub(crate) fn archive(home: &Path) -> Arc<Archive> {
     Arc::new(Archive::open(home, Access::Write).expect("it opens"))
 }
 
-/// A gateway with the memory of the settings.
-pub(crate) fn gateway(state: Arc<State>, settings: &ServiceSettings) -> Gateway {
+/// A gateway with the memory limit from `settings`.
+pub(crate) fn new_gateway(state: Arc<State>, settings: &ServiceSettings) -> Gateway {
     let budget = Budget::new(settings.memory_mib, 0, settings.connections).expect("enough memory");
     Gateway::new(state, settings, &budget).expect("a gateway")
 }
 
 /// A gateway to its own archive, with the unversioned bucket `photos`.
-pub(crate) struct Sample {
+pub(crate) struct TestGateway {
     pub(crate) gateway: Arc<Gateway>,
     _home: tempfile::TempDir,
 }
 
-impl Sample {
+impl TestGateway {
     pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().expect("a folder");
-        let state = Arc::new(State::open(archive(home.path())).expect("a state"));
+        let state = Arc::new(State::open(new_archive(home.path())).expect("a state"));
         state.add_account("ada", true).expect("an account");
         assert!(state.add_bucket("photos", "ada", false, None).expect("a bucket"));
-        let gateway = Arc::new(gateway(state, &ServiceSettings::default()));
+        let gateway = Arc::new(new_gateway(state, &ServiceSettings::default()));
         Self { gateway, _home: home }
     }
 
