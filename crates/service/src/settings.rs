@@ -250,7 +250,7 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Reads the settings of the archive in `home`. If the file is missing, these are the defaults.
+    /// Reads the settings of the archive in `home`. Returns the defaults if the file is missing.
     ///
     /// # Errors
     /// [`SettingsError`] if the file can't be read or parsed.
@@ -264,7 +264,7 @@ impl Settings {
         toml::from_str(&text).map_err(|source| SettingsError::Wrong { path, source: Box::new(source) })
     }
 
-    /// If the file of the settings is missing, creates it with the defaults.
+    /// If the settings file is missing, creates it with the defaults.
     ///
     /// # Errors
     /// [`SettingsError`] if the file can't be created.
@@ -299,5 +299,20 @@ mod tests {
     #[test]
     fn a_new_file_holds_the_defaults() {
         assert_eq!(toml::from_str::<Settings>(DEFAULT).expect("settings"), Settings::default());
+    }
+
+    #[test]
+    fn a_new_file_mentions_every_setting() {
+        for section in ["", "[tls]", "[staging]", "[background]", "[scrub]", "[restores]"] {
+            let error = toml::from_str::<Settings>(&format!("{section}\nno_such_setting = 0")).expect_err("an unknown setting");
+            // The message lists the settings that exist: "unknown field `a`, expected one of `b`, `c`".
+            let settings: Vec<&str> = error.message().split('`').skip(3).step_by(2).collect();
+            assert!(!settings.is_empty(), "{error}");
+            for setting in settings {
+                let (value, header) = (format!("{setting} = "), format!("[{setting}]"));
+                let mut lines = DEFAULT.lines().map(|line| line.trim_start_matches("# "));
+                assert!(lines.any(|line| line.starts_with(&value) || line == header), "{section} {setting} is missing");
+            }
+        }
     }
 }

@@ -3,7 +3,6 @@
 pub(crate) mod answers;
 mod refusals;
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fulgurite_archive::IntakeError;
@@ -59,10 +58,6 @@ const OPERATOR_RETRY_S: u32 = 60;
 /// Retry-After while the server shuts down: about as long as a restart takes.
 const SHUTTING_DOWN_RETRY_S: u32 = 5;
 
-pub(crate) fn no_such_bucket() -> S3Error {
-    s3_error!(NoSuchBucket, "The specified bucket does not exist")
-}
-
 /// An error code that the framework doesn't define.
 pub(crate) fn custom(code: &'static str, status: http::StatusCode, message: &'static str) -> S3Error {
     let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message);
@@ -70,7 +65,7 @@ pub(crate) fn custom(code: &'static str, status: http::StatusCode, message: &'st
     error
 }
 
-/// A setting of a bucket is stored in an unreadable form.
+/// A setting of a bucket (`what`, such as "CORS configuration") is stored in an unreadable form.
 pub(crate) fn unreadable_setting(what: &str) -> S3Error {
     s3_error!(InternalError, "The bucket's {what} is stored in a form that can't be read. Put it again, or delete it.")
 }
@@ -79,6 +74,11 @@ pub(crate) fn unreadable_setting(what: &str) -> S3Error {
 pub(crate) fn failed(what: &str, error: &dyn std::error::Error) -> S3Error {
     tracing::error!(%error, "{what} failed");
     internal()
+}
+
+/// For `map_err`: reports an internal failure of `what`.
+pub(crate) fn internal_error<E: std::error::Error>(what: &'static str) -> impl FnOnce(E) -> S3Error {
+    move |error| failed(what, &error)
 }
 
 /// The client's view of an internal failure.
@@ -112,20 +112,6 @@ pub(crate) fn state_failed(error: StateError) -> S3Error {
 
 pub(crate) fn catalogue_failed(error: CatalogueError) -> S3Error {
     failed("the catalogue", &error)
-}
-
-/// Staging is full; the client should wait.
-pub(crate) fn slow_down() -> S3Error {
-    busy("Staging is full. Try again when some of it has been archived.", 30)
-}
-
-/// The request can't be served now; the client should retry after `seconds`.
-pub(crate) fn busy(message: impl Into<Cow<'static, str>>, seconds: u32) -> S3Error {
-    let mut answer = S3Error::with_message(S3ErrorCode::SlowDown, message);
-    let mut headers = http::HeaderMap::new();
-    headers.insert("retry-after", seconds.into());
-    answer.set_headers(headers);
-    answer
 }
 
 /// A put or removal failed. A full disk is reported as `SlowDown`, so that clients wait.

@@ -1,14 +1,25 @@
-//! Errors that several operations return in the same words.
+//! Errors that several operations share.
 
-use std::error::Error;
+use std::borrow::Cow;
 
-use s3s::{S3Error, s3_error};
+use s3s::{S3Error, S3ErrorCode, s3_error};
 
-use super::failed;
+/// The request can't be served now; the client should retry after `seconds`.
+pub(crate) fn busy(message: impl Into<Cow<'static, str>>, seconds: u32) -> S3Error {
+    let mut answer = S3Error::with_message(S3ErrorCode::SlowDown, message);
+    let mut headers = http::HeaderMap::new();
+    headers.insert("retry-after", seconds.into());
+    answer.set_headers(headers);
+    answer
+}
 
-/// For `map_err`: reports an internal failure of `what`.
-pub(crate) fn internal_error<E: Error>(what: &'static str) -> impl FnOnce(E) -> S3Error {
-    move |error| failed(what, &error)
+/// Staging is full; the client should wait.
+pub(crate) fn slow_down() -> S3Error {
+    busy("Staging is full. Try again when some of it has been archived.", 30)
+}
+
+pub(crate) fn no_such_bucket() -> S3Error {
+    s3_error!(NoSuchBucket, "The specified bucket does not exist")
 }
 
 pub(crate) fn malformed_xml() -> S3Error {
