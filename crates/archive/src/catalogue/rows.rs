@@ -341,9 +341,9 @@ pub struct StagedTotals {
     pub versions: u64,
     /// Their stored bytes.
     pub stored_bytes: u64,
-    /// Tombstones.
+    /// Tombstones that aren't on platters yet.
     pub tombstones: u64,
-    /// When the oldest staged version was put, milliseconds since 1970.
+    /// When the oldest staged version was put, in milliseconds since 1970; `None` if none is staged.
     pub oldest_ms: Option<u64>,
 }
 

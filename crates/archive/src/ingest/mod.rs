@@ -44,6 +44,7 @@ pub use known::Skip;
 /// Frames in one data record. A shard can be cut only between data records, and each costs a
 /// catalogue row. 16 frames are 1 MiB.
 pub(crate) const RECORD_FRAMES: usize = 16;
+/// Stored bytes of a full data record.
 pub(crate) const RECORD_BYTES: usize = RECORD_FRAMES * STORED_FRAME_BYTES;
 
 pub(crate) fn digest_of(digest: digest::Digest) -> Digest {
@@ -54,9 +55,11 @@ pub(crate) fn digest_of(digest: digest::Digest) -> Digest {
 struct Draft {
     id: VersionId,
     frames: Frames,
+    /// Its key, encrypted with the master key; `None` if the archive doesn't encrypt.
     wrapped: Option<WrappedKey>,
     /// Complete except for the version number.
     record: ObjectRecord,
+    /// Bytes of its content in staging, sealed if the archive encrypts.
     stored_bytes: u64,
 }
 

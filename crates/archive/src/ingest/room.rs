@@ -29,6 +29,7 @@ pub(super) struct Room<'a> {
 
 #[derive(Default)]
 struct State {
+    /// Bytes of all reservations.
     reserved: u64,
     /// The part of `reserved` for records that the writer appends with its next batch.
     record_bytes: u64,
@@ -51,7 +52,9 @@ pub(super) struct Reservation<'a> {
 
 /// Staging has no room for an object or a piece, and waiting for others would not help.
 pub(super) struct NoRoom {
+    /// Bytes of staging that it needs.
     pub(super) needed: u64,
+    /// Bytes that are reserved for others.
     pub(super) reserved: u64,
 }
 

@@ -57,9 +57,9 @@ pub fn repair_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watc
 pub(crate) enum Mode {
     /// Adds the keys of copies, creates a missing store, and refuses a damaged one.
     Import,
-    /// Like `Import`, and replace a damaged store.
+    /// Like `Import`, and replaces a damaged store.
     Repair,
-    /// Like `Repair`, and create a missing store even without copies.
+    /// Like `Repair`, and creates a missing store even without copies.
     Attach,
 }
 
@@ -83,8 +83,10 @@ pub(crate) fn own_master_key(home: &Path, settings: &Settings) -> Result<Option<
     if file.exists() { read_master_key(&file).map(Some) } else { Ok(None) }
 }
 
+/// The state of the key store in use.
 enum Found {
     Sound(SqliteKeyStore),
+    /// Why it can't be used as it is.
     Damaged(String),
     Missing,
 }
@@ -372,7 +374,8 @@ fn repaired(home: &Path) -> PathBuf {
     home.join(format!("{KEYS_FILE}.repaired"))
 }
 
-/// Links a key store and its log, or what there is of them, under a second, unused name.
+/// Links a key store and its log, or the one that exists, under a second, unused name. Returns the
+/// second name of the key store, even if only its log exists; `None` if neither does.
 fn link_as_damaged(place: &Path) -> Result<Option<PathBuf>, KeyringError> {
     let log = with_suffix(place, "-wal");
     if !place.exists() && !log.exists() {

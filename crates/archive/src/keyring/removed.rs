@@ -22,7 +22,9 @@ pub(crate) struct Removed {
     /// Sealed versions on platters and in staging that were not removed, collected only if the
     /// catalogue can't be read.
     pub(crate) sealed: HashSet<VersionId>,
+    /// Places where tombstones could not be read, one sentence each.
     pub(crate) unread: Vec<String>,
+    /// Number of file tables in `unread`.
     pub(crate) unread_tables: u64,
 }
 

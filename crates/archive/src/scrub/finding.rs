@@ -91,8 +91,8 @@ pub struct PlatterFinding {
     /// Lost sectors, including those of group redundancy tracks, but not sectors that the system
     /// refused to read.
     pub lost_sectors: u64,
-    /// Further lost sectors, in tracks that have lost no more than their medium always loses. They
-    /// are no damage.
+    /// Further lost sectors, which are normal: some sectors of glass can never be read, and these
+    /// are in tracks that lost no more than expected.
     #[serde(default)]
     pub expected_losses: u64,
     /// Tracks that their own code can't rebuild, including group redundancy tracks.
@@ -201,7 +201,7 @@ pub struct ScrubReport {
     pub platters_read: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// Lost sectors that are no damage: their medium always loses some.
+    /// Lost sectors that are normal: some sectors of glass can never be read.
     #[serde(default)]
     pub expected_losses: u64,
     /// Unsound platters, in the state in which they were found.

@@ -115,8 +115,8 @@ pub trait PlatterFile: PlatterSource {
     fn stored_bytes(&self) -> io::Result<u64> {
         self.length()
     }
-    /// Damaged copies of what tells how the platter's medium is read. Glass has two such heads; a
-    /// disk needs none.
+    /// Number of damaged heads. A platter of glass has two, each of which says how to read it; the
+    /// disk medium needs none.
     ///
     /// # Errors
     /// An error of the store.

@@ -15,11 +15,12 @@ const SMALL_SET_DIVISOR: u64 = 64;
 /// After this time an even smaller set may be written: better than refusing puts for a day.
 const SMALL_SETS_PERIOD: Duration = Duration::from_secs(600);
 
-/// Limits of staging, and whether a put was refused for lack of room.
+/// The service's own limit of staging, and whether puts need more room.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// Maximum bytes that may be staged, if the settings limit them.
     pub(super) limit: Option<u64>,
+    /// True if a put was refused for lack of room since the last set was begun.
     pub(super) refused: AtomicBool,
     /// Wakes the writer of sets.
     pub(crate) wanted: Notify,
@@ -39,7 +40,9 @@ pub(crate) enum Due {
 /// What decides whether a set is due.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StagingStatus {
+    /// Number of staged versions.
     pub(crate) versions: u64,
+    /// Their stored bytes.
     pub(crate) bytes: u64,
     /// Age of the oldest staged version.
     pub(crate) age: Duration,

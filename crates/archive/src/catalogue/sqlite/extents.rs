@@ -7,6 +7,7 @@ use super::engine_error::EngineError;
 use super::row::{RowCheck, int, narrow, uint};
 use crate::catalogue::{Extent, VersionRowId};
 
+/// The extents of a version, in the order of its bytes.
 pub(super) fn of(connection: &Connection, row_id: VersionRowId) -> Result<Vec<Extent>, EngineError> {
     let mut statement = connection.prepare_cached(
         "SELECT object_offset, platter, shard, platter_offset, bytes, extent.row_check, platter.id \
@@ -28,6 +29,8 @@ pub(super) fn of(connection: &Connection, row_id: VersionRowId) -> Result<Vec<Ex
     statement.query_and_then([row_id.0], read)?.collect()
 }
 
+/// The checksum of a row; `cells` are the offset in the version, the number of the platter, the
+/// shard, the offset on the platter, and the bytes.
 fn check(row_id: VersionRowId, cells: [i64; 5]) -> RowCheck {
     RowCheck::of("extent").number(row_id.0).numbers(cells)
 }

@@ -23,6 +23,7 @@ const OLDER_VERSIONS_BEFORE_SEEK: usize = 8;
 /// Deleted names are skipped by reading further ahead, up to this many rows at once.
 const DELETED_NAMES_AT_ONCE: usize = 256;
 
+/// The staged or the archived versions. The number is the value of the column `archived`.
 #[derive(Debug, Clone, Copy)]
 enum Run {
     Staged = 0,

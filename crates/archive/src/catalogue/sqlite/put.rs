@@ -279,6 +279,7 @@ fn tombstone_check(id: VersionId, segment: i64) -> RowCheck {
     RowCheck::of("tombstone").bytes(&id.0).number(segment)
 }
 
+/// Where the record of a staged version is, and its content in order; `None` if it isn't staged.
 pub(super) fn staged(connection: &Connection, row_id: VersionRowId) -> Result<Option<(StagedPlace, Vec<StagedData>)>, EngineError> {
     let mut statement = connection.prepare_cached(
         "SELECT part, stored_offset, segment, segment_offset, bytes, crc64, row_check FROM staged WHERE version = ?1 ORDER BY part",

@@ -33,10 +33,12 @@ impl RowCheck {
         values.into_iter().fold(self, Self::number)
     }
 
+    /// A column that can be NULL: first whether it has a value, then the value or 0.
     pub(super) fn optional(self, value: Option<i64>) -> Self {
         self.number(value.is_some().into()).number(value.unwrap_or(0))
     }
 
+    /// The length of the bytes, then the bytes.
     pub(super) fn bytes(self, value: &[u8]) -> Self {
         let mut row = self.number(value.len() as i64);
         row.bytes.extend_from_slice(value);
@@ -47,27 +49,32 @@ impl RowCheck {
         crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, &self.bytes) as i64
     }
 
+    /// Compares the checksum with the stored one; `what` names the row in the error.
     pub(super) fn confirm(self, stored: i64, what: impl FnOnce() -> String) -> Result<(), EngineError> {
         if self.sum() == stored { Ok(()) } else { Err(EngineError::Damaged(format!("the checksum of {} is wrong", what()))) }
     }
 }
 
+/// A number to be stored.
 pub(super) fn int(number: u64) -> Result<i64, EngineError> {
     i64::try_from(number).map_err(|_| EngineError::TooLarge(number))
 }
 
+/// A stored number that must not be negative; `what` names it in the error.
 pub(super) fn uint(number: i64, what: &str) -> Result<u64, EngineError> {
     u64::try_from(number).map_err(|_| EngineError::Damaged(format!("{what} is {number}")))
 }
 
+/// A stored number of a smaller type; `what` names it in the error.
 pub(super) fn narrow<T: TryFrom<i64>>(number: i64, what: &str) -> Result<T, EngineError> {
     T::try_from(number).map_err(|_| EngineError::Damaged(format!("{what} is {number}")))
 }
 
-/// The columns of `version`, in the order in which [`read_version`] reads them.
+/// The columns of `version`, in the order in which [`read_version`] reads them and a put binds them.
 pub(super) const VERSION_COLUMNS: &str = "version, archived, name, number, id, kind, sealed, size, sha256, \
      modified_seconds, modified_nanoseconds, mode, created_ms, stored_bytes, attributes, row_check";
 
+/// The index of `name` in [`VERSION_COLUMNS`].
 pub(super) const NAME_COLUMN: usize = 2;
 
 /// The columns of `version` derived from a record, ready to be bound.
@@ -119,6 +126,8 @@ impl VersionCells {
         Self::new(row.row_id, row.archived, &row.record, row.sealed, row.stored_bytes)
     }
 
+    /// The checksum of the row. Its order, which differs from that of the columns, must not change:
+    /// rows already written depend on it.
     pub(super) fn check(&self, name: &[u8], id: &[u8], sha256: &[u8]) -> RowCheck {
         let row = RowCheck::of("version")
             .numbers([self.version, self.archived, self.number, self.kind, self.sealed, self.size, self.created_ms, self.stored_bytes])
@@ -128,8 +137,8 @@ impl VersionCells {
             .bytes(name)
             .bytes(id)
             .bytes(sha256);
-        // Empty attributes add nothing, so the checksum matches rows from before there were
-        // attributes.
+        // Empty attributes (NULL) don't enter the checksum, so that of a row written before there
+        // were attributes still matches.
         self.attributes.iter().fold(row, |row, attributes| row.bytes(attributes))
     }
 }

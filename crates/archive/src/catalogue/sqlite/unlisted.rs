@@ -12,6 +12,7 @@ use crate::catalogue::{StagedTombstone, Unlisted, UnlistedVersion};
 
 const COLUMNS: &str = "id, why, stored_bytes, name, number, row_check";
 
+/// The checksum of a row. A name and number that are NULL don't enter it.
 fn row_check(id: VersionId, why: i64, stored_bytes: i64, known_as: Option<(&[u8], i64)>) -> RowCheck {
     let check = RowCheck::of("unlisted").bytes(&id.0).numbers([why, stored_bytes]);
     match known_as {
