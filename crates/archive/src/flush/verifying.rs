@@ -1,5 +1,5 @@
-//! Verification: reads back what was just written, and accepts no changed bytes, and no lost ones
-//! beyond what a medium always loses. Computes the redundancy platters on the way.
+//! Verification: reads back what was just written. It accepts no changed bytes, and no more lost
+//! sectors than are normal for the medium. Computes the redundancy platters on the way.
 
 use std::io;
 use std::sync::Mutex;
@@ -217,8 +217,8 @@ impl SetJob<'_> {
         Ok(())
     }
 
-    /// Reads a track of a platter that was just written. No more sectors may be lost than its
-    /// medium always loses.
+    /// Reads a track of a platter that was just written. No more sectors may be lost than are normal
+    /// for the medium.
     fn read_back(&self, open: &OpenSet, position: u16, physical: PhysicalTrack, track: &mut Track) -> Result<(), ArchiveError> {
         let drive = match &open.members[usize::from(position)] {
             Presence::Loaded(loaded) => &loaded.drive,

@@ -15,7 +15,7 @@ pub enum PlanError {
     Scenario(#[from] ScenarioError),
     #[error("placement: {0}")]
     Placement(#[from] PlacementError),
-    /// A run failed for another reason than being too slow.
+    /// A simulation failed for a reason other than being too slow.
     #[error(transparent)]
     Run(#[from] RunError),
     #[error("a set of {members} platters doesn't fit into {racks} storage racks or fewer: their blast zones allow at most {most}")]

@@ -43,7 +43,8 @@ fn finite(value: f64) -> Value {
     if value.is_finite() { Value::F64(value) } else { Value::Missing }
 }
 
-fn limit(index: usize, year: &YearPlan) -> Value {
+/// What bounds the number of libraries (`index` 0), drives (1) or shuttles (2).
+fn bound(index: usize, year: &YearPlan) -> Value {
     Value::Text(year.bound_by[index].text().to_owned())
 }
 
@@ -57,9 +58,9 @@ fn sizes() -> Vec<Given> {
         whole("racks", "Storage racks of all libraries.", |o, y| number(u64::from(y.size.libraries) * u64::from(o.racks))),
         whole("drives", "Drives of each library.", |_, y| number(y.size.drives.into())),
         whole("shuttles", "Shuttles of each library.", |_, y| number(y.size.shuttles.into())),
-        words("libraries_by", "What requires this many libraries.", |_, y| limit(0, y)),
-        words("drives_by", "What requires this many drives.", |_, y| limit(1, y)),
-        words("shuttles_by", "What requires this many shuttles.", |_, y| limit(2, y)),
+        words("libraries_by", "What requires this many libraries.", |_, y| bound(0, y)),
+        words("drives_by", "What requires this many drives.", |_, y| bound(1, y)),
+        words("shuttles_by", "What requires this many shuttles.", |_, y| bound(2, y)),
         real("full_after", "years", "Years from the beginning until all slots of these libraries are used.", |_, y| {
             finite(y.full_after_years)
         }),

@@ -16,22 +16,24 @@ use crate::catalogue::{
 struct SetCells {
     number: i64,
     id: SetId,
-    // complete, information, redundancy, the six numbers of the geometry, written
+    /// From `complete` to `written`, in the order of [`SET_COLUMNS`]; six of them are the geometry.
     rest: [i64; 10],
-    // None for a disk.
+    /// `None` (NULL) for the disk medium.
     medium: Option<i64>,
 }
 
 /// Glass in the column `medium`.
 const GLASS: i64 = 1;
 
+/// The columns of a set, in the order in which [`SetCells::read`] reads them.
 const SET_COLUMNS: &str = "number, id, complete, information, redundancy, sector_bytes, track_information, track_redundancy, \
      group_information, group_redundancy, information_tracks, written, row_check, medium";
 
 impl SetCells {
     fn check(&self) -> RowCheck {
         let row = RowCheck::of("platter_set").number(self.number).bytes(&self.id.0).numbers(self.rest);
-        // A disk adds nothing, so the checksum matches rows from before there were other media.
+        // The disk medium (NULL) doesn't enter the checksum, so that of a row written before there
+        // were other media still matches.
         self.medium.into_iter().fold(row, RowCheck::number)
     }
 
