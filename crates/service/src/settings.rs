@@ -305,7 +305,7 @@ mod tests {
     fn a_new_file_mentions_every_setting() {
         for section in ["", "[tls]", "[staging]", "[background]", "[scrub]", "[restores]"] {
             let error = toml::from_str::<Settings>(&format!("{section}\nno_such_setting = 0")).expect_err("an unknown setting");
-            // The message lists the settings that exist: "unknown field `a`, expected one of `b`, `c`".
+            // The message lists the settings: "unknown field `a`, expected one of `b`, `c`".
             let settings: Vec<&str> = error.message().split('`').skip(3).step_by(2).collect();
             assert!(!settings.is_empty(), "{error}");
             for setting in settings {

@@ -217,8 +217,8 @@ impl SetJob<'_> {
         Ok(())
     }
 
-    /// Reads a track of a platter that was just written. No more sectors may be lost than are normal
-    /// for the medium.
+    /// Reads a track of a platter that was just written. No more sectors may be lost than are
+    /// normal for the medium.
     fn read_back(&self, open: &OpenSet, position: u16, physical: PhysicalTrack, track: &mut Track) -> Result<(), ArchiveError> {
         let drive = match &open.members[usize::from(position)] {
             Presence::Loaded(loaded) => &loaded.drive,

@@ -49,9 +49,9 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
     (finding, bytes)
 }
 
-/// Reads all tracks of a present platter, and returns the bytes read. Losses that are normal for the
-/// set's medium are counted apart. If the watcher stops the read, the finding is incomplete and must
-/// be discarded.
+/// Reads all tracks of a present platter, and returns the bytes read. Losses that are normal for
+/// the set's medium are counted apart. If the watcher stops the read, the finding is incomplete and
+/// must be discarded.
 pub(super) fn read_tracks(loaded: &Loaded, set: &SetDescription, finding: &mut PlatterFinding, watcher: &dyn Watcher) -> u64 {
     let drive = &loaded.drive;
     let bearable_losses = set.bearable_losses();

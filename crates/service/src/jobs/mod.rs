@@ -43,8 +43,8 @@ pub(crate) struct Jobs {
     pub(crate) wake: Notify,
     /// Default restore quota of an account.
     pub(crate) restore_quota: Quota,
-    /// The account whose restore was carried out last, so that accounts take turns. Empty before the
-    /// first restore.
+    /// The account whose restore was carried out last, so that accounts take turns. Empty before
+    /// the first restore.
     pub(crate) last_restored: Mutex<String>,
     /// Held while a backup of the state is put.
     pub(crate) backing_up: tokio::sync::Mutex<()>,

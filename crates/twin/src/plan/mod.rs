@@ -105,8 +105,8 @@ pub struct Reads {
     /// Requests per second at the end of the first year, for all libraries. `None` means one byte
     /// read per 47 written (SOSP '23, section 2).
     pub per_second: Option<f64>,
-    /// Relative growth of reads each time the stored data grows by what was stored at the end of the
-    /// first year (`first`): the rate is `per_second * (1 + growth * (stored / first - 1))`.
+    /// Relative growth of reads each time the stored data grows by what was stored at the end of
+    /// the first year (`first`): the rate is `per_second * (1 + growth * (stored / first - 1))`.
     pub growth: f64,
 }
 

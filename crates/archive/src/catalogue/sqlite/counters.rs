@@ -83,7 +83,8 @@ impl Counters {
         let empty = Self { next_row_id: 1, rows: Some([0; CountedTable::ALL.len()]), ..Self::default() };
         connection.execute(
             "INSERT INTO counter (one, next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones, \
-             row_check, archived_tombstones, left_out, released, segment_ends, unlisted) VALUES (1, 1, 0, 0, 0, 0, 0, 0, ?1, 0, 0, 0, 0, 0)",
+             row_check, archived_tombstones, left_out, released, segment_ends, unlisted) \
+             VALUES (1, 1, 0, 0, 0, 0, 0, 0, ?1, 0, 0, 0, 0, 0)",
             [empty.check().sum()],
         )?;
         Ok(())

@@ -70,7 +70,7 @@ pub(super) fn narrow<T: TryFrom<i64>>(number: i64, what: &str) -> Result<T, Engi
     T::try_from(number).map_err(|_| EngineError::Damaged(format!("{what} is {number}")))
 }
 
-/// The columns of `version`, in the order in which [`read_version`] reads them and a put binds them.
+/// The columns of `version`, in the order in which [`read_version`] reads and a put binds them.
 pub(super) const VERSION_COLUMNS: &str = "version, archived, name, number, id, kind, sealed, size, sha256, \
      modified_seconds, modified_nanoseconds, mode, created_ms, stored_bytes, attributes, row_check";
 
