@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use fulgurite_domain::{ArchiveId, Medium, SetShape};
 use fulgurite_glass::decoder::DecoderKind;
 use fulgurite_glass::emulator::Preset;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 /// The file's name in an archive's folder.
@@ -211,7 +212,7 @@ fn one_of<'de, T: Copy, D: Deserializer<'de>>(deserializer: D, all: &[T], name: 
     let found = String::deserialize(deserializer)?;
     all.iter().copied().find(|&value| name(value) == found).ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|&value| name(value)).collect();
-        serde::de::Error::custom(format!("unknown name {found:?}, expected one of: {}", names.join(", ")))
+        D::Error::custom(format!("unknown name {found:?}, expected one of: {}", names.join(", ")))
     })
 }
 
@@ -225,9 +226,17 @@ pub struct DecodeSettings {
     pub folder: Option<PathBuf>,
     /// Price of computing by hour of the day in UTC, in any unit. Without it, the price doesn't
     /// matter.
+    #[serde(deserialize_with = "deserialize_prices")]
     pub prices: Option<[u32; 24]>,
     /// How long the verification of a set may wait for cheap hours, in hours.
     pub verification_wait_h: u64,
+}
+
+/// A list is read, because that of an array would ignore what follows its last element.
+fn deserialize_prices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<[u32; 24]>, D::Error> {
+    let prices = Vec::<u32>::deserialize(deserializer)?;
+    let count = prices.len();
+    prices.try_into().map(Some).map_err(|_| D::Error::custom(format!("`prices` has {count} numbers, expected 24: one for each hour")))
 }
 
 impl Default for DecodeSettings {
@@ -465,7 +474,7 @@ impl Settings {
             "[decode]\n\
              # Threads that decode images of glass. Default: limits.threads.\n\
              {threads}\n\
-             # Folder shared with `fulgurite decode-worker` on other machines, which then decode too.\n\
+             # Folder shared with `fulgurite decode-worker` on other machines, which then decode what clients read.\n\
              {folder}\n\
              # Price of computing in each hour of the day, from 0:00 UTC, in any unit. `verify`, `scrub` and the server's own\n\
              # scrub then wait for cheap hours; reads and `flush` never do. Without it, nothing waits.\n\
@@ -581,7 +590,12 @@ mod tests {
             ("name = \"b\"", "name = \"../b\"", "store name"),
             ("id = \"03", "id = \"zz", "hexadecimal"),
             ("[set]", "[sett]", "sett"),
-            ("[set]", "[decode]\nprices = [1, 2]\n\n[set]", "prices"),
+            ("[set]", "[decode]\nprices = [1, 2]\n\n[set]", "`prices` has 2 numbers, expected 24"),
+            (
+                "[set]",
+                "[decode]\nprices = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n\n[set]",
+                "has 25 numbers",
+            ),
             ("[set]", "[decode]\nprice = 1\n\n[set]", "price"),
             ("[set]", "[decode]\nthreads = 0\n\n[set]", "decode.threads"),
             ("[set]", "[decode]\nverification_wait_h = 1000\n\n[set]", "decode.verification_wait_h"),

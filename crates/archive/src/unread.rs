@@ -264,10 +264,11 @@ impl Loaded {
         Self { verified: Some(file.clone()), ..Self::new(platter, geometry, file, store) }
     }
 
-    /// Waits until a track may be decoded for a verification. Returns early once `is_stopped`.
-    pub(crate) fn wait_until_cheap(&self, is_stopped: &dyn Fn() -> bool) {
+    /// Waits until a track may be decoded for a verification. Asks `goes_on` again and again while
+    /// it waits, and returns once that is false.
+    pub(crate) fn wait_until_cheap(&self, goes_on: &dyn Fn() -> bool) {
         if let Some(file) = &self.verified {
-            file.wait_until_cheap(self.drive.geometry().track_sectors().into(), is_stopped);
+            file.wait_until_cheap(self.drive.geometry().track_sectors().into(), goes_on);
         }
     }
 

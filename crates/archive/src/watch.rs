@@ -16,6 +16,9 @@ pub trait Watcher: Sync {
     fn expect(&self, _objects: u64, _bytes: u64) {}
     /// More work was done.
     fn done(&self, _objects: u64, _bytes: u64) {}
+    /// The operation does nothing but wait for an hour in which decoding is cheap. Called several
+    /// times a second while it waits.
+    fn waits(&self) {}
     /// True once the result is no longer wanted. Reading platters and writing sets then end early
     /// with [`ArchiveError::Stopped`](crate::ArchiveError::Stopped). Once true, it stays true.
     fn is_stopped(&self) -> bool {

@@ -55,6 +55,13 @@ impl DecodeQueue {
         self.schedule.work(&turn, work).1
     }
 
+    /// Takes a job back that was submitted and not handed out yet. Returns false if no such job
+    /// waits. Takes time proportional to the number of jobs.
+    pub fn withdraw(&mut self, now: Micros, id: u64) -> bool {
+        self.plan_new_hour(now);
+        self.schedule.withdraw(now, id)
+    }
+
     fn plan_new_hour(&mut self, now: Micros) {
         if self.planned_hour != Some(hour(now)) {
             self.planned_hour = Some(hour(now));
@@ -136,6 +143,26 @@ mod tests {
         queue.submit(Micros(HOUR), job(0, Class::Deferrable, 1, 4)).expect("there is room");
         assert_eq!(all(&mut queue, Micros(HOUR)), [0; 0]);
         assert_eq!(all(&mut queue, Micros(2 * HOUR)), [0], "the last whole hour before the deadline, less a margin");
+    }
+
+    #[test]
+    fn no_hour_is_planned_for_a_job_that_was_withdrawn() {
+        // Each of these jobs takes all workers for most of an hour.
+        let workers = Settings::default().workers[0];
+        let long = |id, deadline_h| Job {
+            work: Micros(HOUR * u64::from(workers) * 3 / 4),
+            width: workers,
+            ..job(id, Class::Deferrable, 8, deadline_h)
+        };
+        let prices = std::array::from_fn(|hour| if hour == 10 { 1.0 } else { 2.0 });
+        let mut queue = DecodeQueue::new(Settings { prices, ..Settings::default() });
+        let (morning, cheap) = (Micros(8 * HOUR), Micros(10 * HOUR));
+        queue.submit(morning, long(0, 12)).expect("there is room");
+        queue.submit(morning, long(1, 13)).expect("there is room");
+        assert_eq!(all(&mut queue.clone(), morning), [0], "not both fit into the cheap hour");
+        assert!(queue.withdraw(morning, 0) && !queue.withdraw(morning, 0));
+        assert_eq!((queue.waiting(), all(&mut queue, morning)), (1, vec![]));
+        assert_eq!(all(&mut queue, cheap), [1]);
     }
 
     #[test]

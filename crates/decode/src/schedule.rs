@@ -78,6 +78,14 @@ impl Schedule {
         Ok(())
     }
 
+    /// Takes a waiting job back. False if there is none with this number.
+    pub(crate) fn withdraw(&mut self, now: Micros, id: u64) -> bool {
+        let Some(turn) = self.waiting.iter().find_map(|(turn, waiting)| (waiting.job.id == id).then_some(*turn)) else { return false };
+        self.work(&turn, u64::MAX);
+        self.plan(now);
+        true
+    }
+
     fn leisure(&self, job: &Job) -> Micros {
         if job.deadline == Micros::NEVER { self.settings.leisure } else { Micros::NEVER }
     }

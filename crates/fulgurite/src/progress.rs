@@ -16,6 +16,11 @@ use crate::diagnostics;
 use crate::list::name_value;
 use crate::text;
 
+/// Said once by a command that waits for a cheap hour.
+const WAITS: &str = "waiting for an hour in which decoding is cheap, as `prices` and `verification_wait_h` below [decode] \
+     in fulgurite.toml demand; until then, other \
+     commands can't change the archive; Ctrl-C ends this one";
+
 /// Shows progress on standard error, if that is a terminal.
 pub(crate) struct Progress {
     bar: Mutex<ProgressBar>,
@@ -23,6 +28,8 @@ pub(crate) struct Progress {
     /// The kind of message for a lost version.
     when_lost: &'static str,
     mutes_losses: AtomicBool,
+    /// Whether it was said that the command waits.
+    told_to_wait: AtomicBool,
     /// Objects done so far.
     objects: AtomicU64,
     /// Acknowledged versions, as JSON; at most [`PutOutcome::UNSTORED_MAX`], as in the next two
@@ -43,6 +50,7 @@ impl Progress {
             quiet,
             when_lost: "lost",
             mutes_losses: AtomicBool::new(false),
+            told_to_wait: AtomicBool::new(false),
             objects: AtomicU64::new(0),
             stored: Mutex::default(),
             not_stored: Mutex::default(),
@@ -184,6 +192,12 @@ impl Watcher for Progress {
             bar.set_prefix(text::count(objects_now, "object"));
         }
         bar.inc(bytes);
+    }
+
+    fn waits(&self) {
+        if !self.told_to_wait.swap(true, Ordering::Relaxed) {
+            self.trouble(Trouble::Note(WAITS));
+        }
     }
 
     fn stored(&self, name: &ObjectName, version: u64) {

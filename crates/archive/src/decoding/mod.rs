@@ -100,9 +100,9 @@ impl DecodePool {
     }
 
     /// Waits until computing is cheap enough for a verification with this deadline to decode some
-    /// sectors. Returns early once `is_stopped`.
-    pub(crate) fn wait_until_cheap(&self, sectors: u32, deadline: Micros, is_stopped: &dyn Fn() -> bool) {
-        self.pool.wait_until_cheap(sectors, deadline, is_stopped);
+    /// sectors. Asks `goes_on` again and again while it waits, and returns once that is false.
+    pub(crate) fn wait_until_cheap(&self, sectors: u32, deadline: Micros, goes_on: &dyn Fn() -> bool) {
+        self.pool.wait_until_cheap(sectors, deadline, goes_on);
     }
 
     /// Connects the pool to the folder of decode workers. Without the thread for that, as without

@@ -28,7 +28,7 @@ const SECTOR_WORK: Micros = Micros(50_000);
 const AWAY_MAX: Duration = Duration::from_secs(150);
 /// Interval at which threads look for a new hour and for tasks that are away too long.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
-/// Interval at which a reader that waits for a cheaper hour asks whether it still has to.
+/// Interval at which a reader that waits for a cheaper hour asks whether to go on waiting.
 const STOP_CHECK_PERIOD: Duration = Duration::from_millis(200);
 
 /// Some sectors to be decoded together.
@@ -98,15 +98,11 @@ struct Pending<T: Task> {
     is_local: bool,
 }
 
-enum Waiting<T: Task> {
-    Task(Pending<T>),
-    /// A reader that waits until computing is cheap enough, and then submits its tasks.
-    Turn(Arc<Call<()>>),
-}
-
 struct State<T: Task> {
     queue: DecodeQueue,
-    waiting: HashMap<u64, Waiting<T>>,
+    waiting: HashMap<u64, Pending<T>>,
+    /// Readers that wait until computing is cheap enough, and then submit their tasks.
+    turns: HashMap<u64, Arc<Call<()>>>,
     /// Tasks that were handed over.
     away: HashMap<u64, (Pending<T>, Instant)>,
     next_number: u64,
@@ -134,8 +130,14 @@ impl<T: Task> Pool<T> {
     /// A pool of up to `threads` threads, which start with the first task.
     pub(crate) fn new(settings: Settings, threads: usize, clock: Arc<dyn Clock>) -> Self {
         let policy = settings.policy;
-        let state =
-            State { queue: DecodeQueue::new(settings), waiting: HashMap::new(), away: HashMap::new(), next_number: 0, is_stopping: false };
+        let state = State {
+            queue: DecodeQueue::new(settings),
+            waiting: HashMap::new(),
+            turns: HashMap::new(),
+            away: HashMap::new(),
+            next_number: 0,
+            is_stopping: false,
+        };
         let tasks = Tasks {
             state: Mutex::new(state),
             arrived: Condvar::new(),
@@ -197,17 +199,19 @@ impl<T: Task> Pool<T> {
         lengths.into_iter().map(|length| results.by_ref().take(length).collect()).collect()
     }
 
-    /// Waits until the schedule allows work on this many sectors, due by `deadline`. Returns early
-    /// once `is_stopped`.
-    pub(crate) fn wait_until_cheap(&self, sectors: u32, deadline: Micros, is_stopped: &dyn Fn() -> bool) {
+    /// Waits until the schedule allows work on this many sectors, due by `deadline`. Asks `goes_on`
+    /// again and again while it waits, and returns once that is false.
+    pub(crate) fn wait_until_cheap(&self, sectors: u32, deadline: Micros, goes_on: &dyn Fn() -> bool) {
         if self.tasks.policy == Policy::AtOnce || !self.start() {
             return;
         }
         let turn = Arc::new(Call::new(1));
-        self.tasks.submit_turn(sectors, deadline, turn.clone());
-        let mut state = turn.lock();
-        while state.open > 0 && !is_stopped() {
-            state = turn.done.wait_timeout(state, STOP_CHECK_PERIOD).unwrap_or_else(PoisonError::into_inner).0;
+        let number = self.tasks.submit_turn(sectors, deadline, turn.clone());
+        while !turn.is_done_within(STOP_CHECK_PERIOD) {
+            if !goes_on() {
+                self.tasks.withdraw_turn(number);
+                return;
+            }
         }
     }
 
@@ -256,6 +260,11 @@ impl<O> Call<O> {
         }
     }
 
+    fn is_done_within(&self, time: Duration) -> bool {
+        let waited = self.done.wait_timeout_while(self.lock(), time, |state| state.open > 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.open == 0
+    }
+
     fn wait(&self) -> Vec<Option<O>> {
         let state = self.done.wait_while(self.lock(), |state| state.open > 0);
         std::mem::take(&mut state.unwrap_or_else(PoisonError::into_inner).results)
@@ -281,23 +290,36 @@ impl<T: Task> Tasks<T> {
 
     fn submit(&self, state: &mut State<T>, pending: Pending<T>) {
         let sectors = pending.task.sectors() as u32;
-        let (class, now) = (pending.class, self.clock.now());
-        self.add(state, Waiting::Task(pending), class, now, sectors, now);
-    }
-
-    fn submit_turn(&self, sectors: u32, deadline: Micros, turn: Arc<Call<()>>) {
         let now = self.clock.now();
-        self.add(&mut self.lock(), Waiting::Turn(turn), Class::Deferrable, now, sectors, deadline);
+        let number = self.queue(state, pending.class, now, sectors, now);
+        state.waiting.insert(number, pending);
     }
 
-    fn add(&self, state: &mut State<T>, waiting: Waiting<T>, class: Class, now: Micros, sectors: u32, deadline: Micros) {
+    /// Queues a reader that waits for its turn. Returns its number.
+    fn submit_turn(&self, sectors: u32, deadline: Micros, turn: Arc<Call<()>>) -> u64 {
+        let mut state = self.lock();
+        let number = self.queue(&mut state, Class::Deferrable, self.clock.now(), sectors, deadline);
+        state.turns.insert(number, turn);
+        number
+    }
+
+    /// Forgets a reader that no longer waits, so that no hour is planned for its work.
+    fn withdraw_turn(&self, number: u64) {
+        let mut state = self.lock();
+        if state.turns.remove(&number).is_some() {
+            state.queue.withdraw(self.clock.now(), number);
+        }
+    }
+
+    /// Queues a job, and wakes a thread. Returns the job's number.
+    fn queue(&self, state: &mut State<T>, class: Class, now: Micros, sectors: u32, deadline: Micros) -> u64 {
         let number = state.next_number;
         state.next_number += 1;
         let work = Micros(SECTOR_WORK.0 * u64::from(sectors.max(1)));
         let job = Job { id: number, class, ready: now, work, width: sectors.max(1), deadline };
         state.queue.submit(now, job).expect("any number of jobs may wait");
-        state.waiting.insert(number, waiting);
         self.arrived.notify_one();
+        number
     }
 
     /// The loop of a thread.
@@ -333,30 +355,19 @@ impl<T: Task> Tasks<T> {
             }
             self.take_back_overdue(&mut state);
             while let Some(job) = state.queue.next(self.clock.now()) {
-                match state.waiting.remove(&job.id) {
-                    Some(Waiting::Task(pending)) => {
-                        // The last tasks are done soonest here: a reader shouldn't wait for workers
-                        // while these threads have nothing to do.
-                        let (waiting, away) = (state.queue.waiting(), state.away.len());
-                        let is_soon_done = |workers: &dyn Workers<T>| workers.threads() * waiting >= self.threads_max * (away + 1);
-                        // Workers could lie. What clients read is checked against tags and digests
-                        // that they can't forge; the rest decides about platters, and has only
-                        // checksums.
-                        let may_leave = !pending.is_local && pending.class == Class::Read;
-                        let workers = self.workers.get().filter(|_| may_leave);
-                        let may_be_handed_over = workers.is_some_and(|workers| workers.have_room() && is_soon_done(&**workers));
-                        if may_be_handed_over {
-                            state.away.insert(job.id, (pending.clone(), Instant::now()));
-                        }
-                        // A new hour may have made several tasks due, and woke only this thread.
-                        if state.queue.waiting() > 0 {
-                            self.arrived.notify_one();
-                        }
-                        return Some((job.id, pending, may_be_handed_over));
-                    }
-                    Some(Waiting::Turn(turn)) => turn.finish([(0, Some(()))]),
-                    None => {}
+                if let Some(turn) = state.turns.remove(&job.id) {
+                    turn.finish([(0, Some(()))]);
                 }
+                let Some(pending) = state.waiting.remove(&job.id) else { continue };
+                let may_be_handed_over = self.may_be_handed_over(&state, &pending);
+                if may_be_handed_over {
+                    state.away.insert(job.id, (pending.clone(), Instant::now()));
+                }
+                // A new hour may have made several tasks due, and woke only this thread.
+                if state.queue.waiting() > 0 {
+                    self.arrived.notify_one();
+                }
+                return Some((job.id, pending, may_be_handed_over));
             }
             let needs_check = state.queue.waiting() > 0 || !state.away.is_empty();
             state = match needs_check {
@@ -364,6 +375,18 @@ impl<T: Task> Tasks<T> {
                 false => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         }
+    }
+
+    fn may_be_handed_over(&self, state: &State<T>, pending: &Pending<T>) -> bool {
+        // Workers could lie. What clients read is checked against tags and digests that they can't
+        // forge; the rest decides about platters, and has only checksums.
+        if pending.is_local || pending.class != Class::Read {
+            return false;
+        }
+        let Some(workers) = self.workers.get().filter(|workers| workers.have_room()) else { return false };
+        // The last tasks are done soonest here: a reader shouldn't wait for workers while these
+        // threads have nothing to do.
+        workers.threads() * state.waiting.len() >= self.threads_max * (state.away.len() + 1)
     }
 
     fn hand_over(&self, number: u64, pending: &Pending<T>) -> bool {

@@ -60,7 +60,10 @@ pub(super) fn read_tracks(loaded: &Loaded, set: &SetDescription, finding: &mut P
     let mut bytes = 0;
     for group in (0..geometry.groups()).map(|index| geometry.group(index)) {
         for physical in group.information_tracks().chain(group.redundancy_tracks()) {
-            loaded.wait_until_cheap(&|| watcher.is_stopped());
+            loaded.wait_until_cheap(&|| {
+                watcher.waits();
+                !watcher.is_stopped()
+            });
             if watcher.is_stopped() {
                 return bytes;
             }

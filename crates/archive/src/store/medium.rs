@@ -283,10 +283,10 @@ impl PlatterFile for LoadedFile {
         Some(Arc::new(Self { file, drives, verification_deadline, glass: OnceLock::new() }))
     }
 
-    fn wait_until_cheap(&self, sectors: u32, is_stopped: &dyn Fn() -> bool) {
+    fn wait_until_cheap(&self, sectors: u32, goes_on: &dyn Fn() -> bool) {
         // An error comes again when the sectors are read.
         if let (Some(deadline), Ok(Some(_))) = (self.verification_deadline, self.glass()) {
-            self.drives.decoding.wait_until_cheap(sectors, deadline, is_stopped);
+            self.drives.decoding.wait_until_cheap(sectors, deadline, goes_on);
         }
     }
 }

@@ -129,8 +129,9 @@ pub trait PlatterFile: PlatterSource {
         None
     }
     /// Waits until computing is cheap enough to decode some sectors for a verification, or its time
-    /// is up. Returns early once `is_stopped`. Other reads never wait.
-    fn wait_until_cheap(&self, _sectors: u32, _is_stopped: &dyn Fn() -> bool) {}
+    /// is up. Asks `goes_on` again and again while it waits, and returns once that is false. Other
+    /// reads never wait.
+    fn wait_until_cheap(&self, _sectors: u32, _goes_on: &dyn Fn() -> bool) {}
 }
 
 /// Fills `buffer` from a platter file.

@@ -3,10 +3,11 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
+use crate::serving::{Server, wait_until};
 use crate::support::{Sandbox, noise};
 
 const CONTENT_BYTES: usize = 240_000;
@@ -144,4 +145,43 @@ fn a_folder_that_is_not_there_or_not_empty_is_refused() {
     place.write("photos/moon.tif", b"");
     place.run(&["decode-worker", "photos"]).fails_with(1, "photos has files but is not a decode folder");
     place.run(&["decode-worker", "photos", "--threads=0"]).fails_with(2, "0 is not in 1..=1024");
+}
+
+/// A `verify` that has said that it waits for a cheap hour.
+fn waiting(place: &Sandbox) -> Child {
+    let mut command = place.command();
+    command.arg("verify").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut process = command.spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(process.stderr.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    assert!(line.contains("waiting for an hour in which decoding is cheap"), "{line:?}");
+    process
+}
+
+#[test]
+fn a_verification_that_waits_for_a_cheap_hour_says_so_and_can_be_ended() {
+    let place = Sandbox::new(1, &["--medium=glass", "--set=1+0"]);
+    place.write("file", b"content");
+    place.good(&["put", "file", "--flush"]);
+    let hour = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() / 3600;
+    let prices: Vec<u32> = (0..24).map(|price_hour| if price_hour == (hour + 12) % 24 { 1 } else { 2 }).collect();
+    let text = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
+    let (before, after) = text.split_once("# prices = ").expect("an example");
+    let (_, after) = after.split_once('\n').expect("a line");
+    place.write("a/fulgurite.toml", format!("{before}prices = {prices:?}\n{after}"));
+
+    let mut alone = waiting(&place);
+    place.run(&["flush"]).fails_with(1, "is in use by another fulgurite");
+    assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
+    assert!(Command::new("kill").args(["-INT", &alone.id().to_string()]).status().expect("kill").success());
+    assert!(!alone.wait().expect("it ends").success());
+    place.good(&["flush"]);
+
+    let server = Server::start(&place);
+    let mut beside = waiting(&place);
+    place.run(&["flush"]).fails_with(1, "busy with `verify`");
+    beside.kill().expect("killed");
+    beside.wait().expect("it ends");
+    wait_until("the server noticed that its client is gone", || place.run(&["flush"]).status == 0);
+    server.stop();
 }

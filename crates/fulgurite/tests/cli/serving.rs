@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use crate::support::{Ran, Sandbox, noise, tree};
 
 /// A server of the archive `a`, until it is stopped or dropped.
-struct Server {
+pub(crate) struct Server {
     process: Child,
 }
 
 impl Server {
-    fn start(place: &Sandbox) -> Self {
+    pub(crate) fn start(place: &Sandbox) -> Self {
         let mut command = place.command();
         command.args(["--json", "serve", "--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().expect("the program starts");
@@ -34,7 +34,7 @@ impl Server {
     }
 
     /// Stops the server as an operator does.
-    fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         self.terminate();
         assert_eq!(self.process.wait().expect("it ends").code(), Some(0));
     }
@@ -47,7 +47,7 @@ impl Drop for Server {
     }
 }
 
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < Duration::from_secs(60), "waited a minute for this: {what}");

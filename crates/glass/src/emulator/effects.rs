@@ -214,7 +214,7 @@ impl Effects {
             Effect::Rotation => read.rotation *= factor,
             Effect::Magnification => read.magnification *= factor,
             Effect::Background => read.background *= factor,
-            // Relative noise of n electrons is 1/sqrt(n); without electrons there is none.
+            // Relative noise of n electrons is 1/sqrt(n); a voxel without electrons has no noise.
             Effect::CameraNoise if factor == 0.0 => (read.electrons, read.read_noise) = (0.0, 0.0),
             Effect::CameraNoise => {
                 read.electrons /= factor.powi(2);

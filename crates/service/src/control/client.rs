@@ -161,6 +161,7 @@ impl Connection {
                 Event::Stage { what, bytes } => watcher.stage(&what, bytes),
                 Event::Expect { objects, bytes } => watcher.expect(objects, bytes),
                 Event::Done { objects, bytes } => watcher.done(objects, bytes),
+                Event::Waits => watcher.waits(),
                 Event::Trouble(message) => message.report_to(watcher),
                 Event::Report(report) => {
                     return serde_json::from_value(report).map_err(|error| ControlError::Broken { source: Some(error.into()) });

@@ -82,6 +82,7 @@ enum Event {
         objects: u64,
         bytes: u64,
     },
+    Waits,
     Trouble(TroubleMessage),
     /// The report of a finished request.
     Report(serde_json::Value),

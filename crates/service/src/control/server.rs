@@ -289,6 +289,11 @@ impl Watcher for Relay<'_> {
         self.send_progress();
     }
 
+    /// Also detects a disconnected client, to which nothing else is sent meanwhile.
+    fn waits(&self) {
+        self.client.send(&Event::Waits);
+    }
+
     fn trouble(&self, trouble: Trouble<'_>) {
         self.client.send(&Event::Trouble(TroubleMessage::new(&trouble)));
     }
@@ -317,6 +322,20 @@ mod tests {
         drop(theirs);
         reading.trouble(Trouble::Note("it is gone"));
         assert!(reading.is_stopped() && !writing.is_stopped());
+    }
+
+    #[test]
+    fn a_client_that_disconnects_while_a_command_waits_is_noticed() {
+        let (client, mut theirs, _stop_tx) = pair();
+        let relay = Relay::new(&client, true);
+        relay.waits();
+        let mut sent = [0; 64];
+        let length = theirs.read(&mut sent).expect("an event");
+        assert_eq!(serde_json::from_slice::<Event>(&sent[..length]).expect("an event"), Event::Waits);
+        assert!(!relay.is_stopped());
+        drop(theirs);
+        relay.waits();
+        assert!(relay.is_stopped());
     }
 
     #[test]

@@ -359,7 +359,7 @@ mod tests {
             let accounts = match spec.sources[0].arrivals {
                 Arrivals::Poisson { per_second } | Arrivals::Constant { per_second } => per_second,
                 Arrivals::Modulated { median_per_second, .. } => median_per_second,
-                Arrivals::Bursts { .. } => panic!("there are none"),
+                Arrivals::Bursts { .. } => panic!("this workload has no bursts"),
             };
             assert!((accounts * 16.0 / workload.rate - 1.0).abs() < 1e-12, "{pattern:?}");
         }

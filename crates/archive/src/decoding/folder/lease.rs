@@ -148,7 +148,7 @@ impl Others {
     }
 }
 
-/// Threads of the worker with this lease; 0 if it is none, or of another version.
+/// Threads of the worker with this lease; 0 for text that is no lease, or one of another version.
 fn threads_of(text: &str) -> u32 {
     let mut lines = text.lines();
     let is_worker = lines.next().and_then(|line| line.strip_prefix("worker ")) == Some(&super::VERSION.to_string());

@@ -171,6 +171,7 @@ fn a_verification_that_is_stopped_waits_no_longer() {
         until(|| waiting(pool) == 1);
         stopped.store(true, Ordering::SeqCst);
         verification.join().expect("no panic");
+        assert_eq!(waiting(pool), 0, "no hour is planned for it");
     });
 }
 

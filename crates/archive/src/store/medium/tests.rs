@@ -289,10 +289,11 @@ impl Clock for HourClock {
     }
 }
 
-/// Stops once it is told to, and says when the scrub began to read.
+/// Stops when a test says so, and records what the scrub does.
 #[derive(Default)]
 struct Stoppable {
     has_begun: AtomicBool,
+    has_waited: AtomicBool,
     bytes: AtomicU64,
     is_stopped: AtomicBool,
 }
@@ -304,6 +305,10 @@ impl Watcher for Stoppable {
 
     fn done(&self, _objects: u64, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    fn waits(&self) {
+        self.has_waited.store(true, Ordering::SeqCst);
     }
 
     fn is_stopped(&self) -> bool {
@@ -342,7 +347,7 @@ fn a_scrub_waits_for_a_cheap_hour_and_reads_and_flushes_do_not() {
         let (stopped, night) = (&*Box::leak(Box::new(stopped)), &*Box::leak(Box::new(night)));
         let archive = &archive;
         let scrub = scope.spawn(move || archive.scrub(None, stopped));
-        until(|| stopped.has_begun.load(Ordering::SeqCst));
+        until(|| stopped.has_waited.load(Ordering::SeqCst));
         assert!(read() == noise(1, 20_000));
         stopped.is_stopped.store(true, Ordering::SeqCst);
         assert!(matches!(scrub.join().expect("no panic"), Err(ArchiveError::Stopped)), "while it waits, a scrub can be stopped");
