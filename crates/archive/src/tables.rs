@@ -14,7 +14,11 @@ pub(crate) fn read_header(store: &dyn PlatterStore, platter: PlatterId) -> Resul
     let file = store.open(platter).map_err(|error| error.to_string())?.ok_or("it is gone")?;
     let length = file.length().map_err(|error| error.to_string())?;
     let found = find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer));
-    Ok(found.map_err(|error: FindHeaderError| error.to_string())?.header)
+    let header = found.map_err(|error: FindHeaderError| error.to_string())?.header;
+    if header.platter != platter {
+        return Err(format!("it has the header of platter {}: rename its file, or remove it if it is a copy", header.platter));
+    }
+    Ok(header)
 }
 
 /// Why a file table was not read to its end.

@@ -17,8 +17,8 @@ use crate::tables::read_header;
 pub(crate) struct UncataloguedPlatter {
     pub(crate) platter: PlatterId,
     pub(crate) store: String,
-    /// `None` if no header can be read; the platter's archive is unknown then.
-    pub(crate) header: Option<Header>,
+    /// Its header, or why none can be read; the platter's archive is unknown then.
+    pub(crate) header: Result<Header, String>,
 }
 
 pub(crate) struct StoreComparison {
@@ -62,8 +62,8 @@ pub(crate) fn compare_stores(archive: &Archive) -> Result<StoreComparison, Archi
             if known.contains(&platter) || archive.catalogue().is_left_out(platter)? {
                 continue;
             }
-            let header = read_header(&**store, platter).ok();
-            if header.as_ref().is_none_or(|header| header.archive == archive.id()) {
+            let header = read_header(&**store, platter);
+            if header.as_ref().map_or(true, |header| header.archive == archive.id()) {
                 uncatalogued.push(UncataloguedPlatter { platter, store: name.to_owned(), header });
             }
         }
@@ -76,7 +76,7 @@ pub(crate) fn compare_stores(archive: &Archive) -> Result<StoreComparison, Archi
 /// read, since they may belong to another archive.
 pub(crate) fn refuse_uncatalogued(archive: &Archive) -> Result<(), ArchiveError> {
     let uncatalogued = find_uncatalogued(archive)?;
-    let mut ours = uncatalogued.iter().filter(|platter| platter.header.is_some());
+    let mut ours = uncatalogued.iter().filter(|platter| platter.header.is_ok());
     let Some(first) = ours.next() else { return Ok(()) };
     let unseen = unseen_places(&mut **archive.catalogue())?;
     Err(ArchiveError::UnknownPlatters {

@@ -121,7 +121,7 @@ fn refused_sectors_are_unreadable_whether_or_not_the_catalogue_knows_the_platter
     let unknown = open(&home, "old.db").scrub(None, &Unwatched).expect("scrubbed");
     assert_eq!((unknown.unsound.len(), unknown.unknown.len()), (0, platters));
     for platter in &unknown.unknown {
-        assert_eq!((platter.is_readable, platter.lost_sectors, platter.unreadable), (true, 0, 1));
+        assert_eq!((&platter.why_unreadable, platter.lost_sectors, platter.unreadable), (&None, 0, 1));
     }
     assert_eq!((known.hindrance(), unknown.hindrance()), (Some(Hindrance::Unreadable), Some(Hindrance::Unreadable)));
 }

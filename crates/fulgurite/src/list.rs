@@ -429,12 +429,16 @@ fn without_own(mut totals: Totals, own: &OwnVersions) -> Totals {
 
 /// Describes what the last rebuild of the catalogue did not read, with advice.
 pub(crate) fn unseen_text(unseen: &[UnseenPlace]) -> String {
-    let advice = match unseen {
-        [UnseenPlace::Others] => "`fulgurite store add` what is missing, then run `fulgurite catalogue rebuild` again",
-        [_] => "when it is back, run `fulgurite catalogue rebuild` again",
-        _ => "when they are back, run `fulgurite catalogue rebuild` again",
+    let (goal, what) = match unseen {
+        [UnseenPlace::Others] => ("`fulgurite store add` what is missing", "it"),
+        [_] => ("when it can be read", "it"),
+        _ => ("when they can be read", "them"),
     };
-    format!("not read when the catalogue was rebuilt: {}; {advice}", places_text(unseen))
+    format!(
+        "not read when the catalogue was rebuilt: {}; {goal}, run `fulgurite catalogue rebuild` again, or give {what} up with \
+         `fulgurite catalogue forget --unseen`",
+        places_text(unseen)
+    )
 }
 
 /// Names unseen places: "stores d1, d2 and the staging folder".

@@ -97,7 +97,7 @@ fn has_unknown(report: &ScrubReport) -> bool {
 }
 
 fn is_damaged(platter: &UnknownPlatter) -> bool {
-    platter.lost_sectors > 0 || !platter.is_readable
+    platter.lost_sectors > 0 || platter.why_unreadable.is_some()
 }
 
 fn report_json(report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<Value>) -> Value {
@@ -109,10 +109,10 @@ fn report_json(report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<V
             "lost_sectors": finding.lost_sectors, "lost_tracks": finding.lost_tracks, "bad_headers": finding.bad_headers,
         })
     };
-    let unknown = |UnknownPlatter { platter, store, lost_sectors, unreadable, is_readable }: &UnknownPlatter| {
+    let unknown = |UnknownPlatter { platter, store, lost_sectors, unreadable, why_unreadable }: &UnknownPlatter| {
         json!({
             "platter": platter.to_string(), "store": store, "lost_sectors": lost_sectors, "unreadable": unreadable,
-            "readable": is_readable,
+            "readable": why_unreadable.is_none(), "why": why_unreadable,
         })
     };
     let mut value = json!({
@@ -215,9 +215,21 @@ fn why(finding: &PlatterFinding) -> Option<String> {
 }
 
 fn say_unknown(session: &Session, report: &ScrubReport) {
-    if !report.unknown.is_empty() {
-        let unknown = count(report.unknown.len() as u64, "platter");
-        let damaged = report.unknown.iter().filter(|platter| is_damaged(platter)).count();
+    let (unread, known): (Vec<_>, Vec<_>) = report.unknown.iter().partition(|platter| platter.why_unreadable.is_some());
+    for UnknownPlatter { platter, store, why_unreadable, .. } in &unread {
+        let why = why_unreadable.as_deref().unwrap_or_default();
+        session.warn(&format!("unknown  {platter} on store {store}: {}", harmless(why)));
+    }
+    if !unread.is_empty() {
+        session.warn(&format!(
+            "{} named above can't be read. `fulgurite catalogue rebuild` looks again; remove {} only if the archive doesn't need {1}.",
+            phrase(unread.len() as u64, "platter", "platters"),
+            if unread.len() == 1 { "it" } else { "them" },
+        ));
+    }
+    if !known.is_empty() {
+        let unknown = count(known.len() as u64, "platter");
+        let damaged = known.iter().filter(|platter| is_damaged(platter)).count();
         session.warn(&format!(
             "Found {unknown} that the catalogue doesn't know, {damaged} of them damaged: {}.",
             match report.unseen.is_empty() {

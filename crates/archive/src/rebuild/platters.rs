@@ -23,6 +23,14 @@ pub(super) struct FoundSet {
     pub(super) was_writing: bool,
 }
 
+/// A platter without a readable header that no other platter's header lists.
+pub(super) struct SetlessPlatter {
+    pub(super) platter: PlatterId,
+    pub(super) store: String,
+    /// Why its header can't be read.
+    pub(super) why: String,
+}
+
 impl FoundSet {
     /// The set that a header describes. `places` are the stores of the platters found. Any other
     /// platter keeps the store that the earlier catalogue names, if that store could not be read
@@ -55,14 +63,15 @@ impl FoundSet {
 }
 
 impl Rebuild<'_> {
-    pub(super) fn find_sets(&mut self, known: &EarlierSets) -> Vec<FoundSet> {
+    /// Finds the sets on the stores, and the platters of which no set is known.
+    pub(super) fn find_sets(&mut self, known: &EarlierSets) -> (Vec<FoundSet>, Vec<SetlessPlatter>) {
         let watcher = self.watcher;
         let note = |text: String| watcher.trouble(Trouble::Note(&text));
         let mut sets: BTreeMap<SetId, Header> = BTreeMap::new();
         let mut places: HashMap<PlatterId, String> = HashMap::new();
         let snapshot = StoreSnapshot::take(self.archive);
         let mut unread: HashSet<String> = HashSet::new();
-        let mut headless: Vec<(PlatterId, String, String)> = Vec::new();
+        let mut headless = Vec::new();
         for store in &snapshot.unavailable {
             note(store.to_string());
             unread.insert(store.store.clone());
@@ -91,7 +100,7 @@ impl Rebuild<'_> {
                     }
                     Err(why) => {
                         note(format!("platter {platter} on store {name}: {why}"));
-                        headless.push((platter, name.to_owned(), why));
+                        headless.push(SetlessPlatter { platter, store: name.to_owned(), why });
                     }
                 }
             }
@@ -101,9 +110,7 @@ impl Rebuild<'_> {
         // A platter that no header lists may be all that is left of a set.
         let listed: HashSet<PlatterId> =
             sets.iter().flat_map(|found| found.description.platters.iter().map(|place| place.platter)).collect();
-        for (platter, store, why) in headless.into_iter().filter(|(platter, ..)| !listed.contains(platter)) {
-            self.report.add_unread_platter(store, format!("platter {platter}: {why}"));
-        }
-        sets
+        headless.retain(|found| !listed.contains(&found.platter));
+        (sets, headless)
     }
 }

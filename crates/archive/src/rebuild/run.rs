@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use fulgurite_domain::{SetId, VersionId};
 
 use super::earlier::{Earlier, EarlierSets, OldCopies};
-use super::platters::FoundSet;
+use super::platters::{FoundSet, SetlessPlatter};
 use super::staging::{Scanned, scan_staging};
 use super::unseen::{Unseen, UnseenPlace, note_unseen, surplus_keys, unseen_places, unseen_stores};
 use super::{RebuildReport, each_unlisted};
@@ -63,7 +63,7 @@ impl<'a> Rebuild<'a> {
         self.watcher.stage("reading staging", None);
         let (scanned, spare_copies, known) = self.read_staging(earlier)?;
         self.watcher.stage("reading headers", None);
-        let sets = self.look_for_sets(&known, earlier);
+        let sets = self.look_for_sets(&known, earlier)?;
         let others = earlier.query(unseen_places);
         let had_others = others.map_or(earlier.catalogue.is_some(), |places| places.contains(&UnseenPlace::Others));
         if had_others && sets.iter().any(|found| found.missing > 0) {
@@ -110,15 +110,23 @@ impl<'a> Rebuild<'a> {
     }
 
     /// Finds the sets on the stores. Those that the earlier catalogue ignores count as unfinished.
-    fn look_for_sets(&mut self, known: &EarlierSets, earlier: &mut Earlier<'_>) -> Vec<FoundSet> {
-        let mut sets = self.find_sets(known);
+    /// A platter whose set isn't known is all that is left of it: unless the earlier catalogue
+    /// ignores the platter, its store counts as unseen.
+    fn look_for_sets(&mut self, known: &EarlierSets, earlier: &mut Earlier<'_>) -> Result<Vec<FoundSet>, ArchiveError> {
+        let mut is_left_out = |platter| earlier.query(|earlier| earlier.is_left_out(platter)).unwrap_or_default();
+        let (mut sets, setless) = self.find_sets(known);
         for found in &mut sets {
-            let mut platters = found.description.platters.iter();
-            if platters.any(|place| earlier.query(|earlier| earlier.is_left_out(place.platter)).unwrap_or_default()) {
+            if found.description.platters.iter().any(|place| is_left_out(place.platter)) {
                 found.was_writing = true;
             }
         }
-        sets
+        for SetlessPlatter { platter, store, why } in setless {
+            match is_left_out(platter) {
+                true => self.archive.catalogue().leave_out(&[platter])?,
+                false => self.report.add_unread_platter(store, format!("platter {platter}: {why}")),
+            }
+        }
+        Ok(sets)
     }
 
     /// Records the tombstones in staging. Stages those again whose set, or staging folder, is gone

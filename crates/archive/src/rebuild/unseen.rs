@@ -1,7 +1,7 @@
 //! Places that a rebuild could not read. The catalogue records them, so that it isn't mistaken for
 //! complete.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::path::Path;
 
@@ -87,8 +87,8 @@ impl From<UnavailableStore> for Unseen {
 
 impl Archive {
     /// Forgets the unseen places of the last rebuild because they are gone for good. Returns them.
-    /// Platters that the catalogue doesn't know because too much of their sets was in these places
-    /// are left out. If the places turn up after all, a rebuild finds those sets again.
+    /// Platters that the catalogue doesn't know, because too much of their sets was in these places
+    /// or their headers can't be read, are left out. If the places turn up after all, a rebuild finds those sets again.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
@@ -111,16 +111,23 @@ impl Archive {
 }
 
 /// Platters on the stores that the catalogue doesn't know, of sets that can't be read without more
-/// platters.
+/// platters, or without a header that tells their set.
 fn platters_of_unseen_sets(archive: &Archive) -> Result<Vec<PlatterId>, ArchiveError> {
     // A platter may be on several stores; copies of it don't help.
     let mut sets: HashMap<SetId, (usize, BTreeSet<PlatterId>)> = HashMap::new();
+    let mut headless: BTreeSet<PlatterId> = BTreeSet::new();
+    let mut listed: HashSet<PlatterId> = HashSet::new();
     for UncataloguedPlatter { platter, header, .. } in find_uncatalogued(archive)? {
-        let Some(header) = header else { continue };
+        let Ok(header) = header else {
+            headless.insert(platter);
+            continue;
+        };
+        listed.extend(header.members.iter().map(|member| member.platter));
         sets.entry(header.set).or_insert((header.shape.information.into(), BTreeSet::new())).1.insert(platter);
     }
     let is_unreadable = |(needed, found): &(usize, BTreeSet<PlatterId>)| found.len() < *needed;
-    Ok(sets.into_values().filter(is_unreadable).flat_map(|(_, platters)| platters).collect())
+    let of_sets = sets.into_values().filter(is_unreadable).flat_map(|(_, platters)| platters);
+    Ok(of_sets.chain(headless.into_iter().filter(|platter| !listed.contains(platter))).collect())
 }
 
 /// True if the last rebuild found signs of stores that are not in the settings.

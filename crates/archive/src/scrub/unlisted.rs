@@ -26,8 +26,9 @@ pub struct UnknownPlatter {
     pub lost_sectors: u64,
     /// Sectors that the system refused to read.
     pub unreadable: u64,
-    /// True if its header can be read, which is required to read the platter.
-    pub is_readable: bool,
+    /// Why nothing of it can be read. Without a readable header, it may belong to another archive, or
+    /// be no platter at all.
+    pub why_unreadable: Option<String>,
 }
 
 impl Scrub<'_> {
@@ -40,19 +41,24 @@ impl Scrub<'_> {
         let snapshot = StoreSnapshot::take(self.archive);
         for found in uncatalogued {
             let UncataloguedPlatter { platter, store, header } = found;
-            let mut unknown = UnknownPlatter { platter, store: store.clone(), lost_sectors: 0, unreadable: 0, is_readable: false };
-            if let Some(header) = header
-                && let Ok(found) = snapshot.find(&PlatterPlace { platter, store })
-            {
-                let set = SetDescription::of(&header, |_| unknown.store.clone());
-                let mut finding = PlatterFinding::new(&set, header.position);
-                let loaded = Loaded::new(platter, header.geometry, found.file, &found.store);
-                let bytes = read_tracks(&loaded, &set, &mut finding, self.watcher);
-                self.report.bytes += set.stored_bytes(bytes);
-                check_not_stopped(self.watcher)?;
-                unknown.lost_sectors = finding.lost_sectors;
-                unknown.unreadable = finding.unreadable;
-                unknown.is_readable = true;
+            let mut unknown = UnknownPlatter { platter, store: store.clone(), lost_sectors: 0, unreadable: 0, why_unreadable: None };
+            let found = header.and_then(|header| {
+                // It may have disappeared since the stores were listed.
+                let found = snapshot.find(&PlatterPlace { platter, store }).map_err(|why| why.to_string())?;
+                Ok((header, found))
+            });
+            match found {
+                Ok((header, found)) => {
+                    let set = SetDescription::of(&header, |_| unknown.store.clone());
+                    let mut finding = PlatterFinding::new(&set, header.position);
+                    let loaded = Loaded::new(platter, header.geometry, found.file, &found.store);
+                    let bytes = read_tracks(&loaded, &set, &mut finding, self.watcher);
+                    self.report.bytes += set.stored_bytes(bytes);
+                    check_not_stopped(self.watcher)?;
+                    unknown.lost_sectors = finding.lost_sectors;
+                    unknown.unreadable = finding.unreadable;
+                }
+                Err(why) => unknown.why_unreadable = Some(why),
             }
             self.report.unknown.push(unknown);
         }

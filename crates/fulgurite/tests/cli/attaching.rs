@@ -130,7 +130,7 @@ fn with_too_many_stores_absent_nothing_is_called_lost() {
         let ran = place.run(&["-A", "b", command]);
         assert!(ran.status == 3 && !ran.err.contains("lost: "), "{ran:?}");
     }
-    place.run(&["-A", "b", "ls"]).fails_with(3, "stores absent-1, absent-2 and unknown places; when they are back");
+    place.run(&["-A", "b", "ls"]).fails_with(3, "stores absent-1, absent-2 and unknown places; when they can be read");
     place.run(&["-A", "b", "get", "tree/nothing", "-"]).fails_with(3, "nothing is known to be stored as tree/nothing");
     for store in ["d1", "d3"] {
         place.good(&["-A", "b", "store", "add", store]);

@@ -173,7 +173,7 @@ fn after_a_rebuild_without_stores_each_is_named_once_and_keeps_its_platters() {
     let kept: Vec<String> = place.platters().into_iter().map(|platter| platter.store).collect();
     assert_eq!(kept, stores, "the stores of platters that were not seen are still known");
     let status = place.run(&["status"]);
-    assert!(status.text().contains("not read when the catalogue was rebuilt: stores d1, d2, d3; when they are back"), "{status:?}");
+    assert!(status.text().contains("not read when the catalogue was rebuilt: stores d1, d2, d3; when they can be read"), "{status:?}");
     let verified = place.run(&["verify"]);
     assert!(verified.status == 3 && verified.err.contains("stores d1, d2, d3 are absent. 3 of the 5 platters"), "{verified:?}");
     assert!(verified.text().contains("not read because stores d1, d2, d3 are absent: mount"), "{verified:?}");
@@ -669,4 +669,43 @@ fn platters_that_moved_by_hand_are_recovered_onto_other_stores_of_the_set() {
     assert_ne!(stores[0], stores[1], "both platters of a set are on one store");
     fs::rename(place.path(&lost.store), place.path("away")).expect("renamed");
     assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 300_000));
+}
+
+#[test]
+fn platters_that_tell_no_set_can_be_given_up() {
+    let place = Sandbox::new(2, &["--set", "1+1"]);
+    place.write("file", noise(1, 300_000));
+    place.good(&["put", "file", "--flush"]);
+    let platters = place.platters();
+    let names = ["0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"];
+    let [copy, foreign] = names.map(|name| place.path(format!("{}/platters/{name}.platter", platters[0].store)));
+    fs::copy(&platters[0].file, &copy).expect("copied");
+    fs::write(&foreign, noise(2, 100_000)).expect("written");
+    // They don't keep anybody from storing more, and are named.
+    place.write("next", b"next");
+    place.good(&["put", "next", "--flush"]);
+    let verified = place.run(&["verify"]);
+    assert!(verified.status == 1 && verified.text().contains("2 platters named above can't be read"), "{verified:?}");
+    for (name, why) in [(names[0], "it has the header of platter"), (names[1], "this is not a Fulgurite platter")] {
+        let line = format!("unknown  {name} on store {}: {why}", platters[0].store);
+        assert!(verified.text().contains(&line), "{line}: {verified:?}");
+    }
+    let rebuilt = place.run(&["catalogue", "rebuild"]);
+    assert!(rebuilt.err.contains(&format!("platter {}: rename its file, or remove it if it is a copy", platters[0].id)), "{rebuilt:?}");
+    for (command, exit) in [("status", 3), ("verify", 1)] {
+        let ran = place.run(&[command]);
+        assert!(ran.status == exit && ran.text().contains("or give it up with `fulgurite catalogue forget --unseen`"), "{ran:?}");
+    }
+    place.good(&["catalogue", "forget", "--unseen"]);
+    for command in [&["status"][..], &["verify"], &["catalogue", "rebuild"], &["status"], &["verify", "--objects"]] {
+        place.good(command);
+    }
+    assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 300_000));
+    // Whoever follows the advice loses nothing.
+    fs::remove_file(&copy).expect("removed");
+    fs::rename(&platters[0].file, &copy).expect("renamed");
+    place.run(&["verify"]);
+    fs::rename(&copy, &platters[0].file).expect("renamed");
+    place.good(&["catalogue", "rebuild"]);
+    place.good(&["verify", "--objects"]);
 }
