@@ -88,7 +88,8 @@ impl From<UnavailableStore> for Unseen {
 impl Archive {
     /// Forgets the unseen places of the last rebuild because they are gone for good. Returns them.
     /// Platters that the catalogue doesn't know, because too much of their sets was in these places
-    /// or their headers can't be read, are left out. If the places turn up after all, a rebuild finds those sets again.
+    /// or their headers can't be read, are left out. If the places turn up after all, a rebuild
+    /// finds those sets again.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.

@@ -26,8 +26,8 @@ pub struct UnknownPlatter {
     pub lost_sectors: u64,
     /// Sectors that the system refused to read.
     pub unreadable: u64,
-    /// Why nothing of it can be read. Without a readable header, it may belong to another archive, or
-    /// be no platter at all.
+    /// Why nothing of it can be read. Without a readable header, it may belong to another archive,
+    /// or be no platter at all.
     pub why_unreadable: Option<String>,
 }
 

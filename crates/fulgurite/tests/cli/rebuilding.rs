@@ -701,7 +701,7 @@ fn platters_that_tell_no_set_can_be_given_up() {
         place.good(command);
     }
     assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 300_000));
-    // Whoever follows the advice loses nothing.
+    // Following the advice loses nothing.
     fs::remove_file(&copy).expect("removed");
     fs::rename(&platters[0].file, &copy).expect("renamed");
     place.run(&["verify"]);

@@ -146,7 +146,7 @@ fn the_price_delays_verification_until_a_cheap_hour_and_no_read() {
     std::thread::scope(|scope| {
         let (pool, is_due) = (&pool, &is_due);
         let verification = scope.spawn(move || {
-            pool.wait_until_cheap(8, deadline, &|| false);
+            pool.wait_until_cheap(8, deadline, &|| true);
             is_due.store(true, Ordering::SeqCst);
         });
         until(|| waiting(pool) == 1);
@@ -167,7 +167,7 @@ fn a_verification_that_is_stopped_waits_no_longer() {
     let stopped = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (pool, stopped) = (&pool, &stopped);
-        let verification = scope.spawn(move || pool.wait_until_cheap(8, Micros(32 * Micros::HOUR.0), &|| stopped.load(Ordering::SeqCst)));
+        let verification = scope.spawn(move || pool.wait_until_cheap(8, Micros(32 * Micros::HOUR.0), &|| !stopped.load(Ordering::SeqCst)));
         until(|| waiting(pool) == 1);
         stopped.store(true, Ordering::SeqCst);
         verification.join().expect("no panic");
