@@ -220,6 +220,9 @@ fn one_of<'de, T: Copy, D: Deserializer<'de>>(deserializer: D, all: &[T], name: 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DecodeSettings {
+    /// What runs the networks of decoders.
+    #[serde(deserialize_with = "decode_device")]
+    pub device: DecodeDevice,
     /// Threads that decode; `limits.threads` if not given.
     pub threads: Option<usize>,
     /// Folder shared with decode workers, relative to the archive's folder.
@@ -232,6 +235,34 @@ pub struct DecodeSettings {
     pub verification_wait_h: u64,
 }
 
+/// What runs the networks of decoders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DecodeDevice {
+    /// The threads that decode.
+    #[default]
+    Cpu,
+    /// A graphics processor. The program needs the feature `gpu`.
+    Gpu,
+}
+
+impl DecodeDevice {
+    /// All devices.
+    pub const ALL: [Self; 2] = [Self::Cpu, Self::Gpu];
+
+    /// Its name in settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Gpu => "gpu",
+        }
+    }
+}
+
+fn decode_device<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DecodeDevice, D::Error> {
+    one_of(deserializer, &DecodeDevice::ALL, DecodeDevice::name)
+}
+
 /// A list is read, because that of an array would ignore what follows its last element.
 fn deserialize_prices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<[u32; 24]>, D::Error> {
     let prices = Vec::<u32>::deserialize(deserializer)?;
@@ -241,7 +272,7 @@ fn deserialize_prices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 
 impl Default for DecodeSettings {
     fn default() -> Self {
-        Self { threads: None, folder: None, prices: None, verification_wait_h: 24 }
+        Self { device: DecodeDevice::Cpu, threads: None, folder: None, prices: None, verification_wait_h: 24 }
     }
 }
 
@@ -458,7 +489,8 @@ impl Settings {
 
     /// The section `[decode]`, with comments; nothing for disks without such settings.
     fn decode_to_toml(&self) -> String {
-        let DecodeSettings { threads, folder, prices, verification_wait_h } = &self.decode;
+        let DecodeSettings { device, threads, folder, prices, verification_wait_h } = &self.decode;
+        let device = device.name();
         if self.medium.medium() == Medium::Disk && self.decode == DecodeSettings::default() {
             return String::new();
         }
@@ -472,6 +504,8 @@ impl Settings {
         );
         format!(
             "[decode]\n\
+             # What runs the network of the decoder \"unet\": \"cpu\", or \"gpu\" if the program was built with the feature `gpu`.\n\
+             device = \"{device}\"\n\
              # Threads that decode images of glass. Default: limits.threads.\n\
              {threads}\n\
              # Folder shared with `fulgurite decode-worker` on other machines, which then decode what clients read.\n\
@@ -548,7 +582,8 @@ mod tests {
         let glass = Settings { medium: MediumSettings::Glass(glass), ..settings() };
         assert_eq!(Settings::parse(&glass.to_file(), Path::new(FILE)).expect("readable"), glass);
         let prices = Some(std::array::from_fn(|hour| hour as u32));
-        let decode = DecodeSettings { threads: Some(3), folder: Some("jobs".into()), prices, verification_wait_h: 48 };
+        let decode =
+            DecodeSettings { device: DecodeDevice::Gpu, threads: Some(3), folder: Some("jobs".into()), prices, verification_wait_h: 48 };
         let decode = Settings { decode, ..settings() };
         assert_eq!(Settings::parse(&decode.to_file(), Path::new(FILE)).expect("readable"), decode);
     }
@@ -597,6 +632,7 @@ mod tests {
                 "has 25 numbers",
             ),
             ("[set]", "[decode]\nprice = 1\n\n[set]", "price"),
+            ("[set]", "[decode]\ndevice = \"tpu\"\n\n[set]", "cpu, gpu"),
             ("[set]", "[decode]\nthreads = 0\n\n[set]", "decode.threads"),
             ("[set]", "[decode]\nverification_wait_h = 1000\n\n[set]", "decode.verification_wait_h"),
         ] {

@@ -340,6 +340,10 @@ pub(crate) struct DecodeWorker {
     /// Jobs to decode at once. Default: the number of cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
+    /// Run the decoder `unet` on a graphics processor; the program must be built with the feature
+    /// `gpu`
+    #[arg(long)]
+    pub(crate) gpu: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -36,7 +36,7 @@ pub use medium::GlassMedium;
 pub use read::{Lost, PlatterSource, ReadDrive};
 pub use track::Track;
 pub use voxel_platter::{
-    BatchDecoders, CallersThread, Correction, DecodeService, GlassHead, GlassHeadError, GlassReader, SectorBatch, SectorContent,
-    SectorQuality, SectorTrouble, SectorView, VoxelPlatter, VoxelWriter,
+    CallersThread, Correction, DecodeService, GlassHead, GlassHeadError, GlassReader, SectorBatch, SectorContent, SectorQuality,
+    SectorTrouble, SectorView, VoxelPlatter, VoxelWriter,
 };
 pub use write::{BlankPlatter, WriteDrive, WrittenPlatter};

@@ -12,7 +12,7 @@ use fulgurite_codec::ldpc::{LdpcCode, LdpcDecoder};
 use fulgurite_codec::{SectorCode, SectorDecoder};
 
 use crate::GlassMedium;
-use crate::decoder::VoxelDecoder;
+use crate::decoder::{FramesError, Probabilities, VoxelDecoder};
 use crate::emulator::{Effects, Sample, sample_stack};
 use crate::error_rate::ErrorRate;
 
@@ -147,16 +147,16 @@ impl<D: VoxelDecoder> Reader<D> {
         self.counted.emulating += started.elapsed();
         let code = self.code.clone();
         let mut sectors = code.decoder();
-        for sample in &samples {
-            self.read_sector(&mut sectors, sample);
+        let started = Instant::now();
+        let decoded = self.decoder.decode_all(&samples.iter().map(|sample| &sample.frames).collect::<Vec<_>>());
+        self.counted.decoding += started.elapsed();
+        for (sample, decoded) in samples.iter().zip(decoded) {
+            self.count(&mut sectors, sample, decoded);
         }
     }
 
-    fn read_sector(&mut self, sectors: &mut SectorDecoder<'_>, sample: &Sample) {
-        let Self { code, decoder, other_codes, counted } = self;
-        let started = Instant::now();
-        let decoded = decoder.decode(&sample.frames);
-        counted.decoding += started.elapsed();
+    fn count(&mut self, sectors: &mut SectorDecoder<'_>, sample: &Sample, decoded: Result<Probabilities, FramesError>) {
+        let Self { code, other_codes, counted, .. } = self;
         counted.sectors += 1;
         counted.voxels += sample.symbols.len() as u64;
         let Ok(probabilities) = decoded else {

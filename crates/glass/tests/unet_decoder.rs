@@ -4,7 +4,7 @@
 use std::num::NonZero;
 
 use fulgurite_glass::GlassMedium;
-use fulgurite_glass::decoder::{DecoderKind, FramesError, UNet, UNetError, VoxelDecoder};
+use fulgurite_glass::decoder::{DecoderKind, Device, FramesError, UNet, UNetError, VoxelDecoder};
 use fulgurite_glass::emulator::{Frames, Preset, sample_stack};
 use fulgurite_glass::polarization::FRAMES;
 use fulgurite_glass::sector_errors::{SectorEffort, SectorErrors, sector_errors};
@@ -23,7 +23,7 @@ fn probabilities_are_those_of_the_trained_network() {
     let expected = values(include_bytes!("unet/logits.npy"));
     assert_eq!((pixels.len(), expected.len()), (FRAMES * 32 * 32, 4 * 32 * 32 * 16));
     let frames = Frames { rows: 32, columns: 32, bits: 8, pixels };
-    let got = UNet::embedded(&medium).unwrap().decode(&frames).unwrap();
+    let got = UNet::embedded(&medium, &Device::Cpu).unwrap().decode(&frames).unwrap();
     for (got, expected) in got.voxels().zip(expected.chunks_exact(4 * 16)) {
         let likelihoods: Vec<f64> =
             expected.chunks_exact(4).map(|bytes| f64::from(f32::from_le_bytes(bytes.try_into().unwrap())).exp()).collect();
@@ -38,7 +38,7 @@ fn lost(kind: DecoderKind, strength: f64) -> SectorErrors {
     let medium = GlassMedium::desk();
     let effort = SectorEffort { sectors: 8, failures: 100, seed: 1, threads: NonZero::new(2).unwrap() };
     let effects = Preset::Nominal.effects().scaled(strength);
-    sector_errors(&medium, &effects, || kind.load(&medium), &[], effort)
+    sector_errors(&medium, &effects, || kind.load(&medium, &Device::Cpu), &[], effort)
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn under_strong_noise_it_learns_more_from_images_than_the_classical_decoder() {
 #[test]
 fn frames_without_content_or_of_another_shape_are_refused() {
     let medium = GlassMedium::desk();
-    let mut decoder = UNet::embedded(&medium).unwrap();
+    let mut decoder = UNet::embedded(&medium, &Device::Cpu).unwrap();
     let good = sample_stack(&medium, &medium.sector_code(), &Preset::Clean.effects(), 1, 0, 1).remove(0);
     assert!(decoder.decode(&good.frames).is_ok());
     for value in [0, 255, 77] {
@@ -87,15 +87,15 @@ fn frames_without_content_or_of_another_shape_are_refused() {
 
 #[test]
 fn a_model_for_another_medium_is_refused() {
-    let other = |medium: GlassMedium| UNet::embedded(&medium).unwrap_err().to_string();
+    let other = |medium: GlassMedium| UNet::embedded(&medium, &Device::Cpu).unwrap_err().to_string();
     let alphabet = Alphabet::new(vec![0.25, 0.6]).unwrap();
     let message = other(GlassMedium { alphabet, ..GlassMedium::desk() });
     assert!(message.contains("0.25 and 0.5 ") && message.contains("retardances 0.25 and 0.6"), "{message}");
     assert!(other(GlassMedium { rows: 126, ..GlassMedium::desk() }).contains("126 x 160"));
-    assert!(matches!(UNet::from_bytes(b"{}", &GlassMedium::desk()), Err(UNetError::Model(_))));
+    assert!(matches!(UNet::from_bytes(b"{}", &GlassMedium::desk(), &Device::Cpu), Err(UNetError::Model(_))));
     // Such a medium is still read, with the classical decoder.
     let odd = GlassMedium { rows: 126, ..GlassMedium::desk() };
-    let mut decoder = DecoderKind::UNet.load(&odd);
+    let mut decoder = DecoderKind::UNet.load(&odd, &Device::Cpu);
     assert!(matches!(
         decoder.decode(&Frames { rows: 1, columns: 1, bits: 8, pixels: vec![0; 5] }),
         Err(FramesError::Shape { expected_rows: 126, .. })

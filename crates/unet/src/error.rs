@@ -43,6 +43,29 @@ pub enum ModelError {
     NotFinite { tensor: String, position: usize, value: f32 },
 }
 
+/// Why a GPU can't run a network.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
+pub enum GpuError {
+    #[error("this program was built without support for GPUs: build it with `--features gpu`")]
+    NotBuilt,
+    #[error("no GPU was found: {why}")]
+    NotFound { why: String },
+    #[error("the only GPU is a renderer in software, {name}, which is slower than decoding on the CPU")]
+    Software { name: String },
+    #[error("the GPU {name} can't be opened: {why}")]
+    NotOpened { name: String, why: String },
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    #[error("images of {rows} x {columns} pixels need a buffer of {bytes} bytes, but the GPU allows {limit}: split them")]
+    TooLarge { rows: usize, columns: usize, bytes: usize, limit: u64 },
+    #[error("the GPU {name} failed: {why}")]
+    Failed { name: String, why: String },
+    #[error("the GPU {name} computes other logits than the CPU: its driver is faulty")]
+    Wrong { name: String },
+}
+
 /// Why a network can't process images of a size.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]

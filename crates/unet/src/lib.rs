@@ -1,5 +1,6 @@
-//! Inference of small U-Nets on a CPU: a [`Network`] is read from a model file, a [`Runner`]
-//! applies it to images of one size.
+//! Inference of small U-Nets: a [`Network`] is read from a model file, a [`Runner`] applies it to
+//! images of one size on a CPU, and a [`GpuRunner`] on a GPU if the crate is built with the feature
+//! `gpu`.
 //!
 //! ```text
 //! planes -> normalize -> [conv, conv] ----------------- skip ----------------> [conv, conv] -> head -> logits
@@ -66,6 +67,11 @@
 
 mod direct;
 mod error;
+#[cfg(feature = "gpu")]
+mod gpu;
+#[cfg(not(feature = "gpu"))]
+#[path = "no_gpu.rs"]
+mod gpu;
 mod image;
 mod kernel;
 mod lanes;
@@ -81,7 +87,8 @@ mod winograd;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86;
 
-pub use error::{ModelError, ShapeError};
+pub use error::{GpuError, ModelError, ShapeError};
+pub use gpu::{Gpu, GpuRunner};
 pub use kernel::Kernel;
 pub use model::ARCHITECTURE;
 pub use network::Network;

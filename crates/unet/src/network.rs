@@ -14,6 +14,9 @@ use crate::winograd::WinogradConvolution;
 #[derive(Debug, Clone)]
 pub struct Network {
     pub(crate) layers: Arc<Layers>,
+    /// For GPUs, which need the weights in another order.
+    #[cfg(feature = "gpu")]
+    model: Arc<Model>,
     metadata: Arc<BTreeMap<String, String>>,
 }
 
@@ -60,7 +63,10 @@ impl Network {
     /// [`ModelError`] if the file is damaged, or its network is not one that this crate runs.
     /// Memory use is proportional to the file's length, whatever its header claims.
     pub fn from_bytes(file: &[u8]) -> Result<Self, ModelError> {
-        let Model { metadata, inputs, outputs, widths, mean, scale, down, up, head } = Model::parse(file)?;
+        let model = Model::parse(file)?;
+        #[cfg(feature = "gpu")]
+        let for_gpus = Arc::new(model.clone());
+        let Model { metadata, inputs, outputs, widths, mean, scale, down, up, head } = model;
         let down_layers = |(level, [a, b]): (usize, &[Weights; 2])| DownLayers {
             a: (level > 0).then(|| WinogradConvolution::new(a)),
             b: WinogradConvolution::new(b),
@@ -81,7 +87,17 @@ impl Network {
             up: up.iter().map(up_layers).collect(),
             head: DirectConvolution::of_pixels(&head),
         };
-        Ok(Self { layers: Arc::new(layers), metadata: Arc::new(metadata) })
+        Ok(Self {
+            layers: Arc::new(layers),
+            #[cfg(feature = "gpu")]
+            model: for_gpus,
+            metadata: Arc::new(metadata),
+        })
+    }
+
+    #[cfg(feature = "gpu")]
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
     }
 
     /// Number of input planes.

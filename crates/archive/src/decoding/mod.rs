@@ -14,15 +14,17 @@
 mod folder;
 mod pool;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fulgurite_decode::{Class, Policy, Settings};
 use fulgurite_domain::Micros;
-use fulgurite_glass::{BatchDecoders, DecodeService, SectorBatch, SectorContent};
+use fulgurite_glass::decoder::{Device, GpuError, LastDecoder};
+use fulgurite_glass::{DecodeService, SectorBatch, SectorContent};
 
-use crate::settings::DecodeSettings;
+use crate::settings::{DecodeDevice, DecodeSettings};
 use folder::Client;
 use pool::{Pool, Task};
 
@@ -44,13 +46,13 @@ impl Clock for SystemClock {
 
 impl Task for SectorBatch {
     type Output = SectorContent;
-    type Tools = BatchDecoders;
+    type Tools = LastDecoder;
 
     fn sectors(&self) -> usize {
         self.sectors()
     }
 
-    fn decode(&self, tools: &mut BatchDecoders) -> Vec<Option<SectorContent>> {
+    fn decode(&self, tools: &mut LastDecoder) -> Vec<Option<SectorContent>> {
         self.decode(tools)
     }
 
@@ -68,6 +70,9 @@ pub(crate) struct DecodePool {
     client: OnceLock<Option<Arc<Client>>>,
     /// How long verification may wait for cheap hours.
     verification_wait: Micros,
+    wants_gpu: bool,
+    /// Opened by the first read of glass, and never if the CPU decodes.
+    device: Arc<OnceLock<Result<Device, GpuError>>>,
 }
 
 impl DecodePool {
@@ -86,7 +91,34 @@ impl DecodePool {
         };
         let verification_wait = Micros(settings.verification_wait_h.saturating_mul(Micros::HOUR.0));
         let folder = settings.folder.as_ref().map(|folder| home.join(folder));
-        Self { pool: Pool::new(schedule, threads, clock), folder, client: OnceLock::new(), verification_wait }
+        let device: Arc<OnceLock<Result<Device, GpuError>>> = Arc::default();
+        let opened = device.clone();
+        let tools = move || LastDecoder::on(opened.get().and_then(|device| device.as_ref().ok()).cloned().unwrap_or_default());
+        Self {
+            pool: Pool::new(schedule, threads, clock, tools),
+            folder,
+            client: OnceLock::new(),
+            verification_wait,
+            wants_gpu: settings.device == DecodeDevice::Gpu,
+            device,
+        }
+    }
+
+    /// Opens the device that the settings name. Called before anything is decoded.
+    ///
+    /// # Errors
+    /// If it can't be opened.
+    pub(crate) fn open_device(&self) -> io::Result<()> {
+        if !self.wants_gpu {
+            return Ok(());
+        }
+        match self.device.get_or_init(Device::open_gpu) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(io::Error::other(format!(
+                "glass can't be decoded as `device = \"gpu\"` below [decode] in fulgurite.toml demands: {error}. \
+                 `device = \"cpu\"` decodes without a GPU"
+            ))),
+        }
     }
 
     /// A service that decodes for one class of readers.

@@ -36,7 +36,7 @@ pub(crate) trait Task: Send + Sync + Sized + 'static {
     /// What a sector becomes.
     type Output: Send + 'static;
     /// What a thread keeps from task to task.
-    type Tools: Default;
+    type Tools;
     /// Number of sectors; at least 1.
     fn sectors(&self) -> usize;
     /// Decodes all sectors; `None` for a lost one.
@@ -115,6 +115,8 @@ pub(crate) struct Tasks<T: Task> {
     arrived: Condvar,
     clock: Arc<dyn Clock>,
     policy: Policy,
+    /// Makes the tools of a thread.
+    tools: Box<dyn Fn() -> T::Tools + Send + Sync>,
     threads_max: usize,
     workers: OnceLock<Arc<dyn Workers<T>>>,
     counters: Counters,
@@ -127,8 +129,14 @@ pub(crate) struct Pool<T: Task> {
 }
 
 impl<T: Task> Pool<T> {
-    /// A pool of up to `threads` threads, which start with the first task.
-    pub(crate) fn new(settings: Settings, threads: usize, clock: Arc<dyn Clock>) -> Self {
+    /// A pool of up to `threads` threads, which start with the first task. `tools` makes those of a
+    /// thread.
+    pub(crate) fn new(
+        settings: Settings,
+        threads: usize,
+        clock: Arc<dyn Clock>,
+        tools: impl Fn() -> T::Tools + Send + Sync + 'static,
+    ) -> Self {
         let policy = settings.policy;
         let state = State {
             queue: DecodeQueue::new(settings),
@@ -143,6 +151,7 @@ impl<T: Task> Pool<T> {
             arrived: Condvar::new(),
             clock,
             policy,
+            tools: Box::new(tools),
             threads_max: threads.max(1),
             workers: OnceLock::new(),
             counters: Counters::default(),
@@ -180,8 +189,8 @@ impl<T: Task> Pool<T> {
     pub(crate) fn decode(&self, class: Class, tasks: Vec<T>) -> Vec<Vec<Option<T::Output>>> {
         let lengths: Vec<usize> = tasks.iter().map(Task::sectors).collect();
         if !self.start() {
-            let mut tools = T::Tools::default();
-            return tasks.iter().map(|task| decode_here(task, &mut tools)).collect();
+            let mut tools = (self.tasks.tools)();
+            return tasks.iter().map(|task| self.tasks.decode_here(task, &mut tools)).collect();
         }
         let sectors = lengths.iter().sum();
         let call = Arc::new(Call::new(sectors));
@@ -271,18 +280,6 @@ impl<O> Call<O> {
     }
 }
 
-/// Decodes a task. If it panics, all of its sectors are lost.
-fn decode_here<T: Task>(task: &T, tools: &mut T::Tools) -> Vec<Option<T::Output>> {
-    let decoded = catch_unwind(AssertUnwindSafe(|| task.decode(tools)));
-    let mut decoded = decoded.unwrap_or_else(|_| {
-        // What a panic left behind is not to be trusted.
-        *tools = T::Tools::default();
-        Vec::new()
-    });
-    decoded.resize_with(task.sectors(), || None);
-    decoded
-}
-
 impl<T: Task> Tasks<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -324,12 +321,12 @@ impl<T: Task> Tasks<T> {
 
     /// The loop of a thread.
     fn work(&self) {
-        let mut tools = T::Tools::default();
+        let mut tools = (self.tools)();
         while let Some((number, pending, may_be_handed_over)) = self.next() {
             if may_be_handed_over && self.hand_over(number, &pending) {
                 continue;
             }
-            let results = decode_here(&*pending.task, &mut tools);
+            let results = self.decode_here(&pending.task, &mut tools);
             // A result that came from elsewhere meanwhile is the same.
             let Some(pending) = self.reclaim(number, may_be_handed_over, pending) else { continue };
             self.counters.here.fetch_add(results.len() as u64, Ordering::Relaxed);
@@ -387,6 +384,18 @@ impl<T: Task> Tasks<T> {
         // The last tasks are done soonest here: a reader shouldn't wait for workers while these
         // threads have nothing to do.
         workers.threads() * state.waiting.len() >= self.threads_max * (state.away.len() + 1)
+    }
+
+    /// Decodes a task. If it panics, all of its sectors are lost.
+    fn decode_here(&self, task: &T, tools: &mut T::Tools) -> Vec<Option<T::Output>> {
+        let decoded = catch_unwind(AssertUnwindSafe(|| task.decode(tools)));
+        let mut decoded = decoded.unwrap_or_else(|_| {
+            // What a panic left behind is not to be trusted.
+            *tools = (self.tools)();
+            Vec::new()
+        });
+        decoded.resize_with(task.sectors(), || None);
+        decoded
     }
 
     fn hand_over(&self, number: u64, pending: &Pending<T>) -> bool {

@@ -57,6 +57,10 @@ pub(crate) struct Sectors {
     /// Model for the decoder `unet`, instead of the one that comes with the program
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
+    /// Run the decoder `unet` on a graphics processor; the program must be built with the feature
+    /// `gpu`
+    #[arg(long)]
+    pub(crate) gpu: bool,
     /// Sectors, at most; rounded up to multiples of 8
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) sectors: u32,

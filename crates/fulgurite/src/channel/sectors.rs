@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::args::{EmulatedNoise, Sectors};
 use super::threads;
+use crate::decode_worker::open_device;
 use crate::{Outcome, Session};
 
 pub(crate) fn sectors(session: &Session, arguments: &Sectors) -> Result<Outcome> {
@@ -25,15 +26,16 @@ pub(crate) fn sectors(session: &Session, arguments: &Sectors) -> Result<Outcome>
         seed: arguments.noise.seed,
         threads: threads(arguments.threads),
     };
+    let device = open_device(arguments.gpu)?;
     let other_rates: Vec<usize> = if arguments.all_rates { LdpcCode::PARITY_COLUMNS.collect() } else { Vec::new() };
     let errors = match &arguments.model {
-        None => sector_errors(&medium, &effects, || arguments.decoder.load(&medium), &other_rates, effort),
+        None => sector_errors(&medium, &effects, || arguments.decoder.load(&medium, &device), &other_rates, effort),
         Some(_) if arguments.decoder != DecoderKind::UNet => {
             bail!("--model is for the decoder unet, not for {}: leave out one of both", arguments.decoder.name())
         }
         Some(file) => {
             let model = read_model(file).with_context(|| format!("can't read the model {}", file.display()))?;
-            let load = || UNet::from_bytes(&model, &medium);
+            let load = || UNet::from_bytes(&model, &medium, &device);
             load().with_context(|| format!("can't use the model {}", file.display()))?;
             sector_errors(&medium, &effects, || load().expect("the same model was loaded before"), &other_rates, effort)
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fulgurite_codec::{DecodedSector, SectorCode, SectorLoss};
 
-use super::{DecoderKind, FramesError, VoxelDecoder};
+use super::{DecoderKind, Device, FramesError, Probabilities, VoxelDecoder};
 use crate::GlassMedium;
 use crate::emulator::Frames;
 
@@ -27,8 +27,8 @@ pub enum ImageLoss {
 
 impl ImageDecoder {
     /// Loads a decoder for a medium; `code` is the code of its sectors.
-    pub fn new(kind: DecoderKind, medium: &GlassMedium, code: Arc<SectorCode>) -> Self {
-        Self { voxels: kind.load(medium), code }
+    pub fn new(kind: DecoderKind, medium: &GlassMedium, code: Arc<SectorCode>, device: &Device) -> Self {
+        Self { voxels: kind.load(medium, device), code }
     }
 
     /// Decodes the sector at `address`.
@@ -36,7 +36,46 @@ impl ImageDecoder {
     /// # Errors
     /// [`ImageLoss`] if the sector is lost.
     pub fn decode(&mut self, address: &[u8], frames: &Frames) -> Result<DecodedSector, ImageLoss> {
-        let ratios = self.voxels.decode(frames)?.ratios();
-        Ok(self.code.decoder().decode(address, &ratios)?)
+        let probabilities = self.voxels.decode(frames);
+        self.correct(address, probabilities)
+    }
+
+    /// Decodes several sectors, each with its address. Errors are those of
+    /// [`decode`](Self::decode).
+    pub fn decode_all<'a>(&mut self, sectors: &[(&'a [u8], &'a Frames)]) -> Vec<Result<DecodedSector, ImageLoss>> {
+        let frames: Vec<&Frames> = sectors.iter().map(|(_, frames)| *frames).collect();
+        let decoded = self.voxels.decode_all(&frames);
+        sectors.iter().zip(decoded).map(|((address, _), probabilities)| self.correct(address, probabilities)).collect()
+    }
+
+    fn correct(&self, address: &[u8], probabilities: Result<Probabilities, FramesError>) -> Result<DecodedSector, ImageLoss> {
+        Ok(self.code.decoder().decode(address, &probabilities?.ratios())?)
+    }
+}
+
+/// The decoder of a thread. Loading one takes time, so it is kept for the next sectors.
+#[derive(Default)]
+pub struct LastDecoder {
+    device: Device,
+    last: Option<(DecoderKind, GlassMedium, ImageDecoder)>,
+}
+
+impl LastDecoder {
+    /// For decoders whose networks run on `device`.
+    pub fn on(device: Device) -> Self {
+        Self { device, last: None }
+    }
+
+    /// A decoder for a medium with the sector code `code`.
+    pub fn load(&mut self, kind: DecoderKind, medium: &GlassMedium, code: impl FnOnce() -> Arc<SectorCode>) -> &mut ImageDecoder {
+        if !self.last.as_ref().is_some_and(|(last_kind, last_medium, _)| (*last_kind, last_medium) == (kind, medium)) {
+            self.last = Some((kind, medium.clone(), ImageDecoder::new(kind, medium, code(), &self.device)));
+        }
+        &mut self.last.as_mut().expect("set above").2
+    }
+
+    /// Forgets the decoder, for example because it panicked.
+    pub fn forget(&mut self) {
+        self.last = None;
     }
 }

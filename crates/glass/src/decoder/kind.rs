@@ -1,6 +1,6 @@
 //! Which decoder reads an archive's glass.
 
-use super::{NearestSymbol, UNet, VoxelDecoder};
+use super::{Device, NearestSymbol, UNet, VoxelDecoder};
 use crate::GlassMedium;
 
 /// The decoders that settings can name.
@@ -26,13 +26,13 @@ impl DecoderKind {
         }
     }
 
-    /// A decoder for sectors of this medium.
-    pub fn load(self, medium: &GlassMedium) -> Box<dyn VoxelDecoder + Send> {
+    /// A decoder for sectors of this medium, whose network runs on `device`.
+    pub fn load(self, medium: &GlassMedium, device: &Device) -> Box<dyn VoxelDecoder + Send> {
         let nearest = || Box::new(NearestSymbol::new(medium.microscope, &medium.alphabet, medium.rows, medium.columns));
         match self {
             Self::Nearest => nearest(),
             // A platter of another medium is better read with less margin than not at all.
-            Self::UNet => UNet::embedded(medium).map_or_else(|_| nearest() as Box<dyn VoxelDecoder + Send>, |unet| Box::new(unet)),
+            Self::UNet => UNet::embedded(medium, device).map_or_else(|_| nearest() as Box<dyn VoxelDecoder + Send>, |unet| Box::new(unet)),
         }
     }
 }

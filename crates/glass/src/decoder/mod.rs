@@ -1,16 +1,20 @@
 //! Decoders of images: from the frames of a sector to how likely each symbol is.
 
+mod device;
 mod evidence;
 mod image;
 mod kind;
 mod nearest;
 mod unet;
 
+pub use device::Device;
 pub use evidence::Evidence;
-pub use image::{ImageDecoder, ImageLoss};
+pub use image::{ImageDecoder, ImageLoss, LastDecoder};
 pub use kind::DecoderKind;
 pub use nearest::NearestSymbol;
 pub use unet::{UNet, UNetError};
+
+pub use fulgurite_unet::GpuError;
 
 use fulgurite_codec::ldpc::LdpcDecoder;
 
@@ -23,11 +27,20 @@ pub trait VoxelDecoder {
     /// # Errors
     /// [`FramesError`] if the frames can't be those of a sector, or contain nothing to decode.
     fn decode(&mut self, frames: &Frames) -> Result<Probabilities, FramesError>;
+
+    /// Decodes several sectors, which a graphics processor does at once.
+    fn decode_all(&mut self, sectors: &[&Frames]) -> Vec<Result<Probabilities, FramesError>> {
+        sectors.iter().map(|frames| self.decode(frames)).collect()
+    }
 }
 
 impl<D: VoxelDecoder + ?Sized> VoxelDecoder for Box<D> {
     fn decode(&mut self, frames: &Frames) -> Result<Probabilities, FramesError> {
         (**self).decode(frames)
+    }
+
+    fn decode_all(&mut self, sectors: &[&Frames]) -> Vec<Result<Probabilities, FramesError>> {
+        (**self).decode_all(sectors)
     }
 }
 

@@ -9,9 +9,9 @@
 
 use std::sync::OnceLock;
 
-use fulgurite_unet::{ModelError, Network, Runner, ShapeError};
+use fulgurite_unet::{Gpu, GpuError, GpuRunner, ModelError, Network, Runner, ShapeError};
 
-use super::{FramesError, Probabilities, VoxelDecoder};
+use super::{Device, FramesError, Probabilities, VoxelDecoder};
 use crate::GlassMedium;
 use crate::emulator::Frames;
 use crate::polarization::{FRAMES, Microscope};
@@ -23,8 +23,10 @@ const DESK: &[u8] = include_bytes!("../../models/desk.safetensors");
 #[derive(Debug)]
 pub struct UNet {
     runner: Runner,
+    /// Takes the place of `runner` until it fails.
+    gpu: Option<GpuRunner>,
     symbols: usize,
-    /// Input of the network.
+    /// Input of the network, sector by sector.
     planes: Vec<f32>,
     /// Its output.
     logits: Vec<f32>,
@@ -43,14 +45,19 @@ pub enum UNetError {
 }
 
 impl UNet {
-    /// The decoder that comes with the program, for this medium.
+    /// The decoder that comes with the program, for this medium, on this device.
     ///
     /// # Errors
     /// [`UNetError`] if the medium is not one that it was trained for.
-    pub fn embedded(medium: &GlassMedium) -> Result<Self, UNetError> {
-        static NETWORK: OnceLock<Network> = OnceLock::new();
-        let network = NETWORK.get_or_init(|| Network::from_bytes(DESK).expect("the model in the program is valid"));
-        Self::with_network(network, medium)
+    pub fn embedded(medium: &GlassMedium, device: &Device) -> Result<Self, UNetError> {
+        Self::with_network(embedded_network(), medium, device)
+    }
+
+    /// Checks that a graphics processor runs the network that comes with the program.
+    pub(super) fn try_on(gpu: &Gpu) -> Result<(), GpuError> {
+        let network = embedded_network();
+        let side = 8 * network.multiple();
+        GpuRunner::new(network, gpu, side, side).map(drop)
     }
 
     /// A decoder with another model file. The value of `medium` in its metadata must be the text
@@ -58,8 +65,8 @@ impl UNet {
     ///
     /// # Errors
     /// [`UNetError`] if the file isn't a model, or not one for this medium.
-    pub fn from_bytes(model: &[u8], medium: &GlassMedium) -> Result<Self, UNetError> {
-        Self::with_network(&Network::from_bytes(model)?, medium)
+    pub fn from_bytes(model: &[u8], medium: &GlassMedium, device: &Device) -> Result<Self, UNetError> {
+        Self::with_network(&Network::from_bytes(model)?, medium, device)
     }
 
     /// What a model has to be trained for to decode a medium, as models name it: swing of the
@@ -72,7 +79,7 @@ impl UNet {
         format!("{FRAMES} frames with swing {swing:.4} and light from {dark} to {bright}, 8 azimuths, retardances {}", levels.join(" and "))
     }
 
-    fn with_network(network: &Network, medium: &GlassMedium) -> Result<Self, UNetError> {
+    fn with_network(network: &Network, medium: &GlassMedium, device: &Device) -> Result<Self, UNetError> {
         let (expected, symbols) = (Self::trained_for(medium), usize::from(medium.alphabet.symbol_count()));
         let found = network.metadata("medium").unwrap_or("an unknown medium");
         if found != expected || (network.inputs(), network.outputs()) != (FRAMES, symbols) {
@@ -81,15 +88,18 @@ impl UNet {
         }
         let (rows, columns) = (medium.rows, medium.columns);
         let runner = network.runner(rows, columns).map_err(|source| UNetError::Shape { rows, columns, source })?;
-        let voxels = medium.voxels();
-        Ok(Self { runner, symbols, planes: vec![0.0; FRAMES * voxels], logits: vec![0.0; symbols * voxels] })
+        let gpu = match device {
+            Device::Cpu => None,
+            // It worked when it was opened; if it doesn't now, the CPU gives the same answers.
+            Device::Gpu(gpu) => GpuRunner::new(network, gpu, rows, columns).ok(),
+        };
+        Ok(Self { runner, gpu, symbols, planes: Vec::new(), logits: Vec::new() })
     }
-}
 
-impl VoxelDecoder for UNet {
-    fn decode(&mut self, frames: &Frames) -> Result<Probabilities, FramesError> {
+    /// Appends the pixels of a sector to the input of the network.
+    fn add_planes(&mut self, frames: &Frames) -> Result<(), FramesError> {
         let (rows, columns) = (self.runner.rows(), self.runner.columns());
-        if (frames.rows, frames.columns, frames.pixels.len()) != (rows, columns, self.planes.len()) {
+        if (frames.rows, frames.columns, frames.pixels.len()) != (rows, columns, FRAMES * rows * columns) {
             return Err(FramesError::Shape {
                 rows: frames.rows,
                 columns: frames.columns,
@@ -108,13 +118,47 @@ impl VoxelDecoder for UNet {
             return Err(FramesError::Blank);
         }
         let brightest = ((1u32 << frames.bits) - 1) as f32;
-        for (plane, &pixel) in self.planes.iter_mut().zip(&frames.pixels) {
-            *plane = f32::from(pixel) / brightest;
+        self.planes.extend(frames.pixels.iter().map(|&pixel| f32::from(pixel) / brightest));
+        Ok(())
+    }
+
+    /// Computes the logits of all sectors whose planes were added.
+    fn run(&mut self) {
+        let voxels = self.runner.rows() * self.runner.columns();
+        self.logits.resize(self.planes.len() / FRAMES * self.symbols, 0.0);
+        if let Some(gpu) = &mut self.gpu {
+            if gpu.run(&self.planes, &mut self.logits).is_ok() {
+                return;
+            }
+            self.gpu = None;
         }
-        self.runner.run(&self.planes, &mut self.logits);
-        let mut values = self.logits.clone();
-        values.chunks_exact_mut(self.symbols).for_each(softmax);
-        Ok(Probabilities::new(self.symbols, values))
+        let sectors = self.planes.chunks_exact(FRAMES * voxels).zip(self.logits.chunks_exact_mut(self.symbols * voxels));
+        sectors.for_each(|(planes, logits)| self.runner.run(planes, logits));
+    }
+}
+
+/// The network that comes with the program.
+fn embedded_network() -> &'static Network {
+    static NETWORK: OnceLock<Network> = OnceLock::new();
+    NETWORK.get_or_init(|| Network::from_bytes(DESK).expect("the model in the program is valid"))
+}
+
+impl VoxelDecoder for UNet {
+    fn decode(&mut self, frames: &Frames) -> Result<Probabilities, FramesError> {
+        self.decode_all(&[frames]).remove(0)
+    }
+
+    fn decode_all(&mut self, sectors: &[&Frames]) -> Vec<Result<Probabilities, FramesError>> {
+        self.planes.clear();
+        let added: Vec<_> = sectors.iter().map(|frames| self.add_planes(frames)).collect();
+        self.run();
+        let mut logits = self.logits.chunks_exact(self.symbols * self.runner.rows() * self.runner.columns());
+        let mut probabilities = || {
+            let mut values = logits.next().expect("logits of all sectors that were added").to_vec();
+            values.chunks_exact_mut(self.symbols).for_each(softmax);
+            Probabilities::new(self.symbols, values)
+        };
+        added.into_iter().map(|added| added.map(|()| probabilities())).collect()
     }
 }
 

@@ -15,7 +15,7 @@ use fulgurite_codec::SectorCode;
 use super::head::GlassHead;
 use super::{header_coding, packing};
 use crate::GlassMedium;
-use crate::decoder::{DecoderKind, ImageDecoder, NearestSymbol, Probabilities, VoxelDecoder};
+use crate::decoder::{DecoderKind, LastDecoder, NearestSymbol, Probabilities, VoxelDecoder};
 use crate::emulator::{Frames, Neighbors, ReadEffects, SectorSeed, WrittenLayer, image, write};
 
 /// How often a sector's images are taken before it counts as lost: noise of the camera differs each
@@ -35,7 +35,7 @@ pub struct CallersThread;
 
 impl DecodeService for CallersThread {
     fn decode(&self, batches: Vec<SectorBatch>) -> Vec<Vec<Option<SectorContent>>> {
-        let mut decoders = BatchDecoders::default();
+        let mut decoders = LastDecoder::default();
         batches.iter().map(|batch| batch.decode(&mut decoders)).collect()
     }
 }
@@ -140,32 +140,44 @@ impl SectorBatch {
 
     /// Takes the images and decodes them on this thread, in several attempts. If a decoder panics,
     /// its sector is lost.
-    pub fn decode(&self, decoders: &mut BatchDecoders) -> Vec<Option<SectorContent>> {
+    pub fn decode(&self, decoders: &mut LastDecoder) -> Vec<Option<SectorContent>> {
         match self.coding {
             Coding::Sector => self.decode_sectors(decoders),
             Coding::Header => self.decode_header(),
         }
     }
 
-    fn decode_sectors(&self, decoders: &mut BatchDecoders) -> Vec<Option<SectorContent>> {
-        let mut index = 0..;
-        self.scene.scan(&self.sectors, |_, imaging| {
-            let address = self.address(index.next().expect("endless"));
-            (0..ATTEMPTS).find_map(|attempt| {
-                let decoded = catch_unwind(AssertUnwindSafe(|| {
-                    let frames = imaging(self.scene.read.wrapping_add(attempt));
-                    decoders.of(self).decode(&address, &frames)
-                }));
-                match decoded {
-                    Ok(decoded) => decoded.ok().map(|decoded| SectorContent::Payload(decoded.payload)),
-                    Err(_) => {
-                        // What it left behind is not to be trusted.
-                        *decoders = BatchDecoders::default();
-                        None
-                    }
-                }
-            })
-        })
+    fn decode_sectors(&self, decoders: &mut LastDecoder) -> Vec<Option<SectorContent>> {
+        let mut results = self.decode_together(decoders, 0);
+        for attempt in 1..ATTEMPTS {
+            let lost: Vec<usize> = (0..results.len()).filter(|&index| results[index].is_none()).collect();
+            if lost.is_empty() {
+                break;
+            }
+            // One by one: a sector on which a decoder panics must not cost the others.
+            for index in lost {
+                results[index] = self.part(&[index]).decode_together(decoders, attempt).remove(0);
+            }
+        }
+        results
+    }
+
+    /// Takes images of all sectors, and decodes them at once. If the decoder panics, all are lost.
+    fn decode_together(&self, decoders: &mut LastDecoder, attempt: u32) -> Vec<Option<SectorContent>> {
+        let decoded = catch_unwind(AssertUnwindSafe(|| {
+            let images = self.scene.scan(&self.sectors, |_, imaging| imaging(self.scene.read.wrapping_add(attempt)));
+            let addresses: Vec<_> = (0..self.sectors()).map(|index| self.address(index)).collect();
+            let sectors: Vec<_> = addresses.iter().map(|address| address.as_slice()).zip(&images).collect();
+            decoders.load(self.decoder(), self.medium(), || self.code().clone()).decode_all(&sectors)
+        }));
+        match decoded {
+            Ok(decoded) => decoded.into_iter().map(|decoded| Some(SectorContent::Payload(decoded.ok()?.payload))).collect(),
+            Err(_) => {
+                // What it left behind is not to be trusted.
+                decoders.forget();
+                (0..self.sectors()).map(|_| None).collect()
+            }
+        }
     }
 
     fn decode_header(&self) -> Vec<Option<SectorContent>> {
@@ -203,20 +215,5 @@ impl Scene {
             layers = Some((sector, [above, focus, below]));
         }
         results
-    }
-}
-
-/// The decoder of a thread. Loading one takes time, so it is kept for the next batch.
-#[derive(Default)]
-pub struct BatchDecoders(Option<(DecoderKind, GlassMedium, ImageDecoder)>);
-
-impl BatchDecoders {
-    fn of(&mut self, batch: &SectorBatch) -> &mut ImageDecoder {
-        let is_for = |(kind, medium, _): &(DecoderKind, GlassMedium, ImageDecoder)| (*kind, medium) == (batch.decoder(), batch.medium());
-        if !self.0.as_ref().is_some_and(is_for) {
-            let decoder = ImageDecoder::new(batch.decoder(), batch.medium(), batch.code().clone());
-            self.0 = Some((batch.decoder(), batch.medium().clone(), decoder));
-        }
-        &mut self.0.as_mut().expect("set above").2
     }
 }

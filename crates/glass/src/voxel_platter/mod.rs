@@ -28,7 +28,7 @@ mod reader;
 mod reading;
 mod writing;
 
-pub use batch::{BatchDecoders, CallersThread, DecodeService, SectorBatch, SectorContent};
+pub use batch::{CallersThread, DecodeService, SectorBatch, SectorContent};
 pub use head::{GlassHead, GlassHeadError};
 pub use quality::{Correction, SectorQuality, SectorTrouble, SectorView};
 pub use reader::GlassReader;

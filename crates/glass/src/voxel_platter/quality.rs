@@ -9,7 +9,7 @@ use fulgurite_domain::{PhysicalTrack, SectorAddress};
 
 use super::batch::{ATTEMPTS, Symbols};
 use super::reading::VoxelPlatter;
-use crate::decoder::{FramesError, Probabilities, VoxelDecoder};
+use crate::decoder::{Device, FramesError, Probabilities, VoxelDecoder};
 use crate::emulator::Frames;
 
 /// What came of reading a sector.
@@ -110,7 +110,7 @@ impl VoxelPlatter {
 
     fn views<T>(&self, sectors: Range<u32>, symbols: Symbols, mut keep: impl FnMut(SectorView) -> T) -> Vec<T> {
         let scene = self.scene(0, symbols);
-        let mut decoder = scene.decoder.load(&self.head.medium);
+        let mut decoder = scene.decoder.load(&self.head.medium, &Device::Cpu);
         let mut code = self.code.decoder();
         let view = |sector, imaging: &dyn Fn(u32) -> Frames| {
             let written = scene.symbols.of(sector, &self.head.medium).expect("the symbols of all requested sectors were read");

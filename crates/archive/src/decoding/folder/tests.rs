@@ -9,7 +9,7 @@ use fulgurite_chance::noise;
 use fulgurite_codec::DecodedSector;
 use fulgurite_decode::{Policy, Settings};
 use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId};
-use fulgurite_glass::decoder::DecoderKind;
+use fulgurite_glass::decoder::{DecoderKind, Device, LastDecoder};
 use fulgurite_glass::emulator::Effects;
 use fulgurite_glass::{
     BlankPlatter, DecodeService, GlassHead, GlassReader, PlatterSource, ReadDrive, SectorBatch, SectorContent, Track, VoxelPlatter,
@@ -106,7 +106,7 @@ impl Drop for Archive {
 impl Archive {
     fn at(root: &Path) -> Arc<Self> {
         let settings = Settings { policy: Policy::AtOnce, ..Settings::default() };
-        let pool = Pool::new(settings, 1, Arc::new(SystemClock));
+        let pool = Pool::new(settings, 1, Arc::new(SystemClock), LastDecoder::default);
         let client = Arc::new(Client::with_timing(root, pool.tasks(), TIMING).expect("a thread"));
         pool.set_workers(client.clone());
         Arc::new(Self { pool, client })
@@ -145,7 +145,7 @@ fn folder() -> tempfile::TempDir {
 
 /// Runs a worker until `work` is done.
 fn with_worker<T>(root: &Path, threads: usize, notes: &Mutex<Vec<String>>, work: impl FnOnce() -> T) -> (T, WorkerTotals) {
-    let worker = DecodeWorker::with_timing(root, threads, TIMING).expect("a folder");
+    let worker = DecodeWorker::with_timing(root, threads, Device::Cpu, TIMING).expect("a folder");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let running = scope.spawn(|| worker.run(&stop, &|note| notes.lock().expect("no panic").push(note.to_owned())));
@@ -164,7 +164,7 @@ fn names(root: &Path, directory: &str) -> Vec<String> {
 fn two_workers_share_the_jobs_and_leave_nothing_behind() {
     let (folder, file) = (folder(), platter());
     let notes = Mutex::default();
-    let one = DecodeWorker::with_timing(folder.path(), 1, TIMING).expect("a folder");
+    let one = DecodeWorker::with_timing(folder.path(), 1, Device::Cpu, TIMING).expect("a folder");
     let stop = AtomicBool::new(false);
     let (totals, other) = std::thread::scope(|scope| {
         let running = scope.spawn(|| one.run(&stop, &|note| panic!("{note}")));
@@ -442,7 +442,7 @@ fn leftovers_of_the_dead_are_removed_and_foreign_files_are_not() {
 #[test]
 fn a_folder_of_something_else_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let open = |path: &Path| DecodeWorker::open(path, 1).map(drop).map_err(|error| error.to_string());
+    let open = |path: &Path| DecodeWorker::open(path, 1, Device::Cpu).map(drop).map_err(|error| error.to_string());
     assert!(open(&folder.path().join("missing")).expect_err("missing").contains("does not exist"));
     fs::write(folder.path().join("photo.jpg"), "mine").expect("written");
     assert!(open(folder.path()).expect_err("foreign").contains("not a decode folder"));

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fulgurite_glass::GlassMedium;
-use fulgurite_glass::decoder::{DecoderKind, ImageDecoder};
+use fulgurite_glass::decoder::{Device, LastDecoder};
 
 use super::job_file::{JobFile, NoJob};
 use super::lease::{Others, OwnLease, Timing};
@@ -46,6 +45,7 @@ struct Counters {
 pub struct DecodeWorker {
     folder: Folder,
     threads: usize,
+    device: Device,
     timing: Timing,
     /// Only one thread looks for jobs. Contains the names of jobs that it skipped.
     finder: Mutex<HashSet<String>>,
@@ -61,20 +61,22 @@ struct Claimed {
 }
 
 impl DecodeWorker {
-    /// A worker for this folder, with this many threads. Prepares an empty folder.
+    /// A worker for this folder, with this many threads, whose networks run on `device`. Prepares
+    /// an empty folder.
     ///
     /// # Errors
     /// [`DecodeFolderError`] if the folder can't be used.
-    pub fn open(folder: &Path, threads: usize) -> Result<Self, DecodeFolderError> {
-        Self::with_timing(folder, threads, Timing::DEFAULT)
+    pub fn open(folder: &Path, threads: usize, device: Device) -> Result<Self, DecodeFolderError> {
+        Self::with_timing(folder, threads, device, Timing::DEFAULT)
     }
 
-    pub(super) fn with_timing(folder: &Path, threads: usize, timing: Timing) -> Result<Self, DecodeFolderError> {
+    pub(super) fn with_timing(folder: &Path, threads: usize, device: Device, timing: Timing) -> Result<Self, DecodeFolderError> {
         let folder = Folder::new(folder);
         folder.prepare()?;
         Ok(Self {
             folder,
             threads: threads.max(1),
+            device,
             timing,
             finder: Mutex::default(),
             counters: Counters::default(),
@@ -141,7 +143,7 @@ impl DecodeWorker {
     }
 
     fn decode_jobs(&self, stop: &AtomicBool, note: &(dyn Fn(&str) + Sync)) {
-        let mut decoders = LastDecoder::default();
+        let mut decoders = LastDecoder::on(self.device.clone());
         loop {
             let mut skipped = self.finder.lock().unwrap_or_else(PoisonError::into_inner);
             if stop.load(Ordering::Relaxed) {
@@ -216,10 +218,10 @@ impl DecodeWorker {
             Err(why) => (Outcome::Refused(why.to_string()), Vec::new()),
             Ok(job) => {
                 drop(bytes);
-                let decoded = catch_unwind(AssertUnwindSafe(|| decoders.decode(&job)));
+                let decoded = catch_unwind(AssertUnwindSafe(|| decode_sectors(&job, decoders)));
                 let outcome = decoded.map_or_else(
                     |_| {
-                        *decoders = LastDecoder::default();
+                        decoders.forget();
                         Outcome::Refused("the decoder failed: this is a fault of the program".to_owned())
                     },
                     Outcome::Decoded,
@@ -255,6 +257,12 @@ impl DecodeWorker {
     }
 }
 
+fn decode_sectors(job: &JobFile, decoders: &mut LastDecoder) -> Vec<SectorResult> {
+    let decoder = decoders.load(job.decoder, &job.medium, || Arc::new(job.medium.sector_code()));
+    let sectors: Vec<_> = job.sectors.iter().map(|(address, frames)| (address.as_slice(), frames)).collect();
+    decoder.decode_all(&sectors).into_iter().map(SectorResult::of).collect()
+}
+
 impl Folder {
     /// The version of a waiting job; `None` if it doesn't begin like a job.
     fn version_of(&self, job: &str) -> io::Result<Option<u32>> {
@@ -265,21 +273,5 @@ impl Folder {
             Err(short) if short.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
             read => read.map(|()| JobFile::version(&start)),
         }
-    }
-}
-
-/// The decoder of the last job's medium: loading one takes time.
-#[derive(Default)]
-struct LastDecoder(Option<(DecoderKind, GlassMedium, ImageDecoder)>);
-
-impl LastDecoder {
-    fn decode(&mut self, job: &JobFile) -> Vec<SectorResult> {
-        let is_for = |(kind, medium, _): &(DecoderKind, GlassMedium, ImageDecoder)| (*kind, medium) == (job.decoder, &job.medium);
-        if !self.0.as_ref().is_some_and(is_for) {
-            let decoder = ImageDecoder::new(job.decoder, &job.medium, Arc::new(job.medium.sector_code()));
-            self.0 = Some((job.decoder, job.medium.clone(), decoder));
-        }
-        let decoder = &mut self.0.as_mut().expect("set above").2;
-        job.sectors.iter().map(|(address, frames)| SectorResult::of(decoder.decode(address, frames))).collect()
     }
 }

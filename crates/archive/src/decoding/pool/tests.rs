@@ -63,7 +63,7 @@ impl Task for Logged {
 }
 
 fn pool(threads: usize, settings: Settings, clock: Arc<TestClock>) -> Arc<Pool<Logged>> {
-    Arc::new(Pool::new(settings, threads, clock))
+    Arc::new(Pool::new(settings, threads, clock, || ()))
 }
 
 fn at_once() -> Settings {
