@@ -32,7 +32,7 @@ impl PooledEncoder {
     /// Creates an encoder for shards of `shard_bytes`.
     ///
     /// # Errors
-    /// [`CodeError::ShardLength`] if that isn't a multiple of 64.
+    /// [`CodeError::ShardLength`] if that is 0 or isn't a multiple of 64.
     pub fn new(code: &PooledCode, shard_bytes: usize) -> Result<Self, CodeError> {
         Ok(PooledEncoder { redundancy: code.redundancy, stream: ChunkStream::new(code, shard_bytes, 1)? })
     }

@@ -21,7 +21,7 @@ impl PooledRepairer {
     /// `shard_bytes`.
     ///
     /// # Errors
-    /// [`CodeError::ShardLength`] if that isn't a multiple of 64.
+    /// [`CodeError::ShardLength`] if that is 0 or isn't a multiple of 64.
     ///
     /// # Panics
     /// If the plan belongs to another code.
