@@ -28,7 +28,7 @@ pub struct SegmentScan {
     pub damaged: Vec<Range<u64>>,
     /// Whether the segment's own head can't be used, so that only the file name gives its number.
     pub head_damaged: bool,
-    /// The first read error; unreadable ranges are part of `damaged`.
+    /// The first read error after the segment's head; unreadable ranges are part of `damaged`.
     pub unreadable: Option<io::Error>,
 }
 
