@@ -138,8 +138,8 @@ impl SectorBatch {
         Self { scene: self.scene.clone(), sectors, coding: self.coding }
     }
 
-    /// Takes the images and decodes them on this thread, in several attempts. If a decoder panics,
-    /// its sector is lost.
+    /// Takes the images and decodes them on this thread: sectors in up to three attempts, of which
+    /// one fails if its decoder panics; headers once, where a panic isn't caught.
     pub fn decode(&self, decoders: &mut BatchDecoders) -> Vec<Option<SectorContent>> {
         match self.coding {
             Coding::Sector => self.decode_sectors(decoders),
