@@ -18,7 +18,7 @@ pub(crate) struct Transform {
     pitch: usize,
 }
 
-/// Two blocks of columns, work and sums, share an L2 of 1 MiB or more with the lines streaming past.
+/// Two blocks, work and sums, share an L2 of 1 MiB or more with the lines streaming past.
 const WORK_BYTES: usize = 512 * 1024;
 /// Narrower columns fetch too little to pay for opening a memory page; wider ones gain nothing.
 const PITCH_MIN: usize = 256;

@@ -1,8 +1,9 @@
 //! The pooled code: one Reed-Solomon code over all sectors of a large group, or over the matching
 //! tracks of a set's platters.
 //!
-//! Symbols are points of GF(2^16). With m = R rounded up to a power of two, redundancy is at points
-//! 0..m (only the first R are stored) and information at points m.., in chunks of m:
+//! Each shard has a point of GF(2^16); its 16-bit symbols are values of polynomials there. With m
+//! = R rounded up to a power of two, redundancy is at points 0..m (only the first R are stored) and
+//! information at points m.., in chunks of m:
 //!
 //! ```text
 //! point       0        R    m            2m           3m                 m + I
