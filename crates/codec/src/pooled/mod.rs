@@ -1,8 +1,8 @@
 //! The pooled code: one Reed-Solomon code over all sectors of a large group, or over the matching
 //! tracks of a set's platters.
 //!
-//! Each shard has a point of GF(2^16); its 16-bit symbols are values of polynomials there. With m
-//! = R rounded up to a power of two, redundancy is at points 0..m (only the first R are stored) and
+//! Each shard has a point of GF(2^16); its 16-bit symbols are values of polynomials there. Let m be
+//! R rounded up to a power of two: redundancy is at points 0..m (only the first R are stored), and
 //! information at points m.., in chunks of m:
 //!
 //! ```text

@@ -33,6 +33,9 @@ impl PooledRepairer {
 
     /// Spreads the work over this many threads, which are started for each chunk of m shards. The
     /// default is 1, the caller's own thread.
+    ///
+    /// # Panics
+    /// If `threads` is 0.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.stream.set_threads(threads);
