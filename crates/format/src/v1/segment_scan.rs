@@ -41,7 +41,8 @@ pub struct SegmentScan {
 /// # Errors
 /// [`SegmentError::OtherArchive`] or [`SegmentError::OtherNumber`] if the head is that of another
 /// segment. If the head is unreadable, damaged, foreign or of a later version, that is an error
-/// only if no record is good either.
+/// only if no record is good either; the error then says nothing of damage or read errors after the
+/// head.
 pub fn scan_segment(
     expected: SegmentHead,
     len: u64,
