@@ -1,6 +1,6 @@
 //! The track code: a Cauchy code over GF(2^8).
 //!
-//! Redundancy symbol r is the sum over information symbols c of `c / (x_r + y_c)`, with the points
+//! Redundancy symbol r is the sum over information symbols d_c of `d_c / (x_r + y_c)`, with points
 //! `x_r = I + r` and `y_c = c`: the matrix of ISA-L's `gf_gen_cauchy1_matrix`. Every square part of
 //! a Cauchy matrix can be inverted, and the inverse has a closed form, so a repair costs e products
 //! per byte read for e lost symbols and nothing for inverting a matrix as large as the code.

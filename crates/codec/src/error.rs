@@ -22,10 +22,10 @@ pub enum CodeError {
         limit: usize,
     },
     /// A code without information symbols, or a pooled code without redundancy.
-    #[error("a code of {information}+{redundancy} symbols is empty")]
+    #[error("a code of {information}+{redundancy} symbols lacks information or redundancy")]
     Empty { information: usize, redundancy: usize },
-    /// The length of a pooled code's shard isn't a multiple of 64 bytes.
-    #[error("a shard of {shard_bytes} bytes isn't a multiple of {block_bytes} bytes: pad it")]
+    /// The length of a pooled code's shard is 0, or isn't a multiple of 64 bytes.
+    #[error("a shard of {shard_bytes} bytes isn't a positive multiple of {block_bytes} bytes: pad it")]
     ShardLength { shard_bytes: usize, block_bytes: usize },
     /// A lost, available or wanted position is outside the code or repeated, or a wanted one isn't
     /// lost.

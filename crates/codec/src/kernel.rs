@@ -3,8 +3,8 @@
 
 use std::sync::OnceLock;
 
-/// An instruction set with its implementations. Preferred first; the order is that of encoding
-/// speed.
+/// An instruction set with its implementations; each variant says how it multiplies. Preferred
+/// first; the order is that of encoding speed.
 ///
 /// All kernels give the same bytes. Codes use [`Kernel::best`]; tests and benchmarks select the
 /// others.

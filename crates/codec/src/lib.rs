@@ -9,13 +9,14 @@
 //! | [`CauchyCode`] | GF(2^8), I + R <= 255 | a track (200 + 16), blocks of an exported key file | R products a byte to encode, e to rebuild e |
 //! | [`PooledCode`] | GF(2^16), I + m <= 65,536, with m = R rounded up to a power of two | a large group (48,000 + 1,000), matching tracks of a platter-set (3,200 + 600) | about log2(m) / 2 products a symbol |
 //!
-//! Symbols are shards: equal-length slices of bytes, one sector each. Neither of them detects
+//! Symbols, or *shards*, are slices of bytes of equal length, one sector each. Neither code detects
 //! silent errors: the caller, who detects them with [`checksum`], names the lost symbols. Losses
 //! are input, not an error; [`CodeError::TooManyLost`] only occurs when no code of that shape could
 //! help.
 //!
 //! Products and LDPC decoding run on the machine's fastest [`Kernel`]; all kernels give the same
-//! bytes. Only the kernels and the loops that they share contain `unsafe`.
+//! bytes. Only the kernels, the loops that they share, and the checked calls into them contain
+//! `unsafe`.
 
 mod aligned;
 mod cauchy;

@@ -21,7 +21,7 @@ use crate::checksum::Crc64;
 use crate::error::CodeError;
 use crate::ldpc::{LdpcCode, LdpcDecoder};
 
-/// Bytes of the checksum behind the payload.
+/// Bytes of the checksum after the payload.
 const CHECKSUM_BYTES: usize = 8;
 
 /// The code of sectors of one shape.
@@ -55,8 +55,9 @@ impl SectorCode {
     /// `parity_columns` in 80 are parity. Symbols that don't fill a codeword stay unused.
     ///
     /// # Errors
-    /// [`CodeError::ParityColumns`] if there is no LDPC code of that rate, or
-    /// [`CodeError::BitsPerSymbol`] or [`CodeError::SectorTooSmall`] if not even one codeword fits.
+    /// [`CodeError::ParityColumns`] if there is no LDPC code of that rate,
+    /// [`CodeError::BitsPerSymbol`] outside of 1 to 8, [`CodeError::SectorTooSmall`] if not even
+    /// one codeword fits.
     pub fn new(symbols: usize, bits_per_symbol: usize, parity_columns: usize) -> Result<Self, CodeError> {
         let ldpc = LdpcCode::new(parity_columns)?;
         if !(1..=8).contains(&bits_per_symbol) {
@@ -158,7 +159,7 @@ pub struct DecodedSector {
     pub payload: Vec<u8>,
     /// Iterations of the codeword that took most.
     pub most_iterations: u32,
-    /// Bits that the ratios had wrong, of all codewords.
+    /// Bits that the ratios had wrong, of all codewords. Erased bits don't count.
     pub corrected_bits: u32,
     /// Information that the ratios carried about the written bits if taken at face value, in bits
     /// per bit. With ratios that tell the truth, decoding needs some 0.03 to 0.06 more than the

@@ -116,7 +116,7 @@ impl<'a> Decoder<'a> {
         let value = match short {
             0..24 => return Ok((major, u64::from(short))),
             24..28 => self.take(1 << (short - 24))?.iter().fold(0, |value, &byte| value << 8 | u64::from(byte)),
-            _ => return Err("an item of indefinite length"),
+            _ => return Err("an item of indefinite or reserved length"),
         };
         // A float keeps its width, whatever that is; everything else has one shortest head.
         if major != SIMPLE && head_bytes(value) != 1 + (1 << (short - 24)) {

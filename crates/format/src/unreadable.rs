@@ -5,7 +5,9 @@ use std::io::{self, Read, Seek, SeekFrom};
 /// Unit in which disks fail to read.
 pub(crate) const SECTOR_BYTES: usize = 4_096;
 
-/// Fills a buffer from an offset, with zeros for unreadable sectors.
+/// Fills a buffer from an offset, with zeros for unreadable sectors, which count from the offset.
+/// The buffer must not reach beyond the end of the file: a sector in which the file ends counts as
+/// unreadable.
 ///
 /// # Errors
 /// Those of seeking.

@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! frame 0   extinction           dark where there is no retardance
-//! frame 1   + swing,  45°        I1 - I2  gives  sin d sin 2a
-//! frame 2   - swing,  45°
+//! frame 1   - swing,  45°        I1 - I2  gives  sin d sin 2a
+//! frame 2   + swing,  45°
 //! frame 3   - swing,   0°        I4 - I3  gives  sin d cos 2a
 //! frame 4   + swing,   0°        I1 + I2 - 2 I0  gives  cos d
 //! ```
@@ -130,8 +130,8 @@ mod tests {
         rotate(delayed, -sin)
     }
 
-    /// The share of light behind: polarizer at 0°, variable retarder `a` at 45°, variable retarder
-    /// `b` at 0°, the glass, circular analyzer.
+    /// The share of light that passes, in this order: polarizer at 0°, variable retarder `a` at
+    /// 45°, variable retarder `b` at 0°, the glass, circular analyzer.
     fn jones(a: f64, b: f64, glass: Birefringence) -> f64 {
         let light = [(1.0, 0.0), (0.0, 0.0)];
         let light = retard(retard(light, a, PI / 4.0), b, 0.0);

@@ -82,7 +82,7 @@ impl Track {
         self.lost[..usize::from(self.geometry.track_information)].contains(&true)
     }
 
-    /// Restores a lost sector's payload that another code has rebuilt.
+    /// Puts back a lost sector's payload, which a code has rebuilt. The label stays as it was read.
     pub fn restore(&mut self, sector: u16, payload: &[u8]) {
         self.payload_mut(sector).copy_from_slice(payload);
         self.lost[usize::from(sector)] = false;

@@ -67,7 +67,8 @@ impl<W: Write> WriteDrive<W> {
         Ok(drive)
     }
 
-    /// Memory that a write drive needs for a platter of this geometry, in bytes.
+    /// Memory that a write drive needs for a platter of this geometry, in bytes, without the work
+    /// space of its threads, which [`PooledCode::encoder_bytes`] describes.
     #[must_use]
     pub fn memory_bytes(geometry: Geometry) -> u64 {
         let group = geometry.group(0);

@@ -62,8 +62,9 @@
 //! - The layers of a level follow each other by a few rows, so that a layer finds its input in the
 //!   cache (`runner`). Nothing is copied for skip connections.
 //!
-//! Convolutions run on the machine's fastest [`Kernel`]. Only the kernels and the loops that they
-//! share contain `unsafe`. [`reference`](mod@reference) is the same network in plain f64.
+//! Convolutions run on the machine's fastest [`Kernel`]. Only the kernels, the loops that they
+//! share, and the checked calls into them contain `unsafe`. [`reference`](mod@reference) is the
+//! same network in plain f64.
 
 mod direct;
 mod error;

@@ -154,7 +154,8 @@ impl Runner {
             if let Some(band) = bands.get(step, 1) {
                 up.a.run(*kernel, result, band, Target { image: middle, first_block: 0, pooled: None }, scratch);
             }
-            // The first layer has taken what it needs of this band and of the row below it.
+            // The result may replace this band of the upsampled image: the first layer has already
+            // computed the next band, which needed this one's last row.
             if let Some(band) = bands.get(step, 2) {
                 up.b.run(*kernel, middle, band.clone(), Target { image: result, first_block: 0, pooled: None }, scratch);
                 if number == 0 {

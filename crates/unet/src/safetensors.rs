@@ -79,7 +79,7 @@ impl<'a> Container<'a> {
 /// Texts by name.
 struct Metadata(BTreeMap<String, String>);
 
-/// Written by hand, for the same reason as that of [`Header`].
+/// Written by hand, for the same reason as [`Header`]'s implementation below.
 impl<'de> Deserialize<'de> for Metadata {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Texts;

@@ -8,7 +8,7 @@
 //! position p:
 //!
 //! ```text
-//! forward:  a += t b    inverse:  b += a        level 1 and 0 together ("radix 4"): four rows are loaded once
+//! forward:  a += t b    inverse:  b += a        two levels together ("radix 4"): four rows are loaded once
 //!           b += a                a += t b      and stored once for four butterflies
 //! ```
 
@@ -252,7 +252,7 @@ unsafe fn inverse_levels<L: SymbolLanes, const SINK: u8>(
     }
 }
 
-/// Levels `from` down to `to` of a forward transform.
+/// Levels `to..from` of a forward transform, the highest first.
 #[inline(always)]
 unsafe fn forward_levels<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, from: u32, to: u32, range: Range) {
     // SAFETY: the caller guarantees that the blocks of the range are within work.

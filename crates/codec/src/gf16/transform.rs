@@ -5,8 +5,8 @@ use super::BLOCK_BYTES;
 use super::lanes::Step;
 use crate::kernel::Kernel;
 
-/// A block of columns that is processed together: the same columns of every row of a transform,
-/// sized to stay in L2 if the transform has at most 2,048 points.
+/// Transforms of `2^levels` points, run on one block of columns at a time: the same columns of
+/// every row, sized to stay in L2 if the transform has at most 2,048 points.
 ///
 /// Rows of work are `pitch` bytes apart and hold `width` bytes of the shards, starting at `from`,
 /// in the kernel's order.
@@ -18,7 +18,7 @@ pub(crate) struct Transform {
     pitch: usize,
 }
 
-/// Two such blocks, work and sums, share an L2 of 1 MiB or more with the lines streaming past.
+/// Two blocks, work and sums, share an L2 of 1 MiB or more with the lines streaming past.
 const WORK_BYTES: usize = 512 * 1024;
 /// Narrower columns fetch too little to pay for opening a memory page; wider ones gain nothing.
 const PITCH_MIN: usize = 256;

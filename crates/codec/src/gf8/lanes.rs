@@ -64,8 +64,9 @@ pub(super) unsafe fn run<L: ByteLanes>(coefficients: &[u8], sources: &[&[u8]], s
         tail_pointers.extend(tails.iter().map(|tail| tail.as_ptr()));
     }
 
-    // Wide enough to be worth fetching; narrow enough that the sources stay in L1, or in L2 if
-    // there are more than about a hundred, from one group of rows to the next.
+    // A single group of rows reads the sources once, at any width. For several groups: wide enough
+    // to be worth fetching; narrow enough that the sources stay in L1, or in L2 if there are more
+    // than about a hundred, from one group to the next.
     let wide = if L::ROWS >= sums.len() { whole } else { (16 * 1024 / columns.max(1)).max(256).next_multiple_of(256) };
     let mut from = 0;
     while from < whole {

@@ -88,8 +88,8 @@ const fn nibbles() -> [[u8; 32]; 256] {
 /// `sums`.
 ///
 /// # Panics
-/// If the number of coefficients isn't `sums.len() * sources.len()`, or the slices differ in
-/// length.
+/// If the number of coefficients isn't `sums.len() * sources.len()`, the slices differ in length,
+/// or there are sums but no sources.
 pub(crate) fn combine(kernel: Kernel, coefficients: &[u8], sources: &[&[u8]], sums: &mut [&mut [u8]]) {
     assert_eq!(coefficients.len(), sources.len() * sums.len(), "one coefficient per source and sum is required");
     assert!(kernel.is_available(), "{kernel:?} isn't available on this machine");

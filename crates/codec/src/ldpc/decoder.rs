@@ -51,15 +51,16 @@ impl LdpcDecoder {
     /// same, and three checks, each of which tells at most 32, have to outvote it.
     pub const MOST_RATIO: i8 = 40;
 
-    /// The ratio of a log-likelihood in nats: rounded, and limited to [`MOST_RATIO`](Self::MOST_RATIO).
+    /// The ratio of a log-likelihood in nats: rounded, and limited to
+    /// [`MOST_RATIO`](Self::MOST_RATIO).
     pub fn ratio(nats: f32) -> i8 {
         // `as` saturates and maps NaN, which says nothing about the bit, to 0.
         ((nats * Self::RATIOS_PER_NAT).round() as i8).clamp(-Self::MOST_RATIO, Self::MOST_RATIO)
     }
 
     /// Decodes a word from the ratios of its bits, positive where 0 is more likely; 0 is an erased
-    /// bit, and ratios beyond ±[`MOST_RATIO`](Self::MOST_RATIO) count as that. Stops at the first codeword,
-    /// or after `most_iterations`.
+    /// bit, and ratios beyond ±[`MOST_RATIO`](Self::MOST_RATIO) count as that. Stops at the first
+    /// codeword, or after `most_iterations`.
     ///
     /// # Panics
     /// If the number of ratios isn't that of a codeword's bits.

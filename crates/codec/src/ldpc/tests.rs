@@ -96,7 +96,7 @@ fn the_matrices_have_few_short_cycles() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too much for Miri")]
-fn all_columns_but_the_last_have_three_entries() {
+fn all_columns_but_the_last_have_at_least_three_entries() {
     for parity_columns in LdpcCode::PARITY_COLUMNS {
         let code = LdpcCode::new(parity_columns).unwrap();
         let entries: Vec<usize> =

@@ -32,13 +32,16 @@ impl PooledEncoder {
     /// Creates an encoder for shards of `shard_bytes`.
     ///
     /// # Errors
-    /// [`CodeError::ShardLength`] if that isn't a multiple of 64.
+    /// [`CodeError::ShardLength`] if that is 0 or isn't a multiple of 64.
     pub fn new(code: &PooledCode, shard_bytes: usize) -> Result<Self, CodeError> {
         Ok(PooledEncoder { redundancy: code.redundancy, stream: ChunkStream::new(code, shard_bytes, 1)? })
     }
 
     /// Spreads the work over this many threads, which are started for each chunk of m shards. The
     /// default is 1, the caller's own thread.
+    ///
+    /// # Panics
+    /// If `threads` is 0.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.stream.set_threads(threads);

@@ -1,8 +1,9 @@
 //! The pooled code: one Reed-Solomon code over all sectors of a large group, or over the matching
 //! tracks of a set's platters.
 //!
-//! Symbols are points of GF(2^16). With m = R rounded up to a power of two, redundancy is at points
-//! 0..m (only the first R are stored) and information at points m.., in chunks of m:
+//! Each shard has a point of GF(2^16); its 16-bit symbols are values of polynomials there. Let m be
+//! R rounded up to a power of two: redundancy is at points 0..m (only the first R are stored), and
+//! information at points m.., in chunks of m:
 //!
 //! ```text
 //! point       0        R    m            2m           3m                 m + I
@@ -100,9 +101,10 @@ impl PooledCode {
         self.transform.kernel()
     }
 
-    /// Buffer size of a [`PooledEncoder`] or [`PooledRepairer`] for shards of `shard_bytes`: twice
-    /// m shards, where m is R rounded up to a power of two. (In addition, each thread
-    /// needs up to 0.5 MiB of work space to encode and 1 MiB to repair; more if m exceeds 2,048.)
+    /// Buffer size of a [`PooledEncoder`] or [`PooledRepairer`] for shards of `shard_bytes`: m
+    /// shards twice, once rounded up to whole blocks of columns, where m is R rounded up to a power
+    /// of two. (In addition, each thread needs up to 0.5 MiB of work space to encode and 1 MiB to
+    /// repair; more if m exceeds 2,048.)
     pub fn encoder_bytes(&self, shard_bytes: usize) -> usize {
         self.transform.points() * (shard_bytes + shard_bytes.next_multiple_of(self.transform.pitch()))
     }
@@ -113,7 +115,7 @@ impl PooledCode {
     /// as zeros, and so do empty slices.
     ///
     /// # Errors
-    /// [`CodeError::ShardLength`] if the length isn't a multiple of 64.
+    /// [`CodeError::ShardLength`] if the length is 0 or isn't a multiple of 64.
     ///
     /// # Panics
     /// If there are more than I information shards or not R redundancy shards, or they differ in
@@ -159,7 +161,7 @@ impl PooledCode {
     /// [`PooledPlan::rows`], in that order.
     ///
     /// # Errors
-    /// [`CodeError::ShardLength`] if the length isn't a multiple of 64.
+    /// [`CodeError::ShardLength`] if the length is 0 or isn't a multiple of 64.
     ///
     /// # Panics
     /// If the number of slices doesn't match the code and the plan, if they differ in length, or if

@@ -68,7 +68,8 @@ impl PooledPlan {
             for i in order {
                 let point = points + wanted[i];
                 let position = point >> levels << levels;
-                // d = N(w) / (s(w) P'(w)), and N(w) includes the product over the unused rows.
+                // d = N(w) / (s(w) P'(w)); the value that `solve` computes is N(w) times the
+                // product over the unused rows, so the factor divides by that too.
                 let divisor = log((point / points) as u16) + sum(point);
                 let factor = power(2 * MODULUS - divisor);
                 if targets.last().is_none_or(|target| target.position != position) {

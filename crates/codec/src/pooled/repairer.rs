@@ -21,7 +21,7 @@ impl PooledRepairer {
     /// `shard_bytes`.
     ///
     /// # Errors
-    /// [`CodeError::ShardLength`] if that isn't a multiple of 64.
+    /// [`CodeError::ShardLength`] if that is 0 or isn't a multiple of 64.
     ///
     /// # Panics
     /// If the plan belongs to another code.
@@ -33,6 +33,9 @@ impl PooledRepairer {
 
     /// Spreads the work over this many threads, which are started for each chunk of m shards. The
     /// default is 1, the caller's own thread.
+    ///
+    /// # Panics
+    /// If `threads` is 0.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.stream.set_threads(threads);

@@ -235,7 +235,8 @@ fn record_nonce() -> Nonce {
     numbered_nonce(1, 0)
 }
 
-/// A nonce with `domain` in the first byte, three zeros, and a big-endian number.
+/// A nonce with `domain` in the first byte, three zeros, and a big-endian number. The domain is 0
+/// for frames, 1 for records, and 2 for the frames of exported keys.
 pub(crate) fn numbered_nonce(domain: u8, number: u64) -> Nonce {
     let mut nonce = [0; 12];
     nonce[0] = domain;

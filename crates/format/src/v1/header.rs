@@ -296,8 +296,7 @@ impl Header {
     }
 }
 
-/// The geometry's own check only bounds information tracks; with much group redundancy the physical
-/// tracks could overflow.
+/// Always true after the geometry's own check, which keeps physical tracks, too, below 2^31.
 fn tracks_can_be_counted(geometry: Geometry) -> bool {
     let group = u64::from(geometry.group_information) + u64::from(geometry.group_redundancy);
     u64::from(geometry.groups()) * group <= u64::from(u32::MAX)

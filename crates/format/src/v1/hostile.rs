@@ -1,7 +1,7 @@
 //! Hostile input: every parser accepts arbitrary bytes without panicking and in bounded memory.
 //!
 //! A quarter of the inputs are random; the others are valid ones with a few bytes changed, inserted
-//! or removed. Most attacks recompute the checksums, because otherwise hardly any input would get
+//! or removed. Some attacks recompute the checksums, because otherwise hardly any input would get
 //! past the checks. The seeds are fixed, so failures are reproducible.
 
 use std::io;
@@ -230,7 +230,7 @@ fn no_bytes_make_the_key_import_panic() {
     assert!(accepted > 10, "{accepted} accepted");
     let sealed = sealed_export::tests::sealed(&valid);
     attack(8, 100, &sealed, |mut bytes| {
-        // Few parameters are as cheap as the original's.
+        // Keeps scrypt's parameters: others could take seconds.
         for (byte, cheap) in bytes.iter_mut().zip(&sealed).take(21).skip(12) {
             *byte = *cheap;
         }

@@ -6,8 +6,7 @@ use fulgurite_domain::{Attributes, AttributesError, Digest, Kind, Modified, Obje
 
 use crate::cbor::{Decoder, Encoder, Malformed};
 
-/// The longest record that a reader accepts, sealed or not. Most of the variation is in names and
-/// attributes.
+/// The longest record that a reader accepts, sealed or not.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes that are not a record.

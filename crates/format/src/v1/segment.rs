@@ -38,7 +38,7 @@ pub struct SegmentHead {
 pub enum SegmentError {
     /// The file is too short for a segment, or it doesn't start like one and contains no record of
     /// the expected one.
-    #[error("this is not a Fulgurite staging segment: move the file out of the staging directory")]
+    #[error("this is not a Fulgurite staging segment: move the file out of the staging folder")]
     NotASegment,
     /// Written by a later version of the format.
     #[error("the segment has format version {0}, this program reads up to {VERSION}: use a newer program")]
@@ -48,7 +48,7 @@ pub enum SegmentError {
     #[error("the head of the segment is damaged (its checksum is wrong), and no record in it is good")]
     Checksum,
     /// A segment of another archive.
-    #[error("the segment belongs to archive {found}, not to {expected}: move it to the staging directory of its archive")]
+    #[error("the segment belongs to archive {found}, not to {expected}: move it to the staging folder of its archive")]
     OtherArchive {
         /// The archive it belongs to.
         found: ArchiveId,

@@ -28,7 +28,7 @@ pub struct SegmentScan {
     pub damaged: Vec<Range<u64>>,
     /// Whether the segment's own head can't be used, so that only the file name gives its number.
     pub head_damaged: bool,
-    /// The first read error; unreadable ranges are part of `damaged`.
+    /// The first read error after the segment's head; unreadable ranges are part of `damaged`.
     pub unreadable: Option<io::Error>,
 }
 
@@ -41,7 +41,8 @@ pub struct SegmentScan {
 /// # Errors
 /// [`SegmentError::OtherArchive`] or [`SegmentError::OtherNumber`] if the head is that of another
 /// segment. If the head is unreadable, damaged, foreign or of a later version, that is an error
-/// only if no record is good either.
+/// only if no record is good either; the error then says nothing of damage or read errors after the
+/// head.
 pub fn scan_segment(
     expected: SegmentHead,
     len: u64,

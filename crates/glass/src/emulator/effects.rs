@@ -61,8 +61,8 @@ pub struct ReadEffects {
 pub enum Preset {
     /// Hardly any noise, for tests and to see how a decoder does in the best case.
     Clean,
-    /// What the code of sectors is designed for: with the decoder `UNet`, about 1 sector in 1,000
-    /// is lost.
+    /// What the code of sectors is designed for: with the decoder `UNet`, at most about 1 sector in
+    /// 1,000 is lost.
     Nominal,
     /// More than the code bears: most sectors are lost. Decoders aren't trained with it.
     Harsh,
@@ -214,7 +214,8 @@ impl Effects {
             Effect::Rotation => read.rotation *= factor,
             Effect::Magnification => read.magnification *= factor,
             Effect::Background => read.background *= factor,
-            // Relative noise of n electrons is 1/sqrt(n); a voxel without electrons has no noise.
+            // 0 electrons switch noise off. Otherwise, shot noise is 1/sqrt(electrons) of the
+            // light, and the camera's own read_noise/electrons: both grow by the factor.
             Effect::CameraNoise if factor == 0.0 => (read.electrons, read.read_noise) = (0.0, 0.0),
             Effect::CameraNoise => {
                 read.electrons /= factor.powi(2);

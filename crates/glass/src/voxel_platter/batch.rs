@@ -138,8 +138,8 @@ impl SectorBatch {
         Self { scene: self.scene.clone(), sectors, coding: self.coding }
     }
 
-    /// Takes the images and decodes them on this thread, in several attempts. If a decoder panics,
-    /// its sector is lost.
+    /// Takes the images and decodes them on this thread: sectors in up to three attempts, headers in
+    /// one. An attempt in which a decoder panics fails.
     pub fn decode(&self, decoders: &mut LastDecoder) -> Vec<Option<SectorContent>> {
         match self.coding {
             Coding::Sector => self.decode_sectors(decoders),
@@ -181,9 +181,12 @@ impl SectorBatch {
     }
 
     fn decode_header(&self) -> Vec<Option<SectorContent>> {
-        // Always the classical decoder: others are trained on sectors with all symbols.
-        let mut decoder: NearestSymbol = header_coding::decoder(self.medium());
-        self.scene.scan(&self.sectors, |_, imaging| decoder.decode(&imaging(self.scene.read)).ok().map(SectorContent::Header))
+        let decoded = catch_unwind(AssertUnwindSafe(|| {
+            // Always the classical decoder: others are trained on sectors with all symbols.
+            let mut decoder: NearestSymbol = header_coding::decoder(self.medium());
+            self.scene.scan(&self.sectors, |_, imaging| decoder.decode(&imaging(self.scene.read)).ok().map(SectorContent::Header))
+        }));
+        decoded.unwrap_or_else(|_| (0..self.sectors()).map(|_| None).collect())
     }
 }
 

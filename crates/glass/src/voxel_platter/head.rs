@@ -72,7 +72,7 @@ impl GlassHead {
     ///
     /// # Errors
     /// [`GlassHeadError::NoGlass`] if there is no glass for such sectors,
-    /// [`GlassHeadError::Malformed`] if there are too many of them.
+    /// [`GlassHeadError::Malformed`] if there are too many of them, or an effect is too strong.
     pub fn new(platter: PlatterId, geometry: Geometry, seed: u64, effects: WriteEffects) -> Result<Self, GlassHeadError> {
         let medium = GlassMedium::for_sectors(geometry.sector_bytes).ok_or(GlassHeadError::NoGlass(geometry.sector_bytes))?;
         let (track_sectors, tracks) = (geometry.track_sectors().into(), geometry.physical_tracks());
@@ -82,7 +82,7 @@ impl GlassHead {
     }
 
     /// Length of a glass platter's file for a geometry; `None` if there is no glass for such
-    /// sectors.
+    /// sectors, or there are too many of them.
     pub fn file_bytes_of(geometry: Geometry) -> Option<u64> {
         let head = Self::new(PlatterId([0; 16]), geometry, 0, crate::emulator::Effects::NONE.write).ok()?;
         Some(head.file_bytes())

@@ -96,8 +96,8 @@ impl Votes {
         let keys: Vec<bool> = key_bits().take(VOXELS).collect();
         for (index, probabilities) in (first as usize..).zip(sectors) {
             let Some(probabilities) = probabilities else { continue };
-            let first = index * medium.voxels();
-            for ((vote, key), symbols) in self.voxels[first..].iter_mut().zip(&keys[first..]).zip(probabilities.voxels()) {
+            let start = index * medium.voxels();
+            for ((vote, key), symbols) in self.voxels[start..].iter_mut().zip(&keys[start..]).zip(probabilities.voxels()) {
                 let zero = ((symbols[0] + PROBABILITY_FLOOR) / (symbols[1] + PROBABILITY_FLOOR)).ln();
                 *vote += if *key { -zero } else { zero };
             }

@@ -66,7 +66,7 @@ pub struct SectorView {
 }
 
 impl VoxelPlatter {
-    /// Reads all sectors of a track, one after another: callers run several threads. The images are
+    /// Reads all sectors of a track, one after another, on the caller's thread. The images are
     /// those of the first reads of a platter, so the same file gives the same result.
     ///
     /// A sector that can't be read from the file has the error of the source;

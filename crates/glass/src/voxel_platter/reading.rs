@@ -51,8 +51,8 @@ struct Cache {
 }
 
 impl VoxelPlatter {
-    /// Opens a file of `file_bytes`. `None` if it is not a glass platter, or both of its heads are
-    /// damaged: the caller then reads the file's own bytes.
+    /// Opens a file of `file_bytes`. `None` if it is not a glass platter, or neither of its heads
+    /// is good: the caller then reads the file's own bytes.
     ///
     /// # Errors
     /// Errors of the source if neither head can be read, or [`io::ErrorKind::Unsupported`] if a
