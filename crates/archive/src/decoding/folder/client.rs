@@ -260,7 +260,7 @@ impl Courier {
         self.out.insert(number, out);
     }
 
-    /// Looks what became of the jobs.
+    /// Looks up what became of the jobs.
     fn follow(&mut self) -> io::Result<()> {
         let shared = self.shared.clone();
         let folder = &shared.folder;

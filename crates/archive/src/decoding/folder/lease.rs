@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{ALIVE, CLAIMED, Folder, JOBS, JobName, Owner, RESULTS, TMP, read_bounded};
 
-/// How long things take. Tests are in more of a hurry.
+/// Intervals and timeouts. Tests use shorter ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing {
     /// Interval at which a lease is renewed.

@@ -48,7 +48,7 @@ pub struct DecodeWorker {
     folder: Folder,
     threads: usize,
     timing: Timing,
-    /// Only one thread looks for jobs. Contains the names of jobs that it skipped.
+    /// Held while looking for jobs: one thread at a time does. Contains the names of skipped jobs.
     finder: Mutex<HashSet<String>>,
     counters: Counters,
     /// The last trouble with the folder, so that it is reported once.
