@@ -161,6 +161,7 @@ struct VersionLine {
     legal_hold: Option<bool>,
 }
 
+/// Reads a field that is present, so that `null` becomes `Some(None)` and not `None`.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }

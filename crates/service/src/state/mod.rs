@@ -228,7 +228,7 @@ impl State {
     pub fn open(archive: Arc<Archive>) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         match find(&archive)? {
-            ExistingState::Backup(copy) => return Err(StateError::LostWithBackup { path, backup_ms: copy.record.created_ms as i64 }),
+            ExistingState::Backup(backup) => return Err(StateError::LostWithBackup { path, backup_ms: backup.record.created_ms as i64 }),
             ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(&archive)),
             ExistingState::File | ExistingState::Nothing => {}
         }
