@@ -6,7 +6,8 @@ use fulgurite_domain::Micros;
 
 use crate::{Class, Full, Job, Policy, Settings};
 
-/// The order of jobs: by class, then by deadline, then by arrival.
+/// The order of jobs: by class, then by deadline (of reads: when their images were ready), then by
+/// arrival.
 pub(crate) type Turn = (Class, Micros, u64);
 
 /// The waiting jobs, and the plan of this hour.
@@ -28,6 +29,7 @@ pub(crate) struct WaitingJob {
     pub(crate) job: Job,
     /// Worker-microseconds.
     pub(crate) remaining_us: u64,
+    /// The hour at whose end the job should be done.
     due: u64,
 }
 
@@ -78,7 +80,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Takes a waiting job back. False if there is none with this number.
+    /// Takes a waiting job back. False if no job with this ID waits.
     pub(crate) fn withdraw(&mut self, now: Micros, id: u64) -> bool {
         let Some(turn) = self.waiting.iter().find_map(|(turn, waiting)| (waiting.job.id == id).then_some(*turn)) else { return false };
         self.work(&turn, u64::MAX);
@@ -107,7 +109,7 @@ impl Schedule {
         })
     }
 
-    /// The first deferrable job that may run in this hour and has no time to lose.
+    /// The first deferrable job, if it may run in this hour and its deadline has come.
     pub(crate) fn overdue(&self, now: Micros) -> Option<(Turn, &WaitingJob)> {
         let (turn, waiting) = self.waiting.range((Class::Deferrable, Micros::ZERO, 0)..).next()?;
         (self.allowed() > 0 && turn.1 <= now).then_some((*turn, waiting))

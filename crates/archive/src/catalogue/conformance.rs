@@ -232,8 +232,8 @@ const ODD_NAMES: [&[u8]; 14] = [
     b"\xff\xff",
 ];
 
-/// Puts three versions of each odd name. Archives every third on one set and every seventh on
-/// another; some are on both.
+/// Puts three versions of each odd name. Archives every third version on one set, then every
+/// seventh on another, which skips those that the first set has archived.
 fn put_odd_names(catalogue: &mut dyn Catalogue) {
     let mut put = Vec::new();
     for (i, name) in ODD_NAMES.iter().rev().enumerate() {

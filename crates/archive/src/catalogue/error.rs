@@ -36,7 +36,7 @@ pub enum CatalogueError {
     #[error("set {0} is not being written")]
     SetNotWriting(SetId),
     /// The catalogue has no such platter, or the completed set does not contain it.
-    #[error("platter {0} is not in the catalogue")]
+    #[error("platter {0} is not in the catalogue, or not in the set that is being completed")]
     UnknownPlatter(PlatterId),
     /// The locations given for a version don't add up to its stored bytes.
     #[error("the locations given for version {0} do not add up to its stored bytes")]

@@ -84,8 +84,8 @@ pub trait Catalogue: Send {
     /// Locations of a staged version's record and of its stored bytes, the latter in order.
     fn staged(&mut self, version: VersionRowId) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError>;
     /// Versions with an extent on one of these platters, in listing order: up to `limit` after
-    /// `after`. A call without `after` sorts the result; calls with it page through what was
-    /// sorted.
+    /// `after`. A call without `after` sorts the result; later calls page through that, without
+    /// versions added since, as long as they name the same platters.
     fn versions_on(&mut self, platters: &[PlatterId], after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
 
     /// Totals of the staged content.

@@ -224,7 +224,7 @@ pub struct Health {
     pub verified: Option<u64>,
     /// True if the platter was missing.
     pub missing: bool,
-    /// Sectors that were lost.
+    /// Sectors that were lost, except for losses that are normal for the medium.
     pub lost_sectors: u64,
     /// Tracks that their own code could not rebuild.
     pub lost_tracks: u32,
@@ -304,7 +304,7 @@ pub enum Unlisted {
     /// unknown. The identifier is the platter's.
     UnreadableTable,
     /// Not a version: a rebuild could not read a store or another place, so its content may be
-    /// unknown. The name is the store's.
+    /// unknown. `known_as` names the place; the number is 0 for a store.
     UnseenStore,
     /// What was found doesn't suffice to list it; the rest, or its tombstone, may be in a place
     /// that was not searched.

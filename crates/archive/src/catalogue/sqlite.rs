@@ -2,7 +2,7 @@
 //!
 //! SQLite's write-ahead log lets other processes read while one writes. Each change is one
 //! transaction, which is on stable storage when the call returns. Every lookup uses a key or an
-//! index; only [`Catalogue::check`] scans whole tables.
+//! index; only [`Catalogue::check`] reads the rows of all versions.
 //!
 //! Names of removed objects must not stay in the file. SQLite overwrites deleted rows
 //! (`secure_delete`), and after a deletion [`Catalogue::clear_log`] removes the log's copies of the
@@ -83,7 +83,7 @@ impl SqliteCatalogue {
     ///
     /// # Errors
     /// [`CatalogueError::Damaged`], [`CatalogueError::Newer`], [`CatalogueError::OtherArchive`], or
-    /// [`CatalogueError::Engine`] if the file does not exist.
+    /// [`CatalogueError::Engine`] if the file does not exist or can't be read.
     pub fn open(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
         Self::admit(path, archive, true)
     }

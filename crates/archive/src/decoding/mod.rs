@@ -66,7 +66,7 @@ pub(crate) struct DecodePool {
     pool: Pool<SectorBatch>,
     /// Shared with decode workers.
     folder: Option<PathBuf>,
-    /// Started by the first read of glass; `None` without a folder.
+    /// Started by the first read of glass; `None` without a folder, or without a thread for it.
     client: OnceLock<Option<Arc<Client>>>,
     /// How long verification may wait for cheap hours.
     verification_wait: Micros,
@@ -85,7 +85,7 @@ impl DecodePool {
             policy: if settings.prices.is_some() { Policy::Cheapest } else { Policy::AtOnce },
             workers: [threads as u32; 24],
             prices: settings.prices.map_or(defaults.prices, |prices| prices.map(f64::from)),
-            // The readers that wait are the bound.
+            // Readers block until their jobs are done, so their number bounds the queue.
             jobs_max: usize::MAX,
             ..defaults
         };

@@ -6,9 +6,10 @@
 //!                                 '<---------------------------------------'
 //! ```
 //!
-//! Readers block until all of their tasks are done; threads of the pool never wait for a task, so
-//! however many readers wait, none of them is waited for. A task that was handed over is kept until
-//! its result has come: if it comes late or never, a thread decodes it here.
+//! Readers block until all of their tasks are done. No thread of the pool ever waits for a reader,
+//! or for the result of a task, so any number of readers can wait without a deadlock. A task that
+//! was handed over is kept until its result has come: if it comes late or never, a thread decodes
+//! it here.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -54,7 +55,7 @@ pub(crate) trait Workers<T: Task>: Send + Sync {
     /// Hands a task over. Its result comes by [`Tasks::returned`]. Returns `false` if the task has
     /// to be decoded here.
     fn hand_over(&self, number: u64, class: Class, task: &T) -> bool;
-    /// False if nothing was heard of what passes tasks and results on: it may hang.
+    /// False if the thread that passes tasks and results on gives no sign of life: it may hang.
     fn respond(&self) -> bool;
 }
 
@@ -327,14 +328,14 @@ impl<T: Task> Tasks<T> {
                 continue;
             }
             let results = self.decode_here(&pending.task, &mut tools);
-            // A result that came from elsewhere meanwhile is the same.
+            // Another thread may have found it overdue meanwhile and queued it again.
             let Some(pending) = self.reclaim(number, may_be_handed_over, pending) else { continue };
             self.counters.here.fetch_add(results.len() as u64, Ordering::Relaxed);
             pending.call.finish(pending.places.iter().copied().zip(results));
         }
     }
 
-    /// Takes a task back that could not be handed over.
+    /// Takes a task back that could not be handed over. `None` if that was done already.
     fn reclaim(&self, number: u64, was_away: bool, pending: Pending<T>) -> Option<Pending<T>> {
         if !was_away {
             return Some(pending);
@@ -342,8 +343,8 @@ impl<T: Task> Tasks<T> {
         self.lock().away.remove(&number).map(|(pending, _)| pending)
     }
 
-    /// Waits for the task whose turn it is. `None` once the pool is dropped. A task that other
-    /// workers have room for is among those that are away already.
+    /// Waits for the task whose turn it is. `None` once the pool is dropped. The flag is true if
+    /// other workers have room for the task: then it already counts as away.
     fn next(&self) -> Option<(u64, Pending<T>, bool)> {
         let mut state = self.lock();
         loop {
@@ -403,7 +404,7 @@ impl<T: Task> Tasks<T> {
         catch_unwind(AssertUnwindSafe(|| workers.hand_over(number, pending.class, &pending.task))).unwrap_or(false)
     }
 
-    /// Takes back tasks that are away for too long, or all if nothing is heard of them.
+    /// Takes back tasks that are away for too long, or all if the workers don't respond.
     fn take_back_overdue(&self, state: &mut State<T>) {
         if state.away.is_empty() {
             return;

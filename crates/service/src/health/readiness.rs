@@ -39,7 +39,7 @@ impl Readiness {
         self.lock().values().cloned().collect()
     }
 
-    /// Answers a probe: 200, or 503 with one reason a line.
+    /// Answers a probe of a live server: 200, or 503 with one reason per line.
     pub(crate) fn response(&self) -> Response<s3s::Body> {
         let reasons = self.reasons();
         if reasons.is_empty() {

@@ -80,8 +80,8 @@ impl Watcher for LogWatcher {
     }
 }
 
-/// Runs the jobs until `stop` is set. A set in progress is completed: otherwise it would have to be
-/// written again from the start.
+/// Runs all jobs except [`scrubbing`] until `stop` is set. A set in progress is completed:
+/// otherwise it would have to be written again from the start.
 pub(crate) async fn run(gateway: Arc<Gateway>, settings: Background, stop: watch::Receiver<bool>) {
     let watching = tokio::spawn(watch_disks(gateway.clone(), stop.clone()));
     let writing = tokio::spawn(write_sets_when_due(gateway.clone(), settings.clone(), stop.clone()));
@@ -129,8 +129,8 @@ struct LastSets {
 }
 
 impl LastSets {
-    /// Records the result of an attempt. A failed one is no set: the next may follow after the
-    /// usual pause, however little it writes.
+    /// Records the result of an attempt. A failed one doesn't count: the next attempt may follow
+    /// after the usual pause.
     fn record(&mut self, due: Due, is_written: bool, now: Instant) {
         match due {
             Due::Pressed if is_written => self.pressed = Some(now),
@@ -167,7 +167,7 @@ async fn write_sets_when_due(gateway: Arc<Gateway>, settings: Background, mut st
         let failed = due.is_some();
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            // After a failure refused puts don't end the pause: each would cause another attempt.
+            // After a failure, refused puts don't end the pause: each would cause another attempt.
             () = gateway.transfers.room.wanted.notified(), if !failed => {}
             _ = stop.changed() => {}
         }
@@ -207,7 +207,7 @@ async fn watch_disks(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) {
 }
 
 impl Gateway {
-    /// Logs the panic of a job.
+    /// Logs the panic of a job, and fails the liveness check if the process can't go on after it.
     pub(crate) fn log_panic(&self, what: &str, error: tokio::task::JoinError) {
         if error.is_panic() {
             self.panicked(what, &*error.into_panic());

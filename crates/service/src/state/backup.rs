@@ -161,6 +161,7 @@ struct VersionLine {
     legal_hold: Option<bool>,
 }
 
+/// Reads a field that is present, so that `null` becomes `Some(None)` and not `None`.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
@@ -191,7 +192,7 @@ impl State {
     }
 
     /// Writes a backup of the state at one instant, and returns the number of changes in it. The
-    /// state may change meanwhile. After an error, the bytes passed to `out` are no valid backup.
+    /// state may change meanwhile. After an error, discard the bytes passed to `out`.
     pub(crate) fn write_backup(&self, out: &mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<Changes, BackupError> {
         let state_error = |error| BackupError::Io(io::Error::other::<StateError>(error));
         if self.check_file().is_none() {
@@ -202,7 +203,7 @@ impl State {
                 return self.write_from(&connection.map_err(state_error)?, out);
             }
         }
-        // The path leads to another file, or to none.
+        // The path may lead to another file, or to none: only the open connection has the state.
         self.write_from(&*self.connection().map_err(state_error)?, out)
     }
 

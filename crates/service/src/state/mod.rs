@@ -228,7 +228,7 @@ impl State {
     pub fn open(archive: Arc<Archive>) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         match find(&archive)? {
-            ExistingState::Backup(copy) => return Err(StateError::LostWithBackup { path, backup_ms: copy.record.created_ms as i64 }),
+            ExistingState::Backup(backup) => return Err(StateError::LostWithBackup { path, backup_ms: backup.record.created_ms as i64 }),
             ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(&archive)),
             ExistingState::File | ExistingState::Nothing => {}
         }
@@ -280,9 +280,9 @@ impl State {
         std::panic::catch_unwind(held).expect_err("it panics");
     }
 
-    /// Runs a transaction, unless it would change a file that is gone with the process. A panic
-    /// rolls it back and is passed on without poisoning the lock, so the next caller finds the
-    /// state intact.
+    /// Runs a transaction, unless the file is displaced: the change would be lost with the process.
+    /// A panic rolls it back and is passed on without poisoning the lock, so the next caller finds
+    /// the state intact.
     fn transact<T>(&self, action: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
         self.refuse_if_displaced()?;
         self.transact_even_if_displaced(action, work)

@@ -68,13 +68,13 @@ pub(crate) fn backups(archive: &Archive) -> Result<Vec<VersionRow>, StateError> 
 /// # Errors
 /// [`StateError::UnusableBackup`] if the backup can't be used, or the error that occurred; no file
 /// is created then.
-pub fn recover(archive: &Archive, copy: &VersionRow) -> Result<Recovered, StateError> {
+pub fn recover(archive: &Archive, backup: &VersionRow) -> Result<Recovered, StateError> {
     let path = archive.home().join(FILE);
     let wrong = |source| StateError::UnusableBackup { path: path.clone(), source };
     let counts = make(archive, |connection| {
         let mut reader = Reader::new(connection, archive.id());
         let mut failure = None;
-        let read = ObjectReader::new(archive).read(copy, &mut |bytes| {
+        let read = ObjectReader::new(archive).read(backup, &mut |bytes| {
             reader.read(bytes).map_err(|error| {
                 failure = Some(error);
                 std::io::ErrorKind::InvalidData.into()
@@ -86,11 +86,11 @@ pub fn recover(archive: &Archive, copy: &VersionRow) -> Result<Recovered, StateE
             (None, Ok(())) => {}
         }
         let counts = reader.end().map_err(wrong)?;
-        let recorded = connection.execute("UPDATE copy SET copied = changes, version = ?1", [copy.id.0]);
+        let recorded = connection.execute("UPDATE copy SET copied = changes, version = ?1", [backup.id.0]);
         recorded.map_err(|error| wrong(error.into()))?;
         Ok(counts)
     })?;
-    Ok(Recovered { backup_ms: copy.record.created_ms as i64, counts })
+    Ok(Recovered { backup_ms: backup.record.created_ms as i64, counts })
 }
 
 /// Creates an empty state though there was another. If the archive has a backup of that, it is

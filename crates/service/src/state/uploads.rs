@@ -29,6 +29,8 @@ pub(crate) struct Part {
     pub(crate) number: u32,
     /// ID of the part's file, also bound into the encryption of its frames.
     pub(crate) file: VersionId,
+    /// The key of its frames; parts are encrypted in every archive. A part without a key is
+    /// unreadable.
     pub(crate) wrapped: Option<WrappedKey>,
     pub(crate) size: u64,
     pub(crate) md5: [u8; 16],
@@ -43,7 +45,8 @@ const COLUMNS: &str = "id, bucket, key, account, created, checksum_algorithm, ch
 const SELECT_OLD_UPLOADS: &str = "SELECT id FROM upload WHERE created < ?1 ORDER BY created LIMIT ?2";
 
 impl State {
-    /// Creates an upload and returns its ID; `None` if the bucket no longer exists.
+    /// Creates an upload and returns its new ID, whatever `upload.id` is; `None` if the bucket no
+    /// longer exists.
     pub(crate) fn begin_upload(&self, upload: &MultipartUpload) -> Result<Option<String>, StateError> {
         // IDs sort in order of creation, as S3 lists uploads.
         let (ms, count) = next_instant();

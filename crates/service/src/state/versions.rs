@@ -98,7 +98,7 @@ impl VersionStates {
         let path = archive.home().join(FILE);
         let connection = match find(archive)? {
             ExistingState::File => Some(file::open_read_only(&path, archive.id())?),
-            ExistingState::Backup(copy) => return Err(StateError::LostWithBackup { path, backup_ms: copy.record.created_ms as i64 }),
+            ExistingState::Backup(backup) => return Err(StateError::LostWithBackup { path, backup_ms: backup.record.created_ms as i64 }),
             ExistingState::LostWithoutBackup => return Err(StateError::lost_without_backup(archive)),
             ExistingState::Nothing => None,
         };

@@ -1,7 +1,7 @@
 //! Limits the size of AWS chunks before they reach the framework, which buffers each chunk whole.
 //!
 //! Some clients send all their content as one chunk of gigabytes. This filter splits large unsigned
-//! chunks. A signature covers a whole chunk, so it rejects large signed ones.
+//! chunks. A signature covers a whole chunk, so the filter rejects large signed ones.
 
 use std::collections::VecDeque;
 

@@ -84,8 +84,8 @@ fn replace(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     replaced
 }
 
-/// The checksum in the headers, unchecked. Unknown algorithms are rejected: the checksum would be
-/// stored without a check.
+/// The checksum in the headers, unchecked. Unknown algorithms are rejected: otherwise the content
+/// would be stored without the check that the client asked for.
 pub(crate) fn find_claimed_sum(headers: &HeaderMap) -> S3Result<Option<Sum>> {
     let mut found = None;
     for (name, value) in headers {
@@ -222,7 +222,7 @@ impl BodyTrailers {
 pub(crate) struct SumHasher {
     claims: Claims,
     algorithm: Option<Algorithm>,
-    /// `None` for MD5.
+    /// `None` for MD5, and without an algorithm.
     hasher: Option<Hasher>,
 }
 

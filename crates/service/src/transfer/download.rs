@@ -107,8 +107,8 @@ impl Download {
             match reader.recv().await {
                 Some(Ok(pieces)) => self.pieces = pieces,
                 Some(Err(error)) => return Some(Err(error)),
-                // The reader gave up waiting for the client. The pieces that it couldn't deliver
-                // are read again.
+                // The reader gave up waiting for the client, or panicked. The pieces that it
+                // couldn't deliver are read again.
                 None => self.reader = None,
             }
         }

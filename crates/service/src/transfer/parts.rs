@@ -1,5 +1,5 @@
-//! Parts of multipart uploads. Each is in its own file until the upload is completed, encrypted
-//! like objects, under its own key.
+//! Parts of multipart uploads. Each is in its own file until the upload ends, encrypted under its
+//! own key, even if the archive doesn't encrypt.
 //!
 //! Parts arrive in any order and can be replaced, so a part can't be appended to its future object.
 //! When the upload is completed, its parts are read again and put as one object.

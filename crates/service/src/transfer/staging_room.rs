@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 /// Free space on the staging disk that puts must not use: the databases' logs need it, and so do
 /// removals, the way out of a full disk.
 const DISK_RESERVE_BYTES: u64 = 256 << 20;
-/// A set written only to make room holds at least 1/64 of a full one. Smaller sets cost
-/// more redundancy than they free.
+/// A set written only to make room holds at least 1/64 of a full one. Smaller sets cost more
+/// redundancy than they free.
 const SMALL_SET_DIVISOR: u64 = 64;
 /// After this time an even smaller set may be written: better than refusing puts for a day.
 const SMALL_SETS_PERIOD: Duration = Duration::from_secs(600);
@@ -68,12 +68,13 @@ impl StagingStatus {
         if self.bytes >= self.full_set_bytes {
             return Some(Due::Full);
         }
-        // A set written for age takes everything along. Versions that are still older after it are
-        // unreadable, and must not turn each new object into a set of its own.
+        // A set written for age takes everything along. Old versions that are still staged after it
+        // are unreadable, and must not turn each new object into a set of its own.
         if self.age >= flush_after && self.since_old.is_none_or(|since| since >= flush_after) {
             return Some(Due::Old);
         }
-        // Staging is three quarters full. The rest takes puts while the set is written.
+        // A put was refused, or staging is three quarters full. The last quarter takes puts while
+        // the set is written.
         let is_short = self.refused || self.room_bytes.is_some_and(|room| room <= self.bytes / 3);
         let is_worthwhile =
             self.bytes >= self.full_set_bytes / SMALL_SET_DIVISOR || self.since_pressed.is_none_or(|since| since >= SMALL_SETS_PERIOD);
@@ -101,7 +102,7 @@ impl Room {
         Self { limit, ..Self::default() }
     }
 
-    /// Forgets refused puts, since the next set makes room for them.
+    /// Forgets refused puts, since the set that begins now makes room for them.
     pub(crate) fn begin_set(&self) {
         self.refused.store(false, Ordering::Relaxed);
     }

@@ -132,6 +132,7 @@ impl Counters {
     }
 
     pub(super) fn staged_totals(&self, connection: &Connection) -> Result<StagedTotals, EngineError> {
+        // `main.`: a reader of schema 1 has a view of the same name, without an index.
         let oldest: Option<i64> = connection
             .prepare_cached("SELECT created_ms FROM main.version INDEXED BY staged_by_age WHERE archived = 0 ORDER BY created_ms LIMIT 1")?
             .query_row([], |row| row.get(0))

@@ -54,8 +54,8 @@ pub(super) fn remove(connection: &Connection, row_id: VersionRowId) -> Result<()
 }
 
 /// Selects from extents that may overlap (if a part was written twice) so that each stored byte
-/// appears once, and trims duplicates. `None` if a byte is missing. An object without bytes needs
-/// one empty extent, which names the platter that has its record.
+/// appears once, and trims duplicates. `None` if a byte is missing, or if they reach beyond the
+/// object. An object without bytes needs one empty extent, which names the platter of its record.
 pub(super) fn tile(mut extents: Vec<Extent>, stored_bytes: u64) -> Option<Vec<Extent>> {
     extents.sort_by_key(|extent| extent.object_offset);
     if stored_bytes == 0 {

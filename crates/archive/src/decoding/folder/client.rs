@@ -2,7 +2,7 @@
 //! worker decodes.
 //!
 //! All access to the folder is on one thread, because a folder on a network may hang. If that
-//! thread isn't heard of, the pool takes all tasks back.
+//! thread gives no sign of life, the pool takes all tasks back.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,15 +23,16 @@ use super::{CLAIMED, FILE_BYTES_MAX, Folder, JOBS, JobName, RESULTS, TMP};
 use crate::decoding::pool::{Tasks, Workers};
 use crate::entropy::random;
 
-/// How long nothing may be heard of the thread before it counts as hanging.
+/// How long the thread may give no sign of life before it counts as hanging.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Interval at which an idle thread looks for workers.
 const IDLE_PERIOD: Duration = Duration::from_millis(500);
 /// How long dropping waits for the thread.
 const END_MAX: Duration = Duration::from_secs(2);
-/// Jobs that wait in the folder for each thread of the workers.
+/// Jobs that may wait to be claimed, for each thread of the workers.
 const JOBS_PER_THREAD: u32 = 2;
-/// Jobs that wait for the folder, at most: they are in memory.
+/// With this many jobs waiting to be written to the folder, no more are handed over: they are in
+/// memory.
 const PARCELS_MAX: usize = 4;
 
 /// A job on its way to the folder.
@@ -47,7 +48,7 @@ struct Parcel {
 struct Shared {
     folder: Folder,
     started: Instant,
-    /// When the thread was last heard of, in milliseconds since the start.
+    /// When the thread last gave a sign of life, in milliseconds since `started`.
     heard_ms: AtomicU64,
     /// Threads of live workers.
     worker_threads: AtomicU32,
@@ -88,7 +89,8 @@ impl Client {
             has_ended: Mutex::new(false),
             ended: Condvar::new(),
         });
-        // Parcels are counted, so the channel never blocks.
+        // With room for threads that check `have_room` at the same time. If even that is full,
+        // `hand_over` returns false.
         let (parcels, received) = sync_channel(PARCELS_MAX + 64);
         let courier = Courier {
             shared: shared.clone(),
@@ -170,7 +172,7 @@ struct Out {
     batch: SectorBatch,
     evidence: Vec<Evidence>,
     place: Place,
-    /// Since when it is there.
+    /// When it was first seen there.
     since: Instant,
 }
 
@@ -230,7 +232,7 @@ impl Courier {
         self.shared.ended.notify_all();
     }
 
-    /// Reads leases now and then, and removes what dead processes have left.
+    /// Reads leases if it is time to, and removes what dead processes have left.
     fn look(&mut self) {
         if self.looked.is_some_and(|looked| looked.elapsed() < self.timing.renewal) {
             return;
@@ -258,7 +260,7 @@ impl Courier {
         self.out.insert(number, out);
     }
 
-    /// Looks what became of the jobs.
+    /// Looks up what became of the jobs.
     fn follow(&mut self) -> io::Result<()> {
         let shared = self.shared.clone();
         let folder = &shared.folder;
@@ -285,7 +287,7 @@ impl Courier {
             let (place, claim) = places.remove(&number).unwrap_or((Place::Missing, None));
             self.follow_job(number, place, claim);
         }
-        // What is left belongs to jobs that were taken back.
+        // What is left belongs to jobs that were taken back, or whose results have come.
         for (number, (place, claim)) in places {
             match (place, claim) {
                 (Place::Claimed, Some((file, worker))) if !self.others.is_alive(worker, &self.timing) => folder.remove(CLAIMED, &file),
@@ -300,7 +302,8 @@ impl Courier {
         Ok(())
     }
 
-    /// Takes back a job that takes too long, and gives one of a dead worker to another.
+    /// Takes back a job that takes too long or is no longer wanted, and gives one of a dead worker
+    /// to another.
     fn follow_job(&mut self, number: u64, place: Place, claim: Option<(String, super::Owner)>) {
         let is_wanted = self.tasks.upgrade().is_some_and(|tasks| tasks.is_away(number));
         let (folder, timing) = (&self.shared.folder, self.timing);

@@ -98,7 +98,8 @@ impl JobFile {
     }
 }
 
-/// Parses what follows the version. The checksum is right, so the lengths are if the fields are.
+/// Parses what follows the version. A right checksum doesn't mean that the fields make sense: any
+/// process can compute it.
 fn parse_fields(fields: &mut Fields<'_>) -> Result<JobFile, NoJob> {
     let short = NoJob::Field("length");
     let sectors = fields.u32().ok_or(short)?;

@@ -1,14 +1,15 @@
-//! Leases: who is alive, and what the dead have left.
+//! Leases: which processes are alive, and what dead ones have left.
 //!
-//! A process proves that it is alive by changing its lease every second. Others compare what they
-//! see with what they saw before, by their own clock: clocks of several machines may differ.
+//! A worker proves that it is alive by changing its lease every second; so does an archive while it
+//! has jobs in the folder. Others compare what they see with what they saw before, by their own
+//! clock: clocks of several machines may differ.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::{ALIVE, CLAIMED, Folder, JOBS, JobName, Owner, RESULTS, TMP, read_bounded};
 
-/// How long things take. Tests are in more of a hurry.
+/// Intervals and timeouts. Tests use shorter ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing {
     /// Interval at which a lease is renewed.
@@ -78,6 +79,7 @@ impl OwnLease {
 struct Seen {
     /// Its lease; `None` if it has none.
     text: Option<String>,
+    /// When this text, or the absence of one, was first seen.
     since: Instant,
     /// True once its lease has changed: one that never does may be that of a dead process.
     has_renewed: bool,
@@ -124,8 +126,8 @@ impl Others {
         self.0.values().filter(is_live).map(|seen| seen.threads).sum()
     }
 
-    /// Removes the files of owners without a lease that has changed for a while. Files with other
-    /// names are left alone.
+    /// Removes the files of owners whose lease is missing or unchanged for longer than
+    /// `timing.leftover`. Files with other names are left alone.
     pub(super) fn remove_leftovers(&mut self, folder: &Folder, timing: &Timing) -> std::io::Result<()> {
         for directory in [JOBS, CLAIMED, RESULTS, TMP, ALIVE] {
             for name in folder.names(directory)? {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! FOLDER/fulgurite-decode          the mark: this is a folder for decoding
-//!        alive/OWNER               leases: rewritten every second by each archive and worker
+//!        alive/OWNER               leases: rewritten every second by each worker, and by each
+//!                                  archive that has jobs here
 //!        tmp/OWNER-N               files being written; they get their names by renaming
 //!        jobs/CLASS-OWNER-N        jobs that wait, of the archive OWNER
 //!        claimed/CLASS-OWNER-N.W   jobs that the worker W decodes
@@ -10,9 +11,9 @@
 //! ```
 //!
 //! OWNER and W are random numbers of 16 hexadecimal digits, one for each process; N counts. CLASS
-//! is 0 for reads and 1 for the rest, so that the order of names is the order of jobs. All moves
-//! are renames within the folder, which exactly one process wins. `docs/medium.md` specifies the
-//! files.
+//! is 0 for reads and 1 for the rest: workers claim jobs in the order of their names, reads first.
+//! All moves are renames within the folder, which exactly one process wins. `docs/medium.md`
+//! specifies the files.
 //!
 //! Nothing here is durable, and nothing needs to be: the archive keeps each job until its result
 //! has come, and decodes it itself if none comes. No file's content is trusted.

@@ -36,7 +36,7 @@ impl SectorResult {
     }
 }
 
-/// What a worker says.
+/// A worker's answer to a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Outcome {
     /// The sectors, in the order of the job.

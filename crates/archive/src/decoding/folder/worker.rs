@@ -15,7 +15,8 @@ use super::lease::{Others, OwnLease, Timing};
 use super::result_file::{Outcome, ResultFile, SectorResult};
 use super::{CLAIMED, DecodeFolderError, Folder, JOBS, JobName, RESULTS};
 
-/// Interval at which the worker renews its lease if it can, and looks for a stop.
+/// Interval at which the thread of the lease checks whether to renew it, and whether all jobs are
+/// done.
 const LOOP_PERIOD: Duration = Duration::from_millis(50);
 /// Most names of skipped jobs that are remembered.
 const SKIPPED_MAX: usize = 10_000;
@@ -47,7 +48,7 @@ pub struct DecodeWorker {
     threads: usize,
     device: Device,
     timing: Timing,
-    /// Only one thread looks for jobs. Contains the names of jobs that it skipped.
+    /// Held while looking for jobs: one thread at a time does. Contains the names of skipped jobs.
     finder: Mutex<HashSet<String>>,
     counters: Counters,
     /// The last trouble with the folder, so that it is reported once.
@@ -206,7 +207,8 @@ impl DecodeWorker {
         }
     }
 
-    /// Decodes a claimed job and writes its result. If that fails, the job goes back to the queue.
+    /// Decodes a claimed job and writes its result. If the result can't be written, the job goes
+    /// back to the queue; if the job can't be read, its archive takes it back in the end.
     fn decode(&self, claimed: &Claimed, decoders: &mut LastDecoder, note: &(dyn Fn(&str) + Sync)) -> io::Result<()> {
         let bytes = match self.folder.read(CLAIMED, &claimed.file) {
             // Its archive took it back.

@@ -20,7 +20,7 @@ fn of_version_1() -> Folder {
 
 fn schema_of(folder: &Folder) -> i64 {
     let file = Connection::open(folder.file()).expect("opened");
-    file.pragma_query_value(None, "user_version", |row| row.get(0)).expect("told")
+    file.pragma_query_value(None, "user_version", |row| row.get(0)).expect("a number")
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_catalogue_of_schema_1_looks_the_same_to_a_reader_and_a_writer() {
     let folder = of_version_1();
     let mut reader = SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened");
     reader.check().expect("sound");
-    let told = all_of(&mut reader).expect("sound");
+    let before = all_of(&mut reader).expect("sound");
     let rows = reader.list(b"", Versions::All, None, 10).expect("listed");
     let found: Vec<_> = rows.iter().map(|row| (row.record.name.0.as_slice(), row.record.version, row.record.size, row.archived)).collect();
     let (a, b, c) = (&b"a"[..], &b"a/b"[..], &b"c"[..]);
@@ -41,10 +41,10 @@ fn a_catalogue_of_schema_1_looks_the_same_to_a_reader_and_a_writer() {
 
     let mut writer = SqliteCatalogue::open(&folder.file(), ARCHIVE).expect("opened");
     writer.check().expect("sound");
-    assert_eq!(all_of(&mut writer).expect("sound"), told);
+    assert_eq!(all_of(&mut writer).expect("sound"), before);
     drop(writer);
     assert_eq!(schema_of(&folder), SCHEMA.newest());
-    assert_eq!(all_of(&mut SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened")).expect("sound"), told);
+    assert_eq!(all_of(&mut SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened")).expect("sound"), before);
 }
 
 #[test]
@@ -59,20 +59,20 @@ fn a_migrated_catalogue_stores_what_schema_1_could_not() {
     let extents: Vec<_> = staged.iter().map(|row| (row.row_id, extent(3, 0, 0, row.stored_bytes))).collect();
     complete(&mut writer, 3, &extents);
     writer.check().expect("sound");
-    let told = all_of(&mut writer).expect("sound");
+    let expected = all_of(&mut writer).expect("sound");
     let late = SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened");
     for mut reader in [early, late] {
         assert_eq!(only(&mut reader, "d").record.attributes, described.record.attributes);
         let newest = reader.list(b"", Versions::Newest, None, 10).expect("listed");
         assert_eq!(newest.iter().map(|row| row.record.name.0.as_slice()).collect::<Vec<_>>(), [&b"a/b"[..], b"c", b"d"]);
-        assert_eq!(all_of(&mut reader).expect("sound"), told);
+        assert_eq!(all_of(&mut reader).expect("sound"), expected);
     }
 }
 
 #[test]
 fn a_failed_migration_leaves_the_catalogue_unchanged() {
     let folder = of_version_1();
-    let told = all_of(&mut SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened")).expect("sound");
+    let before = all_of(&mut SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened")).expect("sound");
     // Instead of a full disk: the column already exists, so the migration fails.
     Connection::open(folder.file())
         .and_then(|file| file.execute_batch("ALTER TABLE version ADD COLUMN attributes BYTEA"))
@@ -80,7 +80,7 @@ fn a_failed_migration_leaves_the_catalogue_unchanged() {
     SqliteCatalogue::open(&folder.file(), ARCHIVE).expect_err("the column already exists");
     assert_eq!(schema_of(&folder), 1);
     Connection::open(folder.file()).and_then(|file| file.execute_batch("ALTER TABLE version DROP COLUMN attributes")).expect("changed");
-    assert_eq!(all_of(&mut SqliteCatalogue::open(&folder.file(), ARCHIVE).expect("opened")).expect("sound"), told);
+    assert_eq!(all_of(&mut SqliteCatalogue::open(&folder.file(), ARCHIVE).expect("opened")).expect("sound"), before);
 }
 
 #[test]
