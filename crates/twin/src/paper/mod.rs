@@ -67,7 +67,7 @@ impl Settings {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum PaperError {
-    #[error("no figure or table is named {found}; choose from {}", NAMES.join(", "))]
+    #[error("no chapter is named {found}; choose from {}", NAMES.join(", "))]
     UnknownChapter { found: String },
     #[error("the number of seeds is 0, but 1 or more are expected")]
     NoSeeds,
