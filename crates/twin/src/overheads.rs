@@ -84,8 +84,8 @@ impl FailureRow {
     }
 }
 
-/// Failure probabilities of tracks for the paper's range of codes: 100, 110 ... 200 information
-/// sectors with 8 to 16 redundancy sectors each.
+/// Failure probabilities of tracks of 100, 110 ... 200 information sectors, as in the paper, with 8
+/// to 16 redundancy sectors each (10 to 16 in the paper).
 pub(crate) fn track_failures(sector_failure: f64) -> Vec<FailureRow> {
     let codes = (100..=200).step_by(10).flat_map(|information| (8..=16).map(move |redundancy| Code { information, redundancy }));
     codes.map(|code| FailureRow::new(code, sector_failure)).collect()

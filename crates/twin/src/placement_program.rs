@@ -38,7 +38,7 @@ pub enum SolverFailure {
 pub enum ProgramError {
     #[error("the solver found no solution for {racks} racks of {shelves} shelves: {reason}")]
     Solver { racks: u8, shelves: u8, reason: SolverFailure },
-    #[error("no set of {members} platters fits into {most} racks of {shelves} shelves or fewer")]
+    #[error("no set of {members} platters fits into {most} racks or fewer, of {shelves} shelves each")]
     NoRacks { members: usize, most: u8, shelves: u8 },
     /// The zones or the set are invalid.
     #[error(transparent)]
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn too_few_racks_for_a_set_are_an_error() {
         let error = fewest_racks(10, &Zones::default(), 27, 9).expect_err("too few racks");
-        assert_eq!(error.to_string(), "no set of 27 platters fits into 9 racks of 10 shelves or fewer");
+        assert_eq!(error.to_string(), "no set of 27 platters fits into 9 racks or fewer, of 10 shelves each");
         assert!(matches!(
             most_sets(&Layout::default(), &Zones::default(), 20),
             Err(ProgramError::Placement(PlacementError::TooManyMembers { .. }))

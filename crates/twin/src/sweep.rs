@@ -41,8 +41,9 @@ pub fn points(path: &Path, settings: &[Override], sweep: &Sweep) -> Result<Vec<P
     sweep.points().map(point).collect()
 }
 
-/// Runs each point with `seeds` seeds, or with the scenario's own number if `None`. After each run,
-/// the thread that executed it calls `done` with the number of finished runs.
+/// Runs each point with `seeds` seeds, or with the scenario's own number if `None`; on at least one
+/// thread and one seed. After each run, the thread that executed it calls `done` with the number of
+/// finished runs.
 ///
 /// # Errors
 /// The error of the first failed run, in order of points and seeds.

@@ -96,6 +96,6 @@ fn table_1_matches_the_paper() {
 fn unknown_parts_and_zero_seeds_are_rejected() {
     let run = |settings: Settings| paper::run(&settings, &|_| ()).unwrap_err();
     let unknown = run(Settings { only: vec!["figure 7".into()], ..Settings::quick() });
-    assert!(unknown.to_string().starts_with("no figure or table is named figure 7; choose from workload, throughput"), "{unknown}");
+    assert!(unknown.to_string().starts_with("no chapter is named figure 7; choose from workload, throughput"), "{unknown}");
     assert!(matches!(run(Settings { seeds: 0, ..Settings::quick() }), PaperError::NoSeeds));
 }

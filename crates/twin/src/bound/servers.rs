@@ -26,8 +26,9 @@ pub(super) struct Servers {
     /// Drive time of a visit apart from seeking and reading: a mount and an unmount.
     pub(super) visit_s: f64,
     pub(super) seek_s: f64,
-    /// Per track of a read, and (`read_s`) per read.
+    /// Drive time for each track of a read.
     track_s: f64,
+    /// Drive time for each read, whatever its tracks. One of the two is 0.
     read_s: f64,
 }
 

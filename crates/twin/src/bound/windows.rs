@@ -40,8 +40,8 @@ impl<'a> Work<'a> {
     }
 }
 
-/// The largest time found to be infeasible, to a thousandth; 0 if there is none. All times above
-/// `wait_max_s` are feasible.
+/// The largest time found to be infeasible, to a thousandth; 0 if no time of a second or more is.
+/// All times above `wait_max_s` are feasible.
 fn longest_infeasible(wait_max_s: f64, is_infeasible: impl Fn(f64) -> bool) -> Micros {
     /// 2^27 s are four years.
     const DOUBLINGS: i32 = 27;
@@ -74,8 +74,8 @@ struct PooledServers<'a> {
     single_visit_windows: Vec<Window>,
     /// The longest wait if each request has a visit of its own.
     wait_max_s: f64,
-    /// By platter, the instant until which a job needs no visit of its own. Kept to reuse its
-    /// memory.
+    /// By platter, the instant or the number of the period until which a job needs no visit of its
+    /// own. Kept to reuse its memory.
     hit_until: RefCell<Vec<f64>>,
 }
 
@@ -153,7 +153,7 @@ impl<'a> PooledServers<'a> {
     }
 
     /// Busy periods with more waiting work than fits into `time_s`. Without a time: all busy
-    /// periods, with one visit per platter.
+    /// periods, with one visit per platter and period.
     fn windows(&self, time_s: Option<f64>) -> Vec<Window> {
         let mut hit_until = self.hit_until.borrow_mut();
         hit_until.fill(f64::NEG_INFINITY);

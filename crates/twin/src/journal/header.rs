@@ -11,8 +11,7 @@ use super::{Detail, JournalError};
 use crate::scenario::Scenario;
 
 const FIRST_LINE: &str = "fulgurite journal 1";
-/// More lines than any scenario has. The limit keeps a damaged number from causing a huge
-/// allocation.
+/// More lines than any scenario has: a larger number is damage, and reported as such.
 const SCENARIO_LINES_MAX: u64 = 100_000;
 
 /// Identifies the run of a journal.

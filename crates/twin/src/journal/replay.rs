@@ -59,9 +59,10 @@ pub struct Difference {
     pub journal: Fact,
     /// The fact of the replay; `None` if it has no more outputs.
     pub replay: Option<Fact>,
-    /// The input that caused it, with its line; `None` before the first input.
+    /// The last input before it, with its line; `None` before the first input. With digests, an
+    /// earlier input may be the cause.
     pub input: Option<(u64, Fact)>,
-    /// With digests: the line of the last equal one, or of the beginning.
+    /// With digests: the line of the last equal one, or 1.
     pub equal_until: u64,
 }
 

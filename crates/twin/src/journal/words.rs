@@ -50,7 +50,7 @@ impl<'a> Words<'a> {
     fn fact(&mut self) -> Result<Fact, Unexpected<'a>> {
         let expected = "an instant, `>`, `=` or `.`";
         match self.next() {
-            ">" => self.followed(),
+            ">" => self.output(),
             "=" => {
                 let count = self.word("how many facts", number)?;
                 Ok(Fact::Digest { count, digest: self.word("a digest of 16 digits", |word| hexadecimal(word, 16))? })
@@ -109,7 +109,7 @@ impl<'a> Words<'a> {
         })
     }
 
-    fn followed(&mut self) -> Result<Fact, Unexpected<'a>> {
+    fn output(&mut self) -> Result<Fact, Unexpected<'a>> {
         let found = self.next();
         if let Some(request) = request(found) {
             return Ok(Fact::Ended { request, outcome: self.word("how the request ended", |word| one_of(&REGION_OUTCOMES, word))? });
@@ -229,8 +229,8 @@ fn actor(word: &str) -> Option<Actor> {
 }
 
 fn id(word: &str) -> Option<CommandId> {
-    let (who, count) = word.split_once('#')?;
-    Some(CommandId { actor: actor(who)?, number: number(count)? })
+    let (actor_word, digits) = word.split_once('#')?;
+    Some(CommandId { actor: actor(actor_word)?, number: number(digits)? })
 }
 
 fn part(word: &str) -> Option<(Platter, Tracks)> {

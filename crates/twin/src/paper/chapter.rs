@@ -108,7 +108,7 @@ impl Chapter {
 /// Name, unit and description of a column, and its value for a run.
 type Measurement = (&'static str, &'static str, &'static str, fn(&Measured) -> f64);
 
-/// All measurements except the tail, which has its interval.
+/// The measurements of every run, except the tail and its bounds, which have columns of their own.
 const MEASURED: [Measurement; 28] = [
     ("requests", "", "Requests that arrived in the measured interval.", |run| run.requests as f64),
     ("bytes", "B", "Bytes of their files.", |run| run.bytes as f64),
@@ -193,7 +193,7 @@ pub(super) fn percent(share: f64) -> String {
     if text == "-0.0 %" { "0.0 %".to_owned() } else { text }
 }
 
-/// A ratio in words: "31 % below", "4 % above".
+/// A ratio in words: "31 % below", "4.0 % above", "4.00 times".
 pub(super) fn compared(ratio: f64) -> String {
     match ratio {
         r if (r - 1.0).abs() < 0.005 => "equal to".to_owned(),

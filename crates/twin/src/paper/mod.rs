@@ -32,11 +32,11 @@ use crate::table::TableError;
 /// Which chapters to run, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Seeds of the points that support conclusions: the default library under each policy, and the
-    /// ablation. These points have confidence intervals.
+    /// Seeds of the points that support conclusions: the default library under each policy except
+    /// shortest paths, and the ablation. With 5 or more, these points have confidence intervals.
     pub seeds: u32,
-    /// Seeds of all other points, which show a trend along an axis. With 5 or more they have
-    /// intervals too.
+    /// Seeds of all other points, which show a trend along an axis; the deployment of 100 libraries
+    /// always has one. With 5 or more they have intervals too.
     pub sweep_seeds: u32,
     /// The first seed.
     pub first_seed: u64,
@@ -67,7 +67,7 @@ impl Settings {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum PaperError {
-    #[error("no figure or table is named {found}; choose from {}", NAMES.join(", "))]
+    #[error("no chapter is named {found}; choose from {}", NAMES.join(", "))]
     UnknownChapter { found: String },
     #[error("the number of seeds is 0, but 1 or more are expected")]
     NoSeeds,

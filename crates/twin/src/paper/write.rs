@@ -22,7 +22,7 @@ impl Paper {
     /// files are replaced.
     ///
     /// # Errors
-    /// [`PaperError::Write`] or [`PaperError::Plot`].
+    /// [`PaperError::Write`], [`PaperError::Plot`] or [`PaperError::Table`].
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, PaperError> {
         let figures = folder.join(FIGURES);
         fs::create_dir_all(&figures).map_err(|source| PaperError::Write { path: figures.clone(), source })?;
@@ -44,8 +44,11 @@ impl Paper {
         Ok(written)
     }
 
-    /// Writes the page and its figures as SVG into the docs folder of a source tree. Removes
-    /// figures that the page no longer has.
+    /// Writes the page and its figures as SVG into the docs folder of a source tree. Removes all
+    /// figures there that this paper doesn't have, so it should have all chapters.
+    ///
+    /// # Errors
+    /// [`PaperError::Write`] or [`PaperError::Plot`].
     pub fn write_docs(&self, folder: &Path) -> Result<Vec<PathBuf>, PaperError> {
         let figures = folder.join(FIGURES);
         fs::create_dir_all(&figures).map_err(|source| PaperError::Write { path: figures.clone(), source })?;

@@ -16,15 +16,15 @@ use crate::simulation::{Ended, Observer};
 const SLOT_DURATION: Micros = Micros(300 * Micros::SECOND.0);
 const TWO_DAYS: Micros = Micros(48 * Micros::HOUR.0);
 
-/// Reads that left the library in a slot: bytes of whole tracks, and the least time from departure
-/// to deadline.
+/// Requests that ended in a slot of five minutes, with or without their bytes: bytes of whole
+/// tracks, and the least time from an end to its deadline (0 if it is past).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Departures {
     bytes: f64,
     due_within: Option<Micros>,
 }
 
-/// Collects the departures of the measured interval.
+/// Collects the departures of the measured interval, by the slot in which they ended.
 pub(super) struct DepartureRecorder {
     begin: Micros,
     track_bytes: u64,

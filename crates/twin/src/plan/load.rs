@@ -23,7 +23,7 @@ pub struct Year {
     /// Bytes written per second, including redundancy platters, but not the redundancy inside a
     /// platter; all of them must be verified.
     pub written_bytes_s: f64,
-    /// Requests per second.
+    /// Requests per second; 0 for a trace, which is replayed at its own rate.
     pub reads_per_second: f64,
 }
 
@@ -108,7 +108,7 @@ impl Plan {
 
 /// The same kind of load at another rate. Scales arrivals outside bursts and the size of bursts.
 /// Below one arrival per burst, accounts shrink instead; bursts disappear when an account would
-/// have no file.
+/// have no file. If the rounded bursts alone exceed `rate`, theirs applies. Traces don't change.
 pub(super) fn at_rate(like: &Workload, rate: f64) -> Workload {
     let mut workload = like.clone();
     if like.kind == WorkloadKind::Trace {

@@ -235,10 +235,10 @@ pub struct YearPlan {
     pub decode: DecodeNeed,
     /// Energy of the year.
     pub energy_kwh: Energy,
-    /// Years from the beginning until all slots of these libraries are used, if ingest keeps
-    /// growing; infinite if never.
+    /// Years from the beginning until these libraries hold `capacity_platters`, if ingest keeps
+    /// growing; infinite if more than a thousand.
     pub full_after_years: f64,
-    /// Platters of sets that these libraries can hold.
+    /// Platters of sets that these libraries can hold, less the margin of slots.
     pub capacity_platters: u64,
 }
 
@@ -249,7 +249,7 @@ pub struct DecodeNeed {
     pub mean: f64,
     /// Those of `mean` that decode for verification.
     pub verification: f64,
-    /// Workers needed so that nothing is late.
+    /// The fewest workers with which nothing is late.
     pub must_have: u32,
     /// Busy workers on average, by hour of the day.
     pub by_hour: [f64; 24],

@@ -17,6 +17,7 @@ pub(super) fn time(seconds: f64) -> String {
     }
 }
 
+/// A column, and its value for a year.
 struct Given {
     column: Column,
     of: fn(&Outcome, &YearPlan) -> Value,

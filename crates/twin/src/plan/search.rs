@@ -9,7 +9,7 @@
 //! Drives and shuttles are searched together, starting from last year's size or from an arithmetic
 //! guess. They depend on each other: more shuttles bring more platters, which leaves drives less
 //! time to verify. At the end, one drive fewer and one shuttle fewer were both tried and failed, or
-//! are ruled out by arithmetic.
+//! are ruled out by arithmetic, by the configured minimum or by last year's size.
 
 use std::collections::BTreeMap;
 
@@ -59,21 +59,21 @@ impl Limit {
 /// [`PlanError`] if such a library is impossible, or a trace can't be read. If no size is large
 /// enough, the result says so in [`Outcome::unmet`].
 pub fn plan(plan: &Plan) -> Result<Outcome, PlanError> {
-    let mut planner = Search::new(plan)?;
+    let mut search = Search::new(plan)?;
     let mut years = Vec::new();
     let mut unmet = None;
     for number in 1..=plan.horizon {
         let year = plan.year(number);
-        match planner.choose(&year)? {
-            Ok(chosen) => years.push(planner.complete(year, chosen)?),
+        match search.choose(&year)? {
+            Ok(chosen) => years.push(search.complete(year, chosen)?),
             Err(short) => {
                 unmet = Some(*short);
                 break;
             }
         }
     }
-    let failures = years.last().map_or(Ok(Vec::new()), |last| failures::effects(plan, &mut planner.trials, last))?;
-    Ok(Outcome { plan: plan.clone(), racks: planner.racks, years, unmet, failures })
+    let failures = years.last().map_or(Ok(Vec::new()), |last| failures::effects(plan, &mut search.trials, last))?;
+    Ok(Outcome { plan: plan.clone(), racks: search.racks, years, unmet, failures })
 }
 
 /// A tail above this part of the best one so far is hardly a gain.
@@ -101,7 +101,7 @@ pub(super) struct Chosen {
 pub(super) struct Search<'p> {
     plan: &'p Plan,
     pub(super) racks: u8,
-    /// Platters of sets that fit, by the number of libraries.
+    /// Platters of sets that fit, less the margin of slots, by the number of libraries.
     capacities: BTreeMap<u16, u64>,
     trials: Trials<'p>,
     /// Sizes tried for the current year.
@@ -290,7 +290,7 @@ impl<'p> Search<'p> {
         (busy / (1.0 - self.plan.margin.idle)).ceil().min(f64::from(u16::MAX)) as u16
     }
 
-    /// Platters of sets that fit into this number of libraries.
+    /// Platters of sets that fit into this number of libraries, less the margin of slots.
     pub(super) fn capacity(&mut self, libraries: u16) -> Result<u64, PlanError> {
         if let Some(known) = self.capacities.get(&libraries) {
             return Ok(*known);

@@ -42,7 +42,8 @@ impl Case {
     }
 }
 
-/// Results of a size. All figures are means over the seeds, and for all libraries unless noted.
+/// Results of a size. All figures are means over the seeds whose runs ended, and for all libraries
+/// unless noted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
     /// The size.
@@ -50,13 +51,13 @@ pub struct Trial {
     /// The failures.
     pub case: Case,
     /// Seconds within which the service level's share of the reads left the libraries, by seed;
-    /// infinite if reads had not ended when the level's time was over.
+    /// infinite if reads had not ended by the end of the cool-down.
     pub tails_s: Vec<f64>,
     /// Requests that counted, in all simulated libraries and seeds.
     pub requests: u64,
     /// Share of the requests that ended without their bytes.
     pub lost: f64,
-    /// Share of the drives' time spent on reading, mounting and seeking.
+    /// Share of the drives' time spent on reading, mounting, seeking and unmounting.
     pub reading: f64,
     /// Share spent on verifying, when there is always a platter to verify.
     pub verifying: f64,
@@ -76,7 +77,7 @@ pub struct Trial {
     pub short_of: Option<Limit>,
     /// Number of simulated libraries, which represent all.
     pub simulated: u16,
-    /// Reads that left the simulated libraries in the first run that ended.
+    /// Requests that ended in the simulated libraries, in the run of the first seed that ended.
     pub(super) departures: Vec<Departures>,
 }
 
@@ -215,7 +216,8 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
     }
     let per_library = year.platters.div_ceil(u64::from(size.libraries)).max(1);
     let members = u64::from(plan.template.sets.shape.platters());
-    // Complete sets over all simulated libraries.
+    // Complete sets over all simulated libraries. If they don't divide evenly by `libraries`, the
+    // rounding costs the last set.
     let platters = (per_library * u64::from(libraries)).div_ceil(members) * members / u64::from(libraries);
     let mut layout = plan.template.layout.clone();
     layout.storage_racks = racks;

@@ -100,7 +100,7 @@ impl Font {
         lines
     }
 
-    /// Like [`Font::wrapped`], with lines of similar width: no last word alone.
+    /// Like [`Font::wrapped`], with lines as narrow as their number allows, so of similar width.
     pub(super) fn balanced(&self, text: &str, size: f64, weight: Weight, width: f64) -> Vec<String> {
         let lines = self.wrapped(text, size, weight, width);
         let narrower = (1..20).rev().map(|part| self.wrapped(text, size, weight, width * f64::from(part) / 20.0));

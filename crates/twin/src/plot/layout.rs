@@ -25,7 +25,7 @@ use super::{Figure, PlotError};
 /// Default width of a figure with one panel, and with more.
 const WIDTH_SINGLE: f64 = 340.0;
 const WIDTH_SEVERAL: f64 = 504.0;
-/// Default height of the axes, by the number of panels.
+/// Default height of the axes, by the number of panels: one to three.
 const PLOT_HEIGHTS: [f64; 4] = [0.0, 175.0, 150.0, 130.0];
 /// Empty margin around a figure.
 const FIGURE_MARGIN: f64 = 6.0;
@@ -81,9 +81,9 @@ struct Cell<'a> {
 
 /// How labels are placed under the horizontal axis.
 enum XLabels {
-    /// Horizontal, on as many lines as needed.
+    /// Horizontal, on up to three lines.
     Level(Vec<Vec<String>>),
-    /// Slanted, if a word is wider than its room.
+    /// Slanted, if a word is wider than its room or a label needs more lines.
     Slanted,
 }
 
@@ -97,7 +97,7 @@ struct Room {
 
 impl<'a> Layout<'a> {
     /// A layout in which no label is cut off or touches another. Labels can only be measured once
-    /// they are placed, so labels that extend too far require another try.
+    /// they are placed, so labels that extend too far require another try, at most two.
     fn fitted(figure: &'a Figure, font: &'a Font, styles: &'a SeriesStyles, labels_at_ends: bool) -> Result<Self, PlotError> {
         let mut room = Room::default();
         let mut layout = Self::new(figure, font, styles, labels_at_ends, room)?;

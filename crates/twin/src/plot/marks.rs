@@ -10,7 +10,8 @@ use super::ticks::{Quantity, ticks};
 
 /// Lines with more points have markers on some of them only.
 const MARKED_POINTS: usize = 20;
-/// Cells of a grid below this size, in points, have no edges and no crosses: these would hide them.
+/// Cells of a grid below this size, in points, have no edges, and alarming ones no cross: these
+/// would hide their colour.
 const SMALL_CELL: f64 = 3.0;
 /// Lines with more points have bands instead of whiskers.
 const WHISKERED_POINTS: usize = 12;
@@ -216,7 +217,8 @@ impl Frame<'_> {
         let mut segments: Vec<(Coordinates, Coordinates)> = Vec::new();
         for series in &self.panel.series {
             if matches!(series.form, Form::Bars | Form::Stack) {
-                // From the ground to the top of the tallest possible piece, across the category.
+                // From the axis to the top of the bar, across the category. A piece of a stack
+                // counts as if it began at the axis.
                 for point in &series.points {
                     let top = self.y.place(point.within.map_or(point.y, |ends| ends.1));
                     for part in [-0.35, -0.15, 0.0, 0.15, 0.35] {

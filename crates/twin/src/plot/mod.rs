@@ -13,11 +13,13 @@
 //! ```
 //! use fulgurite_twin::plot::{Axis, Figure, Panel};
 //!
-//! let tail = Panel::new(Axis::new("Drive throughput", "MB/s"), Axis::seconds("99.9th percentile of completion times").log())
+//! let throughput = Axis::new("Drive throughput", "MB/s");
+//! let tail = Axis::seconds("99.9th percentile of completion times").log();
+//! let panel = Panel::new(throughput, tail)
 //!     .line("partitioned", [(30.0, 5_400.0), (60.0, 3_000.0), (120.0, 1_800.0)])
 //!     .bound("no shuttles", [(30.0, 2_000.0), (60.0, 1_100.0), (120.0, 600.0)])
 //!     .level(54_000.0, "service level: 15 h");
-//! let figure = Figure::new("Tail completion time against drive throughput").panel(tail);
+//! let figure = Figure::new("Tail completion time against drive throughput").panel(panel);
 //! assert!(figure.svg()?.contains("service level: 15 h"));
 //! # Ok::<(), fulgurite_twin::plot::PlotError>(())
 //! ```
@@ -102,6 +104,9 @@ impl Figure {
     }
 
     /// The figure as a PNG file with 216 pixels per inch.
+    ///
+    /// # Errors
+    /// As [`Figure::svg`].
     pub fn png(&self) -> Result<Vec<u8>, PlotError> {
         let font = Font::embedded();
         Ok(png::write(&layout::scene(self, &font)?, &font))
@@ -126,7 +131,7 @@ impl Figure {
     }
 }
 
-/// A figure couldn't be drawn.
+/// A figure couldn't be drawn or written.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum PlotError {

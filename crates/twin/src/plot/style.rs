@@ -8,7 +8,7 @@ pub(super) const FAINT: Colour = Colour(0xe6, 0xe6, 0xe6);
 pub(super) const MUTED: Colour = Colour(0x66, 0x66, 0x66);
 
 /// What must not be missed: the palette's vermilion, which differs from all shades of grids for any
-/// color vision.
+/// colour vision.
 pub(super) const ALARM: Colour = Colour(0xd5, 0x5e, 0x00);
 
 /// Font sizes, in points.

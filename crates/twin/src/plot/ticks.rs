@@ -113,7 +113,7 @@ struct Unit {
     size: f64,
     /// Steps for clock units, where powers of ten are not round.
     clock: Option<&'static [f64]>,
-    /// Steps below one are quarters and halves.
+    /// Steps from 0.2 to 1 are a quarter and a half.
     halves: bool,
     percent: bool,
 }
@@ -185,13 +185,13 @@ fn decimals_of(power: i32) -> i32 {
 
 fn log_numbers(quantity: &Quantity, low: f64, high: f64) -> Vec<Ticks> {
     let (first, last) = (exponent(low), exponent(high) + 1);
-    let in_words = first >= -3 && last <= 5;
+    let without_powers = first >= -3 && last <= 5;
     let label = |mantissa: i32, power: i32| {
         let value = times_ten(f64::from(mantissa), power);
         match quantity {
             Quantity::Share => format!("{} %", plain(value * 100.0, decimals_of(power + 2))),
             Quantity::Bytes => bytes(mantissa, power),
-            _ if in_words => plain(value, decimals_of(power)),
+            _ if without_powers => plain(value, decimals_of(power)),
             _ if power == 0 => mantissa.to_string(),
             _ if mantissa == 1 => format!("10{}", superscript(power)),
             _ => format!("{mantissa}×10{}", superscript(power)),
@@ -235,7 +235,7 @@ fn log_seconds(low: f64, high: f64) -> Vec<Ticks> {
     const MINUTE: f64 = 60.0;
     const HOUR: f64 = 3_600.0;
     const DAY: f64 = 86_400.0;
-    // Ranges below nanoseconds or above thousands of years are labelled as numbers of seconds.
+    // Ranges below nanoseconds or above 30,000 years are labelled as numbers of seconds.
     if low < 1e-9 || high > 1e12 {
         let in_seconds = |(value, label)| (value, format!("{label} s"));
         let offers = log_numbers(&Quantity::Number, low, high).into_iter();

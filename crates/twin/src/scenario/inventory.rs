@@ -28,8 +28,9 @@ impl Scenario {
     /// Assigns a slot to every platter. The seed only chooses the unavailable platters.
     ///
     /// # Errors
-    /// [`ScenarioError::TooManyPlatters`] says how many fit. [`ScenarioError::NoSet`] if the
-    /// wanted platters don't make up one complete set. Errors of the planner are passed on.
+    /// [`ScenarioError::TooManyPlatters`] says how many fit. [`ScenarioError::NoSet`] if the wanted
+    /// platters and the room for ingest don't make up one complete set, or that room leaves none.
+    /// Errors of the planner are passed on.
     pub fn stock(&self, seed: u64) -> Result<Stock, ScenarioError> {
         let members = usize::from(self.sets.shape.platters());
         let libraries = u64::from(self.libraries);
@@ -97,8 +98,8 @@ impl Scenario {
         })
     }
 
-    /// All platters of the libraries that are away, plus others in random order, each unless its
-    /// set has already lost as many as its redundancy.
+    /// All platters of the libraries that are away, plus others drawn at random up to the wanted
+    /// share, each unless its set has already lost as many as its redundancy.
     fn unavailable(&self, written: &[(Library, Platter)], seed: u64) -> Vec<RegionPlatter> {
         let is_away = |platter: u32| written[platter as usize].0.0 < self.away;
         let written_count = written.len() as u32;

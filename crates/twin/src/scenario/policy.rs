@@ -44,8 +44,8 @@ pub struct PolicyChoice {
 }
 
 impl Default for PolicyChoice {
-    /// Least-cost dispatch. The threshold of the paper's policy is 1 GB, about one of the
-    /// largest shards; less is not worth the trip.
+    /// Least-cost dispatch. The threshold of the paper's policy is 1 GB, the size of the largest
+    /// shards; less is not worth the trip.
     fn default() -> Self {
         Self { name: PolicyName::LeastCost, steals_above: Some(1_000_000_000), techniques: Techniques::default() }
     }

@@ -69,7 +69,8 @@ impl Scenario {
         reader.finish().map(|_| scenario)
     }
 
-    /// The whole scenario as TOML with every setting; it reads back as the same scenario.
+    /// The whole scenario as TOML with every setting; it reads back as the same scenario. The name
+    /// and the faults planned in [`Settings::faults`] are left out: no file can give them.
     ///
     /// # Panics
     /// If a value is outside the range that files accept for its setting.

@@ -20,7 +20,7 @@ const PLAIN_DIGITS: i32 = 17;
 
 impl Decimal {
     /// Parses the number at the start of `text` and returns it with the rest; `None` if the text
-    /// doesn't start with a number or the number is too long.
+    /// doesn't start with a number, or its digits or its exponent are out of range.
     pub(super) fn prefix(text: &str) -> Option<(Self, &str)> {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let negative = text.starts_with('-');

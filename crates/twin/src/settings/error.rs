@@ -1,5 +1,5 @@
-//! Errors of a scenario, each with its position, setting, expected value and found value; all
-//! reported at once, in file order.
+//! Errors of a scenario or plan, each with its position, setting, expected value and found value;
+//! all reported at once, in file order.
 
 use std::fmt;
 
@@ -25,7 +25,8 @@ pub enum Problem {
     Syntax(String),
     #[error("{path} cannot be read: {reason}")]
     Unreadable { path: String, reason: String },
-    /// A scenario that exceeds any written by hand or by this program.
+    /// A file larger than any written by hand or by this program. Of a file, only the allowed bytes
+    /// and one more are read and counted.
     #[error("expected a scenario of at most {} KiB; found {} KiB", .allowed / 1024, .bytes / 1024)]
     TooLong { bytes: usize, allowed: usize },
     #[error("`base`: a scenario cannot be based on itself: {}", .0.join(" -> "))]

@@ -20,13 +20,17 @@
 //! let text = "[drives]\nthroughput = \"120 MB/s\"\n\n[[faults]]\nat = \"3 h\"\n";
 //! let mut reader = Reader::new(Document::parse("fast.toml", text)?);
 //! let mut drives = reader.section("drives", "The read drives.");
-//! let count: u16 = drives.setting("count", count(1..=20), "20", "How many there are.");
-//! let throughput = drives.setting("throughput", rate("1 MB/s"..="1 GB/s"), "60 MB/s", "User bytes in time.");
-//! let faults = reader.tables("faults", "What fails.", |fault| fault.required("at", duration(..), "When, from the start."));
+//! let count: u16 = drives.setting("count", count(1..=20), "20", "Number of drives.");
+//! let allowed = rate("1 MB/s"..="1 GB/s");
+//! let throughput = drives.setting("throughput", allowed, "60 MB/s", "Throughput of a drive.");
+//! let faults = reader.tables("faults", "Planned faults.", |fault| {
+//!     fault.required("at", duration(..), "Instant, from the start of the run.")
+//! });
 //! let complete = reader.finish()?;
 //!
 //! assert_eq!((count, throughput, faults[0].seconds()), (20, 120e6, 10_800.0));
-//! assert_eq!(complete, "[drives]\ncount = 20\nthroughput = \"120 MB/s\"\n\n[[faults]]\nat = \"3 h\"\n");
+//! let drives = "[drives]\ncount = 20\nthroughput = \"120 MB/s\"\n";
+//! assert_eq!(complete, format!("{drives}\n[[faults]]\nat = \"3 h\"\n"));
 //! # Ok::<(), fulgurite_twin::settings::SettingErrors>(())
 //! ```
 

@@ -13,6 +13,8 @@ pub(super) struct Origin {
     /// The file's text. Lines and columns are computed only when an error is shown, not for every
     /// value.
     pub(super) text: String,
+    /// False for arguments and defaults: they have no lines, and paths in them are not relative to
+    /// a file.
     pub(super) is_file: bool,
 }
 

@@ -1,9 +1,9 @@
-//! Quantities: a number with a unit, such as `60 MB/s`, parsed exactly and printed so that they
-//! read back the same.
+//! Quantities: a number with a unit, such as `60 MB/s`, parsed without guessing and printed so that
+//! they read back the same.
 //!
 //! ```text
 //!  "1.5 TiB" -> 1.5, TiB  -> 1.5 x 2^40 bytes     durations, lengths and bytes: exact integers
-//!  "60 MB/s" -> 60,  MB/s -> 60e6 bytes a second   everything else: the nearest double
+//!  "60 MB/s" -> 60,  MB/s -> 60e6 bytes a second   all others: the nearest double, or a neighbour
 //! ```
 //!
 //! Units are never guessed. `5 m` is rejected as a time, because it could mean minutes; `10 KB` is

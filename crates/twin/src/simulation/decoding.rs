@@ -1,5 +1,5 @@
-//! The decode service of a run: every request that leaves the libraries becomes a job with a
-//! deadline. Its figures are reported separately, as in Project Silica (SOSP '23, section 7.2); it
+//! The decode service of a run: every request that leaves the libraries with its bytes becomes a
+//! job. Its figures are reported separately, as in Project Silica (SOSP '23, section 7.2); it
 //! does not affect the run.
 
 use fulgurite_decode::{Class, DecodeService, Job};
@@ -10,13 +10,13 @@ use super::observer::{Ended, Observer};
 use crate::scenario::Decode;
 use crate::statistics::Recorder;
 
-/// Size of a sector's images, the smallest unit of decoding: 100 kB (SOSP '23, section 3).
+/// Content of a sector, the smallest unit of decoding: 100 kB (SOSP '23, section 3).
 const SECTOR_BYTES: u64 = 100_000;
 
 /// What the decode service did with the requests of a run.
 #[derive(Debug, Clone)]
 pub struct DecodeFigures {
-    /// Jobs decoded.
+    /// Jobs decoded during the run and 31 days after it. Those that still wait then aren't counted.
     pub jobs: u64,
     /// Jobs decoded after their deadline.
     pub late: u64,
@@ -57,7 +57,7 @@ impl Decoding {
         self.service.advance(until, |decoded| waits.record(decoded.at.since(decoded.job.ready).0));
     }
 
-    /// Continues until all jobs are done, for a month at most.
+    /// Continues until all jobs are done, for 31 days at most.
     pub(super) fn figures(mut self, now: Micros) -> DecodeFigures {
         let mut until = now;
         while self.service.waiting() > 0 && until < now + Micros(31 * 24 * Micros::HOUR.0) {

@@ -22,8 +22,8 @@ pub struct Run {
     pub reads: u64,
     /// Bytes of the files that they asked for, whatever their outcome.
     pub bytes: u64,
-    /// Completion times in microseconds, from a request's arrival to its last byte leaving the
-    /// library, for every outcome.
+    /// Completion times in microseconds, from a request's arrival to its end (for one with its
+    /// bytes, the last of them leaving the library), for every outcome.
     pub completions: Recorder,
     /// Their outcomes.
     pub outcomes: Outcomes,

@@ -209,7 +209,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         let latest = measured_until + self.scenario.run.cool_down;
         let stop_reason = loop {
             let arrival = self.requests.next_at();
-            // At the same instant, arrivals precede events.
+            // At the same instant, arrivals precede events (but not at 0).
             let next = self.queue.pop_until(Micros(arrival.0.saturating_sub(1)));
             let at = match &next {
                 Some((at, _)) => *at,

@@ -27,7 +27,7 @@ pub struct Ended {
     pub id: RequestId,
     /// Arrival time.
     pub arrived: Micros,
-    /// Time at which it ended: its last byte left the library.
+    /// Time at which it ended: its last byte left the library, or it was given up.
     pub at: Micros,
     /// Bytes of the file.
     pub bytes: u64,

@@ -90,8 +90,8 @@ impl ParquetTrace {
 fn cell(value: &Value, nanoseconds: Option<i64>) -> Cell<'_> {
     match value {
         Value::I64(number) => match nanoseconds {
-            // A time beyond 63 bits of microseconds is beyond all times that the reader accepts, in
-            // seconds too: so the error names the value.
+            // A time that doesn't fit 63 bits of microseconds is passed on as a number. The reader
+            // takes it for seconds, rejects it as too large, and names the value.
             Some(unit) => i64::try_from(i128::from(*number) * i128::from(unit) / 1_000).map_or(Cell::Whole(*number), Cell::Instant),
             None => Cell::Whole(*number),
         },

@@ -3,6 +3,7 @@
 use super::*;
 use fulgurite_library::Techniques;
 
+/// The name of a technique, and how to disable it.
 type Technique = (&'static str, fn(&mut Techniques));
 
 const TECHNIQUES: [Technique; 4] = [

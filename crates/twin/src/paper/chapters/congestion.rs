@@ -9,7 +9,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut points: Vec<(PolicyName, u16, Point)> = Vec::new();
     for policy in MOVING {
         for shuttles in plan.along(&SHUTTLES) {
-            // The same points as the sweep over shuttles, so the runs are shared.
+            // The same points as the sweep over shuttles (`Varied::runs`), so the runs are shared.
             if policy != PolicyName::ShortestPaths || [8, 12, 20].contains(&shuttles) {
                 let scenario = with_shuttles(interval(plan, WorkloadKind::Iops, policy), shuttles);
                 points.push((policy, shuttles, point_of(plan, &scenario, shuttles == 20)));

@@ -14,7 +14,7 @@ const SECTOR_S: f64 = 0.25;
 const SECTORS: u64 = 216;
 const WORKERS: u32 = 1_000;
 
-/// Requests that have left the library: arrival, departure and bytes.
+/// Requests that have ended, with or without their bytes: arrival, end and bytes of the file.
 #[derive(Default)]
 struct Left(Vec<(Micros, Micros, u64)>);
 

@@ -1,4 +1,5 @@
-//! The chapters, one file per experiment, which plans its runs and reports on them.
+//! The chapters: the file of an experiment plans its runs and reports on them. `sweep` has two
+//! chapters, and `grid` is shared by two.
 
 mod ablation;
 mod account_layout;
@@ -106,9 +107,9 @@ fn interval(plan: &Plan, kind: WorkloadKind, policy: PolicyName) -> Scenario {
     scenario
 }
 
-/// A point of a sweep, with all seeds if it is the default library's.
+/// A point of a sweep, with all seeds if it is the default library's (except on shortest paths).
 fn point_of(plan: &mut Plan, scenario: &Scenario, is_reference: bool) -> Point {
-    // Its tails are so far from the others' that the long simulation isn't worthwhile.
+    // Slow to simulate, and its tails are so far from the others' that fewer seeds show it.
     let is_slow = scenario.policy.name == PolicyName::ShortestPaths;
     if is_reference && !is_slow { plan.headline(scenario) } else { plan.point(scenario) }
 }

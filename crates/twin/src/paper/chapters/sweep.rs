@@ -37,7 +37,7 @@ impl Varied {
         }
     }
 
-    /// The place where the other sweep has a point too.
+    /// The value of the default library, where the other sweep has the same points.
     fn reference(self) -> f64 {
         match self {
             Self::Throughput => 60.0,
@@ -45,8 +45,8 @@ impl Varied {
         }
     }
 
-    /// True if a policy is run at `x`. More than 20 shuttles on shortest paths take minutes to
-    /// simulate, since every one of them waits.
+    /// True if a policy is run at `x`. Shortest paths run at a few places only, since shuttles that
+    /// wait for each other take long to simulate: minutes for more than 20 of them.
     fn runs(self, policy: PolicyName, x: f64) -> bool {
         match (self, policy) {
             (Self::Shuttles, PolicyName::ShortestPaths) => [8.0, 12.0, 20.0].contains(&x),

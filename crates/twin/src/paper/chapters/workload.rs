@@ -7,8 +7,8 @@ use fulgurite_workload::{
 };
 
 /// Ten orders of magnitude from 100 B (SOSP '23, section 2).
-const LARGEST: u64 = 1_000_000_000_000;
-const MEAN: f64 = 100e6;
+const LARGEST_BYTES: u64 = 1_000_000_000_000;
+const MEAN_BYTES: f64 = 100e6;
 /// The paper's trace covers six months.
 const DAYS: usize = 182;
 const WINDOWS: [usize; 8] = [1, 2, 4, 7, 14, 30, 60, 90];
@@ -130,7 +130,7 @@ fn lone_points(panel: Panel, name: &str, points: &[(f64, f64)]) -> Panel {
 }
 
 fn draw_sizes(seed: u64, count: u64) -> Result<Drawn, PaperError> {
-    let sizes = Sizes::Mixture { mean_bytes: MEAN, largest_bytes: LARGEST };
+    let sizes = Sizes::Mixture { mean_bytes: MEAN_BYTES, largest_bytes: LARGEST_BYTES };
     let source = Source::plain(Arrivals::Poisson { per_second: 1.0 }, sizes);
     let spec = Spec { platters: Platters::new(4_000), shard_bytes: SHARD_BYTES, until: Micros::NEVER, sources: vec![source] };
     let demand = Demand::new(&spec, seed).expect("a workload of the published sizes is valid");

@@ -48,26 +48,26 @@ struct Example {
 
 fn fault(fault: &mut Section<'_>) -> Fault {
     Fault {
-        at: fault.required("at", duration(..), "When, from the start."),
-        shuttle: fault.optional("shuttle", count(0..=39), "Which one."),
-        repaired_after: fault.section("repair", "").setting("after", duration("1 min"..), "4 h", "How long it takes."),
+        at: fault.required("at", duration(..), "Instant, from the start."),
+        shuttle: fault.optional("shuttle", count(0..=39), "Number of the shuttle."),
+        repaired_after: fault.section("repair", "").setting("after", duration("1 min"..), "4 h", "Time until it is repaired."),
     }
 }
 
 fn example(reader: &mut Reader) -> Example {
     let mut top = reader.top();
-    let title = top.setting_or("title", text(), "A small library".to_owned(), "For reports.");
-    let seed = top.setting("seed", count(0..=u64::MAX), "1", "Of all chance.");
+    let title = top.setting_or("title", text(), "A small library".to_owned(), "Title of reports.");
+    let seed = top.setting("seed", count(0..=u64::MAX), "1", "Seed of all random draws.");
     let mut drives = reader.section("drives", "The read drives.");
-    let throughput = drives.setting("throughput", rate("1 MB/s"..="1 GB/s"), "60 MB/s", "User bytes in time.");
-    let drive_count = drives.setting("count", count(2..=20), "20", "How many | in all.");
+    let throughput = drives.setting("throughput", rate("1 MB/s"..="1 GB/s"), "60 MB/s", "Throughput of a drive.");
+    let drive_count = drives.setting("count", count(2..=20), "20", "Drives | of both ends.");
     if drive_count % 2 == 1 {
         drives.reject("count", "an even number");
     }
-    let mut seek = drives.section("seek", "From track to track.");
-    let seek_median = seek.setting_or("median", duration(..="2 s"), Micros(600_000), "Half are shorter.");
-    let seek_sigma = seek.setting("sigma", number(0.0..2.0), "0.4", "Of the logarithm.");
-    let mut shuttles = reader.section("shuttles", "What carries platters.");
+    let mut seek = drives.section("seek", "Seek time between tracks.");
+    let seek_median = seek.setting_or("median", duration(..="2 s"), Micros(600_000), "Median seek time.");
+    let seek_sigma = seek.setting("sigma", number(0.0..2.0), "0.4", "Deviation of its logarithm.");
+    let mut shuttles = reader.section("shuttles", "The shuttles.");
     Example {
         title,
         seed,
@@ -75,18 +75,18 @@ fn example(reader: &mut Reader) -> Example {
         drive_count,
         seek_median,
         seek_sigma,
-        policy: shuttles.setting("policy", choice(&POLICIES), "partitioned", "Who fetches what."),
-        spacing_um: shuttles.setting("spacing", length("1 mm"..="10 m"), "350 mm", "Between two of them."),
-        crossing: shuttles.setting("crossing", flag(), "true", "Over borders."),
-        sizes: reader.section("reads", "Demand.").setting(
+        policy: shuttles.setting("policy", choice(&POLICIES), "partitioned", "Policy of the controller."),
+        spacing_um: shuttles.setting("spacing", length("1 mm"..="10 m"), "350 mm", "Least distance of two shuttles."),
+        crossing: shuttles.setting("crossing", flag(), "true", "Whether shuttles leave their lane."),
+        sizes: reader.section("reads", "Reads.").setting(
             "sizes",
             list(bytes("1 B"..), 1..=4),
             r#"["4 MiB", "100 MB"]"#,
-            "Each as likely.",
+            "Equally likely sizes.",
         ),
-        by_hour: reader.section("reads", "Demand.").setting_or("by_hour", per_hour(share(..="100 %")), [0.5; 24], "Of the peak."),
-        trace: reader.section("reads", "Demand.").optional("trace", file(), "In place of all this."),
-        faults: reader.tables("faults", "What fails.", fault),
+        by_hour: reader.section("reads", "Reads.").setting_or("by_hour", per_hour(share(..="100 %")), [0.5; 24], "Share of peak."),
+        trace: reader.section("reads", "Reads.").optional("trace", file(), "Replaces all of these."),
+        faults: reader.tables("faults", "Planned faults.", fault),
     }
 }
 

@@ -52,8 +52,8 @@ fn the_reference_lists_every_setting_once() {
 
 | setting | unit | default | values | meaning |
 | --- | --- | --- | --- | --- |
-| `title` | text | `"A small library"` |  | For reports. |
-| `seed` | whole number | `1` | 0 to 18446744073709551615 | Of all chance. |
+| `title` | text | `"A small library"` |  | Title of reports. |
+| `seed` | whole number | `1` | 0 to 18446744073709551615 | Seed of all random draws. |
 
 ## `[drives]`
 
@@ -61,40 +61,40 @@ The read drives.
 
 | setting | unit | default | values | meaning |
 | --- | --- | --- | --- | --- |
-| `throughput` | B/s, kB/s, MB/s, GB/s, TB/s | `"60 MB/s"` | 1 MB/s to 1 GB/s | User bytes in time. |
-| `count` | whole number | `20` | 2 to 20 | How many \| in all. |
+| `throughput` | B/s, kB/s, MB/s, GB/s, TB/s | `"60 MB/s"` | 1 MB/s to 1 GB/s | Throughput of a drive. |
+| `count` | whole number | `20` | 2 to 20 | Drives \| of both ends. |
 
 ## `[drives.seek]`
 
-From track to track.
+Seek time between tracks.
 
 | setting | unit | default | values | meaning |
 | --- | --- | --- | --- | --- |
-| `median` | s, min, h, d, ms, us | `"0.6 s"` | at most 2 s | Half are shorter. |
-| `sigma` | number | `0.4` | at least 0 and below 2 | Of the logarithm. |
+| `median` | s, min, h, d, ms, us | `"0.6 s"` | at most 2 s | Median seek time. |
+| `sigma` | number | `0.4` | at least 0 and below 2 | Deviation of its logarithm. |
 
 ## `[shuttles]`
 
-What carries platters.
+The shuttles.
 
 | setting | unit | default | values | meaning |
 | --- | --- | --- | --- | --- |
-| `policy` | word | `"partitioned"` | "shortest-paths" or "partitioned" | Who fetches what. |
-| `spacing` | m, mm, cm, km, um | `"35 cm"` | 1 mm to 10 m | Between two of them. |
-| `crossing` | true or false | `true` |  | Over borders. |
+| `policy` | word | `"partitioned"` | "shortest-paths" or "partitioned" | Policy of the controller. |
+| `spacing` | m, mm, cm, km, um | `"35 cm"` | 1 mm to 10 m | Least distance of two shuttles. |
+| `crossing` | true or false | `true` |  | Whether shuttles leave their lane. |
 
 ## `[reads]`
 
-Demand.
+Reads.
 
 | setting | unit | default | values | meaning |
 | --- | --- | --- | --- | --- |
-| `sizes` | list of B, kB, MB, GB, TB, PB, EB, KiB, MiB, GiB, TiB, PiB, EiB | `["4 MiB", "100 MB"]` | 1 to 4 values, each at least 1 B | Each as likely. |
+| `sizes` | list of B, kB, MB, GB, TB, PB, EB, KiB, MiB, GiB, TiB, PiB, EiB | `["4 MiB", "100 MB"]` | 1 to 4 values, each at least 1 B | Equally likely sizes. |
 "#;
     assert!(sections.starts_with(expected), "{sections}");
     assert_eq!(sections.matches("| `at` |").count(), 1);
     assert!(sections.contains(
-        "| `at` | s, min, h, d, ms, us | must be given |  | When, from the start. |\n| `shuttle` | whole number | none | 0 to 39 |"
+        "| `at` | s, min, h, d, ms, us | must be given |  | Instant, from the start. |\n| `shuttle` | whole number | none | 0 to 39 |"
     ));
 
     let mut without = Reader::new(Document::empty("a.toml"));
