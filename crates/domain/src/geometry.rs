@@ -18,7 +18,7 @@ pub const SECTOR_BYTES_MIN: u32 = 1_024;
 /// The largest payload.
 pub const SECTOR_BYTES_MAX: u32 = 65_536;
 
-/// Most sectors of a track, which the track code's symbols have to number: see `docs/format.md`.
+/// Most sectors of a track, which the track code numbers with one byte: see `docs/format.md`.
 const TRACK_SECTORS_MAX: u16 = 255;
 /// Most symbols of a pooled code, with its redundancy rounded up to a power of two.
 const POOLED_SYMBOLS_MAX: u64 = 65_536;
