@@ -201,7 +201,7 @@ impl Panel {
 
     /// The shuttles that work in a rectangle: its first ones that are not lost, one per drive. Two
     /// on one half of a shelf can't pass each other and hinder more than they help, so the rest
-    /// stand by at a dock.
+    /// stand by, initially at a dock, and only do chores.
     pub fn working_in<'a>(&'a self, rectangle: &'a Rectangle) -> impl Iterator<Item = Shuttle> + 'a {
         rectangle.shuttles.iter().copied().filter(|shuttle| self.is_working(*shuttle)).take(rectangle.drives.len())
     }

@@ -140,7 +140,7 @@ impl LeastCost {
         if !self.techniques.exchanges {
             return;
         }
-        // Drives that have yet to set their platter aside will take a spare slot each.
+        // Drives that have yet to set their platter aside may take a spare slot each.
         let due =
             panel.drives().filter(|drive| self.customers_only[usize::from(drive.0)] && has_verification(panel, *drive)).count() as u32;
         let mut spare = panel.spare_slots().saturating_sub(due);
@@ -160,7 +160,7 @@ impl LeastCost {
                 *customers_only = if *customers_only {
                     panel.now().since(*last_waiting) < self.techniques.brought_back_after
                 } else {
-                    // Setting a platter aside requires a spare slot.
+                    // A platter without a home is set aside in a spare slot.
                     let begins = gains && waiting >= many && spare > 0;
                     spare -= u32::from(begins);
                     begins
