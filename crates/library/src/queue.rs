@@ -10,8 +10,9 @@
 //!
 //! A platter joins its line when its first request arrives. Time only goes forward, so it joins at
 //! the end: lists linked through the platters make joining, leaving and taking the oldest request
-//! constant-time. Only a platter that comes back to its slot with older requests has to search for
-//! its place, and reading in order of tracks sorts a platter's requests.
+//! constant-time. Only a platter with older requests has to search for its place, because it has
+//! come back to its slot or its fetch was cancelled; and reading in order of tracks sorts a
+//! platter's requests.
 
 use fulgurite_domain::Micros;
 
