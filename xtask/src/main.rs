@@ -1,5 +1,5 @@
 //! The project's own checks. `cargo xtask test` runs everything that a change must pass; `cargo
-//! xtask check` runs the quick checks among it, which compile nothing.
+//! xtask check` runs only the quick checks, which compile nothing.
 //!
 //! ```text
 //! cargo xtask test     [check] -> [deny] -> [fmt] -> [clippy] -> [plain] -> [fuzz] -> [tests]
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the request. Returns true if everything passed.
+/// Runs the request. Returns true if nothing failed.
 fn carry_out(request: &Request) -> Result<bool, Box<dyn Error>> {
     match request {
         Request::Help => println!("{USAGE}"),

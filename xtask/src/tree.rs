@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
-/// Maximum size of a file in git, because every clone carries each commit for ever.
+/// Maximum size of a file in git: every clone contains every version of it for ever.
 pub(crate) const LARGEST_FILE_BYTES: u64 = 2_000_000;
 
 /// Every file by its path from the root, with `/` between folders.

@@ -67,7 +67,7 @@ impl Xorshift {
     }
 }
 
-/// Bytes that don't repeat and are the same for the same seed.
+/// Bytes without a pattern, the same for the same seed.
 #[must_use]
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];

@@ -24,8 +24,9 @@ const SINES: [u32; 64] = [
 
 /// A register of 32-bit words, one per content.
 ///
-/// Safety of all functions: the machine supports the instructions. [`Words::columns`] reads 64
-/// bytes from each of `LANES` pointers.
+/// Safety of all functions: the machine supports the instructions. [`Words::load`] and
+/// [`Words::store`] access `LANES` words; [`Words::columns`] reads 64 bytes from each of the first
+/// `LANES` pointers.
 trait Words: Copy {
     const LANES: usize;
     unsafe fn splat(word: u32) -> Self;

@@ -1,5 +1,6 @@
-//! Platter geometry: how sectors form tracks and tracks form large groups, and the file offset of
-//! each.
+//! Platter geometry: how sectors form tracks and tracks form large groups, and the offset of each in
+//! the platter's bytes. On the disk medium these bytes are the file; on glass they are what reading
+//! the symbols gives.
 //!
 //! ```text
 //! header | group 0: I tracks, R tracks | group 1 ... | header | ... | header
@@ -18,7 +19,7 @@ pub const SECTOR_BYTES_MIN: u32 = 1_024;
 /// The largest payload.
 pub const SECTOR_BYTES_MAX: u32 = 65_536;
 
-/// Most sectors of a track, which the track code's symbols have to number: see `docs/format.md`.
+/// Most sectors of a track, which the track code numbers with one byte: see `docs/format.md`.
 const TRACK_SECTORS_MAX: u16 = 255;
 /// Most symbols of a pooled code, with its redundancy rounded up to a power of two.
 const POOLED_SYMBOLS_MAX: u64 = 65_536;
@@ -127,13 +128,13 @@ impl Geometry {
         self.track_information + self.track_redundancy
     }
 
-    /// Bytes of a sector on the medium: payload plus label.
+    /// Bytes of a sector: payload plus label.
     #[must_use]
     pub fn sector_stride(self) -> usize {
         self.sector_bytes as usize + LABEL_BYTES
     }
 
-    /// Bytes of a track on the medium.
+    /// Bytes of a track with its labels.
     #[must_use]
     pub fn track_stride(self) -> usize {
         usize::from(self.track_sectors()) * self.sector_stride()
@@ -195,27 +196,27 @@ impl Geometry {
         last.physical.0 + last.information + last.redundancy
     }
 
-    /// File offset of a track.
+    /// Offset of a track in the platter's bytes.
     #[must_use]
     pub fn track_offset(self, track: PhysicalTrack) -> u64 {
         let headers = if track.0 < self.middle() { 1 } else { 2 };
         headers * Self::HEADER_BYTES + u64::from(track.0) * self.track_stride() as u64
     }
 
-    /// File offset of a sector.
+    /// Offset of a sector in the platter's bytes.
     #[must_use]
     pub fn sector_offset(self, at: SectorAddress) -> u64 {
         self.track_offset(at.track) + u64::from(at.sector) * self.sector_stride() as u64
     }
 
-    /// File offsets of the three header copies.
+    /// Offsets of the three header copies in the platter's bytes.
     #[must_use]
     pub fn header_offsets(self) -> [u64; 3] {
         let tracks = |count: u32| u64::from(count) * self.track_stride() as u64;
         [0, Self::HEADER_BYTES + tracks(self.middle()), 2 * Self::HEADER_BYTES + tracks(self.physical_tracks())]
     }
 
-    /// Length of the file.
+    /// All bytes of the platter: on the disk medium, the length of its file.
     #[must_use]
     pub fn file_bytes(self) -> u64 {
         self.header_offsets()[2] + Self::HEADER_BYTES

@@ -98,6 +98,6 @@ pub enum Outcome {
     Read,
     /// The platter can't be reached; its data has to come from the rest of its set.
     Unavailable,
-    /// The library has no such platter, or the platter no such tracks.
+    /// The platter is unknown or not written yet, or it has no such tracks.
     Refused,
 }

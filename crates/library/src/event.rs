@@ -44,14 +44,14 @@ pub enum Event {
 pub enum Fault {
     /// It stopped where it is and doesn't answer.
     Stopped {
-        /// For a moving shuttle: its x along the shelf in micrometres. Between two shelves it
-        /// blocks both.
+        /// A shuttle's x along the shelf in micrometres, whether it moved or not. Between two
+        /// shelves it blocks both.
         x_um: i64,
     },
     /// It collided with another shuttle; both are lost.
     Collided {
         with: Shuttle,
-        /// Its x along the shelf in micrometres.
+        /// As for `Stopped`.
         x_um: i64,
     },
     /// A drive stopped working, with the platters in it.

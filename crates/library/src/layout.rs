@@ -4,9 +4,9 @@
 //! ```text
 //!           write     read      storage racks (7)                            read
 //!           rack      rack                                                   rack
-//! shelf 9 |         | D9 o   | |||||||||| |||||||||| ... |||||||||| ||||||||| |   o D19 |     o = dock
-//!   ...   |         |        |            <=> shuttle, between two rails      |         |
-//! shelf 0 | port    | D0 o   | |||||||||| |||||||||| ... |||||||||| ||||||||| |   o D10 |
+//! shelf 9 |         | o D9   | |||||||||| |||||||||| ... |||||||||| ||||||||| |   D19 o |     o = dock
+//!   ...   | port    |        |            <=> shuttle, between two rails      |         |
+//! shelf 0 |         | o D0   | |||||||||| |||||||||| ... |||||||||| ||||||||| |   D10 o |
 //!         0 m      1.2 m                                                             12 m  -> x
 //! ```
 //!
@@ -19,7 +19,7 @@ use std::fmt;
 /// The write rack and the left read rack.
 pub(crate) const RACKS_BEFORE_STORAGE: u8 = 2;
 
-/// The default spacing, which every rack width may have.
+/// The default spacing, which is valid with racks of any width.
 const SPACING_DEFAULT_UM: i64 = 350_000;
 
 /// A platter of one library: its index in the inventory.

@@ -8,7 +8,7 @@
 //!           events                                commands
 //!   +----------------------+              +----------------------+
 //!   |      Controller      |------------->|      mechanics       |
-//!   |   (same code, ever)  |<-------------|   emulated or real   |
+//!   |  (same code, always) |<-------------|   emulated or real   |
 //!   +----------------------+              +----------------------+
 //! ```
 //!

@@ -7,10 +7,10 @@ use crate::Position;
 
 /// Nominal speeds of shuttles.
 ///
-/// Source: the shape of a motion is that of Project Silica (SOSP '23, section 7.1): acceleration,
-/// top speed, deceleration, then always 0.5 s of fine positioning; at most 3.02 s for one shelf; a
-/// pick takes 170 ms longer than a place. Top speed, acceleration and the time of a place are our
-/// proposals. A track of 20 MB at 60 MB/s takes a third of a second.
+/// Source: Project Silica (SOSP '23, section 7.1) describes a motion as acceleration, top speed,
+/// deceleration, then always 0.5 s of fine positioning; one shelf takes at most 3.02 s, and a pick
+/// 170 ms longer than a place. Top speed, acceleration and the time of a place are our proposals. A
+/// track of 20 MB at 60 MB/s takes a third of a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
     /// Top speed along a shelf in m/s.
@@ -65,7 +65,7 @@ impl Pace {
         Micros::from_seconds(if distance >= v * v / a { distance / v + v / a } else { 2.0 * (distance / a).sqrt() })
     }
 
-    /// Time at which a shuttle on a ride of `distance_um` has certainly passed `part_um`.
+    /// Time after which a shuttle on a ride of `distance_um` has passed `part_um`, at these speeds.
     #[must_use]
     pub fn passes(&self, distance_um: i64, part_um: i64) -> Micros {
         let (distance, part) = (distance_um.unsigned_abs() as f64 / 1e6, part_um.unsigned_abs() as f64 / 1e6);

@@ -186,8 +186,8 @@ impl Panel {
         self.shuttles[usize::from(shuttle.0)].carrying
     }
 
-    /// Working shuttles without a job, low numbers first. They may still be moving because another
-    /// shuttle asked for room.
+    /// Working shuttles without a job and not due for charging, low numbers first. They may still
+    /// be moving because another shuttle asked for room.
     pub fn idle_shuttles(&self) -> impl Iterator<Item = Shuttle> + '_ {
         let idle = |state: &ShuttleState| state.job == Job::Idle && !state.lost && !state.battery_low;
         self.shuttles.iter().enumerate().filter(move |(_, state)| idle(state)).map(|(index, _)| Shuttle(index as u16))
@@ -201,7 +201,7 @@ impl Panel {
 
     /// The shuttles that work in a rectangle: its first ones that are not lost, one per drive. Two
     /// on one half of a shelf can't pass each other and hinder more than they help, so the rest
-    /// stand by at a dock.
+    /// stand by, initially at a dock, and only do chores.
     pub fn working_in<'a>(&'a self, rectangle: &'a Rectangle) -> impl Iterator<Item = Shuttle> + 'a {
         rectangle.shuttles.iter().copied().filter(|shuttle| self.is_working(*shuttle)).take(rectangle.drives.len())
     }
@@ -322,7 +322,7 @@ impl Panel {
         self.traffic.congestion()
     }
 
-    /// Slots that are no platter's home and hold none.
+    /// Slots that are no platter's home, and that no platter occupies or is on its way to.
     #[must_use]
     pub fn spare_slots(&self) -> u32 {
         self.spare_slots
@@ -340,7 +340,7 @@ impl Panel {
         self.spare_slots += 1;
     }
 
-    /// The nearest reachable slot that is no platter's home and holds none.
+    /// The nearest reachable one of the [spare slots](Self::spare_slots).
     #[must_use]
     pub fn spare_slot(&self, near: Position) -> Option<Slot> {
         self.spare_slot_where(near, |_| true)

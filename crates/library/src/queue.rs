@@ -10,13 +10,15 @@
 //!
 //! A platter joins its line when its first request arrives. Time only goes forward, so it joins at
 //! the end: lists linked through the platters make joining, leaving and taking the oldest request
-//! constant-time. Only a platter that comes back to its slot with older requests has to search for
-//! its place, and reading in order of tracks sorts a platter's requests.
+//! constant-time. Only a platter with older requests has to search for its place, because it has
+//! come back to its slot or its fetch was cancelled; and reading in order of tracks sorts a
+//! platter's requests.
 
 use fulgurite_domain::Micros;
 
 use crate::{Platter, ReadRequest, RequestId, Tracks};
 
+/// The end of a list.
 const NONE: u32 = u32::MAX;
 
 /// Half of a shelf: `2 * shelf` for the left one, `2 * shelf + 1` for the right one.
@@ -45,8 +47,8 @@ struct Node {
 /// The requests for a platter, as a linked list of nodes, and its place in a lane's line.
 #[derive(Debug, Clone, Copy)]
 struct PlatterQueue {
-    /// The list is in order of arrival or, if `is_by_track`, in the order in which the drive's head
-    /// passes the requests.
+    /// The list is in order of arrival until it is first sorted. `is_by_track` says that all of it
+    /// is in the order in which the drive's head passes the requests; later arrivals go to its end.
     first: u32,
     last: u32,
     tracks: u32,
@@ -215,6 +217,7 @@ impl Queue {
             (platter_queue.last, platter_queue.oldest) = (NONE, None);
         } else if platter_queue.oldest == Some(request.arrived) {
             // In order of arrival the next request is the oldest; otherwise `oldest` has to search.
+            // No policy mixes the two orders.
             platter_queue.oldest = (!platter_queue.is_by_track).then(|| self.nodes[next as usize].request.arrived);
         }
         // A saturated sum would go wrong here, but no library has 2^32 tracks waiting on one

@@ -19,8 +19,8 @@ use crate::{Command, Controller, Event, Outcome, Platter, ReadRequest, RequestId
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Library(pub u16);
 
-/// A platter of the region: those of the first set, in order of their positions, then those of the
-/// next. Platters after the last complete set belong to no set.
+/// A platter of the region: they are numbered set by set, in order of their positions. Platters
+/// after the last complete set belong to no set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionPlatter(pub u32);
 
@@ -42,7 +42,7 @@ pub enum RegionOutcome {
     Recovered,
     /// Too many platters of a set are unreachable.
     Unavailable,
-    /// A platter or track doesn't exist.
+    /// A platter or track doesn't exist or isn't written yet, or the request has no shards.
     Refused,
 }
 
@@ -70,7 +70,7 @@ struct ShardRead {
     open: u32,
     platter: RegionPlatter,
     tracks: Tracks,
-    /// The recovery that this read belongs to: an index into `recoveries`.
+    /// The recovery that this read belongs to: an index into `recoveries`, or [`NONE`].
     recovery: u32,
 }
 
@@ -170,7 +170,7 @@ impl Region {
         &self.sets
     }
 
-    /// Reads recovered from other platters of their set so far.
+    /// Reads replaced so far by reads of other platters of their set, whether or not those succeed.
     #[must_use]
     pub fn recovered(&self) -> u64 {
         self.recovered
@@ -329,8 +329,8 @@ impl Region {
     }
 
     /// The cost of reading a platter; `None` if it is unreachable. Each platter that waits in its
-    /// lane counts one. A platter that isn't due anyway, in a drive, on the way or queued, also
-    /// takes a visit, after those to the platters that wait.
+    /// lane counts one. A platter in a drive, on a shuttle or in the queue is visited anyway; any
+    /// other also costs its own visit, and those of the platters that wait before it.
     fn cost(&self, platter: RegionPlatter) -> Option<u64> {
         let (library, platter) = self.sets.places[platter.0 as usize];
         let panel = self.controllers[usize::from(library.0)].panel();

@@ -233,7 +233,8 @@ impl DriveMachine {
         self.statistics.failures += 1;
     }
 
-    /// The repaired drive works again; its platters are still there, unmounted.
+    /// The repaired drive works again; its platters are still there, unmounted. Those mounted
+    /// without a shuttle return to their slots.
     pub(crate) fn repair(&mut self, now: Micros, site: &mut Site) {
         self.account(now);
         self.health = Health::Healthy;

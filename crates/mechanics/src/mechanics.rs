@@ -16,7 +16,7 @@ use crate::{Breakdown, DriveStatistics, MotionLog, Settings, ShuttleStatistics, 
 ///
 /// Its driver keeps a queue of instants and events:
 /// ```text
-///   put, set_start_position, start -> queue
+///   put, set_start_position; then start -> queue
 ///   a command of the controller    -> begin -> queue
 ///   next of the queue              -> due: false, drop it; true, pass it to the controller, and begin its commands
 /// ```

@@ -75,7 +75,8 @@ impl NoTwoShuttlesMeet {
         self.first.map_or(Ok(()), Err)
     }
 
-    /// Number of pairs of legs found too close so far.
+    /// Number of pairs of legs found too close so far. A pair still in force at a
+    /// [check](Self::check) counts again when it is compared again.
     #[must_use]
     pub fn meetings(&self) -> u64 {
         self.count

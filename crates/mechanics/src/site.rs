@@ -16,6 +16,7 @@ pub(crate) struct Site {
     pub(crate) inventory: Inventory,
     /// Mounted platters, by drive.
     pub(crate) clamps: Vec<[Option<Platter>; 2]>,
+    /// Seconds to read a track.
     pub(crate) track_s: f64,
 }
 

@@ -220,8 +220,8 @@ impl SourceState {
         if largest > capacity {
             return Err(SpecError::File { largest, capacity });
         }
-        // As many files as fit on a platter; at least the one that is read, of which a shard is
-        // there.
+        // Files of the mean size that fit on a platter; at least 1, because a platter also has a
+        // shard of a file that is larger than itself.
         let fit = ((spec.platters.platter_bytes() as f64 / source.sizes.mean_bytes()) as u64).max(1);
         let accounts_per_platter = fit / u64::from(source.account_files);
         if accounts_per_platter == 0 {

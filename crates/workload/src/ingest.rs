@@ -14,8 +14,8 @@
 //! A day's bytes are m e^(s z - s²/2), with mean m and z standard normal; z is r times the previous
 //! day's z plus a fresh part. Two published peaks determine the two parameters. Over six months,
 //! the length of the published record, r = 0 and s = 1.39 have a median peak day of 16 times the
-//! mean, but a 30-day peak of only 1.7 times; with r = 0.5 and s = 1.46 they are 16 and 2.0. The
-//! tests measure both.
+//! mean, but a 30-day peak of only 1.7 times; with r = 0.5 and s = 1.46 they are 16 and 2.0. A test
+//! measures the second pair.
 
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
@@ -141,8 +141,8 @@ impl Iterator for Ingest {
     }
 }
 
-/// The largest mean over `window` consecutive days, over the mean of all days; `None` if there are
-/// fewer days, or no bytes arrived.
+/// The largest mean over `window` consecutive days, over the mean of all days; `None` if the window
+/// is 0, there are fewer days, or no bytes arrived.
 #[must_use]
 pub fn peak_over_mean(bytes_by_day: &[u64], window: usize) -> Option<f64> {
     if window == 0 || bytes_by_day.len() < window {

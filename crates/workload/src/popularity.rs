@@ -7,7 +7,7 @@
 //! shares 1/2, 1/4, 1/8, 1/8 of 4 platters; each column has probability 1/4
 //!
 //!        column 0    column 1    column 2    column 3
-//!       |    0    | |    1    | | 2  | 0  | | 3  | 0  |
+//!       |    0    | | 1  | 0  | | 2  | 0  | | 3  | 1  |
 //! ```
 
 use fulgurite_chance::Stream;
@@ -95,7 +95,7 @@ fn alias(shares: &[f64]) -> Vec<Column> {
             poor.push(from);
         }
     }
-    // Rounding may leave full columns; their `other` is already their own index.
+    // The columns left over are full, but for rounding; their `other` is already their own index.
     columns
 }
 

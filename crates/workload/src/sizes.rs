@@ -92,7 +92,7 @@ impl Quantiles {
         })
     }
 
-    /// The size below which a share `unit` of all files is, with `unit` in 0.0..1.0.
+    /// The size at the quantile `unit`, in 0.0..1.0.
     #[inline]
     pub(crate) fn at(&self, unit: f64) -> u64 {
         match self {

@@ -47,8 +47,8 @@ pub(super) fn fuzz(session: &Session) -> Outcome {
 /// failures.
 pub(super) fn tests(session: &Session) -> Outcome {
     let mut command = cargo(session, &["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"]);
-    // Without it, the tests that run the second reader search for Python themselves, and say what
-    // is missing.
+    // Without the variable, the tests that run the second reader try `python3`, and say what is
+    // missing.
     if let Ok(python) = python::interpreter(session) {
         command.env(python::VARIABLE, python);
     }

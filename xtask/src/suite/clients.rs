@@ -8,7 +8,8 @@
 //!     debian/   apt-get download, dpkg-deb --extract            the rclone of Debian
 //! ```
 //!
-//! The tests of a client that can't be installed are skipped, which in CI is a failure.
+//! If a client can't be installed, its tests use one on the path. Without one they are skipped, which
+//! in CI is a failure.
 
 use std::fmt;
 use std::fs;
@@ -42,7 +43,7 @@ pub(super) fn tests(session: &Session) -> Outcome {
     tested().unwrap_or_else(|outcome| outcome)
 }
 
-/// Prints why a client is missing; its tests skip themselves.
+/// Prints why a client is missing; its tests use one on the path, or skip themselves.
 fn report_setup(name: &str, result: Result<(), Missing>) {
     if let Err(why) = result {
         println!("can't install {name}: {why}");

@@ -22,8 +22,7 @@ use crate::tally::Tally;
 const INTERPRETERS: [&str; 6] = ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python"];
 const IS_RECENT: &str = "import sys; sys.exit(sys.version_info < (3, 11))";
 const PACKAGE: &str = "cryptography";
-/// Not the oldest release that would do: AES-GCM and key wrap have long been where the tests import
-/// them from.
+/// Older releases would work too: the tests need only AES-GCM and key wrap.
 const REQUIREMENT: &str = "cryptography>=42";
 
 /// Names the interpreter for xtask and for the tests of the archive.

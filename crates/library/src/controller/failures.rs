@@ -129,8 +129,8 @@ impl Controller {
                 self.send_legs(commands);
                 self.shuttle(shuttle).lost = false;
                 if let Some(platter) = self.shuttle(shuttle).carrying {
-                    // Without a slot, a bay that isn't reserved for it stands for the place that
-                    // it still has to find.
+                    // Without a slot, any bay will do as the destination: it isn't reserved for
+                    // this platter, so the delivery looks for another one.
                     let slot = self.choose_destination_slot(platter);
                     let to = slot.map_or(Berth::Bay(Drive(0), Bay(0)), Berth::Slot);
                     self.shuttle(shuttle).job = Job::Carry(Carry { platter, from: to, to });

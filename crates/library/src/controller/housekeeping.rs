@@ -80,8 +80,8 @@ impl Controller {
         Some(shuttle)
     }
 
-    /// Whether a drive should verify, neither holds nor expects a platter to verify, and can be
-    /// brought one.
+    /// Whether a drive should verify, has nothing to verify in its bays or on the way, and can
+    /// receive a platter.
     fn needs_verification_platter(&self, drive: Drive) -> bool {
         let is_verification =
             |platter: Platter| self.panel.platters[platter.0 as usize].verified < self.panel.platters[platter.0 as usize].tracks;

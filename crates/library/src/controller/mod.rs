@@ -33,9 +33,11 @@ pub struct Controller {
     needs_no_shuttles: bool,
     reads_by_track: bool,
     pauses_verification: bool,
+    /// Number of commands so far; numbers them.
     commands: u64,
     /// State changed in a way that the policy or housekeeping could act on.
     is_changed: bool,
+    /// Legs that traffic has started and that no command was sent for yet.
     legs: Vec<(Shuttle, Position)>,
     /// Shuttles with a platter that can't be placed anywhere now. They try again after each change.
     stranded: Vec<Shuttle>,

@@ -59,6 +59,7 @@ pub enum Operation {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DriveState {
     pub(crate) bays: [BayState; 2],
+    /// The bay that the head faces.
     pub(crate) active: Bay,
     pub(crate) operation: Option<(CommandId, Operation)>,
     /// A verification that made way for another command, until it is answered.
@@ -145,7 +146,7 @@ pub enum Verification {
     Endless,
     /// Written platters are brought to drives, verified and stored.
     Written,
-    /// None.
+    /// No verification.
     Off,
 }
 

@@ -38,7 +38,7 @@ pub enum PlacementError {
     EmptyShape { racks: u8, shelves: u8 },
     #[error(
         "{racks} racks of {shelves} shelves with these blast zones have more than {limit} {what}: too many for the exact planner; \
-         wider zones or fewer shelves have fewer"
+         use wider zones or fewer shelves"
     )]
     TooLarge { racks: usize, shelves: usize, what: &'static str, limit: usize },
     #[error(

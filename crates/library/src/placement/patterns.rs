@@ -173,12 +173,15 @@ struct Stop {
     first_step: usize,
 }
 
+/// An edge from a stop to one of the next stage.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     subset: u16,
     to: u32,
 }
 
+/// The stops before one rack, and the steps through that rack. The last stage, after the last rack,
+/// has no steps.
 #[derive(Debug, Clone)]
 struct Stage {
     stops: Vec<Stop>,

@@ -75,12 +75,13 @@ impl Zones {
 
     /// The zone that a stuck shuttle makes unreachable.
     ///
-    /// On a shelf, at `cell`, it is the widest shape, centred on the shuttle's rack. With
-    /// `between_shelves`, while crabbing between `cell` and the shelf above, it is the tallest
-    /// shape, centred on the two shelves that the shuttle touches. A shape that can't be centred
-    /// extends one further to the right, or up. The zone is clipped at the edges of the panel and
-    /// may include a read rack, whose drives are then unreachable too. As a zone of these shapes,
-    /// it contains at most one platter of a set.
+    /// On a shelf, at `cell`, it is the widest shape, centred on `cell`; an even number of racks or
+    /// shelves extends one further to the right, or up. With `between_shelves`, while crabbing
+    /// between `cell` and the shelf above, it is the tallest shape, centred on the two shelves that
+    /// the shuttle touches; an odd number of shelves extends one further down, and a single one is
+    /// only the lower. The zone is clipped at the edges of the panel and may include a read rack,
+    /// whose drives are then unreachable too. As a zone of these shapes, it contains at most one
+    /// platter of a set.
     #[must_use]
     pub fn unreachable(&self, layout: &Layout, cell: Cell, between_shelves: bool) -> Zone {
         let shapes = self.shapes.iter().copied();

@@ -28,7 +28,7 @@ use crate::{Drive, Lane, Layout, Operation, Panel, Platter, Policy, Position, Pu
 const EXTRA_CARRY_WEIGHT: u64 = 30;
 /// Platters of each lane next to a rectangle among which its shuttles choose, the oldest first.
 const ADJACENT_WINDOW: usize = 2;
-/// A lane's window is at most this part of its waiting platters: one in four.
+/// The window is at most this part of the platters waiting in a rectangle: one in four.
 const WINDOW_PART: u32 = 4;
 
 /// The techniques that the policy applies. Each can be disabled to measure its contribution.
@@ -36,8 +36,8 @@ const WINDOW_PART: u32 = 4;
 pub struct Techniques {
     /// Both bays of a drive serve customers while many platters wait.
     pub exchanges: bool,
-    /// The number of oldest platters of a lane among which the nearest is chosen; 1 is strictly by
-    /// age.
+    /// The number of oldest platters of a rectangle among which the one with the lowest cost is
+    /// chosen; 1 is strictly by age.
     pub window: u32,
     /// Seconds of travel that one second of age offsets, so that platters that were skipped get
     /// their turn.
@@ -140,7 +140,7 @@ impl LeastCost {
         if !self.techniques.exchanges {
             return;
         }
-        // Drives that are still to set their platter aside have a spare slot reserved already.
+        // Drives that have yet to set their platter aside may take a spare slot each.
         let due =
             panel.drives().filter(|drive| self.customers_only[usize::from(drive.0)] && has_verification(panel, *drive)).count() as u32;
         let mut spare = panel.spare_slots().saturating_sub(due);
@@ -160,7 +160,7 @@ impl LeastCost {
                 *customers_only = if *customers_only {
                     panel.now().since(*last_waiting) < self.techniques.brought_back_after
                 } else {
-                    // Setting a platter aside requires a spare slot.
+                    // A platter without a home is set aside in a spare slot.
                     let begins = gains && waiting >= many && spare > 0;
                     spare -= u32::from(begins);
                     begins

@@ -27,8 +27,9 @@ pub enum Task {
         /// Destination.
         drive: Drive,
     },
-    /// Take a released platter from a drive to its slot. A platter with tracks left to verify goes
-    /// to a spare slot, and comes back when the drive is to verify again.
+    /// Take a released platter from a drive to its slot, or to a spare one if it has none or a
+    /// failure blocks it. A platter with tracks left to verify comes back when a drive is to verify
+    /// again.
     Collect {
         /// Source.
         drive: Drive,

@@ -43,7 +43,7 @@ const RETRY_INTERVAL: Micros = Micros(1_000_000);
 const EVASION_SPACINGS_MAX: i64 = 24;
 /// How often a plan is postponed before another path is tried.
 const POSTPONEMENTS_MAX: usize = 16;
-/// A stretch is free this far behind the expected position of its shuttle.
+/// A stretch is free this far beyond the spacing behind the expected position of its shuttle.
 const RIDE_CLEARANCE_UM: i64 = 100_000;
 /// Time margin between plans.
 const TIME_MARGIN: Micros = Micros(100_000);
@@ -396,8 +396,8 @@ impl Traffic {
         }
     }
 
-    /// Asks shuttles that rest in a path to leave it: idle ones at once, after a while lower
-    /// numbers that wait too, in the end all that wait.
+    /// Asks shuttles that rest in a path to leave it: idle ones and those that already yield at
+    /// once, after a while lower numbers that wait too, in the end all that wait.
     fn ask_for_room(&mut self, shuttle: Shuttle, path: &Path, waited: Micros, legs: &mut Vec<(Shuttle, Position)>) {
         for index in 0..self.motions.len() {
             let other = Shuttle(index as u16);
@@ -425,8 +425,8 @@ impl Traffic {
         for shelf in shelves.into_iter().flatten().filter(|shelf| *shelf < self.shelves) {
             for steps in (0..=EVASION_SPACINGS_MAX).flat_map(|steps| [-steps, steps]) {
                 let to = Position { shelf, x_um: at.x_um + steps * self.spacing_um };
-                let takes = self.now + self.pace.travel(at, to);
-                let is_better = to != at && best.is_none_or(|best| takes < best.end()) && (0..=self.width_um).contains(&to.x_um);
+                let soonest = self.now + self.pace.travel(at, to);
+                let is_better = to != at && best.is_none_or(|best| soonest < best.end()) && (0..=self.width_um).contains(&to.x_um);
                 if !is_better || path_to_clear.meets(&SearchRegion::of(to, to), self.spacing_um) {
                     continue;
                 }

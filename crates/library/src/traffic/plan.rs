@@ -37,6 +37,7 @@ impl SearchRegion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Path {
     pub(super) from: Position,
+    /// The shelf of the ride.
     pub(super) via: u8,
     pub(super) to: Position,
 }

@@ -29,8 +29,8 @@ pub use rows::{Cell, Column, Expected, Header, TraceRows, TraceSettings};
 
 use crate::{Read, SpecError};
 
-/// The longest line, in bytes. Rows are read one by one into buffers of this size, so traces of any
-/// length need the same memory.
+/// The longest line with its end, in bytes. Rows are read one by one into buffers of this size, so
+/// traces of any length need the same memory.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Most fields that are separated; more than the number of columns, so that excess fields can be
 /// counted.
@@ -70,7 +70,7 @@ pub enum TraceError {
     LongLine { line: u64 },
     #[error("line {line}: a quoted field does not end on its line")]
     OpenQuote { line: u64 },
-    #[error("line {line}: found more than {} fields, expected a column for each of 6 names at most", FIELDS_MAX - 1)]
+    #[error("line {line}: found more than {} fields, expected at most {}", FIELDS_MAX - 1, Column::ALL.len())]
     ManyFields { line: u64 },
     #[error("line {line}: a carriage return inside the line")]
     LineEnd { line: u64 },
@@ -136,8 +136,8 @@ impl<R: BufRead> Iterator for Trace<R> {
     }
 }
 
-/// Splits CSV line by line. The parser of the `csv` crate's core does the work on our buffers: its
-/// own reader lets records grow without bound, and skips blank lines.
+/// Splits CSV line by line into buffers of a fixed size. It uses the parser below the `csv` crate,
+/// because that crate's reader lets records grow without bound and skips blank lines.
 #[derive(Debug)]
 struct Lines<R> {
     input: R,
