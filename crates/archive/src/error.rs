@@ -188,7 +188,7 @@ pub enum ArchiveError {
         store: String,
         /// Its path.
         path: PathBuf,
-        /// True if the path is that of a file.
+        /// True if the path is a file.
         is_file: bool,
     },
     /// The platters in the folder of a store without a mark don't prove that it is this store.
