@@ -138,7 +138,7 @@ impl MediumSettings {
         }
     }
 
-    /// How glass is written and read: also the glass of an archive that now writes to disks.
+    /// How glass is written and read, also that of an archive that now writes to disks.
     #[must_use]
     pub fn glass(self) -> GlassSettings {
         match self {
@@ -232,7 +232,7 @@ pub struct DecodeSettings {
     pub verification_wait_h: u64,
 }
 
-/// A list is read, because that of an array would ignore what follows its last element.
+/// Reads a list, because deserializing an array would ignore numbers after the 24th.
 fn deserialize_prices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<[u32; 24]>, D::Error> {
     let prices = Vec::<u32>::deserialize(deserializer)?;
     let count = prices.len();
