@@ -246,7 +246,7 @@ pub struct Loaded {
     /// The store on which it was found.
     pub store: String,
     faults: Arc<Faults>,
-    /// The platter if it is verified, which may have to wait for a cheaper hour.
+    /// Set if the platter is loaded to verify it, which may have to wait for a cheaper hour.
     verified: Option<Arc<dyn PlatterFile>>,
 }
 
