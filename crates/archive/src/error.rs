@@ -144,7 +144,7 @@ pub enum ArchiveError {
         found: PathBuf,
     },
     /// The store already holds a platter of the set.
-    #[error("store {store} holds platter {other} of the same set; losing that store would lose both")]
+    #[error("store {store} holds platter {other} of the same set; losing that store would lose both. Choose another store")]
     SharedStore {
         /// The store.
         store: String,
