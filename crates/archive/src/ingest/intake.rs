@@ -153,7 +153,7 @@ impl Intake {
         }
     }
 
-    /// True while the intake accepts objects. A panic ends its thread.
+    /// True while the intake accepts objects. A panic of its writer ends it.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| !writer.is_finished())
