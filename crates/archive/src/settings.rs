@@ -138,7 +138,7 @@ impl MediumSettings {
         }
     }
 
-    /// How glass is written and read, also that of an archive that now writes to disks.
+    /// How glass is written and read, also for the glass of an archive that now writes to disks.
     #[must_use]
     pub fn glass(self) -> GlassSettings {
         match self {
