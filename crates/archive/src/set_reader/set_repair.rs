@@ -58,7 +58,7 @@ pub(super) enum SetRepairOutcome {
     Whole,
     /// The track could be completed if all sectors that aren't known to be lost were readable.
     NotNow,
-    /// Too many sectors of the set are known to be lost.
+    /// Too many sectors of the set are known to be lost, or the set has no redundancy.
     Never,
 }
 
