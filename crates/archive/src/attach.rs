@@ -159,7 +159,7 @@ pub struct AttachReport {
     pub absent_stores: Vec<String>,
     /// Platters found.
     pub platters: u64,
-    /// Sets with platters on none of the given stores.
+    /// Sets of which some platters are on none of the given stores.
     pub incomplete_sets: Vec<IncompleteSet>,
     /// Result for the keys.
     pub keyring: KeyringReport,
@@ -184,7 +184,7 @@ impl AttachReport {
     }
 }
 
-/// A set with platters on none of the given stores.
+/// A set of which some platters are on none of the given stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IncompleteSet {
     /// The set.
@@ -218,8 +218,9 @@ struct GivenStore {
 /// Restores the archive of the given stores in the folder `home`.
 ///
 /// # Errors
-/// [`AttachError`]. Then nothing that existed before was changed, and nothing is left that would
-/// block the next attempt.
+/// [`AttachError`]. Nothing that existed before was changed then, except that the key store of an
+/// earlier attempt may have gained keys or been repaired. Nothing is left that would block the next
+/// attempt.
 pub fn attach(
     home: &Path,
     remains: &Remains,
@@ -268,7 +269,8 @@ pub fn attach(
         .make(&mut attempt, watcher)?;
     attempt.complete = true;
     let (mut keyring, rebuild) = report;
-    // These are the stores that were not given, and the report lists those already.
+    // Absent stores and unreadable platters are in the report already, and the rebuild reported
+    // unreadable tables and damaged segments.
     keyring.unread.clear();
     Ok(AttachReport {
         incomplete_sets: incomplete_sets(&inventory),
@@ -430,7 +432,8 @@ fn add_absent(settings: &mut Settings) -> Vec<String> {
     names
 }
 
-/// Replaces an absent store in the text of the settings. `false` if the settings name none.
+/// Puts a store in place of an absent one in the text of the settings. `false` if no store is
+/// absent.
 pub(crate) fn take_absent_place(text: &mut String, store: &StoreSettings) -> bool {
     let place = |number: u32| {
         let name = format!("{ABSENT}{number}");
@@ -535,7 +538,7 @@ impl NewArchive<'_> {
         Ok((keyring, rebuild))
     }
 
-    /// Whether the folder has a catalogue; an error if that can't be used.
+    /// True if the folder has a catalogue. Fails if that catalogue can't be used.
     fn has_catalogue(&self) -> Result<bool, AttachError> {
         let path = self.home.join(CATALOGUE_FILE);
         if !path.exists() {

@@ -27,7 +27,7 @@ fn copy_if_there(from: &Path, to: &Path) -> Result<(), ArchiveError> {
 pub(crate) fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<(), ArchiveError> {
     let sync = || sync_folder(home).map_err(ArchiveError::io(home));
     let aside = with_suffix(old, ".old");
-    // Without a database of the right name, an interrupted replacement left the old one there.
+    // Otherwise an interrupted replacement has moved the old one aside already.
     if old.exists() {
         remove_database(&aside)?;
         copy_if_there(&with_suffix(old, "-wal"), &with_suffix(&aside, "-wal"))?;
@@ -92,7 +92,7 @@ mod tests {
         let aside = with_suffix(&old, ".old");
         assert!(!old.exists() && !with_suffix(&old, "-wal").exists());
         assert_eq!(rows(&aside), 2);
-        // So does the next attempt, until the new database is in place.
+        // The next attempt keeps it, too, until the new database is in place.
         replace_database(home.path(), &fresh, &old).expect_err("there is no new database");
         assert_eq!(rows(&aside), 2);
         killed(&fresh);

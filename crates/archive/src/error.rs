@@ -144,7 +144,7 @@ pub enum ArchiveError {
         found: PathBuf,
     },
     /// The store already holds a platter of the set.
-    #[error("store {store} holds platter {other} of the same set; losing that store would lose both")]
+    #[error("store {store} holds platter {other} of the same set; losing that store would lose both. Choose another store")]
     SharedStore {
         /// The store.
         store: String,
@@ -188,7 +188,7 @@ pub enum ArchiveError {
         store: String,
         /// Its path.
         path: PathBuf,
-        /// True if the path is that of a file.
+        /// True if the path is a file.
         is_file: bool,
     },
     /// The platters in the folder of a store without a mark don't prove that it is this store.

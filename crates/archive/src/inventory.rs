@@ -1,8 +1,8 @@
 //! Reads stores and staging without a catalogue and without keys.
 //!
 //! ```text
-//! stores -> headers of their platters -> sets -> file tables -> versions and tombstones, by identifier
-//! staging segments ------------------------------------------> the same for staged versions
+//! stores -> headers of platters -> sets -> file tables -> versions and tombstones, by identifier
+//! staging segments ------------------------------------> the same for staged versions
 //! ```
 //!
 //! A [rebuild](crate::rebuild_catalogue) reads the same data and also opens the records, which

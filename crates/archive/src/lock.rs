@@ -26,7 +26,8 @@ impl Lock {
     }
 
     /// Takes a shared lock, for an archive in `home` whose files can't be written. It keeps other
-    /// processes from changing the archive. Returns `None` if one is changing it now.
+    /// processes from changing the archive. Returns `None` if one is changing it now, or if the
+    /// lock file can't be opened.
     pub(crate) fn share(home: &Path) -> Option<Self> {
         let file = File::open(home.join(LOCK_FILE)).ok()?;
         file.try_lock_shared().ok()?;

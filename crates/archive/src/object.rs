@@ -62,6 +62,7 @@ impl ReadError {
     }
 }
 
+/// How staged bytes are checked.
 #[derive(Clone, Copy)]
 enum Check {
     /// By the tags of their frames, when these are opened. Reads no more than requested.
@@ -261,7 +262,7 @@ impl<'a> ObjectReader<'a> {
         let (mut frame, end) = (range.start / frame_bytes, range.end.div_ceil(frame_bytes));
         let mut buffer = std::mem::take(&mut self.buffer);
         while frame < end && !range.is_empty() {
-            // Up to the end of the staged record that contains the frame.
+            // Up to the end of the full data record that contains the frame.
             let next = end.min((frame / RECORD_FRAMES as u64 + 1) * RECORD_FRAMES as u64);
             let stored = frame * STORED_FRAME_BYTES as u64..(next * STORED_FRAME_BYTES as u64).min(opened.version.stored_bytes);
             buffer.resize((stored.end - stored.start) as usize, 0);

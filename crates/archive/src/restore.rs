@@ -85,7 +85,7 @@ impl Archive {
     /// folder's.
     ///
     /// # Errors
-    /// [`ArchiveError`] if the catalogue fails.
+    /// [`ArchiveError`] if the catalogue fails, or `destination` can't be created.
     pub fn get_all(
         &self,
         prefix: &[u8],

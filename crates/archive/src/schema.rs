@@ -1,4 +1,4 @@
-//! The schemas of the SQLite files: created, migrated, and told apart.
+//! Creates and migrates the SQLite files, and identifies them by their schemas.
 //!
 //! The schema version is SQLite's own `user_version`, maintained here by hand: a migration library
 //! would bring some fifty crates for these few lines.

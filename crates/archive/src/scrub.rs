@@ -46,8 +46,8 @@ impl Archive {
     /// store or, if that is unusable, to one without a platter of the set.
     ///
     /// # Errors
-    /// [`ArchiveError`] if the catalogue is damaged or fails. Problems with platters are in the
-    /// report.
+    /// [`ArchiveError`] if the catalogue is damaged, if catalogue or key store fail, or if the
+    /// watcher stops the scrub. Problems with platters are in the report.
     pub fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
         Scrub::new(self, repair, watcher).run()
     }

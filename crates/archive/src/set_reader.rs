@@ -93,6 +93,7 @@ impl OpenSet {
         self.members[usize::from(position)].drive()
     }
 
+    /// The reason why content of the platter at `position` can't be read now, if it isn't lost.
     pub(crate) fn unreachable(&self, position: u16) -> Unreachable {
         let mut unavailable = BTreeSet::new();
         let mut readable = 0;
@@ -283,7 +284,7 @@ impl<'a> SetReader<'a> {
         if self.rebuilt.as_ref().is_none_or(|rebuilt| (rebuilt.platter, rebuilt.index) != (platter, index)) {
             let mut track = self.rebuilt.take().map(|rebuilt| rebuilt.track).filter(|track| track.geometry() == geometry);
             let mut track = track.take().unwrap_or_else(|| Track::new(geometry));
-            // The whole track can't be rebuilt, but the requested sectors may be available.
+            // Even if the whole track can't be rebuilt, the requested sectors may be available.
             let unread = self.track(set, position, index, &mut track).err();
             self.rebuilt = Some(RebuiltTrack { platter, index, track, unread });
         }

@@ -138,7 +138,7 @@ impl MediumSettings {
         }
     }
 
-    /// How glass is written and read: also the glass of an archive that now writes to disks.
+    /// How glass is written and read, also for the glass of an archive that now writes to disks.
     #[must_use]
     pub fn glass(self) -> GlassSettings {
         match self {
@@ -263,7 +263,7 @@ fn decode_device<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DecodeDev
     one_of(deserializer, &DecodeDevice::ALL, DecodeDevice::name)
 }
 
-/// A list is read, because that of an array would ignore what follows its last element.
+/// Reads a list, because deserializing an array would ignore numbers after the 24th.
 fn deserialize_prices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<[u32; 24]>, D::Error> {
     let prices = Vec::<u32>::deserialize(deserializer)?;
     let count = prices.len();

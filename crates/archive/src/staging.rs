@@ -2,9 +2,10 @@
 //! verified.
 //!
 //! Objects are appended to segment files, many objects to a segment. A segment is closed when it
-//! reaches its size or when the writer is dropped, and is never appended to again. So nothing
-//! follows a tail torn by a crash, and the next opening of the archive cuts it off. A segment is
-//! removed when the catalogue no longer lists staged content in it (I1).
+//! reaches its size, when a flush needs its space, or when the writer is dropped, and is never
+//! appended to again. So nothing follows a tail torn by a crash, and the next opening of the
+//! archive cuts it off. A segment is removed when the catalogue no longer lists staged content in
+//! it (I1).
 
 mod error;
 mod mark;

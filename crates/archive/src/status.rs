@@ -10,7 +10,7 @@ use crate::rebuild::{UnseenPlace, each_unlisted};
 use crate::staging::{StagingError, check_staging};
 use crate::uncatalogued::{StoreComparison, compare_stores};
 
-/// Problems of an archive other than the state of its stores and platters.
+/// Problems of an archive, except the state of each store and damage that only reading finds.
 #[derive(Debug, Default)]
 pub struct ArchiveStatus {
     /// Versions and file tables that exist but can't be listed.

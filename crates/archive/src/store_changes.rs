@@ -140,8 +140,8 @@ pub struct ReplaceReport {
 ///
 /// # Errors
 /// [`ArchiveError::NotEmpty`] if the folder has files but no platters, [`ArchiveError::NotProven`]
-/// if its platters may be those of another store, [`StoreError::Foreign`] if its mark is that of
-/// another store; otherwise whatever failed.
+/// if its platters may be those of another store, [`StoreError::Foreign`] if it has the mark
+/// of another store; otherwise whatever failed.
 pub fn replace_store(home: &Path, name: &str) -> Result<ReplaceReport, ArchiveError> {
     let settings = read_settings(home)?;
     let _lock = Lock::take(home)?;

@@ -246,8 +246,8 @@ pub struct Loaded {
     /// The store on which it was found.
     pub store: String,
     faults: Arc<Faults>,
-    /// The platter if it is verified, which may have to wait for a cheaper hour.
-    verified: Option<Arc<dyn PlatterFile>>,
+    /// Set if the platter is loaded to verify it, which may have to wait for a cheaper hour.
+    to_verify: Option<Arc<dyn PlatterFile>>,
 }
 
 impl Loaded {
@@ -256,18 +256,18 @@ impl Loaded {
     pub fn new(platter: PlatterId, geometry: Geometry, source: Arc<dyn PlatterSource>, store: &str) -> Self {
         let faults = Arc::new(Faults { sector_bytes: geometry.sector_stride(), ..Faults::default() });
         let source = Arc::new(Watched { source, faults: faults.clone() });
-        Self { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults, verified: None }
+        Self { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults, to_verify: None }
     }
 
     /// Loads a platter to verify it.
     pub(crate) fn for_verification(platter: PlatterId, geometry: Geometry, file: Arc<dyn PlatterFile>, store: &str) -> Self {
-        Self { verified: Some(file.clone()), ..Self::new(platter, geometry, file, store) }
+        Self { to_verify: Some(file.clone()), ..Self::new(platter, geometry, file, store) }
     }
 
     /// Waits until a track may be decoded for a verification. Asks `goes_on` again and again while
     /// it waits, and returns once that is false.
     pub(crate) fn wait_until_cheap(&self, goes_on: &dyn Fn() -> bool) {
-        if let Some(file) = &self.verified {
+        if let Some(file) = &self.to_verify {
             file.wait_until_cheap(self.drive.geometry().track_sectors().into(), goes_on);
         }
     }

@@ -47,7 +47,7 @@ pub enum Trouble<'a> {
         /// Number of attempts.
         attempts: u32,
     },
-    /// An object is lost.
+    /// An object is lost or, during a restore, could not be restored.
     Lost {
         /// Its name.
         name: &'a ObjectName,

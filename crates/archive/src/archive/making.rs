@@ -24,7 +24,7 @@ impl Archive {
     /// [`ArchiveError::Exists`] if `home` contains an archive, [`ArchiveError::Leftover`] if it
     /// contains a catalogue or keys without settings; otherwise whatever failed. A call that failed
     /// can be repeated with the same settings. The settings file is written last, so a crash leaves
-    /// either an archive or none; catalogue and key store that it left must be removed.
+    /// either an archive or none; remove the catalogue and the key store before the next attempt.
     pub fn init(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
         let file = home.join(settings::FILE);
         if file.exists() {
@@ -80,8 +80,8 @@ impl Archive {
         };
         let result = make();
         if result.is_err() {
-            // Empty as they are, they would block the next attempt. A file that another process has
-            // made meanwhile is not among them.
+            // They contain nothing, but would block the next attempt. Files that another process
+            // has created meanwhile stay.
             for database in made {
                 let _ = remove_database(database);
             }
@@ -90,7 +90,8 @@ impl Archive {
     }
 }
 
-/// Rejects two stores at the same path, however it is written. Their folders must exist.
+/// Rejects two stores in the same folder, however its path is written. Folders that don't exist are
+/// not compared.
 pub(crate) fn check_places(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
     for (i, store) in settings.stores.iter().enumerate() {
         let place = |store: &settings::StoreSettings| home.join(&store.path).canonicalize().ok();

@@ -136,8 +136,8 @@ fn open_databases(home: &Path, catalogue: &Path, archive: ArchiveId) -> Result<D
 }
 
 /// Opens catalogue and keys without writing anything, and holds the lock that keeps other processes
-/// from changing them. `None` if that is impossible: another process is changing them, or a crash
-/// left a log that must first be checkpointed.
+/// from changing them. `None` if another process is changing them, or if they can't be opened, even
+/// as a [temporary copy](crate::unwritable).
 fn open_without_writing(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Databases, Lock)> {
     let keys = home.join(KEYS_FILE);
     let lock = Lock::share(home)?;

@@ -92,7 +92,8 @@ impl WrittenSet<'_> {
     /// whose versions may still be in a remaining segment. The rest go onto the next set again.
     fn archive_tombstones(&self) -> Result<(), ArchiveError> {
         let (archive, tombstones) = (self.job.archive, &self.staged_tombstones);
-        // The segments of tombstones may contain nothing else, and are newer than what they remove.
+        // Segments of tombstones contain nothing else, and have higher numbers than the segments of
+        // the versions that they remove.
         let of_tombstones: HashSet<u64> = tombstones.iter().map(|tombstone| tombstone.segment).collect();
         let oldest = archive.staging().segments()?.into_iter().find(|segment| !of_tombstones.contains(segment));
         let done =

@@ -10,11 +10,11 @@
 //!    then segments are released (I1)
 //! ```
 //!
+//! Because redundancy is computed from what was read back, it protects what the medium actually
+//! holds, not what the writer believes it wrote; and each track is read only once.
+//!
 //! Steps 3 and 4 of a set overlap with steps 1 and 2 of the next one, which is never completed
 //! before it.
-//!
-//! So redundancy protects what the medium actually holds, not what the writer believes it wrote,
-//! and each platter is read only once.
 
 mod flusher;
 mod planning;
@@ -29,6 +29,7 @@ use crate::catalogue::{StagedData, StagedPlace};
 use crate::ingest::{FlushHooks, PutOutcome, Skip, Source, put_flushing};
 use crate::watch::Watcher;
 
+/// Filled tracks that may wait for the write drive.
 const TRACKS_AHEAD: usize = 2;
 const PAGE: usize = 1_000;
 
@@ -46,6 +47,7 @@ pub struct FlushReport {
     /// Size of all platter files written.
     pub platter_bytes: u64,
     /// Versions that stay staged because their staged bytes can't be read. Each was reported.
+    /// [`flush_set`](Archive::flush_set) doesn't count them.
     pub unreadable: u64,
 }
 
@@ -65,9 +67,11 @@ impl FlushReport {
 struct WrittenPart {
     /// Length of the part, from the start of the stored bytes.
     end: u64,
+    /// Number of shards that it consists of.
     shards: u32,
 }
 
+/// Where the record and the stored bytes of a version are in staging.
 struct Staged {
     sealed: bool,
     record: StagedPlace,
@@ -93,8 +97,8 @@ impl Archive {
 
     /// Runs [`put_changed`](Self::put_changed) and [`flush`](Self::flush) concurrently: whenever a
     /// full set is staged, it is written while more objects arrive. So staging should have room for
-    /// three sets. With less room, the put pauses whenever staging is full, and everything staged
-    /// is written. So any number of objects can be put, as long as each one fits staging by itself.
+    /// three sets. With less room, the put pauses whenever staging is full, until everything staged
+    /// is written: any number of objects can be put, as long as each one fits staging by itself.
     ///
     /// If the put fails, the objects staged so far stay staged.
     pub fn put_changed_and_flush(
@@ -139,11 +143,12 @@ impl Archive {
         })
     }
 
-    /// Writes one set of staged objects. `None` if nothing is staged. Versions with damaged staged
-    /// bytes are reported and stay staged, so that they don't keep others from being archived.
+    /// Writes one set of staged objects. `None` if nothing readable is staged. Versions with
+    /// damaged staged bytes are reported and stay staged, so that they don't keep others from being
+    /// archived.
     ///
     /// # Errors
-    /// Whatever failed; then everything stays staged.
+    /// Whatever failed. Until the catalogue has completed the set, everything stays staged.
     pub fn flush_set(&self, watcher: &dyn Watcher) -> Result<Option<FlushReport>, ArchiveError> {
         std::thread::scope(|scope| {
             let mut flusher = Flusher::new(self, scope);

@@ -24,7 +24,8 @@ pub(super) fn bounds(archive: &Archive) -> Bounds {
     let settings = archive.settings();
     let (shape, memory_bytes) = (settings.shape(), settings.limits.memory_mib << 20);
     let mut sector_bytes_max = fulgurite_domain::SECTOR_BYTES_MAX;
-    // Larger sectors suit disks better, but the codes keep thousands of them in memory.
+    // Larger sectors suit disks better, but the codes keep thousands of them in memory. 240 tracks
+    // are a full large group. The last quarter of the memory is for the items, see `gather`.
     while sector_bytes_max > 1_024
         && flush_memory_bytes(disk_geometry(sector_bytes_max, 240), shape, archive.threads()) > memory_bytes * 3 / 4
     {
@@ -60,7 +61,8 @@ pub(super) fn gather(
     let (mut items, mut staged) = (Vec::new(), Vec::new());
     let mut bytes = 0;
     let mut pages = Pager::default();
-    // An eighth of the memory, because two sets may be in progress.
+    // An eighth of the memory, because two sets may be in progress. `bounds` leaves the rest to the
+    // codes.
     let items_max = ((archive.settings().limits.memory_mib << 20) / 8 / ITEM_MEMORY_BYTES) as usize;
     while bytes < capacity && items.len() < items_max {
         let mut catalogue = archive.catalogue();

@@ -83,8 +83,9 @@ impl SetJob<'_> {
         Ok(())
     }
 
-    /// Reads the information tracks of some platters in step, and passes on those that match what
-    /// was staged.
+    /// Reads the information tracks of some platters in step, compares them with what was staged,
+    /// and passes them on. A checksum covers a whole shard, so a mismatch may come to light only
+    /// after some of the shard's tracks were passed on; it fails the set all the same.
     fn read_information<P: Iterator<Item = u16>>(
         &self,
         open: &OpenSet,
@@ -102,7 +103,7 @@ impl SetJob<'_> {
         let mut checks: Vec<(u16, ContentCheck<'_>)> = positions().map(check).collect();
         for index in (0..geometry.information_tracks).map(TrackIndex) {
             for (position, check) in &mut checks {
-                // The receiver is gone: another platter is bad or writing failed, and that error is
+                // `protect` has ended: another platter is bad or writing failed, and that error is
                 // reported.
                 let Ok(mut track) = empty_rx.recv() else { return Ok(()) };
                 self.read_back(open, *position, geometry.physical(index), &mut track)?;

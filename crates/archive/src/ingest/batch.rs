@@ -8,7 +8,7 @@ use crate::staging::{Unsynced, Writing};
 pub(super) struct Batch {
     pub(super) change: Change,
     pub(super) unsynced: Option<Unsynced>,
-    /// The first segment that may still get or hold content for a later batch to acknowledge.
+    /// The first segment that has, or may yet get, content of objects in later batches.
     pub(super) keep_from: u64,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Upload -- data records ----.      keys       .--> committer: sync, catalogue --> acknowledge
-//! Upload -- data records -----+--> writer -----'        |
+//! Upload -- data records ----+---> writer -----'        |
 //! remove -- versions --------'       ^--- Committed ----'
 //! ```
 //!
@@ -153,7 +153,7 @@ impl Intake {
         }
     }
 
-    /// True while the intake accepts objects. A panic ends its thread.
+    /// True while the intake accepts objects. A panic of its writer ends it.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| !writer.is_finished())
@@ -246,8 +246,8 @@ impl Upload {
         if self.ticket.is_none() { 0 } else { left - left.div_ceil(STORED_FRAME_BYTES) * TAG_BYTES }
     }
 
-    /// Begins a data record for up to 1 MiB of content, of which `expected` bytes are expected. The
-    /// ticket is dropped once the data record is written.
+    /// Begins a data record for up to 1 MiB of content. Its buffer has room for `expected` bytes of
+    /// content from the start. The ticket is dropped once the data record is written.
     ///
     /// # Panics
     /// If the previous data record is not full.

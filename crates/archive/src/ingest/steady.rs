@@ -2,9 +2,9 @@
 //!
 //! A file counts as unchanged if its size, modification time and change time (`ctime`) are the same
 //! before and after reading. The system sets `ctime` on every `write`, and programs can't set it.
-//! (Stores through a shared mapping may go unnoticed.) But its resolution is a tick of the clock: a
-//! file written a moment ago can be written again within the same tick without changing its times.
-//! So the reader first waits until that tick is certainly over.
+//! (Changes through a shared mapping may go unnoticed.) But its resolution is a tick of the clock:
+//! a file written a moment ago can be written again within the same tick without changing its
+//! times. So the reader first waits until that tick is certainly over.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;

@@ -65,8 +65,8 @@ pub(super) struct Facts<'a> {
     pub(super) kind: Kind,
     pub(super) modified: Option<Modified>,
     pub(super) mode: Option<u32>,
-    /// Most bytes of a file that are read. `None` if its length is unknown (a stream, or a file
-    /// that claims to be empty), and for links and folders.
+    /// Upper bound on the bytes read from a file. `None` if its length is unknown (a stream, or a
+    /// file that claims to be empty), and for links and folders.
     size: Option<u64>,
 }
 

@@ -272,8 +272,8 @@ impl<'a> Filling<'a> {
         Ok(Self { fresh: true, ..Self::new(SqliteKeyStore::create(&path, archive)?, master, removed) })
     }
 
-    /// Stores keys that are missing, except those of removed versions. Returns the number of new
-    /// keys.
+    /// Stores keys that are missing, except those of removed versions, and replaces those that the
+    /// master key doesn't open by ones that it does. Returns the number of keys stored.
     fn add_missing(&mut self, keys: &[(VersionId, WrappedKey)]) -> Result<u64, KeyStoreError> {
         let mut new: BTreeMap<VersionId, WrappedKey> = BTreeMap::new();
         let ids: Vec<VersionId> = keys.iter().map(|(id, _)| *id).collect();

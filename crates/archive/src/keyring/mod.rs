@@ -10,9 +10,9 @@
 //!
 //! A copy contains the keys of everything stored when it was made. Importing it does not bring back
 //! the keys of versions removed since (except where tombstones can't be read: see
-//! [`KeyringReport::unread`]): tombstones on platters, in staging and in the catalogue override a
-//! copy. But anyone with the copy and a platter can still read such a version; so after
-//! a removal that matters, make a new copy and destroy the old one.
+//! [`KeyringReport::unread`]): tombstones on platters and in staging override a copy. But anyone
+//! with the copy and a platter can still read such a version; so after a removal that matters, make
+//! a new copy and destroy the old one.
 
 mod copies;
 mod export;
@@ -144,7 +144,7 @@ pub struct SalvageReport {
     pub damage: String,
     /// Keys added from it, without those of removed versions.
     pub keys: u64,
-    /// Bytes of its files that the system failed to read.
+    /// Bytes that the system failed to read, except those of the log.
     pub unreadable: u64,
     /// Where the damaged file is now, or only its log. `None` if neither was there, as after an
     /// interrupted repair.
@@ -158,7 +158,7 @@ pub struct CopyReport {
     pub path: PathBuf,
     /// Keys in it.
     pub keys: u64,
-    /// Keys found neither in the key store nor in earlier copies.
+    /// Keys that the key store and earlier copies lacked, or that the master key didn't open there.
     pub added: u64,
     /// Damaged or missing blocks that error correction restored.
     pub corrected: u64,

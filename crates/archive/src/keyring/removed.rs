@@ -29,8 +29,8 @@ pub(crate) struct Removed {
 }
 
 impl Removed {
-    /// Collects the tombstones of an archive: from the catalogue, from staging, and from the file
-    /// tables of all platters that can be read.
+    /// Collects the tombstones of an archive: those that the catalogue lists as staged, those in
+    /// staging, and those in the file tables of all platters that can be read.
     pub(crate) fn find(
         home: &Path,
         settings: &Settings,

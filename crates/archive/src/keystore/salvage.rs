@@ -63,7 +63,7 @@ pub fn salvage<E: From<ArchiveError>>(path: &Path, mut on_key: impl FnMut(Versio
     let mut salvaged = Salvaged::default();
     let mut window = vec![0; WINDOW_BYTES + SLOT_BYTES - 1];
     let mut start = 0;
-    // Offset in the window of the first byte not covered by a slot found so far.
+    // Offset in the window at which to look for the next slot.
     let mut at = 0;
     while start < length {
         let bytes = window.len().min(usize::try_from(length - start).unwrap_or(usize::MAX));

@@ -67,7 +67,7 @@ impl From<ArchiveError> for Stopped {
     }
 }
 
-/// What an earlier catalogue tells before platters are read.
+/// What is read from an earlier catalogue before the platters.
 #[derive(Default)]
 pub(super) struct EarlierSets {
     pub(super) complete: HashSet<SetId>,
@@ -81,6 +81,7 @@ pub(super) struct EarlierSets {
 /// Versions in old copies of released segments that the earlier catalogue lists.
 #[derive(Default)]
 pub(super) struct OldCopies {
+    /// Versions on platters of sets that were damaged beyond repair.
     pub(super) needed: Vec<NewVersion>,
     /// The others, which count only if they are on no platter.
     pub(super) spare_copies: Vec<NewVersion>,
@@ -123,7 +124,7 @@ impl Rebuild<'_> {
     }
 
     /// Adds the removals that the earlier catalogue knew to the tombstones, and returns what else
-    /// it tells before platters are read.
+    /// is needed from it before platters are read.
     pub(super) fn removals_and_sets(&mut self, earlier: &mut dyn Catalogue) -> Result<EarlierSets, CatalogueError> {
         let mut known = EarlierSets::default();
         for tombstone in earlier.staged_tombstones()? {
@@ -222,8 +223,8 @@ impl Rebuild<'_> {
     fn carry_unlisted(&self, earlier: &mut dyn Catalogue, missed: Unlisted) -> Result<(), Stopped> {
         let mut pages = Pager::default();
         while let Some(mut page) = pages.next(|after| earlier.unlisted(after.copied(), BATCH)).map_err(Stopped::Earlier)? {
-            // Scanning finds nameless versions again if they exist. Only versions with a known name
-            // can be missed.
+            // Reading platters and staging finds versions of the other kinds again if they still
+            // exist.
             page.retain(|version| {
                 matches!(version.why, Unlisted::Gone | Unlisted::OutOfSight) && !self.tombstones.contains_key(&version.id)
             });

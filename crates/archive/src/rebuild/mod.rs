@@ -2,7 +2,7 @@
 //! (I4).
 //!
 //! ```text
-//! headers of all platters -> sets         tables of all information platters -> versions, tombstones
+//! headers of all platters -> sets       tables of all information platters -> versions, tombstones
 //! staging segments        -> staged versions, tombstones
 //! ```
 //!

@@ -22,7 +22,7 @@ pub(super) struct Rebuild<'a> {
     pub(super) report: RebuildReport,
     /// Segments in staging, except old copies of released ones.
     pub(super) segments: Vec<u64>,
-    /// Removed versions, with the segment of their tombstone; 0 if that segment no longer exists.
+    /// Removed versions, with the segment of their tombstone; 0 if it is in no segment.
     pub(super) tombstones: HashMap<VersionId, u64>,
     /// Versions found only in doubtful sets so far.
     pub(super) only_in_doubtful: HashSet<VersionId>,
@@ -30,6 +30,7 @@ pub(super) struct Rebuild<'a> {
     pub(super) needed_sets: HashSet<SetId>,
     /// Versions of which parts were found so far.
     pub(super) partial: HashMap<VersionId, ArchivedVersion>,
+    /// Removed versions that file tables still list.
     pub(super) deleted: HashSet<VersionId>,
     /// Removed versions whose tombstone is in no segment and, so far, on no platter.
     pub(super) unlocated: HashSet<VersionId>,
@@ -110,7 +111,7 @@ impl<'a> Rebuild<'a> {
     }
 
     /// Finds the sets on the stores. Those that the earlier catalogue ignores count as unfinished.
-    /// A platter whose set isn't known is all that is left of it: unless the earlier catalogue
+    /// A platter whose set isn't known may be all that is left of it: unless the earlier catalogue
     /// ignores the platter, its store counts as unseen.
     fn look_for_sets(&mut self, known: &EarlierSets, earlier: &mut Earlier<'_>) -> Result<Vec<FoundSet>, ArchiveError> {
         let mut is_left_out = |platter| earlier.query(|earlier| earlier.is_left_out(platter)).unwrap_or_default();

@@ -85,7 +85,8 @@ pub(crate) fn scan_staging(
         })?;
     }
     for (id, mut parts) in parts {
-        // Without its object record, the put never finished.
+        // The put never finished, or its object record is damaged: nothing tells the two apart.
+        // `scan_one` has reported the damage.
         let Some((head, segment)) = parts.record else { continue };
         if !is_wanted(segment, head.position) {
             continue;

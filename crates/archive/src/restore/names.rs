@@ -103,8 +103,8 @@ fn unfit(component: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Returns a valid file name for a component that can't keep its own. Different components and tags
-/// yield different names.
+/// Returns a valid file name for a component that can't keep its own: the component with `tag`, and
+/// with a digest of it in between if it is no valid name or leaves no room for the tag.
 pub(super) fn renamed(component: &[u8], tag: &str) -> Vec<u8> {
     let is_fit = unfit(component).is_none();
     if is_fit && component.len() + tag.len() <= NAME_BYTES_MAX {

@@ -24,8 +24,8 @@ impl Archive {
     /// Reads every version in full and compares it with its SHA-256.
     ///
     /// # Errors
-    /// [`ArchiveError`] if the catalogue fails. Versions that can't be read are reported and
-    /// counted.
+    /// [`ArchiveError`] if the catalogue fails, or if the watcher stops the reading. Versions that
+    /// can't be read are reported and counted.
     pub fn verify_objects(&self, watcher: &dyn Watcher) -> Result<ObjectsReport, ArchiveError> {
         let totals = self.catalogue().totals()?;
         watcher.stage("reading objects", Some(totals.content_bytes));

@@ -20,7 +20,7 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
         Presence::Loaded(loaded) => loaded,
         Presence::Unavailable(why) => {
             if let (UNKNOWN_STORE, NoPlatter::Unavailable(store)) = (finding.store.as_str(), why) {
-                // Names the only store that may hold it.
+                // `why` names the only store that may hold it.
                 finding.store.clone_from(&store.store);
             }
             finding.unavailable = Some(why.clone());

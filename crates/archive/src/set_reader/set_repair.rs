@@ -54,9 +54,11 @@ struct MemberTrack {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SetRepairOutcome {
+    /// The track has all of its information sectors.
     Whole,
     /// The track could be completed if all sectors that aren't known to be lost were readable.
     NotNow,
+    /// Too many sectors of the set are known to be lost, or the set has no redundancy.
     Never,
 }
 
@@ -82,8 +84,8 @@ impl<'a> SetRepair<'a> {
             return SetRepairOutcome::Never;
         };
         self.members[usize::from(self.position)].lost = (0..self.geometry().track_information).filter(|&s| track.is_lost(s)).collect();
-        // A redundancy platter's track is computed from those of the information platters by the
-        // same code, as a row of it.
+        // The sectors of a redundancy platter's track are the redundancy of this code, which can be
+        // computed from the information platters again.
         if self.position >= shape.information {
             return self.run_redundancy(&code, track);
         }

@@ -97,7 +97,7 @@ impl StagingError {
 /// The limit that bounds free space in staging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// The limit in the settings.
+    /// The limit in the settings, MiB.
     Limit(u64),
     /// The disk, or a quota on it.
     Disk,

@@ -68,7 +68,7 @@ impl Staging {
     /// Writes the mark. The folder must exist.
     ///
     /// # Errors
-    /// [`StagingError::Foreign`], or [`StagingError::Write`].
+    /// [`StagingError::Foreign`], [`StagingError::Unreadable`] or [`StagingError::Write`].
     pub fn mark(&self) -> Result<(), StagingError> {
         match self.is_marked()? {
             true => Ok(()),

@@ -211,6 +211,7 @@ impl SegmentWriter<'_> {
             let end = segment.appending.length();
             end + (HEAD_BYTES + payload) as u64 > self.staging.segment_bytes && end > HEAD_BYTES as u64
         };
+        // Versions in a newer data segment need a newer segment of tombstones.
         let ends = |segment: &Segment| is_full(segment) || (of_tombstones && segment.number < data_number);
         if open.as_ref().is_none_or(ends) {
             let allocated = if of_tombstones { 0 } else { self.staging.allocation() };

@@ -199,7 +199,7 @@ fn misplaced(MisplacedStore { store, place, found_in, found_at, holds }: &Mispla
              Mount it in its own folder, or correct the paths in the settings"
         );
     }
-    // Both stores get the same sentence, so that it can be said once.
+    // Both stores get the same sentence, so that `distinct_texts` keeps one of them.
     let (one, other) = ((store, found_at), (found_in, place));
     let (one, other) = if one <= other { (one, other) } else { (other, one) };
     format!(

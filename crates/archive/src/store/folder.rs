@@ -82,8 +82,7 @@ impl PlatterStore for FolderStore {
 
     fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
         let part = part_name(platter);
-        // The folder of platters may be lost with its content; this platter may be written to
-        // replace that.
+        // The folder of platters may have been lost; this platter may replace one that was in it.
         if matches!(self.volume.list(PLATTERS), Err(error) if error.kind() == io::ErrorKind::NotFound) {
             self.volume.create_directory(PLATTERS)?;
             // Otherwise a crash could lose the folder with every platter in it.

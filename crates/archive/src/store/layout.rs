@@ -1,4 +1,5 @@
-//! Layout of a store. It is the same on all media, so a downloaded bucket is a valid folder store:
+//! Layout of a store: the same in folders and in network services, so that a downloaded bucket is a
+//! valid folder store.
 //!
 //! ```text
 //! fulgurite-store                  the mark: whose store this is, and which
@@ -36,7 +37,8 @@ impl Mark {
     }
 }
 
-/// True if the mark that was found is that of this store of `archive`; false if there is none.
+/// True if the mark that was found names this store of `archive`; false if no mark was found. Any
+/// other mark is an error.
 pub(super) fn is_marked(store: &dyn PlatterStore, archive: ArchiveId, found: Option<&str>) -> Result<bool, StoreError> {
     let Some(text) = found else { return Ok(false) };
     let (name, place) = (store.name().to_owned(), store.place());
@@ -47,7 +49,8 @@ pub(super) fn is_marked(store: &dyn PlatterStore, archive: ArchiveId, found: Opt
     }
 }
 
-/// Whether the mark must be written for the store to have one, given what was found.
+/// True if the mark is missing, empty or damaged, so that it can be written again. `checked` is the
+/// result of [`is_marked`].
 pub(super) fn lacks_mark(checked: Result<bool, StoreError>) -> Result<bool, StoreError> {
     match checked {
         Ok(is_marked) => Ok(!is_marked),

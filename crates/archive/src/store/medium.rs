@@ -5,8 +5,9 @@
 //! glass   bytes -> symbols of voxels -> file;   file -> laser, camera, decoder -> bytes
 //! ```
 //!
-//! Writing follows the medium that the platter's header names, reading that of the file. So the
-//! settings decide only about new sets, and platters of several media can be on one store.
+//! A platter is written to the medium that its header names, and read according to what its file
+//! contains. So the settings decide only about new sets, and platters of several media can be on
+//! one store.
 
 #[cfg(test)]
 mod tests;
@@ -29,14 +30,14 @@ use crate::settings::{DecodeSettings, GlassSettings};
 /// Bytes that a store needs for a platter.
 pub(crate) fn platter_bytes(medium: Medium, geometry: Geometry) -> u64 {
     let glass = (medium == Medium::Glass).then(|| GlassHead::file_bytes_of(geometry)).flatten();
-    // Without glass for such sectors, no program wrote the platter to glass.
+    // No glass has sectors of this size, so no program wrote such a platter to glass.
     glass.unwrap_or_else(|| geometry.file_bytes())
 }
 
 /// The drives for glass: one for all stores of an archive, because they share its decode service.
 #[derive(Clone)]
 pub(crate) struct GlassDrives {
-    /// Decodes before the other one.
+    /// Its images are decoded before those of `for_verification`.
     for_reads: Arc<GlassReader>,
     for_verification: Arc<GlassReader>,
     decoding: Arc<DecodePool>,

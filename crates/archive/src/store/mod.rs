@@ -44,7 +44,8 @@ pub trait PlatterSink: Write + Send {
     /// Makes the platter durable and visible under its identifier, replacing an earlier one.
     ///
     /// # Errors
-    /// An error of the store; the platter is not visible then.
+    /// An error of the store. The platter may be visible all the same, if only the last step
+    /// failed: syncing its name, or asking a service for its length.
     fn commit(self: Box<Self>) -> io::Result<()>;
 }
 
