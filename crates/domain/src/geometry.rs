@@ -1,6 +1,6 @@
-//! Platter geometry: how sectors form tracks and tracks form large groups, and the offset of each in
-//! the platter's bytes. On the disk medium these bytes are the file; on glass they are what reading
-//! the symbols gives.
+//! Platter geometry: how sectors form tracks and tracks form large groups, and the offset of each
+//! in the platter's bytes. On the disk medium these bytes are the file; on glass they are what
+//! reading the symbols gives.
 //!
 //! ```text
 //! header | group 0: I tracks, R tracks | group 1 ... | header | ... | header

@@ -8,8 +8,8 @@
 //!     debian/   apt-get download, dpkg-deb --extract            the rclone of Debian
 //! ```
 //!
-//! If a client can't be installed, its tests use one on the path. Without one they are skipped, which
-//! in CI is a failure.
+//! If a client can't be installed, its tests use one on the path. Without one they are skipped,
+//! which in CI is a failure.
 
 use std::fmt;
 use std::fs;

@@ -138,8 +138,8 @@ impl SectorBatch {
         Self { scene: self.scene.clone(), sectors, coding: self.coding }
     }
 
-    /// Takes the images and decodes them on this thread: sectors in up to three attempts, headers in
-    /// one. An attempt in which a decoder panics fails.
+    /// Takes the images and decodes them on this thread: sectors in up to three attempts, headers
+    /// in one. An attempt in which a decoder panics fails.
     pub fn decode(&self, decoders: &mut LastDecoder) -> Vec<Option<SectorContent>> {
         match self.coding {
             Coding::Sector => self.decode_sectors(decoders),
