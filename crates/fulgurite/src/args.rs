@@ -15,7 +15,7 @@ const EXIT_STATUS: &str = "\
 Exit status:
   0  done, and everything claimed was checked
   1  something is lost, damaged or missing, or the command failed
-  2  wrong command line
+  2  wrong command line, or an invalid scenario, plan or journal
   3  nothing is known to be lost, but absent stores kept the answer incomplete
   4  nothing is known to be lost, but something present could not be read
 If several apply, 1 takes precedence over 4, and 4 over 3.
@@ -107,10 +107,10 @@ pub(crate) enum Command {
     /// brightest pixel of all five. azimuth: what the microscope's formulas get from them; the hue
     /// is the azimuth (red 0, green 60, blue 120 degrees), the brightness the retardance, full at
     /// the largest one that is written.
-    /// confidence: the decoder's probability of the symbol that it chose, from dark blue (a guess)
-    /// through green to yellow (99.9 % and more). errors: where that symbol differs from the one in
-    /// the platter's file: blue if the azimuth is wrong, orange if the retardance is, black if both
-    /// are. A lost sector is shown like any other; the exit status is then 1.
+    /// confidence: the decoder's probability of the symbol that it chose, from dark purple (a
+    /// guess) through green to yellow (99.9 % and more). errors: where that symbol differs from the
+    /// one in the platter's file: blue if the azimuth is wrong, orange if the retardance is, black
+    /// if both are. A lost sector is shown like any other; the exit status is then 1.
     ///
     /// --health FILE reads all sectors and draws the margin of each: the information that the
     /// decoder gets from its images beyond what the code needs. Rows are tracks, columns are
@@ -362,8 +362,8 @@ pub(crate) struct Forget {
     /// Identifiers, as `verify` prints them
     #[arg(required_unless_present_any = ["sets", "unseen"], value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Give up a set if more of its platters are missing than its redundancy covers and no version
-    /// needs it; the beginning of its identifier is enough
+    /// Give up a set if no version needs it, and more of its platters are missing, or damaged beyond
+    /// their own codes, than its redundancy covers; the beginning of its identifier is enough
     #[arg(long = "set", value_name = "SET", conflicts_with = "ids")]
     pub(crate) sets: Vec<String>,
     /// Give up what the last rebuild of the catalogue did not see, because nothing is there or it
@@ -413,7 +413,7 @@ pub(crate) enum Keys {
     ///
     /// A new key store replaces the damaged one, which is kept under another name. Keys of removed
     /// versions don't come back, except where the removals can't be read. The exit status is 1 if
-    /// any version has no key.
+    /// any version has no key or a copy is damaged.
     Repair {
         /// Files that `keys export` wrote, as further sources of keys
         #[arg(value_name = "FILE")]

@@ -72,7 +72,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         let region = settings.region.clone();
         let server = Server::open(listener, archive, settings)?;
         report_unclaimed_folders(server.state(), recovered.is_some())?;
-        // Last, because a key can be shown only once: nothing fails between here and there.
+        // Last, because a key can be shown only once: nothing can fail before `print_endpoint`.
         let issued = issue_key(server.state(), recovered.is_some())?;
         let endpoint = format!("{}://{}", if server.is_tls() { "https" } else { "http" }, server.address());
         if !server.address().ip().is_loopback() && !server.is_tls() {
@@ -169,8 +169,8 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     Ok(Some(recovered))
 }
 
-/// Issues a key if no earlier one works. The first start creates the first account and its key. A
-/// recovery adds a key to an admin account, preferably the first account.
+/// Issues a key at the first start, which creates the first account, and after a recovery, since
+/// backups contain no keys: then for an admin account, preferably the first account.
 fn issue_key(state: &State, is_recovered: bool) -> Result<Option<IssuedKey>> {
     let accounts = state.accounts()?;
     if accounts.is_empty() {

@@ -43,7 +43,7 @@ impl Generated {
 /// The folders to archive, each with its name.
 pub(crate) struct Input {
     roots: Vec<(PathBuf, Vec<u8>)>,
-    /// Folders that are skipped: build outputs, and the demonstration's own folder.
+    /// Folders that are skipped: build outputs, .git, fuzzing corpora, and the demonstration's own.
     passed_over: HashSet<PathBuf>,
     medium: Medium,
     pub(crate) bytes: u64,
@@ -59,9 +59,8 @@ pub(crate) struct InputEntry {
 }
 
 impl Input {
-    /// Chooses the folder given, otherwise this project's source tree, otherwise the current
-    /// folder.
-    /// On glass, only the project's decisions: the source tree would take hours.
+    /// Chooses the given folder, otherwise this project's source tree, otherwise the current
+    /// folder. On glass, only docs/decisions in the source tree: all of it would take hours.
     pub(crate) fn choose(folder: Option<&Path>, into: &Path, medium: Medium) -> Result<Self> {
         let root = match (folder, medium) {
             (Some(folder), _) => folder.to_owned(),
