@@ -362,8 +362,9 @@ pub(crate) struct Forget {
     /// Identifiers, as `verify` prints them
     #[arg(required_unless_present_any = ["sets", "unseen"], value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Give up a set if no version needs it, and more of its platters are missing, or damaged beyond
-    /// their own codes, than its redundancy covers; the beginning of its identifier is enough
+    /// Give up a set if no version needs it, and more of its platters are missing, or damaged
+    /// beyond their own codes, than its redundancy covers; the beginning of its identifier is
+    /// enough
     #[arg(long = "set", value_name = "SET", conflicts_with = "ids")]
     pub(crate) sets: Vec<String>,
     /// Give up what the last rebuild of the catalogue did not see, because nothing is there or it

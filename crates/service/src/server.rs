@@ -56,7 +56,7 @@ pub enum ServeError {
         source: std::io::Error,
     },
     /// The setting `domain` isn't a domain.
-    #[error("the setting `domain` is {domain:?}, which is not a domain")]
+    #[error("the setting `domain` in service.toml is {domain:?}, which is not a domain: use a name such as s3.example.org")]
     Domain {
         /// The value of the setting.
         domain: String,

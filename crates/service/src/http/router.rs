@@ -93,7 +93,7 @@ impl Router {
             None => peer.to_canonical().is_loopback() && is_local(headers),
         };
         if !is_allowed {
-            return page(StatusCode::FORBIDDEN, "metrics require the bearer token from service.toml\n");
+            return page(StatusCode::FORBIDDEN, "metrics require the `metrics_token` of service.toml as bearer token\n");
         }
         let mut response = Response::new(s3s::Body::from(self.gateway.render_metrics(&self.metrics)));
         response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4"));

@@ -192,6 +192,7 @@ impl Condition {
 
     /// Whether the condition holds, in a statement that allows or denies.
     pub(super) fn holds(&self, context: &RequestContext<'_>, allows: bool) -> bool {
+        // Checked when the upload was created: now it neither voids an allowance nor denies.
         if context.continues_upload && self.key.is_set_at_creation() {
             return allows;
         }
