@@ -99,8 +99,8 @@ pub(crate) enum Command {
     Platters,
     /// Show what a platter file contains, without an archive
     ///
-    /// Reads the whole platter and counts lost sectors. For platters of glass there are pictures
-    /// instead of that:
+    /// Reads the whole platter and counts lost sectors. For a platter of glass, it can draw
+    /// pictures instead:
     ///
     /// --images FOLDER reads one sector, and writes eight pictures named track-T-sector-S-NAME.png,
     /// with 4 x 4 pixels for each voxel. frame-0 to frame-4: the images of the camera; white is the
@@ -504,7 +504,7 @@ pub(crate) enum Accounts {
 /// A byte range of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ByteRange {
-    /// From the first byte to the last, inclusive; to the end if there is no last one.
+    /// From the first byte to the last, inclusive, or to the end.
     From(u64, Option<u64>),
     /// This many bytes at the end.
     Last(u64),

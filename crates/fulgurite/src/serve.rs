@@ -130,9 +130,9 @@ fn create_archive(home: &Path, stores: &[String]) -> Result<Archive> {
 /// prints notes on the result.
 fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     let file = archive.home().join(state::FILE);
-    let copy = match state::find(archive)? {
+    let backup = match state::find(archive)? {
         ExistingState::File | ExistingState::Nothing => return Ok(None),
-        ExistingState::Backup(copy) => copy,
+        ExistingState::Backup(backup) => backup,
         ExistingState::LostWithoutBackup if without_copy => {
             state::begin_without_backup(archive)?;
             diagnostics::note(&format!("{} was missing and starts empty. The archive has no state backup.", file.display()));
@@ -147,12 +147,12 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
             "{} was missing and starts empty, ignoring the state backup of {} UTC. The backup is kept: \
              `fulgurite get {} FILE` restores it.",
             file.display(),
-            backup_time(copy.record.created_ms as i64),
+            backup_time(backup.record.created_ms as i64),
             state::BACKUP_NAME
         ));
         return Ok(None);
     }
-    let recovered = state::recover(archive, &copy)?;
+    let recovered = state::recover(archive, &backup)?;
     let Recovered { backup_ms, counts } = recovered;
     diagnostics::note(&format!(
         "{} was missing. It was recovered from the state backup of {} UTC: {}, {}, and the later changes to {}.",

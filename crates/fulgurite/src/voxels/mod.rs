@@ -156,7 +156,7 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
     };
     let written = file.write_all(bytes);
     if written.is_err() {
-        // Not even a part of a picture is left behind.
+        // Leaves no partial picture.
         let _ = std::fs::remove_file(path);
     }
     written.with_context(|| format!("can't write {}", path.display()))
