@@ -255,7 +255,7 @@ fn print_endpoint(
 /// Writes the log to standard error; `RUST_LOG` sets its level.
 fn log(json: bool) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-        // The router logs each request.
+        // The router logs each request at the level `info`, too much for a default.
         tracing_subscriber::EnvFilter::new("warn,fulgurite=info,fulgurite_service=info,s3s=off,fulgurite_service::http::router=warn")
     });
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colors()).with_writer(std::io::stderr);

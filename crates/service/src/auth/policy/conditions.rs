@@ -60,7 +60,7 @@ enum Test {
 }
 
 /// Headers that [`Key::ObjectHeader`] tests, by keys of the form `s3:HEADER`. Requests with grants
-/// are always refused, but policies may deny them.
+/// are refused in any case, but policies written for AWS test for them.
 const OBJECT_HEADERS: [&str; 12] = [
     "x-amz-acl",
     "x-amz-grant-full-control",
