@@ -15,7 +15,7 @@ const EXIT_STATUS: &str = "\
 Exit status:
   0  done, and everything claimed was checked
   1  something is lost, damaged or missing, or the command failed
-  2  wrong command line
+  2  wrong command line, or an invalid scenario, plan or journal
   3  nothing is known to be lost, but absent stores kept the answer incomplete
   4  nothing is known to be lost, but something present could not be read
 If several apply, 1 takes precedence over 4, and 4 over 3.
@@ -99,18 +99,18 @@ pub(crate) enum Command {
     Platters,
     /// Show what a platter file contains, without an archive
     ///
-    /// Reads the whole platter and counts lost sectors. For platters of glass there are pictures
-    /// instead of that:
+    /// Reads the whole platter and counts lost sectors. For a platter of glass, it can draw
+    /// pictures instead:
     ///
     /// --images FOLDER reads one sector, and writes eight pictures named track-T-sector-S-NAME.png,
     /// with 4 x 4 pixels for each voxel. frame-0 to frame-4: the images of the camera; white is the
     /// brightest pixel of all five. azimuth: what the microscope's formulas get from them; the hue
     /// is the azimuth (red 0, green 60, blue 120 degrees), the brightness the retardance, full at
     /// the largest one that is written.
-    /// confidence: the decoder's probability of the symbol that it chose, from dark blue (a guess)
-    /// through green to yellow (99.9 % and more). errors: where that symbol differs from the one in
-    /// the platter's file: blue if the azimuth is wrong, orange if the retardance is, black if both
-    /// are. A lost sector is shown like any other; the exit status is then 1.
+    /// confidence: the decoder's probability of the symbol that it chose, from dark purple (a
+    /// guess) through green to yellow (99.9 % and more). errors: where that symbol differs from the
+    /// one in the platter's file: blue if the azimuth is wrong, orange if the retardance is, black
+    /// if both are. A lost sector is shown like any other; the exit status is then 1.
     ///
     /// --health FILE reads all sectors and draws the margin of each: the information that the
     /// decoder gets from its images beyond what the code needs. Rows are tracks, columns are
@@ -366,8 +366,9 @@ pub(crate) struct Forget {
     /// Identifiers, as `verify` prints them
     #[arg(required_unless_present_any = ["sets", "unseen"], value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Give up a set if more of its platters are missing than its redundancy covers and no version
-    /// needs it; the beginning of its identifier is enough
+    /// Give up a set if no version needs it, and more of its platters are missing, or damaged
+    /// beyond their own codes, than its redundancy covers; the beginning of its identifier is
+    /// enough
     #[arg(long = "set", value_name = "SET", conflicts_with = "ids")]
     pub(crate) sets: Vec<String>,
     /// Give up what the last rebuild of the catalogue did not see, because nothing is there or it
@@ -417,7 +418,7 @@ pub(crate) enum Keys {
     ///
     /// A new key store replaces the damaged one, which is kept under another name. Keys of removed
     /// versions don't come back, except where the removals can't be read. The exit status is 1 if
-    /// any version has no key.
+    /// any version has no key or a copy is damaged.
     Repair {
         /// Files that `keys export` wrote, as further sources of keys
         #[arg(value_name = "FILE")]
@@ -507,7 +508,7 @@ pub(crate) enum Accounts {
 /// A byte range of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ByteRange {
-    /// From the first byte to the last, inclusive; to the end if there is no last one.
+    /// From the first byte to the last, inclusive, or to the end.
     From(u64, Option<u64>),
     /// This many bytes at the end.
     Last(u64),

@@ -103,8 +103,8 @@ fn settings(medium: Medium) -> Settings {
     let shape = SetShape { information: INFORMATION, redundancy: REDUNDANCY };
     let medium = match medium {
         Medium::Disk => MediumSettings::default(),
-        // Small sectors and tracks, so that there are several tracks on each platter; and little
-        // noise, because the damage leaves no redundancy for sectors that glass itself loses.
+        // Small sectors and tracks, so that each platter has several tracks; and little noise,
+        // because the damage leaves no redundancy for sectors that glass itself loses.
         Medium::Glass => {
             MediumSettings::Glass(GlassSettings { preset: GlassPreset::Tiny, noise: Preset::Clean, ..GlassSettings::default() })
         }

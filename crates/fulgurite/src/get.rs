@@ -188,7 +188,8 @@ pub(crate) fn restore_folder(
     Ok(archive.get_all(prefix, prefix.len(), folder, existing, progress)?)
 }
 
-/// Writes content, or a range of it, to standard output or to a file without its mode and times.
+/// Writes content, or a range of it, to standard output, or to a file that doesn't get the object's
+/// mode and times.
 fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionRow, existing: Existing) -> Result<Outcome> {
     let mut reader = ObjectReader::new(archive);
     let mut read = |out: &mut dyn Write| -> Result<()> {

@@ -1,7 +1,7 @@
 //! Limits on the free memory that the C library's allocator retains.
 //!
-//! By default, each thread has an arena, and the arenas retain most of the memory that a burst of
-//! requests took.
+//! By default, threads get arenas of their own, up to eight per core, and these retain most of the
+//! memory that a burst of requests took.
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod system {

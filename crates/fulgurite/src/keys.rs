@@ -63,7 +63,7 @@ pub(crate) fn repair(session: &Session, files: &[PathBuf], passphrase_files: &[P
     Ok(Outcome::troubled_if(!report.is_complete()))
 }
 
-/// Prints the result of importing or repairing keys.
+/// Prints the result of importing or repairing keys, or of merging them in `attach`.
 pub(crate) fn print_report(session: &Session, report: &KeyringReport) {
     if let Some(salvaged) = &report.salvaged {
         session.say(&format!("The key store was damaged: {}.", salvaged.damage));

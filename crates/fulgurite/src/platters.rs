@@ -325,7 +325,7 @@ fn state(row: &PlatterRow, found: &Result<String, NoPlatter>) -> PlatterState {
         Err(reason) => reason.into(),
         Ok(store) if *store != row.place.store && row.place.store != UNKNOWN_STORE => PlatterState::Elsewhere,
         Ok(_) if row.health.lost_sectors > 0 => PlatterState::Damaged,
-        // The platter was missing when last looked for, and has come back since.
+        // Also a platter that was missing when last looked for, and has come back since.
         Ok(_) => PlatterState::Sound,
     }
 }

@@ -70,7 +70,7 @@ impl Progress {
         Self { when_lost: "not restored", ..Self::new(quiet) }
     }
 
-    /// Stops or resumes printing versions that are lost or can't be read at present.
+    /// Stops or resumes printing and collecting versions that are lost or can't be read at present.
     pub(crate) fn mute_losses(&self, mute: bool) {
         self.mutes_losses.store(mute, Ordering::Relaxed);
     }

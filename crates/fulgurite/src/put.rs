@@ -38,7 +38,7 @@ fn not_stored(progress: &Progress, unstored: &[ObjectName]) -> Vec<Value> {
     all
 }
 
-/// Names for people what a failed put has stored and what it hasn't.
+/// Tells people which names a failed put has stored and which it hasn't.
 fn say_names(session: &Session, stored: &[Value], unstored: &[ObjectName]) {
     for value in stored.iter().take(NAMES_SHOWN_MAX) {
         session.say(&format!("stored: {} (version {})", text::harmless(value["name"].as_str().unwrap_or_default()), value["version"]));

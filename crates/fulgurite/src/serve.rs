@@ -72,7 +72,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         let region = settings.region.clone();
         let server = Server::open(listener, archive, settings)?;
         report_unclaimed_folders(server.state(), recovered.is_some())?;
-        // Last, because a key can be shown only once: nothing fails between here and there.
+        // Last, because a key can be shown only once: nothing can fail before `print_endpoint`.
         let issued = issue_key(server.state(), recovered.is_some())?;
         let endpoint = format!("{}://{}", if server.is_tls() { "https" } else { "http" }, server.address());
         if !server.address().ip().is_loopback() && !server.is_tls() {
@@ -130,9 +130,9 @@ fn create_archive(home: &Path, stores: &[String]) -> Result<Archive> {
 /// prints notes on the result.
 fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     let file = archive.home().join(state::FILE);
-    let copy = match state::find(archive)? {
+    let backup = match state::find(archive)? {
         ExistingState::File | ExistingState::Nothing => return Ok(None),
-        ExistingState::Backup(copy) => copy,
+        ExistingState::Backup(backup) => backup,
         ExistingState::LostWithoutBackup if without_copy => {
             state::begin_without_backup(archive)?;
             diagnostics::note(&format!("{} was missing and starts empty. The archive has no state backup.", file.display()));
@@ -147,12 +147,12 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
             "{} was missing and starts empty, ignoring the state backup of {} UTC. The backup is kept: \
              `fulgurite get {} FILE` restores it.",
             file.display(),
-            backup_time(copy.record.created_ms as i64),
+            backup_time(backup.record.created_ms as i64),
             state::BACKUP_NAME
         ));
         return Ok(None);
     }
-    let recovered = state::recover(archive, &copy)?;
+    let recovered = state::recover(archive, &backup)?;
     let Recovered { backup_ms, counts } = recovered;
     diagnostics::note(&format!(
         "{} was missing. It was recovered from the state backup of {} UTC: {}, {}, and the later changes to {}.",
@@ -169,8 +169,8 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     Ok(Some(recovered))
 }
 
-/// Issues a key if no earlier one works. The first start creates the first account and its key. A
-/// recovery adds a key to an admin account, preferably the first account.
+/// Issues a key at the first start, which creates the first account, and after a recovery, since
+/// backups contain no keys: then for an admin account, preferably the first account.
 fn issue_key(state: &State, is_recovered: bool) -> Result<Option<IssuedKey>> {
     let accounts = state.accounts()?;
     if accounts.is_empty() {
@@ -255,7 +255,7 @@ fn print_endpoint(
 /// Writes the log to standard error; `RUST_LOG` sets its level.
 fn log(json: bool) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-        // The router logs each request.
+        // The router logs each request at the level `info`, too much for a default.
         tracing_subscriber::EnvFilter::new("warn,fulgurite=info,fulgurite_service=info,s3s=off,fulgurite_service::http::router=warn")
     });
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colors()).with_writer(std::io::stderr);

@@ -107,7 +107,7 @@ pub(crate) fn parse_store(text: &str) -> Result<(Option<String>, PathBuf)> {
         _ => (None, text),
     };
     if path.is_empty() {
-        bail!("--store {text}: no folder given; expected FOLDER or NAME=FOLDER");
+        bail!("invalid store {text:?}: no folder given; expected FOLDER or NAME=FOLDER");
     }
     let path = std::path::absolute(path).with_context(|| path.to_owned())?;
     if path.to_str().is_none() {

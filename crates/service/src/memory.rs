@@ -129,7 +129,8 @@ impl Budget {
     }
 }
 
-/// Who takes memory: the access key in a request's `Authorization`, or else the client's address.
+/// The owner of reserved memory: the access key in a request's `Authorization`, or else the
+/// client's address.
 ///
 /// Signatures in `Authorization` are checked before a body is read, so a client can't take memory
 /// in the name of another. The signature of a browser form is in its body, so its header counts for

@@ -56,7 +56,7 @@ pub enum ServeError {
         source: std::io::Error,
     },
     /// The setting `domain` isn't a domain.
-    #[error("the setting `domain` is {domain:?}, which is not a domain")]
+    #[error("the setting `domain` in service.toml is {domain:?}, which is not a domain: use a name such as s3.example.org")]
     Domain {
         /// The value of the setting.
         domain: String,
@@ -183,7 +183,7 @@ impl Server {
         Ok(())
     }
 
-    /// Starts everything that runs beside requests, until `stop` is set.
+    /// Starts the control channel and the background jobs, which run until `stop` is set.
     fn start_jobs(&self, gateway: &Arc<Gateway>, stop: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
         let control = match Channel::open(gateway.clone()) {
             Ok(channel) => Some(tokio::spawn(channel.serve(stop.clone()))),
@@ -198,7 +198,7 @@ impl Server {
         [jobs, scrubbing].into_iter().chain(control).collect()
     }
 
-    /// Accepts connections, for ever, and serves each in a task of its own.
+    /// Accepts connections, and serves each in a task of its own. Never returns.
     async fn accept(&self, graceful: &GracefulShutdown) {
         loop {
             // When no permit is free, new connections wait in the accept queue.

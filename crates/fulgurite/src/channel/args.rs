@@ -67,7 +67,7 @@ pub(crate) struct Sectors {
     /// Stop after so many sectors have failed
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) failures: u32,
-    /// Threads. Default: as many as there are cores
+    /// Number of threads. Default: the number of cores
     #[arg(long)]
     pub(crate) threads: Option<NonZero<usize>>,
     /// Also count the sectors that codes of all other rates would lose
@@ -138,7 +138,7 @@ pub(crate) struct Ber {
     /// Seed of the information and the noise
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Threads. Default: as many as there are cores
+    /// Number of threads. Default: the number of cores
     #[arg(long)]
     pub(crate) threads: Option<NonZero<usize>>,
 }

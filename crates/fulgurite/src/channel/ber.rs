@@ -49,7 +49,7 @@ pub(crate) fn ber(session: &Session, arguments: &Ber) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// The number of parity columns whose rate is nearest.
+/// The number of parity columns, among 80 columns, that gives the nearest rate.
 fn parity_columns(rate: f64) -> usize {
     (80.0 * (1.0 - rate)).round() as usize
 }

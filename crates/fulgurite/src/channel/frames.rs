@@ -23,9 +23,9 @@ pub(crate) fn frames(session: &Session, arguments: &TrainingFrames) -> Result<Ou
     let sectors = (stacks * LAYERS) as usize;
     let folder = &arguments.into;
     fs::create_dir_all(folder).with_context(|| format!("can't create the folder {}", folder.display()))?;
-    let create = |name: &str, pixel_bytes: usize, shape: &[usize]| {
+    let create = |name: &str, value_bytes: usize, shape: &[usize]| {
         let path = folder.join(name);
-        NpyFile::create(&path, pixel_bytes, shape).with_context(|| format!("can't write {}", path.display()))
+        NpyFile::create(&path, value_bytes, shape).with_context(|| format!("can't write {}", path.display()))
     };
     let failed = || format!("can't write frames.npy and symbols.npy in {}: they are incomplete", folder.display());
     let pixel_bytes = if medium.pixel_bits <= 8 { 1 } else { 2 };

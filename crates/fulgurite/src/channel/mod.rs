@@ -23,7 +23,7 @@ pub(crate) fn run(session: &Session, command: &Channel) -> Result<Outcome> {
     }
 }
 
-/// Threads to use: those asked for, or as many as there are cores.
+/// The number of threads to use: the given one, or the number of cores.
 fn threads(asked: Option<NonZero<usize>>) -> NonZero<usize> {
     asked.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN)
 }

@@ -60,8 +60,8 @@ mod tests {
 
     #[test]
     fn headers_follow_the_format() {
-        // Those of numpy.zeros((2, 3), "u1") and numpy.zeros((4,), "<u2"), but for the commas at
-        // the end, which numpy.load accepts.
+        // As NumPy writes zeros((2, 3), "u1") and zeros((4,), "<u2"), except for the trailing
+        // commas, which numpy.load accepts.
         let header = super::header(1, &[2, 3]);
         assert_eq!(&header[..10], b"\x93NUMPY\x01\x00\x76\x00");
         assert!(header[10..].starts_with(b"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, ), }   "));

@@ -31,7 +31,7 @@ pub(crate) fn sectors(session: &Session, arguments: &Sectors) -> Result<Outcome>
     let errors = match &arguments.model {
         None => sector_errors(&medium, &effects, || arguments.decoder.load(&medium, &device), &other_rates, effort),
         Some(_) if arguments.decoder != DecoderKind::UNet => {
-            bail!("--model is for the decoder unet, not for {}: leave out one of both", arguments.decoder.name())
+            bail!("--model is for the decoder unet, not for {}: use --decoder unet, or leave out --model", arguments.decoder.name())
         }
         Some(file) => {
             let model = read_model(file).with_context(|| format!("can't read the model {}", file.display()))?;
@@ -44,7 +44,7 @@ pub(crate) fn sectors(session: &Session, arguments: &Sectors) -> Result<Outcome>
     Ok(Outcome::Good)
 }
 
-/// Reads a model that isn't too large to be one.
+/// Reads a model file of at most 1 GiB.
 fn read_model(file: &Path) -> io::Result<Vec<u8>> {
     const MODEL_BYTES_MAX: u64 = 1 << 30;
     let mut model = Vec::new();

@@ -119,7 +119,7 @@ impl Places {
         }
     }
 
-    /// Bytes whose loss costs a sector.
+    /// Number of bytes to overwrite so that a sector is lost.
     fn fatal_bytes(&self) -> usize {
         match self {
             Self::Disk(_) => 24,
@@ -130,7 +130,7 @@ impl Places {
         }
     }
 
-    /// What has to be overwritten of the first header to lose it.
+    /// Bytes to overwrite so that the first header is lost.
     fn first_header(&self) -> Range<u64> {
         match self {
             Self::Disk(_) => 0..512,

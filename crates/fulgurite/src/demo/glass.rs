@@ -42,8 +42,8 @@ impl GlassShown {
     }
 }
 
-/// Shows the first sector of a set, as a camera with nominal noise sees it: worse than that of the
-/// archive, so that there is something to correct.
+/// Shows the first sector of a set, as a camera with nominal noise sees it. The archive's own
+/// camera has less noise, and would leave the code little to correct.
 pub(crate) fn show_sector(session: &Session, archive: &Archive, set: &SetDescription, into: &Path) -> Result<GlassShown> {
     let place = &set.platters[0];
     let glass = Glass::open(&platter_file(archive, place), Some(Preset::Nominal), DecoderKind::default())?;

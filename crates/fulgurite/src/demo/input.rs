@@ -43,8 +43,8 @@ impl Generated {
 /// The folders to archive, each with its name.
 pub(crate) struct Input {
     roots: Vec<(PathBuf, Vec<u8>)>,
-    /// Folders that are skipped: build outputs, and the demonstration's own folder.
-    passed_over: HashSet<PathBuf>,
+    /// Folders that are skipped: build outputs, .git, fuzzing corpora, and the demonstration's own.
+    skipped_folders: HashSet<PathBuf>,
     medium: Medium,
     pub(crate) bytes: u64,
     pub(crate) text: String,
@@ -59,9 +59,8 @@ pub(crate) struct InputEntry {
 }
 
 impl Input {
-    /// Chooses the folder given, otherwise this project's source tree, otherwise the current
-    /// folder.
-    /// On glass, only the project's decisions: the source tree would take hours.
+    /// Chooses the given folder, otherwise this project's source tree, otherwise the current
+    /// folder. On glass, only docs/decisions in the source tree: all of it would take hours.
     pub(crate) fn choose(folder: Option<&Path>, into: &Path, medium: Medium) -> Result<Self> {
         let root = match (folder, medium) {
             (Some(folder), _) => folder.to_owned(),
@@ -73,7 +72,7 @@ impl Input {
         }
         let mut input = Self {
             roots: Vec::new(),
-            passed_over: HashSet::new(),
+            skipped_folders: HashSet::new(),
             medium,
             bytes: 0,
             text: root.display().to_string(),
@@ -88,12 +87,12 @@ impl Input {
         };
         if folder.is_none() {
             let skipped = ["target", ".git", "fuzz/target", "fuzz/corpus"];
-            input.passed_over.extend(skipped.iter().filter_map(|below| root.join(below).canonicalize().ok()));
+            input.skipped_folders.extend(skipped.iter().filter_map(|below| root.join(below).canonicalize().ok()));
         }
         // The folder doesn't exist yet, but its parent does.
         let parent = into.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if let (Ok(parent), Some(name)) = (parent.canonicalize(), into.file_name()) {
-            input.passed_over.insert(parent.join(name));
+            input.skipped_folders.insert(parent.join(name));
         }
         input.roots.push((root, name));
         if !input.is_generated && input.entries().next().is_none() {
@@ -160,7 +159,7 @@ impl Input {
     pub(crate) fn entries(&self) -> impl Iterator<Item = InputEntry> {
         self.roots.iter().flat_map(|(root, name)| {
             let passes = |entry: &DirEntry| {
-                !entry.file_type().is_dir() || !entry.path().canonicalize().is_ok_and(|path| self.passed_over.contains(&path))
+                !entry.file_type().is_dir() || !entry.path().canonicalize().is_ok_and(|path| self.skipped_folders.contains(&path))
             };
             let entries = WalkDir::new(root).follow_root_links(true).sort_by_file_name().into_iter().filter_entry(passes).flatten();
             entries.filter(|entry| entry.depth() > 0 && is_leaf(entry)).map(move |entry| {

@@ -1,8 +1,8 @@
-//! The commands of the digital twin. Each has a module that reads scenarios, runs them with the
-//! crate `twin`, and prints the results.
+//! The commands of the digital twin: they read scenarios, plans and journals, run them with the
+//! crate `twin`, and print the results.
 //!
 //! Exit status: 0 if everything is as expected; 1 if an expectation of the scenario was missed, a
-//! run didn't finish or a replay differs; 2 if a scenario, a journal or an argument is invalid.
+//! run didn't finish or a replay differs; 2 if a scenario, plan, journal or argument is invalid.
 
 mod check;
 mod journal;

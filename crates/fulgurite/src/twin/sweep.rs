@@ -1,4 +1,4 @@
-//! `twin sweep`: runs all combinations of varied settings, each with several seeds, on all cores.
+//! `twin sweep`: runs all combinations of varied settings, each with several seeds, in parallel.
 
 use anyhow::Result;
 use fulgurite_twin::results::summary;

@@ -18,7 +18,7 @@ use crate::Session;
 pub(super) fn prepare(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let runs = folder.join("runs.csv");
-    ensure!(!runs.exists(), "{} already exists: results never overwrite others", crate::text::path(&runs));
+    ensure!(!runs.exists(), "{} already exists, and is not replaced: name another folder", crate::text::path(&runs));
     Ok(())
 }
 

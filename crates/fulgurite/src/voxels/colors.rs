@@ -16,8 +16,8 @@ pub(super) fn gray(part: f64) -> Color {
     [byte(part); 3]
 }
 
-/// Dark blue at 0.0, green at 0.5, yellow at 1.0: lightness rises evenly, so people with any color
-/// vision can read it.
+/// Dark purple at 0.0, green at 0.5, yellow at 1.0: lightness rises evenly, so people with any
+/// color vision can read it.
 ///
 /// Source: `viridis` by N. Smith and S. van der Walt (Matplotlib 2, CC0), every 32nd color.
 pub(super) fn viridis(part: f64) -> Color {

@@ -17,8 +17,9 @@ use crate::progress::Progress;
 use crate::text::{count, phrase};
 use crate::{Outcome, Session};
 
-/// Side of a sector on the map, in points, and the width of everything beside the map.
+/// Side of a sector on the map at most, in points.
 const CELL: f64 = 11.0;
+/// Width of the figure at most, in points, and the part of it beside the map.
 const WIDTH_MOST: f64 = 530.0;
 const WIDTH_BESIDE: f64 = 110.0;
 /// Height of the map at most, in points; more tracks are drawn smaller.

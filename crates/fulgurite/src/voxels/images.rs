@@ -64,7 +64,7 @@ pub(crate) fn look(glass: &Glass, folder: &Path, at: SectorAddress) -> Result<Lo
     let view = glass.platter.sector_view(at).with_context(|| format!("can't read the symbols of track {track}, sector {sector}"))?;
     let pictures: Vec<(PathBuf, Raster)> =
         pictures(glass.medium(), &view).into_iter().map(|(what, picture)| (folder.join(name(track, sector, &what)), picture)).collect();
-    // All or nothing, as far as that is known before.
+    // Checked for all before any is written, so that an existing file doesn't leave half of them.
     if let Some((path, _)) = pictures.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
         bail!("{} already exists, and is not replaced: remove it, or name another folder", path.display());
     }
@@ -136,11 +136,11 @@ fn pictures(medium: &GlassMedium, view: &SectorView) -> Vec<(String, Raster)> {
     pictures
 }
 
-/// The probability of each voxel's likeliest symbol, on a scale of powers of ten of the doubt.
+/// Colors each voxel by the doubt about its likeliest symbol, 1 - p, on a logarithmic scale.
 fn confidence(probabilities: &Probabilities) -> Vec<Color> {
     let doubt = |symbols: &[f32]| {
         let chosen = symbols.iter().copied().fold(0.0, f32::max);
-        // The sum of the others: 1 - p would round to 0 much earlier.
+        // The sum of the others, in f64: 1 - p in f32 would round to 0 much earlier.
         symbols.iter().map(|&probability| f64::from(probability)).sum::<f64>() - f64::from(chosen)
     };
     probabilities.voxels().map(|symbols| colors::viridis(doubt(symbols).max(1e-30).log10() / SURE)).collect()

@@ -61,7 +61,8 @@ impl PlatterSource for PlatterBytes {
 }
 
 impl Glass {
-    /// Loads a platter file. Without `noise`, the camera is as good as the laser was.
+    /// Loads a platter file. Without `noise`, it is read with the preset that it was written with,
+    /// or with the default one if its effects match no preset.
     pub(crate) fn open(path: &Path, noise: Option<Preset>, decoder: DecoderKind) -> Result<Self> {
         let io_error = |source| InspectError::Io { path: path.to_owned(), source };
         let file = File::open(path).map_err(io_error)?;
@@ -139,7 +140,7 @@ fn noise_of_writing(file: &File, length: u64) -> Option<Preset> {
     Preset::ALL.into_iter().find(|preset| preset.effects().write == head.effects)
 }
 
-/// Checks that a file can be created, and isn't there.
+/// Checks that a file doesn't exist and can be created, by creating and removing it.
 fn check_is_new(path: &Path) -> Result<()> {
     write_new(path, b"")?;
     std::fs::remove_file(path).with_context(|| format!("can't write {}", path.display()))
@@ -155,7 +156,7 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
     };
     let written = file.write_all(bytes);
     if written.is_err() {
-        // Not even a part of a picture is left behind.
+        // Leaves no partial picture.
         let _ = std::fs::remove_file(path);
     }
     written.with_context(|| format!("can't write {}", path.display()))

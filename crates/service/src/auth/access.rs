@@ -252,7 +252,8 @@ impl<'a> Rights<'a> {
         self.policy.policy().is_some_and(Policy::asks_new_tags)
     }
 
-    /// Checks an action that isn't the request's main one, or that is on another key.
+    /// Checks an action that isn't the request's main one, or that is on another key. Conditions on
+    /// headers and query parameters find none.
     pub(crate) fn may(&self, action: &str, key: Option<&str>, version_id: Option<&str>) -> S3Result<()> {
         self.ask(action, key, RequestContext { version_id, ..RequestContext::of(&self.caller.origin, now_ms()) })
     }

@@ -22,7 +22,8 @@ use crate::s3::errors::custom;
 use crate::state::hex;
 use crate::transfer::trailers::Trailers;
 
-/// Maximum length of the line with a chunk's size: 16 hexadecimal digits and the line end.
+/// An unfinished line with a chunk's size is rejected beyond this length: 16 hexadecimal digits and
+/// the line end.
 const SIZE_BYTES_MAX: usize = 18;
 /// Maximum size of the trailers.
 const TRAILERS_BYTES_MAX: usize = 4 << 10;

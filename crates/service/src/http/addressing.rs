@@ -26,7 +26,7 @@ impl S3Host for Domain {
     fn parse_host_header<'a>(&'a self, host: &'a str) -> S3Result<VirtualHost<'a>> {
         let known = VirtualHost::new(self.0.as_str());
         let host = without_port(host).to_ascii_lowercase();
-        // The framework itself recognizes all other addresses.
+        // The framework itself recognizes IP addresses in all other forms.
         if is_ipv6_in_brackets(&host) {
             return Ok(known);
         }

@@ -93,7 +93,7 @@ impl Router {
             None => peer.to_canonical().is_loopback() && is_local(headers),
         };
         if !is_allowed {
-            return page(StatusCode::FORBIDDEN, "metrics require the bearer token from service.toml\n");
+            return page(StatusCode::FORBIDDEN, "metrics require the `metrics_token` of service.toml as bearer token\n");
         }
         let mut response = Response::new(s3s::Body::from(self.gateway.render_metrics(&self.metrics)));
         response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4"));
@@ -262,8 +262,8 @@ impl Router {
             self.cors.add_headers(&method, &uri, &headers, &mut response);
         }
         // The unread rest of the body must not be taken for the next request. And hyper never polls
-        // an empty body, so it never sends 100 Continue: a client that waits for it would take the
-        // status of the next response for that of this one.
+        // an empty body, so it never sends 100 Continue: a client that waits for it would mistake
+        // the status of the next response for the status of this one.
         if !progress.is_ended() || (expects_continue && is_empty) {
             response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         }

@@ -139,7 +139,7 @@ impl BulkGet {
         }
         let (mut sums, mut md5) = (Claims::of(&request.headers)?.begin(None), Md5::new());
         let trailers = BodyTrailers::of(&request);
-        // If the longest list would be refused, lists must not arrive slowly.
+        // While too little memory is left for a list of maximum length, slow lists time out sooner.
         let mut receiving = IncomingBody::of_request(Some(StreamingBlob::from(request.input)), length, &request.extensions)
             .of_memory(memory.clone(), READER_KIB as usize + list_kib(LIST_BYTES_MAX) as usize);
         let mut list = List::new(length, memory.clone())?;

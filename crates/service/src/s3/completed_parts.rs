@@ -112,7 +112,7 @@ pub(super) fn check_part_checksums(requested_parts: &[NamedPart], algorithm: Opt
     }
 }
 
-/// The listed parts, which must be in order of their numbers.
+/// The listed parts, at least one, which must be in order of their numbers.
 pub(super) fn select_parts(requested_parts: &[NamedPart], all: &[Part]) -> S3Result<Vec<Part>> {
     let mut selected: Vec<Part> = Vec::with_capacity(requested_parts.len());
     for requested in requested_parts {

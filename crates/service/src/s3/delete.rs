@@ -1,5 +1,6 @@
 //! Deletion: adds a deletion marker in versioned buckets, and removes versions for good in
-//! unversioned ones or if the request names a version.
+//! unversioned ones or if the request names a version. With versioning suspended, the marker also
+//! replaces the null version.
 
 use std::time::{Duration, Instant};
 

@@ -35,7 +35,7 @@ use crate::s3::xml_body::XML_BYTES_MAX;
 use crate::transfer::checksums::BodyTrailers;
 use crate::transfer::upload::incomplete;
 
-/// The framework with the operations behind it.
+/// The framework's two instances.
 #[derive(Clone)]
 pub(crate) struct Framework {
     verifier: S3Service,
@@ -91,7 +91,7 @@ async fn call(operations: &S3Service, request: Request<Body>) -> S3Result<Respon
     operations.call(request).await.map_err(|error| s3_error!(InternalError, "{error:?}"))
 }
 
-/// The verifier has none: it hands on every request.
+/// The verifier carries out no operation: it hands on every request.
 struct NoOperations;
 
 impl S3 for NoOperations {}

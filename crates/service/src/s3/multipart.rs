@@ -1,5 +1,5 @@
-//! Multipart uploads: beginning them, their parts, which a client sends or copies from an object,
-//! and aborting them.
+//! Multipart uploads: begins and aborts them, and stores their parts, which clients send or copy
+//! from objects.
 
 use std::ops::Range;
 

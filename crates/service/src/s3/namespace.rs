@@ -1,5 +1,5 @@
-//! The namespace: buckets, versions, and what is known of them. Everything that S3 operations look
-//! up or set without reading or writing content.
+//! The namespace: buckets, versions, and their state. Everything that S3 operations look up or set
+//! without reading or writing content.
 
 use std::sync::Arc;
 

@@ -34,7 +34,7 @@ macro_rules! same_fields {
     };
 }
 
-/// Reads the properties of a new object from the input of another operation as from that of a put.
+/// Reads the properties of a new object from another operation's input, as if it were a put's.
 macro_rules! as_put {
     ($input:ident) => {
         $crate::s3::new_object::same_fields!($input => PutObjectInput:

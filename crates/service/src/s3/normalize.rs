@@ -65,7 +65,7 @@ pub(crate) fn normalize(request: &mut S3Request<Body>, addresses: &Addresses) ->
     Ok(())
 }
 
-/// Who parses the body of a request; `None` for content and for requests without a body.
+/// The parser of a request's body; `None` for content and for requests without a body.
 fn parser_of(request: &S3Request<Body>, addresses: &Addresses) -> Option<Parser> {
     let is_bucket = || addresses.find(&request.uri, &request.headers).is_some_and(|(_, key)| key.is_empty());
     match request.method {

@@ -50,14 +50,14 @@ impl<'xml> DeserializeContent<'xml> for Skipped {
     }
 }
 
-/// Who parses a body.
+/// The parser of a body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Parser {
     /// The framework.
     Framework,
     /// The framework, and the operation for more elements.
     Both,
-    /// The operation, for elements that the framework rejects. The framework gets this XML.
+    /// The operation, for elements that the framework rejects. The framework gets this XML instead.
     Operation(&'static str),
 }
 

@@ -23,7 +23,7 @@ const IDLE_ACTIONS: &str = "DeleteBucketWebsite GetAnalyticsConfiguration \
     PutBucketWebsite PutIntelligentTieringConfiguration PutInventoryConfiguration PutLifecycleConfiguration \
     PutMetricsConfiguration PutReplicationConfiguration ReplicateDelete ReplicateObject ReplicateTags";
 
-/// Whether an action, or a pattern of actions, is one of S3, in any case of letters, as in AWS.
+/// Whether an action exists in S3, or a pattern matches one. As in AWS, case doesn't matter.
 pub(super) fn is_action(pattern: &str) -> bool {
     let pattern = pattern.to_ascii_lowercase();
     if pattern == "*" {

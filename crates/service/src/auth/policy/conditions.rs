@@ -60,7 +60,7 @@ enum Test {
 }
 
 /// Headers that [`Key::ObjectHeader`] tests, by keys of the form `s3:HEADER`. Requests with grants
-/// are always refused, but policies may deny them.
+/// are refused in any case, but policies written for AWS test for them.
 const OBJECT_HEADERS: [&str; 12] = [
     "x-amz-acl",
     "x-amz-grant-full-control",
@@ -192,6 +192,7 @@ impl Condition {
 
     /// Whether the condition holds, in a statement that allows or denies.
     pub(super) fn holds(&self, context: &RequestContext<'_>, allows: bool) -> bool {
+        // Checked when the upload was created: now it neither voids an allowance nor denies.
         if context.continues_upload && self.key.is_set_at_creation() {
             return allows;
         }

@@ -144,7 +144,7 @@ fn finish_xml(response: &mut Response<s3s::Body>) {
 }
 
 /// Replaces control characters, which XML can't contain, with numeric references, as AWS does. Few
-/// parsers accept those, so SDKs request lists with encoded keys. `None` if there are none.
+/// parsers accept those, so SDKs request lists with encoded keys. `None` if the XML has none.
 fn escape_controls(xml: &[u8]) -> Option<Vec<u8>> {
     let is_control = |byte: &u8| *byte < 0x20 && !matches!(byte, b'\t' | b'\n');
     if !xml.iter().any(is_control) {

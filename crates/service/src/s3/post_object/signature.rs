@@ -1,5 +1,5 @@
 //! Checks the signature of a form, which covers its policy. The policy sets the expiration, so the
-//! signature may be older than that of other requests.
+//! signature may be older than in other requests.
 //!
 //! Forms may also be signed by Version 2, which is refused everywhere else. The objections there
 //! (it omits the body and most headers, and never expires in a header) don't apply here: both
