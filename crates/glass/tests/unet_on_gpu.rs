@@ -10,6 +10,7 @@ use fulgurite_glass::decoder::{DecoderKind, Device, FramesError, ImageDecoder, U
 use fulgurite_glass::emulator::{Frames, Preset, sample_stack};
 
 #[test]
+#[ignore = "needs a driver of Vulkan; `cargo xtask test --only gpu` installs one where it may"]
 fn a_gpu_decodes_the_same() {
     let medium = GlassMedium::desk();
     let code = Arc::new(medium.sector_code());

@@ -29,6 +29,7 @@ fn agree(gpu: &Gpu, seed: u64, inputs: usize, outputs: usize, widths: &[usize], 
 }
 
 #[test]
+#[ignore = "needs a driver of Vulkan; `cargo xtask test --only gpu` installs one where it may"]
 fn gpus_agree_with_the_reference() {
     let gpu = gpu();
     agree(&gpu, 1, 5, 16, &[16, 32, 64], 16, 40, 3);
@@ -41,6 +42,7 @@ fn gpus_agree_with_the_reference() {
 }
 
 #[test]
+#[ignore = "needs a driver of Vulkan; `cargo xtask test --only gpu` installs one where it may"]
 fn images_that_do_not_fit_at_once_are_computed_one_after_the_other() {
     let network = Network::from_bytes(&reference::random_model(5, 1, 1, &[16, 16])).expect("a random model");
     let mut runner = GpuRunner::new(&network, &gpu(), 512, 256).expect("a runner");
@@ -56,6 +58,7 @@ fn images_that_do_not_fit_at_once_are_computed_one_after_the_other() {
 }
 
 #[test]
+#[ignore = "needs a driver of Vulkan; `cargo xtask test --only gpu` installs one where it may"]
 fn threads_share_a_gpu() {
     let network = Network::from_bytes(&reference::random_model(7, 2, 4, &[16, 32])).expect("a random model");
     let gpu = gpu();
@@ -77,6 +80,7 @@ fn threads_share_a_gpu() {
 }
 
 #[test]
+#[ignore = "needs a driver of Vulkan; `cargo xtask test --only gpu` installs one where it may"]
 fn sizes_that_do_not_fit_are_refused() {
     let network = Network::from_bytes(&reference::random_model(9, 1, 1, &[16, 16])).expect("a random model");
     assert!(matches!(GpuRunner::new(&network, &gpu(), 3, 2), Err(GpuError::Shape(_))));

@@ -67,7 +67,7 @@ pub(super) fn docs(session: &Session) -> Outcome {
     program::judge(command)
 }
 
-fn cargo(session: &Session, arguments: &[&str]) -> Command {
+pub(super) fn cargo(session: &Session, arguments: &[&str]) -> Command {
     let mut command = workspace::cargo();
     command.args(arguments).current_dir(&session.root);
     command

@@ -185,3 +185,34 @@ fn a_verification_that_waits_for_a_cheap_hour_says_so_and_can_be_ended() {
     wait_until("the server noticed that its client is gone", || place.run(&["flush"]).status == 0);
     server.stop();
 }
+
+#[test]
+fn without_a_graphics_processor_the_reason_is_said() {
+    let place = Sandbox::new(1, &["--medium=glass", "--set=1+0"]);
+    place.write("file", b"content");
+    place.good(&["put", "file", "--flush"]);
+    let run = |arguments: &[&str]| {
+        // Vulkan finds no driver here, whatever the machine has.
+        let output = place.command().args(arguments).env("VK_DRIVER_FILES", "/none").env("VK_ICD_FILENAMES", "/none").output();
+        let output = output.expect("it runs");
+        (output.status.code(), output.stdout, String::from_utf8(output.stderr).expect("text"))
+    };
+    fs::create_dir(place.path("jobs")).expect("a folder");
+    let (status, _, worker) = run(&["decode-worker", "jobs", "--gpu"]);
+    assert!(status == Some(1) && worker.contains("leave out --gpu") && worker.contains("GPU"), "{worker}");
+    assert_eq!(fs::read_dir(place.path("jobs")).expect("a folder").count(), 0, "an unused folder");
+    let (status, _, channel) = run(&["channel", "sectors", "--sectors=8", "--gpu"]);
+    assert!(status == Some(1) && channel.contains("leave out --gpu"), "{channel}");
+
+    let text = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
+    assert!(text.contains("device = \"cpu\""), "{text}");
+    place.write("a/fulgurite.toml", text.replace("device = \"cpu\"", "device = \"gpu\""));
+    let (status, out, read) = run(&["get", "file", "-"]);
+    assert!(status == Some(4) && out.is_empty(), "{status:?} {read}");
+    assert!(read.contains("`device = \"gpu\"` below [decode]") && read.contains("GPU"), "{read}");
+    let (status, out, _) = run(&["verify"]);
+    assert_eq!(status, Some(4), "{}", String::from_utf8_lossy(&out));
+    place.write("a/fulgurite.toml", text);
+    let (status, out, _) = run(&["get", "file", "-"]);
+    assert_eq!((status, out.as_slice()), (Some(0), &b"content"[..]));
+}

@@ -1,0 +1,54 @@
+//! The tests that need a graphics processor. Machines without one run them on Mesa's renderer in
+//! software, which the step installs where it may.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use super::cargo::cargo;
+use super::program::{self, Channel};
+use super::{Lack, Outcome, Session};
+use crate::tally::Tally;
+
+/// Debian's package with Mesa's Vulkan drivers, llvmpipe among them.
+const PACKAGE: &str = "mesa-vulkan-drivers";
+/// Where Vulkan's loader finds drivers; variables override it.
+const DRIVERS: [&str; 3] = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"];
+const VARIABLES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+
+/// The tests are ignored elsewhere, so that `cargo test` passes without a driver. They are the same
+/// programs that the step `tests` has built.
+pub(super) fn tests(session: &Session) -> Outcome {
+    if !has_driver() && !install() {
+        return Outcome::Skipped(Lack::VulkanDriver { package: PACKAGE });
+    }
+    let arguments = [
+        "test",
+        "--workspace",
+        "--all-features",
+        "--locked",
+        "--no-fail-fast",
+        "--test",
+        "gpu",
+        "--test",
+        "unet_on_gpu",
+        "--",
+        "--ignored",
+    ];
+    program::judge_tests(cargo(session, &arguments), Channel::Output, Tally::read_cargo_test)
+}
+
+fn has_driver() -> bool {
+    let has_files = |folder: &&str| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+    VARIABLES.iter().any(|variable| std::env::var_os(variable).is_some()) || DRIVERS.iter().any(|folder| has_files(&folder))
+}
+
+/// Installs the package with apt, for which it needs root. A new machine has no package lists yet.
+fn install() -> bool {
+    let apt = |arguments: &[&str]| {
+        let mut apt = Command::new("apt-get");
+        apt.arg("--quiet").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+        apt.status().is_ok_and(|status| status.success())
+    };
+    let install = || apt(&["install", "--yes", "--no-install-recommends", PACKAGE]);
+    install() || (apt(&["update"]) && install())
+}
