@@ -174,6 +174,18 @@ fn changed_symbols_cost_the_sectors_that_they_hit() {
 }
 
 #[test]
+fn sectors_that_one_decoder_loses_are_read_with_the_other() {
+    let (_, file) = written(Preset::Nominal);
+    let reader = Arc::new(GlassReader::new(Preset::Nominal.effects().scaled(1.2).read, DecoderKind::Nearest));
+    let length = file.len() as u64;
+    let platter = VoxelPlatter::open(Arc::new(File(file, 0..0)), length, &reader).expect("readable").expect("glass");
+    let tracks = (0..GEOMETRY.physical_tracks()).flat_map(|track| platter.track_quality(PhysicalTrack(track)));
+    let lost_to_nearest = tracks.filter(|sector| sector.as_ref().expect("readable").decoded.is_err()).count();
+    let lost = lost(platter).concat().len();
+    assert!(lost + 6 <= lost_to_nearest, "{lost} of {lost_to_nearest}");
+}
+
+#[test]
 fn the_quality_of_sectors_is_measured_against_the_symbols_in_the_file() {
     let (bytes, mut file) = written(Preset::Clean);
     // One sector is scratched, and one has symbols of another address.

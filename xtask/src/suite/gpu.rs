@@ -38,8 +38,8 @@ pub(super) fn tests(session: &Session) -> Outcome {
 }
 
 fn has_driver() -> bool {
-    let has_files = |folder: &&str| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-    VARIABLES.iter().any(|variable| std::env::var_os(variable).is_some()) || DRIVERS.iter().any(|folder| has_files(&folder))
+    let has_files = |folder: &str| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+    VARIABLES.iter().any(|variable| std::env::var_os(variable).is_some()) || DRIVERS.iter().any(|folder| has_files(folder))
 }
 
 /// Installs the package with apt, for which it needs root. A new machine has no package lists yet.

@@ -21,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fulgurite_decode::{Class, Policy, Settings};
 use fulgurite_domain::Micros;
-use fulgurite_glass::decoder::{Device, GpuError, LastDecoder};
+use fulgurite_glass::decoder::{Decoders, Device, GpuError};
 use fulgurite_glass::{DecodeService, SectorBatch, SectorContent};
 
 use crate::settings::{DecodeDevice, DecodeSettings};
@@ -29,6 +29,15 @@ use folder::Client;
 use pool::{Pool, Task};
 
 pub use folder::{DecodeFolderError, DecodeWorker, WorkerTotals};
+
+/// The folder that the archive in `home` shares with decode workers, if its settings name one, and
+/// whether it can be used now. Without it, the archive decodes everything itself.
+#[must_use]
+pub fn check_decode_folder(home: &Path, settings: &DecodeSettings) -> Option<(PathBuf, Result<(), DecodeFolderError>)> {
+    let folder = home.join(settings.folder.as_ref()?);
+    let checked = folder::check(&folder);
+    Some((folder, checked))
+}
 
 /// Tells the time, in microseconds since a midnight.
 pub(crate) trait Clock: Send + Sync {
@@ -46,13 +55,13 @@ impl Clock for SystemClock {
 
 impl Task for SectorBatch {
     type Output = SectorContent;
-    type Tools = LastDecoder;
+    type Tools = Decoders;
 
     fn sectors(&self) -> usize {
         self.sectors()
     }
 
-    fn decode(&self, tools: &mut LastDecoder) -> Vec<Option<SectorContent>> {
+    fn decode(&self, tools: &mut Decoders) -> Vec<Option<SectorContent>> {
         self.decode(tools)
     }
 
@@ -93,7 +102,7 @@ impl DecodePool {
         let folder = settings.folder.as_ref().map(|folder| home.join(folder));
         let device: Arc<OnceLock<Result<Device, GpuError>>> = Arc::default();
         let opened = device.clone();
-        let tools = move || LastDecoder::on(opened.get().and_then(|device| device.as_ref().ok()).cloned().unwrap_or_default());
+        let tools = move || Decoders::on(opened.get().and_then(|device| device.as_ref().ok()).cloned().unwrap_or_default());
         Self {
             pool: Pool::new(schedule, threads, clock, tools),
             folder,

@@ -129,6 +129,8 @@ fn a_worker_decodes_for_an_archive_and_stops_on_a_signal() {
         }
         finish(&place, reading);
     }
+    let decoding = format!("decoding  here, and by the workers of {}\n", place.path("jobs").display());
+    assert!(place.good(&["status"]).text().contains(&decoding));
     let (status, totals) = worker.stop();
     assert_eq!(status.code(), Some(0));
     assert!(totals["jobs"].as_u64() > Some(0) && totals["sectors"].as_u64() > totals["jobs"].as_u64(), "{totals}");
@@ -136,6 +138,10 @@ fn a_worker_decodes_for_an_archive_and_stops_on_a_signal() {
     for folder in ["alive", "tmp", "jobs", "claimed"] {
         assert_eq!(fs::read_dir(place.path("jobs").join(folder)).expect("a folder").count(), 0, "{folder}");
     }
+    fs::remove_dir_all(place.path("jobs")).expect("removed");
+    let status = place.good(&["status"]);
+    assert!(status.text().contains("decoding  here, without workers: the decode folder "), "{status:?}");
+    assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, CONTENT_BYTES));
 }
 
 #[test]

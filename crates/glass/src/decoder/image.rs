@@ -53,29 +53,34 @@ impl ImageDecoder {
     }
 }
 
-/// The decoder of a thread. Loading one takes time, so it is kept for the next sectors.
+/// The decoders of a thread. Loading one takes time, so the last of each kind is kept.
 #[derive(Default)]
-pub struct LastDecoder {
+pub struct Decoders {
     device: Device,
-    last: Option<(DecoderKind, GlassMedium, ImageDecoder)>,
+    nearest: Option<(GlassMedium, ImageDecoder)>,
+    unet: Option<(GlassMedium, ImageDecoder)>,
 }
 
-impl LastDecoder {
+impl Decoders {
     /// For decoders whose networks run on `device`.
     pub fn on(device: Device) -> Self {
-        Self { device, last: None }
+        Self { device, ..Self::default() }
     }
 
     /// A decoder for a medium with the sector code `code`.
     pub fn load(&mut self, kind: DecoderKind, medium: &GlassMedium, code: impl FnOnce() -> Arc<SectorCode>) -> &mut ImageDecoder {
-        if !self.last.as_ref().is_some_and(|(last_kind, last_medium, _)| (*last_kind, last_medium) == (kind, medium)) {
-            self.last = Some((kind, medium.clone(), ImageDecoder::new(kind, medium, code(), &self.device)));
+        let last = match kind {
+            DecoderKind::Nearest => &mut self.nearest,
+            DecoderKind::UNet => &mut self.unet,
+        };
+        if last.as_ref().is_some_and(|(last_medium, _)| last_medium != medium) {
+            *last = None;
         }
-        &mut self.last.as_mut().expect("set above").2
+        &mut last.get_or_insert_with(|| (medium.clone(), ImageDecoder::new(kind, medium, code(), &self.device))).1
     }
 
-    /// Forgets the decoder, for example because it panicked.
+    /// Forgets all decoders, for example because one panicked.
     pub fn forget(&mut self) {
-        self.last = None;
+        (self.nearest, self.unet) = (None, None);
     }
 }

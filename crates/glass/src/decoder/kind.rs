@@ -26,6 +26,15 @@ impl DecoderKind {
         }
     }
 
+    /// The other decoder.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Nearest => Self::UNet,
+            Self::UNet => Self::Nearest,
+        }
+    }
+
     /// A decoder for sectors of this medium, whose network runs on `device`.
     pub fn load(self, medium: &GlassMedium, device: &Device) -> Box<dyn VoxelDecoder + Send> {
         let nearest = || Box::new(NearestSymbol::new(medium.microscope, &medium.alphabet, medium.rows, medium.columns));

@@ -9,7 +9,7 @@ mod unet;
 
 pub use device::Device;
 pub use evidence::Evidence;
-pub use image::{ImageDecoder, ImageLoss, LastDecoder};
+pub use image::{Decoders, ImageDecoder, ImageLoss};
 pub use kind::DecoderKind;
 pub use nearest::NearestSymbol;
 pub use unet::{UNet, UNetError};

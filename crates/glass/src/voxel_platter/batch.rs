@@ -15,7 +15,7 @@ use fulgurite_codec::SectorCode;
 use super::head::GlassHead;
 use super::{header_coding, packing};
 use crate::GlassMedium;
-use crate::decoder::{DecoderKind, LastDecoder, NearestSymbol, Probabilities, VoxelDecoder};
+use crate::decoder::{DecoderKind, Decoders, NearestSymbol, Probabilities, VoxelDecoder};
 use crate::emulator::{Frames, Neighbors, ReadEffects, SectorSeed, WrittenLayer, image, write};
 
 /// How often a sector's images are taken before it counts as lost: noise of the camera differs each
@@ -35,7 +35,7 @@ pub struct CallersThread;
 
 impl DecodeService for CallersThread {
     fn decode(&self, batches: Vec<SectorBatch>) -> Vec<Vec<Option<SectorContent>>> {
-        let mut decoders = LastDecoder::default();
+        let mut decoders = Decoders::default();
         batches.iter().map(|batch| batch.decode(&mut decoders)).collect()
     }
 }
@@ -140,35 +140,38 @@ impl SectorBatch {
 
     /// Takes the images and decodes them on this thread: sectors in up to three attempts, headers
     /// in one. An attempt in which a decoder panics fails.
-    pub fn decode(&self, decoders: &mut LastDecoder) -> Vec<Option<SectorContent>> {
+    pub fn decode(&self, decoders: &mut Decoders) -> Vec<Option<SectorContent>> {
         match self.coding {
             Coding::Sector => self.decode_sectors(decoders),
             Coding::Header => self.decode_header(),
         }
     }
 
-    fn decode_sectors(&self, decoders: &mut LastDecoder) -> Vec<Option<SectorContent>> {
-        let mut results = self.decode_together(decoders, 0);
+    fn decode_sectors(&self, decoders: &mut Decoders) -> Vec<Option<SectorContent>> {
+        let mut results = self.decode_together(self.decoder(), decoders, 0);
         for attempt in 1..ATTEMPTS {
+            // What one decoder can't read, the other may, so a sector isn't called lost because of
+            // a setting.
+            let kind = if attempt + 1 == ATTEMPTS { self.decoder().other() } else { self.decoder() };
             let lost: Vec<usize> = (0..results.len()).filter(|&index| results[index].is_none()).collect();
             if lost.is_empty() {
                 break;
             }
             // One by one: a sector on which a decoder panics must not cost the others.
             for index in lost {
-                results[index] = self.part(&[index]).decode_together(decoders, attempt).remove(0);
+                results[index] = self.part(&[index]).decode_together(kind, decoders, attempt).remove(0);
             }
         }
         results
     }
 
     /// Takes images of all sectors, and decodes them at once. If the decoder panics, all are lost.
-    fn decode_together(&self, decoders: &mut LastDecoder, attempt: u32) -> Vec<Option<SectorContent>> {
+    fn decode_together(&self, kind: DecoderKind, decoders: &mut Decoders, attempt: u32) -> Vec<Option<SectorContent>> {
         let decoded = catch_unwind(AssertUnwindSafe(|| {
             let images = self.scene.scan(&self.sectors, |_, imaging| imaging(self.scene.read.wrapping_add(attempt)));
             let addresses: Vec<_> = (0..self.sectors()).map(|index| self.address(index)).collect();
             let sectors: Vec<_> = addresses.iter().map(|address| address.as_slice()).zip(&images).collect();
-            decoders.load(self.decoder(), self.medium(), || self.code().clone()).decode_all(&sectors)
+            decoders.load(kind, self.medium(), || self.code().clone()).decode_all(&sectors)
         }));
         match decoded {
             Ok(decoded) => decoded.into_iter().map(|decoded| Some(SectorContent::Payload(decoded.ok()?.payload))).collect(),

@@ -83,6 +83,11 @@ pub enum DecodeFolderError {
     },
 }
 
+/// Checks that a folder is one for decoding.
+pub(super) fn check(root: &Path) -> Result<(), DecodeFolderError> {
+    Folder::new(root).check_if_there()
+}
+
 /// Identifies an archive's process or a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Owner(u64);
@@ -165,11 +170,7 @@ impl Folder {
     /// Makes an empty folder one for decoding; checks that a folder with files is one.
     fn prepare(&self) -> Result<(), DecodeFolderError> {
         let error = |source| DecodeFolderError::Io { path: self.root.clone(), source };
-        match fs::metadata(&self.root) {
-            Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Err(DecodeFolderError::Missing(self.root.clone())),
-            found => found.map_err(error)?,
-        };
-        match self.check() {
+        match self.check_if_there() {
             Err(DecodeFolderError::Foreign(_)) => {}
             checked => return checked,
         }
@@ -184,6 +185,14 @@ impl Folder {
             }
         }
         self.write(".", MARK, format!("{MARK_START}{VERSION}\n").as_bytes()).map_err(error)
+    }
+
+    fn check_if_there(&self) -> Result<(), DecodeFolderError> {
+        match fs::metadata(&self.root) {
+            Err(missing) if missing.kind() == io::ErrorKind::NotFound => Err(DecodeFolderError::Missing(self.root.clone())),
+            Err(source) => Err(DecodeFolderError::Io { path: self.root.clone(), source }),
+            Ok(_) => self.check(),
+        }
     }
 
     /// Checks the mark. A folder without one may be the empty mount point of a disk.

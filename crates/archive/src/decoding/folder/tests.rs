@@ -9,7 +9,7 @@ use fulgurite_chance::noise;
 use fulgurite_codec::DecodedSector;
 use fulgurite_decode::{Policy, Settings};
 use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId};
-use fulgurite_glass::decoder::{DecoderKind, Device, LastDecoder};
+use fulgurite_glass::decoder::{DecoderKind, Decoders, Device};
 use fulgurite_glass::emulator::Effects;
 use fulgurite_glass::{
     BlankPlatter, DecodeService, GlassHead, GlassReader, PlatterSource, ReadDrive, SectorBatch, SectorContent, Track, VoxelPlatter,
@@ -106,7 +106,7 @@ impl Drop for Archive {
 impl Archive {
     fn at(root: &Path) -> Arc<Self> {
         let settings = Settings { policy: Policy::AtOnce, ..Settings::default() };
-        let pool = Pool::new(settings, 1, Arc::new(SystemClock), LastDecoder::default);
+        let pool = Pool::new(settings, 1, Arc::new(SystemClock), Decoders::default);
         let client = Arc::new(Client::with_timing(root, pool.tasks(), TIMING).expect("a thread"));
         pool.set_workers(client.clone());
         Arc::new(Self { pool, client })

@@ -1,6 +1,6 @@
 //! A worker: claims jobs, decodes them, and writes results.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fulgurite_glass::decoder::{Device, LastDecoder};
+use fulgurite_glass::decoder::{Decoders, Device};
 
 use super::job_file::{JobFile, NoJob};
 use super::lease::{Others, OwnLease, Timing};
@@ -51,8 +51,8 @@ pub struct DecodeWorker {
     /// Held while looking for jobs: one thread at a time does. Contains the names of skipped jobs.
     finder: Mutex<HashSet<String>>,
     counters: Counters,
-    /// The last trouble with the folder, so that it is reported once.
-    trouble: Mutex<Option<String>>,
+    /// The last trouble of each kind with the folder, so that it is reported once.
+    troubles: Mutex<BTreeMap<&'static str, String>>,
 }
 
 /// A claimed job.
@@ -81,7 +81,7 @@ impl DecodeWorker {
             timing,
             finder: Mutex::default(),
             counters: Counters::default(),
-            trouble: Mutex::default(),
+            troubles: Mutex::default(),
         })
     }
 
@@ -127,16 +127,16 @@ impl DecodeWorker {
         lease.end(&self.folder);
     }
 
-    /// Reports an error of the folder, unless it is the one reported before.
-    fn report<T>(&self, result: io::Result<T>, what: &str, note: &(dyn Fn(&str) + Sync)) -> Option<T> {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Reports an error of the folder, unless the same one was reported before.
+    fn report<T>(&self, result: io::Result<T>, what: &'static str, note: &(dyn Fn(&str) + Sync)) -> Option<T> {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(value) => Some(value),
             Err(error) => {
                 let text = format!("can't {what} in {}: {error}; trying again", self.folder.root.display());
-                if trouble.as_ref() != Some(&text) {
+                if troubles.get(what) != Some(&text) {
                     note(&text);
-                    *trouble = Some(text);
+                    troubles.insert(what, text);
                 }
                 None
             }
@@ -144,7 +144,7 @@ impl DecodeWorker {
     }
 
     fn decode_jobs(&self, stop: &AtomicBool, note: &(dyn Fn(&str) + Sync)) {
-        let mut decoders = LastDecoder::on(self.device.clone());
+        let mut decoders = Decoders::on(self.device.clone());
         loop {
             let mut skipped = self.finder.lock().unwrap_or_else(PoisonError::into_inner);
             if stop.load(Ordering::Relaxed) {
@@ -209,7 +209,7 @@ impl DecodeWorker {
 
     /// Decodes a claimed job and writes its result. If the result can't be written, the job goes
     /// back to the queue; if the job can't be read, its archive takes it back in the end.
-    fn decode(&self, claimed: &Claimed, decoders: &mut LastDecoder, note: &(dyn Fn(&str) + Sync)) -> io::Result<()> {
+    fn decode(&self, claimed: &Claimed, decoders: &mut Decoders, note: &(dyn Fn(&str) + Sync)) -> io::Result<()> {
         let bytes = match self.folder.read(CLAIMED, &claimed.file) {
             // Its archive took it back.
             Err(gone) if gone.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -259,7 +259,7 @@ impl DecodeWorker {
     }
 }
 
-fn decode_sectors(job: &JobFile, decoders: &mut LastDecoder) -> Vec<SectorResult> {
+fn decode_sectors(job: &JobFile, decoders: &mut Decoders) -> Vec<SectorResult> {
     let decoder = decoders.load(job.decoder, &job.medium, || Arc::new(job.medium.sector_code()));
     let sectors: Vec<_> = job.sectors.iter().map(|(address, frames)| (address.as_slice(), frames)).collect();
     decoder.decode_all(&sectors).into_iter().map(SectorResult::of).collect()
