@@ -1,4 +1,5 @@
-//! Errors of an archive. Each message says what failed, why, and what to do.
+//! Errors of an archive. Each message says what failed and why, and what to do where something can
+//! be done.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -344,7 +345,8 @@ pub enum SetKeptReason {
 }
 
 impl ArchiveError {
-    /// The reason why the answer is not known, if nothing is known to be lost or damaged.
+    /// Why something could not be read now, if nothing is known to be lost or damaged; `None` for
+    /// all other errors.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {

@@ -58,8 +58,7 @@ impl Archive {
     /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Stopped`], or an error of the catalogue.
     pub fn verify_platter(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<PlatterFinding, ArchiveError> {
         let (set, position) = set_with(self, platter)?;
-        let (finding, _) = read_platter(self, &OpenSet::for_verification(self, &set), position, watcher);
-        check_not_stopped(watcher)?;
+        let (finding, _) = read_platter(self, &OpenSet::for_verification(self, &set), position, watcher)?;
         record(self, &finding)?;
         Ok(finding)
     }
@@ -124,10 +123,8 @@ impl<'a> Scrub<'a> {
         let mut open = OpenSet::for_verification(self.archive, set);
         let mut findings = Vec::new();
         for position in 0..set.shape.platters() {
-            let (finding, bytes) = read_platter(self.archive, &open, position, self.watcher);
+            let (finding, bytes) = read_platter(self.archive, &open, position, self.watcher)?;
             self.report.bytes += set.stored_bytes(bytes);
-            // A partial read says nothing about the rest of the platter.
-            check_not_stopped(self.watcher)?;
             record(self.archive, &finding)?;
             findings.push(finding);
         }
@@ -175,7 +172,7 @@ impl<'a> Scrub<'a> {
                         reader.forget_damage();
                         let place = archive.catalogue().set_of(finding.platter)?;
                         *open = OpenSet::for_verification(archive, &place.map_or_else(|| set.clone(), |row| row.description));
-                        (*finding, _) = read_platter(archive, open, position, &Unwatched);
+                        (*finding, _) = read_platter(archive, open, position, &Unwatched)?;
                         record(archive, finding)?;
                     }
                     Err(error) => {

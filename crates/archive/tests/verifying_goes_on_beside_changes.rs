@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fulgurite_archive::catalogue::{Health, SetState};
 use fulgurite_archive::watch::{Trouble, Unwatched, Watcher};
@@ -67,6 +67,16 @@ impl Watcher for Stopping {
     }
 }
 
+/// Asks to stop once, as a server's scrub does while a short command runs.
+#[derive(Default)]
+struct Interrupted(AtomicU64);
+
+impl Watcher for Interrupted {
+    fn is_stopped(&self) -> bool {
+        self.0.fetch_add(1, Ordering::SeqCst) == 2
+    }
+}
+
 fn objects(count: u64, bytes: usize) -> BTreeMap<Vec<u8>, Vec<u8>> {
     (0..count).map(|number| (format!("{number:02}").into_bytes(), noise(number, bytes))).collect()
 }
@@ -113,6 +123,7 @@ fn a_partly_read_platter_does_not_count_as_verified() {
     assert!(matches!(archive.scrub(Some(Default::default()), &Stopping::default()), Err(ArchiveError::Stopped)));
     assert!(matches!(archive.verify_platter(platters[0], &Stopping::default()), Err(ArchiveError::Stopped)));
     assert!(matches!(archive.verify_objects(&Stopping::default()), Err(ArchiveError::Stopped)));
+    assert!(matches!(archive.verify_platter(platters[0], &Interrupted::default()), Err(ArchiveError::Stopped)));
     let rows = archive.reading().platters().expect("a catalogue");
     assert!(rows.iter().all(|row| row.health == Health::default()), "{rows:?}");
 

@@ -68,17 +68,17 @@ impl Alphabet {
     /// If there is no such level.
     pub fn symbol(&self, azimuth: u8, retardance: u8) -> u8 {
         assert!(azimuth < AZIMUTHS && usize::from(retardance) < self.retardances.len(), "no level {azimuth}, {retardance}");
-        gray(azimuth) | gray(retardance) << AZIMUTH_BITS
+        gray(azimuth) | (gray(retardance) << AZIMUTH_BITS)
     }
 }
 
 fn gray(level: u8) -> u8 {
-    level ^ level >> 1
+    level ^ (level >> 1)
 }
 
 /// The level with this Gray code, of up to three bits.
 fn gray_inverse(code: u8) -> u8 {
-    code ^ code >> 1 ^ code >> 2
+    code ^ (code >> 1) ^ (code >> 2)
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn retardances_must_be_distinguishable() {
+    fn retardances_must_rise_within_their_range() {
         for wrong in [vec![], vec![0.2, 0.2], vec![0.4, 0.2], vec![0.0], vec![4.0], vec![f64::NAN], vec![0.1, 0.2, 0.3]] {
             assert_eq!(Alphabet::new(wrong.clone()), None, "{wrong:?}");
         }

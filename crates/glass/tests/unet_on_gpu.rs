@@ -1,5 +1,5 @@
-//! The learned decoder gives the same answers on a graphics processor, or on the renderer in
-//! software of Debian's package mesa-vulkan-drivers.
+//! The learned decoder gives the same answers on a graphics processor, or on the software
+//! renderer of Debian's package mesa-vulkan-drivers.
 
 #![cfg(feature = "gpu")]
 
@@ -10,11 +10,11 @@ use fulgurite_glass::decoder::{DecoderKind, Device, FramesError, ImageDecoder, U
 use fulgurite_glass::emulator::{Frames, Preset, sample_stack};
 
 #[test]
-#[ignore = "needs a driver of Vulkan; `cargo xtask test --only gpu` installs one where it may"]
+#[ignore = "needs a Vulkan driver; `cargo xtask test --only gpu` installs one if it may"]
 fn a_gpu_decodes_the_same() {
     let medium = GlassMedium::desk();
     let code = Arc::new(medium.sector_code());
-    let device = Device::open_gpu_or_emulate().expect("a GPU, or a renderer in software: `apt-get install mesa-vulkan-drivers`");
+    let device = Device::open_gpu_or_emulate().expect("a GPU, or a software renderer: `apt-get install mesa-vulkan-drivers`");
     assert!(device.gpu_name().is_some_and(|name| !name.is_empty()));
     let samples = sample_stack(&medium, &code, &Preset::Nominal.effects(), 1, 0, 4);
     let blank = Frames { pixels: vec![0; samples[0].frames.pixels.len()], ..samples[0].frames.clone() };

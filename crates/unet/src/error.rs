@@ -52,7 +52,7 @@ pub enum GpuError {
     NotBuilt,
     #[error("no GPU was found: {why}")]
     NotFound { why: String },
-    #[error("the only GPU is a renderer in software, {name}, which is slower than decoding on the CPU")]
+    #[error("the only GPU is a software renderer, {name}, which is slower than decoding on the CPU")]
     Software { name: String },
     #[error("the GPU {name} can't be opened: {why}")]
     NotOpened { name: String, why: String },

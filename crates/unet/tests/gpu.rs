@@ -1,4 +1,4 @@
-//! GPUs against the reference in f64, on a machine without a GPU by a renderer in software: Mesa's
+//! GPUs against the reference in f64, on a machine without a GPU by a software renderer: Mesa's
 //! llvmpipe, in Debian's package mesa-vulkan-drivers.
 
 #![cfg(feature = "gpu")]
@@ -6,7 +6,7 @@
 use fulgurite_unet::{Gpu, GpuError, GpuRunner, Network, reference};
 
 fn gpu() -> Gpu {
-    Gpu::open_or_emulate().expect("a GPU, or a renderer in software: `apt-get install mesa-vulkan-drivers`")
+    Gpu::open_or_emulate().expect("a GPU, or a software renderer: `apt-get install mesa-vulkan-drivers`")
 }
 
 #[allow(clippy::too_many_arguments, reason = "a list of cases")]
@@ -29,7 +29,7 @@ fn agree(gpu: &Gpu, seed: u64, inputs: usize, outputs: usize, widths: &[usize], 
 }
 
 #[test]
-#[ignore = "needs a driver of Vulkan; `cargo xtask test --only gpu` installs one where it may"]
+#[ignore = "needs a Vulkan driver; `cargo xtask test --only gpu` installs one if it may"]
 fn gpus_agree_with_the_reference() {
     let gpu = gpu();
     agree(&gpu, 1, 5, 16, &[16, 32, 64], 16, 40, 3);
@@ -42,7 +42,7 @@ fn gpus_agree_with_the_reference() {
 }
 
 #[test]
-#[ignore = "needs a driver of Vulkan; `cargo xtask test --only gpu` installs one where it may"]
+#[ignore = "needs a Vulkan driver; `cargo xtask test --only gpu` installs one if it may"]
 fn images_that_do_not_fit_at_once_are_computed_one_after_the_other() {
     let network = Network::from_bytes(&reference::random_model(5, 1, 1, &[16, 16])).expect("a random model");
     let mut runner = GpuRunner::new(&network, &gpu(), 512, 256).expect("a runner");
@@ -58,7 +58,7 @@ fn images_that_do_not_fit_at_once_are_computed_one_after_the_other() {
 }
 
 #[test]
-#[ignore = "needs a driver of Vulkan; `cargo xtask test --only gpu` installs one where it may"]
+#[ignore = "needs a Vulkan driver; `cargo xtask test --only gpu` installs one if it may"]
 fn threads_share_a_gpu() {
     let network = Network::from_bytes(&reference::random_model(7, 2, 4, &[16, 32])).expect("a random model");
     let gpu = gpu();
@@ -80,7 +80,7 @@ fn threads_share_a_gpu() {
 }
 
 #[test]
-#[ignore = "needs a driver of Vulkan; `cargo xtask test --only gpu` installs one where it may"]
+#[ignore = "needs a Vulkan driver; `cargo xtask test --only gpu` installs one if it may"]
 fn sizes_that_do_not_fit_are_refused() {
     let network = Network::from_bytes(&reference::random_model(9, 1, 1, &[16, 16])).expect("a random model");
     assert!(matches!(GpuRunner::new(&network, &gpu(), 3, 2), Err(GpuError::Shape(_))));

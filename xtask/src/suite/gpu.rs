@@ -1,5 +1,5 @@
-//! The tests that need a graphics processor. Machines without one run them on Mesa's renderer in
-//! software, which the step installs where it may.
+//! The tests that need a graphics processor. Machines without one run them on Mesa's software
+//! renderer, which this step installs if it runs as root and apt is there.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -15,8 +15,8 @@ const PACKAGE: &str = "mesa-vulkan-drivers";
 const DRIVERS: [&str; 3] = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"];
 const VARIABLES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 
-/// The tests are ignored elsewhere, so that `cargo test` passes without a driver. They are the same
-/// programs that the step `tests` has built.
+/// These tests are `#[ignore]`d, so that `cargo test` passes without a driver. The flags match
+/// those of the step `tests`, so nothing is compiled again.
 pub(super) fn tests(session: &Session) -> Outcome {
     if !has_driver() && !install() {
         return Outcome::Skipped(Lack::VulkanDriver { package: PACKAGE });

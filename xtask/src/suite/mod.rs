@@ -57,7 +57,7 @@ const STEPS: &[Step] = &[
     Step { name: "plain", what: "cargo check --locked: the command line as it is built, without features", run: cargo::plain },
     Step { name: "fuzz", what: "cargo clippy for the fuzz targets, without libFuzzer", run: cargo::fuzz },
     Step { name: "tests", what: "cargo test --workspace --all-features --locked --no-fail-fast", run: cargo::tests },
-    Step { name: "gpu", what: "the tests on graphics processors, or on a renderer in software", run: gpu::tests },
+    Step { name: "gpu", what: "the tests on graphics processors, or on a software renderer", run: gpu::tests },
     Step { name: "docs", what: "cargo doc --workspace --all-features --no-deps --locked, warnings denied", run: cargo::docs },
     Step { name: "python", what: "python3 -m unittest discover -s tools", run: python::tests },
     Step {
@@ -128,7 +128,7 @@ impl fmt::Display for Lack {
             Self::Program { name, why } => write!(f, "can't start {name}: {why}"),
             Self::Python => write!(f, "no Python 3.11 or later on the path"),
             Self::Venv { why } => write!(f, "Python can't create a virtual environment ({why}); on Debian, install python3-venv"),
-            Self::VulkanDriver { package } => write!(f, "no driver of Vulkan, and apt can't install the package {package}"),
+            Self::VulkanDriver { package } => write!(f, "no Vulkan driver, and apt can't install the package {package}"),
             Self::Package { name } => write!(f, "pip can't install the package `{name}`"),
             Self::Requirements { path } => write!(f, "pip can't install what {path} lists"),
         }

@@ -17,7 +17,7 @@ use crate::packing::{Bounds, Item, Proportions, SetPlan, disk_geometry};
 use crate::paging::Pager;
 use crate::store::{PlatterStore, StoreError, check_all, platter_bytes};
 
-/// Memory per staged version while a set is planned and written: its name, locations and plan.
+/// Memory per staged version while a set is planned and written, without its data records.
 const ITEM_MEMORY_BYTES: u64 = 512;
 
 pub(super) fn bounds(archive: &Archive) -> Bounds {
@@ -37,18 +37,20 @@ pub(super) fn bounds(archive: &Archive) -> Bounds {
 /// Peak memory of a flush: the larger of writing one information platter, and encoding the set
 /// while writing all redundancy platters; plus reading back the rest of the previous set.
 fn flush_memory_bytes(geometry: Geometry, shape: SetShape, threads: usize) -> u64 {
-    let tracks = Track::memory_bytes(geometry);
+    let track_bytes = Track::memory_bytes(geometry);
     let sectors = usize::from(geometry.track_information);
     let set_code = match PooledCode::new(usize::from(shape.information) * sectors, usize::from(shape.redundancy) * sectors) {
         Ok(code) => code.encoder_bytes(geometry.sector_bytes as usize) as u64,
+        // There is no code without redundancy, nor for more than 65,536 sectors.
         Err(_) => 0,
     };
-    let ahead = (TRACKS_AHEAD as u64 + 2) * tracks;
+    // The tracks that `write_information` makes, and one to spare.
+    let ahead = (TRACKS_AHEAD as u64 + 2) * track_bytes;
     let information = WriteDrive::<io::Sink>::memory_bytes(geometry) + ahead;
-    let read = (verifying::readers(threads, shape) * verifying::TRACKS_PER_READER + 1) as u64 * tracks;
+    let read = (verifying::readers(threads, shape) * verifying::TRACKS_PER_READER + 1) as u64 * track_bytes;
     let redundancy = set_code + u64::from(shape.redundancy) * WriteDrive::<io::Sink>::memory_bytes(geometry) + read;
-    // The previous set may still be read back.
-    information.max(redundancy) + verifying::readers(threads, shape) as u64 * tracks
+    // The previous set may still be read back, with one track per reader.
+    information.max(redundancy) + verifying::readers(threads, shape) as u64 * track_bytes
 }
 
 /// Collects staged versions in the order of their names, until they fill a set.
@@ -61,10 +63,11 @@ pub(super) fn gather(
     let (mut items, mut staged) = (Vec::new(), Vec::new());
     let mut bytes = 0;
     let mut pages = Pager::default();
-    // An eighth of the memory, because two sets may be in progress. `bounds` leaves the rest to the
-    // codes.
-    let items_max = ((archive.settings().limits.memory_mib << 20) / 8 / ITEM_MEMORY_BYTES) as usize;
-    while bytes < capacity && items.len() < items_max {
+    // Items of two sets may be in memory, in an eighth of it each. `bounds` gives the codes the
+    // other three quarters.
+    let memory_max = (archive.settings().limits.memory_mib << 20) / 8;
+    let mut memory = 0;
+    while bytes < capacity && memory < memory_max {
         let mut catalogue = archive.catalogue();
         let Some(page) = pages.next(|after| catalogue.staged_versions(after, PAGE))? else { break };
         for row in page.into_iter().filter(|row| !unreadable.contains(&row.row_id)) {
@@ -78,6 +81,7 @@ pub(super) fn gather(
                     WrittenPart { end, shards: extents.len() as u32 }
                 }
             };
+            // Removed since it was listed.
             let Some((record, data)) = catalogue.staged(row.row_id)? else { continue };
             items.push(Item {
                 row_id: row.row_id,
@@ -88,9 +92,10 @@ pub(super) fn gather(
                 record_bytes: record.bytes,
                 cut_bytes: RECORD_BYTES as u64,
             });
+            memory += ITEM_MEMORY_BYTES + size_of_val(data.as_slice()) as u64;
             staged.push(Staged { sealed: row.sealed, record, data });
             bytes += row.stored_bytes - written.end;
-            if bytes >= capacity || items.len() >= items_max {
+            if bytes >= capacity || memory >= memory_max {
                 break;
             }
         }
@@ -98,7 +103,8 @@ pub(super) fn gather(
     Ok((items, staged))
 }
 
-/// Chooses a store for each platter of a set: those with the most free space.
+/// Chooses the stores for the platters of a set: those with the most free space. A store that
+/// doesn't report its free space is assumed to have enough.
 pub(super) fn choose_stores(stores: &[Arc<dyn PlatterStore>], plan: &SetPlan) -> Result<Vec<Arc<dyn PlatterStore>>, ArchiveError> {
     let needed = platter_bytes(plan.medium, plan.geometry);
     let mut others = Vec::new();

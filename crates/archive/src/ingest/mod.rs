@@ -21,7 +21,7 @@ mod files;
 mod intake;
 mod known;
 mod room;
-mod steady;
+mod stable_file;
 mod worker;
 mod writer;
 

@@ -18,7 +18,7 @@ use fulgurite_format::{FRAME_BYTES, STORED_FRAME_BYTES, TAG_BYTES, stored_bytes}
 use super::files::{PutReport, Source};
 use super::known::{Known, Skip, SuspectPlatters};
 use super::room::{NoRoom, Reservation, Room};
-use super::steady::SteadyFile;
+use super::stable_file::StableFile;
 use super::{Buffers, Draft, NewObject, Piece, RECORD_BYTES, Sealing, digest_of};
 use crate::archive::{Archive, ArchiveError};
 use crate::watch::{Trouble, Watcher};
@@ -201,7 +201,7 @@ impl<'a> Worker<'a> {
                 return Ok(Handled::Unchanged);
             }
             Known::IfContent(digest) => {
-                let file = SteadyFile::open(path)?.ok_or(NotPut::Changed)?;
+                let file = StableFile::open(path)?.ok_or(NotPut::Changed)?;
                 // If the content differs, it is read again below to be stored.
                 if digest == self.read_digest(&file)? {
                     self.watcher.done(1, 0);
@@ -212,7 +212,7 @@ impl<'a> Worker<'a> {
         }
         // Waiting for room can take long, so open the file only after that.
         let room = self.reserve(metadata.len())?;
-        let file = SteadyFile::open(path)?.ok_or(NotPut::Changed)?;
+        let file = StableFile::open(path)?.ok_or(NotPut::Changed)?;
         let bytes = file.before.len();
         // Only `metadata.len()` bytes are reserved.
         if bytes > metadata.len() {
@@ -225,7 +225,7 @@ impl<'a> Worker<'a> {
         self.put_content(&mut (&file.file).take(facts.size.unwrap_or(u64::MAX)), &facts, room, &check)
     }
 
-    fn read_digest(&self, file: &SteadyFile) -> Result<Digest, NotPut> {
+    fn read_digest(&self, file: &StableFile) -> Result<Digest, NotPut> {
         let mut hash = digest::Context::new(&digest::SHA256);
         let mut buffer = self.buffers.take(RECORD_BYTES);
         let mut reader = (&file.file).take(file.before.len());

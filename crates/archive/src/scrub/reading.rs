@@ -11,10 +11,16 @@ use crate::set_reader::OpenSet;
 use crate::store::{PlatterFile, read_exact_at};
 use crate::store_snapshot::StoreSnapshot;
 use crate::unread::{Loaded, NoPlatter, Presence};
-use crate::watch::Watcher;
+use crate::watch::{Watcher, check_not_stopped};
 
-/// Reads a platter in full. Also returns the bytes read.
-pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watcher: &dyn Watcher) -> (PlatterFinding, u64) {
+/// Reads a platter in full. Also returns the bytes read. Fails if the watcher stops it: what was
+/// found until then says nothing about the rest of the platter.
+pub(super) fn read_platter(
+    archive: &Archive,
+    set: &OpenSet,
+    position: u16,
+    watcher: &dyn Watcher,
+) -> Result<(PlatterFinding, u64), ArchiveError> {
     let mut finding = PlatterFinding::new(&set.description, position);
     let loaded = match &set.members[usize::from(position)] {
         Presence::Loaded(loaded) => loaded,
@@ -25,10 +31,10 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
             }
             finding.unavailable = Some(why.clone());
             watcher.done(0, set.description.geometry.file_bytes());
-            return (finding, 0);
+            return Ok((finding, 0));
         }
     };
-    let bytes = read_tracks(loaded, &set.description, &mut finding, watcher);
+    let bytes = read_tracks(loaded, &set.description, &mut finding, watcher)?;
     let place = &set.description.platters[usize::from(position)];
     let snapshot = StoreSnapshot::take(archive);
     match snapshot.find(place) {
@@ -46,13 +52,17 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
         // The platter disappeared while it was read.
         Err(why) => finding.unavailable = Some(why),
     }
-    (finding, bytes)
+    Ok((finding, bytes))
 }
 
 /// Reads all tracks of a present platter, and returns the bytes read. Losses that are normal for
-/// the set's medium are counted apart. If the watcher stops the read, the finding is incomplete and
-/// must be discarded.
-pub(super) fn read_tracks(loaded: &Loaded, set: &SetDescription, finding: &mut PlatterFinding, watcher: &dyn Watcher) -> u64 {
+/// the set's medium are counted apart. Fails if the watcher stops it.
+pub(super) fn read_tracks(
+    loaded: &Loaded,
+    set: &SetDescription,
+    finding: &mut PlatterFinding,
+    watcher: &dyn Watcher,
+) -> Result<u64, ArchiveError> {
     let drive = &loaded.drive;
     let bearable_losses = set.bearable_losses();
     let geometry = drive.geometry();
@@ -64,9 +74,7 @@ pub(super) fn read_tracks(loaded: &Loaded, set: &SetDescription, finding: &mut P
                 watcher.waits();
                 !watcher.is_stopped()
             });
-            if watcher.is_stopped() {
-                return bytes;
-            }
+            check_not_stopped(watcher)?;
             let read = drive.read(physical, &mut track);
             let refused = loaded.unreadable_sectors(physical);
             finding.unreadable += refused;
@@ -84,16 +92,14 @@ pub(super) fn read_tracks(loaded: &Loaded, set: &SetDescription, finding: &mut P
             }
             bytes += (geometry.track_stride() as u64).saturating_sub(refused * geometry.sector_stride() as u64);
             watcher.done(0, geometry.track_stride() as u64);
-            if watcher.is_stopped() {
-                return bytes;
-            }
+            check_not_stopped(watcher)?;
         }
     }
     if finding.expected_losses > set.bearable_losses_of_platter() {
         finding.lost_sectors += std::mem::take(&mut finding.expected_losses);
     }
     finding.why_unreadable = loaded.why_unreadable().map(str::to_owned);
-    bytes
+    Ok(bytes)
 }
 
 pub(super) fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding: &mut PlatterFinding) {

@@ -74,7 +74,7 @@ impl Replacing<'_> {
         let mut sink = self.write(reader, watcher)?;
         // Read it back before it replaces the current platter, which may be damaged but still hold
         // what the set's other platters need.
-        let finding = self.read_back(sink.finish().map_err(StoreError::io(target))?);
+        let finding = self.read_back(sink.finish().map_err(StoreError::io(target))?)?;
         if !finding.is_sound() {
             return Err(ArchiveError::NotReplaced {
                 platter: place.platter,
@@ -117,14 +117,14 @@ impl Replacing<'_> {
         Ok(drive.finish().map_err(store_error)?.sink)
     }
 
-    fn read_back(&self, file: Arc<dyn PlatterFile>) -> PlatterFinding {
+    fn read_back(&self, file: Arc<dyn PlatterFile>) -> Result<PlatterFinding, ArchiveError> {
         let Self { set, position, target, .. } = *self;
         let file = file.for_verification().unwrap_or(file);
         let mut finding = PlatterFinding::new(set, position);
         let platter = set.platters[usize::from(position)].platter;
-        read_tracks(&Loaded::new(platter, set.geometry, file.clone(), target.name()), set, &mut finding, &Unwatched);
+        read_tracks(&Loaded::new(platter, set.geometry, file.clone(), target.name()), set, &mut finding, &Unwatched)?;
         read_headers(&*file, set, &mut finding);
-        finding
+        Ok(finding)
     }
 }
 

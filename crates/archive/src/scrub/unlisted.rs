@@ -11,7 +11,7 @@ use crate::rebuild::{UnseenPlace, each_unlisted};
 use crate::store_snapshot::StoreSnapshot;
 use crate::uncatalogued::{UncataloguedPlatter, find_uncatalogued};
 use crate::unread::Loaded;
-use crate::watch::{Trouble, check_not_stopped};
+use crate::watch::Trouble;
 
 /// A platter on a store that the catalogue doesn't know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,9 +52,8 @@ impl Scrub<'_> {
                     let set = SetDescription::of(&header, |_| unknown.store.clone());
                     let mut finding = PlatterFinding::new(&set, header.position);
                     let loaded = Loaded::new(platter, header.geometry, found.file, &found.store);
-                    let bytes = read_tracks(&loaded, &set, &mut finding, self.watcher);
+                    let bytes = read_tracks(&loaded, &set, &mut finding, self.watcher)?;
                     self.report.bytes += set.stored_bytes(bytes);
-                    check_not_stopped(self.watcher)?;
                     unknown.lost_sectors = finding.lost_sectors;
                     unknown.unreadable = finding.unreadable;
                 }

@@ -1,14 +1,14 @@
 //! GF(2^8): bytes as polynomials over GF(2) modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11D).
 //!
-//! Matrix codes need only one operation, [`combine`]: rows of coefficients times a column of
-//! sources. A block of columns of up to 16 sums stays in registers while all sources stream past.
-//! Each source is prefetched well ahead of its use, because hundreds of streams are more than
-//! hardware prefetchers track.
+//! Matrix codes need only one operation, [`combine`]: rows of coefficients times a vector of
+//! sources. It works through the bytes in blocks: the same few bytes of up to 16 sums stay in
+//! registers while those bytes of all sources stream past. Each source is prefetched well ahead of
+//! its use, because hundreds of streams are more than hardware prefetchers track.
 //!
 //! ```text
 //!               block
 //! source 0     [##].......[ahead]...        sums (registers)
-//! source 1     [##].......[ahead]...  ----> [##] [##] ... [##]    written once, after all of the block's sources
+//! source 1     [##].......[ahead]...  ----> [##] [##] ... [##]    written once, after the last source
 //!   ...
 //! ```
 
@@ -64,7 +64,8 @@ pub(crate) fn inverse(a: u8) -> u8 {
     FIELD.exp[255 - FIELD.log[a as usize] as usize]
 }
 
-/// Products of c with 0..16 and with the multiples of 16, for kernels that use shuffles.
+/// `NIBBLES[c]`: products of c with 0..16, then with 0, 16, ..., 240; for kernels that use
+/// shuffles.
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 static NIBBLES: [[u8; 32]; 256] = nibbles();
 
@@ -84,12 +85,12 @@ const fn nibbles() -> [[u8; 32]; 256] {
     nibbles
 }
 
-/// `sums[r] = sum over c of coefficients[r * sources.len() + c] * sources[c]`, replacing the old
+/// `sums[r] = sum over s of coefficients[r * sources.len() + s] * sources[s]`, replacing the old
 /// `sums`.
 ///
 /// # Panics
 /// If the number of coefficients isn't `sums.len() * sources.len()`, the slices differ in length,
-/// or there are sums but no sources.
+/// there are sums but no sources, or this machine lacks the kernel.
 pub(crate) fn combine(kernel: Kernel, coefficients: &[u8], sources: &[&[u8]], sums: &mut [&mut [u8]]) {
     assert_eq!(coefficients.len(), sources.len() * sums.len(), "one coefficient per source and sum is required");
     assert!(kernel.is_available(), "{kernel:?} isn't available on this machine");

@@ -24,7 +24,7 @@ impl Device {
         Self::tried(Gpu::open()?)
     }
 
-    /// Like [`open_gpu`](Self::open_gpu), but also takes a renderer in software, for tests.
+    /// Like [`open_gpu`](Self::open_gpu), but also takes a software renderer, for tests.
     ///
     /// # Errors
     /// As [`open_gpu`](Self::open_gpu).

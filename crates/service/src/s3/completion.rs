@@ -33,8 +33,8 @@ use crate::transfer::upload::IncomingObject;
 
 /// Maximum size of an object.
 const OBJECT_BYTES_MAX: u64 = 5 << 40;
-/// Maximum size of parts' checksums that are stored with the object: attributes have 64 KiB, and
-/// the sizes of 10,000 parts below 256 MiB take 39 KiB.
+/// Limit on parts' checksums stored with the object. All attributes share 64 KiB, of which the
+/// sizes of 10,000 parts take 39 KiB: 4 bytes each, for parts below 256 MiB.
 const PART_CHECKSUMS_BYTES_MAX: usize = 16 << 10;
 /// From this size on, the response to a completion starts with whitespace to keep the connection
 /// alive.
@@ -74,7 +74,7 @@ impl Gateway {
         let parts = select_parts(&completion.requested_parts, &all)?;
         let algorithm = algorithm_of(&upload);
         if is_composite(&upload) {
-            // An early check, before the parts are read in vain.
+            // Checked early, to avoid reading the parts in vain; `assemble` checks again.
             let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
             check_claim(completion.claimed_sum.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
         }
@@ -127,7 +127,7 @@ impl Gateway {
         check_claim(completion.claimed_sum.as_ref(), &sum)?;
         put_sum(Some(&sum), &mut attributes);
         let stored = self.store(&bucket, &input.key, object.upload(), attributes, &completion.conditions).await?;
-        // A crash before this point leaves an upload that can be completed again or aborted.
+        // A crash before this point leaves the upload: completing it again stores another version.
         self.end_upload(&upload.id)?;
         let mut output = output_of(&input, &completion.location, stored, Some(sum), Some(ChecksumType::from_static(kind)));
         output.server_side_encryption = self.namespace.new_encryption();
@@ -136,8 +136,8 @@ impl Gateway {
 }
 
 impl Namespace {
-    /// Answers a retried completion of an upload that is already complete. If the client lists
-    /// other parts, the retry fails.
+    /// Answers a retried completion of an upload that is already complete. The retry fails if the
+    /// client lists other parts, or a newer version of the key exists.
     fn replay_completed(
         &self,
         bucket: &Bucket,
@@ -166,7 +166,7 @@ impl Transfers {
         let size = bytes_of(parts);
         let mut object = self.begin_object(MemoryOwner::own());
         let _permit = self.copy_permits.acquire().await.expect("it is never closed");
-        // The reader runs ahead of the writer by a few frames.
+        // The reader runs ahead of the writer by up to 16 frames.
         let (pieces_tx, mut pieces_rx) = mpsc::channel::<Vec<u8>>(16);
         let (files, all) = (self.parts.clone(), parts.to_vec());
         let reading = tokio::task::spawn_blocking(move || {
@@ -178,6 +178,7 @@ impl Transfers {
             if let Some(hasher) = &mut hasher {
                 hasher.update(&piece);
             }
+            // An error of the writer surfaces at the commit.
             self.write(&mut object, &piece, size).await;
         }
         reading.await.map_err(internal_error("reading parts"))?.map_err(internal_error("reading a part"))?;
@@ -204,7 +205,7 @@ fn check_checksum_type(upload: &MultipartUpload, input: &CompleteMultipartUpload
     Ok(())
 }
 
-/// Checks the size of an object against the limit and against what its client expects.
+/// Checks the size of an object against the limit and against what the client expects.
 fn check_size(size: u64, expected: Option<i64>) -> S3Result<()> {
     if size > OBJECT_BYTES_MAX {
         return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed object size."));

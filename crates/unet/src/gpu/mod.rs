@@ -35,13 +35,13 @@ impl Gpu {
     /// Opens the fastest graphics processor of this machine.
     ///
     /// # Errors
-    /// [`GpuError`] if there is none, or only a renderer in software, which is slower than
+    /// [`GpuError`] if there is none, or only a software renderer, which is slower than
     /// [`Runner`](crate::Runner).
     pub fn open() -> Result<Self, GpuError> {
         Self::open_with(false)
     }
 
-    /// Like [`Gpu::open`], but also takes a renderer in software, as tests do on machines without a
+    /// Like [`Gpu::open`], but also takes a software renderer, as tests do on machines without a
     /// graphics processor.
     ///
     /// # Errors

@@ -19,25 +19,29 @@ pub(super) fn check(connection: &Connection) -> Result<(), EngineError> {
     if verdict != "ok" {
         return Err(EngineError::Damaged(verdict));
     }
+    // Every function that reads a row confirms its checksum. Rows that nothing below uses are read
+    // here for that alone.
     sets::check(connection)?;
-
     segment_ends::check(connection)?;
+    // Platters that a rebuild left out.
     unlisted::check_left_out(connection)?;
     let mut pages = Pager::default();
     while pages.next(|after| put::archived_tombstones(connection, after.copied(), PAGE))?.is_some() {}
     check_released(connection)?;
 
     let counters = Counters::read(connection)?;
+    // `next_row_id` is a bound, and `rows` are compared below, table by table.
     let mut count = Count {
         counters: Counters { next_row_id: counters.next_row_id, rows: counters.rows, ..Counters::default() },
         live: BTreeMap::new(),
     };
-    count.versions(connection)?;
-    count.names_tombstones_and_unlisted(connection)?;
+    count.count_versions(connection)?;
+    count.count_names_tombstones_and_unlisted(connection)?;
     if count.counters != counters {
         return Err(EngineError::Damaged("the counters are wrong".into()));
     }
-    for (table, expected) in CountedTable::ALL.into_iter().zip(counters.rows.into_iter().flatten()) {
+    // `None` after a migration: not counted yet.
+    for (table, expected) in counters.rows.iter().flat_map(|rows| CountedTable::ALL.into_iter().zip(*rows)) {
         let found = table.count(connection)?;
         if found != expected && !is_hidden(connection, table)? {
             return Err(EngineError::Damaged(format!("{} has {found} rows, but should have {expected}", table.name())));
@@ -58,27 +62,27 @@ pub(super) fn check(connection: &Connection) -> Result<(), EngineError> {
 /// Checks that the ranges of released segments neither overlap nor touch, and reads them all.
 fn check_released(connection: &Connection) -> Result<(), EngineError> {
     let mut from = 0;
-    let mut free = 0;
+    let mut next_start_min = 0;
     loop {
         let page = released::page(connection, from, PAGE)?;
         for range in &page {
-            if range.start() > range.end() || *range.start() < free {
+            if range.start() > range.end() || *range.start() < next_start_min {
                 return Err(EngineError::Damaged(format!(
-                    "the released segments from {} to {} overlap others",
+                    "the released segments from {} to {} overlap or touch others, or are reversed",
                     range.start(),
                     range.end()
                 )));
             }
             // One more than the next segment, because ranges that touch are merged.
-            free = range.end().saturating_add(2);
+            next_start_min = range.end().saturating_add(2);
         }
         let Some(last) = page.last() else { return Ok(()) };
-        from = last.end() + 1;
+        from = last.end().saturating_add(1);
     }
 }
 
-/// True for a reader that opened the file before a writer migrated it: such a reader sees the table
-/// as empty, through a view, for as long as it is open.
+/// Whether a temporary view hides the table from this connection. A reader that opened the file
+/// before a writer's migration created the table sees it as empty, for as long as it is open.
 fn is_hidden(connection: &Connection, table: CountedTable) -> Result<bool, EngineError> {
     Ok(connection.prepare("SELECT 1 FROM temp.sqlite_schema WHERE name = ?1")?.exists([table.name()])?)
 }
@@ -95,7 +99,7 @@ impl Count {
         *self.live.entry(segment.cast_signed()).or_default() += 1;
     }
 
-    fn versions(&mut self, connection: &Connection) -> Result<(), EngineError> {
+    fn count_versions(&mut self, connection: &Connection) -> Result<(), EngineError> {
         let mut statement = connection.prepare(&format!("SELECT {VERSION_COLUMNS} FROM version ORDER BY version"))?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -105,12 +109,12 @@ impl Count {
             }
             self.counters.versions += 1;
             self.counters.content_bytes = self.counters.content_bytes.saturating_add_unsigned(row.record.size);
-            let places = extents::of(connection, row.row_id)?;
+            let extents = extents::of(connection, row.row_id)?;
             match put::staged(connection, row.row_id)? {
                 None if row.archived => {
                     // `tile` returns extents unchanged if they cover the version without gaps or
                     // overlaps.
-                    if extents::tile(places.clone(), row.stored_bytes) != Some(places) {
+                    if extents::tile(extents.clone(), row.stored_bytes) != Some(extents) {
                         return Err(EngineError::Damaged(format!("the extents of version {} do not add up to it", row.id)));
                     }
                 }
@@ -133,7 +137,7 @@ impl Count {
         Ok(())
     }
 
-    fn names_tombstones_and_unlisted(&mut self, connection: &Connection) -> Result<(), EngineError> {
+    fn count_names_tombstones_and_unlisted(&mut self, connection: &Connection) -> Result<(), EngineError> {
         self.counters.objects = connection.query_row("SELECT count(DISTINCT name) FROM version", [], |row| row.get(0))?;
         for tombstone in put::tombstones(connection)? {
             self.counters.staged_tombstones += 1;

@@ -1,17 +1,16 @@
-//! Failures inside the SQLite engine, before [`EngineError::into_catalogue_error`] adds what was
-//! being done.
+//! Failures inside the SQLite engine.
 
 use rusqlite::ErrorCode;
 
 use crate::catalogue::CatalogueError;
 
-/// A failure that doesn't say what was being done.
+/// A failure, to which [`EngineError::into_catalogue_error`] adds what was being done.
 #[derive(Debug)]
 pub(super) enum EngineError {
     Sqlite(rusqlite::Error),
-    /// A row contradicts its checksum or another row.
+    /// The file contradicts itself: rows, checksums, counts, or by SQLite's own check.
     Damaged(String),
-    /// An error that already says everything; it is passed on unchanged.
+    /// An error that is complete already; it is passed on unchanged.
     Refused(CatalogueError),
     /// A number too large for the engine.
     TooLarge(u64),
@@ -41,7 +40,7 @@ impl EngineError {
 }
 
 /// True if the error shows damage of the file, as opposed to trouble with the disk, locks or the
-/// program.
+/// program. Also used for the key store.
 ///
 /// Values of an unexpected type count as damage, since all were written with the right one. So does
 /// a missing row where there must be one, and SQLite's generic error (`Unknown`, or `SqlInputError`

@@ -20,13 +20,16 @@ const SAME_STAMP_MAX: Duration = Duration::from_millis(20);
 /// The same for file systems with a time resolution of one or two seconds.
 const COARSE_SAME_STAMP_MAX: Duration = Duration::from_secs(2);
 
+/// How far the clock of a file server may be ahead of ours.
+const CLOCKS_APART_MAX: Duration = Duration::from_secs(60);
+
 /// An open file, with its metadata from before the first read.
-pub(super) struct SteadyFile {
+pub(super) struct StableFile {
     pub(super) file: File,
     pub(super) before: Metadata,
 }
 
-impl SteadyFile {
+impl StableFile {
     /// Opens a file. `None` if it changed meanwhile, or is no longer a regular file.
     pub(super) fn open(path: &Path) -> io::Result<Option<Self>> {
         // What was listed as a file may have become a link, or a pipe that would block.
@@ -42,6 +45,7 @@ impl SteadyFile {
             if stamp(&now) != stamp(&before) {
                 return Ok(None);
             }
+            // Access rights may have changed within the same tick.
             before = now;
         }
         Ok(before.is_file().then_some(Self { file, before }))
@@ -57,13 +61,19 @@ fn stamp(metadata: &Metadata) -> (u64, (i64, i64), (i64, i64)) {
     (metadata.len(), (metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()))
 }
 
-/// Time until a further write must change the file's times; `None` if that is already so.
+/// How long to wait until any further write is bound to change the file's times; `None` if it
+/// already is.
 fn wait_before_reading(metadata: &Metadata, now: SystemTime) -> Option<Duration> {
     let seconds = u64::try_from(metadata.ctime()).ok()?;
     let changed = UNIX_EPOCH + Duration::new(seconds, metadata.ctime_nsec().clamp(0, 999_999_999) as u32);
+    // Whole seconds: probably a file system that stores no fractions.
     let tick = if metadata.ctime_nsec() == 0 { COARSE_SAME_STAMP_MAX } else { SAME_STAMP_MAX };
-    // A time in the future was set by another clock, so it can't be compared.
-    tick.checked_sub(now.duration_since(changed).ok()?).filter(|rest| !rest.is_zero())
+    let Ok(age) = now.duration_since(changed) else {
+        // Another machine's clock may be ahead, and the file may have been written just now.
+        let ahead = changed.duration_since(now).unwrap_or_default();
+        return (ahead <= CLOCKS_APART_MAX).then_some(tick);
+    };
+    tick.checked_sub(age).filter(|rest| !rest.is_zero())
 }
 
 #[cfg(test)]
@@ -81,7 +91,8 @@ mod tests {
         assert_eq!(wait_before_reading(&metadata, changed), Some(tick));
         assert_eq!(wait_before_reading(&metadata, changed + tick / 2), Some(tick / 2));
         assert_eq!(wait_before_reading(&metadata, changed + tick), None);
-        assert_eq!(wait_before_reading(&metadata, changed - tick), None);
+        assert_eq!(wait_before_reading(&metadata, changed - tick), Some(tick));
+        assert_eq!(wait_before_reading(&metadata, changed - CLOCKS_APART_MAX - tick), None);
     }
 
     #[test]
@@ -101,7 +112,7 @@ mod tests {
         ];
         for (index, change) in changes.into_iter().enumerate() {
             std::fs::write(&path, b"content").expect("written");
-            let file = SteadyFile::open(&path).expect("opened").expect("a file");
+            let file = StableFile::open(&path).expect("opened").expect("a file");
             assert!(file.is_unchanged().expect("metadata"));
             change(&path).expect("changed");
             assert!(!file.is_unchanged().expect("metadata"), "change {index}");
@@ -114,10 +125,9 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("file"), b"content").expect("written");
         std::os::unix::fs::symlink("file", path("link")).expect("a link");
-        let pipe = rustix::fs::CWD;
-        rustix::fs::mknodat(pipe, path("pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).expect("a pipe");
-        assert!(SteadyFile::open(&path("file")).expect("opened").is_some());
-        assert!(SteadyFile::open(&path("link")).expect("no error").is_none());
-        assert!(SteadyFile::open(&path("pipe")).expect("no error").is_none());
+        rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).expect("a pipe");
+        assert!(StableFile::open(&path("file")).expect("opened").is_some());
+        assert!(StableFile::open(&path("link")).expect("no error").is_none());
+        assert!(StableFile::open(&path("pipe")).expect("no error").is_none());
     }
 }
