@@ -11,7 +11,7 @@ use fulgurite_archive::paging::Pager;
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::store::{PlatterStore, StoreError, check_all};
 use fulgurite_archive::unread::store_names;
-use fulgurite_archive::{Access, Archive, ArchiveStatus, UnseenPlace, check_decode_folder};
+use fulgurite_archive::{Access, Archive, ArchiveStatus, UnseenPlace, check_decode_device, check_decode_folder};
 use fulgurite_domain::{Kind, ObjectName};
 use fulgurite_service::control::{Connection, ServerStatus};
 use serde_json::{Value, json};
@@ -316,6 +316,10 @@ impl<'a> Status<'a> {
             "missing_platters": status.missing_platters.len(), "missing_segments": status.missing_segments,
             "staging_trouble": status.staging.as_ref().map(ToString::to_string), "oldest_verified": self.oldest_verified(),
             "never_verified": self.never_verified(), "stores": self.stores.iter().map(store).collect::<Vec<_>>(),
+            "decode_device": match check_decode_device(&self.archive.settings().decode) {
+                Ok(gpu) => json!({ "gpu": gpu, "trouble": null }),
+                Err(error) => json!({ "gpu": null, "trouble": error.to_string() }),
+            },
             "decode_folder": check_decode_folder(self.archive.home(), &self.archive.settings().decode)
                 .map(|(folder, checked)| json!({ "path": folder, "trouble": checked.err().map(|error| error.to_string()) })),
             "server": self.server.as_ref().map(|server| json!({ "working": server.running_command })),
@@ -345,6 +349,11 @@ impl<'a> Status<'a> {
             let command = server.running_command.as_ref();
             let doing = command.map(|command| format!("; `{}` since {} UTC", command.what, time(command.since as i64)));
             session.say(&format!("server    running{}", doing.unwrap_or_default()));
+        }
+        match check_decode_device(&archive.settings().decode) {
+            Ok(None) => {}
+            Ok(Some(gpu)) => session.say(&format!("decoding  on the GPU {gpu}")),
+            Err(error) => session.say(&format!("decoding  on the CPU: {error}")),
         }
         match check_decode_folder(archive.home(), &archive.settings().decode) {
             None => {}

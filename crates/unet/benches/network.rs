@@ -11,6 +11,8 @@
 //! multiplications of most windows. The bound is the peak divided by what is left, and doesn't
 //! count transformations, biases, ReLU, pooling and normalization.
 //!
+//! Built with `--features gpu`, it also measures the machine's graphics processor.
+//!
 //! ONNX Runtime takes part if `$PYTHON`, or else `python3`, has the packages `onnx` and
 //! `onnxruntime`.
 
@@ -120,6 +122,8 @@ fn case(title: &str, widths: &[usize], rows: usize, columns: usize, rounds: usiz
     for ((kernel, _), figures) in runners.iter().zip(figures) {
         figures.print(&format!("{kernel:?}"));
     }
+    #[cfg(feature = "gpu")]
+    gpu(&network, rows, columns, rounds);
     if let (Some(onnx), Some(figures)) = (onnx, peer_figures) {
         figures.print("ONNX Runtime");
         for (kernel, runner) in &mut runners {
@@ -131,6 +135,38 @@ fn case(title: &str, widths: &[usize], rows: usize, columns: usize, rounds: usiz
             );
         }
     }
+}
+
+/// Pixels per second of wall-clock time through a graphics processor, uploads and downloads
+/// included, with as many threads as cores.
+#[cfg(feature = "gpu")]
+fn gpu(network: &Network, rows: usize, columns: usize, rounds: usize) {
+    let gpu = match fulgurite_unet::Gpu::open() {
+        Ok(gpu) => gpu,
+        Err(error) => return println!("  GPU          {error}"),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let images = 64;
+    let planes = reference::noise(2, images * INPUTS * rows * columns);
+    let mut figures = Figures::default();
+    let runner = || fulgurite_unet::GpuRunner::new(network, &gpu, rows, columns).expect("a network for this GPU");
+    let mut runners: Vec<_> = (0..threads).map(|_| (runner(), vec![0.0; images * OUTPUTS * rows * columns])).collect();
+    for round in 0..=rounds {
+        let start = std::time::Instant::now();
+        std::thread::scope(|scope| {
+            for (runner, logits) in &mut runners {
+                scope.spawn(|| runner.run(black_box(&planes), black_box(logits)).expect("a working GPU"));
+            }
+        });
+        if round > 0 {
+            let pixels = (threads * images * rows * columns) as f64;
+            let per_second = pixels / start.elapsed().as_secs_f64();
+            figures.pixels_per_second.push(per_second);
+            figures.gflops.push(2.0 * network.multiply_adds(rows, columns) as f64 / (rows * columns) as f64 * per_second / 1e9);
+        }
+    }
+    figures.print("GPU");
+    println!("  {}", gpu.name());
 }
 
 /// Multiply-adds for a pixel if windows of 3x3 take a quarter, all but those of the first layer.

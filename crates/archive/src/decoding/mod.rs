@@ -14,7 +14,6 @@
 mod folder;
 mod pool;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -37,6 +36,22 @@ pub fn check_decode_folder(home: &Path, settings: &DecodeSettings) -> Option<(Pa
     let folder = home.join(settings.folder.as_ref()?);
     let checked = folder::check(&folder);
     Some((folder, checked))
+}
+
+/// Opens the device that the settings name, and tells its name. If it can't be opened, the CPU
+/// decodes, with the same answers.
+///
+/// # Errors
+/// [`GpuError`] if it can't be opened.
+pub fn check_decode_device(settings: &DecodeSettings) -> Result<Option<String>, GpuError> {
+    Ok(open_device(settings.device)?.gpu_name().map(str::to_owned))
+}
+
+fn open_device(wanted: DecodeDevice) -> Result<Device, GpuError> {
+    match wanted {
+        DecodeDevice::Cpu => Ok(Device::Cpu),
+        DecodeDevice::Gpu => Device::open_gpu(),
+    }
 }
 
 /// Tells the time, in microseconds since a midnight.
@@ -79,9 +94,6 @@ pub(crate) struct DecodePool {
     client: OnceLock<Option<Arc<Client>>>,
     /// How long verification may wait for cheap hours.
     verification_wait: Micros,
-    wants_gpu: bool,
-    /// Opened by the first read of glass, and never if the CPU decodes.
-    device: Arc<OnceLock<Result<Device, GpuError>>>,
 }
 
 impl DecodePool {
@@ -100,34 +112,11 @@ impl DecodePool {
         };
         let verification_wait = Micros(settings.verification_wait_h.saturating_mul(Micros::HOUR.0));
         let folder = settings.folder.as_ref().map(|folder| home.join(folder));
-        let device: Arc<OnceLock<Result<Device, GpuError>>> = Arc::default();
-        let opened = device.clone();
-        let tools = move || Decoders::on(opened.get().and_then(|device| device.as_ref().ok()).cloned().unwrap_or_default());
-        Self {
-            pool: Pool::new(schedule, threads, clock, tools),
-            folder,
-            client: OnceLock::new(),
-            verification_wait,
-            wants_gpu: settings.device == DecodeDevice::Gpu,
-            device,
-        }
-    }
-
-    /// Opens the device that the settings name. Called before anything is decoded.
-    ///
-    /// # Errors
-    /// If it can't be opened.
-    pub(crate) fn open_device(&self) -> io::Result<()> {
-        if !self.wants_gpu {
-            return Ok(());
-        }
-        match self.device.get_or_init(Device::open_gpu) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(io::Error::other(format!(
-                "glass can't be decoded as `device = \"gpu\"` below [decode] in fulgurite.toml demands: {error}. \
-                 `device = \"cpu\"` decodes without a GPU"
-            ))),
-        }
+        let wanted = settings.device;
+        let device = OnceLock::new();
+        // Opened by the first thread that decodes, because opening takes time.
+        let tools = move || Decoders::on(device.get_or_init(|| open_device(wanted).unwrap_or_default()).clone());
+        Self { pool: Pool::new(schedule, threads, clock, tools), folder, client: OnceLock::new(), verification_wait }
     }
 
     /// A service that decodes for one class of readers.

@@ -248,7 +248,6 @@ impl LoadedFile {
             return Ok(glass.as_ref());
         }
         let reader = if self.verification_deadline.is_some() { &self.drives.for_verification } else { &self.drives.for_reads };
-        self.drives.decoding.open_device()?;
         let found = VoxelPlatter::open(self.file.clone(), self.file.length()?, reader)?;
         Ok(self.glass.get_or_init(|| found).as_ref())
     }

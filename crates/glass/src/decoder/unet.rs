@@ -19,6 +19,9 @@ use crate::polarization::{FRAMES, Microscope};
 /// The model for media with the alphabet and the microscope of [`GlassMedium::desk`].
 const DESK: &[u8] = include_bytes!("../../models/desk.safetensors");
 
+/// Most voxels that are decoded at once, so that memory stays bounded: about 40 MB.
+const VOXELS_AT_ONCE: usize = 1 << 18;
+
 /// Decodes with a network.
 #[derive(Debug)]
 pub struct UNet {
@@ -55,9 +58,8 @@ impl UNet {
 
     /// Checks that a graphics processor runs the network that comes with the program.
     pub(super) fn try_on(gpu: &Gpu) -> Result<(), GpuError> {
-        let network = embedded_network();
-        let side = 8 * network.multiple();
-        GpuRunner::new(network, gpu, side, side).map(drop)
+        let medium = GlassMedium::desk();
+        GpuRunner::new(embedded_network(), gpu, medium.rows, medium.columns).map(drop)
     }
 
     /// A decoder with another model file. The value of `medium` in its metadata must be the text
@@ -122,6 +124,19 @@ impl UNet {
         Ok(())
     }
 
+    fn decode_at_once(&mut self, sectors: &[&Frames]) -> Vec<Result<Probabilities, FramesError>> {
+        self.planes.clear();
+        let added: Vec<_> = sectors.iter().map(|frames| self.add_planes(frames)).collect();
+        self.run();
+        let mut logits = self.logits.chunks_exact(self.symbols * self.runner.rows() * self.runner.columns());
+        let mut probabilities = || {
+            let mut values = logits.next().expect("logits of all sectors that were added").to_vec();
+            values.chunks_exact_mut(self.symbols).for_each(softmax);
+            Probabilities::new(self.symbols, values)
+        };
+        added.into_iter().map(|added| added.map(|()| probabilities())).collect()
+    }
+
     /// Computes the logits of all sectors whose planes were added.
     fn run(&mut self) {
         let voxels = self.runner.rows() * self.runner.columns();
@@ -149,16 +164,8 @@ impl VoxelDecoder for UNet {
     }
 
     fn decode_all(&mut self, sectors: &[&Frames]) -> Vec<Result<Probabilities, FramesError>> {
-        self.planes.clear();
-        let added: Vec<_> = sectors.iter().map(|frames| self.add_planes(frames)).collect();
-        self.run();
-        let mut logits = self.logits.chunks_exact(self.symbols * self.runner.rows() * self.runner.columns());
-        let mut probabilities = || {
-            let mut values = logits.next().expect("logits of all sectors that were added").to_vec();
-            values.chunks_exact_mut(self.symbols).for_each(softmax);
-            Probabilities::new(self.symbols, values)
-        };
-        added.into_iter().map(|added| added.map(|()| probabilities())).collect()
+        let voxels = self.runner.rows() * self.runner.columns();
+        sectors.chunks((VOXELS_AT_ONCE / voxels).max(1)).flat_map(|sectors| self.decode_at_once(sectors)).collect()
     }
 }
 

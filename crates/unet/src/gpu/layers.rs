@@ -69,6 +69,11 @@ struct Builder<'a> {
 }
 
 impl Layers {
+    /// The most workgroups of a layer along rows or columns.
+    pub(super) fn workgroups(rows: usize, columns: usize) -> usize {
+        rows.div_ceil(THREADS[1].min(TILE)).max(columns.div_ceil(THREADS[0].min(TILE)))
+    }
+
     /// Bytes of the largest buffer for one image.
     pub(super) fn largest_buffer(model: &Model, rows: usize, columns: usize) -> usize {
         let channels = model.widths.iter().enumerate().map(|(level, width)| (2 * width) >> (2 * level)).max().unwrap_or(0);

@@ -51,6 +51,9 @@ impl Gpu {
     }
 
     fn open_with(takes_software: bool) -> Result<Self, GpuError> {
+        if wgpu::Instance::enabled_backend_features().is_empty() {
+            return Err(GpuError::NotFound { why: "Vulkan isn't supported on this system".to_owned() });
+        }
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
         let wanted = wgpu::RequestAdapterOptions { power_preference: wgpu::PowerPreference::HighPerformance, ..Default::default() };
         let adapter =
@@ -74,6 +77,11 @@ impl Gpu {
     /// Its name and driver.
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+
+    fn failed(&self, why: String) -> GpuError {
+        note(&self.0.failure, why.clone());
+        GpuError::Failed { name: self.0.name.clone(), why }
     }
 
     /// Fails if anything went wrong since the processor was opened.

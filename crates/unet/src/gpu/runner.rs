@@ -1,5 +1,6 @@
 //! Runs a network on a GPU.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -13,8 +14,9 @@ use crate::reference::noise;
 /// Pixels that are computed at once: enough to keep a large GPU busy, in about 140 MB for widths
 /// 16, 32, 64.
 const PIXELS_AT_ONCE: usize = 1 << 18;
-/// How long the driver may take to call back when the GPU is done.
-const CALLBACK_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the GPU may take for the images that are computed at once, and its driver to call back
+/// then. Longer, and it hangs.
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Logits of a test image may differ from those of a CPU by this share of the largest.
 const TOLERANCE: f32 = 1e-4;
 
@@ -38,7 +40,7 @@ impl std::fmt::Debug for GpuRunner {
 }
 
 impl GpuRunner {
-    /// Prepares the GPU for a network, and compares its logits of a test image with those of the
+    /// Prepares the GPU for a network, and compares its logits of test images with those of the
     /// CPU.
     ///
     /// # Errors
@@ -47,9 +49,12 @@ impl GpuRunner {
     pub fn new(network: &Network, gpu: &Gpu, rows: usize, columns: usize) -> Result<Self, GpuError> {
         let mut on_cpu = network.runner(rows, columns)?;
         let mut runner = Self::unchecked(gpu, network.model(), rows, columns)?;
-        let planes = noise(1, runner.planes);
-        let (mut expected, mut found) = (vec![0.0; runner.logits], vec![0.0; runner.logits]);
-        on_cpu.run(&planes, &mut expected);
+        // Several, because each has a place of its own in the buffers.
+        let images = runner.images.min(3);
+        let planes = noise(1, images * runner.planes);
+        let (mut expected, mut found) = (vec![0.0; images * runner.logits], vec![0.0; images * runner.logits]);
+        let pairs = planes.chunks_exact(runner.planes).zip(expected.chunks_exact_mut(runner.logits));
+        pairs.for_each(|(planes, logits)| on_cpu.run(planes, logits));
         runner.run(&planes, &mut found)?;
         let largest = expected.iter().fold(0.0f32, |largest, logit| largest.max(logit.abs()));
         let is_close = |(expected, found): (&f32, &f32)| (expected - found).abs() <= TOLERANCE * largest;
@@ -67,8 +72,9 @@ impl GpuRunner {
         let fitting = (buffer_max.min(1 << 33) as usize) / largest;
         // The deepest dispatches have a workgroup for each group of channels of each image.
         let deepest = model.widths.iter().copied().max().unwrap_or(1).max(model.outputs).max(model.inputs) / 4 + 1;
-        let most = fitting.min(limits.max_compute_workgroups_per_dimension as usize / deepest);
-        if most == 0 {
+        let workgroups_max = limits.max_compute_workgroups_per_dimension as usize;
+        let most = fitting.min(workgroups_max / deepest);
+        if most == 0 || Layers::workgroups(rows, columns) > workgroups_max {
             return Err(GpuError::TooLarge { rows, columns, bytes: largest, limit: buffer_max });
         }
         let images = (PIXELS_AT_ONCE / pixels).clamp(1, most);
@@ -103,12 +109,15 @@ impl GpuRunner {
         assert_eq!(planes.len() / self.planes * self.logits, logits.len(), "logits of all images");
         let chunks = planes.chunks(self.images * self.planes).zip(logits.chunks_mut(self.images * self.logits));
         for (planes, logits) in chunks {
-            self.run_at_once(planes, logits)?;
+            // The driver's interface panics if the GPU is lost while it is waited for.
+            catch_unwind(AssertUnwindSafe(|| self.run_at_once(planes, logits)))
+                .unwrap_or_else(|_| Err(self.gpu.failed("its driver failed".to_owned())))?;
         }
         Ok(())
     }
 
     fn run_at_once(&self, planes: &[f32], logits: &mut [f32]) -> Result<(), GpuError> {
+        self.gpu.check()?;
         let (device, queue) = (&self.gpu.0.device, &self.gpu.0.queue);
         let images = (planes.len() / self.planes) as u32;
         queue.write_buffer(&self.layers.planes, 0, bytemuck::cast_slice(planes));
@@ -122,17 +131,18 @@ impl GpuRunner {
         drop(pass);
         let bytes = size_of_val(logits) as u64;
         commands.copy_buffer_to_buffer(&self.layers.logits, 0, &self.download, 0, bytes);
-        queue.submit([commands.finish()]);
+        let submission = queue.submit([commands.finish()]);
         let (mapped_tx, mapped_rx) = mpsc::channel();
         self.download.map_async(wgpu::MapMode::Read, ..bytes, move |mapped| {
             // The receiver is gone if waiting failed.
             let _ = mapped_tx.send(mapped);
         });
-        let failed = |why: String| GpuError::Failed { name: self.gpu.name().to_owned(), why };
-        device.poll(wgpu::PollType::wait_indefinitely()).map_err(|error| failed(error.to_string()))?;
+        let failed = |why: String| self.gpu.failed(why);
+        let wait = wgpu::PollType::Wait { submission_index: Some(submission), timeout: Some(TIMEOUT) };
+        device.poll(wait).map_err(|error| failed(error.to_string()))?;
         self.gpu.check()?;
         // Another thread that waits for the GPU may be the one that calls back.
-        match mapped_rx.recv_timeout(CALLBACK_TIMEOUT) {
+        match mapped_rx.recv_timeout(TIMEOUT) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(failed(error.to_string())),
             Err(_) => return Err(failed("its driver did not hand over the logits".to_owned())),
