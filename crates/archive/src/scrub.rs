@@ -158,6 +158,9 @@ impl<'a> Scrub<'a> {
             self.watcher.stage("writing replacement platters", None);
         }
         self.report.left += findings.iter().filter(|finding| !finding.is_sound() && !replace.includes(finding)).count() as u64;
+        // Every repair may move a platter, and its new store must not get another one of the set
+        // (I3).
+        let mut set = set.clone();
         // A repaired platter may provide what another one needs, so repeat until nothing changes.
         let mut changed = true;
         while std::mem::take(&mut changed) {
@@ -166,15 +169,17 @@ impl<'a> Scrub<'a> {
                 if !replace.includes(finding) {
                     continue;
                 }
-                let rebuilt = store_for(archive, set, position)
-                    .and_then(|store| Replacing { archive, set, position, target: &*store }.run(reader, &Unwatched));
+                let rebuilt = store_for(archive, &set, position)
+                    .and_then(|store| Replacing { archive, set: &set, position, target: &*store }.run(reader, &Unwatched));
                 match rebuilt {
                     Ok(()) => {
                         self.report.rebuilt += 1;
                         changed = true;
                         reader.forget_damage();
-                        let place = archive.catalogue().set_of(finding.platter)?;
-                        *open = OpenSet::for_verification(archive, &place.map_or_else(|| set.clone(), |row| row.description));
+                        if let Some(row) = archive.catalogue().set_of(finding.platter)? {
+                            set = row.description;
+                        }
+                        *open = OpenSet::for_verification(archive, &set);
                         (*finding, _) = read_platter(archive, open, position, &Unwatched);
                         record(archive, finding)?;
                     }

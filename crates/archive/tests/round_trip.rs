@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 
+use fulgurite_archive::settings::StoreSettings;
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{PlatterState, Skip};
+use fulgurite_archive::{PlatterState, Replace, Skip};
 use support::{Home, Troubles, get_all, noise, put_all};
 
 fn tree() -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -164,6 +165,34 @@ fn a_repairing_scrub_restores_damaged_and_missing_platters_exactly() {
     assert!(before == after);
     let clean = archive.scrub(None, &Unwatched).expect("scrub");
     assert!(clean.unsound.is_empty());
+}
+
+#[test]
+fn replaced_platters_of_a_set_never_share_a_store() {
+    let home = Home::with(2, 2, |settings| {
+        let spare = StoreSettings { name: "spare".into(), path: "stores/spare".into() };
+        settings.stores.push(spare);
+    });
+    let archive = home.open();
+    put_all(&archive, &tree());
+    archive.flush(&Unwatched).expect("flush");
+    let stores = |archive: &fulgurite_archive::Archive| {
+        let sets = archive.catalogue().sets().expect("sets");
+        sets[0].description.platters.iter().map(|place| place.store.clone()).collect::<Vec<_>>()
+    };
+    // Two stores of the set are gone, and only one store is free.
+    for store in &stores(&archive)[..2] {
+        fs::remove_dir_all(home.path().join("stores").join(store)).expect("removed");
+    }
+    let replace = Replace { absent: true, unreadable: false };
+    let troubles = Troubles::default();
+    let report = archive.scrub(Some(replace), &troubles).expect("scrub");
+    let (mut after, troubles) = (stores(&archive), troubles.take());
+    assert_eq!((report.unsound.len(), report.rebuilt), (2, 1), "{troubles:?}");
+    assert!(troubles.iter().any(|text| text.contains("was not rebuilt")), "{troubles:?}");
+    after.sort();
+    after.dedup();
+    assert_eq!(after.len(), 4, "{after:?}");
 }
 
 #[test]
