@@ -13,7 +13,7 @@ use std::sync::mpsc::sync_channel;
 use fulgurite_archive::catalogue::{SetState, Unlisted};
 use fulgurite_archive::settings::StoreSettings;
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Access, Archive, ArchiveError, Source, UnseenStores};
+use fulgurite_archive::{Access, Archive, ArchiveError, Source, UnseenStores, rebuild_catalogue};
 use fulgurite_domain::{ArchiveId, Kind, ObjectName};
 use fulgurite_format::SegmentHead;
 use sim::Scene;
@@ -97,7 +97,7 @@ fn a_rebuild_interrupted_while_replacing_the_catalogue_is_reported_and_can_be_re
         }
         let error = Archive::open(&home.path(), Access::Write).err().expect("there is no catalogue");
         assert!(error.to_string().contains("catalogue rebuild"), "{error}");
-        fulgurite_archive::rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+        rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
         assert!(get_all(&home.open(), &Unwatched).1 == files);
         let left: Vec<_> = std::fs::read_dir(home.path()).expect("listed").map(|entry| entry.expect("entry").file_name()).collect();
         assert!(
@@ -115,7 +115,7 @@ fn a_damaged_catalogue_that_was_set_aside_is_kept() {
     let damaged = noise(5, 50_000);
     std::fs::remove_file(home.path().join("catalogue.db")).expect("removed");
     std::fs::write(home.path().join("catalogue.db.old"), &damaged).expect("written");
-    let report = fulgurite_archive::rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+    let report = rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
     let kept = report.kept.expect("it could not be read");
     assert!(std::fs::read(&kept).expect("it is there") == damaged);
     assert!(!home.path().join("catalogue.db.old").exists());
@@ -351,4 +351,66 @@ fn a_damaged_version_is_reported_if_it_must_have_been_acknowledged_and_a_torn_on
         let report = archive.scrub(None, &Troubles::default()).expect("scrub");
         assert_eq!(report.nothing_is_lost(), !is_reported);
     }
+}
+
+/// Changes a segment with the objects "one", "two" and "three", and returns an archive that was
+/// rebuilt from it without a catalogue, with the rebuild's report and what it told.
+fn rebuilt_from_segment(change: impl FnOnce(&mut Vec<u8>)) -> (Home, fulgurite_archive::RebuildReport, Vec<String>) {
+    let home = Home::with(1, 0, |settings| settings.archive.encrypt = false);
+    let objects = ["one", "two", "three"].map(|name| (record(name, 1, Kind::File, name.as_bytes(), &[]), name.as_bytes()));
+    stage(&home, 7, &objects);
+    let path = home.path().join("staging/0000000000000007.segment");
+    let mut segment = std::fs::read(&path).expect("read");
+    change(&mut segment);
+    std::fs::write(&path, segment).expect("written");
+    std::fs::remove_file(home.path().join("catalogue.db")).expect("removed");
+    let troubles = Troubles::default();
+    let report = rebuild_catalogue(&home.path(), UnseenStores::Refuse, &troubles).expect("rebuilt");
+    (home, report, troubles.take())
+}
+
+fn names(home: &Home) -> Vec<String> {
+    rows(&home.open()).expect("rows").iter().map(|row| row.record.name.display()).collect()
+}
+
+#[test]
+fn a_rebuild_without_a_catalogue_reports_damage_in_staging_and_keeps_the_segment() {
+    let damage_record = |segment: &mut Vec<u8>| {
+        let heads = segment.chunks_exact(64).enumerate().filter(|(_, bytes)| bytes.starts_with(b"FREC\x02"));
+        let at = 64 * heads.map(|(index, _)| index).nth(1).expect("three object records");
+        segment[at + 30] ^= 1;
+    };
+    let damage_all = |segment: &mut Vec<u8>| segment.iter_mut().step_by(32).for_each(|byte| *byte ^= 1);
+    for (damage, listed) in [(&damage_record as &dyn Fn(&mut Vec<u8>), &["one", "three"][..]), (&damage_all, &[])] {
+        let (home, report, told) = rebuilt_from_segment(damage);
+        assert!(report.has_losses(), "{report:?}, {told:?}");
+        assert_eq!(names(&home), listed);
+        assert!(home.path().join("staging/0000000000000007.segment").exists());
+        assert!(!home.open().scrub(None, &Troubles::default()).expect("scrubbed").nothing_is_lost());
+        // A rebuild with the catalogue must not forget it.
+        let report = rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Troubles::default()).expect("rebuilt");
+        assert!(report.has_losses(), "{report:?}");
+        // The operator can.
+        let archive = home.open();
+        let unlisted = archive.catalogue().unlisted(None, 10).expect("unlisted");
+        assert_eq!(unlisted.iter().map(|version| version.why).collect::<Vec<_>>(), [Unlisted::Incomplete]);
+        archive.give_up(&unlisted).expect("given up");
+        drop(archive);
+        assert!(!rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Troubles::default()).expect("rebuilt").has_losses());
+        assert_eq!(names(&home), listed);
+    }
+}
+
+#[test]
+fn records_behind_a_damaged_segment_head_count_and_the_head_is_reported() {
+    let (home, report, told) = rebuilt_from_segment(|segment| segment[20] ^= 1);
+    assert_eq!(names(&home), ["one", "three", "two"]);
+    assert!(!report.has_losses(), "{report:?}");
+    assert!(told.iter().any(|text| text.contains("segment 0000000000000007: its head is damaged")), "{told:?}");
+}
+
+#[test]
+fn a_segment_that_a_crash_left_without_content_is_no_loss() {
+    let (home, report, told) = rebuilt_from_segment(|segment| segment.fill(0));
+    assert_eq!((names(&home).len(), report.has_losses()), (0, false), "{told:?}");
 }
