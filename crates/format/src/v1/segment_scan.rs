@@ -336,12 +336,16 @@ pub(crate) mod tests {
         file[20] ^= 1;
         heads.iter().for_each(|head| file[head.position as usize] ^= 1);
         let (found, seen) = scan(&file, true).unwrap();
-        assert_eq!((seen, found.head_damaged, found.damaged), (vec![], true, vec![64..file.len() as u64]));
+        let all = [64..file.len() as u64];
+        assert!(seen.is_empty() && found.head_damaged && found.damaged == all, "{found:?}");
         file[64..].fill(0);
         assert!(matches!(scan(&file, true), Err(SegmentError::Checksum)));
-        let read_at = |at: u64, buffer: &mut [u8]| match at {
-            0 => Ok(buffer.copy_from_slice(&file[..64])),
-            _ => Err(io::Error::other("a bad place")),
+        let read_at = |at: u64, buffer: &mut [u8]| {
+            if at > 0 {
+                return Err(io::Error::other("a bad place"));
+            }
+            buffer.copy_from_slice(&file[..buffer.len()]);
+            Ok(())
         };
         let unread = scan_segment(HEAD, file.len() as u64, read_at, true, |_| ());
         assert!(matches!(unread, Err(SegmentError::Read { at: 64, .. })), "{unread:?}");
