@@ -239,6 +239,19 @@ fn a_lost_or_wrong_key_costs_its_version_and_a_verification_reports_it() {
 }
 
 #[test]
+fn a_damaged_key_does_not_hide_a_wrong_master_key() {
+    let home = Home::new(2, 1);
+    put_all(&home.open(), &[&b"a"[..], b"b", b"c"].iter().map(|name| (name.to_vec(), name.to_vec())).collect());
+    let keys = rusqlite::Connection::open(home.path().join("keys.db")).expect("opened");
+    let damage = "UPDATE key_slot SET content = zeroblob(length(content)) WHERE slot = (SELECT slot FROM slot_of ORDER BY id LIMIT 1)";
+    assert_eq!(keys.execute(damage, []).expect("changed"), 1);
+    drop(keys);
+    fs::write(home.path().join("master.key"), format!("{}\n", "0".repeat(63) + "1")).expect("written");
+    let opened = fulgurite_archive::Archive::open(&home.path(), fulgurite_archive::Access::Write);
+    assert!(matches!(opened, Err(fulgurite_archive::ArchiveError::MasterKey { .. })));
+}
+
+#[test]
 fn a_damaged_key_costs_only_its_version() {
     let home = Home::new(2, 1);
     let files: BTreeMap<_, _> = [&b"a"[..], b"b", b"c"].iter().map(|name| (name.to_vec(), name.to_vec())).collect();
