@@ -84,8 +84,13 @@ impl<'a> Inventory<'a> {
                 unread.push(why);
                 Vec::new()
             }) {
-                places.insert(platter, index);
-                match read_header(&**store, platter) {
+                let header = read_header(&**store, platter);
+                // Of several copies, one with a readable header counts.
+                match header {
+                    Ok(_) => _ = places.insert(platter, index),
+                    Err(_) => _ = places.entry(platter).or_insert(index),
+                }
+                match header {
                     Ok(found) if found.archive == archive => _ = headers.entry(found.set).or_insert(found),
                     Ok(found) => {
                         let other = found.archive;
