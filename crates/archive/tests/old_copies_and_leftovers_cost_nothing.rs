@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
-use fulgurite_archive::catalogue::{SetState, Unlisted};
+use fulgurite_archive::catalogue::{PlatterPlace, SetState, Unlisted};
+use fulgurite_archive::keyring::{export_keys, import_keys};
 use fulgurite_archive::settings::StoreSettings;
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Access, Archive, ArchiveError, Source, UnseenStores, rebuild_catalogue};
-use fulgurite_domain::{ArchiveId, Kind, ObjectName};
+use fulgurite_archive::{Access, Archive, ArchiveError, AttachError, Remains, Source, UnseenStores, attach, rebuild_catalogue};
+use fulgurite_domain::{ArchiveId, Kind, ObjectName, PlatterId, SetShape};
 use fulgurite_format::SegmentHead;
 use sim::Scene;
 use sim::disk::{Disk, Survival};
@@ -413,4 +414,69 @@ fn records_behind_a_damaged_segment_head_count_and_the_head_is_reported() {
 fn a_segment_that_a_crash_left_without_content_is_no_loss() {
     let (home, report, told) = rebuilt_from_segment(|segment| segment.fill(0));
     assert_eq!((names(&home).len(), report.has_losses()), (0, false), "{told:?}");
+}
+
+/// The platters of the archive's only set, by position, with the paths of their files.
+fn platters(home: &Home) -> Vec<(PlatterId, String, std::path::PathBuf)> {
+    let sets = home.open().catalogue().sets().expect("sets");
+    let place = |place: &PlatterPlace| {
+        let files = home.platter_files();
+        let file = files.iter().find(|file| file.to_string_lossy().contains(&place.platter.to_string())).expect("it has a file");
+        (place.platter, place.store.clone(), file.clone())
+    };
+    sets[0].description.platters.iter().map(place).collect()
+}
+
+#[test]
+fn of_two_copies_of_a_platter_a_rebuild_takes_the_one_with_a_header() {
+    for copied in 0..2 {
+        let home = Home::new(1, 1);
+        let files = BTreeMap::from([(b"a".to_vec(), noise(1, 10_000))]);
+        let archive = home.open();
+        put_all(&archive, &files);
+        archive.flush(&Unwatched).expect("flushed");
+        drop(archive);
+        let platters = platters(&home);
+        let (platter, store, from) = &platters[copied];
+        let broken = platters[1 - copied].2.with_file_name(from.file_name().expect("a name"));
+        std::fs::write(broken, vec![0; 100_000]).expect("written");
+        std::fs::remove_file(home.path().join("catalogue.db")).expect("removed");
+        rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+        let set = home.open().catalogue().set_of(*platter).expect("read").expect("known").description;
+        assert_eq!(set.platters[copied].store, *store);
+    }
+}
+
+#[test]
+fn the_key_of_a_version_removed_on_absent_platters_does_not_come_back() {
+    let home = Home::new(1, 1);
+    let archive = home.open();
+    put_all(&archive, &BTreeMap::from([(b"kept".to_vec(), noise(1, 1_000)), (b"removed".to_vec(), noise(2, 1_000))]));
+    archive.flush(&Unwatched).expect("flushed");
+    let copy = home.folder.path().join("keys");
+    export_keys(&archive, &copy, None).expect("exported");
+    let version = archive.catalogue().versions_of(&ObjectName(b"removed".to_vec())).expect("read").remove(0);
+    archive.remove(std::slice::from_ref(&version)).expect("removed");
+    put_all(&archive, &BTreeMap::from([(b"later".to_vec(), noise(3, 1_000))]));
+    archive.flush(&Unwatched).expect("flushed");
+    assert_eq!(archive.catalogue().staged_tombstones().expect("read"), [], "the tombstone is on platters");
+    drop(archive);
+    std::fs::rename(home.path().join("stores"), home.path().join("unmounted")).expect("renamed");
+    let report = import_keys(&home.path(), &[copy], &[], &Unwatched).expect("imported");
+    assert_eq!((report.keys, report.removed), (2, 1));
+    let archive = Archive::open(&home.path(), Access::Read).expect("opens");
+    assert_eq!(archive.keys().get(version.id).expect("read"), None);
+}
+
+#[test]
+fn attach_reports_a_store_that_cannot_be_listed() {
+    let home = Home::new(1, 0);
+    let store = home.path().join("stores/d0");
+    std::fs::remove_file(store.join("fulgurite-store")).expect("removed");
+    // Like a disk with an error, it can't be listed even by root.
+    std::fs::remove_dir_all(store.join("platters")).ok();
+    std::fs::write(store.join("platters"), "not a folder").expect("written");
+    let remains = Remains { stores: vec![(None, store)], keys: Vec::new(), passphrases: Vec::new(), shape: None, platter_mib: None };
+    let attached = attach(&home.folder.path().join("other"), &remains, &|_| SetShape { information: 1, redundancy: 0 }, &Unwatched);
+    assert!(matches!(attached, Err(AttachError::Unlisted { .. })), "{:?}", attached.err());
 }
