@@ -51,6 +51,13 @@ fn flush_memory_bytes(geometry: Geometry, shape: SetShape, threads: usize) -> u6
     information.max(redundancy) + verifying::readers(threads, shape) as u64 * tracks
 }
 
+/// Most versions on a set.
+pub(super) fn items_max(archive: &Archive) -> usize {
+    // An eighth of the memory, because two sets may be in progress. `bounds` leaves the rest to the
+    // codes.
+    ((archive.settings().limits.memory_mib << 20) / 8 / ITEM_MEMORY_BYTES) as usize
+}
+
 /// Collects staged versions in the order of their names, until they fill a set.
 pub(super) fn gather(
     archive: &Archive,
@@ -61,9 +68,7 @@ pub(super) fn gather(
     let (mut items, mut staged) = (Vec::new(), Vec::new());
     let mut bytes = 0;
     let mut pages = Pager::default();
-    // An eighth of the memory, because two sets may be in progress. `bounds` leaves the rest to the
-    // codes.
-    let items_max = ((archive.settings().limits.memory_mib << 20) / 8 / ITEM_MEMORY_BYTES) as usize;
+    let items_max = items_max(archive);
     while bytes < capacity && items.len() < items_max {
         let mut catalogue = archive.catalogue();
         let Some(page) = pages.next(|after| catalogue.staged_versions(after, PAGE))? else { break };
