@@ -336,8 +336,8 @@ pub(crate) mod tests {
         file[20] ^= 1;
         heads.iter().for_each(|head| file[head.position as usize] ^= 1);
         let (found, seen) = scan(&file, true).unwrap();
-        let all = [64..file.len() as u64];
-        assert!(seen.is_empty() && found.head_damaged && found.damaged == all, "{found:?}");
+        let all = 64..file.len() as u64;
+        assert!(seen.is_empty() && found.head_damaged && found.damaged == [all], "{found:?}");
         file[64..].fill(0);
         assert!(matches!(scan(&file, true), Err(SegmentError::Checksum)));
         let read_at = |at: u64, buffer: &mut [u8]| {
