@@ -12,6 +12,7 @@
 //! its own files; the files of a killed attempt are used by the next one.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -76,6 +77,14 @@ pub enum AttachError {
     /// A folder does not exist.
     #[error("{0} does not exist. Is the disk mounted? Nothing was changed")]
     NoFolder(PathBuf),
+    /// A folder can't be listed.
+    #[error("can't list the platters in {path}: {source}. Nothing was changed")]
+    Unlisted {
+        /// The folder.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// The same folder is given twice.
     #[error("{0} is given twice; give each store once. Nothing was changed")]
     GivenTwice(PathBuf),
@@ -331,7 +340,11 @@ fn inspect_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<GivenStore
         }
         let store = GivenStore { path: path.clone(), name: name.clone(), archive: ArchiveId([0; 16]), marked: false };
         let opened = store.open();
-        let platters = opened.list().unwrap_or_default();
+        let platters = match opened.list() {
+            Ok(platters) => platters,
+            Err(missing) if missing.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(AttachError::Unlisted { path: path.clone(), source }),
+        };
         match (platters.iter().find_map(|platter| read_header(&*opened, *platter).ok()), text) {
             (Some(header), None) => given.push(GivenStore { archive: header.archive, ..store }),
             (None, None) if platters.is_empty() && !path.exists() => return Err(AttachError::NoFolder(path.clone())),

@@ -84,8 +84,13 @@ impl<'a> Inventory<'a> {
                 unread.push(why);
                 Vec::new()
             }) {
-                places.insert(platter, index);
-                match read_header(&**store, platter) {
+                let header = read_header(&**store, platter);
+                // Of several copies, one with a readable header counts.
+                match header {
+                    Ok(_) => _ = places.insert(platter, index),
+                    Err(_) => _ = places.entry(platter).or_insert(index),
+                }
+                match header {
                     Ok(found) if found.archive == archive => _ = headers.entry(found.set).or_insert(found),
                     Ok(found) => {
                         let other = found.archive;
@@ -163,8 +168,9 @@ pub(crate) fn inventory_staging(staging: &Staging, on_mention: &mut dyn FnMut(Me
             RecordKind::Data => {}
         });
         let read = match scan.map_err(|error| error.to_string()) {
-            Ok(Ok(scan)) if scan.damaged.is_empty() => Ok(()),
-            Ok(Ok(scan)) => Err(format!("it is damaged in {} places", scan.damaged.len())),
+            Ok(Ok(scan)) if !scan.damaged.is_empty() => Err(format!("it is damaged in {} places", scan.damaged.len())),
+            Ok(Ok(scan)) if scan.head_damaged => Err("its head is damaged, so only its file name says which segment it is".to_owned()),
+            Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),
             Err(why) => Err(why),
         };

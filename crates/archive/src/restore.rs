@@ -110,11 +110,20 @@ impl Archive {
             let workers: Vec<_> = (0..self.threads()).map(|_| scope.spawn(|| restore.work())).collect();
             workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })?;
-        // Set the times of directories last, because adding files changes them.
-        for (path, row) in restore.directories.into_inner().expect("nothing panics while it holds this lock") {
-            let _ = File::open(path).and_then(|directory| set_attributes(&directory, &row));
+        let mut report = restore.report.into_inner().expect("nothing panics while it holds this lock");
+        // Set the times of directories last, because adding files changes them. A directory comes
+        // before those above it, which its user may not enter afterwards.
+        let mut directories = restore.directories.into_inner().expect("nothing panics while it holds this lock");
+        directories.sort_by(|(one, _), (other, _)| other.cmp(one));
+        for (path, row) in directories {
+            if let Err(error) = File::open(&path).and_then(|directory| set_attributes(&directory, &row)) {
+                report.objects -= 1;
+                report.failed += 1;
+                let why = format!("the folder {} is there, but its mode and time could not be set: {error}", path.display());
+                watcher.trouble(Trouble::unread(&row, None, &why));
+            }
         }
-        Ok(restore.report.into_inner().expect("nothing panics while it holds this lock"))
+        Ok(report)
     }
 
     /// Restores one version to `path`.

@@ -26,7 +26,7 @@ use crate::paging::Pager;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{check_all, distinct_texts};
 use crate::unread::Hindrance;
-use crate::watch::{Trouble, Unwatched, Watcher, check_not_stopped};
+use crate::watch::{Trouble, Unwatched, Watcher, WithoutProgress, check_not_stopped};
 
 use objects::was_removed;
 use reading::{read_platter, record};
@@ -155,6 +155,9 @@ impl<'a> Scrub<'a> {
             self.watcher.stage("writing replacement platters", None);
         }
         self.report.left += findings.iter().filter(|finding| !finding.is_sound() && !replace.includes(finding)).count() as u64;
+        // Every repair may move a platter, and its new store must not get another one of the set
+        // (I3).
+        let mut set = set.clone();
         // A repaired platter may provide what another one needs, so repeat until nothing changes.
         let mut changed = true;
         while std::mem::take(&mut changed) {
@@ -163,16 +166,18 @@ impl<'a> Scrub<'a> {
                 if !replace.includes(finding) {
                     continue;
                 }
-                let rebuilt = store_for(archive, set, position)
-                    .and_then(|store| Replacing { archive, set, position, target: &*store }.run(reader, &Unwatched));
+                let rebuilt = store_for(archive, &set, position)
+                    .and_then(|store| Replacing { archive, set: &set, position, target: &*store }.run(reader, &Unwatched));
                 match rebuilt {
                     Ok(()) => {
                         self.report.rebuilt += 1;
                         changed = true;
                         reader.forget_damage();
-                        let place = archive.catalogue().set_of(finding.platter)?;
-                        *open = OpenSet::for_verification(archive, &place.map_or_else(|| set.clone(), |row| row.description));
-                        (*finding, _) = read_platter(archive, open, position, &Unwatched)?;
+                        if let Some(row) = archive.catalogue().set_of(finding.platter)? {
+                            set = row.description;
+                        }
+                        *open = OpenSet::for_verification(archive, &set);
+                        (*finding, _) = read_platter(archive, open, position, &WithoutProgress(self.watcher))?;
                         record(archive, finding)?;
                     }
                     Err(error) => {

@@ -146,15 +146,16 @@ impl Staging {
     fn taken_bytes(&self) -> u64 {
         // A segment that can't be opened was most likely just released.
         let length = |segment| self.open(segment).and_then(|file| file.length().map_err(|error| self.write_error(error))).unwrap_or(0);
-        self.segments().unwrap_or_default().into_iter().map(length).sum()
+        // What can't be counted may be any number of bytes.
+        self.segments().map_or(u64::MAX, |segments| segments.into_iter().map(length).sum())
     }
 
     /// Numbers of all existing segments, ascending.
     ///
     /// # Errors
-    /// [`StagingError::Write`] if the folder can't be listed.
+    /// [`StagingError::Unreadable`] if the folder can't be listed.
     pub fn segments(&self) -> Result<Vec<u64>, StagingError> {
-        let names = self.volume.list("").map_err(|source| self.write_error(source))?;
+        let names = self.volume.list("").map_err(|source| StagingError::Unreadable { place: self.place(), source })?;
         let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_name(name)).collect();
         numbers.sort_unstable();
         Ok(numbers)
@@ -164,7 +165,7 @@ impl Staging {
     /// dropped. Waits for the current writer, if any.
     ///
     /// # Errors
-    /// [`StagingError::Write`] if the folder can't be listed.
+    /// [`StagingError::Unreadable`] if the folder can't be listed.
     pub fn begin(&self) -> Result<Writing<'_>, StagingError> {
         let guard = self.writer.lock().expect("nothing panics while it holds this lock");
         // Numbers follow the clock. With a reused number, an old copy of the catalogue would

@@ -141,6 +141,19 @@ impl OutOfReach {
     }
 }
 
+/// Passes on only waits and stops, for work that was counted before.
+pub(crate) struct WithoutProgress<'a>(pub(crate) &'a dyn Watcher);
+
+impl Watcher for WithoutProgress<'_> {
+    fn waits(&self) {
+        self.0.waits();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
+    }
+}
+
 /// A watcher that ignores all reports.
 pub struct Unwatched;
 

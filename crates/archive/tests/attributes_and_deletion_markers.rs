@@ -4,7 +4,8 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 
 use fulgurite_archive::catalogue::{VersionRow, Versions};
 use fulgurite_archive::watch::Unwatched;
@@ -87,5 +88,25 @@ fn a_deletion_marker_is_not_restored_and_its_removal_brings_the_name_back() {
         assert_eq!(found[b"gone".as_slice()], b"earlier");
         fs::remove_file(home.path().join("catalogue.db")).expect("removed");
         rebuild_catalogue(&home.path(), fulgurite_archive::UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+    }
+}
+
+/// Root may enter any folder, so this shows nothing when root runs it.
+#[test]
+fn folders_below_one_that_cannot_be_entered_get_their_modes_and_times() {
+    let folder = |name: &str, mode: u32| {
+        let mut folder = record(name, 1, Kind::Directory, b"", &[]);
+        folder.mode = Some(mode);
+        folder
+    };
+    let folders = [("a", 0o600), ("a/b", 0o610), ("a/b/c", 0o710), ("a/d", 0o701)];
+    let home = staged(&folders.map(|(name, mode)| (folder(name, mode), &b""[..])));
+    let to = tempfile::tempdir().expect("a folder");
+    let report = home.open().get_all(b"", 0, to.path(), Existing::Keep, &Unwatched).expect("get");
+    assert_eq!((report.objects, report.failed), (4, 0));
+    for (name, mode) in folders {
+        let path = to.path().join(name);
+        assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o7777, mode, "{name}");
+        fs::set_permissions(&path, Permissions::from_mode(0o700)).expect("opened for the next");
     }
 }

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
-use fulgurite_archive::catalogue::{SetState, Unlisted};
+use fulgurite_archive::catalogue::{PlatterPlace, SetState, Unlisted};
+use fulgurite_archive::keyring::{export_keys, import_keys};
 use fulgurite_archive::settings::StoreSettings;
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Access, Archive, ArchiveError, Source, UnseenStores};
-use fulgurite_domain::{ArchiveId, Kind, ObjectName};
+use fulgurite_archive::{Access, Archive, ArchiveError, AttachError, Remains, Source, UnseenStores, attach, rebuild_catalogue};
+use fulgurite_domain::{ArchiveId, Kind, ObjectName, PlatterId, SetShape};
 use fulgurite_format::SegmentHead;
 use sim::Scene;
 use sim::disk::{Disk, Survival};
@@ -97,7 +98,7 @@ fn a_rebuild_interrupted_while_replacing_the_catalogue_is_reported_and_can_be_re
         }
         let error = Archive::open(&home.path(), Access::Write).err().expect("there is no catalogue");
         assert!(error.to_string().contains("catalogue rebuild"), "{error}");
-        fulgurite_archive::rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+        rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
         assert!(get_all(&home.open(), &Unwatched).1 == files);
         let left: Vec<_> = std::fs::read_dir(home.path()).expect("listed").map(|entry| entry.expect("entry").file_name()).collect();
         assert!(
@@ -115,7 +116,7 @@ fn a_damaged_catalogue_that_was_set_aside_is_kept() {
     let damaged = noise(5, 50_000);
     std::fs::remove_file(home.path().join("catalogue.db")).expect("removed");
     std::fs::write(home.path().join("catalogue.db.old"), &damaged).expect("written");
-    let report = fulgurite_archive::rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+    let report = rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
     let kept = report.kept.expect("it could not be read");
     assert!(std::fs::read(&kept).expect("it is there") == damaged);
     assert!(!home.path().join("catalogue.db.old").exists());
@@ -351,4 +352,131 @@ fn a_damaged_version_is_reported_if_it_must_have_been_acknowledged_and_a_torn_on
         let report = archive.scrub(None, &Troubles::default()).expect("scrub");
         assert_eq!(report.nothing_is_lost(), !is_reported);
     }
+}
+
+/// Changes a segment with the objects "one", "two" and "three", and returns an archive that was
+/// rebuilt from it without a catalogue, with the rebuild's report and what it told.
+fn rebuilt_from_segment(change: impl FnOnce(&mut Vec<u8>)) -> (Home, fulgurite_archive::RebuildReport, Vec<String>) {
+    let home = Home::with(1, 0, |settings| settings.archive.encrypt = false);
+    let objects = ["one", "two", "three"].map(|name| (record(name, 1, Kind::File, name.as_bytes(), &[]), name.as_bytes()));
+    stage(&home, 7, &objects);
+    let path = home.path().join("staging/0000000000000007.segment");
+    let mut segment = std::fs::read(&path).expect("read");
+    change(&mut segment);
+    std::fs::write(&path, segment).expect("written");
+    std::fs::remove_file(home.path().join("catalogue.db")).expect("removed");
+    let troubles = Troubles::default();
+    let report = rebuild_catalogue(&home.path(), UnseenStores::Refuse, &troubles).expect("rebuilt");
+    (home, report, troubles.take())
+}
+
+fn names(home: &Home) -> Vec<String> {
+    rows(&home.open()).expect("rows").iter().map(|row| row.record.name.display()).collect()
+}
+
+#[test]
+fn a_rebuild_without_a_catalogue_reports_damage_in_staging_and_keeps_the_segment() {
+    let damage_record = |segment: &mut Vec<u8>| {
+        let heads = segment.chunks_exact(64).enumerate().filter(|(_, bytes)| bytes.starts_with(b"FREC\x02"));
+        let at = 64 * heads.map(|(index, _)| index).nth(1).expect("three object records");
+        segment[at + 30] ^= 1;
+    };
+    let damage_all = |segment: &mut Vec<u8>| segment.iter_mut().step_by(32).for_each(|byte| *byte ^= 1);
+    for (damage, listed) in [(&damage_record as &dyn Fn(&mut Vec<u8>), &["one", "three"][..]), (&damage_all, &[])] {
+        let (home, report, told) = rebuilt_from_segment(damage);
+        assert!(report.has_losses(), "{report:?}, {told:?}");
+        assert_eq!(names(&home), listed);
+        assert!(home.path().join("staging/0000000000000007.segment").exists());
+        assert!(!home.open().scrub(None, &Troubles::default()).expect("scrubbed").nothing_is_lost());
+        // A rebuild with the catalogue must not forget it.
+        let report = rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Troubles::default()).expect("rebuilt");
+        assert!(report.has_losses(), "{report:?}");
+        // The operator can.
+        let archive = home.open();
+        let unlisted = archive.catalogue().unlisted(None, 10).expect("unlisted");
+        assert_eq!(unlisted.iter().map(|version| version.why).collect::<Vec<_>>(), [Unlisted::Incomplete]);
+        archive.give_up(&unlisted).expect("given up");
+        drop(archive);
+        assert!(!rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Troubles::default()).expect("rebuilt").has_losses());
+        assert_eq!(names(&home), listed);
+    }
+}
+
+#[test]
+fn records_behind_a_damaged_segment_head_count_and_the_head_is_reported() {
+    let (home, report, told) = rebuilt_from_segment(|segment| segment[20] ^= 1);
+    assert_eq!(names(&home), ["one", "three", "two"]);
+    assert!(!report.has_losses(), "{report:?}");
+    assert!(told.iter().any(|text| text.contains("segment 0000000000000007: its head is damaged")), "{told:?}");
+}
+
+#[test]
+fn a_segment_that_a_crash_left_without_content_is_no_loss() {
+    let (home, report, told) = rebuilt_from_segment(|segment| segment.fill(0));
+    assert_eq!((names(&home).len(), report.has_losses()), (0, false), "{told:?}");
+}
+
+/// The platters of the archive's only set, by position, with the paths of their files.
+fn platters(home: &Home) -> Vec<(PlatterId, String, std::path::PathBuf)> {
+    let sets = home.open().catalogue().sets().expect("sets");
+    let place = |place: &PlatterPlace| {
+        let files = home.platter_files();
+        let file = files.iter().find(|file| file.to_string_lossy().contains(&place.platter.to_string())).expect("it has a file");
+        (place.platter, place.store.clone(), file.clone())
+    };
+    sets[0].description.platters.iter().map(place).collect()
+}
+
+#[test]
+fn of_two_copies_of_a_platter_a_rebuild_takes_the_one_with_a_header() {
+    for copied in 0..2 {
+        let home = Home::new(1, 1);
+        let files = BTreeMap::from([(b"a".to_vec(), noise(1, 10_000))]);
+        let archive = home.open();
+        put_all(&archive, &files);
+        archive.flush(&Unwatched).expect("flushed");
+        drop(archive);
+        let platters = platters(&home);
+        let (platter, store, from) = &platters[copied];
+        let broken = platters[1 - copied].2.with_file_name(from.file_name().expect("a name"));
+        std::fs::write(broken, vec![0; 100_000]).expect("written");
+        std::fs::remove_file(home.path().join("catalogue.db")).expect("removed");
+        rebuild_catalogue(&home.path(), UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+        let set = home.open().catalogue().set_of(*platter).expect("read").expect("known").description;
+        assert_eq!(set.platters[copied].store, *store);
+    }
+}
+
+#[test]
+fn the_key_of_a_version_removed_on_absent_platters_does_not_come_back() {
+    let home = Home::new(1, 1);
+    let archive = home.open();
+    put_all(&archive, &BTreeMap::from([(b"kept".to_vec(), noise(1, 1_000)), (b"removed".to_vec(), noise(2, 1_000))]));
+    archive.flush(&Unwatched).expect("flushed");
+    let copy = home.folder.path().join("keys");
+    export_keys(&archive, &copy, None).expect("exported");
+    let version = archive.catalogue().versions_of(&ObjectName(b"removed".to_vec())).expect("read").remove(0);
+    archive.remove(std::slice::from_ref(&version)).expect("removed");
+    put_all(&archive, &BTreeMap::from([(b"later".to_vec(), noise(3, 1_000))]));
+    archive.flush(&Unwatched).expect("flushed");
+    assert_eq!(archive.catalogue().staged_tombstones().expect("read"), [], "the tombstone is on platters");
+    drop(archive);
+    std::fs::rename(home.path().join("stores"), home.path().join("unmounted")).expect("renamed");
+    let report = import_keys(&home.path(), &[copy], &[], &Unwatched).expect("imported");
+    assert_eq!((report.keys, report.removed), (2, 1));
+    let archive = Archive::open(&home.path(), Access::Read).expect("opens");
+    assert_eq!(archive.keys().get(version.id).expect("read"), None);
+}
+
+#[test]
+fn attach_reports_a_store_that_cannot_be_listed() {
+    let home = Home::new(1, 0);
+    let store = home.path().join("stores/d0");
+    std::fs::remove_file(store.join("fulgurite-store")).expect("removed");
+    // Like a disk with an error, it can't be listed even by root.
+    std::fs::remove_dir_all(store.join("platters")).ok();
+    std::fs::write(store.join("platters"), "not a folder").expect("written");
+    let remains = Remains { stores: vec![(None, store)], keys: Vec::new(), passphrases: Vec::new(), shape: None, platter_mib: None };
+    let attached = attach(&home.folder.path().join("other"), &remains, &|_| SetShape { information: 1, redundancy: 0 }, &Unwatched);
+    assert!(matches!(attached, Err(AttachError::Unlisted { .. })), "{:?}", attached.err());
 }

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 
+use fulgurite_archive::settings::StoreSettings;
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{PlatterState, Skip};
+use fulgurite_archive::{PlatterState, Replace, Skip};
 use support::{Home, Troubles, get_all, noise, put_all};
 
 fn tree() -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -167,6 +168,34 @@ fn a_repairing_scrub_restores_damaged_and_missing_platters_exactly() {
 }
 
 #[test]
+fn replaced_platters_of_a_set_never_share_a_store() {
+    let home = Home::with(2, 2, |settings| {
+        let spare = StoreSettings { name: "spare".into(), path: "stores/spare".into() };
+        settings.stores.push(spare);
+    });
+    let archive = home.open();
+    put_all(&archive, &tree());
+    archive.flush(&Unwatched).expect("flush");
+    let stores = |archive: &fulgurite_archive::Archive| {
+        let sets = archive.catalogue().sets().expect("sets");
+        sets[0].description.platters.iter().map(|place| place.store.clone()).collect::<Vec<_>>()
+    };
+    // Two stores of the set are gone, and only one store is free.
+    for store in &stores(&archive)[..2] {
+        fs::remove_dir_all(home.path().join("stores").join(store)).expect("removed");
+    }
+    let replace = Replace { absent: true, unreadable: false };
+    let troubles = Troubles::default();
+    let report = archive.scrub(Some(replace), &troubles).expect("scrub");
+    let (mut after, troubles) = (stores(&archive), troubles.take());
+    assert_eq!((report.unsound.len(), report.rebuilt), (2, 1), "{troubles:?}");
+    assert!(troubles.iter().any(|text| text.contains("was not rebuilt")), "{troubles:?}");
+    after.sort();
+    after.dedup();
+    assert_eq!(after.len(), 4, "{after:?}");
+}
+
+#[test]
 fn an_archive_does_not_open_for_writing_with_a_wrong_master_key() {
     let home = Home::new(2, 1);
     put_all(&home.open(), &tree());
@@ -207,6 +236,19 @@ fn a_lost_or_wrong_key_costs_its_version_and_a_verification_reports_it() {
     let scrubbed = home.open().scrub(None, &troubles).expect("scrub");
     assert_eq!((scrubbed.lost_versions, scrubbed.unlisted, scrubbed.nothing_is_lost()), (0, 2, false));
     assert_eq!(get_all(&home.open(), &Unwatched).1, BTreeMap::from([(b"a".to_vec(), b"a".to_vec())]));
+}
+
+#[test]
+fn a_damaged_key_does_not_hide_a_wrong_master_key() {
+    let home = Home::new(2, 1);
+    put_all(&home.open(), &[&b"a"[..], b"b", b"c"].iter().map(|name| (name.to_vec(), name.to_vec())).collect());
+    let keys = rusqlite::Connection::open(home.path().join("keys.db")).expect("opened");
+    let damage = "UPDATE key_slot SET content = zeroblob(length(content)) WHERE slot = (SELECT slot FROM slot_of ORDER BY id LIMIT 1)";
+    assert_eq!(keys.execute(damage, []).expect("changed"), 1);
+    drop(keys);
+    fs::write(home.path().join("master.key"), format!("{}\n", "0".repeat(63) + "1")).expect("written");
+    let opened = fulgurite_archive::Archive::open(&home.path(), fulgurite_archive::Access::Write);
+    assert!(matches!(opened, Err(fulgurite_archive::ArchiveError::MasterKey { .. })));
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fulgurite_domain::ArchiveId;
-use fulgurite_format::{KeyTextError, MasterKey};
+use fulgurite_domain::{ArchiveId, VersionId};
+use fulgurite_format::{KeyTextError, MasterKey, WrappedKey};
 
 use super::{Access, Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, Readers};
-use crate::catalogue::{CatalogueError, SqliteCatalogue};
+use crate::catalogue::{CatalogueError, SqliteCatalogue, Versions};
 use crate::decoding::{DecodePool, SystemClock};
 use crate::error::MasterKeyTrouble;
 use crate::keystore::{KeyStoreError, SqliteKeyStore};
@@ -83,16 +83,18 @@ impl Parts {
     }
 }
 
+/// The master key need not open all of these: one may be damaged, and later ones may have been
+/// wrapped under a wrong key.
+const KEYS_TRIED_MAX: usize = 16;
+
 /// Checks that the master key wraps the object keys. Under another master key, new objects
 /// would be unrecoverable, and exported keys useless.
 pub(crate) fn check_master_key(archive: &Archive) -> Result<(), ArchiveError> {
-    // It need not open all of them: one may be damaged, and later ones may have been wrapped under
-    // a wrong key.
-    const KEYS_TRIED_MAX: usize = 16;
-    let keys = match archive.keys().page(None, KEYS_TRIED_MAX) {
+    let first = archive.keys().page(None, KEYS_TRIED_MAX);
+    let keys = match first {
         // This says nothing about the master key, and must not block reads that other keys can
         // decrypt.
-        Err(KeyStoreError::Damaged { .. }) => return Ok(()),
+        Err(KeyStoreError::Damaged { .. }) => keys_of_listed(archive),
         keys => keys?,
     };
     let Some((version, _)) = keys.first() else { return Ok(()) };
@@ -101,6 +103,16 @@ pub(crate) fn check_master_key(archive: &Archive) -> Result<(), ArchiveError> {
     }
     let path = archive.home.join(&archive.settings.archive.master_key);
     Err(ArchiveError::MasterKey { path, why: MasterKeyTrouble::Foreign(*version) })
+}
+
+/// Keys of versions that the catalogue lists, as far as they can be read.
+fn keys_of_listed(archive: &Archive) -> Vec<(VersionId, WrappedKey)> {
+    const VERSIONS_TRIED_MAX: usize = 1_000;
+    // Damage of the catalogue is reported elsewhere.
+    let listed = archive.catalogue().list(b"", Versions::All, None, VERSIONS_TRIED_MAX).unwrap_or_default();
+    let mut keys = archive.keys();
+    let sealed = listed.iter().filter(|row| row.sealed).map(|row| row.id);
+    sealed.filter_map(|id| Some((id, keys.get(id).ok()??))).take(KEYS_TRIED_MAX).collect()
 }
 
 /// Reads the settings of the archive in `home`.

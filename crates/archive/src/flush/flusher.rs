@@ -8,9 +8,9 @@ use std::thread::{Scope, ScopedJoinHandle};
 use fulgurite_domain::{PlatterId, SetId, VersionId};
 use fulgurite_format::Header;
 
-use super::planning::{bounds, choose_stores, gather};
+use super::planning::{bounds, choose_stores, gather, versions_memory_max};
 use super::writing::SetJob;
-use super::{FlushReport, PAGE, WrittenPart};
+use super::{FlushReport, PAGE, Staged, WrittenPart};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{ArchivedExtent, Extent, PlatterPlace, SetDescription, StagedTombstone, VersionRowId};
 use crate::clock::unix_s;
@@ -133,12 +133,14 @@ pub(super) struct Flusher<'scope, 'env> {
     /// Versions whose staged bytes can't be read. Each was reported.
     unreadable: HashSet<VersionRowId>,
     finishing: Option<Finishing<'scope>>,
+    /// True while only full sets are to be written.
+    only_full: bool,
     report: FlushReport,
 }
 
 impl<'scope, 'env> Flusher<'scope, 'env> {
     pub(super) fn new(archive: &'env Archive, scope: &'scope Scope<'scope, 'env>) -> Self {
-        Self { archive, scope, unreadable: HashSet::new(), finishing: None, report: FlushReport::default() }
+        Self { archive, scope, unreadable: HashSet::new(), finishing: None, only_full: false, report: FlushReport::default() }
     }
 
     /// Writes everything that is staged, and reports all that this flusher did.
@@ -163,7 +165,15 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             }
             let staged = self.archive.catalogue().staged_totals()?.stored_bytes;
             let finishing_bytes = self.finishing.as_ref().map_or(0, |finishing| finishing.stored_bytes);
-            if staged.saturating_sub(finishing_bytes) < bounds(self.archive).capacity() || !self.next(&Unwatched)? {
+            if staged.saturating_sub(finishing_bytes) < bounds(self.archive).capacity() {
+                return Ok(());
+            }
+            // The totals count versions as a whole, even if parts of them are on platters or can't
+            // be read.
+            self.only_full = true;
+            let next = self.next(&Unwatched);
+            self.only_full = false;
+            if !next? {
                 return Ok(());
             }
         }
@@ -176,8 +186,8 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         Ok(())
     }
 
-    /// Writes one more set, and starts to finish it. Returns `false` if nothing readable is staged;
-    /// then all sets are complete.
+    /// Writes one more set, and starts to finish it. Returns `false` if nothing readable is staged,
+    /// or not enough; then all sets are complete.
     pub(super) fn next(&mut self, watcher: &dyn Watcher) -> Result<bool, ArchiveError> {
         // Otherwise the tombstones of the unfinished set would go onto the next one, too.
         if self.finishing.is_some() && !self.archive.catalogue().staged_tombstones()?.is_empty() {
@@ -240,7 +250,11 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         let nothing = HashMap::new();
         let written_parts = self.finishing.as_ref().map_or(&nothing, |finishing| &finishing.written_parts);
         let (items, staged) = gather(archive, bounds.capacity(), &self.unreadable, written_parts)?;
-        if items.is_empty() {
+        let is_full = || {
+            let bytes: u64 = items.iter().map(|item| item.object_bytes - item.start).sum();
+            bytes >= bounds.capacity() || staged.iter().map(Staged::memory_bytes).sum::<u64>() >= versions_memory_max(archive)
+        };
+        if items.is_empty() || (self.only_full && !is_full()) {
             return Ok(None);
         }
         let staged_tombstones = archive.catalogue().staged_tombstones()?;
@@ -303,5 +317,71 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         }
         self.report.add(finishing.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         Ok(self.report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_domain::{ArchiveId, ObjectName};
+
+    use super::*;
+    use crate::settings::{ArchiveSettings, DecodeSettings, Limits, MediumSettings, SetSettings, Settings, StagingSettings, StoreSettings};
+    use crate::{Access, Source};
+
+    /// An archive of small sets of one platter, with an object of `sets` sets in staging.
+    fn staged(home: &std::path::Path, sets: f64) -> Archive {
+        let settings = Settings {
+            archive: ArchiveSettings { id: ArchiveId([1; 16]), encrypt: false, master_key: "master.key".into() },
+            limits: Limits { memory_mib: 512, threads: 2 },
+            staging: StagingSettings { segment_mib: 1, ..StagingSettings::default() },
+            set: SetSettings { information: 1, redundancy: 0, platter_mib: 8 },
+            medium: MediumSettings::default(),
+            decode: DecodeSettings::default(),
+            stores: vec![StoreSettings { name: "d1".into(), path: home.join("d1") }],
+        };
+        Archive::init(home, &settings).expect("an archive");
+        let archive = Archive::open(home, Access::Write).expect("it opens");
+        let bytes = (bounds(&archive).capacity() as f64 * sets) as usize;
+        let reader = Box::new(std::io::Cursor::new(vec![7; bytes]));
+        let source = Source::Stream { reader, name: ObjectName(b"large".to_vec()) };
+        archive.put(std::iter::once(source), &Unwatched).expect("put");
+        archive
+    }
+
+    fn full_sets(archive: &Archive) -> u64 {
+        std::thread::scope(|scope| {
+            let mut flusher = Flusher::new(archive, scope);
+            flusher.write_full_sets().expect("written");
+            // As after each commit.
+            flusher.write_full_sets().expect("written");
+            flusher.await_finishing(&Unwatched).expect("finished").sets
+        })
+    }
+
+    #[test]
+    fn the_rest_of_a_partly_written_version_waits_for_a_full_set() {
+        let home = tempfile::tempdir().expect("a folder");
+        let archive = staged(home.path(), 2.4);
+        assert_eq!(full_sets(&archive), 2);
+        // What is written does not count in a later flush either.
+        assert_eq!(full_sets(&archive), 0);
+        assert_eq!(archive.flush(&Unwatched).expect("flushed").sets, 1);
+    }
+
+    #[test]
+    fn unreadable_versions_do_not_make_a_set_full() {
+        let home = tempfile::tempdir().expect("a folder");
+        let archive = staged(home.path(), 1.4);
+        for segment in archive.staging().segments().expect("listed") {
+            let path = home.path().join(format!("staging/{segment:016x}.segment"));
+            let mut bytes = std::fs::read(&path).expect("read");
+            bytes.iter_mut().skip(64).step_by(1_000).for_each(|byte| *byte ^= 1);
+            std::fs::write(&path, bytes).expect("written");
+        }
+        let source = |name: &str| Source::Stream { reader: Box::new(std::io::Cursor::new(vec![1; 1000])), name: ObjectName(name.into()) };
+        archive.put(["small", "smaller"].into_iter().map(source), &Unwatched).expect("put");
+        assert_eq!(full_sets(&archive), 0);
+        let report = archive.flush(&Unwatched).expect("flushed");
+        assert_eq!((report.sets, report.versions, report.unreadable), (1, 2, 1));
     }
 }

@@ -53,6 +53,19 @@ fn flush_memory_bytes(geometry: Geometry, shape: SetShape, threads: usize) -> u6
     information.max(redundancy) + verifying::readers(threads, shape) as u64 * track_bytes
 }
 
+/// Limit on the memory of a set's versions. Those of two sets may be in memory, in an eighth of it
+/// each; `bounds` gives the codes the other three quarters.
+pub(super) fn versions_memory_max(archive: &Archive) -> u64 {
+    (archive.settings().limits.memory_mib << 20) / 8
+}
+
+impl Staged {
+    /// Memory that the version takes while its set is planned and written.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        ITEM_MEMORY_BYTES + size_of_val(self.data.as_slice()) as u64
+    }
+}
+
 /// Collects staged versions in the order of their names, until they fill a set.
 pub(super) fn gather(
     archive: &Archive,
@@ -63,9 +76,7 @@ pub(super) fn gather(
     let (mut items, mut staged) = (Vec::new(), Vec::new());
     let mut bytes = 0;
     let mut pages = Pager::default();
-    // Items of two sets may be in memory, in an eighth of it each. `bounds` gives the codes the
-    // other three quarters.
-    let memory_max = (archive.settings().limits.memory_mib << 20) / 8;
+    let memory_max = versions_memory_max(archive);
     let mut memory = 0;
     while bytes < capacity && memory < memory_max {
         let mut catalogue = archive.catalogue();
@@ -92,8 +103,9 @@ pub(super) fn gather(
                 record_bytes: record.bytes,
                 cut_bytes: RECORD_BYTES as u64,
             });
-            memory += ITEM_MEMORY_BYTES + size_of_val(data.as_slice()) as u64;
-            staged.push(Staged { sealed: row.sealed, record, data });
+            let version = Staged { sealed: row.sealed, record, data };
+            memory += version.memory_bytes();
+            staged.push(version);
             bytes += row.stored_bytes - written.end;
             if bytes >= capacity || memory >= memory_max {
                 break;

@@ -405,6 +405,22 @@ struct CommitReports {
     session: u64,
 }
 
+impl CommitReports {
+    fn send(&self, message: Message) {
+        // If the writer is gone, so are its clients.
+        let _ = self.messages.send(message);
+    }
+}
+
+impl Drop for CommitReports {
+    fn drop(&mut self) {
+        // The writer would wait for this commit forever. Its session ends, and passes the panic on.
+        if std::thread::panicking() {
+            self.send(Message::Failed(self.session, IntakeError::Closed));
+        }
+    }
+}
+
 /// A batch, and the clients that wait for its commit.
 type PendingBatch = (Batch, Vec<Acknowledge>);
 
@@ -537,7 +553,7 @@ fn commit_all(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<Pendi
                 Message::Failed(reports.session, error)
             }
         };
-        let _ = reports.messages.send(message);
+        reports.send(message);
     }
 }
 

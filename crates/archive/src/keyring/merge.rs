@@ -309,19 +309,30 @@ impl<'a> Filling<'a> {
         let (fresh, repaired, place) = (repairing(home), repaired(home), home.join(KEYS_FILE));
         let sync = || sync_folder(home).map_err(ArchiveError::io(home));
         File::open(&fresh).and_then(|file| file.sync_all()).map_err(ArchiveError::io(&fresh))?;
-        remove_database(&repaired)?;
-        std::fs::rename(&fresh, &repaired).map_err(ArchiveError::io(&fresh))?;
+        replace_repaired(&fresh, &repaired)?;
         sync()?;
         let moved_to = link_as_damaged(&place)?;
         sync()?;
-        for log in ["-wal", "-shm", "-journal"] {
-            remove_if_there(&with_suffix(&place, log))?;
-        }
+        remove_logs(&place)?;
         sync()?;
         std::fs::rename(&repaired, &place).map_err(ArchiveError::io(&repaired))?;
         sync()?;
         Ok(moved_to)
     }
+}
+
+/// Gives a filled store its second name. A store of that name, from a repair that was interrupted,
+/// may have keys that nothing else has, so the rename replaces it.
+fn replace_repaired(fresh: &Path, repaired: &Path) -> Result<(), KeyringError> {
+    remove_logs(repaired)?;
+    Ok(std::fs::rename(fresh, repaired).map_err(ArchiveError::io(fresh))?)
+}
+
+fn remove_logs(database: &Path) -> Result<(), KeyringError> {
+    for log in ["-wal", "-shm", "-journal"] {
+        remove_if_there(&with_suffix(database, log))?;
+    }
+    Ok(())
 }
 
 fn keep_copies(filling: &mut Filling<'_>, copies: &KeyCopies) -> Result<Vec<CopyReport>, KeyringError> {
@@ -429,6 +440,19 @@ mod tests {
         let before = [&path, &log].map(|file| std::fs::read(file).expect("read"));
         assert!(matches!(open_store(home.path(), ARCHIVE), Ok(Found::Damaged(_))));
         assert!([&path, &log].map(|file| std::fs::read(file).expect("read")) == before);
+    }
+
+    #[test]
+    fn the_result_of_an_interrupted_repair_stays_until_its_successor_has_its_name() {
+        let home = tempfile::tempdir().expect("a folder");
+        let repaired = repaired(home.path());
+        std::fs::write(&repaired, "the only copy of some keys").expect("written");
+        // The rename fails, as if a crash had come before it.
+        assert!(replace_repaired(&repairing(home.path()), &repaired).is_err());
+        assert_eq!(std::fs::read(&repaired).expect("kept"), b"the only copy of some keys");
+        std::fs::write(repairing(home.path()), "all keys").expect("written");
+        replace_repaired(&repairing(home.path()), &repaired).expect("replaced");
+        assert_eq!(std::fs::read(&repaired).expect("there"), b"all keys");
     }
 
     #[test]

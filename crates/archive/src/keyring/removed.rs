@@ -29,8 +29,8 @@ pub(crate) struct Removed {
 }
 
 impl Removed {
-    /// Collects the tombstones of an archive: those that the catalogue lists as staged, those in
-    /// staging, and those in the file tables of all platters that can be read.
+    /// Collects the tombstones of an archive: those that the catalogue lists, those in staging, and
+    /// those in the file tables of all platters that can be read.
     pub(crate) fn find(
         home: &Path,
         settings: &Settings,
@@ -51,6 +51,11 @@ impl Removed {
         }
         if let Some(catalogue) = catalogue {
             removed.ids.extend(catalogue.staged_tombstones()?.into_iter().map(|tombstone| tombstone.id));
+            // Their platters may be absent now.
+            let mut pages = Pager::default();
+            while let Some(page) = pages.next(|after| catalogue.archived_tombstones(after.copied(), PAGE))? {
+                removed.ids.extend(page.iter().map(|(id, _)| *id));
+            }
             // If the catalogue still lists the version of a staged tombstone, a crash interrupted
             // the removal, and the version is still there.
             if !staged.is_empty() {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use fulgurite_domain::{PlatterId, SetId, VersionId};
 
-use super::run::Rebuild;
+use super::run::{Rebuild, damaged_segment_id};
 use super::staging::scan_staging;
 use super::{BATCH, UnseenPlace, lost_platters};
 use crate::archive::ArchiveError;
@@ -218,18 +218,25 @@ impl Rebuild<'_> {
         }
     }
 
+    fn is_damaged_segment(&self, version: &UnlistedVersion) -> bool {
+        self.damaged_segments.keys().any(|&segment| version.id == damaged_segment_id(segment))
+    }
+
     /// Carries over versions that were already gone in the earlier catalogue and still aren't
     /// found.
     fn carry_unlisted(&self, earlier: &mut dyn Catalogue, missed: Unlisted) -> Result<(), Stopped> {
         let mut pages = Pager::default();
         while let Some(mut page) = pages.next(|after| earlier.unlisted(after.copied(), BATCH)).map_err(Stopped::Earlier)? {
             // Reading platters and staging finds versions of the other kinds again if they still
-            // exist.
+            // exist. Damaged segments are listed only by a rebuild without an earlier catalogue.
             page.retain(|version| {
-                matches!(version.why, Unlisted::Gone | Unlisted::OutOfSight) && !self.tombstones.contains_key(&version.id)
+                let is_missed = matches!(version.why, Unlisted::Gone | Unlisted::OutOfSight) || self.is_damaged_segment(version);
+                is_missed && !self.tombstones.contains_key(&version.id)
             });
             for version in &mut page {
-                version.why = missed;
+                if version.why != Unlisted::Incomplete {
+                    version.why = missed;
+                }
                 version.segments.retain(|segment| self.segments.binary_search(segment).is_ok());
             }
             let mut still = Vec::new();

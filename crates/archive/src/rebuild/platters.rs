@@ -88,8 +88,11 @@ impl Rebuild<'_> {
             for platter in platters {
                 let header = read_header(&**store, platter);
                 // The platter may have lost its headers but still hold its sectors. The headers of
-                // its set list it.
-                places.insert(platter, name.to_owned());
+                // its set list it. Of several copies, one with a readable header counts.
+                match header {
+                    Ok(_) => _ = places.insert(platter, name.to_owned()),
+                    Err(_) => _ = places.entry(platter).or_insert_with(|| name.to_owned()),
+                }
                 self.report.platters += 1;
                 match header {
                     Ok(found) if found.archive != self.archive.id() => {

@@ -1,6 +1,6 @@
 //! The course of a rebuild.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use fulgurite_domain::{SetId, VersionId};
 
@@ -22,6 +22,8 @@ pub(super) struct Rebuild<'a> {
     pub(super) report: RebuildReport,
     /// Segments in staging, except old copies of released ones.
     pub(super) segments: Vec<u64>,
+    /// Segments with damaged places, and how many of their bytes are damaged.
+    pub(super) damaged_segments: BTreeMap<u64, u64>,
     /// Removed versions, with the segment of their tombstone; 0 if it is in no segment.
     pub(super) tombstones: HashMap<VersionId, u64>,
     /// Versions found only in doubtful sets so far.
@@ -48,6 +50,7 @@ impl<'a> Rebuild<'a> {
             watcher,
             report: RebuildReport { unseen, ..RebuildReport::default() },
             segments: Vec::new(),
+            damaged_segments: BTreeMap::new(),
             tombstones: HashMap::new(),
             only_in_doubtful: HashSet::new(),
             needed_sets: HashSet::new(),
@@ -78,6 +81,9 @@ impl<'a> Rebuild<'a> {
             self.watcher.stage("comparing with the earlier catalogue", None);
             earlier.read(|earlier| self.carry_over(earlier))?;
         }
+        if earlier.catalogue.is_none() || earlier.is_damaged {
+            self.unlist_damaged_segments()?;
+        }
         self.leave_out(sets.iter().filter(|found| found.is_doubtful() && !self.needed_sets.contains(&found.description.id)))?;
         self.report.deleted += scanned.removed + self.deleted.len() as u64;
         self.destroy_keys_of_removed()?;
@@ -103,6 +109,7 @@ impl<'a> Rebuild<'a> {
         self.segments = existing.into_iter().filter(|segment| old.binary_search(segment).is_err()).collect();
         let mut scanned = scan_staging(self.archive, &self.segments, &|_, _| true, self.watcher)?;
         self.tombstones = std::mem::take(&mut scanned.tombstones);
+        self.damaged_segments = std::mem::take(&mut scanned.damaged);
         let mut known = earlier.query(|earlier| self.removals_and_sets(earlier)).unwrap_or_default();
         self.unlocated = std::mem::take(&mut known.unlocated);
         let OldCopies { mut needed, spare_copies } = earlier.read(|earlier| self.old_copies(earlier, &old))?.unwrap_or_default();
@@ -128,6 +135,26 @@ impl<'a> Rebuild<'a> {
             }
         }
         Ok(sets)
+    }
+
+    /// Records the damaged segments: without an earlier catalogue, nothing tells which versions
+    /// were in the damaged places. The rows also keep the segments.
+    fn unlist_damaged_segments(&self) -> Result<(), ArchiveError> {
+        let damaged = self.damaged_segments.iter().map(|(&segment, &stored_bytes)| UnlistedVersion {
+            stored_bytes,
+            segments: vec![segment],
+            ..UnlistedVersion::new(damaged_segment_id(segment), Unlisted::Incomplete)
+        });
+        let damaged: Vec<_> = damaged.filter(|version| !self.tombstones.contains_key(&version.id)).collect();
+        for segment in damaged.iter().flat_map(|version| &version.segments) {
+            let text = format!(
+                "versions that no catalogue lists may be lost in the damaged places of staging segment {segment:016x}; puts that a crash cut \
+                 short leave such places, too. The segment is kept until you run `fulgurite catalogue forget {}`",
+                damaged_segment_id(*segment)
+            );
+            self.watcher.trouble(Trouble::Note(&text));
+        }
+        Ok(self.archive.catalogue().adopt_unlisted(&damaged)?)
     }
 
     /// Records the tombstones in staging. Stages those again whose set, or staging folder, is gone
@@ -198,6 +225,12 @@ impl<'a> Rebuild<'a> {
         let ends = used.into_iter().map(end).collect::<Result<_, ArchiveError>>()?;
         Ok(self.archive.catalogue().commit(&Change { ends, ..Change::default() })?)
     }
+}
+
+/// Identifies a damaged segment among the unlisted versions. Those of versions end with random
+/// bytes.
+pub(super) fn damaged_segment_id(segment: u64) -> VersionId {
+    VersionId::new(segment, [0; 10])
 }
 
 fn surplus_text(keys: u64) -> String {

@@ -21,6 +21,8 @@ pub(crate) struct Scanned {
     pub(super) removed: u64,
     /// When the incomplete versions were put, in milliseconds since 1970.
     incomplete_since: HashMap<VersionId, u64>,
+    /// Segments with damaged places, and how many of their bytes are damaged.
+    pub(super) damaged: BTreeMap<u64, u64>,
 }
 
 impl Scanned {
@@ -71,7 +73,7 @@ pub(crate) fn scan_staging(
     let mut parts: BTreeMap<VersionId, StagedParts> = BTreeMap::new();
     let mut scanned = Scanned::default();
     for &segment in segments {
-        scan_one(archive.staging(), segment, watcher, &mut |record| {
+        let damaged = scan_one(archive.staging(), segment, watcher, &mut |record| {
             let place = StagedPlace { segment, offset: record.payload_position(), bytes: record.payload_bytes, crc64: record.crc64 };
             match record.kind {
                 RecordKind::Data => {
@@ -83,10 +85,13 @@ pub(crate) fn scan_staging(
                 }
             }
         })?;
+        if damaged > 0 {
+            scanned.damaged.insert(segment, damaged);
+        }
     }
     for (id, mut parts) in parts {
         // The put never finished, or its object record is damaged: nothing tells the two apart.
-        // `scan_one` has reported the damage.
+        // `damaged` has the segment in that case.
         let Some((head, segment)) = parts.record else { continue };
         if !is_wanted(segment, head.position) {
             continue;
@@ -133,21 +138,31 @@ fn staged_version(
     Ok(Ok(NewVersion { id, record, sealed: head.sealed, stored_bytes: head.offset, record_place, data }))
 }
 
-fn scan_one(staging: &Staging, segment: u64, watcher: &dyn Watcher, on_record: &mut dyn FnMut(RecordHead)) -> Result<(), ArchiveError> {
+/// Scans a segment. Returns the number of damaged bytes, padding included.
+fn scan_one(staging: &Staging, segment: u64, watcher: &dyn Watcher, on_record: &mut dyn FnMut(RecordHead)) -> Result<u64, ArchiveError> {
+    let note = |what: String| watcher.trouble(Trouble::Note(&format!("staging segment {segment:016x}{what}")));
     match staging.scan(segment, true, on_record)? {
         // The unreadable part may have been acknowledged, so the segment must stay.
-        Ok(SegmentScan { unreadable: Some(source), .. }) => return Err(staging.read_error(segment, source).into()),
-        Ok(scan) if !scan.damaged.is_empty() => {
-            let text = format!("staging segment {segment:016x} is damaged in {} places", scan.damaged.len());
-            watcher.trouble(Trouble::Note(&text));
+        Ok(SegmentScan { unreadable: Some(source), .. }) | Err(SegmentError::Read { source, .. }) => {
+            Err(staging.read_error(segment, source).into())
         }
-        Ok(_) => {}
-        Err(SegmentError::OtherArchive { found, .. }) => return Err(ArchiveError::ForeignSegment { segment, found }),
+        Ok(scan) => {
+            if scan.head_damaged && scan.records > 0 {
+                // Dropping them would lose acknowledged objects, and nothing else is likely to have
+                // the number of a segment.
+                note(format!(": its head is damaged. Its {} good records are taken for this archive's", scan.records));
+            }
+            if !scan.damaged.is_empty() {
+                note(format!(" is damaged in {} places", scan.damaged.len()));
+            }
+            Ok(scan.damaged.iter().map(|range| range.end - range.start).sum())
+        }
+        Err(SegmentError::OtherArchive { found, .. }) => Err(ArchiveError::ForeignSegment { segment, found }),
         // A crash right after the file was created leaves such a file.
         Err(error @ (SegmentError::NotASegment | SegmentError::Checksum)) => {
-            watcher.trouble(Trouble::Note(&format!("staging segment {segment:016x}: {error}")));
+            note(format!(": {error}"));
+            Ok(0)
         }
-        Err(source) => return Err(ArchiveError::UnusableSegment { segment, source }),
+        Err(source) => Err(ArchiveError::UnusableSegment { segment, source }),
     }
-    Ok(())
 }

@@ -218,3 +218,15 @@ fn a_released_segment_number_is_not_reused() {
         open().release(|| Ok::<_, StagingError>(Vec::new()), |_| Ok(())).expect("released");
     }
 }
+
+#[test]
+fn a_folder_that_cannot_be_listed_is_unreadable_and_has_no_room() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let place = folder.path().join("staging");
+    std::fs::write(&place, "not a folder").expect("written");
+    let staging = Staging::new(Arc::new(FolderVolume::new(&place)), ArchiveId([1; 16]), 2 << 20).limited(Some(64 << 20));
+    let error = staging.segments().expect_err("it can't be listed");
+    assert!(matches!(error, StagingError::Unreadable { .. }), "{error}");
+    assert_eq!(error.hindrance(), Some(crate::unread::Hindrance::Unreadable));
+    assert_eq!((staging.room(), staging.free().within_limit), (0, Some(0)));
+}

@@ -89,11 +89,8 @@ pub fn find_header(len: u64, read_at: impl FnMut(u64, &mut [u8]) -> io::Result<(
         }
         // Two copies of the same later version are no accident: searching the whole file would
         // yield nothing else.
-        if let [first, second] = search.newer[..]
-            && first == second
-            && last > 0
-        {
-            return Err(FindHeaderError::Newer(first));
+        if let Some(found) = search.agreed_newer() {
+            return Err(FindHeaderError::Newer(found));
         }
         if let Some((header, at)) = search.everywhere(len) {
             return Ok(search.inspect_copies(header, at));
@@ -104,7 +101,8 @@ pub fn find_header(len: u64, read_at: impl FnMut(u64, &mut [u8]) -> io::Result<(
 
 struct Search<F> {
     read_at: F,
-    newer: Vec<u32>,
+    /// Offsets and version numbers of the first two copies of later versions.
+    newer: Vec<(u64, u32)>,
     bad: Option<(u64, HeaderError)>,
     misplaced: Option<(u64, PlatterId)>,
     failed: Option<(u64, io::Error)>,
@@ -128,8 +126,13 @@ impl<F: FnMut(u64, &mut [u8]) -> io::Result<()>> Search<F> {
             Ok(header) => {
                 self.misplaced.get_or_insert((at, header.platter));
             }
-            Err(HeaderError::Newer(found)) if self.newer.len() < 2 => self.newer.push(found),
-            Err(HeaderError::NotAPlatter | HeaderError::Newer { .. }) => {}
+            Err(HeaderError::Newer(found)) => {
+                // The search of the whole file comes by the first and the last copy again.
+                if self.newer.len() < 2 && self.newer.iter().all(|(known, _)| *known != at) {
+                    self.newer.push((at, found));
+                }
+            }
+            Err(HeaderError::NotAPlatter) => {}
             Err(source) => {
                 self.bad.get_or_insert((at, source));
             }
@@ -174,8 +177,17 @@ impl<F: FnMut(u64, &mut [u8]) -> io::Result<()>> Search<F> {
         FoundHeader { header, found_at, copies }
     }
 
+    /// The later version that two copies claim.
+    fn agreed_newer(&self) -> Option<u32> {
+        match self.newer[..] {
+            [(_, first), (_, second)] if first == second => Some(first),
+            _ => None,
+        }
+    }
+
     fn failure(self, len: u64) -> FindHeaderError {
-        if let Some(&found) = self.newer.first() {
+        // One claim alone may be a damaged version number, and says less than what else was found.
+        if let Some(found) = self.agreed_newer() {
             return FindHeaderError::Newer(found);
         }
         if let Some((at, platter)) = self.misplaced {
@@ -183,6 +195,9 @@ impl<F: FnMut(u64, &mut [u8]) -> io::Result<()>> Search<F> {
         }
         if let Some((at, source)) = self.bad {
             return FindHeaderError::NoGoodCopy { at, source };
+        }
+        if let Some(&(_, found)) = self.newer.first() {
+            return FindHeaderError::Newer(found);
         }
         match self.failed {
             Some((at, source)) => FindHeaderError::Read { at, source },
@@ -309,5 +324,12 @@ mod tests {
         file[first as usize + 8] = 9;
         file[last as usize + 30] ^= 1;
         assert_eq!(find(&file).unwrap().found_at, middle);
+        // Nor does it hide that the others are damaged.
+        file[middle as usize + 30] ^= 1;
+        let error = find(&file).unwrap_err();
+        assert!(matches!(error, FindHeaderError::NoGoodCopy { .. }), "{error}");
+        // Copies that agree are no accident.
+        file[middle as usize + 8] = 9;
+        assert!(matches!(find(&file), Err(FindHeaderError::Newer(9))));
     }
 }

@@ -36,16 +36,16 @@ pub struct SegmentHead {
 /// Why a segment can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
-    /// The file is too short for a segment, or it doesn't start like one and contains no record of
-    /// the expected one.
+    /// The file is too short for a segment, or it doesn't start like one and contains nothing after
+    /// its head.
     #[error("this is not a Fulgurite staging segment: move the file out of the staging folder")]
     NotASegment,
     /// Written by a later version of the format.
     #[error("the segment has format version {0}, this program reads up to {VERSION}: use a newer program")]
     Newer(u32),
     /// The head has changed since it was written. ([`scan_segment`](crate::scan_segment) returns
-    /// this only if no record is good either.)
-    #[error("the head of the segment is damaged (its checksum is wrong), and no record in it is good")]
+    /// this only if nothing follows the head.)
+    #[error("the head of the segment is damaged (its checksum is wrong), and nothing follows it")]
     Checksum,
     /// A segment of another archive.
     #[error("the segment belongs to archive {found}, not to {expected}: move it to the staging folder of its archive")]

@@ -40,9 +40,10 @@ pub struct SegmentScan {
 ///
 /// # Errors
 /// [`SegmentError::OtherArchive`] or [`SegmentError::OtherNumber`] if the head is that of another
-/// segment. If the head is unreadable, damaged, foreign or of a later version, that is an error
-/// only if no record is good either; the error then says nothing of damage or read errors after the
-/// head.
+/// segment. If the head is unreadable or of a later version, that is an error only if no record is
+/// good either. The same holds for a damaged or foreign head if only zeros follow it, as after a
+/// crash that came before the first sync. [`SegmentError::Read`] if no record is good, but part of
+/// the file could not be read.
 pub fn scan_segment(
     expected: SegmentHead,
     len: u64,
@@ -51,7 +52,7 @@ pub fn scan_segment(
     on_record: impl FnMut(RecordHead),
 ) -> Result<SegmentScan, SegmentError> {
     let found = SegmentScan { records: 0, end: HEAD_BYTES as u64, damaged: Vec::new(), head_damaged: false, unreadable: None };
-    let mut scan = Scan { len, number: expected.number, read_at, on_record, found, window: vec![0; WINDOW_BYTES] };
+    let mut scan = Scan { len, number: expected.number, read_at, on_record, found, unreadable_at: 0, window: vec![0; WINDOW_BYTES] };
     let head_error = scan.check_head(expected)?;
     scan.found.head_damaged = head_error.is_some();
     let mut at = HEAD_BYTES as u64;
@@ -61,9 +62,14 @@ pub fn scan_segment(
             None => scan.resynchronise(at),
         };
     }
+    let mut found = scan.found;
     match head_error {
-        Some(error) if scan.found.records == 0 => Err(error),
-        _ => Ok(scan.found),
+        Some(SegmentError::NotASegment | SegmentError::Checksum) if found.records == 0 && !found.damaged.is_empty() => {
+            // Good records may be in the unreadable part.
+            found.unreadable.take().map_or(Ok(found), |source| Err(SegmentError::Read { at: scan.unreadable_at, source }))
+        }
+        Some(error) if found.records == 0 => Err(error),
+        _ => Ok(found),
     }
 }
 
@@ -73,6 +79,8 @@ struct Scan<R, F> {
     read_at: R,
     on_record: F,
     found: SegmentScan,
+    /// Offset of the read that `found.unreadable` is about.
+    unreadable_at: u64,
     window: Vec<u8>,
 }
 
@@ -100,7 +108,10 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>, F: FnMut(RecordHead)> Scan<R, F
         match (self.read_at)(at, &mut self.window[..bytes]) {
             Ok(()) => true,
             Err(error) => {
-                self.found.unreadable.get_or_insert(error);
+                if self.found.unreadable.is_none() {
+                    self.unreadable_at = at;
+                    self.found.unreadable = Some(error);
+                }
                 false
             }
         }
@@ -320,8 +331,29 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_segment_without_a_good_head_or_record_is_empty_only_if_zeros_follow_its_head() {
+        let (mut file, heads) = segment(&[100, 100]);
+        file[20] ^= 1;
+        heads.iter().for_each(|head| file[head.position as usize] ^= 1);
+        let (found, seen) = scan(&file, true).unwrap();
+        let all = 64..file.len() as u64;
+        assert!(seen.is_empty() && found.head_damaged && found.damaged == [all], "{found:?}");
+        file[64..].fill(0);
+        assert!(matches!(scan(&file, true), Err(SegmentError::Checksum)));
+        let read_at = |at: u64, buffer: &mut [u8]| {
+            if at > 0 {
+                return Err(io::Error::other("a bad place"));
+            }
+            buffer.copy_from_slice(&file[..buffer.len()]);
+            Ok(())
+        };
+        let unread = scan_segment(HEAD, file.len() as u64, read_at, true, |_| ());
+        assert!(matches!(unread, Err(SegmentError::Read { at: 64, .. })), "{unread:?}");
+    }
+
+    #[test]
     fn foreign_newer_and_mismatched_segments_are_rejected() {
-        for file in [&[][..], &[0; 63], &[0; 10_000], b"text that is longer than sixty-four bytes, in no way like a segment of any kind"] {
+        for file in [&[][..], &[0; 63], &[0; 10_000], &[b'x'; 64]] {
             assert!(matches!(scan(file, true), Err(SegmentError::NotASegment)));
         }
         let head = |head: SegmentHead| scan(&head.to_bytes(), true);

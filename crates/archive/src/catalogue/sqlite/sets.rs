@@ -346,9 +346,16 @@ pub(super) fn change_platter(
     cells.update(connection)
 }
 
-/// Checks that the platters of all sets add up to the platters in the table.
+/// Checks that each set has as many platters as its shape says, and that the platters of all sets
+/// add up to the platters in the table.
 pub(super) fn check(connection: &Connection) -> Result<(), EngineError> {
-    let described: usize = sets(connection)?.iter().map(|set| set.description.platters.len()).sum();
+    let mut described = 0;
+    for SetDescription { id, shape, platters, .. } in sets(connection)?.into_iter().map(|set| set.description) {
+        if platters.len() != usize::from(shape.platters()) {
+            return Err(EngineError::Damaged(format!("set {id} has {} platters, expected {}", platters.len(), shape.platters())));
+        }
+        described += platters.len();
+    }
     let known: i64 = connection.query_row("SELECT count(*) FROM platter", [], |row| row.get(0))?;
     if described as i64 != known {
         return Err(EngineError::Damaged(format!("it has {known} platters, but only {described} belong to a set")));

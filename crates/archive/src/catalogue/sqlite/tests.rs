@@ -218,6 +218,7 @@ fn the_check_finds_missing_rows() {
         "DELETE FROM tombstone",
         "DELETE FROM platter_set WHERE complete = 1",
         "DELETE FROM platter WHERE set_number = 1",
+        "DELETE FROM platter WHERE number = (SELECT max(number) FROM platter WHERE number NOT IN (SELECT platter FROM extent))",
         "DELETE FROM archived_tombstone WHERE id = (SELECT max(id) FROM archived_tombstone)",
         "DELETE FROM left_out WHERE platter = (SELECT max(platter) FROM left_out)",
         "DELETE FROM released WHERE last_number = 70",

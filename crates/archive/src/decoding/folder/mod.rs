@@ -53,6 +53,7 @@ const TMP: &str = "tmp";
 const JOBS: &str = "jobs";
 const CLAIMED: &str = "claimed";
 const RESULTS: &str = "results";
+const DIRECTORIES: [&str; 5] = [ALIVE, TMP, JOBS, CLAIMED, RESULTS];
 
 /// Why a folder can't be used for decoding.
 #[derive(Debug, thiserror::Error)]
@@ -174,11 +175,12 @@ impl Folder {
             Err(DecodeFolderError::Foreign(_)) => {}
             checked => return checked,
         }
-        if fs::read_dir(&self.root).map_err(error)?.next().is_some() {
-            return Err(DecodeFolderError::Foreign(self.root.clone()));
+        if !self.is_unused().map_err(error)? {
+            // Another worker may have prepared it meanwhile, and used it.
+            return self.check();
         }
         // The mark comes last. Another worker may do the same at the same time.
-        for name in [ALIVE, TMP, JOBS, CLAIMED, RESULTS] {
+        for name in DIRECTORIES {
             match DirBuilder::new().mode(0o700).create(self.root.join(name)) {
                 Err(exists) if exists.kind() == io::ErrorKind::AlreadyExists => {}
                 made => made.map_err(error)?,
@@ -193,6 +195,27 @@ impl Folder {
             Err(source) => Err(DecodeFolderError::Io { path: self.root.clone(), source }),
             Ok(_) => self.check(),
         }
+    }
+
+    /// True if the folder is empty but for what a preparation leaves that has not ended: empty
+    /// directories of a decode folder, and a mark being written.
+    fn is_unused(&self) -> io::Result<bool> {
+        for entry in fs::read_dir(&self.root)? {
+            let entry = entry?;
+            let is_own = entry.file_type()?.is_dir() && DIRECTORIES.iter().any(|name| entry.file_name() == *name);
+            if !is_own {
+                return Ok(false);
+            }
+            for file in fs::read_dir(entry.path())? {
+                let name = file?.file_name().into_string().unwrap_or_default();
+                let is_temporary =
+                    name.split_once('-').is_some_and(|(owner, number)| Owner::parse(owner).is_some() && parse_hex(number).is_some());
+                if entry.file_name() != TMP || !is_temporary {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Checks the mark. A folder without one may be the empty mount point of a disk.

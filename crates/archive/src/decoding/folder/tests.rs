@@ -143,6 +143,35 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
+#[test]
+fn an_interrupted_preparation_can_be_repeated_and_other_folders_are_rejected() {
+    let prepare = |make: &dyn Fn(&Path)| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        make(folder.path());
+        Folder::new(folder.path()).prepare()
+    };
+    // After each of the steps, the last of which is the mark's temporary file.
+    for made in 0..=DIRECTORIES.len() {
+        let interrupted = |root: &Path| DIRECTORIES[..made].iter().for_each(|name| std::fs::create_dir(root.join(name)).expect("made"));
+        assert!(prepare(&interrupted).is_ok(), "{made} directories");
+    }
+    let partial_mark = |root: &Path| {
+        std::fs::create_dir(root.join(TMP)).expect("made");
+        std::fs::write(root.join(TMP).join(format!("{}-{:016x}", Owner::new(), 0)), "fulg").expect("written");
+    };
+    assert!(prepare(&partial_mark).is_ok());
+    let with_file = |file: &'static str| {
+        move |root: &Path| {
+            let path = root.join(file);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, "").expect("written");
+        }
+    };
+    for file in ["photo", "jobs/application", "tmp/notes", "alive"] {
+        assert!(matches!(prepare(&with_file(file)), Err(DecodeFolderError::Foreign(_))), "{file}");
+    }
+}
+
 /// Runs a worker until `work` is done.
 fn with_worker<T>(root: &Path, threads: usize, notes: &Mutex<Vec<String>>, work: impl FnOnce() -> T) -> (T, WorkerTotals) {
     let worker = DecodeWorker::with_timing(root, threads, Device::Cpu, TIMING).expect("a folder");

@@ -74,3 +74,18 @@ fn a_failed_batch_leaves_the_next_message_to_the_next_session() {
     assert_eq!(answers.len(), super::super::writer::COMMIT_OBJECTS);
     assert!(answers.iter().all(|answer| matches!(answer, Err(IntakeError::Archive(_)))));
 }
+
+#[test]
+fn a_panic_in_an_acknowledgement_ends_the_intake() {
+    let home = tempfile::tempdir().expect("a folder");
+    let mut intake = Intake::open(archive(home.path())).expect("an intake");
+    intake.remove(Vec::new(), Box::new(|_| panic!("an acknowledgement panics, as this test wants")));
+    let (ended, end) = channel();
+    let writer = intake.writer.take().expect("it is running");
+    std::thread::spawn(move || ended.send(writer.join().is_err()));
+    assert!(end.recv_timeout(SOON).expect("the writer ends"), "it ends with the panic");
+    let (results, answers) = channel();
+    finish(&intake, "later", &results);
+    drop(results);
+    assert!(matches!(answers.recv_timeout(SOON), Ok(Err(IntakeError::Closed))));
+}
