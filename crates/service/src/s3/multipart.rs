@@ -136,6 +136,7 @@ impl Gateway {
         let range = copied_range(input.copy_source_range.as_deref(), source.version.size())?;
         let length = range.end - range.start;
         check_size(length)?;
+        self.transfers.check_room(length)?;
         let mut part = self.begin_part(length, &MemoryOwner::own(), Claims::default(), algorithm_of(&upload))?;
         let _permit = self.transfers.copy_permits.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = source.read(&self.archive, range);
@@ -251,4 +252,67 @@ pub(crate) fn parse_range(text: &str) -> Option<Range<u64>> {
     let number = |text: &str| text.parse::<u64>().ok().filter(|_| !text.starts_with('+'));
     let (first, last) = (number(first)?, number(last)?);
     if first <= last { Some(first..last.checked_add(1)?) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_domain::Attributes;
+    use s3s::S3ErrorCode;
+    use s3s::dto::CopySource;
+
+    use super::*;
+    use crate::test_gateway::{TestGateway, soon};
+
+    fn request<T>(input: T) -> S3Request<T> {
+        S3Request {
+            input,
+            method: http::Method::PUT,
+            uri: http::Uri::default(),
+            headers: http::HeaderMap::new(),
+            extensions: http::Extensions::new(),
+            credentials: None,
+            region: None,
+            service: None,
+            trailing_headers: None,
+        }
+    }
+
+    /// Begins an upload of the object `sun`, and returns its ID.
+    fn begin(test: &TestGateway) -> String {
+        let upload = MultipartUpload {
+            id: String::new(),
+            bucket: "photos".to_owned(),
+            key: "sun".to_owned(),
+            account: "ada".to_owned(),
+            created_ms: now_ms(),
+            checksum_algorithm: None,
+            checksum_type: None,
+            attributes: Attributes::default(),
+        };
+        test.gateway.state.begin_upload(&upload).expect("begun").expect("the bucket exists")
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_copied_part_that_does_not_fit_in_staging_is_refused() {
+        let test = TestGateway::with_staging_limit(1);
+        test.put("moon", &vec![1; 600 << 10]).await;
+        let upload_id = begin(&test);
+        let copy = |range: &str| {
+            let mut input = dto::UploadPartCopyInput::builder();
+            input.set_bucket("photos".to_owned());
+            input.set_key("sun".to_owned());
+            input.set_upload_id(upload_id.clone());
+            input.set_part_number(1);
+            input.set_copy_source(CopySource::Bucket { bucket: "photos".into(), key: "moon".into(), version_id: None });
+            input.set_copy_source_range(Some(range.to_owned()));
+            let mut request = request(input.build().expect("complete"));
+            let account = test.gateway.state.account("ada").expect("looked up");
+            request.extensions.insert(Caller { account, ..Default::default() });
+            test.gateway.copy_part(request)
+        };
+        let refused = soon(copy("bytes=0-614399")).await.expect_err("it doesn't fit");
+        assert_eq!(refused.code(), &S3ErrorCode::SlowDown);
+        assert!(test.gateway.transfers.room.was_refused(), "a set is written to make room");
+        soon(copy("bytes=0-99999")).await.expect("it fits");
+    }
 }
