@@ -27,7 +27,7 @@ const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(1);
 const STAGING_PERIOD: Duration = Duration::from_secs(10);
 /// Interval between two checks of stores and free space.
 const DISK_CHECK_PERIOD: Duration = Duration::from_secs(2);
-/// A check of the stores that takes longer means that a disk hangs.
+/// A check of the disks that takes longer means that one of them hangs.
 const DISK_CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum pause after a set couldn't be written.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
@@ -190,15 +190,20 @@ async fn back_up_and_write_set(gateway: Arc<Gateway>, due: Due) -> bool {
 /// Checks stores and free space, for [`Readiness`](crate::health::readiness::Readiness) and
 /// metrics.
 async fn watch_disks(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) {
-    let mut running_check: Option<tokio::task::JoinHandle<()>> = None;
+    let begin_check = || {
+        let worker = gateway.clone();
+        (tokio::time::Instant::now(), tokio::task::spawn_blocking(move || worker.check_disks()))
+    };
+    let (mut started, mut running_check) = begin_check();
     while !*stop.borrow() {
-        if running_check.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) {
-            let worker = gateway.clone();
-            running_check = Some(tokio::task::spawn_blocking(move || worker.check_disks()));
+        if running_check.is_finished() {
+            (started, running_check) = begin_check();
         }
-        let hangs = gateway.health.stores.started().is_some_and(|started| started.elapsed() >= DISK_CHECK_TIMEOUT);
-        let reason = || format!("a store hasn't answered for more than {} s", DISK_CHECK_TIMEOUT.as_secs());
-        gateway.health.readiness.report("hanging stores", hangs.then(reason));
+        // Until the check ends, the other topics show what the last one found.
+        let hangs = started.elapsed() >= DISK_CHECK_TIMEOUT;
+        let reason =
+            || format!("a disk hangs: the check of service.db, stores and staging has taken more than {} s", DISK_CHECK_TIMEOUT.as_secs());
+        gateway.health.readiness.report("hanging disk", hangs.then(reason));
         tokio::select! {
             () = tokio::time::sleep(DISK_CHECK_PERIOD) => {}
             _ = stop.changed() => {}
@@ -308,6 +313,7 @@ impl Gateway {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_gateway::{TestGateway, soon};
 
     #[test]
     fn an_attempt_that_wrote_no_set_does_not_delay_the_next() {
@@ -322,5 +328,36 @@ mod tests {
         assert_eq!((last_sets.pressed, last_sets.old), (Some(now), None));
         last_sets.record(Due::Old, true, now);
         assert_eq!(last_sets.old, Some(now));
+    }
+
+    #[cfg(unix)]
+    #[tokio::test(start_paused = true)]
+    async fn a_staging_disk_that_hangs_is_reported() {
+        use std::fs::{self, File};
+
+        let test = TestGateway::new();
+        // Opening a FIFO blocks until it is opened for writing too.
+        let mark = test.gateway.archive.home().join("staging").join("fulgurite-staging");
+        fs::remove_file(&mark).expect("the mark is there");
+        assert!(std::process::Command::new("mkfifo").arg(&mark).status().expect("mkfifo runs").success());
+        let (stop_tx, stop_rx) = watch::channel(false);
+        let watching = tokio::spawn(watch_disks(test.gateway.clone(), stop_rx));
+        let reported = async || {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            test.gateway.health.readiness.reasons().iter().any(|reason| reason.contains("hangs"))
+        };
+        let at_first = reported().await;
+        tokio::time::advance(DISK_CHECK_TIMEOUT).await;
+        let later = reported().await;
+        // The check must end, or the runtime would wait for it.
+        let fifo = mark.clone();
+        let writer = tokio::task::spawn_blocking(|| File::options().write(true).open(fifo)).await;
+        fs::remove_file(&mark).expect("the FIFO is there");
+        drop(writer);
+        stop_tx.send(true).expect("the job runs");
+        soon(watching).await.expect("no panic");
+        assert_eq!((at_first, later), (false, true));
     }
 }
