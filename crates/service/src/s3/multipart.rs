@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use fulgurite_domain::ObjectName;
 use s3s::dto::{self, ChecksumType, CopyPartResult, ETag};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
@@ -14,6 +15,7 @@ use crate::s3::Answer;
 use crate::s3::copy::{check_size, open_source, source_customer_key};
 use crate::s3::encryption::customer_key;
 use crate::s3::errors::{internal_error, no_such_bucket, state_failed, wrong_part_number};
+use crate::s3::key_locks::KeyGuard;
 use crate::s3::namespace::Namespace;
 use crate::s3::new_object::{as_put, attributes, refuse_acl};
 use crate::s3::normalize::original;
@@ -184,11 +186,19 @@ impl Gateway {
         Ok((part, sums.sum))
     }
 
-    pub(crate) fn abort(&self, request: S3Request<dto::AbortMultipartUploadInput>) -> Answer<dto::AbortMultipartUploadOutput> {
+    pub(crate) async fn abort(&self, request: S3Request<dto::AbortMultipartUploadInput>) -> Answer<dto::AbortMultipartUploadOutput> {
         let input = request.input;
+        // Waits for a completion, which reads the parts.
+        let _upload_guard = self.lock_upload(&input.upload_id).await;
         let upload = self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         self.end_upload(&upload.id)?;
         Ok(S3Response::with_status(dto::AbortMultipartUploadOutput::default(), http::StatusCode::NO_CONTENT))
+    }
+
+    /// Keeps an upload from being completed or aborted while the guard is held.
+    pub(super) async fn lock_upload(&self, id: &str) -> KeyGuard {
+        // No object has such a name.
+        self.key_locks.lock(ObjectName(format!("upload {id}").into_bytes())).await
     }
 
     /// Deletes an upload and its parts.
@@ -257,6 +267,7 @@ pub(crate) fn parse_range(text: &str) -> Option<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use fulgurite_domain::Attributes;
+    use futures_util::poll;
     use s3s::S3ErrorCode;
     use s3s::dto::CopySource;
 
@@ -314,5 +325,28 @@ mod tests {
         assert_eq!(refused.code(), &S3ErrorCode::SlowDown);
         assert!(test.gateway.transfers.room.was_refused(), "a set is written to make room");
         soon(copy("bytes=0-99999")).await.expect("it fits");
+    }
+
+    #[tokio::test]
+    async fn an_abort_waits_for_a_completion_in_progress() {
+        let test = TestGateway::new();
+        let upload_id = begin(&test);
+        let abort = || {
+            let input = dto::AbortMultipartUploadInput {
+                bucket: "photos".to_owned(),
+                key: "sun".to_owned(),
+                upload_id: upload_id.clone(),
+                ..Default::default()
+            };
+            test.gateway.abort(request(input))
+        };
+        // The completion holds this lock while it reads the parts.
+        let completing = soon(test.gateway.lock_upload(&upload_id)).await;
+        let mut waiting = std::pin::pin!(abort());
+        assert!(poll!(&mut waiting).is_pending());
+        assert!(test.gateway.state.upload(&upload_id).expect("looked up").is_some());
+        drop(completing);
+        soon(waiting).await.expect("aborted");
+        assert_eq!(soon(abort()).await.expect_err("it is gone").code(), &S3ErrorCode::NoSuchUpload);
     }
 }
