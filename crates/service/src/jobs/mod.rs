@@ -119,19 +119,28 @@ async fn run_housekeeping(gateway: Arc<Gateway>, settings: Background, mut stop:
     }
 }
 
-/// When sets of two kinds were last written.
-#[derive(Debug, Default)]
+/// When sets of two kinds were last written, and how long to pause after a failure.
+#[derive(Debug)]
 struct LastSets {
     /// The last set written to make room.
     pressed: Option<Instant>,
     /// The last set written because something was old.
     old: Option<Instant>,
+    /// The pause before the next attempt; it doubles with each failure.
+    pause: Duration,
+}
+
+impl Default for LastSets {
+    fn default() -> Self {
+        Self { pressed: None, old: None, pause: STAGING_PERIOD }
+    }
 }
 
 impl LastSets {
     /// Records the result of an attempt. A failed one doesn't count: the next attempt may follow
     /// after the usual pause.
     fn record(&mut self, due: Due, is_written: bool, now: Instant) {
+        self.pause = if is_written { STAGING_PERIOD } else { (self.pause * 2).min(RETRY_AFTER_MAX) };
         match due {
             Due::Pressed if is_written => self.pressed = Some(now),
             Due::Old if is_written => self.old = Some(now),
@@ -143,7 +152,6 @@ impl LastSets {
 /// Writes a set whenever one is due.
 async fn write_sets_when_due(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
     let mut last_sets = LastSets::default();
-    let mut pause = STAGING_PERIOD;
     while !*stop.borrow() {
         let worker = gateway.clone();
         let after = settings.flush_after();
@@ -152,8 +160,8 @@ async fn write_sets_when_due(gateway: Arc<Gateway>, settings: Background, mut st
             gateway.log_panic("the check of staging", error);
             None
         });
-        pause = match due {
-            None => STAGING_PERIOD,
+        match due {
+            None => last_sets.pause = STAGING_PERIOD,
             Some(due) => {
                 let is_written = back_up_and_write_set(gateway.clone(), due).await;
                 last_sets.record(due, is_written, Instant::now());
@@ -161,12 +169,11 @@ async fn write_sets_when_due(gateway: Arc<Gateway>, settings: Background, mut st
                     // Staging may already hold enough for another set.
                     continue;
                 }
-                (pause * 2).min(RETRY_AFTER_MAX)
             }
-        };
+        }
         let failed = due.is_some();
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(last_sets.pause) => {}
             // After a failure, refused puts don't end the pause: each would cause another attempt.
             () = gateway.transfers.room.wanted.notified(), if !failed => {}
             _ = stop.changed() => {}
@@ -328,6 +335,20 @@ mod tests {
         assert_eq!((last_sets.pressed, last_sets.old), (Some(now), None));
         last_sets.record(Due::Old, true, now);
         assert_eq!(last_sets.old, Some(now));
+    }
+
+    #[test]
+    fn the_pause_after_failures_starts_anew_after_a_set_was_written() {
+        let (mut last_sets, now) = (LastSets::default(), Instant::now());
+        for _ in 0..3 {
+            last_sets.record(Due::Full, false, now);
+        }
+        assert_eq!(last_sets.pause, STAGING_PERIOD * 8);
+        last_sets.record(Due::Full, true, now);
+        last_sets.record(Due::Full, false, now);
+        assert_eq!(last_sets.pause, STAGING_PERIOD * 2);
+        (0..10).for_each(|_| last_sets.record(Due::Full, false, now));
+        assert_eq!(last_sets.pause, RETRY_AFTER_MAX);
     }
 
     #[cfg(unix)]
