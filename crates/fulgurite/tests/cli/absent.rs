@@ -192,6 +192,23 @@ fn sectors_that_the_system_refuses_to_read_are_not_damage() {
 }
 
 #[test]
+fn a_scrub_that_replaces_some_platters_speaks_only_of_the_others() {
+    let place = Sandbox::new(4, &["--set", "1+2"]);
+    place.write("file", noise(1, 300_000));
+    place.good(&["put", "file", "--flush"]);
+    let platters = place.platters();
+    unmount(&place, &[&platters[0].store]);
+    make_unreadable(&platters[1].file);
+    let scrubbed = place.run(&["scrub", "--replace-absent"]);
+    assert_eq!(scrubbed.status, 4, "{scrubbed:?}");
+    let text = scrubbed.text();
+    assert!(text.contains("Recovered 1 platter") && text.contains("known to be lost. 1 platter is unreadable"), "{text}");
+    assert!(!text.contains("mount what is absent"), "{text}");
+    fs::remove_file(&platters[1].file).expect("the link");
+    assert_eq!(place.good(&["scrub"]).text().lines().last(), Some("Nothing is lost."));
+}
+
+#[test]
 fn replace_absent_recovers_platters_and_the_old_disk_does_no_harm() {
     let place = Sandbox::new(4, &["--set", "2+1"]);
     place.write("file", noise(1, 300_000));
