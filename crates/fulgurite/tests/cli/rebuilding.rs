@@ -438,7 +438,12 @@ fn a_lost_set_can_be_given_up_when_no_version_needs_it() {
     assert!(scrubbed.status == 1 && scrubbed.text().contains("2 platters were not rebuilt, see above"), "{scrubbed:?}");
     assert!(!scrubbed.text().contains("`fulgurite scrub`"), "it would fail again: {scrubbed:?}");
     place.run(&["catalogue", "forget", "--set", "ffffffff"]).fails_with(1, "no set's identifier begins with");
-    assert!(place.good(&forget).text().contains("Gave up 1 set"));
+    let wrong = [&forget[..], &["--set", "ffffffff"]].concat();
+    place.run(&wrong).fails_with(1, "Nothing was given up");
+    let listed = place.run(&["platters", "--json"]).json_lines();
+    let other = listed.iter().map(|row| row["set"].as_str().expect("text")).find(|id| *id != set).expect("the set of the copy");
+    place.run(&[&forget[..], &["--set", other]].concat()).fails_with(1, "1 set named before it was given up");
+    place.run(&forget).fails_with(1, "no set's identifier begins with");
     for _ in 0..2 {
         place.good(&["verify", "--objects"]);
         place.good(&["status"]);
@@ -508,7 +513,8 @@ fn a_set_damaged_beyond_repair_can_be_given_up_too() {
     }
     place.good(&["rm", "lost"]);
     assert_eq!(place.run(&["scrub"]).status, 1);
-    place.good(&["catalogue", "forget", "--set", &set]);
+    let twice = place.good(&["catalogue", "forget", "--set", &set, "--set", &set]);
+    assert!(twice.text().contains("Gave up 1 set permanently"), "{twice:?}");
     place.good(&["status"]);
     place.good(&["verify"]);
 }
