@@ -209,14 +209,10 @@ fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionR
             if existing == Existing::Keep && path.symlink_metadata().is_ok() {
                 bail!("{} is there already (--force replaces it)", path.display());
             }
-            let written = std::fs::File::options()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&part)
-                .with_context(|| part.display().to_string())
-                .and_then(|mut file| read(&mut file))
-                .and_then(|()| Ok(std::fs::rename(&part, path)?));
+            // If the file exists, it is that of another command, or the user's.
+            let created = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&part);
+            let mut file = created.with_context(|| part.display().to_string())?;
+            let written = read(&mut file).and_then(|()| Ok(std::fs::rename(&part, path)?));
             if written.is_err() {
                 let _ = std::fs::remove_file(&part);
             }
