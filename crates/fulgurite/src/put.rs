@@ -169,10 +169,10 @@ fn put_roots(
     progress: &Progress,
 ) -> (PutOutcome, Option<Result<FlushReport, ArchiveError>>) {
     // An archive that stores itself would never finish.
-    let own: HashSet<PathBuf> = std::iter::once(archive.home().to_owned())
-        .chain(archive.settings().stores.iter().map(|store| archive.home().join(&store.path)))
-        .filter_map(|path| path.canonicalize().ok())
-        .collect();
+    let (home, settings) = (archive.home(), archive.settings());
+    let folders = settings.stores.iter().map(|store| &store.path).chain([&settings.staging.path]).chain(&settings.decode.folder);
+    let own: HashSet<PathBuf> =
+        std::iter::once(home.to_owned()).chain(folders.map(|path| home.join(path))).filter_map(|path| path.canonicalize().ok()).collect();
     let failed = AtomicU64::new(0);
     let sources = |root: Root| -> Box<dyn Iterator<Item = Source> + Send + '_> {
         match root {
