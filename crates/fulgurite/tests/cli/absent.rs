@@ -69,6 +69,8 @@ fn everything_is_readable_while_absent_disks_are_within_the_redundancy() {
     assert_eq!((listed.status, states.iter().filter(|state| *state == "absent").count()), (3, 1), "{states:?}");
     let status = place.run(&["status", "--json"]).json();
     assert_eq!((&status["stores"][1]["state"], &status["unsound_platters"]), (&"absent".into(), &0.into()), "{status}");
+    let free = |store: usize| status["stores"][store]["free_bytes"].as_u64();
+    assert!(free(0).is_some() && free(1).is_none(), "the mount point's free space is another disk's: {status}");
     assert_eq!(place.fingerprint(&["d1", "d3", "d4"]), before, "no platter was rewritten");
     mount(&place, &["d2"]);
     // And its absence left no wrong state.
