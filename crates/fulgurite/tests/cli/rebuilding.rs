@@ -304,6 +304,22 @@ fn a_put_never_takes_the_number_of_a_version_that_cant_be_listed() {
 }
 
 #[test]
+fn a_removal_of_a_folder_says_that_versions_below_it_can_not_be_listed() {
+    let place = Sandbox::new(2, &[]);
+    place.write("tree/kept", b"kept");
+    place.good(&["put", "tree", "--flush"]);
+    place.write("tree/lost", b"lost");
+    place.good(&["put", "tree"]);
+    for segment in place.segments() {
+        fs::remove_file(segment).expect("removed");
+    }
+    place.run(&["catalogue", "rebuild"]).fails_with(1, "tree/lost (version 1)");
+    let removed = place.run(&["rm", "--recursive", "tree"]);
+    assert!(removed.text().contains("Removed 1 version"), "{removed:?}");
+    removed.fails_with(1, "versions of tree and below it may be left: 1 version can't be listed");
+}
+
+#[test]
 fn verify_finds_platters_that_an_old_copy_of_the_catalogue_lacks() {
     let place = Sandbox::new(3, &[]);
     place.write("first", b"first");
