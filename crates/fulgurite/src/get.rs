@@ -38,6 +38,7 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     // If a name is both a file and a folder, a trailing slash selects the folder.
     let wants_folder = has_names_below && !is_chosen && argument.as_bytes().ends_with(b"/");
     let kind = version.as_ref().map(|row| row.record.kind);
+    let empty_folder = version.clone().filter(|row| is_chosen && row.record.kind == Kind::Directory);
     if let Some(version) = version.filter(|row| row.record.kind.has_content() && !wants_folder) {
         if has_names_below && !session.quiet {
             diagnostics::note(&format!("{shown} is also a folder; `fulgurite get {shown}/` restores its content"));
@@ -59,6 +60,9 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     let folder = destination(get, &name)?;
     if folder.as_os_str() == "-" {
         bail!("{shown} is a folder and can't be written to standard output");
+    }
+    if let Some(version) = empty_folder {
+        return get_empty_folder(session, &version, &folder);
     }
     get_folder(session, &archive, &name.0, &folder, existing)
 }
@@ -172,6 +176,15 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
     let gaps = say_gaps(&find_gaps(archive, name, Versions::Newest)?, "more may be stored than was restored");
     let restored = Outcome::troubled_if(report.failed > report.out_of_reach.total());
     Ok(restored.worst(Outcome::hindered(report.out_of_reach.hindrance())).worst(gaps))
+}
+
+/// Restores a folder that was put empty. What is stored below its name now came later.
+fn get_empty_folder(session: &Session, version: &VersionRow, folder: &Path) -> Result<Outcome> {
+    let (shown, number) = (version.record.name.display(), version.record.version);
+    std::fs::create_dir_all(folder).with_context(|| text::path(folder))?;
+    session.answer(|| json!({ "name": shown, "version": number, "bytes": 0, "path": text::path(folder), "repairs": Repairs::default() }));
+    session.say(&format!("Restored {shown} (version {number}), an empty folder, to {}.", folder.display()));
+    Ok(Outcome::Good)
 }
 
 /// Restores everything below `prefix`, which is empty or ends with a slash, into `folder`.
