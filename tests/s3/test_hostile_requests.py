@@ -145,6 +145,46 @@ def test_a_hostile_body_is_refused(wire, target, case, call):
     assert b"root:" not in reply.body
 
 
+NESTED = {
+    "new bucket": ("PUT /hostile-nesting", "CreateBucketConfiguration"),
+    "delete": ("POST /{bucket}?delete", "Delete"),
+    "complete": ("POST /{bucket}/object?uploadId=none", "CompleteMultipartUpload"),
+    "tagging": ("PUT /{bucket}/object?tagging", "Tagging"),
+    "bucket tagging": ("PUT /{bucket}?tagging", "Tagging"),
+    "versioning": ("PUT /{bucket}?versioning", "VersioningConfiguration"),
+    "lock": ("PUT /{bucket}?object-lock", "ObjectLockConfiguration"),
+    "retention": ("PUT /{bucket}/object?retention", "Retention"),
+    "legal hold": ("PUT /{bucket}/object?legal-hold", "LegalHold"),
+    "restore": ("POST /{bucket}/object?restore", "RestoreRequest"),
+    "cors": ("PUT /{bucket}?cors", "CORSConfiguration"),
+    "acl": ("PUT /{bucket}?acl", "AccessControlPolicy"),
+    "encryption": ("PUT /{bucket}?encryption", "ServerSideEncryptionConfiguration"),
+    "ownership": ("PUT /{bucket}?ownershipControls", "OwnershipControls"),
+    "public access": ("PUT /{bucket}?publicAccessBlock", "PublicAccessBlockConfiguration"),
+}
+
+
+@pytest.mark.parametrize("call", NESTED)
+def test_unknown_elements_nested_deeply_do_no_harm(wire, target, call):
+    request, root = NESTED[call]
+    method, path = request.format(bucket=target.split("/")[1]).split(" ")
+    body = f"<{root}>{'<a>' * 200_000}{'</a>' * 200_000}</{root}>".encode()
+    reply = wire.send(method, path, {"Content-MD5": content_md5(body)}, body)
+    # S3 ignores elements that it doesn't know.
+    assert reply.status < 500, reply
+    if call == "new bucket":
+        assert reply.status == 200 and wire.send("DELETE", path).status == 204
+
+
+@pytest.mark.parametrize("opened", ["[", '{"a":'])
+@pytest.mark.parametrize("path", ["PUT /{bucket}?policy", "POST /{bucket}/object?retrieve", "POST /{bucket}?retrieve"])
+def test_json_nested_deeply_is_refused(wire, target, path, opened):
+    method, path = path.format(bucket=target.split("/")[1]).split(" ")
+    body = (opened * 500_000).encode()
+    reply = wire.send(method, path, {"Content-MD5": content_md5(body)}, body)
+    assert 400 <= reply.status < 500 and reply.code, reply
+
+
 def test_a_body_larger_than_any_configuration_is_refused(wire, target):
     body = b"<Tagging>" + b" " * (20 * 2**20)
     fields = {"Content-MD5": content_md5(body), "Content-Length": str(len(body)), "Connection": "close"}

@@ -171,6 +171,8 @@ impl<'a> Scrub<'a> {
                 match rebuilt {
                     Ok(()) => {
                         self.report.rebuilt += 1;
+                        let reported = self.report.unsound.iter_mut().find(|reported| reported.platter == finding.platter);
+                        reported.into_iter().for_each(|reported| reported.replaced = true);
                         changed = true;
                         reader.forget_damage();
                         if let Some(row) = archive.catalogue().set_of(finding.platter)? {

@@ -448,7 +448,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<std::net::SocketAddr>,
     /// A folder for the platters of a new archive; repeat the option for each disk. Default: three
-    /// folders inside the archive's folder
+    /// folders inside the archive's folder. An existing archive must have these stores
     #[arg(long = "store", value_name = "[NAME=]FOLDER")]
     pub(crate) stores: Vec<String>,
     /// Write the log as JSON

@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use fulgurite_archive::WorkerTotals;
 use fulgurite_glass::decoder::Device;
 use serde_json::json;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
 use crate::args::DecodeWorker;
 use crate::text::count;
@@ -28,18 +30,13 @@ pub(crate) fn run(session: &Session, arguments: &DecodeWorker) -> Result<Outcome
         count(threads as u64, "thread"),
         device.gpu_name().map(|name| format!(" and the GPU {name}")).unwrap_or_default(),
     ));
-    let stop = AtomicBool::new(false);
-    let totals = std::thread::scope(|scope| {
-        let worker = scope.spawn(|| worker.run(&stop, &|text| diagnostics::note(text)));
-        runtime.block_on(async {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-        });
-        stop.store(true, Ordering::Relaxed);
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    });
+    let stopped = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    };
+    let (totals, ended_early) = run_until(&runtime, stopped, |stop| worker.run(stop, &|text| diagnostics::note(text)));
     let WorkerTotals { jobs, sectors, lost, refused } = totals;
     session.answer(|| json!({ "jobs": jobs, "sectors": sectors, "lost": lost, "refused": refused }));
     session.say(&format!(
@@ -48,7 +45,32 @@ pub(crate) fn run(session: &Session, arguments: &DecodeWorker) -> Result<Outcome
         count(sectors, "sector"),
         count(refused, "job")
     ));
+    if ended_early {
+        bail!("all threads of the worker have ended, which is a fault of the program; start it again");
+    }
     Ok(Outcome::Good)
+}
+
+/// Runs `work` on a thread until `stopped` is ready, which sets the flag that it gets. Returns its
+/// result, and whether it ended by itself.
+fn run_until<T: Send>(runtime: &Runtime, stopped: impl Future<Output = ()>, work: impl FnOnce(&AtomicBool) -> T + Send) -> (T, bool) {
+    let stop = AtomicBool::new(false);
+    let (ended_tx, ended_rx) = oneshot::channel::<()>();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // Dropped even if `work` panics.
+            let _ended_tx = ended_tx;
+            work(&stop)
+        });
+        let ended_early = runtime.block_on(async {
+            tokio::select! {
+                () = stopped => false,
+                _ = ended_rx => true,
+            }
+        });
+        stop.store(true, Ordering::Relaxed);
+        (thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), ended_early)
+    })
 }
 
 /// The CPU, or the GPU if it is asked for.
@@ -56,5 +78,22 @@ pub(crate) fn open_device(gpu: bool) -> Result<Device> {
     match gpu {
         true => Device::open_gpu().context("leave out --gpu to decode on the CPU"),
         false => Ok(Device::Cpu),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_without_threads_does_not_wait_for_a_signal() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        assert_eq!(run_until(&runtime, std::future::pending(), |_| 1), (1, true));
+        let wait = |stop: &AtomicBool| {
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+        };
+        assert_eq!(run_until(&runtime, std::future::ready(()), wait), ((), false));
     }
 }

@@ -238,9 +238,9 @@ impl DemoReport {
         let verified = archive.scrub(None, progress)?;
         self.stage("verify", verified.bytes, start);
         progress.finish();
-        match (verified.unsound.len() as u64, verified.nothing_is_lost()) {
-            (0, true) => session.say(&format!("Verified: all {} are whole again.", count(verified.platters, "platter"))),
-            (unsound, _) => diagnostics::trouble(&format!("{} still damaged.", phrase(unsound, "platter is", "platters are"))),
+        match remaining_trouble(&verified) {
+            None => session.say(&format!("Verified: all {} are whole again.", count(verified.platters, "platter"))),
+            Some(trouble) => diagnostics::trouble(&trouble),
         }
         self.verified = verified;
         Ok(())
@@ -411,6 +411,18 @@ fn quoted(path: &Path) -> String {
     quote(&path.display().to_string())
 }
 
+/// What the last pass over all platters found wrong.
+fn remaining_trouble(verified: &ScrubReport) -> Option<String> {
+    let unsound = phrase(verified.unsound.len() as u64, "platter is still damaged", "platters are still damaged");
+    let lost = phrase(verified.lost_versions + verified.unlisted, "version is lost", "versions are lost");
+    match (verified.unsound.is_empty(), verified.nothing_is_lost()) {
+        (true, true) => None,
+        (false, true) => Some(format!("{unsound}.")),
+        (true, false) => Some(format!("{lost}.")),
+        (false, false) => Some(format!("{unsound}, and {lost}.")),
+    }
+}
+
 /// Quotes text so that a shell takes it as one word.
 fn quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
@@ -423,6 +435,14 @@ fn quote(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lost_versions_are_named_even_if_all_platters_are_whole() {
+        let mut verified = ScrubReport::default();
+        assert_eq!(remaining_trouble(&verified), None);
+        verified.lost_versions = 2;
+        assert_eq!(remaining_trouble(&verified).as_deref(), Some("2 versions are lost."));
+    }
 
     #[test]
     fn quoted_text_is_one_word_for_the_shell() {

@@ -38,6 +38,7 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     // If a name is both a file and a folder, a trailing slash selects the folder.
     let wants_folder = has_names_below && !is_chosen && argument.as_bytes().ends_with(b"/");
     let kind = version.as_ref().map(|row| row.record.kind);
+    let empty_folder = version.clone().filter(|row| is_chosen && row.record.kind == Kind::Directory);
     if let Some(version) = version.filter(|row| row.record.kind.has_content() && !wants_folder) {
         if has_names_below && !session.quiet {
             diagnostics::note(&format!("{shown} is also a folder; `fulgurite get {shown}/` restores its content"));
@@ -59,6 +60,9 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     let folder = destination(get, &name)?;
     if folder.as_os_str() == "-" {
         bail!("{shown} is a folder and can't be written to standard output");
+    }
+    if let Some(version) = empty_folder {
+        return get_empty_folder(session, &version, &folder);
     }
     get_folder(session, &archive, &name.0, &folder, existing)
 }
@@ -174,6 +178,15 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
     Ok(restored.worst(Outcome::hindered(report.out_of_reach.hindrance())).worst(gaps))
 }
 
+/// Restores a folder that was put empty. What is stored below its name now came later.
+fn get_empty_folder(session: &Session, version: &VersionRow, folder: &Path) -> Result<Outcome> {
+    let (shown, number) = (version.record.name.display(), version.record.version);
+    std::fs::create_dir_all(folder).with_context(|| text::path(folder))?;
+    session.answer(|| json!({ "name": shown, "version": number, "bytes": 0, "path": text::path(folder), "repairs": Repairs::default() }));
+    session.say(&format!("Restored {shown} (version {number}), an empty folder, to {}.", folder.display()));
+    Ok(Outcome::Good)
+}
+
 /// Restores everything below `prefix`, which is empty or ends with a slash, into `folder`.
 pub(crate) fn restore_folder(
     archive: &Archive,
@@ -209,14 +222,10 @@ fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionR
             if existing == Existing::Keep && path.symlink_metadata().is_ok() {
                 bail!("{} is there already (--force replaces it)", path.display());
             }
-            let written = std::fs::File::options()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&part)
-                .with_context(|| part.display().to_string())
-                .and_then(|mut file| read(&mut file))
-                .and_then(|()| Ok(std::fs::rename(&part, path)?));
+            // If the file exists, it is that of another command, or the user's.
+            let created = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&part);
+            let mut file = created.with_context(|| part.display().to_string())?;
+            let written = read(&mut file).and_then(|()| Ok(std::fs::rename(&part, path)?));
             if written.is_err() {
                 let _ = std::fs::remove_file(&part);
             }

@@ -295,8 +295,10 @@ impl<'a> Status<'a> {
         let Self { totals, status, .. } = self;
         let store = |StoreStatus { store, trouble, platters }: &StoreStatus<'_>| {
             let state = trouble.as_ref().map_or_else(|| "present".to_owned(), StoreError::state);
+            // The free space of an empty mount point says nothing about the store.
+            let free_bytes = if trouble.is_none() { store.free_bytes() } else { None };
             json!({
-                "name": store.name(), "place": store.place(), "state": state, "free_bytes": store.free_bytes(),
+                "name": store.name(), "place": store.place(), "state": state, "free_bytes": free_bytes,
                 "trouble": trouble.as_ref().map(ToString::to_string), "platters": platters,
             })
         };

@@ -34,7 +34,7 @@ pub(crate) fn verify(session: &Session, objects: bool) -> Result<Outcome> {
     progress.mute_losses(false);
     let objects = if objects { Some(archive.verify_objects(&progress)?) } else { None };
     progress.finish();
-    say_report(session, &report, objects, &progress);
+    say_report(session, &report, None, objects, &progress);
     if let Some(ObjectsReport { versions, wrong, out_of_reach }) = objects {
         session.say(&format!(
             "Opened {}: {}.",
@@ -81,12 +81,12 @@ pub(crate) fn scrub(session: &Session, replace: Replace) -> Result<Outcome> {
     let progress = Progress::keeping_lost(session.quiet, session.json);
     let report = archive.scrub(Some(replace), &progress)?;
     progress.finish();
-    say_report(session, &report, None, &progress);
+    say_report(session, &report, Some(replace), None, &progress);
     let not_rebuilt = report.unsound.len() as u64 > report.rebuilt + report.left;
     // Recovered platters are no longer absent or unreadable.
     let hindrance = if report.left == 0 && !not_rebuilt { report.out_of_reach.hindrance() } else { report.hindrance() };
     // A platter that wasn't recovered only because stores are absent is not known to be damaged.
-    let troubled = not_rebuilt && (hindrance.is_none() || report.unsound.iter().any(is_known_bad));
+    let troubled = not_rebuilt && (hindrance.is_none() || report.still_unsound().any(is_known_bad));
     Ok(outcome(&report, troubled, hindrance))
 }
 
@@ -131,7 +131,9 @@ fn report_json(report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<V
     value
 }
 
-fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsReport>, progress: &Progress) {
+/// `replace` is what a scrub replaced in addition to damaged and missing platters; `None` if the
+/// pass only read.
+fn say_report(session: &Session, report: &ScrubReport, replace: Option<Replace>, objects: Option<ObjectsReport>, progress: &Progress) {
     session.answer(|| report_json(report, objects, progress.take_lost()));
     session.say(&format!(
         "Read {} ({}) and {}.",
@@ -158,7 +160,7 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsRe
         session.say(&text);
     }
     say_unknown(session, report);
-    session.say(&verdict(report));
+    session.say(&verdict(report, replace));
 }
 
 /// Prints unsound platters: one line per store and reason for those that can't be reached, and one
@@ -250,23 +252,30 @@ fn say_unknown(session: &Session, report: &ScrubReport) {
 }
 
 /// The closing line. It claims only what was checked.
-fn verdict(report: &ScrubReport) -> String {
+fn verdict(report: &ScrubReport, replace: Option<Replace>) -> String {
     if report.lost_versions > 0 {
         return format!("{} lost, named above.", phrase(report.lost_versions, "version is", "versions are"));
     }
     if report.unlisted > 0 || has_unknown(report) {
         return "Problems were found: see above.".to_owned();
     }
-    let left = report.unsound.len() as u64 - report.rebuilt;
-    let with_state = |state| report.unsound.iter().filter(|finding| finding.state() == state).count() as u64;
+    let can_read_all = report.out_of_reach.total() == 0;
+    let left = report.still_unsound().count() as u64;
     if left == 0 {
-        return match report.unseen.is_empty() {
-            true => "Nothing is lost.".to_owned(),
-            false => "Nothing that the catalogue knows is lost.".to_owned(),
+        return match (can_read_all, report.unseen.is_empty()) {
+            (false, _) => "Nothing is known to be lost.".to_owned(),
+            (true, true) => "Nothing is lost.".to_owned(),
+            (true, false) => "Nothing that the catalogue knows is lost.".to_owned(),
         };
     }
+    // Platters that the scrub was to replace and couldn't: the same scrub again would not help.
+    let is_left_alone = |finding: &&PlatterFinding| replace.is_none_or(|replace| !replace.includes(finding));
+    let with_state = |state| report.still_unsound().filter(is_left_alone).filter(|finding| finding.state() == state).count() as u64;
     let (absent, unreadable) = (with_state(PlatterState::Absent), with_state(PlatterState::Unreadable));
     let mut parts = Vec::new();
+    if let Some(not_rebuilt @ 1..) = replace.map(|_| left - absent - unreadable) {
+        parts.push(phrase(not_rebuilt, "platter was not rebuilt, see above", "platters were not rebuilt, see above"));
+    }
     if absent > 0 {
         parts.push(format!(
             "{} not read because {}: mount what is absent. If it is gone for good, `fulgurite scrub --replace-absent` recovers these platters",
@@ -280,9 +289,10 @@ fn verdict(report: &ScrubReport) -> String {
             phrase(unreadable, "platter is", "platters are")
         ));
     }
-    match parts.is_empty() {
-        true => "Nothing is lost, but redundancy is reduced: `fulgurite scrub` recovers those platters.".to_owned(),
-        false => format!("Nothing is known to be lost. {}.", parts.join(". ")),
+    match (parts.is_empty(), can_read_all) {
+        (true, true) => "Nothing is lost, but redundancy is reduced: `fulgurite scrub` recovers those platters.".to_owned(),
+        (true, false) => "Nothing is known to be lost, but redundancy is reduced: `fulgurite scrub` recovers those platters.".to_owned(),
+        (false, _) => format!("Nothing is known to be lost. {}.", parts.join(". ")),
     }
 }
 
@@ -539,4 +549,18 @@ fn inspection_json(inspection: &Inspection, entries: &Entries) -> Value {
         "entries": entries.objects, "tombstones": entries.tombstones, "stored_bytes": entries.stored_bytes,
         "table_error": inspection.entries.as_ref().and_then(|entries| entries.as_ref().err()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closing_line_does_not_vouch_for_versions_that_could_not_be_read() {
+        let mut report = ScrubReport::default();
+        assert_eq!(verdict(&report, None), "Nothing is lost.");
+        // As with a staging segment whose disk reports errors.
+        report.out_of_reach.unreadable = 1;
+        assert_eq!(verdict(&report, None), "Nothing is known to be lost.");
+    }
 }

@@ -93,7 +93,7 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     if has_failed && !session.json {
         say_names(session, &stored, &unstored);
     }
-    let staged = archive.catalogue().staged_totals().unwrap_or_default();
+    let staged = archive.catalogue().staged_totals().ok();
     session.answer(|| {
         let mut value = json!({
             "objects": report.objects, "bytes": report.bytes, "unchanged": report.unchanged, "failed": report.failed,
@@ -105,7 +105,7 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
         if !errors.is_empty() {
             value["error"] = json!(errors);
             value["stored"] = json!(stored);
-            value["staged"] = json!({ "versions": staged.versions, "stored_bytes": staged.stored_bytes });
+            value["staged"] = json!(staged.map(|staged| json!({ "versions": staged.versions, "stored_bytes": staged.stored_bytes })));
         }
         value
     });
@@ -120,10 +120,12 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     Ok(Outcome::troubled_if(!errors.is_empty() || missed > 0 || unreadable))
 }
 
-fn recovery_advice(staged: StagedTotals, flushes: bool) -> String {
-    let safe = match staged.versions {
-        0 => "Nothing is staged.".to_owned(),
-        versions => {
+/// `staged` is `None` if the catalogue can't be read.
+fn recovery_advice(staged: Option<StagedTotals>, flushes: bool) -> String {
+    let safe = match staged {
+        None => "How much is staged is unknown, because the catalogue can't be read; `fulgurite status` looks again.".to_owned(),
+        Some(StagedTotals { versions: 0, .. }) => "Nothing is staged.".to_owned(),
+        Some(staged @ StagedTotals { versions, .. }) => {
             let (objects, stored) = (phrase(versions, "object is", "objects are"), bytes(staged.stored_bytes));
             format!("{objects} staged and safe ({stored}); `fulgurite flush` writes what is staged to platters and frees the space.")
         }
@@ -167,10 +169,10 @@ fn put_roots(
     progress: &Progress,
 ) -> (PutOutcome, Option<Result<FlushReport, ArchiveError>>) {
     // An archive that stores itself would never finish.
-    let own: HashSet<PathBuf> = std::iter::once(archive.home().to_owned())
-        .chain(archive.settings().stores.iter().map(|store| archive.home().join(&store.path)))
-        .filter_map(|path| path.canonicalize().ok())
-        .collect();
+    let (home, settings) = (archive.home(), archive.settings());
+    let folders = settings.stores.iter().map(|store| &store.path).chain([&settings.staging.path]).chain(&settings.decode.folder);
+    let own: HashSet<PathBuf> =
+        std::iter::once(home.to_owned()).chain(folders.map(|path| home.join(path))).filter_map(|path| path.canonicalize().ok()).collect();
     let failed = AtomicU64::new(0);
     let sources = |root: Root| -> Box<dyn Iterator<Item = Source> + Send + '_> {
         match root {
@@ -211,5 +213,19 @@ fn count_ahead(paths: &[PathBuf], put: &Put, progress: &Progress) {
         {
             progress.expect(1, metadata.len());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_after_a_failed_put_claims_only_what_is_known() {
+        assert!(recovery_advice(Some(StagedTotals::default()), false).starts_with("Nothing is staged."));
+        let staged = StagedTotals { versions: 2, ..StagedTotals::default() };
+        assert!(recovery_advice(Some(staged), false).starts_with("2 objects are staged and safe"));
+        let unknown = recovery_advice(None, false);
+        assert!(unknown.contains("unknown") && !unknown.contains("Nothing is staged"), "{unknown}");
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::args::Rm;
 use crate::diagnostics;
-use crate::gaps::nothing_stored;
+use crate::gaps::{find_gaps, nothing_stored, say_gaps};
 use crate::list::{PAGE, each_version, is_chosen, name_of, one_chosen};
 use crate::text::count;
 use crate::{Outcome, Session};
@@ -26,7 +26,7 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
     // meanwhile.
     check_locks(&archive, rm, &names)?;
     check_ambiguity(&archive, rm, &names)?;
-    let mut troubled = false;
+    let mut outcome = Outcome::Good;
     let mut removed = 0;
     for name in &names {
         let mut batch = Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
         archive.remove(&batch)?;
         removed += found;
         if found == 0 {
-            troubled = true;
+            outcome = outcome.worst(Outcome::Troubled);
             let name = ObjectName(name.clone());
             let shown = name.display();
             let why = match (&rm.id, rm.version) {
@@ -58,11 +58,15 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
                 (None, None) => nothing_stored(&archive, &name)?.to_string(),
             };
             diagnostics::trouble(&format!("not removed: {why}"));
+        } else if rm.recursive {
+            let shown = ObjectName(name.clone()).display();
+            let gaps = find_gaps(&archive, name, Versions::All)?;
+            outcome = outcome.worst(say_gaps(&gaps, &format!("versions of {shown} and below it may be left")));
         }
     }
     session.answer(|| json!({ "removed_versions": removed }));
     session.say(&format!("Removed {}.", count(removed, "version")));
-    Ok(Outcome::troubled_if(troubled))
+    Ok(outcome)
 }
 
 /// Parses an argument as a name, and rejects names that can't be removed.

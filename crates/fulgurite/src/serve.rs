@@ -1,10 +1,10 @@
 //! The commands `serve` and `accounts`: the archive over S3.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use fulgurite_archive::{Access, Archive, settings};
 use fulgurite_service::memory::{BLOCKING_THREADS, worker_threads};
 use fulgurite_service::server::{Listener, Server};
@@ -56,6 +56,9 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     // error about the lock says more, so the lock comes first. A new archive is created only if the
     // address can be used.
     let existing = if is_new { None } else { Some(Archive::open(&create_home(&folder)?, Access::Write)?) };
+    if let Some(archive) = &existing {
+        check_stores(archive, &serve.stores)?;
+    }
     let listener = runtime.block_on(Listener::bind(settings.listen))?;
     let archive = Arc::new(match existing {
         Some(archive) => archive,
@@ -107,6 +110,23 @@ fn raise_open_files(connections: usize) {
     if let Some(open) = getrlimit(Resource::Nofile).current.or(current).filter(|open| *open < needed) {
         tracing::warn!(open, needed, "the system allows fewer open files than the configured connections may need (`ulimit -n`)");
     }
+}
+
+/// Fails if an archive lacks a store that was given: objects would be less safe than the operator
+/// expects. A restart may name those that the archive was created with.
+fn check_stores(archive: &Archive, stores: &[String]) -> Result<()> {
+    let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
+    let known: Vec<PathBuf> = archive.settings().stores.iter().map(|store| real(archive.home().join(&store.path))).collect();
+    for store in parse_stores(stores)? {
+        if !known.contains(&real(store.path.clone())) {
+            bail!(
+                "the archive in {} exists already and has no store in {}; --store is for a new archive. `fulgurite store add` adds a store",
+                archive.home().display(),
+                store.path.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Creates an archive with the stores given, or with three folders in its own.

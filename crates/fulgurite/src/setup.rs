@@ -313,15 +313,26 @@ fn forget_unseen(session: &Session, archive: &Archive) -> Result<Outcome> {
 
 fn forget_sets(session: &Session, archive: &Archive, named: &[String]) -> Result<Outcome> {
     let sets: Vec<SetId> = archive.catalogue().sets()?.iter().map(|set| set.description.id).collect();
+    let mut chosen = Vec::new();
     for name in named {
         let mut matching = sets.iter().filter(|set| set.to_string().starts_with(&name.to_lowercase()));
         match (matching.next(), matching.next()) {
-            (Some(set), None) => archive.give_up_set(*set)?,
-            (Some(_), Some(_)) => bail!("the identifiers of several sets begin with {name}; give more of it"),
-            (None, _) => bail!("no set's identifier begins with {name}; `fulgurite platters` lists them"),
+            (Some(set), None) if chosen.contains(set) => {}
+            (Some(set), None) => chosen.push(*set),
+            (Some(_), Some(_)) => bail!("the identifiers of several sets begin with {name}; give more of it. Nothing was given up"),
+            (None, _) => bail!("no set's identifier begins with {name}; `fulgurite platters` lists them. Nothing was given up"),
         }
     }
-    let given_up = named.len() as u64;
+    for (before, set) in (0..).zip(&chosen) {
+        let given_up = archive.give_up_set(*set);
+        match before {
+            0 => given_up?,
+            _ => {
+                given_up.with_context(|| format!("{} given up", phrase(before, "set named before it was", "sets named before it were")))?
+            }
+        }
+    }
+    let given_up = chosen.len() as u64;
     session.answer(|| json!({ "forgotten_sets": given_up }));
     session.say(&format!("Gave up {} permanently.", count(given_up, "set")));
     Ok(Outcome::Good)
@@ -330,6 +341,7 @@ fn forget_sets(session: &Session, archive: &Archive, named: &[String]) -> Result
 pub(crate) fn check(session: &Session) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
     archive.catalogue().check()?;
+    session.answer(|| json!({ "sound": true }));
     session.say("The catalogue is sound.");
     Ok(Outcome::Good)
 }

@@ -11,7 +11,7 @@ use fulgurite_domain::Attributes;
 use crate::gateway::Gateway;
 use crate::memory::{Budget, MemoryOwner};
 use crate::s3::conditions::PutConditions;
-use crate::settings::Settings as ServiceSettings;
+use crate::settings::{Settings as ServiceSettings, Staging};
 use crate::state::{Bucket, State};
 
 /// Timeout for events that tests expect at once, generous for busy machines. With a paused clock it
@@ -52,11 +52,20 @@ pub(crate) struct TestGateway {
 
 impl TestGateway {
     pub(crate) fn new() -> Self {
+        Self::with_settings(&ServiceSettings::default())
+    }
+
+    /// A gateway whose own limit of staging is `limit_mib`.
+    pub(crate) fn with_staging_limit(limit_mib: u64) -> Self {
+        Self::with_settings(&ServiceSettings { staging: Staging { limit_mib: Some(limit_mib) }, ..ServiceSettings::default() })
+    }
+
+    fn with_settings(settings: &ServiceSettings) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let state = Arc::new(State::open(new_archive(home.path())).expect("a state"));
         state.add_account("ada", true).expect("an account");
         assert!(state.add_bucket("photos", "ada", false, None).expect("a bucket"));
-        let gateway = Arc::new(new_gateway(state, &ServiceSettings::default()));
+        let gateway = Arc::new(new_gateway(state, settings));
         Self { gateway, _home: home }
     }
 

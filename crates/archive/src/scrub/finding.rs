@@ -103,6 +103,9 @@ pub struct PlatterFinding {
     pub unreadable: u64,
     /// The system's error for the first of them.
     pub why_unreadable: Option<String>,
+    /// True if the scrub replaced the platter. The rest says in what state it was found.
+    #[serde(default)]
+    pub replaced: bool,
     /// Information sectors of information tracks that the track's own code could not provide, for
     /// any reason.
     #[serde(skip)]
@@ -126,6 +129,7 @@ impl PlatterFinding {
             bad_headers: 0,
             unreadable: 0,
             why_unreadable: None,
+            replaced: false,
             lost: BTreeMap::new(),
         }
     }
@@ -180,7 +184,9 @@ pub struct Replace {
 }
 
 impl Replace {
-    pub(super) fn includes(self, finding: &PlatterFinding) -> bool {
+    /// True if a scrub with this selection replaces the platter.
+    #[must_use]
+    pub fn includes(self, finding: &PlatterFinding) -> bool {
         match finding.state() {
             PlatterState::Sound => false,
             PlatterState::Missing | PlatterState::Damaged => true,
@@ -243,18 +249,24 @@ impl ScrubReport {
         self.lost_versions == 0 && self.unlisted == 0
     }
 
-    /// The worst hindrance that kept the scrub from reading everything.
+    /// The unsound platters that the scrub did not replace.
+    pub fn still_unsound(&self) -> impl Iterator<Item = &PlatterFinding> {
+        self.unsound.iter().filter(|finding| !finding.replaced)
+    }
+
+    /// The worst hindrance that kept the scrub from reading everything, apart from platters that it
+    /// replaced.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
-        let unsound = self.unsound.iter().filter_map(|finding| finding.state().hindrance());
+        let unsound = self.still_unsound().filter_map(|finding| finding.state().hindrance());
         let unknown = self.unknown.iter().filter(|platter| platter.unreadable > 0).map(|_| Hindrance::Unreadable);
         unsound.chain(unknown).chain(self.out_of_reach.hindrance()).max()
     }
 
-    /// Absent stores that should hold platters.
+    /// Absent stores that should hold platters, apart from those that the scrub replaced.
     #[must_use]
     pub fn absent_stores(&self) -> BTreeSet<&str> {
-        let reasons = self.unsound.iter().filter_map(|finding| finding.unavailable.as_ref()).filter(|reason| reason.hindrance().is_some());
+        let reasons = self.still_unsound().filter_map(|finding| finding.unavailable.as_ref()).filter(|reason| reason.hindrance().is_some());
         let unavailable = reasons.flat_map(NoPlatter::unavailable_stores);
         unavailable.filter(|store| store.hindrance == Hindrance::Absent).map(|store| store.store.as_str()).collect()
     }

@@ -69,6 +69,8 @@ fn everything_is_readable_while_absent_disks_are_within_the_redundancy() {
     assert_eq!((listed.status, states.iter().filter(|state| *state == "absent").count()), (3, 1), "{states:?}");
     let status = place.run(&["status", "--json"]).json();
     assert_eq!((&status["stores"][1]["state"], &status["unsound_platters"]), (&"absent".into(), &0.into()), "{status}");
+    let free = |store: usize| status["stores"][store]["free_bytes"].as_u64();
+    assert!(free(0).is_some() && free(1).is_none(), "the mount point's free space is another disk's: {status}");
     assert_eq!(place.fingerprint(&["d1", "d3", "d4"]), before, "no platter was rewritten");
     mount(&place, &["d2"]);
     // And its absence left no wrong state.
@@ -189,6 +191,23 @@ fn sectors_that_the_system_refuses_to_read_are_not_damage() {
     }
     place.good(&["status"]);
     place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn a_scrub_that_replaces_some_platters_speaks_only_of_the_others() {
+    let place = Sandbox::new(4, &["--set", "1+2"]);
+    place.write("file", noise(1, 300_000));
+    place.good(&["put", "file", "--flush"]);
+    let platters = place.platters();
+    unmount(&place, &[&platters[0].store]);
+    make_unreadable(&platters[1].file);
+    let scrubbed = place.run(&["scrub", "--replace-absent"]);
+    assert_eq!(scrubbed.status, 4, "{scrubbed:?}");
+    let text = scrubbed.text();
+    assert!(text.contains("Recovered 1 platter") && text.contains("known to be lost. 1 platter is unreadable"), "{text}");
+    assert!(!text.contains("mount what is absent"), "{text}");
+    fs::remove_file(&platters[1].file).expect("the link");
+    assert_eq!(place.good(&["scrub"]).text().lines().last(), Some("Nothing is lost."));
 }
 
 #[test]

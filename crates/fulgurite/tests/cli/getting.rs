@@ -47,9 +47,31 @@ fn ranges_are_exact_in_staging_and_on_platters() {
     place.run(&["get", "file", "part", "--range", "10-29"]).fails_with(1, "part is there already");
     place.good(&["get", "file", "part", "--range", "10-29", "--force"]);
     assert_eq!(place.read("part"), &content[10..30]);
+    // The temporary file of another command, or a user's own file, is left alone.
+    place.write("other.fulgurite-part", b"of another");
+    place.run(&["get", "file", "other", "--range", "10-29"]).fails_with(1, "other.fulgurite-part");
+    assert_eq!(place.read("other.fulgurite-part"), b"of another");
     place.write("tree/x", b"1");
     place.good(&["put", "tree"]);
     place.run(&["get", "tree", "--range", "0-1"]).fails_with(1, "tree is a folder");
+}
+
+#[test]
+fn a_version_that_was_an_empty_folder_is_restored_empty() {
+    let place = Sandbox::new(1, &[]);
+    fs::create_dir(place.path("tree")).expect("made");
+    place.good(&["put", "tree"]);
+    for _ in 0..2 {
+        assert!(place.good(&["get", "tree", "empty", "--version=1"]).text().contains("tree (version 1), an empty folder"));
+        assert_eq!(fs::read_dir(place.path("empty")).expect("a folder").count(), 0);
+        fs::remove_dir(place.path("empty")).expect("empty");
+        place.write("tree/later", b"later");
+        place.good(&["put", "tree"]);
+    }
+    place.good(&["get", "tree", "newest"]);
+    assert_eq!(place.read("newest/later"), b"later");
+    place.write("file", b"a file");
+    place.run(&["get", "tree", "file", "--version=1"]).fails_with(1, "file: File exists");
 }
 
 #[test]

@@ -159,6 +159,15 @@ fn an_archive_does_not_store_itself() {
     let ran = place.good(&["put", "."]);
     assert!(ran.err.contains("a belongs to this archive"), "{ran:?}");
     assert_eq!(place.good(&["ls"]).text(), "file\n");
+    // Nor those of its folders that the settings place elsewhere.
+    fs::rename(place.path("a/staging"), place.path("staged")).expect("moved");
+    place.write("jobs/job", b"a job");
+    let settings = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
+    let settings = settings.replace("path = \"staging\"", "path = \"../staged\"");
+    place.write("a/fulgurite.toml", settings + "\n[decode]\nfolder = \"../jobs\"\n");
+    let ran = place.good(&["put", "."]);
+    assert!(ran.err.contains("staged belongs to this archive") && ran.err.contains("jobs belongs to this archive"), "{ran:?}");
+    assert_eq!(place.good(&["ls"]).text(), "file\n");
 }
 
 #[test]

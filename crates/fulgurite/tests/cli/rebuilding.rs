@@ -304,6 +304,22 @@ fn a_put_never_takes_the_number_of_a_version_that_cant_be_listed() {
 }
 
 #[test]
+fn a_removal_of_a_folder_says_that_versions_below_it_can_not_be_listed() {
+    let place = Sandbox::new(2, &[]);
+    place.write("tree/kept", b"kept");
+    place.good(&["put", "tree", "--flush"]);
+    place.write("tree/lost", b"lost");
+    place.good(&["put", "tree"]);
+    for segment in place.segments() {
+        fs::remove_file(segment).expect("removed");
+    }
+    place.run(&["catalogue", "rebuild"]).fails_with(1, "tree/lost (version 1)");
+    let removed = place.run(&["rm", "--recursive", "tree"]);
+    assert!(removed.text().contains("Removed 1 version"), "{removed:?}");
+    removed.fails_with(1, "versions of tree and below it may be left: 1 version can't be listed");
+}
+
+#[test]
 fn verify_finds_platters_that_an_old_copy_of_the_catalogue_lacks() {
     let place = Sandbox::new(3, &[]);
     place.write("first", b"first");
@@ -434,9 +450,16 @@ fn a_lost_set_can_be_given_up_when_no_version_needs_it() {
     place.good(&["rm", "lost"]);
     place.good(&["flush"]);
     assert_eq!(place.run(&["verify"]).status, 1, "platters are missing");
-    assert_eq!(place.run(&["scrub"]).status, 1, "and can't be recovered");
+    let scrubbed = place.run(&["scrub"]);
+    assert!(scrubbed.status == 1 && scrubbed.text().contains("2 platters were not rebuilt, see above"), "{scrubbed:?}");
+    assert!(!scrubbed.text().contains("`fulgurite scrub`"), "it would fail again: {scrubbed:?}");
     place.run(&["catalogue", "forget", "--set", "ffffffff"]).fails_with(1, "no set's identifier begins with");
-    assert!(place.good(&forget).text().contains("Gave up 1 set"));
+    let wrong = [&forget[..], &["--set", "ffffffff"]].concat();
+    place.run(&wrong).fails_with(1, "Nothing was given up");
+    let listed = place.run(&["platters", "--json"]).json_lines();
+    let other = listed.iter().map(|row| row["set"].as_str().expect("text")).find(|id| *id != set).expect("the set of the copy");
+    place.run(&[&forget[..], &["--set", other]].concat()).fails_with(1, "1 set named before it was given up");
+    place.run(&forget).fails_with(1, "no set's identifier begins with");
     for _ in 0..2 {
         place.good(&["verify", "--objects"]);
         place.good(&["status"]);
@@ -506,7 +529,8 @@ fn a_set_damaged_beyond_repair_can_be_given_up_too() {
     }
     place.good(&["rm", "lost"]);
     assert_eq!(place.run(&["scrub"]).status, 1);
-    place.good(&["catalogue", "forget", "--set", &set]);
+    let twice = place.good(&["catalogue", "forget", "--set", &set, "--set", &set]);
+    assert!(twice.text().contains("Gave up 1 set permanently"), "{twice:?}");
     place.good(&["status"]);
     place.good(&["verify"]);
 }

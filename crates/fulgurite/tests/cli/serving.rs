@@ -303,3 +303,14 @@ fn a_broken_connection_is_a_failure_and_not_an_all_clear() {
         fs::remove_file(place.path("a/control.sock")).expect("removed");
     }
 }
+
+#[test]
+fn stores_that_an_existing_archive_lacks_are_refused() {
+    let place = Sandbox::new(2, &[]);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    place.run(&["serve", "--listen", &address, "--store", "d1", "--store", "d3"]).fails_with(1, "has no store in");
+    // A restart repeats the options of the first start.
+    let again = place.run(&["serve", "--listen", &address, "--store", "d1", "--store", "other=d2"]);
+    assert!(again.status == 1 && again.err.contains(&address), "only the address is wrong: {again:?}");
+}

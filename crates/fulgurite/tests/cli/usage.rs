@@ -305,3 +305,9 @@ fn frame_error_rates_depend_on_noise_and_seed_only() {
     place.run(&["channel", "ber", "--rate", "0.7"]).fails_with(2, "rates are 0.75 to 0.9375");
     place.run(&["channel", "ber", "--noise", "0.01,0.5"]).fails_with(1, "a channel can't have a bit error rate of 0.5");
 }
+
+#[test]
+fn a_check_of_the_catalogue_has_a_json_answer() {
+    let place = Sandbox::new(1, &[]);
+    assert_eq!(place.good(&["catalogue", "check", "--json"]).json()["sound"], true);
+}

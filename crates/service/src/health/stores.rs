@@ -2,7 +2,6 @@
 //! request.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 use fulgurite_archive::Archive;
 use fulgurite_archive::store::StoreError;
@@ -36,8 +35,6 @@ impl Stores {
 #[derive(Debug, Default)]
 pub(crate) struct StoreChecks {
     last_result: Mutex<Stores>,
-    /// Start of the running check, if one is running.
-    started: Mutex<Option<Instant>>,
 }
 
 impl StoreChecks {
@@ -45,18 +42,8 @@ impl StoreChecks {
         self.last_result.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Start of the running check, if one is running.
-    pub(crate) fn started(&self) -> Option<Instant> {
-        *self.started.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set_started(&self, started: Option<Instant>) {
-        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = started;
-    }
-
     /// Checks all stores. Blocks on their disks.
     pub(crate) fn check_all(&self, archive: &Archive) -> Stores {
-        self.set_started(Some(Instant::now()));
         let mut stores = Stores::default();
         for store in archive.stores() {
             let names = match store.check() {
@@ -67,7 +54,6 @@ impl StoreChecks {
             names.push(store.name().to_owned());
         }
         self.last_result.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&stores);
-        self.set_started(None);
         stores
     }
 }

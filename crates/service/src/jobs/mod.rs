@@ -27,7 +27,7 @@ const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(1);
 const STAGING_PERIOD: Duration = Duration::from_secs(10);
 /// Interval between two checks of stores and free space.
 const DISK_CHECK_PERIOD: Duration = Duration::from_secs(2);
-/// A check of the stores that takes longer means that a disk hangs.
+/// A check of the disks that takes longer means that one of them hangs.
 const DISK_CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum pause after a set couldn't be written.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
@@ -119,19 +119,28 @@ async fn run_housekeeping(gateway: Arc<Gateway>, settings: Background, mut stop:
     }
 }
 
-/// When sets of two kinds were last written.
-#[derive(Debug, Default)]
+/// When sets of two kinds were last written, and how long to pause after a failure.
+#[derive(Debug)]
 struct LastSets {
     /// The last set written to make room.
     pressed: Option<Instant>,
     /// The last set written because something was old.
     old: Option<Instant>,
+    /// The pause before the next attempt; it doubles with each failure.
+    pause: Duration,
+}
+
+impl Default for LastSets {
+    fn default() -> Self {
+        Self { pressed: None, old: None, pause: STAGING_PERIOD }
+    }
 }
 
 impl LastSets {
     /// Records the result of an attempt. A failed one doesn't count: the next attempt may follow
     /// after the usual pause.
     fn record(&mut self, due: Due, is_written: bool, now: Instant) {
+        self.pause = if is_written { STAGING_PERIOD } else { (self.pause * 2).min(RETRY_AFTER_MAX) };
         match due {
             Due::Pressed if is_written => self.pressed = Some(now),
             Due::Old if is_written => self.old = Some(now),
@@ -143,7 +152,6 @@ impl LastSets {
 /// Writes a set whenever one is due.
 async fn write_sets_when_due(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
     let mut last_sets = LastSets::default();
-    let mut pause = STAGING_PERIOD;
     while !*stop.borrow() {
         let worker = gateway.clone();
         let after = settings.flush_after();
@@ -152,8 +160,8 @@ async fn write_sets_when_due(gateway: Arc<Gateway>, settings: Background, mut st
             gateway.log_panic("the check of staging", error);
             None
         });
-        pause = match due {
-            None => STAGING_PERIOD,
+        match due {
+            None => last_sets.pause = STAGING_PERIOD,
             Some(due) => {
                 let is_written = back_up_and_write_set(gateway.clone(), due).await;
                 last_sets.record(due, is_written, Instant::now());
@@ -161,12 +169,11 @@ async fn write_sets_when_due(gateway: Arc<Gateway>, settings: Background, mut st
                     // Staging may already hold enough for another set.
                     continue;
                 }
-                (pause * 2).min(RETRY_AFTER_MAX)
             }
-        };
+        }
         let failed = due.is_some();
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(last_sets.pause) => {}
             // After a failure, refused puts don't end the pause: each would cause another attempt.
             () = gateway.transfers.room.wanted.notified(), if !failed => {}
             _ = stop.changed() => {}
@@ -190,15 +197,20 @@ async fn back_up_and_write_set(gateway: Arc<Gateway>, due: Due) -> bool {
 /// Checks stores and free space, for [`Readiness`](crate::health::readiness::Readiness) and
 /// metrics.
 async fn watch_disks(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) {
-    let mut running_check: Option<tokio::task::JoinHandle<()>> = None;
+    let begin_check = || {
+        let worker = gateway.clone();
+        (tokio::time::Instant::now(), tokio::task::spawn_blocking(move || worker.check_disks()))
+    };
+    let (mut started, mut running_check) = begin_check();
     while !*stop.borrow() {
-        if running_check.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) {
-            let worker = gateway.clone();
-            running_check = Some(tokio::task::spawn_blocking(move || worker.check_disks()));
+        if running_check.is_finished() {
+            (started, running_check) = begin_check();
         }
-        let hangs = gateway.health.stores.started().is_some_and(|started| started.elapsed() >= DISK_CHECK_TIMEOUT);
-        let reason = || format!("a store hasn't answered for more than {} s", DISK_CHECK_TIMEOUT.as_secs());
-        gateway.health.readiness.report("hanging stores", hangs.then(reason));
+        // Until the check ends, the other topics show what the last one found.
+        let hangs = started.elapsed() >= DISK_CHECK_TIMEOUT;
+        let reason =
+            || format!("a disk hangs: the check of service.db, stores and staging has taken more than {} s", DISK_CHECK_TIMEOUT.as_secs());
+        gateway.health.readiness.report("hanging disk", hangs.then(reason));
         tokio::select! {
             () = tokio::time::sleep(DISK_CHECK_PERIOD) => {}
             _ = stop.changed() => {}
@@ -308,6 +320,7 @@ impl Gateway {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_gateway::{TestGateway, soon};
 
     #[test]
     fn an_attempt_that_wrote_no_set_does_not_delay_the_next() {
@@ -322,5 +335,50 @@ mod tests {
         assert_eq!((last_sets.pressed, last_sets.old), (Some(now), None));
         last_sets.record(Due::Old, true, now);
         assert_eq!(last_sets.old, Some(now));
+    }
+
+    #[test]
+    fn the_pause_after_failures_starts_anew_after_a_set_was_written() {
+        let (mut last_sets, now) = (LastSets::default(), Instant::now());
+        for _ in 0..3 {
+            last_sets.record(Due::Full, false, now);
+        }
+        assert_eq!(last_sets.pause, STAGING_PERIOD * 8);
+        last_sets.record(Due::Full, true, now);
+        last_sets.record(Due::Full, false, now);
+        assert_eq!(last_sets.pause, STAGING_PERIOD * 2);
+        (0..10).for_each(|_| last_sets.record(Due::Full, false, now));
+        assert_eq!(last_sets.pause, RETRY_AFTER_MAX);
+    }
+
+    #[cfg(unix)]
+    #[tokio::test(start_paused = true)]
+    async fn a_staging_disk_that_hangs_is_reported() {
+        use std::fs::{self, File};
+
+        let test = TestGateway::new();
+        // Opening a FIFO blocks until it is opened for writing too.
+        let mark = test.gateway.archive.home().join("staging").join("fulgurite-staging");
+        fs::remove_file(&mark).expect("the mark is there");
+        assert!(std::process::Command::new("mkfifo").arg(&mark).status().expect("mkfifo runs").success());
+        let (stop_tx, stop_rx) = watch::channel(false);
+        let watching = tokio::spawn(watch_disks(test.gateway.clone(), stop_rx));
+        let reported = async || {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            test.gateway.health.readiness.reasons().iter().any(|reason| reason.contains("hangs"))
+        };
+        let at_first = reported().await;
+        tokio::time::advance(DISK_CHECK_TIMEOUT).await;
+        let later = reported().await;
+        // The check must end, or the runtime would wait for it.
+        let fifo = mark.clone();
+        let writer = tokio::task::spawn_blocking(|| File::options().write(true).open(fifo)).await;
+        fs::remove_file(&mark).expect("the FIFO is there");
+        drop(writer);
+        stop_tx.send(true).expect("the job runs");
+        soon(watching).await.expect("no panic");
+        assert_eq!((at_first, later), (false, true));
     }
 }

@@ -258,6 +258,7 @@ impl Scrubber {
                     tracing::warn!(%platter, store, "the platter was rewritten");
                     return Ok(true);
                 }
+                Err(ArchiveError::Stopped) => return Err(ArchiveError::Stopped),
                 Err(error) => tracing::error!(%platter, %error, "can't rewrite the platter"),
             }
         }

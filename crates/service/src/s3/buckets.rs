@@ -441,6 +441,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn elements_nested_without_end_are_skipped_in_the_body_of_a_new_bucket() {
+        for name in ["a", ""] {
+            let (opened, closed) = (format!("<{name}>").repeat(200_000), format!("</{name}>").repeat(200_000));
+            let tags = "<Tags><Tag><Key>k</Key><Value>v</Value></Tag></Tags>";
+            let body = format!("<CreateBucketConfiguration>{opened}{closed}{tags}</CreateBucketConfiguration>");
+            let read = NewBucket::deserialize(&mut Deserializer::new(body.as_bytes()));
+            assert_eq!(read.expect("the parser accepts even elements without a name").0.len(), 1, "{name:?}");
+        }
+    }
+
     #[tokio::test]
     async fn a_removal_waits_for_puts_and_then_finds_the_bucket_not_empty() {
         let test = TestGateway::new();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fulgurite_domain::{Attributes, ObjectName};
+use fulgurite_domain::Attributes;
 use s3s::dto::{ChecksumType, CompleteMultipartUploadInput, CompleteMultipartUploadOutput};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
@@ -106,7 +106,7 @@ impl Gateway {
         upload: MultipartUpload,
         parts: Vec<Part>,
     ) -> S3Result<CompleteMultipartUploadOutput> {
-        let _upload_lock = self.key_locks.lock(ObjectName(format!("upload {}", upload.id).into_bytes())).await;
+        let _upload_guard = self.lock_upload(&upload.id).await;
         // Another request may have completed or aborted the upload meanwhile.
         if let Err(error) = self.namespace.upload_of(&input.bucket, &input.key, &upload.id) {
             let before = self.namespace.replay_completed(&bucket, &input, &completion)?;

@@ -20,7 +20,7 @@ use s3s::auth::{S3Auth, SecretKey};
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::route::S3Route;
 use s3s::service::{S3Service, S3ServiceBuilder};
-use s3s::{Body, S3, S3Error, S3Request, S3Response, S3Result, StdError, s3_error};
+use s3s::{Body, HttpError, S3, S3Error, S3Request, S3Response, S3Result, StdError, s3_error};
 
 use crate::auth::access::{Gate, SecretKeys};
 use crate::auth::caller::Signed;
@@ -28,7 +28,7 @@ use crate::gateway::Gateway;
 use crate::http::addressing::{Addresses, Domain};
 use crate::s3::Operations;
 use crate::s3::bulk_get::BulkGet;
-use crate::s3::errors::{FirstError, custom};
+use crate::s3::errors::{FirstError, custom, failed};
 use crate::s3::normalize::normalize;
 use crate::s3::object_names::BucketNames;
 use crate::s3::xml_body::XML_BYTES_MAX;
@@ -88,7 +88,13 @@ fn configured(operations: impl S3, domain: Option<&Domain>) -> S3ServiceBuilder 
 }
 
 async fn call(operations: &S3Service, request: Request<Body>) -> S3Result<Response<Body>> {
-    operations.call(request).await.map_err(|error| s3_error!(InternalError, "{error:?}"))
+    operations.call(request).await.map_err(framework_failed)
+}
+
+/// The client's view of a failure of the framework, which is logged.
+fn framework_failed(error: HttpError) -> S3Error {
+    let error: StdError = error.into();
+    failed("the framework", &*error)
 }
 
 /// The verifier carries out no operation: it hands on every request.
@@ -172,5 +178,17 @@ pub(crate) fn stream_error(error: StdError) -> S3Error {
         custom("XAmzContentSHA256Mismatch", StatusCode::BAD_REQUEST, message)
     } else {
         incomplete()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_of_the_framework_gives_clients_no_details() {
+        let error = framework_failed(HttpError::new("the secret is at /srv/archive".into()));
+        assert_eq!(error.code(), &s3s::S3ErrorCode::InternalError);
+        assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     }
 }

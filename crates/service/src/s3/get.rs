@@ -356,14 +356,14 @@ pub(crate) fn range_of(
                 return Err(wrong_part_number());
             }
             let Some(sizes) = version.parts() else {
-                // An object that was put whole has one part. An empty object has no range for a
-                // partial response.
+                // An object that was put whole has one part.
                 return if number == 1 { Ok((0..size, size > 0)) } else { Err(no_such_part()) };
             };
             let number = number as usize;
             let length = *sizes.get(number - 1).ok_or_else(no_such_part)?;
             let start: u64 = sizes[..number - 1].iter().sum();
-            Ok((start..start + length, true))
+            // An empty part has no range for a partial response: Content-Range can't express it.
+            Ok((start..start + length, length > 0))
         }
     }
 }
@@ -394,5 +394,41 @@ fn restore_header(restore: &Restore) -> String {
             format!("ongoing-request=\"false\", expiry-date=\"{date}\"")
         }
         _ => "ongoing-request=\"true\"".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_domain::Attributes;
+
+    use super::*;
+    use crate::s3::conditions::PutConditions;
+    use crate::s3::version::{attribute, encode_sizes};
+    use crate::test_gateway::{TestGateway, soon};
+
+    /// The bytes of a part, of an object that claims these sizes of its parts.
+    async fn part_range(content: &[u8], sizes: &[u64], number: i32) -> Result<(Range<u64>, bool), String> {
+        let test = TestGateway::new();
+        let mut attributes = Attributes::default();
+        attributes.set(attribute::PARTS, encode_sizes(sizes));
+        let upload = test.upload(content).await;
+        soon(test.gateway.store(&test.bucket(), "moon", upload, attributes, &PutConditions::default())).await.expect("put");
+        let version = test.gateway.namespace.find("photos", "moon", None).expect("found");
+        range_of(&version, None, &HeaderMap::new(), Some(number)).map_err(|error| error.code().as_str().to_owned())
+    }
+
+    #[tokio::test]
+    async fn an_empty_part_is_no_partial_response() {
+        assert_eq!(part_range(b"moon", &[4, 0], 1).await, Ok((0..4, true)));
+        assert_eq!(part_range(b"moon", &[4, 0], 2).await, Ok((4..4, false)));
+        assert_eq!(part_range(b"", &[0], 1).await, Ok((0..0, false)));
+    }
+
+    #[tokio::test]
+    async fn sizes_of_parts_that_are_not_of_the_object_are_ignored() {
+        for sizes in [&[u64::MAX, u64::MAX][..], &[u64::MAX, 5], &[1 << 60, 4], &[3], &[4, 1]] {
+            assert_eq!(part_range(b"moon", sizes, 1).await, Ok((0..4, true)), "{sizes:?}");
+            assert_eq!(part_range(b"moon", sizes, 2).await, Err("InvalidPartNumber".to_owned()), "{sizes:?}");
+        }
     }
 }

@@ -116,7 +116,7 @@ operations! {
     upload_part(UploadPartInput) -> UploadPartOutput: put_part await;
     upload_part_copy(UploadPartCopyInput) -> UploadPartCopyOutput: copy_part await;
     complete_multipart_upload(CompleteMultipartUploadInput) -> CompleteMultipartUploadOutput: complete await;
-    abort_multipart_upload(AbortMultipartUploadInput) -> AbortMultipartUploadOutput: abort;
+    abort_multipart_upload(AbortMultipartUploadInput) -> AbortMultipartUploadOutput: abort await;
     list_parts(ListPartsInput) -> ListPartsOutput: namespace.list_parts;
     list_multipart_uploads(ListMultipartUploadsInput) -> ListMultipartUploadsOutput: namespace.list_uploads;
     get_object_tagging(GetObjectTaggingInput) -> GetObjectTaggingOutput: namespace.get_tags;

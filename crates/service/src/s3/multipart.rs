@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use fulgurite_domain::ObjectName;
 use s3s::dto::{self, ChecksumType, CopyPartResult, ETag};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
@@ -14,6 +15,7 @@ use crate::s3::Answer;
 use crate::s3::copy::{check_size, open_source, source_customer_key};
 use crate::s3::encryption::customer_key;
 use crate::s3::errors::{internal_error, no_such_bucket, state_failed, wrong_part_number};
+use crate::s3::key_locks::KeyGuard;
 use crate::s3::namespace::Namespace;
 use crate::s3::new_object::{as_put, attributes, refuse_acl};
 use crate::s3::normalize::original;
@@ -136,6 +138,7 @@ impl Gateway {
         let range = copied_range(input.copy_source_range.as_deref(), source.version.size())?;
         let length = range.end - range.start;
         check_size(length)?;
+        self.transfers.check_room(length)?;
         let mut part = self.begin_part(length, &MemoryOwner::own(), Claims::default(), algorithm_of(&upload))?;
         let _permit = self.transfers.copy_permits.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = source.read(&self.archive, range);
@@ -183,11 +186,19 @@ impl Gateway {
         Ok((part, sums.sum))
     }
 
-    pub(crate) fn abort(&self, request: S3Request<dto::AbortMultipartUploadInput>) -> Answer<dto::AbortMultipartUploadOutput> {
+    pub(crate) async fn abort(&self, request: S3Request<dto::AbortMultipartUploadInput>) -> Answer<dto::AbortMultipartUploadOutput> {
         let input = request.input;
+        // Waits for a completion, which reads the parts.
+        let _upload_guard = self.lock_upload(&input.upload_id).await;
         let upload = self.namespace.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         self.end_upload(&upload.id)?;
         Ok(S3Response::with_status(dto::AbortMultipartUploadOutput::default(), http::StatusCode::NO_CONTENT))
+    }
+
+    /// Keeps an upload from being completed or aborted while the guard is held.
+    pub(super) async fn lock_upload(&self, id: &str) -> KeyGuard {
+        // No object has such a name.
+        self.key_locks.lock(ObjectName(format!("upload {id}").into_bytes())).await
     }
 
     /// Deletes an upload and its parts.
@@ -251,4 +262,91 @@ pub(crate) fn parse_range(text: &str) -> Option<Range<u64>> {
     let number = |text: &str| text.parse::<u64>().ok().filter(|_| !text.starts_with('+'));
     let (first, last) = (number(first)?, number(last)?);
     if first <= last { Some(first..last.checked_add(1)?) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_domain::Attributes;
+    use futures_util::poll;
+    use s3s::S3ErrorCode;
+    use s3s::dto::CopySource;
+
+    use super::*;
+    use crate::test_gateway::{TestGateway, soon};
+
+    fn request<T>(input: T) -> S3Request<T> {
+        S3Request {
+            input,
+            method: http::Method::PUT,
+            uri: http::Uri::default(),
+            headers: http::HeaderMap::new(),
+            extensions: http::Extensions::new(),
+            credentials: None,
+            region: None,
+            service: None,
+            trailing_headers: None,
+        }
+    }
+
+    /// Begins an upload of the object `sun`, and returns its ID.
+    fn begin(test: &TestGateway) -> String {
+        let upload = MultipartUpload {
+            id: String::new(),
+            bucket: "photos".to_owned(),
+            key: "sun".to_owned(),
+            account: "ada".to_owned(),
+            created_ms: now_ms(),
+            checksum_algorithm: None,
+            checksum_type: None,
+            attributes: Attributes::default(),
+        };
+        test.gateway.state.begin_upload(&upload).expect("begun").expect("the bucket exists")
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_copied_part_that_does_not_fit_in_staging_is_refused() {
+        let test = TestGateway::with_staging_limit(1);
+        test.put("moon", &vec![1; 600 << 10]).await;
+        let upload_id = begin(&test);
+        let copy = |range: &str| {
+            let mut input = dto::UploadPartCopyInput::builder();
+            input.set_bucket("photos".to_owned());
+            input.set_key("sun".to_owned());
+            input.set_upload_id(upload_id.clone());
+            input.set_part_number(1);
+            input.set_copy_source(CopySource::Bucket { bucket: "photos".into(), key: "moon".into(), version_id: None });
+            input.set_copy_source_range(Some(range.to_owned()));
+            let mut request = request(input.build().expect("complete"));
+            let account = test.gateway.state.account("ada").expect("looked up");
+            request.extensions.insert(Caller { account, ..Default::default() });
+            test.gateway.copy_part(request)
+        };
+        let refused = soon(copy("bytes=0-614399")).await.expect_err("it doesn't fit");
+        assert_eq!(refused.code(), &S3ErrorCode::SlowDown);
+        assert!(test.gateway.transfers.room.was_refused(), "a set is written to make room");
+        soon(copy("bytes=0-99999")).await.expect("it fits");
+    }
+
+    #[tokio::test]
+    async fn an_abort_waits_for_a_completion_in_progress() {
+        let test = TestGateway::new();
+        let upload_id = begin(&test);
+        let abort = || {
+            let input = dto::AbortMultipartUploadInput {
+                bucket: "photos".to_owned(),
+                key: "sun".to_owned(),
+                upload_id: upload_id.clone(),
+                ..Default::default()
+            };
+            test.gateway.abort(request(input))
+        };
+        // The completion holds this lock while it reads the parts.
+        let completing = soon(test.gateway.lock_upload(&upload_id)).await;
+        let mut waiting = std::pin::pin!(abort());
+        assert!(poll!(&mut waiting).is_pending());
+        assert!(test.gateway.state.upload(&upload_id).expect("looked up").is_some());
+        drop(completing);
+        soon(waiting).await.expect("aborted");
+        assert_eq!(soon(abort()).await.expect_err("it is gone").code(), &S3ErrorCode::NoSuchUpload);
+    }
 }

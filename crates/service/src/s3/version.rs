@@ -150,9 +150,12 @@ impl Version {
         ChecksumType::from_static(if composite { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT })
     }
 
-    /// Sizes of the parts of a multipart upload.
+    /// Sizes of the parts of a multipart upload. Those of a foreign record may not add up to the
+    /// object's size; they are ignored.
     pub(crate) fn parts(&self) -> Option<Vec<u64>> {
-        decode_sizes(self.attributes().get(attribute::PARTS)?)
+        let sizes = decode_sizes(self.attributes().get(attribute::PARTS)?)?;
+        let total = sizes.iter().try_fold(0_u64, |total, size| total.checked_add(*size));
+        (total == Some(self.size())).then_some(sizes)
     }
 }
 

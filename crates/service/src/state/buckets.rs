@@ -245,6 +245,7 @@ impl State {
             Ok(connection.execute("DELETE FROM bucket WHERE name = ?1", [name])? == 1)
         });
         self.invalidate(|cache| drop(cache.buckets.remove(name)));
+        self.clear_unreadable(name);
         removed
     }
 }
@@ -367,5 +368,8 @@ mod tests {
         assert_eq!(state.buckets(None).expect("listed").len(), 1);
         state.change_bucket("b", |bucket| bucket.public_access = None).expect("changed");
         assert_eq!(state.count_unreadable(), 0);
+        assert!(set("public_access = 16").unreadable.public_access && state.count_unreadable() == 1);
+        assert!(state.remove_bucket("b").expect("removed"));
+        assert_eq!(state.count_unreadable(), 0, "a bucket that is gone has no settings");
     }
 }

@@ -26,6 +26,7 @@ use s3s::dto::StreamingBlob;
 use s3s::stream::{ByteStream, RemainingLength};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
 
 use crate::transfer::Transfers;
 use crate::transfer::buffers::Buffers;
@@ -56,7 +57,13 @@ struct Download {
     left: Range<u64>,
     pieces: VecDeque<Bytes>,
     /// The running reader.
-    reader: Option<mpsc::Receiver<Result<VecDeque<Bytes>, StdError>>>,
+    reader: Option<Reader>,
+}
+
+/// A reader thread.
+struct Reader {
+    pieces_rx: mpsc::Receiver<Result<VecDeque<Bytes>, StdError>>,
+    thread: JoinHandle<()>,
 }
 
 /// Streams a range of an object. A read error ends the stream.
@@ -97,19 +104,26 @@ impl Download {
                     let reader_permit = self.reader_permits.clone().acquire_owned().await.expect("it is never closed");
                     let (pieces_tx, pieces_rx) = mpsc::channel(1);
                     let (source, range, runtime) = (self.source.clone(), self.left.clone(), Handle::current());
-                    tokio::task::spawn_blocking(move || {
+                    let thread = tokio::task::spawn_blocking(move || {
                         let _reader_permit = reader_permit;
                         source.read(range, &pieces_tx, &runtime);
                     });
-                    self.reader.insert(pieces_rx)
+                    self.reader.insert(Reader { pieces_rx, thread })
                 }
             };
-            match reader.recv().await {
+            match reader.pieces_rx.recv().await {
                 Some(Ok(pieces)) => self.pieces = pieces,
                 Some(Err(error)) => return Some(Err(error)),
-                // The reader gave up waiting for the client, or panicked. The pieces that it
-                // couldn't deliver are read again.
-                None => self.reader = None,
+                None => {
+                    // The next reader would panic at the same place.
+                    if let Err(error) = (&mut reader.thread).await {
+                        tracing::error!(%error, "the reader of a download panicked");
+                        return Some(Err(error.into()));
+                    }
+                    // The reader gave up waiting for the client. The pieces that it couldn't
+                    // deliver are read again.
+                    self.reader = None;
+                }
             }
         }
     }
@@ -191,5 +205,43 @@ impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> Stream for SizedStream<S
 impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> ByteStream for SizedStream<S> {
     fn remaining_length(&self) -> RemainingLength {
         RemainingLength::new_exact(self.left as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_gateway::{TestGateway, soon};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_reader_that_panics_ends_the_stream_with_an_error() {
+        let test = TestGateway::new();
+        test.put("moon", &vec![1; 3 << 20]).await;
+        let transfers = &test.gateway.transfers;
+        let version = test.gateway.namespace.find("photos", "moon", None).expect("found");
+        let source = Source {
+            archive: transfers.archive.clone(),
+            opened: Arc::new(ObjectReader::new(&transfers.archive).open(&version.row).expect("opened")),
+            buffers: transfers.buffers.clone(),
+            record_permits: transfers.download_records.clone(),
+        };
+        let download = |end: fn()| {
+            let (pieces_tx, pieces_rx) = mpsc::channel(1);
+            let thread = tokio::task::spawn_blocking(move || {
+                let _pieces_tx = pieces_tx;
+                end();
+            });
+            Download {
+                source: source.clone(),
+                reader_permits: transfers.download_permits.clone(),
+                left: 0..3 << 20,
+                pieces: VecDeque::new(),
+                reader: Some(Reader { pieces_rx, thread }),
+            }
+        };
+        let panicked = soon(download(|| panic!("a defect")).next()).await.expect("not the end");
+        assert!(panicked.is_err());
+        let given_up = soon(download(|| {}).next()).await.expect("not the end");
+        assert!(!given_up.expect("another reader reads it").is_empty());
     }
 }

@@ -5,6 +5,7 @@
 //! queued jobs until none is left, up to sixteen at a time in SIMD lanes ([`fulgurite_digest`]).
 //! The busier the server, the more jobs run together.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -57,7 +58,7 @@ impl Md5Queue {
         loop {
             // Runs ready tasks first: they may queue more jobs.
             tokio::task::yield_now().await;
-            let mut jobs = {
+            let jobs = {
                 let mut queue = self.0.lock().expect("nothing panics while it holds this lock");
                 let now = queue.jobs.len().min(JOBS_PER_RUN_MAX);
                 let later = queue.jobs.split_off(now);
@@ -67,13 +68,21 @@ impl Md5Queue {
             if jobs.is_empty() {
                 return;
             }
-            let mut updates: Vec<_> = jobs.iter_mut().map(|job| Update { md5: &mut job.md5, pieces: &job.pieces }).collect();
-            update_all(&mut updates);
-            for job in jobs {
-                // The upload may have been dropped.
-                let _ = job.result_tx.send(job.md5);
+            // After a panic these uploads fail, since nothing answers them. Later ones still need a
+            // task that runs their jobs.
+            if catch_unwind(AssertUnwindSafe(|| run(jobs))).is_err() {
+                tracing::error!("a run of MD5 jobs panicked, so their uploads fail");
             }
         }
+    }
+}
+
+fn run(mut jobs: Vec<Job>) {
+    let mut updates: Vec<_> = jobs.iter_mut().map(|job| Update { md5: &mut job.md5, pieces: &job.pieces }).collect();
+    update_all(&mut updates);
+    for job in jobs {
+        // The upload may have been dropped.
+        let _ = job.result_tx.send(job.md5);
     }
 }
 
@@ -123,7 +132,7 @@ impl ContentMd5 {
     /// The hash state, after the running job.
     async fn wait(&mut self) -> &mut Md5 {
         if let HashState::Running(result_rx) = &mut self.state {
-            let md5 = result_rx.await.expect("every job is run and answered");
+            let md5 = result_rx.await.expect("every job is answered, unless its run panicked");
             self.state = HashState::Idle(md5);
         }
         match &mut self.state {
@@ -177,6 +186,30 @@ mod tests {
         let mut other = queue.begin();
         other.update(&piece).await;
         assert_eq!(soon(other.finish()).await, alone(std::slice::from_ref(&piece)));
+    }
+
+    #[tokio::test]
+    async fn a_run_of_jobs_that_panics_blocks_no_later_upload() {
+        struct Defect;
+        impl AsRef<[u8]> for Defect {
+            fn as_ref(&self) -> &[u8] {
+                &[7; JOB_BYTES]
+            }
+        }
+        impl Drop for Defect {
+            fn drop(&mut self) {
+                panic!("a defect");
+            }
+        }
+        let queue = Md5Queue::default();
+        let mut first = queue.begin();
+        // The job has the only reference, so the run drops it.
+        first.update(&Bytes::from_owner(Defect)).await;
+        soon(first.finish()).await;
+        let piece = Bytes::from(vec![7; JOB_BYTES]);
+        let mut later = queue.begin();
+        later.update(&piece).await;
+        assert_eq!(soon(later.finish()).await, alone(std::slice::from_ref(&piece)));
     }
 
     #[tokio::test]

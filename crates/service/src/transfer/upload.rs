@@ -104,8 +104,10 @@ impl IncomingBody {
             let piece = tokio::time::timeout(IDLE_CHECK_PERIOD, stream.next()).await;
             let waiting = begun.elapsed();
             // When memory is scarce, one piece a minute is not enough: a hundred such clients could
-            // hold all of it.
-            if (piece.is_err() && waiting >= CLIENT_TIMEOUT) || (self.waited + waiting >= SCARCE_MEMORY_TIMEOUT && is_scarce()) {
+            // hold all of it. A client whose body has ended holds it no longer.
+            let has_ended = matches!(piece, Ok(None));
+            let is_too_slow = || self.waited + waiting >= SCARCE_MEMORY_TIMEOUT && is_scarce();
+            if (piece.is_err() && waiting >= CLIENT_TIMEOUT) || (!has_ended && is_too_slow()) {
                 return Err(s3_error!(
                     RequestTimeout,
                     "Your socket connection to the server was not read from or written to within the timeout period."
@@ -268,6 +270,19 @@ mod tests {
         let error = receive(trickle(40, Duration::from_secs(2), &memory)).await.expect_err("too slow");
         assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
         assert_eq!(receive(trickle(10, Duration::from_secs(2), &memory)).await.expect("soon enough"), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_has_ended_is_not_too_slow() {
+        let memory = Arc::new(Semaphore::new(0));
+        // 28 s for the content, and 3 s for the end.
+        let content = stream::unfold(0, async |sent| {
+            let is_end = sent == 14;
+            tokio::time::sleep(Duration::from_secs(if is_end { 3 } else { 2 })).await;
+            (!is_end).then(|| (Ok::<_, std::io::Error>(Bytes::from_static(b"x")), sent + 1))
+        });
+        let body = IncomingBody::new(Some(StreamingBlob::wrap(Box::pin(content))), 14, MemoryOwner::own()).of_memory(memory, 1);
+        assert_eq!(receive(body).await.expect("all of it"), 14);
     }
 
     #[tokio::test(start_paused = true)]

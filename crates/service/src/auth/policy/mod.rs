@@ -125,6 +125,13 @@ impl Policy {
         Ok(())
     }
 
+    /// Whether each statement names only resources of this bucket, without a pattern for its name.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn names_only(&self, bucket: &str) -> bool {
+        let is_of_bucket = |resource: &String| resource.strip_prefix(ARN).and_then(|name| name.split('/').next()) == Some(bucket);
+        self.0.iter().all(|statement| !statement.resources.inverted && statement.resources.patterns.iter().all(is_of_bucket))
+    }
+
     /// Whether the policy grants something to everyone.
     pub(crate) fn is_public(&self) -> bool {
         let lets_in = |statement: &Statement| {
