@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{
-    Action, Actor, Bay, Berth, Carry, Command, Controller, Drive, Event, Fault, Inventory, Job, Layout, LeastCost, Outcome, Pace,
-    Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques, Tracks, Verification,
+    Action, Actor, Bay, Berth, Carry, Command, Controller, Drive, Event, Fault, Inventory, Job, Layout, LeastCost, Operation, Outcome,
+    Pace, Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques, Tracks, Verification,
     Whereabouts,
 };
 
@@ -327,6 +327,61 @@ fn a_drive_that_is_down_keeps_its_platter_until_it_works_again() {
     driver.deliver(Event::Repaired { actor: Actor::Drive(Drive(0)) });
     driver.run(driver.now + Micros::HOUR);
     assert!(driver.is_home(0));
+}
+
+impl Driver {
+    /// Runs event by event until the condition holds.
+    fn run_until(&mut self, what: &str, is_reached: impl Fn(&Controller) -> bool) {
+        while !is_reached(&self.controller) {
+            assert!(!self.due.is_empty(), "nothing more happens before {what}");
+            self.run(self.due.first_key_value().expect("just checked").0.0);
+        }
+    }
+
+    /// A drive stops working, and with it the command that it carries out.
+    fn fail_drive(&mut self, drive: Drive) {
+        self.due.retain(|_, event| !matches!(event, Event::Done { command } if command.actor == Actor::Drive(drive)));
+        self.deliver(Event::Lost { actor: Actor::Drive(drive), fault: Fault::DriveDown });
+    }
+}
+
+/// Homes for a platter that is stored and one that has yet to be written.
+fn one_to_write() -> Inventory {
+    let homes = vec![Slot(0), Slot(900)];
+    Inventory { homes, written: 1, tracks: 10, verification: Verification::Written, ..Inventory::default() }
+}
+
+/// Has platter 1 written and brought to a drive. Returns the drive, which is verifying it.
+fn verifying_drive(driver: &mut Driver) -> Drive {
+    driver.deliver(Event::PlatterWritten { platter: Platter(1) });
+    let verifying =
+        |controller: &Controller| controller.panel().drives().find(|drive| controller.panel().verification_command(*drive).is_some());
+    driver.run_until("the verification", |controller| verifying(controller).is_some());
+    verifying(&driver.controller).expect("a drive verifies")
+}
+
+#[test]
+fn a_verified_platter_is_stored_and_read_after_its_drive_failed_and_was_repaired() {
+    let layout = Layout::default();
+    // The drive fails while it unmounts the platter, or while the released platter waits.
+    let cases = [false, true].into_iter().flat_map(|is_released| policies(&layout).into_iter().map(move |policy| (policy, is_released)));
+    for (policy, is_released) in cases {
+        let mut driver = Driver::with(policy, &layout, &one_to_write());
+        let drive = verifying_drive(&mut driver);
+        let command = driver.controller.panel().verification_command(drive).expect("it verifies");
+        driver.deliver(Event::Done { command });
+        assert_eq!(driver.controller.panel().operation(drive), Some(Operation::Unmount));
+        if is_released {
+            driver.run_until("the unmount", |controller| controller.panel().operation(drive).is_none());
+        }
+        driver.fail_drive(drive);
+        driver.run(driver.now + Micros::HOUR);
+        driver.deliver(Event::Repaired { actor: Actor::Drive(drive) });
+        driver.request_read(1, 1);
+        driver.run(driver.now + Micros::HOUR);
+        assert_eq!(driver.ended, [(RequestId(1), Outcome::Read)]);
+        assert_eq!(driver.controller.panel().whereabouts(Platter(1)), Whereabouts::Berth(Berth::Slot(Slot(900))));
+    }
 }
 
 #[test]

@@ -138,10 +138,13 @@ impl Controller {
                 }
             }
             Actor::Drive(drive) if self.drive(drive).down => {
-                let state = self.drive(drive);
-                state.down = false;
-                for held in state.bays.iter_mut().filter_map(|bay| bay.held.as_mut()) {
-                    held.stage = if held.purpose == Purpose::Customer { Stage::Released } else { Stage::Arrived };
+                self.drive(drive).down = false;
+                for bay in [Bay(0), Bay(1)] {
+                    let Some(held) = self.panel.bays(drive)[usize::from(bay.0)].held else { continue };
+                    let platter = &self.panel.platters[held.platter.0 as usize];
+                    // Only a platter with tracks left to verify has to be mounted again.
+                    let is_done = held.purpose == Purpose::Customer || platter.verified == platter.tracks;
+                    self.set_stage(drive, bay, if is_done { Stage::Released } else { Stage::Arrived });
                 }
                 self.start_next_operation(drive, commands);
             }
