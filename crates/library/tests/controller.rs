@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{
-    Action, Actor, Bay, Berth, Carry, Command, Controller, Drive, Event, Fault, Inventory, Job, Layout, LeastCost, Operation, Outcome,
-    Pace, Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques, Tracks, Verification,
-    Whereabouts,
+    Action, Actor, Bay, Berth, Carry, Command, Controller, Drive, Event, Fault, Inventory, Job, Layout, LeastCost, NoShuttles, Operation,
+    Outcome, Pace, Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques, Tracks,
+    Verification, Whereabouts,
 };
 
 /// Answers commands in order of time, and tracks where platters really are.
@@ -382,6 +382,23 @@ fn a_verified_platter_is_stored_and_read_after_its_drive_failed_and_was_repaired
         assert_eq!(driver.ended, [(RequestId(1), Outcome::Read)]);
         assert_eq!(driver.controller.panel().whereabouts(Platter(1)), Whereabouts::Berth(Berth::Slot(Slot(900))));
     }
+}
+
+#[test]
+fn without_shuttles_a_repaired_drive_serves_other_platters() {
+    let layout = Layout { drives: [1, 0], shuttles: 0, ..Layout::default() };
+    let mut driver = Driver::new(Box::new(NoShuttles), &layout, Verification::Off);
+    driver.request_read(1, 0);
+    driver.run_until("the read", |controller| matches!(controller.panel().operation(Drive(0)), Some(Operation::Read(..))));
+    driver.fail_drive(Drive(0));
+    driver.request_read(2, 7);
+    driver.run(driver.now + Micros::HOUR);
+    assert_eq!(driver.ended, [(RequestId(1), Outcome::Unavailable)]);
+    driver.deliver(Event::Repaired { actor: Actor::Drive(Drive(0)) });
+    driver.request_read(3, 0);
+    driver.run(driver.now + Micros::HOUR);
+    assert_eq!(driver.ended[1..], [(RequestId(2), Outcome::Read), (RequestId(3), Outcome::Read)]);
+    assert!(driver.is_home(0) && driver.is_home(7));
 }
 
 #[test]

@@ -144,7 +144,11 @@ impl Controller {
                     let platter = &self.panel.platters[held.platter.0 as usize];
                     // Only a platter with tracks left to verify has to be mounted again.
                     let is_done = held.purpose == Purpose::Customer || platter.verified == platter.tracks;
-                    self.set_stage(drive, bay, if is_done { Stage::Released } else { Stage::Arrived });
+                    if is_done {
+                        self.release(drive, bay);
+                    } else {
+                        self.set_stage(drive, bay, Stage::Arrived);
+                    }
                 }
                 self.start_next_operation(drive, commands);
             }
