@@ -200,8 +200,13 @@ fn a_platter_whose_slot_is_blocked_waits_in_another_and_goes_home_after_the_repa
     assert_eq!(driver.ended, [(RequestId(1), Outcome::Read)]);
     let Whereabouts::Berth(Berth::Slot(guest)) = driver.controller.panel().whereabouts(Platter(platter)) else { panic!("not in a slot") };
     assert_ne!(guest, Slot(3 * platter));
+    // A platter that can't be used waits until it can.
+    driver.deliver(Event::PlatterUnavailable { platter: Platter(platter) });
     driver.lost = None;
     driver.deliver(Event::Repaired { actor: Actor::Shuttle(stopped) });
+    driver.run(driver.now + Micros::HOUR);
+    assert!(!driver.is_home(platter));
+    driver.deliver(Event::PlatterAvailable { platter: Platter(platter) });
     driver.run(driver.now + Micros::HOUR);
     assert!(driver.is_home(platter));
 }
@@ -399,6 +404,41 @@ fn without_shuttles_a_repaired_drive_serves_other_platters() {
     driver.run(driver.now + Micros::HOUR);
     assert_eq!(driver.ended[1..], [(RequestId(2), Outcome::Read), (RequestId(3), Outcome::Read)]);
     assert!(driver.is_home(0) && driver.is_home(7));
+}
+
+#[test]
+fn a_platter_that_becomes_unavailable_while_it_is_read_is_taken_out_of_its_drive() {
+    let layout = Layout::default();
+    for policy in policies(&layout) {
+        let mut driver = Driver::new(policy, &layout, Verification::Off);
+        driver.request_read(1, 0);
+        driver.run_until("the read", |controller| matches!(controller.panel().operation(Drive(0)), Some(Operation::Read(..))));
+        driver.deliver(Event::PlatterUnavailable { platter: Platter(0) });
+        driver.run(driver.now + Micros::HOUR);
+        assert!(driver.is_home(0));
+        driver.request_read(2, 0);
+        driver.deliver(Event::PlatterAvailable { platter: Platter(0) });
+        driver.request_read(3, 0);
+        driver.run(driver.now + Micros::HOUR);
+        assert_eq!(
+            driver.ended,
+            [1, 2, 3].map(RequestId).into_iter().zip([Outcome::Read, Outcome::Unavailable, Outcome::Read]).collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn a_platter_that_becomes_unavailable_while_it_is_verified_is_stored() {
+    let layout = Layout::default();
+    for policy in policies(&layout) {
+        let mut driver = Driver::with(policy, &layout, &one_to_write());
+        let drive = verifying_drive(&mut driver);
+        driver.deliver(Event::PlatterUnavailable { platter: Platter(1) });
+        let command = driver.controller.panel().verification_command(drive).expect("it still verifies");
+        driver.deliver(Event::Done { command });
+        driver.run(driver.now + Micros::HOUR);
+        assert_eq!(driver.controller.panel().whereabouts(Platter(1)), Whereabouts::Berth(Berth::Slot(Slot(900))));
+    }
 }
 
 #[test]

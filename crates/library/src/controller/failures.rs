@@ -165,6 +165,8 @@ impl Controller {
         state.unavailable = !is_available;
         if is_available {
             self.enqueue(platter);
+            // It may be displaced, or waiting to be verified.
+            self.is_changed = true;
         } else {
             self.end_requests(platter, commands);
         }
