@@ -84,7 +84,10 @@ fn decode_two_days(plan: &Plan, slots: &[Departures], scale: f64, verified_bytes
         let at = Micros((index + 1) * SLOT_DURATION.0);
         service.advance(at, |_| ());
         let departures = slots[index as usize % slots.len()];
-        let due = departures.due_within.map_or(Micros::NEVER, |within| at + within);
+        // The service level allows a share of the requests to leave the libraries too late, and no
+        // number of workers makes them be in time: they get the time reserved for decoding.
+        let least = plan.service.for_decoding.max(SLOT_DURATION);
+        let due = departures.due_within.map_or(Micros::NEVER, |within| at + within.max(least));
         let verified = (work(verified_bytes_s * SLOT_DURATION.seconds()), Micros::NEVER);
         for (id, (work, deadline)) in [(work(departures.bytes * scale), due), verified].into_iter().enumerate() {
             if work > Micros::ZERO {
@@ -96,4 +99,47 @@ fn decode_two_days(plan: &Plan, slots: &[Departures], scale: f64, verified_bytes
     }
     service.advance(Micros(2 * TWO_DAYS.0), |_| ());
     service.totals().clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Case, Size};
+    use super::*;
+
+    /// A request that leaves the libraries too late is no reason for more workers than one in time.
+    #[test]
+    fn late_departures_get_the_time_reserved_for_decoding() {
+        for for_decoding in ["1 h", "0 s"] {
+            let text = format!("[ingest]\nper_month = \"100 TB\"\n[service]\nfor_decoding = \"{for_decoding}\"\n");
+            let plan = Plan::parse("late", &text, &[]).unwrap();
+            let workers = |due_within| {
+                let departures = vec![Departures { bytes: 1e9, due_within: Some(due_within) }];
+                need(&plan, &plan.year(1), &trial(departures)).must_have
+            };
+            let in_time = workers(plan.service.for_decoding.max(SLOT_DURATION));
+            assert!(in_time < 1_000, "{in_time}");
+            assert_eq!([Micros::ZERO, Micros(1)].map(workers), [in_time; 2]);
+        }
+    }
+
+    fn trial(departures: Vec<Departures>) -> Trial {
+        Trial {
+            size: Size { libraries: 1, drives: 1, shuttles: 1 },
+            case: Case::Nothing,
+            tails_s: vec![],
+            requests: 1,
+            lost: 0.0,
+            reading: 0.0,
+            verifying: 0.0,
+            shuttles_idle: 0.0,
+            shuttles_moving: 0.0,
+            verified_bytes_s: 0.0,
+            verification: 0.0,
+            read_bytes_s: 0.0,
+            motion_w: 0.0,
+            short_of: None,
+            simulated: 1,
+            departures,
+        }
+    }
 }
