@@ -7,6 +7,7 @@
 
 use fulgurite_decode::{Class, DecodeService, Job, Settings, Totals};
 use fulgurite_domain::Micros;
+use fulgurite_library::RegionOutcome;
 
 use super::load::Year;
 use super::{DecodeNeed, Plan, Trial};
@@ -16,8 +17,8 @@ use crate::simulation::{Ended, Observer};
 const SLOT_DURATION: Micros = Micros(300 * Micros::SECOND.0);
 const TWO_DAYS: Micros = Micros(48 * Micros::HOUR.0);
 
-/// Requests that ended in a slot of five minutes, with or without their bytes: bytes of whole
-/// tracks, and the least time from an end to its deadline (0 if it is past).
+/// Requests whose bytes left the libraries in a slot of five minutes: bytes of whole tracks, and
+/// the least time from an end to its deadline (0 if it is past).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Departures {
     bytes: f64,
@@ -40,6 +41,9 @@ impl DepartureRecorder {
 
 impl Observer for DepartureRecorder {
     fn ended(&mut self, ended: &Ended) {
+        if !matches!(ended.outcome, RegionOutcome::Read | RegionOutcome::Recovered) {
+            return;
+        }
         let Some(slot) =
             (ended.at >= self.begin).then(|| self.slots.get_mut((ended.at.since(self.begin).0 / SLOT_DURATION.0) as usize)).flatten()
         else {
@@ -103,8 +107,27 @@ fn decode_two_days(plan: &Plan, slots: &[Departures], scale: f64, verified_bytes
 
 #[cfg(test)]
 mod tests {
+    use fulgurite_library::RequestId;
+
     use super::super::{Case, Size};
     use super::*;
+
+    fn ended(at_s: u64, deadline_s: u64, outcome: RegionOutcome) -> Ended {
+        let [at, deadline] = [at_s, deadline_s].map(|seconds| Micros(seconds * Micros::SECOND.0));
+        Ended { id: RequestId(0), arrived: Micros::ZERO, at, bytes: 1_000_000_000, deadline, outcome, is_measured: true }
+    }
+
+    #[test]
+    fn requests_without_bytes_are_no_decode_work() {
+        let mut recorder = DepartureRecorder::new(&Scenario::default());
+        let at_s = recorder.begin.seconds() as u64;
+        recorder.ended(&ended(at_s, at_s + 60, RegionOutcome::Unavailable));
+        recorder.ended(&ended(at_s, at_s + 60, RegionOutcome::Refused));
+        assert_eq!(recorder.slots[0], Departures::default());
+        recorder.ended(&ended(at_s, at_s + 60, RegionOutcome::Recovered));
+        assert_eq!(recorder.slots[0].due_within, Some(Micros(60 * Micros::SECOND.0)));
+        assert!(recorder.slots[0].bytes >= 1e9);
+    }
 
     /// A request that leaves the libraries too late is no reason for more workers than one in time.
     #[test]
