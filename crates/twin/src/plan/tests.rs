@@ -195,6 +195,17 @@ fn the_loss_of_a_library_adds_to_platters_that_were_unavailable_before() {
 }
 
 #[test]
+fn a_trial_simulates_all_sets_of_its_libraries() {
+    let plan = small(&[]);
+    for (sets, libraries, simulated_sets) in [(3, 1, 3), (3, 2, 3), (4, 2, 4), (4, 3, 3), (100, 3, 67)] {
+        let year = super::load::Year { sets, platters: 19 * sets, ..plan.year(1) };
+        let size = Size { libraries, drives: 6, shuttles: 6 };
+        let stock = scenario(&plan, 7, &year, size, Case::Nothing).stock(1).unwrap();
+        assert_eq!(stock.written, 19 * simulated_sets, "{sets} sets in {libraries} libraries");
+    }
+}
+
+#[test]
 fn a_trace_needs_requests_in_the_measured_interval() {
     let path = std::env::temp_dir().join(format!("fulgurite-plan-{}.csv", std::process::id()));
     let rows: String = (0..360).map(|row| format!("{},{row},100000000\n", row * 10)).collect();
