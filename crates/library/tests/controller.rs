@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{
-    Action, Actor, Bay, Berth, Carry, Command, Controller, Drive, Event, Fault, Inventory, Job, Layout, LeastCost, Outcome, Pace,
-    Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques, Tracks, Verification,
-    Whereabouts,
+    Action, Actor, Bay, Berth, Carry, Command, Controller, Drive, Event, Fault, Inventory, Job, Layout, LeastCost, NoShuttles, Operation,
+    Outcome, Pace, Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques, Tracks,
+    Verification, Whereabouts,
 };
 
 /// Answers commands in order of time, and tracks where platters really are.
@@ -200,8 +200,13 @@ fn a_platter_whose_slot_is_blocked_waits_in_another_and_goes_home_after_the_repa
     assert_eq!(driver.ended, [(RequestId(1), Outcome::Read)]);
     let Whereabouts::Berth(Berth::Slot(guest)) = driver.controller.panel().whereabouts(Platter(platter)) else { panic!("not in a slot") };
     assert_ne!(guest, Slot(3 * platter));
+    // A platter that can't be used waits until it can.
+    driver.deliver(Event::PlatterUnavailable { platter: Platter(platter) });
     driver.lost = None;
     driver.deliver(Event::Repaired { actor: Actor::Shuttle(stopped) });
+    driver.run(driver.now + Micros::HOUR);
+    assert!(!driver.is_home(platter));
+    driver.deliver(Event::PlatterAvailable { platter: Platter(platter) });
     driver.run(driver.now + Micros::HOUR);
     assert!(driver.is_home(platter));
 }
@@ -327,6 +332,113 @@ fn a_drive_that_is_down_keeps_its_platter_until_it_works_again() {
     driver.deliver(Event::Repaired { actor: Actor::Drive(Drive(0)) });
     driver.run(driver.now + Micros::HOUR);
     assert!(driver.is_home(0));
+}
+
+impl Driver {
+    /// Runs event by event until the condition holds.
+    fn run_until(&mut self, what: &str, is_reached: impl Fn(&Controller) -> bool) {
+        while !is_reached(&self.controller) {
+            assert!(!self.due.is_empty(), "nothing more happens before {what}");
+            self.run(self.due.first_key_value().expect("just checked").0.0);
+        }
+    }
+
+    /// A drive stops working, and with it the command that it carries out.
+    fn fail_drive(&mut self, drive: Drive) {
+        self.due.retain(|_, event| !matches!(event, Event::Done { command } if command.actor == Actor::Drive(drive)));
+        self.deliver(Event::Lost { actor: Actor::Drive(drive), fault: Fault::DriveDown });
+    }
+}
+
+/// Homes for a platter that is stored and one that has yet to be written.
+fn one_to_write() -> Inventory {
+    let homes = vec![Slot(0), Slot(900)];
+    Inventory { homes, written: 1, tracks: 10, verification: Verification::Written, ..Inventory::default() }
+}
+
+/// Has platter 1 written and brought to a drive. Returns the drive, which is verifying it.
+fn verifying_drive(driver: &mut Driver) -> Drive {
+    driver.deliver(Event::PlatterWritten { platter: Platter(1) });
+    let verifying =
+        |controller: &Controller| controller.panel().drives().find(|drive| controller.panel().verification_command(*drive).is_some());
+    driver.run_until("the verification", |controller| verifying(controller).is_some());
+    verifying(&driver.controller).expect("a drive verifies")
+}
+
+#[test]
+fn a_verified_platter_is_stored_and_read_after_its_drive_failed_and_was_repaired() {
+    let layout = Layout::default();
+    // The drive fails while it unmounts the platter, or while the released platter waits.
+    let cases = [false, true].into_iter().flat_map(|is_released| policies(&layout).into_iter().map(move |policy| (policy, is_released)));
+    for (policy, is_released) in cases {
+        let mut driver = Driver::with(policy, &layout, &one_to_write());
+        let drive = verifying_drive(&mut driver);
+        let command = driver.controller.panel().verification_command(drive).expect("it verifies");
+        driver.deliver(Event::Done { command });
+        assert_eq!(driver.controller.panel().operation(drive), Some(Operation::Unmount));
+        if is_released {
+            driver.run_until("the unmount", |controller| controller.panel().operation(drive).is_none());
+        }
+        driver.fail_drive(drive);
+        driver.run(driver.now + Micros::HOUR);
+        driver.deliver(Event::Repaired { actor: Actor::Drive(drive) });
+        driver.request_read(1, 1);
+        driver.run(driver.now + Micros::HOUR);
+        assert_eq!(driver.ended, [(RequestId(1), Outcome::Read)]);
+        assert_eq!(driver.controller.panel().whereabouts(Platter(1)), Whereabouts::Berth(Berth::Slot(Slot(900))));
+    }
+}
+
+#[test]
+fn without_shuttles_a_repaired_drive_serves_other_platters() {
+    let layout = Layout { drives: [1, 0], shuttles: 0, ..Layout::default() };
+    let mut driver = Driver::new(Box::new(NoShuttles), &layout, Verification::Off);
+    driver.request_read(1, 0);
+    driver.run_until("the read", |controller| matches!(controller.panel().operation(Drive(0)), Some(Operation::Read(..))));
+    driver.fail_drive(Drive(0));
+    driver.request_read(2, 7);
+    driver.run(driver.now + Micros::HOUR);
+    assert_eq!(driver.ended, [(RequestId(1), Outcome::Unavailable)]);
+    driver.deliver(Event::Repaired { actor: Actor::Drive(Drive(0)) });
+    driver.request_read(3, 0);
+    driver.run(driver.now + Micros::HOUR);
+    assert_eq!(driver.ended[1..], [(RequestId(2), Outcome::Read), (RequestId(3), Outcome::Read)]);
+    assert!(driver.is_home(0) && driver.is_home(7));
+}
+
+#[test]
+fn a_platter_that_becomes_unavailable_while_it_is_read_is_taken_out_of_its_drive() {
+    let layout = Layout::default();
+    for policy in policies(&layout) {
+        let mut driver = Driver::new(policy, &layout, Verification::Off);
+        driver.request_read(1, 0);
+        driver.run_until("the read", |controller| matches!(controller.panel().operation(Drive(0)), Some(Operation::Read(..))));
+        driver.deliver(Event::PlatterUnavailable { platter: Platter(0) });
+        driver.run(driver.now + Micros::HOUR);
+        assert!(driver.is_home(0));
+        driver.request_read(2, 0);
+        driver.deliver(Event::PlatterAvailable { platter: Platter(0) });
+        driver.request_read(3, 0);
+        driver.run(driver.now + Micros::HOUR);
+        assert_eq!(
+            driver.ended,
+            [1, 2, 3].map(RequestId).into_iter().zip([Outcome::Read, Outcome::Unavailable, Outcome::Read]).collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn a_platter_that_becomes_unavailable_while_it_is_verified_is_stored() {
+    let layout = Layout::default();
+    for policy in policies(&layout) {
+        let mut driver = Driver::with(policy, &layout, &one_to_write());
+        let drive = verifying_drive(&mut driver);
+        driver.deliver(Event::PlatterUnavailable { platter: Platter(1) });
+        let command = driver.controller.panel().verification_command(drive).expect("it still verifies");
+        driver.deliver(Event::Done { command });
+        driver.run(driver.now + Micros::HOUR);
+        assert_eq!(driver.controller.panel().whereabouts(Platter(1)), Whereabouts::Berth(Berth::Slot(Slot(900))));
+    }
 }
 
 #[test]

@@ -112,8 +112,13 @@ impl Controller {
     }
 
     fn finish_unmount(&mut self, drive: Drive, bay: Bay) {
-        self.is_changed = true;
         self.drive(drive).head = None;
+        self.release(drive, bay);
+    }
+
+    /// Lets a shuttle take an unmounted platter.
+    pub(super) fn release(&mut self, drive: Drive, bay: Bay) {
+        self.is_changed = true;
         if !self.needs_no_shuttles {
             self.set_stage(drive, bay, Stage::Released);
             return;

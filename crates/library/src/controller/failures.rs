@@ -138,10 +138,17 @@ impl Controller {
                 }
             }
             Actor::Drive(drive) if self.drive(drive).down => {
-                let state = self.drive(drive);
-                state.down = false;
-                for held in state.bays.iter_mut().filter_map(|bay| bay.held.as_mut()) {
-                    held.stage = if held.purpose == Purpose::Customer { Stage::Released } else { Stage::Arrived };
+                self.drive(drive).down = false;
+                for bay in [Bay(0), Bay(1)] {
+                    let Some(held) = self.panel.bays(drive)[usize::from(bay.0)].held else { continue };
+                    let platter = &self.panel.platters[held.platter.0 as usize];
+                    // Only a platter with tracks left to verify has to be mounted again.
+                    let is_done = held.purpose == Purpose::Customer || platter.verified == platter.tracks;
+                    if is_done {
+                        self.release(drive, bay);
+                    } else {
+                        self.set_stage(drive, bay, Stage::Arrived);
+                    }
                 }
                 self.start_next_operation(drive, commands);
             }
@@ -158,6 +165,8 @@ impl Controller {
         state.unavailable = !is_available;
         if is_available {
             self.enqueue(platter);
+            // It may be displaced, or waiting to be verified.
+            self.is_changed = true;
         } else {
             self.end_requests(platter, commands);
         }

@@ -114,7 +114,7 @@ impl Controller {
                 self.panel.displaced_platters.swap_remove(index);
                 continue;
             }
-            if state.claimed || !self.is_berth_reachable(from) || !self.is_berth_reachable(Berth::Slot(home)) {
+            if state.claimed || !self.panel.is_available(platter) || !self.is_berth_reachable(Berth::Slot(home)) {
                 index += 1;
                 continue;
             }

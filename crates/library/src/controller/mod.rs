@@ -238,21 +238,17 @@ impl Controller {
     fn handle_interrupted(&mut self, command: CommandId, verified: u32) {
         // The verification has already made way for the operation now in progress; its finished
         // tracks count, once.
-        let drive = match command.actor {
-            Actor::Drive(drive) if self.drive(drive).interrupted == Some(command) => drive,
-            _ => {
-                self.unexpected_answers += 1;
-                return;
-            }
+        let interrupted = match command.actor {
+            Actor::Drive(drive) => self.drive(drive).interrupted.take_if(|(id, _)| *id == command),
+            Actor::Shuttle(_) => None,
         };
-        self.drive(drive).interrupted = None;
-        let verification =
-            self.drive(drive).bays.iter().filter_map(|bay| bay.held).find(|held| held.purpose == crate::Purpose::Verification);
-        if let Some(held) = verification {
-            let state = &mut self.panel.platters[held.platter.0 as usize];
-            if state.tracks != u32::MAX {
-                state.verified = state.verified.saturating_add(verified).min(state.tracks);
-            }
+        let Some((_, platter)) = interrupted else {
+            self.unexpected_answers += 1;
+            return;
+        };
+        let state = &mut self.panel.platters[platter.0 as usize];
+        if state.tracks != u32::MAX {
+            state.verified = state.verified.saturating_add(verified).min(state.tracks);
         }
     }
 
@@ -274,7 +270,8 @@ impl Controller {
         let id = self.next_id(Actor::Drive(drive));
         let state = self.drive(drive);
         if let Some((verification, Operation::Verify)) = state.operation.replace((id, operation)) {
-            state.interrupted = Some(verification);
+            let held = state.bays[usize::from(state.active.0)].held;
+            state.interrupted = held.map(|held| (verification, held.platter));
         }
         commands.push(Command::Do { id, action });
     }
@@ -282,5 +279,37 @@ impl Controller {
     fn next_id(&mut self, actor: Actor) -> CommandId {
         self.commands += 1;
         CommandId { actor, number: self.commands }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bay, Held, LeastCost, Purpose, Slot, Techniques, Verification};
+
+    #[test]
+    fn interrupted_tracks_count_for_the_platter_under_the_head() {
+        let inventory =
+            Inventory { homes: vec![Slot(0), Slot(900)], tracks: 10, verification: Verification::Written, ..Inventory::default() };
+        let layout = Layout::default();
+        let policy = LeastCost::new(&layout, Techniques::default());
+        let mut controller = Controller::new(layout, Pace::default(), &inventory, Box::new(policy));
+        // Platter 0 waits to be stored; platter 1 is mounted in the other bay.
+        let (drive, mut commands) = (Drive(0), Vec::new());
+        controller.panel.platters[0].verified = 10;
+        for (bay, stage) in [(0, Stage::Released), (1, Stage::Mounted)] {
+            let platter = Platter(bay);
+            controller.panel.platters[bay as usize].whereabouts = Whereabouts::Berth(Berth::Bay(drive, Bay(bay as u8)));
+            controller.drive(drive).bays[bay as usize].held =
+                Some(Held { platter, purpose: Purpose::Verification, stage, collector: None });
+        }
+        controller.drive(drive).active = Bay(1);
+        controller.start_next_operation(drive, &mut commands);
+        let command = controller.panel.verification_command(drive).expect("it verifies platter 1");
+        controller.drive(drive).should_verify = false;
+        controller.start_next_operation(drive, &mut commands);
+        assert_eq!(controller.panel.operation(drive), Some(Operation::Unmount));
+        controller.handle_interrupted(command, 4);
+        assert_eq!([0, 1].map(|platter| controller.panel.platters[platter].verified), [10, 4]);
     }
 }

@@ -26,7 +26,9 @@ impl Controller {
 
     /// Goes to the platter and picks it.
     fn continue_pickup(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
-        if !self.panel.is_available(carry.platter) || !self.is_berth_reachable(carry.from) {
+        // A drive needs its bay again, whether or not the platter in it can be used.
+        let is_wanted = matches!(carry.from, Berth::Bay(..)) || self.panel.is_available(carry.platter);
+        if !is_wanted || !self.is_berth_reachable(carry.from) {
             // The platter has become unreachable.
             self.cancel_job(shuttle, carry);
             self.panel.traffic.drop_goal(shuttle);

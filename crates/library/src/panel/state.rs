@@ -62,8 +62,8 @@ pub(crate) struct DriveState {
     /// The bay that the head faces.
     pub(crate) active: Bay,
     pub(crate) operation: Option<(CommandId, Operation)>,
-    /// A verification that made way for another command, until it is answered.
-    pub(crate) interrupted: Option<CommandId>,
+    /// A verification that made way for another command, and its platter, until it is answered.
+    pub(crate) interrupted: Option<(CommandId, Platter)>,
     /// The track after the last one read, if a platter is mounted.
     pub(crate) head: Option<u32>,
     pub(crate) down: bool,

@@ -7,6 +7,7 @@
 
 use fulgurite_decode::{Class, DecodeService, Job, Settings, Totals};
 use fulgurite_domain::Micros;
+use fulgurite_library::RegionOutcome;
 
 use super::load::Year;
 use super::{DecodeNeed, Plan, Trial};
@@ -16,8 +17,8 @@ use crate::simulation::{Ended, Observer};
 const SLOT_DURATION: Micros = Micros(300 * Micros::SECOND.0);
 const TWO_DAYS: Micros = Micros(48 * Micros::HOUR.0);
 
-/// Requests that ended in a slot of five minutes, with or without their bytes: bytes of whole
-/// tracks, and the least time from an end to its deadline (0 if it is past).
+/// Requests whose bytes left the libraries in a slot of five minutes: bytes of whole tracks, and
+/// the least time from an end to its deadline (0 if it is past).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Departures {
     bytes: f64,
@@ -40,6 +41,9 @@ impl DepartureRecorder {
 
 impl Observer for DepartureRecorder {
     fn ended(&mut self, ended: &Ended) {
+        if !matches!(ended.outcome, RegionOutcome::Read | RegionOutcome::Recovered) {
+            return;
+        }
         let Some(slot) =
             (ended.at >= self.begin).then(|| self.slots.get_mut((ended.at.since(self.begin).0 / SLOT_DURATION.0) as usize)).flatten()
         else {
@@ -84,7 +88,10 @@ fn decode_two_days(plan: &Plan, slots: &[Departures], scale: f64, verified_bytes
         let at = Micros((index + 1) * SLOT_DURATION.0);
         service.advance(at, |_| ());
         let departures = slots[index as usize % slots.len()];
-        let due = departures.due_within.map_or(Micros::NEVER, |within| at + within);
+        // The service level allows a share of the requests to leave the libraries too late, and no
+        // number of workers makes them be in time: they get the time reserved for decoding.
+        let least = plan.service.for_decoding.max(SLOT_DURATION);
+        let due = departures.due_within.map_or(Micros::NEVER, |within| at + within.max(least));
         let verified = (work(verified_bytes_s * SLOT_DURATION.seconds()), Micros::NEVER);
         for (id, (work, deadline)) in [(work(departures.bytes * scale), due), verified].into_iter().enumerate() {
             if work > Micros::ZERO {
@@ -96,4 +103,66 @@ fn decode_two_days(plan: &Plan, slots: &[Departures], scale: f64, verified_bytes
     }
     service.advance(Micros(2 * TWO_DAYS.0), |_| ());
     service.totals().clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_library::RequestId;
+
+    use super::super::{Case, Size};
+    use super::*;
+
+    fn ended(at_s: u64, deadline_s: u64, outcome: RegionOutcome) -> Ended {
+        let [at, deadline] = [at_s, deadline_s].map(|seconds| Micros(seconds * Micros::SECOND.0));
+        Ended { id: RequestId(0), arrived: Micros::ZERO, at, bytes: 1_000_000_000, deadline, outcome, is_measured: true }
+    }
+
+    #[test]
+    fn requests_without_bytes_are_no_decode_work() {
+        let mut recorder = DepartureRecorder::new(&Scenario::default());
+        let at_s = recorder.begin.seconds() as u64;
+        recorder.ended(&ended(at_s, at_s + 60, RegionOutcome::Unavailable));
+        recorder.ended(&ended(at_s, at_s + 60, RegionOutcome::Refused));
+        assert_eq!(recorder.slots[0], Departures::default());
+        recorder.ended(&ended(at_s, at_s + 60, RegionOutcome::Recovered));
+        assert_eq!(recorder.slots[0].due_within, Some(Micros(60 * Micros::SECOND.0)));
+        assert!(recorder.slots[0].bytes >= 1e9);
+    }
+
+    /// A request that leaves the libraries too late is no reason for more workers than one in time.
+    #[test]
+    fn late_departures_get_the_time_reserved_for_decoding() {
+        for for_decoding in ["1 h", "0 s"] {
+            let text = format!("[ingest]\nper_month = \"100 TB\"\n[service]\nfor_decoding = \"{for_decoding}\"\n");
+            let plan = Plan::parse("late", &text, &[]).unwrap();
+            let workers = |due_within| {
+                let departures = vec![Departures { bytes: 1e9, due_within: Some(due_within) }];
+                need(&plan, &plan.year(1), &trial(departures)).must_have
+            };
+            let in_time = workers(plan.service.for_decoding.max(SLOT_DURATION));
+            assert!(in_time < 1_000, "{in_time}");
+            assert_eq!([Micros::ZERO, Micros(1)].map(workers), [in_time; 2]);
+        }
+    }
+
+    fn trial(departures: Vec<Departures>) -> Trial {
+        Trial {
+            size: Size { libraries: 1, drives: 1, shuttles: 1 },
+            case: Case::Nothing,
+            tails_s: vec![],
+            requests: 1,
+            lost: 0.0,
+            reading: 0.0,
+            verifying: 0.0,
+            shuttles_idle: 0.0,
+            shuttles_moving: 0.0,
+            verified_bytes_s: 0.0,
+            verification: 0.0,
+            read_bytes_s: 0.0,
+            motion_w: 0.0,
+            short_of: None,
+            simulated: 1,
+            departures,
+        }
+    }
 }

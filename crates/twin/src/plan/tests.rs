@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::search::Search;
-use super::trial::Trials;
+use super::trial::{Trials, scenario};
 use super::{Case, Limit, Plan, Size, plan, reference};
 use crate::settings::Override;
 
@@ -180,6 +180,28 @@ fn reads_of_a_lost_library_become_reads_of_the_others() {
         let more = without.read_bytes_s / all.read_bytes_s;
         let expected = 1.0 + 15.0 / share;
         assert!((more / expected - 1.0).abs() < 0.2, "{libraries} libraries: {more} times as much is read, expected {expected}");
+    }
+}
+
+#[test]
+fn the_loss_of_a_library_adds_to_platters_that_were_unavailable_before() {
+    let mut plan = small(&[]);
+    plan.template.sets.unavailable = 0.1;
+    for libraries in [2, 8, 9, 20, 100] {
+        let size = Size { libraries, drives: 6, shuttles: 6 };
+        let scenario = scenario(&plan, 7, &plan.year(1), size, Case::Library);
+        scenario.check().unwrap_or_else(|error| panic!("{libraries} libraries: {error}"));
+    }
+}
+
+#[test]
+fn a_trial_simulates_all_sets_of_its_libraries() {
+    let plan = small(&[]);
+    for (sets, libraries, simulated_sets) in [(3, 1, 3), (3, 2, 3), (4, 2, 4), (4, 3, 3), (100, 3, 67)] {
+        let year = super::load::Year { sets, platters: 19 * sets, ..plan.year(1) };
+        let size = Size { libraries, drives: 6, shuttles: 6 };
+        let stock = scenario(&plan, 7, &year, size, Case::Nothing).stock(1).unwrap();
+        assert_eq!(stock.written, 19 * simulated_sets, "{sets} sets in {libraries} libraries");
     }
 }
 

@@ -214,11 +214,13 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
         }
         Case::Nothing | Case::Library => {}
     }
-    let per_library = year.platters.div_ceil(u64::from(size.libraries)).max(1);
     let members = u64::from(plan.template.sets.shape.platters());
-    // Complete sets over all simulated libraries. If they don't divide evenly by `libraries`, the
-    // rounding costs the last set.
-    let platters = (per_library * u64::from(libraries)).div_ceil(members) * members / u64::from(libraries);
+    // Rounded up: rounding down would leave the last set incomplete.
+    let sets = (year.sets * u64::from(libraries)).div_ceil(u64::from(size.libraries)).max(1);
+    let platters = (sets * members).div_ceil(u64::from(libraries));
+    // No set loses more platters than its redundancy, as where all libraries are simulated.
+    let unavailable = plan.template.sets.unavailable + stand_for.unavailable;
+    let unavailable = unavailable.min(f64::from(plan.template.sets.shape.redundancy) / members as f64);
     let mut layout = plan.template.layout.clone();
     layout.storage_racks = racks;
     layout.drives = [size.drives.div_ceil(2) as u8, (size.drives / 2) as u8];
@@ -228,9 +230,9 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
         title: format!("Year {} of {}", year.number, plan.name),
         libraries,
         away: stand_for.away,
-        sets: Sets { unavailable: plan.template.sets.unavailable + stand_for.unavailable, ..plan.template.sets.clone() },
+        sets: Sets { unavailable, ..plan.template.sets.clone() },
         layout,
-        platters: platters.max(members.div_ceil(u64::from(libraries))) as u32,
+        platters: platters as u32,
         verification: Verification::Endless,
         mechanics,
         faults,

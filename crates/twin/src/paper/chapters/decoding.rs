@@ -1,6 +1,7 @@
 //! The decode service: savings from waiting for cheap hours, and late jobs.
 
 use fulgurite_decode::{Class, DecodeService, Job, Policy, Settings as Service, Totals};
+use fulgurite_library::RegionOutcome;
 
 use super::*;
 use crate::simulation::{Ended, Observer, run_with};
@@ -14,13 +15,15 @@ const SECTOR_S: f64 = 0.25;
 const SECTORS: u64 = 216;
 const WORKERS: u32 = 1_000;
 
-/// Requests that have ended, with or without their bytes: arrival, end and bytes of the file.
+/// Requests that have left the libraries with their bytes: arrival, end and bytes of the file.
 #[derive(Default)]
 struct Left(Vec<(Micros, Micros, u64)>);
 
 impl Observer for &mut Left {
     fn ended(&mut self, ended: &Ended) {
-        self.0.push((ended.arrived, ended.at, ended.bytes));
+        if matches!(ended.outcome, RegionOutcome::Read | RegionOutcome::Recovered) {
+            self.0.push((ended.arrived, ended.at, ended.bytes));
+        }
     }
 }
 
