@@ -61,7 +61,7 @@ pub use decoding::{DecodeFolderError, DecodeWorker, WorkerTotals, check_decode_d
 pub use flush::FlushReport;
 pub use ingest::{Acknowledge, Intake, IntakeError, NewObject, PutOutcome, PutReport, Skip, Source, Ticket, Upload};
 pub use pool::{Cache, Open, Reading};
-pub use rebuild::{RebuildReport, Unseen, UnseenPlace, UnseenStores, rebuild_catalogue};
+pub use rebuild::{GivenUp, RebuildReport, Unseen, UnseenPlace, UnseenStores, rebuild_catalogue};
 pub use restore::{Existing, GetReport, file_name};
 pub use scrub::{ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UnknownPlatter, count_shared_numbers};
 pub use status::{ArchiveStatus, CatalogueGaps};

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use fulgurite_domain::PlatterId;
+use fulgurite_domain::{ArchiveId, PlatterId};
 use fulgurite_format::{Entry, FindHeaderError, Header, TableError, TableReader, find_header};
 
 use crate::set_reader::SetReader;
@@ -10,15 +10,41 @@ use crate::store::{PlatterStore, read_exact_at};
 use crate::watch::Watcher;
 
 /// Returns the header of a platter on a store, or the reason why it can't be read.
-pub(crate) fn read_header(store: &dyn PlatterStore, platter: PlatterId) -> Result<Header, String> {
-    let file = store.open(platter).map_err(|error| error.to_string())?.ok_or("it is gone")?;
-    let length = file.length().map_err(|error| error.to_string())?;
+pub(crate) fn read_header(store: &dyn PlatterStore, platter: PlatterId) -> Result<Header, HeaderTrouble> {
+    let unreadable = |error: io::Error| HeaderTrouble::Unreadable(error.to_string());
+    let Some(file) = store.open(platter).map_err(unreadable)? else { return Err(HeaderTrouble::Unreadable("it is gone".to_owned())) };
+    let length = file.length().map_err(unreadable)?;
     let found = find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer));
-    let header = found.map_err(|error: FindHeaderError| error.to_string())?.header;
-    if header.platter != platter {
-        return Err(format!("it has the header of platter {}: rename its file, or remove it if it is a copy", header.platter));
+    let header = found.map_err(|error| match error {
+        FindHeaderError::Read { .. } => HeaderTrouble::Unreadable(error.to_string()),
+        error => HeaderTrouble::Bad(error.to_string()),
+    })?;
+    if header.header.platter != platter {
+        return Err(HeaderTrouble::Misnamed { platter: header.header.platter, archive: header.header.archive });
     }
-    Ok(header)
+    Ok(header.header)
+}
+
+/// Why the header of a platter is not known.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum HeaderTrouble {
+    /// The system refuses to read it; it may be good.
+    #[error("{0}")]
+    Unreadable(String),
+    /// The file has no good header: the platter is damaged, or it is no platter.
+    #[error("{0}")]
+    Bad(String),
+    /// The header is that of another platter than the file's name says.
+    #[error(
+        "it has the header of platter {platter}: if no store has that platter, rename this file to {platter}.platter; \
+         otherwise it is a copy, which can be removed"
+    )]
+    Misnamed {
+        /// Whose header it is.
+        platter: PlatterId,
+        /// The archive of that platter.
+        archive: ArchiveId,
+    },
 }
 
 /// Why a file table was not read to its end.

@@ -10,7 +10,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{PlatterRow, SetState, UNKNOWN_STORE};
 use crate::rebuild::unseen_places;
 use crate::store_snapshot::StoreSnapshot;
-use crate::tables::read_header;
+use crate::tables::{HeaderTrouble, read_header};
 
 /// A platter of this archive that the catalogue doesn't know.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub(crate) struct UncataloguedPlatter {
     pub(crate) platter: PlatterId,
     pub(crate) store: String,
     /// Its header, or why none can be read; the platter's archive is unknown then.
-    pub(crate) header: Result<Header, String>,
+    pub(crate) header: Result<Header, HeaderTrouble>,
 }
 
 pub(crate) struct StoreComparison {
@@ -63,7 +63,12 @@ pub(crate) fn compare_stores(archive: &Archive) -> Result<StoreComparison, Archi
                 continue;
             }
             let header = read_header(&**store, platter);
-            if header.as_ref().map_or(true, |header| header.archive == archive.id()) {
+            let owner = match &header {
+                Ok(header) => Some(header.archive),
+                Err(HeaderTrouble::Misnamed { archive, .. }) => Some(*archive),
+                Err(_) => None,
+            };
+            if owner.is_none_or(|owner| owner == archive.id()) {
                 uncatalogued.push(UncataloguedPlatter { platter, store: name.to_owned(), header });
             }
         }

@@ -93,11 +93,11 @@ pub(crate) fn scrub(session: &Session, replace: Replace) -> Result<Outcome> {
 /// True if platters unknown to the catalogue are a defect: some are damaged, or the catalogue is an
 /// old copy.
 fn has_unknown(report: &ScrubReport) -> bool {
-    report.unknown.iter().any(|platter| report.unseen.is_empty() || is_damaged(platter))
+    report.unknown.iter().any(|platter| !platter.is_refused && (report.unseen.is_empty() || is_damaged(platter)))
 }
 
 fn is_damaged(platter: &UnknownPlatter) -> bool {
-    platter.lost_sectors > 0 || platter.why_unreadable.is_some()
+    platter.lost_sectors > 0 || (platter.why_unreadable.is_some() && !platter.is_refused)
 }
 
 fn report_json(report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<Value>) -> Value {
@@ -109,7 +109,7 @@ fn report_json(report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<V
             "lost_sectors": finding.lost_sectors, "lost_tracks": finding.lost_tracks, "bad_headers": finding.bad_headers,
         })
     };
-    let unknown = |UnknownPlatter { platter, store, lost_sectors, unreadable, why_unreadable }: &UnknownPlatter| {
+    let unknown = |UnknownPlatter { platter, store, lost_sectors, unreadable, why_unreadable, .. }: &UnknownPlatter| {
         json!({
             "platter": platter.to_string(), "store": store, "lost_sectors": lost_sectors, "unreadable": unreadable,
             "readable": why_unreadable.is_none(), "why": why_unreadable,

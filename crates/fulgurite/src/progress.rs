@@ -17,7 +17,7 @@ use crate::list::name_value;
 use crate::text;
 
 /// Said once by a command that waits for a cheap hour.
-const WAITS: &str = "waiting for an hour in which decoding is cheap, as `prices` and `verification_wait_h` below [decode] \
+const WAITS: &str = "waiting for an hour in which decoding is cheap, or for clients' reads, as `prices` and `verification_wait_h` below [decode] \
      in fulgurite.toml demand; until then, other \
      commands can't change the archive; Ctrl-C ends this one";
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use fulgurite_archive::{Access, Archive, settings};
+use fulgurite_archive::{Access, Archive, check_decode_device, check_decode_folder, settings};
 use fulgurite_service::memory::{BLOCKING_THREADS, worker_threads};
 use fulgurite_service::server::{Listener, Server};
 use fulgurite_service::settings::Settings;
@@ -66,6 +66,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     });
     let home = archive.home().to_owned();
     Settings::make_if_missing(&home)?;
+    note_decoding(&archive);
     let recovered = recover(&archive, serve.without_copy)?;
     runtime.block_on(async {
         // Registered before the server announces its address, so that a client that stops it right
@@ -98,6 +99,17 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         server.serve(stop).await?;
         Ok(Outcome::Good)
     })
+}
+
+/// Says if glass is decoded with less than the settings name.
+fn note_decoding(archive: &Archive) {
+    let settings = &archive.settings().decode;
+    if let Err(error) = check_decode_device(settings) {
+        diagnostics::note(&format!("glass is decoded on the CPU: {error}"));
+    }
+    if let Some((_, Err(error))) = check_decode_folder(archive.home(), settings) {
+        diagnostics::note(&format!("glass is decoded without workers: {error}"));
+    }
 }
 
 /// Raises the limit on open files from its default to the maximum that the system allows.

@@ -10,7 +10,7 @@ use fulgurite_archive::settings::{
     ArchiveSettings, GlassSettings, Limits, MediumSettings, SetSettings, Settings, StagingSettings, StoreSettings,
 };
 use fulgurite_archive::{
-    Access, Archive, RebuildReport, ReplaceReport, Replaced, UnseenPlace, UnseenStores, count_shared_numbers, rebuild_catalogue,
+    Access, Archive, GivenUp, RebuildReport, ReplaceReport, Replaced, UnseenPlace, UnseenStores, count_shared_numbers, rebuild_catalogue,
 };
 use fulgurite_domain::{SetId, SetShape};
 use serde_json::json;
@@ -302,12 +302,20 @@ fn find_unlisted(archive: &Archive, id: &str) -> Result<Option<UnlistedVersion>>
 }
 
 fn forget_unseen(session: &Session, archive: &Archive) -> Result<Outcome> {
-    let places = archive.give_up_unseen()?;
-    session.answer(|| json!({ "forgotten_unseen": names_of(&places) }));
+    let GivenUp { places, platters } = archive.give_up_unseen()?;
+    let left_out: Vec<String> = platters.iter().map(ToString::to_string).collect();
+    session.answer(|| json!({ "forgotten_unseen": names_of(&places), "left_out": left_out }));
     session.say(&match places.is_empty() {
         true => "The last rebuild saw everything, so nothing was given up.".to_owned(),
         false => format!("Gave up what the last rebuild did not see: {}.", places_text(&places)),
     });
+    if !left_out.is_empty() {
+        session.say(&format!(
+            "Left out {}, of which too little can be read: {}. If the rest turns up, `fulgurite catalogue rebuild` finds them again.",
+            count(left_out.len() as u64, "platter"),
+            left_out.join(", ")
+        ));
+    }
     Ok(Outcome::Good)
 }
 

@@ -26,7 +26,7 @@ use fulgurite_domain::{PlatterId, SetId};
 use self::earlier::{Earlier, note_unreadable};
 use self::run::Rebuild;
 pub(crate) use self::staging::{Scanned, scan_staging};
-pub use self::unseen::{Unseen, UnseenPlace};
+pub use self::unseen::{GivenUp, Unseen, UnseenPlace};
 use self::unseen::{find_staging, refuse_unseen_stores};
 pub(crate) use self::unseen::{has_unknown_places, unseen_places, was_staging_unseen};
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, check_master_key, read_settings};

@@ -9,7 +9,7 @@ use super::earlier::EarlierSets;
 use super::run::Rebuild;
 use crate::catalogue::{Extent, SetDescription, UNKNOWN_STORE};
 use crate::store_snapshot::StoreSnapshot;
-use crate::tables::read_header;
+use crate::tables::{HeaderTrouble, read_header};
 use crate::watch::Trouble;
 
 /// A set of which at least one platter was found.
@@ -101,9 +101,12 @@ impl Rebuild<'_> {
                     Ok(found) => {
                         sets.entry(found.set).or_insert(found);
                     }
+                    Err(HeaderTrouble::Misnamed { platter: copied, archive }) if archive != self.archive.id() => {
+                        note(format!("platter {platter} on store {name} is platter {copied} of archive {archive}, and is ignored"));
+                    }
                     Err(why) => {
                         note(format!("platter {platter} on store {name}: {why}"));
-                        headless.push(SetlessPlatter { platter, store: name.to_owned(), why });
+                        headless.push(SetlessPlatter { platter, store: name.to_owned(), why: why.to_string() });
                     }
                 }
             }

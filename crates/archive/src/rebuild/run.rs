@@ -119,8 +119,9 @@ impl<'a> Rebuild<'a> {
 
     /// Finds the sets on the stores. Those that the earlier catalogue ignores count as unfinished.
     /// A platter whose set isn't known may be all that is left of it: unless the earlier catalogue
-    /// ignores the platter, its store counts as unseen.
+    /// ignores the platter, or knows its set and is whole, its store counts as unseen.
     fn look_for_sets(&mut self, known: &EarlierSets, earlier: &mut Earlier<'_>) -> Result<Vec<FoundSet>, ArchiveError> {
+        let is_whole = earlier.catalogue.is_some() && !earlier.is_damaged;
         let mut is_left_out = |platter| earlier.query(|earlier| earlier.is_left_out(platter)).unwrap_or_default();
         let (mut sets, setless) = self.find_sets(known);
         for found in &mut sets {
@@ -131,6 +132,8 @@ impl<'a> Rebuild<'a> {
         for SetlessPlatter { platter, store, why } in setless {
             match is_left_out(platter) {
                 true => self.archive.catalogue().leave_out(&[platter])?,
+                // The set is carried over.
+                false if is_whole && known.places.contains_key(&platter) => {}
                 false => self.report.add_unread_platter(store, format!("platter {platter}: {why}")),
             }
         }

@@ -1,11 +1,12 @@
 //! Places that a rebuild could not read. The catalogue records them, so that it isn't mistaken for
 //! complete.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::Path;
 
 use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
+use fulgurite_format::Header;
 use serde::{Deserialize, Serialize};
 
 use super::{BATCH, RebuildReport, UnseenStores, each_unlisted};
@@ -14,6 +15,7 @@ use crate::catalogue::{Catalogue, SqliteCatalogue, Unlisted, UnlistedVersion};
 use crate::paging::Pager;
 use crate::staging::Staging;
 use crate::store_snapshot::StoreSnapshot;
+use crate::tables::HeaderTrouble;
 use crate::uncatalogued::{UncataloguedPlatter, find_uncatalogued};
 use crate::unread::{Hindrance, UnavailableStore};
 use crate::watch::{Trouble, Watcher};
@@ -93,9 +95,9 @@ impl Archive {
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
-    pub fn give_up_unseen(&self) -> Result<Vec<UnseenPlace>, ArchiveError> {
+    pub fn give_up_unseen(&self) -> Result<GivenUp, ArchiveError> {
         let mut ids = Vec::new();
-        let mut places = Vec::new();
+        let GivenUp { mut places, mut platters } = GivenUp::default();
         each_unlisted(self, &mut |version| {
             if let Some(place) = UnseenPlace::of(version) {
                 ids.push(version.id);
@@ -103,32 +105,52 @@ impl Archive {
             }
         })?;
         if !places.is_empty() {
-            let platters = platters_of_unseen_sets(self)?;
+            platters = platters_of_unseen_sets(self)?;
             self.catalogue().leave_out(&platters)?;
         }
         self.catalogue().forget_unlisted(&ids, &[])?;
-        Ok(places)
+        Ok(GivenUp { places, platters })
     }
 }
 
+/// What [`Archive::give_up_unseen`] gave up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GivenUp {
+    /// The unseen places.
+    pub places: Vec<UnseenPlace>,
+    /// Platters that are left out from now on.
+    pub platters: Vec<PlatterId>,
+}
+
 /// Platters on the stores that the catalogue doesn't know, of sets that can't be read without more
-/// platters, or without a header that tells their set.
+/// platters, or without a good header that tells their set. Those that the system refuses to read
+/// stay: they may be good.
 fn platters_of_unseen_sets(archive: &Archive) -> Result<Vec<PlatterId>, ArchiveError> {
     // A platter may be on several stores; copies of it don't help.
-    let mut sets: HashMap<SetId, (usize, BTreeSet<PlatterId>)> = HashMap::new();
+    let mut on_stores: BTreeSet<PlatterId> = BTreeSet::new();
     let mut headless: BTreeSet<PlatterId> = BTreeSet::new();
-    let mut listed: HashSet<PlatterId> = HashSet::new();
+    let mut sets: HashMap<SetId, Header> = HashMap::new();
     for UncataloguedPlatter { platter, header, .. } in find_uncatalogued(archive)? {
-        let Ok(header) = header else {
-            headless.insert(platter);
-            continue;
-        };
-        listed.extend(header.members.iter().map(|member| member.platter));
-        sets.entry(header.set).or_insert((header.shape.information.into(), BTreeSet::new())).1.insert(platter);
+        on_stores.insert(platter);
+        match header {
+            Ok(header) => _ = sets.entry(header.set).or_insert(header),
+            Err(HeaderTrouble::Unreadable(_)) => {}
+            Err(HeaderTrouble::Bad(_) | HeaderTrouble::Misnamed { .. }) => _ = headless.insert(platter),
+        }
     }
-    let is_unreadable = |(needed, found): &(usize, BTreeSet<PlatterId>)| found.len() < *needed;
-    let of_sets = sets.into_values().filter(is_unreadable).flat_map(|(_, platters)| platters);
-    Ok(of_sets.chain(headless.into_iter().filter(|platter| !listed.contains(platter))).collect())
+    for header in sets.into_values() {
+        let members: Vec<PlatterId> = header.members.iter().map(|member| member.platter).filter(|id| on_stores.contains(id)).collect();
+        // The set needs its headless platters, and can do without their headers.
+        let is_readable = members.len() >= usize::from(header.shape.information);
+        for platter in members {
+            if is_readable {
+                headless.remove(&platter);
+            } else {
+                headless.insert(platter);
+            }
+        }
+    }
+    Ok(headless.into_iter().collect())
 }
 
 /// True if the last rebuild found signs of stores that are not in the settings.

@@ -259,7 +259,7 @@ impl ScrubReport {
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         let unsound = self.still_unsound().filter_map(|finding| finding.state().hindrance());
-        let unknown = self.unknown.iter().filter(|platter| platter.unreadable > 0).map(|_| Hindrance::Unreadable);
+        let unknown = self.unknown.iter().filter(|platter| platter.unreadable > 0 || platter.is_refused).map(|_| Hindrance::Unreadable);
         unsound.chain(unknown).chain(self.out_of_reach.hindrance()).max()
     }
 

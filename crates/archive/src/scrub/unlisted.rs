@@ -9,6 +9,7 @@ use crate::archive::ArchiveError;
 use crate::catalogue::{PlatterPlace, SetDescription, Unlisted};
 use crate::rebuild::{UnseenPlace, each_unlisted};
 use crate::store_snapshot::StoreSnapshot;
+use crate::tables::HeaderTrouble;
 use crate::uncatalogued::{UncataloguedPlatter, find_uncatalogued};
 use crate::unread::Loaded;
 use crate::watch::Trouble;
@@ -29,6 +30,8 @@ pub struct UnknownPlatter {
     /// Why nothing of it can be read. Without a readable header, it may belong to another archive,
     /// or be no platter at all.
     pub why_unreadable: Option<String>,
+    /// True if that is because the system refuses to read it.
+    pub is_refused: bool,
 }
 
 impl Scrub<'_> {
@@ -41,10 +44,11 @@ impl Scrub<'_> {
         let snapshot = StoreSnapshot::take(self.archive);
         for found in uncatalogued {
             let UncataloguedPlatter { platter, store, header } = found;
-            let mut unknown = UnknownPlatter { platter, store: store.clone(), lost_sectors: 0, unreadable: 0, why_unreadable: None };
+            let mut unknown =
+                UnknownPlatter { platter, store: store.clone(), lost_sectors: 0, unreadable: 0, why_unreadable: None, is_refused: false };
             let found = header.and_then(|header| {
                 // It may have disappeared since the stores were listed.
-                let found = snapshot.find(&PlatterPlace { platter, store }).map_err(|why| why.to_string())?;
+                let found = snapshot.find(&PlatterPlace { platter, store }).map_err(|why| HeaderTrouble::Unreadable(why.to_string()))?;
                 Ok((header, found))
             });
             match found {
@@ -57,7 +61,10 @@ impl Scrub<'_> {
                     unknown.lost_sectors = finding.lost_sectors;
                     unknown.unreadable = finding.unreadable;
                 }
-                Err(why) => unknown.why_unreadable = Some(why),
+                Err(why) => {
+                    unknown.is_refused = matches!(why, HeaderTrouble::Unreadable(_));
+                    unknown.why_unreadable = Some(why.to_string());
+                }
             }
             self.report.unknown.push(unknown);
         }

@@ -715,12 +715,16 @@ fn platters_that_tell_no_set_can_be_given_up() {
         assert!(verified.text().contains(&line), "{line}: {verified:?}");
     }
     let rebuilt = place.run(&["catalogue", "rebuild"]);
-    assert!(rebuilt.err.contains(&format!("platter {}: rename its file, or remove it if it is a copy", platters[0].id)), "{rebuilt:?}");
+    assert!(rebuilt.err.contains(&format!("platter {}: if no store has that platter, rename this file", platters[0].id)), "{rebuilt:?}");
     for (command, exit) in [("status", 3), ("verify", 1)] {
         let ran = place.run(&[command]);
         assert!(ran.status == exit && ran.text().contains("or give it up with `fulgurite catalogue forget --unseen`"), "{ran:?}");
     }
-    place.good(&["catalogue", "forget", "--unseen"]);
+    let forgot = place.good(&["catalogue", "forget", "--unseen"]);
+    assert!(
+        forgot.text().contains(&format!("Left out 2 platters, of which too little can be read: {}, {}.", names[0], names[1])),
+        "{forgot:?}"
+    );
     for command in [&["status"][..], &["verify"], &["catalogue", "rebuild"], &["status"], &["verify", "--objects"]] {
         place.good(command);
     }
