@@ -82,6 +82,19 @@ fn one_thread_gives_the_same_bytes_as_two() {
 }
 
 #[test]
+fn a_part_of_the_evaluation_does_not_replace_the_page_in_the_docs() {
+    let paper = paper::run(&Settings { only: vec!["overheads".into()], ..Settings::quick() }, &|_| ()).unwrap();
+    let docs = tempfile::tempdir().unwrap();
+    fs::create_dir(docs.path().join("paper")).unwrap();
+    let other = docs.path().join("paper/other.svg");
+    fs::write(&other, "a figure of another part").unwrap();
+    let refused = paper.write_docs(docs.path()).unwrap_err().to_string();
+    assert!(refused.starts_with("the docs need all parts of the evaluation, but only overheads was run"), "{refused}");
+    assert!(other.is_file() && !docs.path().join("paper.md").exists());
+    assert!(paper.page().contains("`fulgurite twin paper --seeds 2 --sweep-seeds 1 --quick --only overheads` generates this page"));
+}
+
+#[test]
 fn table_1_matches_the_paper() {
     let settings = Settings { only: vec!["overheads".into()], ..Settings::quick() };
     let paper = paper::run(&settings, &|_| ()).unwrap_or_else(|error| panic!("{error}"));

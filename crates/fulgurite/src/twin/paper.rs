@@ -30,8 +30,9 @@ pub(crate) struct Paper {
     /// Number of runs in parallel. Default: the number of cores. The results don't depend on it
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
     threads: usize,
-    /// Also write the page and its figures into the documents of this source tree
-    #[arg(long, value_name = "FOLDER")]
+    /// Also write the page and its figures into the documents of this source tree. Not with --only,
+    /// because the figures of the other parts would be removed
+    #[arg(long, value_name = "FOLDER", conflicts_with = "only")]
     docs: Option<PathBuf>,
 }
 

@@ -92,6 +92,17 @@ pub enum PaperError {
     /// A table couldn't be made.
     #[error(transparent)]
     Table(#[from] TableError),
+    #[error(
+        "the docs need all parts of the evaluation, but only {} was run, and the figures of the others would be removed",
+        only.join(", ")
+    )]
+    Incomplete { only: Vec<String> },
+    #[error("{} could not be read", path.display())]
+    Read {
+        path: std::path::PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("{} could not be written", path.display())]
     Write {
         path: std::path::PathBuf,

@@ -34,12 +34,23 @@ All policies get the same requests for each seed. The number after ± is half th
 ";
 
 impl Paper {
+    fn command(&self) -> String {
+        let Settings { seeds, sweep_seeds, only, quick, .. } = &self.settings;
+        let mut command = format!("fulgurite twin paper --seeds {seeds} --sweep-seeds {sweep_seeds}");
+        if *quick {
+            command.push_str(" --quick");
+        }
+        only.iter().for_each(|name| command.push_str(&format!(" --only {name}")));
+        if only.is_empty() {
+            command.push_str(" --docs docs");
+        }
+        command
+    }
+
     /// The page, as Markdown. It links figures in a sibling folder.
     #[must_use]
     pub fn page(&self) -> String {
-        let Settings { seeds, sweep_seeds, .. } = self.settings;
-        let mut page =
-            INTRODUCTION.replace("{command}", &format!("fulgurite twin paper --seeds {seeds} --sweep-seeds {sweep_seeds} --docs docs"));
+        let mut page = INTRODUCTION.replace("{command}", &self.command());
         let line = |page: &mut String, text: &str| {
             page.push_str(text);
             page.push('\n');

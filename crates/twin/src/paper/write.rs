@@ -45,11 +45,15 @@ impl Paper {
     }
 
     /// Writes the page and its figures as SVG into the docs folder of a source tree. Removes all
-    /// figures there that this paper doesn't have, so it should have all chapters.
+    /// figures there that this paper doesn't have.
     ///
     /// # Errors
-    /// [`PaperError::Write`] or [`PaperError::Plot`].
+    /// [`PaperError::Incomplete`] if the paper doesn't have all chapters, [`PaperError::Write`],
+    /// [`PaperError::Read`] or [`PaperError::Plot`].
     pub fn write_docs(&self, folder: &Path) -> Result<Vec<PathBuf>, PaperError> {
+        if !self.settings.only.is_empty() {
+            return Err(PaperError::Incomplete { only: self.settings.only.clone() });
+        }
         let figures = folder.join(FIGURES);
         fs::create_dir_all(&figures).map_err(|source| PaperError::Write { path: figures.clone(), source })?;
         let mut written = Vec::new();
@@ -57,7 +61,7 @@ impl Paper {
             let svg = drawing.figure.svg().map_err(|source| PaperError::Plot { figure: drawing.name.clone(), source })?;
             put(&figures, &format!("{}.svg", drawing.name), svg.as_bytes(), &mut written)?;
         }
-        let unreadable = |source| PaperError::Write { path: figures.clone(), source };
+        let unreadable = |source| PaperError::Read { path: figures.clone(), source };
         for entry in fs::read_dir(&figures).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
             if path.extension().is_some_and(|ending| ending == "svg") && !written.contains(&path) {
