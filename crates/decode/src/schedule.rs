@@ -191,6 +191,10 @@ impl Schedule {
     }
 
     /// Number of jobs that wait or run.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.waiting.values().map(|waiting| &waiting.job)
+    }
+
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }

@@ -163,6 +163,12 @@ impl DecodeService {
         self.schedule.waiting()
     }
 
+    /// Number of waiting or running jobs whose deadline has passed.
+    #[must_use]
+    pub fn overdue(&self) -> u64 {
+        self.schedule.jobs().filter(|job| job.deadline < self.now).count() as u64
+    }
+
     /// Totals up to now.
     #[must_use]
     pub fn totals(&self) -> &Totals {

@@ -174,8 +174,13 @@ fn decode_figures(run: &Run) -> Vec<Figure> {
     let decode_tail_s =
         decode.and_then(|decode| decode.waits.clone().percentile(crate::bound::TAIL_QUANTILE)).map(|micros| micros as f64 / 1e6);
     vec![
-        maybe("decode_jobs", "", "Requests decoded, over the whole run.", decoded(|decode| decode.jobs as f64)),
-        maybe("decode_late", "", "Requests decoded after their deadline.", decoded(|decode| decode.late as f64)),
+        maybe("decode_jobs", "", "Requests to decode, over the whole run.", decoded(|decode| decode.jobs as f64)),
+        maybe(
+            "decode_late",
+            "",
+            "Requests decoded after their deadline, or not within 31 days after the run.",
+            decoded(|decode| decode.late as f64),
+        ),
         maybe("decode_turned_away", "", "Requests rejected because the queue was full.", decoded(|decode| decode.turned_away as f64)),
         maybe(
             "decode_mean_s",

@@ -16,13 +16,14 @@ const SECTOR_BYTES: u64 = 100_000;
 /// What the decode service did with the requests of a run.
 #[derive(Debug, Clone)]
 pub struct DecodeFigures {
-    /// Jobs decoded during the run and 31 days after it. Those that still wait then aren't counted.
+    /// Accepted jobs.
     pub jobs: u64,
-    /// Jobs decoded after their deadline.
+    /// Jobs decoded after their deadline, or still waiting 31 days after the run, past it.
     pub late: u64,
     /// Jobs rejected because the queue was full.
     pub turned_away: u64,
-    /// Time from the last byte leaving the library until it is decoded, in microseconds.
+    /// Time from the last byte leaving the library until it is decoded, in microseconds, of the
+    /// jobs decoded by then.
     pub waits: Recorder,
     /// Cost of the workers.
     pub cost: f64,
@@ -66,8 +67,8 @@ impl Decoding {
         }
         let totals = self.service.totals();
         DecodeFigures {
-            jobs: totals.jobs,
-            late: totals.late,
+            jobs: totals.jobs + self.service.waiting() as u64,
+            late: totals.late + self.service.overdue(),
             turned_away: self.turned_away,
             waits: self.waits,
             cost: totals.cost,
@@ -92,5 +93,36 @@ impl Observer for Option<Decoding> {
             deadline: ended.deadline,
         };
         decoding.turned_away += u64::from(decoding.service.submit(job).is_err());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_library::RequestId;
+
+    use super::*;
+
+    #[test]
+    fn jobs_that_are_not_decoded_in_a_month_are_late() {
+        // One worker needs two days for each of 20 jobs.
+        let mut decode = Decode { throughput_bytes_s: 1e6, ..Decode::default() };
+        decode.service.workers = [1; 24];
+        let mut decoding = Some(Decoding::new(&decode));
+        for id in 0..20 {
+            let deadline = if id == 19 { Micros::NEVER } else { Micros::HOUR };
+            let ended = Ended {
+                id: RequestId(id),
+                arrived: Micros::ZERO,
+                at: Micros::ZERO,
+                bytes: 2 * 86_400 * 1_000_000,
+                deadline,
+                outcome: RegionOutcome::Read,
+                is_measured: true,
+            };
+            decoding.ended(&ended);
+        }
+        let figures = decoding.unwrap().figures(Micros::ZERO);
+        assert!(figures.waits.count() < 20, "some still wait");
+        assert_eq!((figures.jobs, figures.late), (20, 19));
     }
 }
