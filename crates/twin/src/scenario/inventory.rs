@@ -70,7 +70,7 @@ impl Scenario {
             }
             sets
         };
-        if self.platters == 0 && placed <= sets_of(room) || placed == 0 {
+        if sets_of(self.platters) == 0 && placed <= sets_of(room) || placed == 0 {
             return Err(ScenarioError::NoSet { wanted: self.platters, libraries: self.libraries, shape: self.sets.shape });
         }
         if self.platters > 0 && placed < wanted {

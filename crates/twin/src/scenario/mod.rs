@@ -215,10 +215,18 @@ pub enum ScenarioError {
         "{wanted} platters in each library, but only {fit} fit: {sets} sets of {shape} in {libraries} libraries under the blast zone rule"
     )]
     TooManyPlatters { wanted: u32, fit: u32, sets: u64, shape: SetShape, libraries: u16 },
-    #[error("{wanted} platters in each of {libraries} libraries don't make a complete set of {shape}")]
+    /// The wanted platters make up no set; or if as many as fit are wanted (0), none fits.
+    #[error("{} in each of {libraries} libraries don't make a complete set of {shape}", no_set(*.wanted))]
     NoSet { wanted: u32, libraries: u16, shape: SetShape },
     #[error("{setting}: expected {expected}; found {found}")]
     Range { setting: &'static str, found: SettingValue, expected: Cow<'static, str> },
+}
+
+fn no_set(wanted: u32) -> String {
+    match wanted {
+        0 => "the slots that the room for ingest leaves".to_owned(),
+        _ => format!("{wanted} platters"),
+    }
 }
 
 /// The value of a setting that can't be run.

@@ -104,6 +104,13 @@ fn platters_fill_complete_sets_and_the_error_says_how_many_fit() {
     );
     let none = Scenario { platters: 18, ..Scenario::default() }.stock(1).unwrap_err();
     assert!(matches!(none, ScenarioError::NoSet { wanted: 18, .. }));
+    let ingest = |platters, room| {
+        let ingest = Ingest { room, ..Ingest::default() };
+        Scenario { platters, ingest: Some(ingest), ..racks(7) }.stock(1).unwrap_err().to_string()
+    };
+    assert_eq!(ingest(5, 190), "5 platters in each of 1 libraries don't make a complete set of 16+3");
+    let all = "the slots that the room for ingest leaves in each of 1 libraries don't make a complete set of 16+3";
+    assert_eq!(ingest(0, 3_800), all);
     let few = racks(6).stock(1).unwrap_err();
     assert!(matches!(few, ScenarioError::Placement(_)), "{few}");
 }
