@@ -41,9 +41,13 @@ pub type Loader<'a> = &'a dyn Fn(&str) -> io::Result<String>;
 /// # Errors
 /// If the file can't be read or isn't UTF-8.
 pub fn read_file(path: &str) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(tree::BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    File::open(path)?.take(tree::BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > tree::BYTES_MAX {
+        // Too long to be parsed; the cut may have split a character.
+        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
 }
 
 impl Document {

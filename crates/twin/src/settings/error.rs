@@ -25,10 +25,10 @@ pub enum Problem {
     Syntax(String),
     #[error("{path} cannot be read: {reason}")]
     Unreadable { path: String, reason: String },
-    /// A file larger than any written by hand or by this program. Of a file, only the allowed bytes
-    /// and one more are read and counted.
-    #[error("expected a scenario of at most {} KiB; found {} KiB", .allowed / 1024, .bytes / 1024)]
-    TooLong { bytes: usize, allowed: usize },
+    /// A file larger than any written by hand or by this program. How large is unknown: only the
+    /// allowed bytes and one more are read.
+    #[error("expected a scenario of at most {} KiB; found a longer one", .allowed / 1024)]
+    TooLong { allowed: usize },
     #[error("`base`: a scenario cannot be based on itself: {}", .0.join(" -> "))]
     Circle(Vec<String>),
     /// A chain of bases longer than anyone can follow.

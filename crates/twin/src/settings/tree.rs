@@ -44,7 +44,7 @@ pub(super) const BYTES_MAX: usize = 1 << 20;
 pub(super) fn parse(origin: &Arc<Origin>) -> Result<Table, SettingErrors> {
     let at = |offset| SourceSpan { origin: Arc::clone(origin), offset };
     if origin.text.len() > BYTES_MAX {
-        return Err(SettingErrors::one(at(None), Problem::TooLong { bytes: origin.text.len(), allowed: BYTES_MAX }));
+        return Err(SettingErrors::one(at(None), Problem::TooLong { allowed: BYTES_MAX }));
     }
     let table = DeTable::parse(&origin.text).map_err(|error| {
         let span = error.span().unwrap_or(origin.text.len()..origin.text.len());

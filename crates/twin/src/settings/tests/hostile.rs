@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::{errors, read};
-use crate::settings::{Document, Override, Sweep};
+use crate::settings::{Document, Override, Sweep, read_file};
 
 #[test]
 fn deep_nesting_ends_with_an_error() {
@@ -26,7 +26,18 @@ fn deep_nesting_ends_with_an_error() {
 #[test]
 fn oversized_scenarios_are_rejected_unread() {
     let found = errors(&"\u{7}garbage = [[[".repeat(800_000));
-    assert_eq!(found, "a.toml: expected a scenario of at most 1024 KiB; found 10937 KiB");
+    let expected = "expected a scenario of at most 1024 KiB; found a longer one";
+    assert_eq!(found, format!("a.toml: {expected}"));
+    // The limit splits a character of this file.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.toml");
+    std::fs::write(&path, format!("#{}", "é".repeat(1 << 20))).unwrap();
+    let path = path.to_str().unwrap();
+    let found = Document::load(path, &read_file).map_or_else(|errors| errors.to_string(), |_| "none".to_owned());
+    assert_eq!(found, format!("{path}: {expected}"));
+    std::fs::write(path, [b'#', 0xff]).unwrap();
+    let found = Document::load(path, &read_file).map_or_else(|errors| errors.to_string(), |_| "none".to_owned());
+    assert!(found.contains("cannot be read: invalid utf-8"), "{found}");
 }
 
 #[test]
