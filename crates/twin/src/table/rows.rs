@@ -361,16 +361,16 @@ pub enum RowsError {
     Kind { column: String, found: StoredType, expected: Kind },
     /// A value can't be represented: an unsigned number of more than 63 bits, or text that isn't
     /// UTF-8.
-    #[error("row {row} of column `{column}` is not a valid {}: a number beyond 63 bits, or bytes that are not UTF-8", expected.name())]
+    #[error("row {} of column `{column}` is not a valid {}: a number beyond 63 bits, or bytes that are not UTF-8", row + 1, expected.name())]
     Unsuitable {
-        /// The row, counted from 0.
+        /// The row, counted from 0; messages count from 1, as for CSV.
         row: u64,
         column: String,
         expected: Kind,
     },
     #[error("column `{column}` is compressed with {found}; only Snappy and uncompressed columns are supported")]
     Compressed { column: String, found: Compression },
-    #[error("the file is damaged and can't be read from row {row} on")]
+    #[error("the file is damaged and can't be read from row {} on", row + 1)]
     Damaged {
         /// Index of the first row that wasn't read, from 0.
         row: u64,

@@ -198,7 +198,9 @@ fn damaged_files_and_other_formats_are_errors() {
     file.seek(io::SeekFrom::Start(10)).unwrap();
     io::Write::write_all(&mut file, &[0xff; 40]).unwrap();
     let mut read = ParquetRows::new(file, all_wanted(&table)).unwrap();
-    assert!(matches!(read.next(), Some(Err(RowsError::Damaged { row: 0, .. }))));
+    let damaged = read.next().unwrap().unwrap_err();
+    assert!(matches!(damaged, RowsError::Damaged { row: 0, .. }));
+    assert_eq!(damaged.to_string(), "the file is damaged and can't be read from row 1 on");
     assert!(read.next().is_none(), "there are no rows after an error");
 }
 
@@ -312,7 +314,9 @@ fn legacy_types_mean_what_their_successors_mean() {
     let whole = Some(Kind::I64);
     assert_eq!(said, [("ms", whole, Some(1_000_000)), ("us", whole, Some(1_000)), ("n", whole, None), ("day", None, None)]);
     let mut read = ParquetRows::new(file.try_clone().unwrap(), [Wanted::required("n", Kind::I64)]).unwrap();
-    assert!(matches!(read.next(), Some(Err(RowsError::Unsuitable { .. }))), "2^64 - 1 is not -1");
+    let unsuitable = read.next().unwrap().unwrap_err();
+    assert!(matches!(unsuitable, RowsError::Unsuitable { row: 0, .. }), "2^64 - 1 is not -1");
+    assert!(unsuitable.to_string().starts_with("row 1 of column `n` is not a valid whole number"), "{unsuitable}");
     let error = ParquetRows::new(file, [Wanted::required("day", Kind::I64)]).unwrap_err().to_string();
     assert!(error.starts_with("column `day` holds INT32 as Date"), "{error}");
 }
