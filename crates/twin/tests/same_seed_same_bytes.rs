@@ -8,6 +8,7 @@ use fulgurite_twin::results::{summary, table};
 use fulgurite_twin::scenario::{PolicyName, Scenario, Workload, WorkloadKind};
 use fulgurite_twin::settings::{Override, Sweep};
 use fulgurite_twin::sweep::{Point, PointRuns, run_points};
+use fulgurite_twin::table::Value;
 
 /// Half an hour of a small library with a burst, faults, a tenth of the platters unavailable, and
 /// every other kind of random draw.
@@ -70,6 +71,15 @@ fn other_seeds_and_other_settings_give_other_results() {
     let points = run(2);
     assert_ne!(points[0].runs[0].completions.mean(), points[0].runs[1].completions.mean());
     assert_ne!(points[0].runs[0].completions.mean(), points[1].runs[0].completions.mean());
+}
+
+#[test]
+fn seeds_of_64_bits_are_written_as_given() {
+    let mut scenario = tiny(PolicyName::NoShuttles);
+    scenario.run.seed = (1 << 63) - 1;
+    let points = run_points(vec![Point { varied: vec![], scenario }], None, 2, &|_| ()).unwrap();
+    let seeds = [0, 1].map(|row| table(&points).value(row, "seed").unwrap().clone());
+    assert_eq!(seeds, ["9223372036854775807", "9223372036854775808"].map(|seed| Value::Text(seed.to_owned())));
 }
 
 #[test]

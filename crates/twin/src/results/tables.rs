@@ -1,6 +1,7 @@
 //! Results as tables: one row per run, or one row per combination of a sweep.
 
 use super::{Figure, figures};
+use crate::simulation::Run;
 use crate::statistics::confidence;
 use crate::sweep::PointRuns;
 use crate::table::{Column, Kind, Table, Value};
@@ -16,13 +17,16 @@ const CONFIDENCE_LEVEL: f64 = 0.95;
 pub fn table(points: &[PointRuns]) -> Table {
     let Some(first) = points.iter().find_map(|point| point.runs.first()) else { return Table::new([Column::text("scenario", "")]) };
     let mut columns = varied_columns(points);
-    columns.push(Column::i64("seed", "", "The seed."));
+    // Seeds of 64 bits don't fit into a column of numbers, which have a sign.
+    let seed = |run: &Run| i64::try_from(run.seed);
+    let are_numbers = points.iter().flat_map(|point| &point.runs).all(|run| seed(run).is_ok());
+    columns.push(if are_numbers { Column::i64("seed", "", "The seed.") } else { Column::text("seed", "The seed.") });
     columns.extend(figures(first).iter().map(|figure| Column::new(figure.name, kind_of(figure), figure.unit, figure.about)));
     let mut table = Table::new(columns);
     for point in points {
         for run in &point.runs {
             let mut row = varied_values(point);
-            row.push(Value::I64(run.seed as i64));
+            row.push(seed(run).ok().filter(|_| are_numbers).map_or_else(|| Value::Text(run.seed.to_string()), Value::I64));
             row.extend(figures(run).into_iter().map(|figure| figure.value));
             table.push(row).expect("every run has the same figures");
         }
