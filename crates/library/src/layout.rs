@@ -123,8 +123,9 @@ impl Default for Layout {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each message says what happened, with its fields")]
 pub enum LayoutError {
+    /// Lengths are in metres.
     #[error("{what}: {found}, but {expected} is expected")]
-    Range { what: &'static str, found: i64, expected: &'static str },
+    Range { what: &'static str, found: String, expected: &'static str },
 }
 
 impl Layout {
@@ -133,18 +134,21 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::Range`] names the number that is out of range.
     pub fn check(self) -> Result<Self, LayoutError> {
-        let range = |what, found: i64, good: bool, expected| if good { Ok(()) } else { Err(LayoutError::Range { what, found, expected }) };
+        let range_of =
+            |what, found: String, good: bool, expected| if good { Ok(()) } else { Err(LayoutError::Range { what, found, expected }) };
+        let range = |what, found: i64, good, expected| range_of(what, found.to_string(), good, expected);
+        let length = |what, found_um: i64, good, expected| range_of(what, format!("{} m", found_um as f64 / 1e6), good, expected);
         range("shelves", self.shelves.into(), (1..=100).contains(&self.shelves), "1 to 100")?;
         range("storage_racks", self.storage_racks.into(), (1..=100).contains(&self.storage_racks), "1 to 100")?;
         range("slots", self.slots.into(), (1..=10_000).contains(&self.slots), "1 to 10,000 on a shelf of a rack")?;
-        range("rack_width", self.rack_width_um, (500_000..=10_000_000).contains(&self.rack_width_um), "0.5 to 10 m")?;
+        length("rack_width", self.rack_width_um, (500_000..=10_000_000).contains(&self.rack_width_um), "0.5 to 10 m")?;
         for (what, drives) in [("drives_left", self.drives[0]), ("drives_right", self.drives[1])] {
             range(what, drives.into(), drives <= self.shelves, "at most one for each shelf")?;
         }
         range("drives", self.drive_count().into(), self.drive_count() >= 1, "1 or more in all")?;
         range("shuttles", self.shuttles.into(), self.shuttles <= 2 * self.drive_count(), "at most two for each drive")?;
         let spacing_max = (self.rack_width_um / 4).max(SPACING_DEFAULT_UM);
-        range(
+        length(
             "spacing",
             self.spacing_um,
             self.spacing_um > 0 && self.spacing_um <= spacing_max,
@@ -331,6 +335,11 @@ mod tests {
         assert_eq!(text(Layout { shelves: 0, ..Layout::default() }), "shelves: 0, but 1 to 100 is expected");
         assert!(text(Layout { shuttles: 41, ..Layout::default() }).starts_with("shuttles: 41"));
         assert!(text(Layout { drives: [0, 0], shuttles: 0, ..Layout::default() }).starts_with("drives: 0"));
+        let wide = Layout { rack_width_um: 11_000_000, ..Layout::default() };
+        assert_eq!(text(wide), "rack_width: 11 m, but 0.5 to 10 m is expected");
+        assert!(
+            text(Layout { spacing_um: 350_001, ..Layout::default() }).starts_with("spacing: 0.350001 m, but more than 0, up to 0.35 m")
+        );
         assert!(text(Layout { port_shelf: 10, ..Layout::default() }).starts_with("port_shelf"));
     }
 }
