@@ -92,6 +92,11 @@ fn go(module: &Path, folder: &Path, name: &str, package: &str) -> Result<(), Mis
         return Ok(());
     }
     println!("building {name}, which may take two minutes: {}", program.display());
+    // If the build fails, the tests must not use what was built from an earlier module.
+    match fs::remove_file(&program) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(Missing::File { path: program, source }),
+        _ => {}
+    }
     empty(&work)?;
     for (path, text) in sources {
         fs::write(&path, text).map_err(|source| Missing::File { path, source })?;
@@ -164,6 +169,7 @@ mod tests {
         // Building fails, because no package of that name exists.
         fs::write(module.join("main.go"), "package main\n").unwrap();
         assert!(go(&module, &folder.join("go"), "client", "no-such-package-anywhere").is_err());
+        assert!(!bin.join("client").exists(), "the tests would use the program of the earlier module");
         fs::remove_dir_all(folder).unwrap();
     }
 
