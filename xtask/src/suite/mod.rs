@@ -48,6 +48,8 @@ struct Step {
     run: fn(&Session) -> Outcome,
 }
 
+const RELEASE: &str = "release";
+
 const STEPS: &[Step] = &[
     Step { name: "check", what: "checks that need no compilation: `cargo xtask check`", run: quick_checks },
     Step { name: "deny", what: "cargo deny check bans licenses sources: the packages in Cargo.lock", run: deny::packages },
@@ -59,7 +61,7 @@ const STEPS: &[Step] = &[
     Step { name: "docs", what: "cargo doc --workspace --all-features --no-deps --locked, warnings denied", run: cargo::docs },
     Step { name: "python", what: "python3 -m unittest discover -s tools", run: python::tests },
     Step {
-        name: "release",
+        name: RELEASE,
         what: "cargo build --release --locked --package fulgurite: the program for the steps below",
         run: cargo::release,
     },
@@ -161,11 +163,19 @@ pub(crate) fn list() {
 /// Runs the steps named in `only`, or all if it is empty. Returns true if none failed; outside of
 /// CI, some may have been skipped. The last line printed counts tests and checks.
 pub(crate) fn run(session: &Session, only: &[String]) -> bool {
-    let steps: Vec<&Step> = STEPS.iter().filter(|step| only.is_empty() || only.iter().any(|wanted| wanted == step.name)).collect();
+    let steps = selected(only);
     let ended = run_steps(&steps, session);
     let summary = Summary { steps: &steps, ended: &ended };
     println!("\n{summary}");
     summary.tally().failed == 0
+}
+
+/// The steps named in `only`, or all if it is empty. The steps after `release` test its build, so
+/// any of them includes it: an earlier build could be of another commit.
+fn selected(only: &[String]) -> Vec<&'static Step> {
+    let is_named = |step: &Step| only.is_empty() || only.iter().any(|wanted| wanted == step.name);
+    let needs_release = STEPS.iter().skip_while(|step| step.name != RELEASE).any(is_named);
+    STEPS.iter().filter(|step| is_named(step) || needs_release && step.name == RELEASE).collect()
 }
 
 fn run_steps(steps: &[&Step], session: &Session) -> Vec<(Outcome, Duration)> {
@@ -268,6 +278,19 @@ mod tests {
     fn in_ci_a_skipped_step_is_a_failure() {
         let summary = summary(&[&SKIPS], true);
         assert!(summary.ends_with("\n0 passed, 1 failed, 0 skipped") && summary.contains("nothing is skipped"), "{summary}");
+    }
+
+    #[test]
+    fn a_step_that_tests_the_release_build_has_it_built_first() {
+        let selected = |only: &[&str]| {
+            selected(&only.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).iter().map(|step| step.name).collect::<Vec<_>>()
+        };
+        for step in ["readme", "s3", "attacks", "clients"] {
+            assert_eq!(selected(&[step]), ["release", step]);
+        }
+        assert_eq!(selected(&["s3", "fmt", "release"]), ["fmt", "release", "s3"]);
+        assert_eq!(selected(&["tests"]), ["tests"]);
+        assert_eq!(selected(&[]), names());
     }
 
     #[test]
