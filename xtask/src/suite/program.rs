@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use super::{Failure, Lack, Outcome};
+use super::{Failure, Lack, Outcome, setup_error};
 use crate::tally::Tally;
 
 /// The stream on which a program prints its counts.
@@ -33,9 +33,17 @@ pub(super) fn judge_tests(command: Command, channel: Channel, read: fn(&mut Tall
 
 fn judge_tests_onto(mut command: Command, channel: Channel, read: fn(&mut Tally, &str), screen: impl Write) -> Outcome {
     let mut tally = Tally::default();
-    match pass_through(&mut command, channel, screen, |line| read(&mut tally, line)) {
+    match channel {
+        Channel::Output => command.stdout(Stdio::piped()),
+        Channel::Error => command.stderr(Stdio::piped()),
+    };
+    let child = match command.stdin(Stdio::null()).spawn() {
+        Ok(child) => child,
+        Err(error) => return lacking(&command, &error),
+    };
+    match pass_through(child, channel, screen, |line| read(&mut tally, line)) {
         Ok(status) => verdict(status, tally),
-        Err(error) => lacking(&command, &error),
+        Err(error) => setup_error(format!("can't copy the output of {}: {error}", command.get_program().to_string_lossy())),
     }
 }
 
@@ -52,22 +60,18 @@ fn lacking(command: &Command, error: &io::Error) -> Outcome {
     Outcome::Skipped(Lack::Program { name: command.get_program().to_string_lossy().into_owned(), why: error.to_string() })
 }
 
-/// Runs the program to its end. Copies `channel` unchanged to `screen`, and line by line to
+/// Waits for the end of the program. Copies `channel` unchanged to `screen`, and line by line to
 /// `observe`.
 ///
 /// The screen isn't flushed in between: standard output is line-buffered, so cargo's own messages
 /// on standard error never land in the middle of a line.
-fn pass_through(command: &mut Command, channel: Channel, screen: impl Write, observe: impl FnMut(&str)) -> io::Result<ExitStatus> {
-    match channel {
-        Channel::Output => command.stdout(Stdio::piped()),
-        Channel::Error => command.stderr(Stdio::piped()),
+fn pass_through(mut child: Child, channel: Channel, screen: impl Write, observe: impl FnMut(&str)) -> io::Result<ExitStatus> {
+    let copied = match channel {
+        Channel::Output => child.stdout.take().map_or(Ok(()), |pipe| copy(pipe, screen, observe)),
+        Channel::Error => child.stderr.take().map_or(Ok(()), |pipe| copy(pipe, screen, observe)),
     };
-    let mut child: Child = command.stdin(Stdio::null()).spawn()?;
-    match channel {
-        Channel::Output => child.stdout.take().map_or(Ok(()), |pipe| copy(pipe, screen, observe))?,
-        Channel::Error => child.stderr.take().map_or(Ok(()), |pipe| copy(pipe, screen, observe))?,
-    }
-    child.wait()
+    let status = child.wait();
+    copied.and(status)
 }
 
 fn copy(mut from: impl Read, mut to: impl Write, mut observe: impl FnMut(&str)) -> io::Result<()> {
@@ -127,6 +131,25 @@ mod tests {
         assert_eq!(counts("echo 'test result: ok. 2 passed; 0 failed'; exit 101"), Tally { passed: 2, failed: 1, skipped: 0 });
         assert_eq!(counts("echo 'test result: FAILED. 2 passed; 3 failed'; exit 101"), Tally { passed: 2, failed: 3, skipped: 0 });
         assert_eq!(counts("exit 101"), Tally::FAILED);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn output_that_cannot_be_copied_is_a_failure_and_no_reason_to_skip() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'"]);
+        let outcome = judge_tests_onto(command, Channel::Output, Tally::read_cargo_test, Full);
+        let Outcome::Failed(Tally::FAILED, Failure::Setup { why }) = outcome else { panic!("{outcome:?}") };
+        assert!(why.starts_with("can't copy the output of sh: "), "{why}");
     }
 
     #[test]
