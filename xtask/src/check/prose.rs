@@ -45,7 +45,11 @@ fn check_lines<'a>(report: &mut Report, path: &str, lines: impl Iterator<Item = 
 fn comments(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_fenced = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
-        let comment = line.trim_start().strip_prefix("//")?;
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            // A fence ends with its comment, even if nothing closes it.
+            is_fenced = false;
+            return None;
+        };
         let is_fence = comment.trim_start_matches(['/', '!']).trim_start().starts_with("```");
         is_fenced ^= is_fence;
         (!is_fenced && !is_fence).then_some((index + 1, line))
@@ -79,6 +83,15 @@ mod tests {
         assert_eq!(faults("a.rs", &format!("    // {wide}\nlet a = \"{wide}\";\n// {}", &wide[..90])).len(), 1);
         assert!(faults("a.rs", &format!("//! | {wide} |\n// see https://a/{wide}")).is_empty());
         assert!(faults("a.rs", &format!("//! ```text\n//! {wide}\n//! ```")).is_empty());
+    }
+
+    #[test]
+    fn a_fence_ends_with_its_comment() {
+        let wide = "x ".repeat(60);
+        assert_eq!(
+            faults("a.rs", &format!("//! ```text\n//! {wide}\n\nfn a() {{}}\n// {wide}")),
+            ["a.rs:5: 123 columns are more than 100"]
+        );
     }
 
     #[test]
