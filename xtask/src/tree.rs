@@ -29,6 +29,7 @@ pub(crate) struct File {
 pub(crate) enum TreeError {
     NoGit { source: io::Error },
     GitRefused { status: ExitStatus, stderr: String },
+    NotUtf8 { path: String },
     Unreadable { path: String, source: io::Error },
 }
 
@@ -37,6 +38,7 @@ impl fmt::Display for TreeError {
         match self {
             Self::NoGit { source } => write!(f, "can't start git, which lists the files to check: {source}"),
             Self::GitRefused { status, stderr } => write!(f, "git can't list the files ({status}): {stderr}"),
+            Self::NotUtf8 { path } => write!(f, "the path {path} isn't UTF-8, so no check can name it: rename the file"),
             Self::Unreadable { path, source } => write!(f, "{path} can't be read: {source}"),
         }
     }
@@ -57,9 +59,11 @@ impl Tree {
             let stderr = String::from_utf8_lossy(&listed.stderr).trim().to_owned();
             return Err(TreeError::GitRefused { status: listed.status, stderr });
         }
-        let paths = String::from_utf8_lossy(&listed.stdout);
         let mut files = BTreeMap::new();
-        for path in paths.split_terminator('\0') {
+        for path in listed.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
+            let Ok(path) = str::from_utf8(path) else {
+                return Err(TreeError::NotUtf8 { path: String::from_utf8_lossy(path).into_owned() });
+            };
             match File::read(&root.join(path)) {
                 Ok(file) => drop(files.insert(path.to_owned(), file)),
                 // Deleted in the work tree, but still in git's index.
@@ -126,6 +130,19 @@ mod tests {
         let tree = Tree::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
         assert_eq!(tree.text("xtask/src/tree.rs"), Some(include_str!("tree.rs")));
         assert!(!tree.has("target"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_path_that_is_not_utf_8_is_an_error_and_not_left_unchecked() {
+        use std::os::unix::ffi::OsStrExt;
+        let root = std::env::temp_dir().join(format!("xtask-tree-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        assert!(Command::new("git").args(["init", "--quiet"]).current_dir(&root).status().unwrap().success());
+        fs::write(root.join(std::ffi::OsStr::from_bytes(b"caf\xe9.rs")), "").unwrap();
+        let error = Tree::read(&root).unwrap_err();
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(error.to_string(), "the path caf\u{fffd}.rs isn't UTF-8, so no check can name it: rename the file");
     }
 
     #[test]
