@@ -31,6 +31,7 @@ fn a_wrong_command_line_exits_with_2() {
         &["inspect", "x", "--noise", "clean"],
         &["inspect", "x", "--images", "y", "--sector", "-1"],
         &["demo", "--medium", "stone"],
+        &["twin", "paper", "--only", "skew", "--docs", "docs"],
         &[],
     ] {
         let ran = place.run(arguments);
