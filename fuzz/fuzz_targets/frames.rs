@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use fulgurite_codec::SectorDecoder;
 use fulgurite_glass::GlassMedium;
-use fulgurite_glass::decoder::{DecoderKind, VoxelDecoder};
+use fulgurite_glass::decoder::{DecoderKind, Device, VoxelDecoder};
 use fulgurite_glass::emulator::Frames;
 use fulgurite_glass::polarization::FRAMES;
 use libfuzzer_sys::fuzz_target;
@@ -21,7 +21,7 @@ thread_local! {
     /// Loading a model and finding a matrix take longer than decoding.
     static DECODERS: RefCell<Decoders> = RefCell::new({
         let medium = GlassMedium::tiny();
-        let voxels = DecoderKind::ALL.map(|kind| kind.load(&medium));
+        let voxels = DecoderKind::ALL.map(|kind| kind.load(&medium, &Device::Cpu));
         let sectors = Box::leak(Box::new(medium.sector_code())).decoder();
         Decoders { voxels, sectors, medium }
     });
