@@ -20,7 +20,8 @@ pub trait Watcher: Sync {
     /// times a second while it waits.
     fn waits(&self) {}
     /// True once the result is no longer wanted. Reading platters and writing sets then end early
-    /// with [`ArchiveError::Stopped`](crate::ArchiveError::Stopped). Once true, it stays true.
+    /// with [`ArchiveError::Stopped`](crate::ArchiveError::Stopped). It may become false again, as
+    /// when the command has ended to which the server's scrub yields; what has ended stays so.
     fn is_stopped(&self) -> bool {
         false
     }

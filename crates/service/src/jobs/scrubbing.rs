@@ -26,7 +26,7 @@ const DUE_CHECK_PERIOD: Duration = Duration::from_secs(60);
 /// Interval at which the scrub checks whether a command from the command line has ended.
 const COMMAND_CHECK_PERIOD: Duration = Duration::from_secs(1);
 const DAY_S: u64 = 86_400;
-/// Maximum time until a platter that is damaged or unreadable is checked again.
+/// A platter that is damaged or unreadable is checked again after this time.
 const RETRY_AFTER_S: u64 = DAY_S;
 /// Pauses are split into pieces of this length, so that a stop is noticed.
 const PAUSE_SLICE: Duration = Duration::from_millis(100);
@@ -108,6 +108,7 @@ impl Watcher for ScrubWatcher<'_> {
         }
     }
 
+    // Not the lock that the scrub itself takes, which commands that read platters wait for.
     fn is_stopped(&self) -> bool {
         *self.stop.borrow() || self.gateway.jobs.command_lock.is_locked()
     }
@@ -199,7 +200,8 @@ impl Scrubber {
             Ok(true) => {
                 gateway.jobs.scrub_progress.platters.fetch_add(1, Ordering::Relaxed);
             }
-            // The platter is still the one verified longest ago, and comes next.
+            // If reading the platter was interrupted, it is still the one verified longest ago, and
+            // comes next. The check of a set is made up for when the platter is verified again.
             Err(ArchiveError::Stopped) => self.queue.clear(),
             Err(error) => {
                 tracing::error!(%platter, %error, "can't verify a platter");
@@ -262,6 +264,7 @@ impl Scrubber {
                 Err(error) => tracing::error!(%platter, %error, "can't rewrite the platter"),
             }
         }
+        // It was not repaired: find out which versions are lost.
         let report = archive.verify_set_of(platter, watcher)?;
         self.gateway.jobs.scrub_progress.lost_versions.fetch_add(report.lost_versions, Ordering::Relaxed);
         Ok(true)
@@ -269,7 +272,7 @@ impl Scrubber {
 }
 
 impl Gateway {
-    /// Whether a platter that isn't found on this store is really missing: the store is present. A
+    /// Whether the store is present, so that a platter which isn't found on it is really missing. A
     /// platter of the unknown store, which a rebuild of the catalogue found nowhere, could be on
     /// any store, so all must be present.
     fn is_usable(&self, name: &str) -> bool {
