@@ -90,6 +90,9 @@ struct Scrub<'a> {
     report: ScrubReport,
 }
 
+/// How often a platter is replaced in one scrub.
+const REPLACE_ATTEMPTS: u32 = 2;
+
 impl<'a> Scrub<'a> {
     fn new(archive: &'a Archive, repair: Option<Replace>, watcher: &'a dyn Watcher) -> Self {
         Self { archive, repair, watcher, report: ScrubReport::default() }
@@ -158,21 +161,22 @@ impl<'a> Scrub<'a> {
         // Every repair may move a platter, and its new store must not get another one of the set
         // (I3).
         let mut set = set.clone();
+        // A disk that fails may need a second attempt; more would never end.
+        let mut attempts = vec![0; set.platters.len()];
         // A repaired platter may provide what another one needs, so repeat until nothing changes.
         let mut changed = true;
         while std::mem::take(&mut changed) {
             for position in 0..set.shape.platters() {
                 let finding = &mut findings[usize::from(position)];
-                if !replace.includes(finding) {
+                if !replace.includes(finding) || attempts[usize::from(position)] == REPLACE_ATTEMPTS {
                     continue;
                 }
                 let rebuilt = store_for(archive, &set, position)
                     .and_then(|store| Replacing { archive, set: &set, position, target: &*store }.run(reader, &Unwatched));
                 match rebuilt {
                     Ok(()) => {
-                        self.report.rebuilt += 1;
-                        let reported = self.report.unsound.iter_mut().find(|reported| reported.platter == finding.platter);
-                        reported.into_iter().for_each(|reported| reported.replaced = true);
+                        self.report.rebuilt += u64::from(attempts[usize::from(position)] == 0);
+                        attempts[usize::from(position)] += 1;
                         changed = true;
                         reader.forget_damage();
                         if let Some(row) = archive.catalogue().set_of(finding.platter)? {
@@ -180,6 +184,8 @@ impl<'a> Scrub<'a> {
                         }
                         *open = OpenSet::for_verification(archive, &set);
                         (*finding, _) = read_platter(archive, open, position, &WithoutProgress(self.watcher))?;
+                        let reported = self.report.unsound.iter_mut().find(|reported| reported.platter == finding.platter);
+                        reported.into_iter().for_each(|reported| reported.replaced = finding.is_sound());
                         record(archive, finding)?;
                     }
                     Err(error) => {

@@ -14,9 +14,15 @@ pub(crate) fn read_header(store: &dyn PlatterStore, platter: PlatterId) -> Resul
     let unreadable = |error: io::Error| HeaderTrouble::Unreadable(error.to_string());
     let Some(file) = store.open(platter).map_err(unreadable)? else { return Err(HeaderTrouble::Unreadable("it is gone".to_owned())) };
     let length = file.length().map_err(unreadable)?;
-    let found = find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer));
+    let mut is_refused = false;
+    let found = find_header(length, |offset, buffer| {
+        let read = read_exact_at(&*file, offset, buffer);
+        is_refused |= read.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::UnexpectedEof);
+        read
+    });
     let header = found.map_err(|error| match error {
-        FindHeaderError::Read { .. } => HeaderTrouble::Unreadable(error.to_string()),
+        FindHeaderError::Newer(_) => HeaderTrouble::Unreadable(error.to_string()),
+        error if is_refused => HeaderTrouble::Unreadable(error.to_string()),
         error => HeaderTrouble::Bad(error.to_string()),
     })?;
     if header.header.platter != platter {
@@ -28,7 +34,7 @@ pub(crate) fn read_header(store: &dyn PlatterStore, platter: PlatterId) -> Resul
 /// Why the header of a platter is not known.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum HeaderTrouble {
-    /// The system refuses to read it; it may be good.
+    /// The system refuses to read some of it, or a later program wrote it; it may be good.
     #[error("{0}")]
     Unreadable(String),
     /// The file has no good header: the platter is damaged, or it is no platter.

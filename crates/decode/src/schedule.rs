@@ -190,11 +190,12 @@ impl Schedule {
         self.settings.workers[(hour % 24) as usize]
     }
 
-    /// Number of jobs that wait or run.
+    /// The jobs that wait or run.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.waiting.values().map(|waiting| &waiting.job)
     }
 
+    /// Number of jobs that wait or run.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }

@@ -224,7 +224,10 @@ fn get_bytes(session: &Session, archive: &Archive, get: &Get, version: &VersionR
             }
             // If the file exists, it is that of another command, or the user's.
             let created = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&part);
-            let mut file = created.with_context(|| part.display().to_string())?;
+            let mut file = created.with_context(|| match part.symlink_metadata() {
+                Ok(_) => format!("another command writes {}, or one was interrupted: remove it then", part.display()),
+                Err(_) => part.display().to_string(),
+            })?;
             let written = read(&mut file).and_then(|()| Ok(std::fs::rename(&part, path)?));
             if written.is_err() {
                 let _ = std::fs::remove_file(&part);

@@ -225,6 +225,8 @@ struct Status<'a> {
     unsound: u64,
     stores: Vec<StoreStatus<'a>>,
     status: ArchiveStatus,
+    /// The GPU that decodes glass, if the settings name one, or why it can't.
+    decode_device: Result<Option<String>, String>,
     /// The running server.
     server: Option<ServerStatus>,
 }
@@ -263,6 +265,7 @@ impl<'a> Status<'a> {
             stores: archive.stores().iter().zip(check_all(archive.stores())).map(store).collect(),
             platters,
             status,
+            decode_device: check_decode_device(&archive.settings().decode).map_err(|error| error.to_string()),
             // A server that doesn't answer is left out: `status` is about the archive.
             server: Connection::status(archive.home()).ok().flatten(),
         })
@@ -318,9 +321,9 @@ impl<'a> Status<'a> {
             "missing_platters": status.missing_platters.len(), "missing_segments": status.missing_segments,
             "staging_trouble": status.staging.as_ref().map(ToString::to_string), "oldest_verified": self.oldest_verified(),
             "never_verified": self.never_verified(), "stores": self.stores.iter().map(store).collect::<Vec<_>>(),
-            "decode_device": match check_decode_device(&self.archive.settings().decode) {
+            "decode_device": match &self.decode_device {
                 Ok(gpu) => json!({ "gpu": gpu, "trouble": null }),
-                Err(error) => json!({ "gpu": null, "trouble": error.to_string() }),
+                Err(error) => json!({ "gpu": null, "trouble": error }),
             },
             "decode_folder": check_decode_folder(self.archive.home(), &self.archive.settings().decode)
                 .map(|(folder, checked)| json!({ "path": folder, "trouble": checked.err().map(|error| error.to_string()) })),
@@ -352,7 +355,7 @@ impl<'a> Status<'a> {
             let doing = command.map(|command| format!("; `{}` since {} UTC", command.what, time(command.since as i64)));
             session.say(&format!("server    running{}", doing.unwrap_or_default()));
         }
-        match check_decode_device(&archive.settings().decode) {
+        match &self.decode_device {
             Ok(None) => {}
             Ok(Some(gpu)) => session.say(&format!("decoding  on the GPU {gpu}")),
             Err(error) => session.say(&format!("decoding  on the CPU: {error}")),

@@ -82,9 +82,8 @@ pub(crate) fn scrub(session: &Session, replace: Replace) -> Result<Outcome> {
     let report = archive.scrub(Some(replace), &progress)?;
     progress.finish();
     say_report(session, &report, Some(replace), None, &progress);
-    let not_rebuilt = report.unsound.len() as u64 > report.rebuilt + report.left;
-    // Recovered platters are no longer absent or unreadable.
-    let hindrance = if report.left == 0 && !not_rebuilt { report.out_of_reach.hindrance() } else { report.hindrance() };
+    let not_rebuilt = report.still_unsound().any(|finding| replace.includes(finding));
+    let hindrance = report.hindrance();
     // A platter that wasn't recovered only because stores are absent is not known to be damaged.
     let troubled = not_rebuilt && (hindrance.is_none() || report.still_unsound().any(is_known_bad));
     Ok(outcome(&report, troubled, hindrance))
@@ -259,7 +258,8 @@ fn verdict(report: &ScrubReport, replace: Option<Replace>) -> String {
     if report.unlisted > 0 || has_unknown(report) {
         return "Problems were found: see above.".to_owned();
     }
-    let can_read_all = report.out_of_reach.total() == 0;
+    let knows_all = report.unknown.iter().all(|platter| !platter.is_refused && platter.unreadable == 0);
+    let can_read_all = report.out_of_reach.total() == 0 && knows_all;
     let left = report.still_unsound().count() as u64;
     if left == 0 {
         return match (can_read_all, report.unseen.is_empty()) {

@@ -101,15 +101,18 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     })
 }
 
-/// Says if glass is decoded with less than the settings name.
+/// Says if glass is decoded with less than the settings name. Nothing waits for that: a driver or a
+/// remote folder may hang.
 fn note_decoding(archive: &Archive) {
-    let settings = &archive.settings().decode;
-    if let Err(error) = check_decode_device(settings) {
-        diagnostics::note(&format!("glass is decoded on the CPU: {error}"));
-    }
-    if let Some((_, Err(error))) = check_decode_folder(archive.home(), settings) {
-        diagnostics::note(&format!("glass is decoded without workers: {error}"));
-    }
+    let (home, settings) = (archive.home().to_owned(), archive.settings().decode.clone());
+    std::thread::spawn(move || {
+        if let Err(error) = check_decode_device(&settings) {
+            diagnostics::note(&format!("glass is decoded on the CPU: {error}"));
+        }
+        if let Some((_, Err(error))) = check_decode_folder(&home, &settings) {
+            diagnostics::note(&format!("glass is decoded without workers: {error}"));
+        }
+    });
 }
 
 /// Raises the limit on open files from its default to the maximum that the system allows.

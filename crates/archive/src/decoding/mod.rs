@@ -115,7 +115,12 @@ impl DecodePool {
         let wanted = settings.device;
         let device = OnceLock::new();
         // Opened by the first thread that decodes, because opening takes time.
-        let tools = move || Decoders::on(device.get_or_init(|| open_device(wanted).unwrap_or_default()).clone());
+        let open = move || {
+            // A driver that panics must not end the threads that decode.
+            let opened = std::panic::catch_unwind(|| open_device(wanted));
+            opened.ok().and_then(Result::ok).unwrap_or_default()
+        };
+        let tools = move || Decoders::on(device.get_or_init(open).clone());
         Self { pool: Pool::new(schedule, threads, clock, tools), folder, client: OnceLock::new(), verification_wait }
     }
 

@@ -31,6 +31,7 @@ pub struct UnknownPlatter {
     /// or be no platter at all.
     pub why_unreadable: Option<String>,
     /// True if that is because the system refuses to read it.
+    #[serde(default)]
     pub is_refused: bool,
 }
 

@@ -179,7 +179,7 @@ fn a_verification_that_waits_for_a_cheap_hour_says_so_and_can_be_ended() {
     let mut alone = waiting(&place);
     place.run(&["flush"]).fails_with(1, "is in use by another fulgurite");
     assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
-    assert!(Command::new("kill").args(["-INT", &alone.id().to_string()]).status().expect("kill").success());
+    assert!(Command::new("kill").args(["-TERM", &alone.id().to_string()]).status().expect("kill").success());
     assert!(!alone.wait().expect("it ends").success());
     place.good(&["flush"]);
 

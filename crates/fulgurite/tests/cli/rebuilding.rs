@@ -737,3 +737,22 @@ fn platters_that_tell_no_set_can_be_given_up() {
     place.good(&["catalogue", "rebuild"]);
     place.good(&["verify", "--objects"]);
 }
+
+#[test]
+fn a_platter_that_cannot_be_read_keeps_all_from_being_called_well() {
+    let place = Sandbox::new(1, &["--set", "1+0"]);
+    place.write("file", noise(1, 300_000));
+    place.good(&["put", "file", "--flush"]);
+    // Reading a folder fails, as that of a damaged disk.
+    fs::create_dir(place.path("d1/platters/0123456789abcdef0123456789abcdef.platter")).expect("a folder");
+    for command in ["verify", "scrub"] {
+        let ran = place.run(&[command]);
+        assert!(ran.status == 4 && ran.text().contains("1 platter named above can't be read"), "{ran:?}");
+        assert!(ran.text().contains("Nothing is known to be lost.") && !ran.text().contains("Nothing is lost."), "{ran:?}");
+    }
+    assert_ne!(place.run(&["status"]).status, 0);
+    assert_ne!(place.run(&["catalogue", "rebuild"]).status, 0);
+    // It may be good, so it is not given up.
+    place.good(&["catalogue", "forget", "--unseen"]);
+    assert_eq!(place.run(&["verify"]).status, 4);
+}

@@ -68,8 +68,8 @@ impl Gpu {
         let (device, queue) = opened.map_err(|error| GpuError::NotOpened { name: name.clone(), why: error.to_string() })?;
         let failure = Arc::new(Mutex::new(None));
         let (errors, losses) = (failure.clone(), failure.clone());
-        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| note(&errors, error.to_string())));
-        device.set_device_lost_callback(move |reason, text| note(&losses, format!("the device was lost: {reason:?} {text}")));
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| _ = note(&errors, error.to_string())));
+        device.set_device_lost_callback(move |reason, text| _ = note(&losses, format!("the device was lost: {reason:?} {text}")));
         let kernels = device.create_shader_module(wgpu::include_wgsl!("kernels.wgsl"));
         Ok(Self(Arc::new(Opened { name, device, queue, kernels, failure })))
     }
@@ -80,7 +80,10 @@ impl Gpu {
     }
 
     fn failed(&self, why: String) -> GpuError {
-        note(&self.0.failure, why.clone());
+        if note(&self.0.failure, why.clone()) {
+            // Dropping the queue of a GPU that hangs would wait for it without end.
+            std::mem::forget(self.clone());
+        }
         GpuError::Failed { name: self.0.name.clone(), why }
     }
 
@@ -99,6 +102,10 @@ impl fmt::Debug for Gpu {
     }
 }
 
-fn note(failure: &Mutex<Option<String>>, why: String) {
-    failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+/// Records a failure. True if it is the first.
+fn note(failure: &Mutex<Option<String>>, why: String) -> bool {
+    let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_first = failure.is_none();
+    failure.get_or_insert(why);
+    is_first
 }

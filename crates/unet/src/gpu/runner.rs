@@ -47,6 +47,7 @@ impl GpuRunner {
     /// [`GpuError`] if images of that size don't fit the network or the GPU, or the GPU fails or
     /// computes something else than the CPU.
     pub fn new(network: &Network, gpu: &Gpu, rows: usize, columns: usize) -> Result<Self, GpuError> {
+        gpu.check()?;
         let mut on_cpu = network.runner(rows, columns)?;
         let mut runner = Self::unchecked(gpu, network.model(), rows, columns)?;
         // Several, because each has a place of its own in the buffers.
