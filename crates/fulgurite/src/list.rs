@@ -420,7 +420,7 @@ impl<'a> Status<'a> {
                 "unknown   {} on the stores that the catalogue doesn't know: {}",
                 phrase(*unknown_platters, "platter is", "platters are"),
                 match unseen.is_empty() {
-                    true => "it is an old copy, which `fulgurite catalogue rebuild` brings up to date, or they don't belong here: see `fulgurite verify`",
+                    true => "`fulgurite verify` tells more; `fulgurite catalogue rebuild` updates an old catalogue",
                     false => "the rest of their sets was not seen when the catalogue was rebuilt",
                 }
             ));

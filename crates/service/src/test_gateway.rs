@@ -7,6 +7,8 @@ use std::time::Duration;
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::{Access, Archive, Upload, new_archive_id};
 use fulgurite_domain::Attributes;
+use http::{Extensions, HeaderMap, Method, Uri};
+use s3s::S3Request;
 
 use crate::gateway::Gateway;
 use crate::memory::{Budget, MemoryOwner};
@@ -21,6 +23,21 @@ const SOON: Duration = Duration::from_secs(120);
 /// Waits for an event that should come soon: if it doesn't, the test fails instead of hanging.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, what).await.expect("it comes soon")
+}
+
+/// A request as the S3 framework hands it over, without headers.
+pub(crate) fn s3_request<T>(method: Method, input: T) -> S3Request<T> {
+    S3Request {
+        input,
+        method,
+        uri: Uri::default(),
+        headers: HeaderMap::new(),
+        extensions: Extensions::new(),
+        credentials: None,
+        region: None,
+        service: None,
+        trailing_headers: None,
+    }
 }
 
 /// An archive with one store, without a service.

@@ -343,7 +343,8 @@ pub struct StagedTotals {
     pub stored_bytes: u64,
     /// Tombstones that aren't on platters yet.
     pub tombstones: u64,
-    /// When the oldest staged version was put, in milliseconds since 1970; `None` if there is none.
+    /// When the oldest staged version was put, in milliseconds since 1970; `None` if nothing is
+    /// staged.
     pub oldest_ms: Option<u64>,
 }
 

@@ -90,7 +90,7 @@ impl From<UnavailableStore> for Unseen {
 impl Archive {
     /// Forgets the unseen places of the last rebuild because they are gone for good. Returns them.
     /// Platters that the catalogue doesn't know, because too much of their sets was in these places
-    /// or their headers can't be read, are left out. If the places turn up after all, a rebuild
+    /// or none of their headers is good, are left out. If the places turn up after all, a rebuild
     /// finds those sets again.
     ///
     /// # Errors

@@ -424,21 +424,11 @@ mod tests {
 
     use super::*;
     use crate::s3::conditions::PutConditions;
-    use crate::test_gateway::{TestGateway, soon};
+    use crate::test_gateway::{TestGateway, s3_request, soon};
 
     fn request(bucket: &str) -> S3Request<dto::DeleteBucketInput> {
         let input = dto::DeleteBucketInput { bucket: bucket.to_owned(), ..Default::default() };
-        S3Request {
-            input,
-            method: http::Method::DELETE,
-            uri: http::Uri::default(),
-            headers: http::HeaderMap::new(),
-            extensions: http::Extensions::new(),
-            credentials: None,
-            region: None,
-            service: None,
-            trailing_headers: None,
-        }
+        s3_request(http::Method::DELETE, input)
     }
 
     #[test]

@@ -272,21 +272,7 @@ mod tests {
     use s3s::dto::CopySource;
 
     use super::*;
-    use crate::test_gateway::{TestGateway, soon};
-
-    fn request<T>(input: T) -> S3Request<T> {
-        S3Request {
-            input,
-            method: http::Method::PUT,
-            uri: http::Uri::default(),
-            headers: http::HeaderMap::new(),
-            extensions: http::Extensions::new(),
-            credentials: None,
-            region: None,
-            service: None,
-            trailing_headers: None,
-        }
-    }
+    use crate::test_gateway::{TestGateway, s3_request, soon};
 
     /// Begins an upload of the object `sun`, and returns its ID.
     fn begin(test: &TestGateway) -> String {
@@ -316,7 +302,7 @@ mod tests {
             input.set_part_number(1);
             input.set_copy_source(CopySource::Bucket { bucket: "photos".into(), key: "moon".into(), version_id: None });
             input.set_copy_source_range(Some(range.to_owned()));
-            let mut request = request(input.build().expect("complete"));
+            let mut request = s3_request(http::Method::PUT, input.build().expect("complete"));
             let account = test.gateway.state.account("ada").expect("looked up");
             request.extensions.insert(Caller { account, ..Default::default() });
             test.gateway.copy_part(request)
@@ -338,7 +324,7 @@ mod tests {
                 upload_id: upload_id.clone(),
                 ..Default::default()
             };
-            test.gateway.abort(request(input))
+            test.gateway.abort(s3_request(http::Method::DELETE, input))
         };
         // The completion holds this lock while it reads the parts.
         let completing = soon(test.gateway.lock_upload(&upload_id)).await;

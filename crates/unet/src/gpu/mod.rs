@@ -35,8 +35,8 @@ impl Gpu {
     /// Opens the fastest graphics processor of this machine.
     ///
     /// # Errors
-    /// [`GpuError`] if there is none, or only a software renderer, which is slower than
-    /// [`Runner`](crate::Runner).
+    /// [`GpuError`] if the machine has no graphics processor, or only a software renderer, which is
+    /// slower than [`Runner`](crate::Runner).
     pub fn open() -> Result<Self, GpuError> {
         Self::open_with(false)
     }
