@@ -1,4 +1,5 @@
-//! MD5 of many contents in parallel.
+//! Digests of contents: MD5 of many contents in parallel, and several digests of one content in one
+//! read ([`Digester`]).
 //!
 //! S3's ETag of what one request uploads is the MD5 of its content, and MD5 can't be fast for a
 //! single content: each of its 64 steps waits for the one before, which limits it to about 0.65
@@ -11,10 +12,12 @@
 #![warn(missing_docs)]
 
 mod kernel;
+mod several;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86;
 
 pub use kernel::Kernel;
+pub use several::{Algorithm, Digest, Digester, UnknownAlgorithm};
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 64;

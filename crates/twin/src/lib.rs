@@ -5,7 +5,7 @@
 //! returns a [`Run`](simulation::Run) with the measurements.
 //!
 //! ```text
-//!   settings   scenario files ---> scenario ---> simulation ---> Run ---> table, plot
+//!   settings   scenario files ---> scenario ---> simulation ---> Run ---> table, figures
 //!                                                 |  kernel: events in time order
 //!                                                 |  bound: what no policy can beat
 //!                                                 '  statistics: percentiles, time averages
@@ -25,7 +25,7 @@
 //! | [`paper`] | repeats the evaluation of Project Silica |
 //! | `overheads` | overheads and failure rates of the codes, for [`paper`] |
 //! | [`placement_program`] | placement as integer and linear programs for a solver |
-//! | [`table`], [`plot`] | write results as tables and figures |
+//! | [`table`] | writes results as tables; the crate `plot` draws figures |
 //! | `jobs` | a thread pool |
 
 #![forbid(unsafe_code)]
@@ -38,7 +38,6 @@ pub(crate) mod overheads;
 pub mod paper;
 pub mod placement_program;
 pub mod plan;
-pub mod plot;
 pub mod results;
 pub mod scenario;
 pub mod settings;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use fulgurite_archive::watch::Watcher;
 use fulgurite_domain::PhysicalTrack;
 use fulgurite_glass::SectorQuality;
-use fulgurite_twin::plot::{Axis, Figure, Grid, Panel};
+use fulgurite_plot::{Axis, Figure, Grid, Panel};
 use serde_json::{Value, json};
 
 use super::{Glass, write_new};

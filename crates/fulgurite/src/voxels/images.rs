@@ -8,7 +8,7 @@ use fulgurite_glass::decoder::Probabilities;
 use fulgurite_glass::polarization::FRAMES;
 use fulgurite_glass::voxel::Alphabet;
 use fulgurite_glass::{GlassMedium, SectorView};
-use fulgurite_twin::plot::Raster;
+use fulgurite_plot::Raster;
 use serde_json::json;
 
 use super::colors::{self, Color};

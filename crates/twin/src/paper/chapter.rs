@@ -1,7 +1,7 @@
 //! A chapter: the text, figures and tables of one experiment.
 
-use crate::plot::Figure;
 use crate::table::{Column, Table, TableError, Value};
+use fulgurite_plot::Figure;
 
 use super::aggregate::{Estimate, Measured, Sample};
 

@@ -25,9 +25,9 @@ pub use chapter::{Chapter, Drawing, Sheet};
 pub use chapters::NAMES;
 
 use crate::placement_program::ProgramError;
-use crate::plot::PlotError;
 use crate::simulation::RunError;
 use crate::table::TableError;
+use fulgurite_plot::PlotError;
 
 /// Which chapters to run, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::{Limit, Outcome, Unmet, YearPlan};
-use crate::plot::{Axis, Figure, Panel, Point};
 use crate::scenario::WorkloadKind;
 use crate::table::{Column, Table, Value};
+use fulgurite_plot::{Axis, Figure, Panel, Point};
 
 /// A duration in a suitable unit.
 pub(super) fn time(seconds: f64) -> String {

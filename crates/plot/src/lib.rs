@@ -11,7 +11,7 @@
 //! ```
 //!
 //! ```
-//! use fulgurite_twin::plot::{Axis, Figure, Panel};
+//! use fulgurite_plot::{Axis, Figure, Panel};
 //!
 //! let throughput = Axis::new("Drive throughput", "MB/s");
 //! let tail = Axis::seconds("99.9th percentile of completion times").log();
@@ -21,11 +21,13 @@
 //!     .level(54_000.0, "service level: 15 h");
 //! let figure = Figure::new("Tail completion time against drive throughput").panel(panel);
 //! assert!(figure.svg()?.contains("service level: 15 h"));
-//! # Ok::<(), fulgurite_twin::plot::PlotError>(())
+//! # Ok::<(), fulgurite_plot::PlotError>(())
 //! ```
 //!
 //! Figures don't depend on the system: the font is embedded, and the same figure gives the same
 //! bytes on every machine.
+
+#![forbid(unsafe_code)]
 
 mod axis;
 mod font;

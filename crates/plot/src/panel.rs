@@ -2,7 +2,6 @@
 
 use super::PlotError;
 use super::axis::Axis;
-use crate::statistics::Interval;
 
 /// A point of a series, with its confidence interval if known.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,12 +28,6 @@ impl From<(f64, f64)> for Point {
     }
 }
 
-impl From<(f64, Interval)> for Point {
-    fn from((x, interval): (f64, Interval)) -> Self {
-        Self { x, y: interval.mean, within: Some((interval.low(), interval.high())) }
-    }
-}
-
 /// The height of a bar, with its confidence interval if known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Height(pub(super) Point);
@@ -45,9 +38,9 @@ impl From<f64> for Height {
     }
 }
 
-impl From<Interval> for Height {
-    fn from(interval: Interval) -> Self {
-        Self((0.0, interval).into())
+impl From<Point> for Height {
+    fn from(point: Point) -> Self {
+        Self(point)
     }
 }
 
@@ -189,7 +182,7 @@ impl Panel {
     }
 
     /// Adds the distribution of samples, from pairs of a value and the share of samples that don't
-    /// exceed it, as returned by [`Recorder::curve`](crate::statistics::Recorder::curve).
+    /// exceed it.
     #[must_use]
     pub fn ecdf(self, name: &str, curve: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut points: Vec<Point> = curve.into_iter().map(Point::from).collect();

@@ -15,8 +15,8 @@ use skrifa::instance::{LocationRef, Size};
 use skrifa::outline::OutlineGlyph;
 use skrifa::{FontRef, GlyphId, MetadataProvider};
 
-static REGULAR: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf");
-static BOLD: &[u8] = include_bytes!("../../assets/DejaVuSans-Bold.ttf");
+static REGULAR: &[u8] = include_bytes!("../assets/DejaVuSans.ttf");
+static BOLD: &[u8] = include_bytes!("../assets/DejaVuSans-Bold.ttf");
 
 /// The font families of an SVG, best first. Verdana has nearly the same widths, so labels still
 /// fit.

@@ -1,0 +1,5 @@
+//! Fixity audit: every copy of every file is read and compared with its digest, wherever it is, and
+//! a provider that gets slow is named.
+#![forbid(unsafe_code)]
+
+pub mod place;

@@ -1,0 +1,151 @@
+//! Places where copies are: what an audit needs of a folder, a bucket or a server.
+//!
+//! A [`Place`] opens [`Connection`]s. Each worker of a node has one of its own, and a reading that
+//! found something wrong is repeated by a fresh one, so that a fault of a connection isn't taken
+//! for a fault of a copy. All calls block, with deadlines: a worker thread belongs to one node, so
+//! a node that never answers holds up no other node.
+
+use std::io;
+use std::time::Duration;
+
+/// Where a node's copies are.
+pub trait Place: Send + Sync {
+    /// Opens a connection that shares nothing with earlier ones: no socket, no session, no cache.
+    ///
+    /// # Errors
+    /// If the place can't be reached or its settings are unusable.
+    fn connect(&self) -> Result<Box<dyn Connection>, Refusal>;
+
+    /// Describes the place for people, such as `s3://bucket/prefix at https://host`. Never contains
+    /// a secret.
+    fn describe(&self) -> String;
+}
+
+/// A connection to a place, used by one thread at a time.
+pub trait Connection: Send {
+    /// Returns the length in bytes that the place states for a file, without reading it.
+    ///
+    /// # Errors
+    /// [`Cause::Missing`] only if the place states that the file doesn't exist.
+    fn length(&mut self, location: &str) -> Result<u64, Refusal>;
+
+    /// Reads a whole file and passes its bytes to `sink`, in order. Returns the number of bytes
+    /// passed.
+    ///
+    /// # Errors
+    /// [`Cause::Cut`] if the content ended before, or went on after, the length stated at the
+    /// beginning of the answer. What `sink` has received is void if the call fails.
+    fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8])) -> Result<u64, Refusal>;
+
+    /// Lists all files below the place, in no particular order, until `each` returns false.
+    ///
+    /// # Errors
+    /// If the listing is incomplete.
+    fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal>;
+
+    /// Writes a file of `bytes` bytes. The file appears whole or not at all, where the place can do
+    /// that. It replaces an existing file.
+    ///
+    /// # Errors
+    /// If the place refuses, or `content` fails or has another length.
+    fn write(&mut self, location: &str, bytes: u64, content: &mut dyn io::Read) -> Result<(), Refusal>;
+
+    /// Removes a file. A file that doesn't exist is no error.
+    ///
+    /// # Errors
+    /// If the place refuses.
+    fn remove(&mut self, location: &str) -> Result<(), Refusal>;
+
+    /// Returns a URL from which anyone can read a file for `valid`, if the place can sign one.
+    ///
+    /// # Errors
+    /// If the place refuses.
+    fn presigned_url(&mut self, location: &str, valid: Duration) -> Result<Option<String>, Refusal>;
+}
+
+/// A file that a place listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its location, as [`Connection::read`] takes it.
+    pub location: String,
+    /// Its length, if the listing states it.
+    pub bytes: Option<u64>,
+}
+
+/// Why a place did not do what was asked. None of these says that a copy is corrupt.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}{}{detail}", if detail.is_empty() { "" } else { ": " })]
+pub struct Refusal {
+    /// What kind of refusal it is.
+    pub cause: Cause,
+    /// What the place, or the library that talks to it, said. Never contains a secret.
+    pub detail: String,
+}
+
+impl Refusal {
+    /// A refusal with what the place said.
+    pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
+        Self { cause, detail: detail.into() }
+    }
+}
+
+/// Kinds of refusals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Cause {
+    /// The place states that the file does not exist.
+    #[error("the file does not exist")]
+    Missing,
+    /// Credentials are wrong, missing or expired, or do not permit this.
+    #[error("access denied")]
+    Denied,
+    /// The place asks for fewer requests.
+    #[error("throttled{}", retry_after.map_or_else(String::new, |wait| format!(", asks to wait {} s", wait.as_secs())))]
+    Throttled {
+        /// How long the place asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// No answer, or no further byte, within the deadline.
+    #[error("no answer within the deadline")]
+    TimedOut,
+    /// The content ended early or went on too long, measured by the length that the same answer
+    /// stated.
+    #[error("the answer has {received} of {stated} bytes")]
+    Cut {
+        /// Bytes that arrived.
+        received: u64,
+        /// Bytes that the answer stated.
+        stated: u64,
+    },
+    /// The connection was refused, reset or closed, or a name can't be resolved.
+    #[error("connection failed")]
+    Connection,
+    /// The place reports a fault of its own, such as HTTP 500 or an I/O error of a disk.
+    #[error("the place reports a fault")]
+    Fault,
+    /// The settings of the place are unusable, or it can't do this at all.
+    #[error("not possible with this place")]
+    Unsupported,
+}
+
+impl Cause {
+    /// True if the same request may succeed soon, without any change.
+    #[must_use]
+    pub fn is_temporary(self) -> bool {
+        matches!(self, Self::Throttled { .. } | Self::TimedOut | Self::Cut { .. } | Self::Connection | Self::Fault)
+    }
+
+    /// A short name for reports and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Denied => "denied",
+            Self::Throttled { .. } => "throttled",
+            Self::TimedOut => "timed-out",
+            Self::Cut { .. } => "cut",
+            Self::Connection => "connection",
+            Self::Fault => "fault",
+            Self::Unsupported => "unsupported",
+        }
+    }
+}
