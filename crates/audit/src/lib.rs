@@ -1,5 +1,35 @@
 //! Fixity audit: every copy of every file is read and compared with its digest, wherever it is, and
-//! a provider that gets slow is named.
+//! a node that gets slow is named.
+//!
+//! ```text
+//!  inventory ---> database <--- run: a lane for each node ---> place (folder, bucket, server)
+//!  (what should    |   ^         |  schedule: what is due       |
+//!   be where)      |   |         |  breaker, pace               check: read, compare,
+//!                  |   '---------'  evidence, times             read again, witness
+//!                  v
+//!               reports
+//! ```
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`place`] | what an audit needs of a folder, a bucket or a server |
+//! | [`copy`] | copies, their states, and what a check can find |
+//! | [`check`] | the check of one copy, with its second reading and witnesses |
+//! | [`node`] | where copies are, and the rules for checking them |
+//! | [`breaker`], [`pace`] | when a node is left alone, and how fast it is read |
+//! | [`database`] | what is known: nodes, files, copies, and the history of checks |
+//! | [`inventory`] | lists of files that should be at nodes |
+//! | [`run`] | checks what is due, with a lane for each node |
 #![forbid(unsafe_code)]
 
+pub mod breaker;
+pub mod check;
+pub mod copy;
+pub mod database;
+#[cfg(test)]
+mod fake_place;
+pub mod inventory;
+pub mod node;
+pub mod pace;
 pub mod place;
+pub mod run;

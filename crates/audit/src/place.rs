@@ -29,13 +29,13 @@ pub trait Connection: Send {
     /// [`Cause::Missing`] only if the place states that the file doesn't exist.
     fn length(&mut self, location: &str) -> Result<u64, Refusal>;
 
-    /// Reads a whole file and passes its bytes to `sink`, in order. Returns the number of bytes
-    /// passed.
+    /// Reads a whole file and passes its bytes to `sink`, in order, until `sink` returns false.
+    /// Returns the number of bytes passed.
     ///
     /// # Errors
-    /// [`Cause::Cut`] if the content ended before, or went on after, the length stated at the
+    /// [`Cause::Abandoned`] if `sink` returned false. [`Cause::Cut`] if the content ended before, or went on after, the length stated at the
     /// beginning of the answer. What `sink` has received is void if the call fails.
-    fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8])) -> Result<u64, Refusal>;
+    fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal>;
 
     /// Lists all files below the place, in no particular order, until `each` returns false.
     ///
@@ -122,6 +122,9 @@ pub enum Cause {
     /// The place reports a fault of its own, such as HTTP 500 or an I/O error of a disk.
     #[error("the place reports a fault")]
     Fault,
+    /// The caller ended the reading.
+    #[error("the reading was ended early")]
+    Abandoned,
     /// The settings of the place are unusable, or it can't do this at all.
     #[error("not possible with this place")]
     Unsupported,
@@ -145,6 +148,7 @@ impl Cause {
             Self::Cut { .. } => "cut",
             Self::Connection => "connection",
             Self::Fault => "fault",
+            Self::Abandoned => "abandoned",
             Self::Unsupported => "unsupported",
         }
     }

@@ -10,34 +10,34 @@ use crate::Md5;
 /// A digest algorithm that preservation systems use.
 ///
 /// The names are those of OCFL 1.1; [`FromStr`] also accepts the spellings of BagIt manifests and
-/// of common inventories, such as `SHA-256`.
+/// of common inventories, such as `SHA-256`. The order is by strength, weakest first: of several
+/// digests of one content, the greatest is the best evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
     /// Legacy: collisions can be made in seconds.
     Md5,
     /// Legacy: collisions have been made.
     Sha1,
-    /// SHA-2 with 256 bits.
-    Sha256,
-    /// SHA-2 with 384 bits.
-    Sha384,
-    /// SHA-2 with 512 bits.
-    Sha512,
-    /// SHA-512 with other initial values, truncated to 256 bits.
-    Sha512Of256,
     /// BLAKE2b with 160 bits.
     Blake2b160,
+    /// SHA-2 with 256 bits.
+    Sha256,
+    /// SHA-512 with other initial values, truncated to 256 bits.
+    Sha512Of256,
     /// BLAKE2b with 256 bits.
     Blake2b256,
+    /// SHA-2 with 384 bits.
+    Sha384,
     /// BLAKE2b with 384 bits.
     Blake2b384,
     /// BLAKE2b with 512 bits.
     Blake2b512,
+    /// SHA-2 with 512 bits.
+    Sha512,
 }
 
 impl Algorithm {
-    /// All algorithms, weakest first: of several digests of one content, the last is the best
-    /// evidence.
+    /// All algorithms, in their order.
     pub const ALL: [Self; 10] = [
         Self::Md5,
         Self::Sha1,
@@ -274,19 +274,19 @@ mod tests {
     const OF_ABC: [(Algorithm, &str); 10] = [
         (Algorithm::Md5, "900150983cd24fb0d6963f7d28e17f72"),
         (Algorithm::Sha1, "a9993e364706816aba3e25717850c26c9cd0d89d"),
-        (Algorithm::Sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
-        (Algorithm::Sha384, "cb00753f45a35e8bb5a03d699ac65007272c32ab0eded1631a8b605a43ff5bed8086072ba1e7cc2358baeca134c825a7"),
-        (
-            Algorithm::Sha512,
-            "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
-        ),
-        (Algorithm::Sha512Of256, "53048e2681941ef99b2e29b76b4c7dabe4c2d0c634fc6d46e0e2f13107e7af23"),
         (Algorithm::Blake2b160, "384264f676f39536840523f284921cdc68b6846b"),
+        (Algorithm::Sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+        (Algorithm::Sha512Of256, "53048e2681941ef99b2e29b76b4c7dabe4c2d0c634fc6d46e0e2f13107e7af23"),
         (Algorithm::Blake2b256, "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319"),
+        (Algorithm::Sha384, "cb00753f45a35e8bb5a03d699ac65007272c32ab0eded1631a8b605a43ff5bed8086072ba1e7cc2358baeca134c825a7"),
         (Algorithm::Blake2b384, "6f56a82c8e7ef526dfe182eb5212f7db9df1317e57815dbda46083fc30f54ee6c66ba83be64b302d7cba6ce15bb556f4"),
         (
             Algorithm::Blake2b512,
             "ba80a53f981c4d0d6a2797b69f12f6e94c212f14685ac4b74b12bb6fdbffa2d17d87c5392aab792dc252d5de4533cc9518d38aa8dbf1925ab92386edd4009923",
+        ),
+        (
+            Algorithm::Sha512,
+            "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
         ),
     ];
 
@@ -336,6 +336,7 @@ mod tests {
         for algorithm in Algorithm::ALL {
             assert_eq!(algorithm.name().parse(), Ok(algorithm));
         }
+        assert!(Algorithm::ALL.is_sorted());
     }
 
     #[test]

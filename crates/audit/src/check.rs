@@ -1,0 +1,313 @@
+//! The check of one copy.
+//!
+//! A copy is declared lost or wrong only after three steps, because a false alarm costs as much
+//! trust as a miss:
+//!
+//! ```text
+//! 1  read            right ---------------------------------------> verified
+//!      |             refused (timeout, 500, cut, 403 ...) --------> unavailable
+//!    wrong or missing
+//!      |
+//! 2  read again by   right ---------------------------------------> verified, with the dispute
+//!    a fresh         refused, or a third result ------------------> unavailable
+//!    connection
+//!      | the same
+//! 3  read a witness  wrong, missing or refused -------------------> unavailable
+//!      | right
+//!    size-mismatch, digest-mismatch or missing
+//! ```
+//!
+//! A witness is a copy that this node has shown before. An unmounted disk, a login page that
+//! answers every request, or a bucket of the same name elsewhere fail it.
+
+use std::time::{Duration, Instant};
+
+use fulgurite_digest::{Algorithm, Digest, Digester};
+
+use crate::copy::{Dispute, Expected, Finding, Method, Unavailability};
+use crate::place::{Cause, Connection, Place, Refusal};
+
+/// The algorithm for files of which no digest is known.
+const RECORDED_WITH: Algorithm = Algorithm::Sha256;
+/// Witnesses that are tried before a node is considered not to be itself.
+const WITNESSES_TRIED: usize = 3;
+
+/// A copy that a node has shown: proof that answers come from the right place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Witness {
+    /// Where it is at the node.
+    pub location: String,
+    /// What it contains.
+    pub expected: Expected,
+}
+
+/// Limits how fast a check reads, and ends it early.
+pub trait Throttle {
+    /// Called for each piece that arrives; may block. Returns false to end the reading.
+    fn arrived(&mut self, bytes: u64) -> bool;
+}
+
+/// Reads as fast as the place allows, to the end.
+impl Throttle for () {
+    fn arrived(&mut self, _bytes: u64) -> bool {
+        true
+    }
+}
+
+/// A finding, with how long it took.
+#[derive(Debug)]
+pub struct Check {
+    /// What was found.
+    pub finding: Finding,
+    /// Bytes of the first reading.
+    pub bytes: u64,
+    /// Time of the first reading: open, read and digest. A second reading isn't included, so that
+    /// times of all checks can be compared.
+    pub stream: Duration,
+}
+
+/// Checks copies of one node by one connection, which it opens when needed.
+pub struct Checker<'a> {
+    place: &'a dyn Place,
+    connection: Option<Box<dyn Connection>>,
+    /// Compares all known digests instead of the strongest.
+    all_digests: bool,
+}
+
+/// One reading of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reading {
+    Missing,
+    Content { bytes: u64, digests: Vec<Digest> },
+}
+
+impl<'a> Checker<'a> {
+    /// Checks copies at `place`. With `all_digests`, every digest that is known of a file is
+    /// compared, otherwise only the strongest.
+    #[must_use]
+    pub fn new(place: &'a dyn Place, all_digests: bool) -> Self {
+        Self { place, connection: None, all_digests }
+    }
+
+    /// Checks one copy. `witnesses` are called for only if the copy looks lost or wrong.
+    pub fn check(
+        &mut self,
+        method: Method,
+        location: &str,
+        expected: &Expected,
+        witnesses: &mut dyn FnMut() -> Vec<Witness>,
+        throttle: &mut dyn Throttle,
+    ) -> Check {
+        let started = Instant::now();
+        match method {
+            Method::Stream => {}
+            Method::Provider | Method::Header => {
+                let finding = self.check_header(location, expected, witnesses).unwrap_or_else(Finding::Unavailable);
+                return Check { finding, bytes: 0, stream: started.elapsed() };
+            }
+        }
+        let algorithms = self.algorithms(expected);
+        let first = match self.connected().and_then(|connection| read(connection, location, &algorithms, throttle)) {
+            Ok(reading) => reading,
+            Err((refusal, bytes)) => {
+                // The next copy gets a new connection: this one may be half closed.
+                self.connection = None;
+                return Check { finding: Finding::Unavailable(refusal.into()), bytes, stream: started.elapsed() };
+            }
+        };
+        let stream = started.elapsed();
+        let bytes = match &first {
+            Reading::Missing => 0,
+            Reading::Content { bytes, .. } => *bytes,
+        };
+        let finding = match dispute(&first, expected) {
+            None => self.agreed(&first, expected),
+            Some(dispute) => self.confirm(location, expected, &first, dispute, witnesses, throttle).unwrap_or_else(Finding::Unavailable),
+        };
+        Check { finding, bytes, stream }
+    }
+
+    /// Steps 2 and 3: a reading that found something wrong is repeated by a fresh connection, and
+    /// the node has to show a witness.
+    fn confirm(
+        &mut self,
+        location: &str,
+        expected: &Expected,
+        first: &Reading,
+        first_dispute: Dispute,
+        witnesses: &mut dyn FnMut() -> Vec<Witness>,
+        throttle: &mut dyn Throttle,
+    ) -> Result<Finding, Unavailability> {
+        self.connection = None;
+        let algorithms = self.algorithms(expected);
+        let connection = self.connected().map_err(|(refusal, _)| refusal)?;
+        let stated = absent_as_none(connection.length(location))?;
+        let second = read(connection, location, &algorithms, throttle).map_err(|(refusal, _)| refusal)?;
+        let Some(second_dispute) = dispute(&second, expected) else {
+            return Ok(Finding::Verified { disputed: Some(first_dispute) });
+        };
+        if second != *first {
+            return Err(Unavailability::ReadingsDiffer { first: first_dispute, second: describe(&second) });
+        }
+        let read_bytes = match &second {
+            Reading::Missing => None,
+            Reading::Content { bytes, .. } => Some(*bytes),
+        };
+        if stated != read_bytes {
+            let second = stated.map_or_else(|| "the node states no such file".into(), |bytes| format!("the node states {bytes} bytes"));
+            return Err(Unavailability::ReadingsDiffer { first: first_dispute, second });
+        }
+        self.require_witness(location, matches!(second, Reading::Missing), witnesses)?;
+        Ok(match second_dispute {
+            Dispute::Missing => Finding::Missing,
+            Dispute::Size { found } => Finding::SizeMismatch { found },
+            Dispute::Digest { found } => Finding::DigestMismatch { found },
+        })
+    }
+
+    /// Compares what the node states about a copy, without reading its bytes.
+    fn check_header(
+        &mut self,
+        location: &str,
+        expected: &Expected,
+        witnesses: &mut dyn FnMut() -> Vec<Witness>,
+    ) -> Result<Finding, Unavailability> {
+        let stated = |checker: &mut Self| {
+            let connection = checker.connected().map_err(|(refusal, _)| refusal)?;
+            let stated = absent_as_none(connection.length(location));
+            if stated.is_err() {
+                checker.connection = None;
+            }
+            stated
+        };
+        let is_right = |stated: Option<u64>| stated.is_some_and(|bytes| expected.bytes.is_none_or(|known| known == bytes));
+        let first = stated(self)?;
+        if is_right(first) {
+            return Ok(Finding::HeaderChecked);
+        }
+        self.connection = None;
+        let second = stated(self)?;
+        if is_right(second) {
+            return Ok(Finding::HeaderChecked);
+        }
+        if second != first {
+            let dispute = first.map_or(Dispute::Missing, |found| Dispute::Size { found });
+            let second = second.map_or_else(|| "no such file".into(), |bytes| format!("{bytes} bytes"));
+            return Err(Unavailability::ReadingsDiffer { first: dispute, second });
+        }
+        self.require_witness(location, second.is_none(), witnesses)?;
+        Ok(second.map_or(Finding::Missing, |found| Finding::SizeMismatch { found }))
+    }
+
+    /// Fails unless the node shows a copy that it had before. A node that never had one only needs
+    /// to have some file, if this copy is missing.
+    fn require_witness(
+        &mut self,
+        location: &str,
+        missing: bool,
+        witnesses: &mut dyn FnMut() -> Vec<Witness>,
+    ) -> Result<(), Unavailability> {
+        let candidates: Vec<Witness> = witnesses().into_iter().filter(|witness| witness.location != location).collect();
+        if candidates.is_empty() {
+            return if missing { self.require_any_file() } else { Ok(()) };
+        }
+        for witness in candidates.iter().take(WITNESSES_TRIED) {
+            let algorithms = self.algorithms(&witness.expected);
+            let connection = self.connected().map_err(|(refusal, _)| refusal)?;
+            let reading = read(connection, &witness.location, &algorithms, &mut ()).map_err(|(refusal, _)| refusal)?;
+            if dispute(&reading, &witness.expected).is_none() {
+                return Ok(());
+            }
+        }
+        Err(Unavailability::WitnessesGone)
+    }
+
+    fn require_any_file(&mut self) -> Result<(), Unavailability> {
+        let mut found = false;
+        let connection = self.connected().map_err(|(refusal, _)| refusal)?;
+        connection.list(&mut |_| {
+            found = true;
+            false
+        })?;
+        if found { Ok(()) } else { Err(Unavailability::PlaceEmpty) }
+    }
+
+    /// The finding of a reading that nothing speaks against.
+    fn agreed(&self, reading: &Reading, expected: &Expected) -> Finding {
+        match reading {
+            Reading::Content { bytes, digests } if expected.digests.is_empty() => match digests.first() {
+                Some(digest) => Finding::Recorded { bytes: *bytes, digest: digest.clone() },
+                None => unreachable!("a reading computes at least one digest"),
+            },
+            _ => Finding::Verified { disputed: None },
+        }
+    }
+
+    fn algorithms(&self, expected: &Expected) -> Vec<Algorithm> {
+        let known = expected.digests.iter().map(Digest::algorithm);
+        if self.all_digests { known.collect() } else { known.max().into_iter().collect() }
+    }
+
+    fn connected(&mut self) -> Result<&mut dyn Connection, (Refusal, u64)> {
+        if self.connection.is_none() {
+            self.connection = Some(self.place.connect().map_err(|refusal| (refusal, 0))?);
+        }
+        match &mut self.connection {
+            Some(connection) => Ok(&mut **connection),
+            None => unreachable!("it was opened above"),
+        }
+    }
+}
+
+/// Reads a copy. A refusal comes with the bytes that had arrived.
+fn read(
+    connection: &mut dyn Connection,
+    location: &str,
+    algorithms: &[Algorithm],
+    throttle: &mut dyn Throttle,
+) -> Result<Reading, (Refusal, u64)> {
+    let recorded_with = [RECORDED_WITH];
+    let mut digester = Digester::new(if algorithms.is_empty() { &recorded_with } else { algorithms });
+    let passed = connection.read(location, &mut |piece| {
+        digester.update(piece);
+        throttle.arrived(piece.len() as u64)
+    });
+    match passed {
+        // The digest covers what arrived here, whatever the place claims to have passed.
+        Ok(passed) if passed != digester.bytes() => {
+            Err((Refusal::new(Cause::Cut { received: digester.bytes(), stated: passed }, ""), digester.bytes()))
+        }
+        Ok(_) => Ok(Reading::Content { bytes: digester.bytes(), digests: digester.finish() }),
+        Err(Refusal { cause: Cause::Missing, .. }) => Ok(Reading::Missing),
+        Err(refusal) => Err((refusal, digester.bytes())),
+    }
+}
+
+/// What speaks against a reading; `None` if it is as expected. Lengths are compared first: a digest
+/// of a part of the content says nothing.
+fn dispute(reading: &Reading, expected: &Expected) -> Option<Dispute> {
+    let Reading::Content { bytes, digests } = reading else { return Some(Dispute::Missing) };
+    if expected.bytes.is_some_and(|known| known != *bytes) {
+        return Some(Dispute::Size { found: *bytes });
+    }
+    let differs = |found: &&Digest| expected.digests.iter().any(|known| known.algorithm() == found.algorithm() && known != *found);
+    digests.iter().rev().find(differs).map(|found| Dispute::Digest { found: found.clone() })
+}
+
+fn describe(reading: &Reading) -> String {
+    match reading {
+        Reading::Missing => "no such file".into(),
+        Reading::Content { bytes, digests } => format!("{bytes} bytes, {digests:?}"),
+    }
+}
+
+fn absent_as_none(stated: Result<u64, Refusal>) -> Result<Option<u64>, Unavailability> {
+    match stated {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(Refusal { cause: Cause::Missing, .. }) => Ok(None),
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+use super::*;
+use crate::fake_place::{FakePlace, Fault};
+
+const CONTENT: &[u8] = b"the content of a file that is checked";
+
+fn expected(content: &[u8]) -> Expected {
+    let mut digester = Digester::new(&[Algorithm::Md5, Algorithm::Sha256]);
+    digester.update(content);
+    Expected { bytes: Some(content.len() as u64), digests: digester.finish() }
+}
+
+struct Bench {
+    place: FakePlace,
+    witnesses: Vec<Witness>,
+}
+
+/// A place with the file `a` and a witness.
+fn bench() -> Bench {
+    let place = FakePlace::default();
+    place.put("a", CONTENT);
+    place.put("witness", b"proof");
+    Bench { place, witnesses: vec![Witness { location: "witness".into(), expected: expected(b"proof") }] }
+}
+
+impl Bench {
+    fn check(&self) -> Check {
+        self.check_with(Method::Stream, &expected(CONTENT))
+    }
+
+    fn check_with(&self, method: Method, expected: &Expected) -> Check {
+        Checker::new(&self.place, false).check(method, "a", expected, &mut || self.witnesses.clone(), &mut ())
+    }
+
+    fn finding(&self) -> Finding {
+        self.check().finding
+    }
+}
+
+fn is_unavailable(finding: &Finding) -> bool {
+    matches!(finding, Finding::Unavailable(_))
+}
+
+#[test]
+fn a_right_copy_is_verified_by_one_reading() {
+    let bench = bench();
+    let check = bench.check();
+    assert!(matches!(check.finding, Finding::Verified { disputed: None }));
+    assert_eq!(check.bytes, CONTENT.len() as u64);
+    assert_eq!(bench.place.readings.load(std::sync::atomic::Ordering::Relaxed), 1);
+}
+
+#[test]
+fn every_flipped_bit_is_found() {
+    for bit in 0..CONTENT.len() * 8 {
+        let bench = bench();
+        let mut flipped = CONTENT.to_vec();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        bench.place.put("a", &flipped);
+        let Finding::DigestMismatch { found } = bench.finding() else { panic!("bit {bit} was missed") };
+        assert!(expected(&flipped).digests.contains(&found));
+    }
+}
+
+#[test]
+fn a_shorter_copy_and_a_longer_copy_are_size_mismatches() {
+    for content in [&CONTENT[1..], &[CONTENT, b"x"].concat(), b""] {
+        let bench = bench();
+        bench.place.put("a", content);
+        let finding = bench.finding();
+        assert!(matches!(finding, Finding::SizeMismatch { found } if found == content.len() as u64), "{finding:?}");
+    }
+}
+
+#[test]
+fn a_deleted_copy_is_missing() {
+    let bench = bench();
+    bench.place.delete("a");
+    assert!(matches!(bench.finding(), Finding::Missing));
+}
+
+#[test]
+fn a_fault_of_the_first_reading_is_not_held_against_the_copy() {
+    for fault in [Fault::Content(b"something else".to_vec()), Fault::Content(CONTENT.to_ascii_uppercase()), Fault::Refuse(Cause::Missing)] {
+        let bench = bench();
+        bench.place.fault("a", fault.clone());
+        let finding = bench.finding();
+        assert!(matches!(finding, Finding::Verified { disputed: Some(_) }), "{fault:?}: {finding:?}");
+        // The second reading came by another connection.
+        assert_eq!(bench.place.connections.load(std::sync::atomic::Ordering::Relaxed), 2);
+    }
+}
+
+#[test]
+fn refusals_of_every_kind_leave_a_copy_unavailable_and_never_mismatched() {
+    let causes = [
+        Cause::Denied,
+        Cause::Throttled { retry_after: Some(Duration::from_secs(3)) },
+        Cause::TimedOut,
+        Cause::Connection,
+        Cause::Fault,
+        Cause::Unsupported,
+        Cause::Cut { received: 1, stated: 2 },
+    ];
+    for cause in causes {
+        let bench = bench();
+        bench.place.set_down(Some(cause));
+        let finding = bench.finding();
+        assert!(matches!(&finding, Finding::Unavailable(Unavailability::Refused(refusal)) if refusal.cause == cause), "{finding:?}");
+    }
+    for fault in [Fault::CutHalf, Fault::LieHalf] {
+        let bench = bench();
+        bench.place.fault("a", fault);
+        assert!(is_unavailable(&bench.finding()));
+    }
+}
+
+#[test]
+fn refusals_of_the_second_reading_leave_a_copy_unavailable() {
+    for fault in [Fault::Refuse(Cause::TimedOut), Fault::CutHalf, Fault::LieHalf] {
+        let bench = bench();
+        bench.place.fault("a", Fault::Content(b"wrong".to_vec()));
+        bench.place.fault("a", fault);
+        assert!(is_unavailable(&bench.finding()));
+    }
+}
+
+#[test]
+fn two_readings_that_differ_prove_nothing() {
+    let pairs: [[Fault; 2]; 4] = [
+        [Fault::Content(b"one".to_vec()), Fault::Content(b"other".to_vec())],
+        [Fault::Content(CONTENT.to_ascii_uppercase()), Fault::Content(CONTENT.to_ascii_lowercase()[1..].to_vec())],
+        [Fault::Refuse(Cause::Missing), Fault::Content(b"other".to_vec())],
+        [Fault::Content(b"one".to_vec()), Fault::Refuse(Cause::Missing)],
+    ];
+    for pair in pairs {
+        let bench = bench();
+        let shown = format!("{pair:?}");
+        pair.into_iter().for_each(|fault| bench.place.fault("a", fault));
+        let finding = bench.finding();
+        assert!(matches!(finding, Finding::Unavailable(Unavailability::ReadingsDiffer { .. })), "{shown}: {finding:?}");
+    }
+}
+
+#[test]
+fn a_length_that_contradicts_the_readings_proves_nothing() {
+    let bench = bench();
+    bench.place.put("a", b"short");
+    bench.place.state_length("a", CONTENT.len() as u64);
+    assert!(matches!(bench.finding(), Finding::Unavailable(Unavailability::ReadingsDiffer { .. })));
+}
+
+#[test]
+fn a_node_that_no_longer_shows_what_it_had_declares_nothing() {
+    let wrong: [fn(&FakePlace); 3] = [FakePlace::clear, |place| place.delete("a"), |place| place.put("a", b"<html>log in</html>")];
+    for make_wrong in wrong {
+        let bench = bench();
+        make_wrong(&bench.place);
+        bench.place.delete("witness");
+        let finding = bench.finding();
+        assert!(matches!(finding, Finding::Unavailable(Unavailability::WitnessesGone)), "{finding:?}");
+    }
+    // One witness of several is enough: the others may have been lost since.
+    let mut bench = bench();
+    bench.place.delete("a");
+    bench.witnesses.insert(0, Witness { location: "lost".into(), expected: expected(b"lost") });
+    assert!(matches!(bench.finding(), Finding::Missing));
+}
+
+#[test]
+fn a_copy_is_never_its_own_witness() {
+    let mut bench = bench();
+    bench.place.put("a", b"wrong");
+    bench.witnesses = vec![Witness { location: "a".into(), expected: expected(b"wrong") }];
+    // Nothing else was ever shown, so two readings have to do.
+    assert!(matches!(bench.finding(), Finding::SizeMismatch { found: 5 }));
+}
+
+#[test]
+fn an_empty_place_without_witnesses_is_unavailable() {
+    let mut bench = bench();
+    bench.witnesses.clear();
+    bench.place.delete("a");
+    assert!(matches!(bench.finding(), Finding::Missing));
+    bench.place.clear();
+    assert!(matches!(bench.finding(), Finding::Unavailable(Unavailability::PlaceEmpty)));
+}
+
+#[test]
+fn the_strongest_digest_is_compared_and_all_if_asked_for() {
+    let bench = bench();
+    let mut wrong_md5 = expected(CONTENT);
+    wrong_md5.digests[0] = Digest::new(Algorithm::Md5, &[7; 16]).expect("16 bytes");
+    assert!(matches!(bench.check_with(Method::Stream, &wrong_md5).finding, Finding::Verified { .. }));
+    let all = Checker::new(&bench.place, true).check(Method::Stream, "a", &wrong_md5, &mut || bench.witnesses.clone(), &mut ());
+    assert!(matches!(all.finding, Finding::DigestMismatch { found } if found.algorithm() == Algorithm::Md5));
+}
+
+#[test]
+fn without_a_known_digest_one_is_recorded() {
+    let bench = bench();
+    let unknown = Expected { bytes: Some(CONTENT.len() as u64), digests: Vec::new() };
+    let Finding::Recorded { bytes, digest } = bench.check_with(Method::Stream, &unknown).finding else { panic!("nothing was recorded") };
+    assert_eq!(bytes, CONTENT.len() as u64);
+    assert!(expected(CONTENT).digests.contains(&digest));
+    let longer = Expected { bytes: Some(1), digests: Vec::new() };
+    assert!(matches!(bench.check_with(Method::Stream, &longer).finding, Finding::SizeMismatch { .. }));
+}
+
+#[test]
+fn a_header_check_reads_no_byte_and_verifies_nothing() {
+    let bench = bench();
+    assert!(matches!(bench.check_with(Method::Header, &expected(CONTENT)).finding, Finding::HeaderChecked));
+    assert_eq!(bench.place.readings.load(std::sync::atomic::Ordering::Relaxed), 0);
+    bench.place.state_length("a", 3);
+    assert!(matches!(bench.check_with(Method::Header, &expected(CONTENT)).finding, Finding::SizeMismatch { found: 3 }));
+    bench.place.delete("a");
+    assert!(matches!(bench.check_with(Method::Header, &expected(CONTENT)).finding, Finding::Missing));
+    bench.place.delete("witness");
+    assert!(is_unavailable(&bench.check_with(Method::Header, &expected(CONTENT)).finding));
+}
+
+#[test]
+fn a_reading_that_is_ended_early_has_no_result() {
+    struct Never;
+    impl Throttle for Never {
+        fn arrived(&mut self, _bytes: u64) -> bool {
+            false
+        }
+    }
+    let bench = bench();
+    let check = Checker::new(&bench.place, false).check(Method::Stream, "a", &expected(CONTENT), &mut Vec::new, &mut Never);
+    assert!(matches!(check.finding, Finding::Unavailable(Unavailability::Refused(refusal)) if refusal.cause == Cause::Abandoned));
+}

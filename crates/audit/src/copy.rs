@@ -1,0 +1,245 @@
+//! Copies, their states, and what a check can find.
+//!
+//! A copy is a file at a node. Its state is what the last check found; the date at which its bytes
+//! were last read and found right is kept apart, and only a reading of all bytes changes it.
+
+use std::fmt;
+
+use fulgurite_digest::Digest;
+
+use crate::place::Refusal;
+
+/// A node of an audit, as its database numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u16);
+
+/// A file of an audit, as its database numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u64);
+
+/// What the last check of a copy found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    /// Never read since it became known, or since its expected digest changed.
+    Unverified,
+    /// All bytes were read, and the digest is the expected one.
+    Verified,
+    /// It has another length than expected, by two readings and the length that the node states.
+    SizeMismatch,
+    /// It has the expected length and another digest, by two readings.
+    DigestMismatch,
+    /// The node states that it does not exist, while it shows other copies.
+    Missing,
+    /// It couldn't be read, so nothing is known about it.
+    Unavailable,
+    /// It exists and has the expected length, by what the node states. Its bytes were not read.
+    HeaderChecked,
+    /// The node states the expected digest. Its bytes were not read by the audit.
+    ProviderAttested,
+}
+
+impl State {
+    /// All states, in the order of their stored numbers.
+    pub const ALL: [Self; 8] = [
+        Self::Unverified,
+        Self::Verified,
+        Self::SizeMismatch,
+        Self::DigestMismatch,
+        Self::Missing,
+        Self::Unavailable,
+        Self::HeaderChecked,
+        Self::ProviderAttested,
+    ];
+
+    /// Its name in reports, metrics and files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unverified => "unverified",
+            Self::Verified => "verified",
+            Self::SizeMismatch => "size-mismatch",
+            Self::DigestMismatch => "digest-mismatch",
+            Self::Missing => "missing",
+            Self::Unavailable => "unavailable",
+            Self::HeaderChecked => "header-checked",
+            Self::ProviderAttested => "provider-attested",
+        }
+    }
+
+    /// True if the copy is known to be lost or wrong.
+    #[must_use]
+    pub fn is_bad(self) -> bool {
+        matches!(self, Self::SizeMismatch | Self::DigestMismatch | Self::Missing)
+    }
+
+    /// The number that stands for it in databases.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The state of a stored number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How copies of a node are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    /// Reads all bytes and computes their digest.
+    Stream,
+    /// Compares the digest that the provider states, where it states one of a known algorithm.
+    Provider,
+    /// Compares the length that the node states.
+    Header,
+}
+
+impl Method {
+    /// All methods, in the order of their stored numbers.
+    pub const ALL: [Self; 3] = [Self::Stream, Self::Provider, Self::Header];
+
+    /// Its name in settings and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Provider => "provider",
+            Self::Header => "header",
+        }
+    }
+
+    /// The number that stands for it in databases.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The method of a stored number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What is known of a file's content.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Expected {
+    /// Its length, if known.
+    pub bytes: Option<u64>,
+    /// Its digests, at most one for each algorithm, in the order of
+    /// [`Algorithm`](fulgurite_digest::Algorithm). Empty if none is known.
+    pub digests: Vec<Digest>,
+}
+
+/// What a check found.
+#[derive(Debug)]
+pub enum Finding {
+    /// All bytes were read, and they are the expected ones.
+    Verified {
+        /// What an earlier reading in the same check got instead, if it differed.
+        disputed: Option<Dispute>,
+    },
+    /// All bytes were read twice with the same result, or once where nothing was suspicious, but no
+    /// digest is known to compare them with.
+    Recorded {
+        /// Bytes read.
+        bytes: u64,
+        /// The digest that will be expected from now on.
+        digest: Digest,
+    },
+    /// The length differs, by two readings and by what the node states.
+    SizeMismatch {
+        /// Bytes found.
+        found: u64,
+    },
+    /// The digest differs, by two readings.
+    DigestMismatch {
+        /// The digest found.
+        found: Digest,
+    },
+    /// The file doesn't exist, by two requests.
+    Missing,
+    /// Nothing is known about the copy.
+    Unavailable(Unavailability),
+    /// The node states the expected length.
+    HeaderChecked,
+    /// The node states the expected digest.
+    ProviderAttested,
+}
+
+impl Finding {
+    /// The state of a copy with this finding.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self {
+            Self::Verified { .. } => State::Verified,
+            // There was nothing to verify against. The next check compares with the digest.
+            Self::Recorded { .. } => State::Unverified,
+            Self::SizeMismatch { .. } => State::SizeMismatch,
+            Self::DigestMismatch { .. } => State::DigestMismatch,
+            Self::Missing => State::Missing,
+            Self::Unavailable(_) => State::Unavailable,
+            Self::HeaderChecked => State::HeaderChecked,
+            Self::ProviderAttested => State::ProviderAttested,
+        }
+    }
+}
+
+/// What the first reading of a copy got that the second one didn't confirm.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Dispute {
+    /// The node stated that the file does not exist.
+    #[error("the first request was answered as if the file did not exist")]
+    Missing,
+    /// Another number of bytes.
+    #[error("the first reading got {found} bytes")]
+    Size {
+        /// Bytes of the first reading.
+        found: u64,
+    },
+    /// Other bytes.
+    #[error("the first reading got other bytes, with {found:?}")]
+    Digest {
+        /// The digest of the first reading.
+        found: Digest,
+    },
+}
+
+/// Why nothing is known about a copy.
+#[derive(Debug, thiserror::Error)]
+pub enum Unavailability {
+    /// The place refused, or didn't answer.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// Two readings of the copy contradict each other, so neither proves anything.
+    #[error("two readings differ: {first}; the second: {second}")]
+    ReadingsDiffer {
+        /// The first reading.
+        first: Dispute,
+        /// The second reading, or the length that the node states.
+        second: String,
+    },
+    /// The copy looks lost or wrong, but so do copies that this node had before.
+    #[error(
+        "the copy looks lost or wrong, but so does every copy tried that was right here before: \
+         is this still the right disk, bucket or server?"
+    )]
+    WitnessesGone,
+    /// The copy looks missing, and the place has no file at all.
+    #[error("the place is empty: is it mounted, and is it the right one?")]
+    PlaceEmpty,
+}

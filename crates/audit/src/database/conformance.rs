@@ -1,0 +1,369 @@
+//! What every engine must do. The tests of an engine run each of [`CASES`] on a new database.
+
+use std::time::Duration;
+
+use fulgurite_digest::{Algorithm, Digest, Digester};
+
+use super::{AuditDatabase, Checked, Claim, DatabaseError, DetectorState, EventKind};
+use crate::copy::{Dispute, Expected, Finding, Method, NodeId, State, Unavailability};
+use crate::inventory::{Imported, InventoryError, LineProblem, Row};
+use crate::node::{DAY_S, Medium, Node, Rules};
+use crate::place::{Cause, Refusal};
+
+const NOW: u64 = 1_800_000_000;
+
+type Case = (&'static str, fn(&mut dyn AuditDatabase));
+
+pub(super) const CASES: &[Case] = &[
+    ("nodes come back as they were stored", nodes_come_back),
+    ("an inventory can be imported twice", an_inventory_can_be_imported_twice),
+    ("rows of one file are one file, in any order", rows_of_one_file_are_one_file),
+    ("a contradiction is reported, and replaces only if told to", a_contradiction_is_reported),
+    ("rows before an error are kept", rows_before_an_error_are_kept),
+    ("the longest due is claimed first, and nothing twice", the_longest_due_is_claimed_first),
+    ("a claim is not a date", a_claim_is_not_a_date),
+    ("each finding leaves its state, its date and its event", each_finding_leaves_its_state),
+    ("a result for a copy that changed meanwhile is dropped", a_stale_result_is_dropped),
+    ("a recorded digest is expected from all copies", a_recorded_digest_is_expected),
+    ("sums follow each change", sums_follow_each_change),
+    ("dates in the future are not trusted", dates_in_the_future_are_not_trusted),
+    ("a new interval moves regular checks only", a_new_interval_moves_regular_checks),
+    ("witnesses are copies that are still verified", witnesses_are_still_verified),
+    ("the states of detectors are stored with results", detectors_are_stored),
+];
+
+fn node(name: &str) -> Node {
+    Node {
+        id: NodeId(0),
+        name: name.into(),
+        place: format!("/mnt/{name}"),
+        options: vec![("region".into(), "eu=1".into()), ("key".into(), "env:KEY".into())],
+        medium: Medium::Cloud,
+        rules: Rules { bytes_per_second: Some(5), ..Medium::Cloud.rules() },
+        expected_time: Some((0.6, 24.0)),
+    }
+}
+
+fn digest(content: &str) -> Digest {
+    let mut digester = Digester::new(&[Algorithm::Sha256]);
+    digester.update(content.as_bytes());
+    digester.finish().remove(0)
+}
+
+fn row(name: &str) -> Row {
+    let expected = Expected { bytes: Some(name.len() as u64), digests: vec![digest(name)] };
+    Row { name: name.into(), expected, location: None, node: None }
+}
+
+fn import(database: &mut dyn AuditDatabase, nodes: &[NodeId], replace: bool, rows: Vec<Row>) -> Imported {
+    database.import(nodes, replace, NOW, &mut rows.into_iter().map(Ok)).expect("the inventory is right")
+}
+
+fn two_nodes(database: &mut dyn AuditDatabase) -> [NodeId; 2] {
+    ["a", "b"].map(|name| database.add_node(&node(name)).expect("the name is free"))
+}
+
+fn claim(database: &mut dyn AuditDatabase, node: NodeId, now: u64, limit: usize) -> Vec<Claim> {
+    database.claim(node, now, limit).expect("copies can be claimed")
+}
+
+fn checked(claim: Claim, at: u64, finding: Finding) -> Checked {
+    let bytes = claim.expected.bytes.unwrap_or(0);
+    Checked { claim, at, method: Method::Stream, finding, bytes, stream: Duration::from_micros(1_500) }
+}
+
+const GOOD: fn() -> Finding = || Finding::Verified { disputed: None };
+
+/// Claims one copy of a node and records a finding.
+fn check_one(database: &mut dyn AuditDatabase, node: NodeId, at: u64, finding: Finding) -> Claim {
+    let claim = claim(database, node, at, 1).pop().expect("a copy is due");
+    database.record(&[checked(claim.clone(), at, finding)], &[]).expect("results can be recorded");
+    claim
+}
+
+/// Copies of a node in each state that has any.
+fn states(database: &mut dyn AuditDatabase, node: NodeId) -> Vec<(State, u64, u64)> {
+    let totals = database.totals().expect("totals can be read");
+    totals.into_iter().filter(|total| total.node == node).map(|total| (total.state, total.copies, total.bytes)).collect()
+}
+
+fn nodes_come_back(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    assert_ne!(a, b);
+    let stored = database.nodes().expect("nodes can be read");
+    assert_eq!(stored, [Node { id: a, ..node("a") }, Node { id: b, ..node("b") }]);
+    assert!(matches!(database.add_node(&node("a")), Err(DatabaseError::NodeExists { name }) if name == "a"));
+    let changed = Node { medium: Medium::Tape, expected_time: None, options: Vec::new(), ..stored[1].clone() };
+    database.change_node(&changed).expect("the node exists");
+    assert_eq!(database.nodes().expect("nodes can be read")[1], changed);
+    let absent = Node { id: NodeId(99), ..node("c") };
+    assert!(matches!(database.change_node(&absent), Err(DatabaseError::NoSuchNode { node: 99 })));
+}
+
+fn an_inventory_can_be_imported_twice(database: &mut dyn AuditDatabase) {
+    let nodes = two_nodes(database);
+    let rows = || ["x", "yy", "zzz"].map(row).to_vec();
+    let first = import(database, &nodes, false, rows());
+    assert_eq!(first, Imported { rows: 3, files: 3, copies: 6, ..Imported::default() });
+    let again = import(database, &nodes, false, rows());
+    assert_eq!(again, Imported { rows: 3, ..Imported::default() });
+    for node in nodes {
+        assert_eq!(states(database, node), [(State::Unverified, 3, 6)]);
+    }
+}
+
+fn rows_of_one_file_are_one_file(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    let at = |name: &str, node, location: Option<&str>| Row { node: Some(node), location: location.map(Into::into), ..row(name) };
+    // Each import twice: the first one works without an index.
+    for round in 0..2 {
+        let rows =
+            vec![at("x", a, None), at("x", b, Some("deep/x")), at("y", a, None), at("z", a, None), at("y", b, None), at("y", a, None)];
+        let imported = import(database, &[], false, rows);
+        let (files, copies) = if round == 0 { (3, 5) } else { (0, 0) };
+        assert_eq!(imported, Imported { rows: 6, files, copies, ..Imported::default() });
+    }
+    assert_eq!(states(database, a), [(State::Unverified, 3, 3)]);
+    assert_eq!(states(database, b), [(State::Unverified, 2, 2)]);
+    let history = database.history("x").expect("the history can be read").expect("the file is known");
+    assert_eq!(history.copies.iter().map(|copy| copy.location.as_str()).collect::<Vec<_>>(), ["x", "deep/x"]);
+    let history = database.history("y").expect("the history can be read").expect("the file is known");
+    assert_eq!(history.copies.iter().map(|copy| copy.node).collect::<Vec<_>>(), [a, b]);
+    assert!(database.history("never listed").expect("the history can be read").is_none());
+}
+
+fn a_contradiction_is_reported(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    import(database, &[a, b], false, vec![row("x"), row("y")]);
+    check_one(database, a, NOW, GOOD());
+    let other = || Row { expected: Expected { bytes: Some(7), digests: vec![digest("other")] }, ..row("x") };
+    let refused = import(database, &[a, b], false, vec![other()]);
+    assert_eq!((refused.conflicts, refused.changed, refused.conflicting[0].name.as_str()), (1, 0, "x"));
+    assert_eq!(database.history("x").expect("readable").expect("known").expected, row("x").expected);
+    let replaced = import(database, &[a, b], true, vec![other()]);
+    assert_eq!((replaced.conflicts, replaced.changed), (0, 1));
+    let history = database.history("x").expect("readable").expect("known");
+    assert_eq!(history.expected, other().expected);
+    for copy in &history.copies {
+        assert_eq!((copy.state, copy.verified_at), (State::Unverified, None));
+        assert_eq!(copy.events[0].kind, EventKind::ExpectationReplaced);
+    }
+    assert_eq!(history.copies[0].events[1].kind, EventKind::Checked(State::Verified));
+    assert_eq!(states(database, a), [(State::Unverified, 2, 8)]);
+    // What wasn't known is added without a word.
+    let md5 = Digest::new(Algorithm::Md5, &[1; 16]).expect("16 bytes");
+    let more = Row { expected: Expected { bytes: None, digests: vec![md5.clone()] }, ..row("y") };
+    assert_eq!(import(database, &[a], false, vec![more]).changed, 1);
+    assert_eq!(database.history("y").expect("readable").expect("known").expected.digests, [md5, digest("y")]);
+}
+
+fn rows_before_an_error_are_kept(database: &mut dyn AuditDatabase) {
+    let [a, _] = two_nodes(database);
+    for (round, name) in ["x", "y"].into_iter().enumerate() {
+        let error = InventoryError::Line { path: "list".into(), line: 2, problem: LineProblem::EmptyName };
+        let mut rows = vec![Ok(row(name)), Err(error), Ok(row("never read"))].into_iter();
+        assert!(matches!(database.import(&[a], false, NOW, &mut rows), Err(InventoryError::Line { line: 2, .. })));
+        assert_eq!(states(database, a)[0].1, round as u64 + 1);
+        assert!(database.history(name).expect("readable").is_some());
+    }
+    assert_eq!(import(database, &[a], false, vec![row("x"), row("y"), row("z")]).files, 1);
+}
+
+fn the_longest_due_is_claimed_first(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    import(database, &[a, b], false, ["1", "2", "3", "4"].map(row).to_vec());
+    let names = |claims: &[Claim]| claims.iter().map(|claim| claim.location.clone()).collect::<Vec<_>>();
+    let first = claim(database, a, NOW, 3);
+    assert_eq!(names(&first), ["1", "2", "3"]);
+    assert_eq!(first[0].expected, row("1").expected);
+    // Claims of one node don't concern another.
+    assert_eq!(claim(database, b, NOW, 9).len(), 4);
+    let rest = claim(database, a, NOW, 9);
+    assert_eq!(names(&rest), ["4"]);
+    database.release(&rest).expect("claims can be released");
+    assert_eq!(names(&claim(database, a, NOW, 9)), ["4"]);
+    for (age, claim) in first.into_iter().enumerate() {
+        database.record(&[checked(claim, NOW - age as u64, GOOD())], &[]).expect("recorded");
+    }
+    assert_eq!(database.next_due(a).expect("readable"), Some(0));
+    assert!(claim(database, a, NOW + DAY_S - 10, 9).is_empty());
+    assert_eq!(names(&claim(database, a, NOW + DAY_S, 2)), ["3", "2"]);
+}
+
+fn a_claim_is_not_a_date(database: &mut dyn AuditDatabase) {
+    let [a, _] = two_nodes(database);
+    import(database, &[a], false, vec![row("x")]);
+    assert_eq!(claim(database, a, NOW, 1).len(), 1);
+    let copy = database.history("x").expect("readable").expect("known").copies.remove(0);
+    assert_eq!((copy.state, copy.verified_at, copy.due_at, copy.events.len()), (State::Unverified, None, 0, 0));
+    assert_eq!(database.ages().expect("readable")[0].day, None);
+}
+
+fn each_finding_leaves_its_state(database: &mut dyn AuditDatabase) {
+    let [a, _] = two_nodes(database);
+    import(database, &[a], false, vec![row("x")]);
+    let refusal = || Refusal::new(Cause::TimedOut, "after 60 s");
+    let minute = 900;
+    let steps: Vec<(Finding, EventKind, u64, &str)> = vec![
+        (GOOD(), EventKind::Checked(State::Verified), DAY_S, ""),
+        (GOOD(), EventKind::Checked(State::Verified), 90 * DAY_S, ""),
+        (Finding::Unavailable(Unavailability::Refused(refusal())), EventKind::Checked(State::Unavailable), minute, "after 60 s"),
+        (Finding::Missing, EventKind::Checked(State::Missing), DAY_S, ""),
+        (Finding::SizeMismatch { found: 5 }, EventKind::Checked(State::SizeMismatch), DAY_S, "5 bytes"),
+        (Finding::DigestMismatch { found: digest("z") }, EventKind::Checked(State::DigestMismatch), DAY_S, "sha256:"),
+        (Finding::HeaderChecked, EventKind::Checked(State::HeaderChecked), 90 * DAY_S, ""),
+        (Finding::ProviderAttested, EventKind::Checked(State::ProviderAttested), 90 * DAY_S, ""),
+        (
+            Finding::Verified { disputed: Some(Dispute::Size { found: 3 }) },
+            EventKind::VerifiedAfterDispute,
+            90 * DAY_S,
+            "the first reading got 3 bytes",
+        ),
+    ];
+    let mut now = NOW;
+    let mut verified_at = None;
+    for (finding, kind, wait, detail) in steps {
+        let state = finding.state();
+        if state == State::Verified {
+            verified_at = Some(now);
+        }
+        check_one(database, a, now, finding);
+        let copy = database.history("x").expect("readable").expect("known").copies.remove(0);
+        assert_eq!((copy.state, copy.verified_at, copy.due_at), (state, verified_at, now + wait), "{kind:?}");
+        let event = &copy.events[0];
+        assert_eq!((event.kind, event.at, event.bytes, event.stream), (kind, now, 1, Duration::from_micros(1_500)));
+        assert!(event.detail.contains(detail) && (event.detail.is_empty() == detail.is_empty()), "{}", event.detail);
+        if state.is_bad() || state == State::Unavailable {
+            let problems = database.problems(state, None, 9).expect("readable");
+            assert_eq!((problems.len(), problems[0].name.as_str(), problems[0].verified_at), (1, "x", verified_at));
+            assert_eq!(problems[0].last.as_ref(), Some(event));
+            assert!(database.problems(state, Some((problems[0].node, problems[0].file)), 9).expect("readable").is_empty());
+        }
+        now += wait;
+    }
+    let history = database.history("x").expect("readable").expect("known");
+    assert_eq!(history.copies[0].events.len(), 9);
+    let all = database.events(0, 100).expect("readable");
+    assert_eq!(all.len(), 9);
+    assert!(all.iter().rev().map(|(event, _)| event).eq(&history.copies[0].events));
+    assert_eq!(database.events(all[6].0.event, 100).expect("readable").len(), 2);
+}
+
+fn a_stale_result_is_dropped(database: &mut dyn AuditDatabase) {
+    let [a, _] = two_nodes(database);
+    import(database, &[a], false, vec![row("x")]);
+    let first = claim(database, a, NOW, 1).remove(0);
+    let other = Row { expected: Expected { bytes: Some(7), digests: vec![digest("other")] }, ..row("x") };
+    import(database, &[a], true, vec![other.clone()]);
+    database.record(&[checked(first, NOW, GOOD())], &[]).expect("recorded");
+    let copy = database.history("x").expect("readable").expect("known").copies.remove(0);
+    assert_eq!((copy.state, copy.verified_at, copy.events.len()), (State::Unverified, None, 1));
+    let second = claim(database, a, NOW, 1).remove(0);
+    assert_eq!(second.expected, other.expected);
+    // A second replacement is noticed too.
+    import(database, &[a], true, vec![row("x")]);
+    database.record(&[checked(second, NOW, GOOD())], &[]).expect("recorded");
+    assert_eq!(states(database, a), [(State::Unverified, 1, 1)]);
+    assert!(database.hours(0).expect("readable").is_empty());
+}
+
+fn a_recorded_digest_is_expected(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    let unknown = Row { expected: Expected::default(), ..row("x") };
+    import(database, &[a, b], false, vec![unknown]);
+    let at_b = claim(database, b, NOW, 1).remove(0);
+    check_one(database, a, NOW, Finding::Recorded { bytes: 4, digest: digest("four") });
+    let history = database.history("x").expect("readable").expect("known");
+    assert_eq!(history.expected, Expected { bytes: Some(4), digests: vec![digest("four")] });
+    assert_eq!((history.copies[0].state, history.copies[0].verified_at), (State::Unverified, None));
+    assert_eq!(history.copies[0].events[0].kind, EventKind::Checked(State::Unverified));
+    assert_eq!([states(database, a), states(database, b)], [[(State::Unverified, 1, 4)], [(State::Unverified, 1, 4)]]);
+    // The other node's reading began when no digest was known: it is repeated against the digest.
+    database.record(&[checked(at_b, NOW + 1, Finding::Recorded { bytes: 5, digest: digest("5") })], &[]).expect("recorded");
+    assert_eq!(database.history("x").expect("readable").expect("known").expected.bytes, Some(4));
+    let again = claim(database, b, NOW + 1, 1).remove(0);
+    assert_eq!(again.expected.digests, [digest("four")]);
+}
+
+fn sums_follow_each_change(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    import(database, &[a, b], false, ["1", "22", "333"].map(row).to_vec());
+    let claims = claim(database, a, NOW, 3);
+    let findings = [GOOD(), Finding::Missing, GOOD()];
+    let results: Vec<Checked> = claims.into_iter().zip(findings).map(|(claim, finding)| checked(claim, NOW, finding)).collect();
+    database.record(&results, &[]).expect("recorded");
+    assert_eq!(states(database, a), [(State::Verified, 2, 4), (State::Missing, 1, 2)]);
+    assert_eq!(states(database, b), [(State::Unverified, 3, 6)]);
+    let ages = database.ages().expect("readable");
+    let of_a: Vec<_> = ages.iter().filter(|age| age.node == a).map(|age| (age.day, age.copies, age.bytes)).collect();
+    assert_eq!(of_a, [(None, 1, 2), (Some(NOW / DAY_S), 2, 4)]);
+    let times = [(a, Method::Stream, NOW / 3_600, State::Verified, Duration::from_millis(9))];
+    database.add_whole_times(&times).expect("recorded");
+    let hours = database.hours(NOW / 3_600).expect("readable");
+    let verified = hours.iter().find(|hour| hour.state == State::Verified).expect("two were verified");
+    assert_eq!((verified.count, verified.bytes, verified.hour), (2, 4, NOW / 3_600));
+    assert_eq!((verified.stream, verified.whole), (Duration::from_micros(3_000), Duration::from_millis(9)));
+    assert!(database.hours(NOW / 3_600 + 1).expect("readable").is_empty());
+    check_one(database, a, NOW + 90 * DAY_S, Finding::DigestMismatch { found: digest("z") });
+    assert_eq!(states(database, a).iter().map(|(_, copies, _)| copies).sum::<u64>(), 3);
+}
+
+fn dates_in_the_future_are_not_trusted(database: &mut dyn AuditDatabase) {
+    let [a, _] = two_nodes(database);
+    import(database, &[a], false, vec![row("x"), row("y")]);
+    let year = 365 * DAY_S;
+    check_one(database, a, NOW + year, GOOD());
+    check_one(database, a, NOW, GOOD());
+    assert!(claim(database, a, NOW, 9).is_empty());
+    assert_eq!(database.distrust_future(a, NOW).expect("dates can be corrected"), 1);
+    assert_eq!(database.distrust_future(a, NOW).expect("dates can be corrected"), 0);
+    assert_eq!(claim(database, a, NOW, 9).len(), 1);
+}
+
+fn a_new_interval_moves_regular_checks(database: &mut dyn AuditDatabase) {
+    let [a, _] = two_nodes(database);
+    import(database, &[a], false, vec![row("x"), row("y")]);
+    for at in [NOW, NOW + DAY_S] {
+        check_one(database, a, at, GOOD());
+        check_one(database, a, at, GOOD());
+    }
+    let mut changed = database.nodes().expect("readable").remove(0);
+    changed.rules.interval = Duration::from_secs(10 * DAY_S);
+    database.change_node(&changed).expect("the node exists");
+    let due = |database: &mut dyn AuditDatabase, name: &str| database.history(name).expect("readable").expect("known").copies[0].due_at;
+    assert_eq!(due(database, "x"), NOW + 11 * DAY_S);
+    check_one(database, a, NOW + 11 * DAY_S, Finding::Missing);
+    changed.rules.interval = Duration::from_secs(20 * DAY_S);
+    database.change_node(&changed).expect("the node exists");
+    assert_eq!(due(database, "x"), NOW + 12 * DAY_S);
+    assert_eq!(due(database, "y"), NOW + 21 * DAY_S);
+}
+
+fn witnesses_are_still_verified(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    import(database, &[a, b], false, (0..20).map(|index| row(&"n".repeat(index + 1))).collect());
+    assert!(database.witnesses(a, 8).expect("readable").is_empty());
+    for _ in 0..20 {
+        check_one(database, a, NOW, GOOD());
+    }
+    let witnesses = database.witnesses(a, 3).expect("readable");
+    assert_eq!(witnesses.len(), 3);
+    assert!(witnesses.is_sorted_by_key(|witness| witness.expected.bytes));
+    assert!(database.witnesses(b, 8).expect("readable").is_empty());
+    for _ in 0..20 {
+        check_one(database, a, NOW + DAY_S, Finding::Missing);
+    }
+    assert!(database.witnesses(a, 8).expect("readable").is_empty());
+}
+
+fn detectors_are_stored(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    import(database, &[a], false, vec![row("x")]);
+    let state = |byte| DetectorState { node: a, method: Method::Stream, state: vec![byte; 40] };
+    database.record(&[], &[state(1)]).expect("recorded");
+    let claim = claim(database, a, NOW, 1).remove(0);
+    database.record(&[checked(claim, NOW, GOOD())], &[state(2)]).expect("recorded");
+    assert_eq!(database.detector(a, Method::Stream).expect("readable"), Some(vec![2; 40]));
+    assert_eq!(database.detector(a, Method::Header).expect("readable"), None);
+    assert_eq!(database.detector(b, Method::Stream).expect("readable"), None);
+}

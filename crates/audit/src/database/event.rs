@@ -1,0 +1,124 @@
+//! Events: what happened to a copy, and when.
+
+use std::time::Duration;
+
+use crate::copy::{FileId, Finding, Method, NodeId, State};
+
+/// What happened to a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventKind {
+    /// A check found this. [`State::Unverified`] stands for a first reading that recorded the
+    /// digest.
+    Checked(State),
+    /// A check verified the copy by its second reading; the first one differed.
+    VerifiedAfterDispute,
+    /// What the copy should contain was replaced by an inventory.
+    ExpectationReplaced,
+    /// The copy was rewritten, from a copy that had been verified just before.
+    Repaired,
+}
+
+const AFTER_DISPUTE: u8 = 32;
+const REPLACED: u8 = 33;
+const REPAIRED: u8 = 34;
+
+impl EventKind {
+    /// The kind of a check with this finding.
+    #[must_use]
+    pub fn of(finding: &Finding) -> Self {
+        match finding {
+            Finding::Verified { disputed: Some(_) } => Self::VerifiedAfterDispute,
+            _ => Self::Checked(finding.state()),
+        }
+    }
+
+    /// The number that stands for it in databases.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Checked(state) => state.number(),
+            Self::VerifiedAfterDispute => AFTER_DISPUTE,
+            Self::ExpectationReplaced => REPLACED,
+            Self::Repaired => REPAIRED,
+        }
+    }
+
+    /// The kind of a stored number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        match number {
+            AFTER_DISPUTE => Some(Self::VerifiedAfterDispute),
+            REPLACED => Some(Self::ExpectationReplaced),
+            REPAIRED => Some(Self::Repaired),
+            _ => State::from_number(number).map(Self::Checked),
+        }
+    }
+
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Checked(State::Unverified) => "digest-recorded",
+            Self::Checked(state) => state.name(),
+            Self::VerifiedAfterDispute => "verified-by-second-reading",
+            Self::ExpectationReplaced => "expectation-replaced",
+            Self::Repaired => "repaired",
+        }
+    }
+}
+
+/// Something that happened to a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its number; later events have greater ones.
+    pub event: u64,
+    /// The node.
+    pub node: NodeId,
+    /// The file.
+    pub file: FileId,
+    /// When, in seconds since 1970.
+    pub at: u64,
+    /// What.
+    pub kind: EventKind,
+    /// By which method, for checks.
+    pub method: Method,
+    /// Bytes read by the first reading.
+    pub bytes: u64,
+    /// Time of the first reading.
+    pub stream: Duration,
+    /// What else is to be said: the bytes or digest found, or why the copy was unavailable.
+    pub detail: String,
+}
+
+/// The detail of an event with this finding.
+pub(super) fn detail(finding: &Finding) -> String {
+    match finding {
+        Finding::Verified { disputed: Some(dispute) } => dispute.to_string(),
+        Finding::Recorded { bytes, digest } => format!("{bytes} bytes, {digest:?}"),
+        Finding::SizeMismatch { found } => format!("{found} bytes"),
+        Finding::DigestMismatch { found } => format!("{found:?}"),
+        Finding::Unavailable(why) => why.to_string(),
+        Finding::Verified { disputed: None } | Finding::Missing | Finding::HeaderChecked | Finding::ProviderAttested => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_keep_their_stored_numbers() {
+        for number in 0..=u8::MAX {
+            if let Some(kind) = EventKind::from_number(number) {
+                assert_eq!(kind.number(), number, "{}", kind.name());
+            }
+        }
+        // These numbers are in users' databases.
+        let numbers = State::ALL.map(|state| EventKind::Checked(state).number());
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(
+            [EventKind::VerifiedAfterDispute, EventKind::ExpectationReplaced, EventKind::Repaired].map(EventKind::number),
+            [32, 33, 34]
+        );
+    }
+}

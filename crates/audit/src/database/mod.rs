@@ -1,0 +1,295 @@
+//! What an audit knows: nodes, files, copies, and the history of checks.
+//!
+//! ```text
+//! nodes   where copies are, and the rules for checking them
+//! files   name, length, digests                          one row a file
+//! copies  (node, file): state, when due, last verified   one row a copy
+//! events  what each check found; only ever appended      one row a check
+//!           '-- each event names the one before it of the same copy, and the copy names the last:
+//!               the history of a file is a walk along that chain and needs no index
+//! totals, ages, hours                                     sums, kept up to date by each commit
+//! ```
+//!
+//! A check is evidence only from the commit of its event on. What is claimed for checking is
+//! remembered elsewhere: a claim never changes a date.
+
+use std::time::Duration;
+
+use crate::copy::{Expected, FileId, Finding, Method, NodeId, State};
+use crate::inventory::{Imported, InventoryError, Row};
+use crate::node::Node;
+
+#[cfg(test)]
+mod conformance;
+mod digests;
+mod error;
+mod event;
+mod sqlite;
+
+pub use error::DatabaseError;
+pub use event::{Event, EventKind};
+pub use sqlite::Sqlite;
+
+/// A copy to be checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The node.
+    pub node: NodeId,
+    /// The file.
+    pub file: FileId,
+    /// Where it is at the node.
+    pub location: String,
+    /// What it should contain.
+    pub expected: Expected,
+    /// When it was due; a result is recorded only if this hasn't changed meanwhile.
+    pub due_at: i64,
+}
+
+/// The result of a check, to be recorded.
+#[derive(Debug)]
+pub struct Checked {
+    /// What was claimed.
+    pub claim: Claim,
+    /// When the check ended, in seconds since 1970.
+    pub at: u64,
+    /// How it was done.
+    pub method: Method,
+    /// What it found.
+    pub finding: Finding,
+    /// Bytes read by its first reading.
+    pub bytes: u64,
+    /// Time of the first reading: open, read and digest.
+    pub stream: Duration,
+}
+
+/// State to be kept for a detector, beside the checks it has seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DetectorState {
+    /// The node it watches.
+    pub node: NodeId,
+    /// The method it watches.
+    pub method: Method,
+    /// Its state, as it encodes it.
+    pub state: Vec<u8>,
+}
+
+/// Copies of a node in one state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Total {
+    /// The node.
+    pub node: NodeId,
+    /// The state.
+    pub state: State,
+    /// Copies.
+    pub copies: u64,
+    /// Their bytes, where their length is known.
+    pub bytes: u64,
+}
+
+/// Copies of a node that were last verified on one day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Age {
+    /// The node.
+    pub node: NodeId,
+    /// The day, counted from 1970 in UTC; `None` if never.
+    pub day: Option<u64>,
+    /// Copies.
+    pub copies: u64,
+    /// Their bytes, where their length is known.
+    pub bytes: u64,
+}
+
+/// Checks of a node within one hour that found one state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hour {
+    /// The node.
+    pub node: NodeId,
+    /// How they were done.
+    pub method: Method,
+    /// The hour, counted from 1970 in UTC.
+    pub hour: u64,
+    /// What they found.
+    pub state: State,
+    /// Checks.
+    pub count: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Time of reading, all checks together.
+    pub stream: Duration,
+    /// Time from the start of a check to the commit of its result, all checks together.
+    pub whole: Duration,
+}
+
+/// A copy that is known to be lost or wrong, or that couldn't be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The node.
+    pub node: NodeId,
+    /// The file.
+    pub file: FileId,
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: State,
+    /// When its bytes were last read and found right, in seconds since 1970.
+    pub verified_at: Option<u64>,
+    /// What the last check found.
+    pub last: Option<Event>,
+}
+
+/// A copy of a file, with its history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyHistory {
+    /// The node.
+    pub node: NodeId,
+    /// Where it is at the node.
+    pub location: String,
+    /// Its state.
+    pub state: State,
+    /// When its bytes were last read and found right, in seconds since 1970.
+    pub verified_at: Option<u64>,
+    /// When it is due, in seconds since 1970.
+    pub due_at: u64,
+    /// What happened to it, newest first.
+    pub events: Vec<Event>,
+}
+
+/// A file with the history of its copies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileHistory {
+    /// Its number.
+    pub file: FileId,
+    /// What its copies should contain.
+    pub expected: Expected,
+    /// Its copies, by node.
+    pub copies: Vec<CopyHistory>,
+}
+
+/// Keeps the state of an audit. Each method that changes something does it in one durable
+/// transaction, unless its doc says otherwise.
+pub trait AuditDatabase: Send {
+    /// Returns all nodes, by number.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn nodes(&mut self) -> Result<Vec<Node>, DatabaseError>;
+
+    /// Adds a node; its `id` is ignored and the new one returned.
+    ///
+    /// # Errors
+    /// If its name is taken, or the database can't be changed.
+    fn add_node(&mut self, node: &Node) -> Result<NodeId, DatabaseError>;
+
+    /// Stores new settings of a node. If its interval changed, copies that wait for their next
+    /// regular check are due by the new one; that takes time in proportion to the node's copies.
+    ///
+    /// # Errors
+    /// If the node doesn't exist, or the database can't be changed.
+    fn change_node(&mut self, node: &Node) -> Result<(), DatabaseError>;
+
+    /// Adds files, each with copies at the nodes that its row names, or else at `nodes`. Files and
+    /// copies that exist already are left as they are, but what wasn't known of them is added. If a
+    /// row contradicts what is known, it is a conflict; with `replace`, the row is right, and the
+    /// copies are unverified and due at once.
+    ///
+    /// Commits in portions. An interrupted import can be repeated.
+    ///
+    /// # Errors
+    /// If a row can't be read, a row names no node, or the database can't be changed.
+    fn import(
+        &mut self,
+        nodes: &[NodeId],
+        replace: bool,
+        now: u64,
+        rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>,
+    ) -> Result<Imported, InventoryError>;
+
+    /// Claims up to `limit` copies of a node that are due, longest due first. A claimed copy isn't
+    /// claimed again until its result is recorded or it is released; claims end with their worker.
+    ///
+    /// # Errors
+    /// If the database can't be read, or another process checks copies.
+    fn claim(&mut self, node: NodeId, now: u64, limit: usize) -> Result<Vec<Claim>, DatabaseError>;
+
+    /// Gives back claims whose copies were not checked.
+    ///
+    /// # Errors
+    /// If the database can't be changed.
+    fn release(&mut self, claims: &[Claim]) -> Result<(), DatabaseError>;
+
+    /// Records results: an event for each, the copy's state, and the date if it was verified. A
+    /// result for a copy that changed since it was claimed is dropped. Detectors' states are stored
+    /// with the results that they have seen.
+    ///
+    /// # Errors
+    /// If the database can't be changed; then nothing was recorded.
+    fn record(&mut self, results: &[Checked], detectors: &[DetectorState]) -> Result<(), DatabaseError>;
+
+    /// Adds the time from the start of checks to their commit, which is known only afterwards.
+    ///
+    /// # Errors
+    /// If the database can't be changed.
+    fn add_whole_times(&mut self, times: &[(NodeId, Method, u64, State, Duration)]) -> Result<(), DatabaseError>;
+
+    /// Makes copies due at once whose date lies in the future: it was written while the clock was
+    /// wrong. Returns their number.
+    ///
+    /// # Errors
+    /// If the database can't be changed.
+    fn distrust_future(&mut self, node: NodeId, now: u64) -> Result<u64, DatabaseError>;
+
+    /// When the next copy of a node is due, in seconds since 1970.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn next_due(&mut self, node: NodeId) -> Result<Option<u64>, DatabaseError>;
+
+    /// Returns up to `limit` copies of a node that were verified last: small ones are preferred.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn witnesses(&mut self, node: NodeId, limit: usize) -> Result<Vec<crate::check::Witness>, DatabaseError>;
+
+    /// Returns the state of a detector.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn detector(&mut self, node: NodeId, method: Method) -> Result<Option<Vec<u8>>, DatabaseError>;
+
+    /// Returns the copies by node and state.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn totals(&mut self) -> Result<Vec<Total>, DatabaseError>;
+
+    /// Returns the copies by node and day of their last verification.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn ages(&mut self) -> Result<Vec<Age>, DatabaseError>;
+
+    /// Returns the checks by node, method and hour, from an hour on.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn hours(&mut self, from: u64) -> Result<Vec<Hour>, DatabaseError>;
+
+    /// Returns up to `limit` copies in one state, after a copy, by node and file.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn problems(&mut self, state: State, after: Option<(NodeId, FileId)>, limit: usize) -> Result<Vec<Problem>, DatabaseError>;
+
+    /// Returns a file by its name, with all that happened to its copies.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn history(&mut self, name: &str) -> Result<Option<FileHistory>, DatabaseError>;
+
+    /// Returns up to `limit` events after one, in the order in which they were recorded, with the
+    /// names of their files.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn events(&mut self, after: u64, limit: usize) -> Result<Vec<(Event, String)>, DatabaseError>;
+}

@@ -1,0 +1,112 @@
+-- Version 1 of the tables of an audit. Dates are seconds since 1970.
+
+CREATE TABLE nodes (
+    node INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    place TEXT NOT NULL,
+    -- Lines of key=value, without secrets.
+    options TEXT NOT NULL,
+    medium INTEGER NOT NULL,
+    interval_s INTEGER NOT NULL,
+    method INTEGER NOT NULL,
+    workers INTEGER NOT NULL,
+    bytes_per_second INTEGER,
+    files_per_second INTEGER,
+    all_digests INTEGER NOT NULL,
+    -- The expected time of a check; NULL if it is learned.
+    base_s REAL,
+    ns_per_byte REAL
+);
+
+CREATE TABLE files (
+    file INTEGER PRIMARY KEY,
+    -- XXH3 of the name. An index on names would take as much room as the names.
+    name_hash INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    bytes INTEGER,
+    -- For each digest, a byte for the algorithm and the value.
+    digests BLOB NOT NULL
+);
+CREATE INDEX files_by_name ON files (name_hash);
+
+CREATE TABLE copies (
+    node INTEGER NOT NULL,
+    file INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    -- 0 for a new copy; 1 or 2, whichever it wasn't, after what it should contain was replaced.
+    due_at INTEGER NOT NULL,
+    -- When all bytes were read and found right; NULL if never.
+    verified_at INTEGER,
+    last_event INTEGER,
+    -- NULL if it is the file's name.
+    location TEXT,
+    PRIMARY KEY (node, file)
+) WITHOUT ROWID;
+CREATE INDEX copies_due ON copies (node, due_at);
+-- Few copies are in other states than these, and reports list them.
+CREATE INDEX copies_troubled ON copies (state, node) WHERE state IN (2, 3, 4, 5);
+
+CREATE TABLE events (
+    event INTEGER PRIMARY KEY,
+    -- The event before it of the same copy.
+    previous INTEGER,
+    node INTEGER NOT NULL,
+    file INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    method INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    stream_us INTEGER NOT NULL,
+    detail TEXT
+);
+CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events
+BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END;
+CREATE TRIGGER events_are_not_removed BEFORE DELETE ON events
+BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END;
+
+CREATE TABLE totals (
+    node INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    copies INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (node, state)
+) WITHOUT ROWID;
+
+-- Copies by the day of their last verification; -1 for those never verified.
+CREATE TABLE ages (
+    node INTEGER NOT NULL,
+    day INTEGER NOT NULL,
+    copies INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (node, day)
+) WITHOUT ROWID;
+
+CREATE TABLE hours (
+    hour INTEGER NOT NULL,
+    node INTEGER NOT NULL,
+    method INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    stream_us INTEGER NOT NULL,
+    whole_us INTEGER NOT NULL,
+    PRIMARY KEY (hour, node, method, state)
+) WITHOUT ROWID;
+
+CREATE TABLE detectors (
+    node INTEGER NOT NULL,
+    method INTEGER NOT NULL,
+    state BLOB NOT NULL,
+    PRIMARY KEY (node, method)
+) WITHOUT ROWID;
+
+-- The last copies that were verified, a few for each node; slots are used in turn.
+CREATE TABLE witnesses (
+    node INTEGER NOT NULL,
+    slot INTEGER NOT NULL,
+    file INTEGER NOT NULL,
+    PRIMARY KEY (node, slot)
+) WITHOUT ROWID;
+
+-- One row while the first inventory is imported without an index: what it added so far.
+CREATE TABLE unfinished_import (started_at INTEGER NOT NULL);

@@ -1,0 +1,394 @@
+//! Importing inventories.
+//!
+//! The first inventory is imported without the index of names, which is built afterwards in one
+//! sort: keeping it up to date row by row would rewrite most of its pages again and again. Until
+//! the index exists, a row in the table `unfinished_import` says so, and the next import starts
+//! over. Rows of one file that follow each other are recognized at once, others when the index is
+//! built.
+//!
+//! Looking up the copies of one file goes from the few nodes to their copies. `CROSS JOIN` tells
+//! SQLite so; by itself it would read all copies.
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use twox_hash::XxHash3_64;
+
+use super::checks::{Appended, Sums, append};
+use super::{DatabaseError, Sqlite, decoded_digests, decoded_state, digests, engine, signed, unsigned};
+use crate::copy::{Expected, Method, NodeId, State};
+use crate::database::EventKind;
+use crate::inventory::{Conflict, Imported, InventoryError, Row};
+
+/// Rows of a transaction.
+const PORTION: usize = 50_000;
+/// Conflicts that are reported with their names; all are counted.
+const CONFLICTS_NAMED: usize = 1_000;
+
+/// A file that is known already.
+struct Known {
+    file: i64,
+    expected: Expected,
+}
+
+/// What a portion needs besides its rows.
+struct Importing<'a> {
+    nodes: &'a [NodeId],
+    replace: bool,
+    now: u64,
+    /// False while there is no index of names.
+    indexed: bool,
+    /// The file of the row before, so that rows of one file needn't be looked up.
+    last: Option<(String, Known)>,
+    imported: Imported,
+}
+
+pub(super) fn import(
+    database: &mut Sqlite,
+    nodes: &[NodeId],
+    replace: bool,
+    now: u64,
+    rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>,
+) -> Result<Imported, InventoryError> {
+    let connection = &mut database.connection;
+    give_up_unfinished(connection)?;
+    let empty = connection.query_row("SELECT NOT EXISTS (SELECT 1 FROM files)", [], |row| row.get(0)).map_err(engine("read the files"))?;
+    if empty {
+        connection
+            .execute_batch(&format!("BEGIN IMMEDIATE; DROP INDEX files_by_name; INSERT INTO unfinished_import VALUES ({now}); COMMIT;"))
+            .map_err(engine("begin an import"))?;
+    }
+    let mut importing = Importing { nodes, replace, now, indexed: !empty, last: None, imported: Imported::default() };
+    let result = importing.run(connection, rows);
+    if empty {
+        // Rows that came before a failure stay, as they do with later inventories.
+        let merged = finish_first(connection, &mut importing)?;
+        importing.imported.files -= merged;
+    }
+    result.map(|()| importing.imported)
+}
+
+/// Removes what an interrupted first import left.
+fn give_up_unfinished(connection: &Connection) -> Result<(), DatabaseError> {
+    let unfinished: bool = connection
+        .query_row("SELECT EXISTS (SELECT 1 FROM unfinished_import)", [], |row| row.get(0))
+        .map_err(engine("look for an unfinished import"))?;
+    if !unfinished {
+        return Ok(());
+    }
+    connection
+        .execute_batch(
+            "BEGIN IMMEDIATE; DELETE FROM copies; DELETE FROM files; DELETE FROM totals; DELETE FROM ages; \
+             CREATE INDEX IF NOT EXISTS files_by_name ON files (name_hash); DELETE FROM unfinished_import; COMMIT;",
+        )
+        .map_err(engine("remove an unfinished import"))
+}
+
+/// Builds the index of names after the first import, and merges rows of one file. Returns how many
+/// files were merged into others.
+fn finish_first(connection: &mut Connection, importing: &mut Importing<'_>) -> Result<u64, DatabaseError> {
+    let failed = engine("index the names");
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
+    transaction.execute_batch("CREATE INDEX files_by_name ON files (name_hash)").map_err(&failed)?;
+    importing.indexed = true;
+    let merged = merge_duplicates(&transaction, importing)?;
+    transaction.execute_batch("DELETE FROM unfinished_import").map_err(&failed)?;
+    transaction.commit().map_err(&failed)?;
+    Ok(merged)
+}
+
+/// Merges files that have the same name into the first of them.
+fn merge_duplicates(transaction: &Transaction<'_>, importing: &mut Importing<'_>) -> Result<u64, DatabaseError> {
+    let failed = engine("merge rows of one file");
+    let mut merged = 0;
+    let mut hashes = transaction.prepare("SELECT name_hash FROM files GROUP BY name_hash HAVING count(*) > 1").map_err(&failed)?;
+    let mut hashes = hashes.query([]).map_err(&failed)?;
+    while let Some(row) = hashes.next().map_err(&failed)? {
+        let hash: i64 = row.get(0).map_err(&failed)?;
+        let mut files: Vec<(String, i64)> = {
+            let mut statement =
+                transaction.prepare_cached("SELECT name, file FROM files WHERE name_hash = ?1 ORDER BY file").map_err(&failed)?;
+            let rows = statement.query_map([hash], |row| Ok((row.get(0)?, row.get(1)?))).map_err(&failed)?;
+            rows.collect::<Result<_, _>>().map_err(&failed)?
+        };
+        files.sort();
+        for pair in files.chunk_by(|(a, _), (b, _)| a == b) {
+            let [(name, _), duplicates @ ..] = pair else { continue };
+            for (_, duplicate) in duplicates {
+                let expected = expected_of(transaction, *duplicate)?;
+                let mut copies = transaction
+                    .prepare_cached("SELECT n.node, c.location FROM nodes n CROSS JOIN copies c ON c.node = n.node AND c.file = ?1")
+                    .map_err(&failed)?;
+                let copies: Vec<(u16, Option<String>)> =
+                    copies.query_map([duplicate], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).map_err(&failed)?;
+                let mut sums = Sums::default();
+                for (node, _) in &copies {
+                    sums.copy(NodeId(*node), State::Unverified, None, expected.bytes.map(signed), -1);
+                    transaction
+                        .prepare_cached("DELETE FROM copies WHERE node = ?1 AND file = ?2")
+                        .and_then(|mut statement| statement.execute(params![node, duplicate]))
+                        .map_err(&failed)?;
+                }
+                transaction
+                    .prepare_cached("DELETE FROM files WHERE file = ?1")
+                    .and_then(|mut statement| statement.execute([duplicate]))
+                    .map_err(&failed)?;
+                importing.imported.copies -= copies.len() as u64;
+                sums.apply(transaction).map_err(&failed)?;
+                for (node, location) in copies {
+                    let row = Row { name: name.clone(), expected: expected.clone(), location, node: Some(NodeId(node)) };
+                    importing.last = None;
+                    let mut sums = Sums::default();
+                    importing.add(transaction, row, &mut sums)?;
+                    sums.apply(transaction).map_err(&failed)?;
+                }
+                merged += 1;
+            }
+        }
+    }
+    Ok(merged)
+}
+
+fn expected_of(transaction: &Transaction<'_>, file: i64) -> Result<Expected, DatabaseError> {
+    let read = engine("read a file");
+    let mut statement = transaction.prepare_cached("SELECT bytes, digests FROM files WHERE file = ?1").map_err(&read)?;
+    let (bytes, digests): (Option<i64>, Vec<u8>) = statement.query_row([file], |row| Ok((row.get(0)?, row.get(1)?))).map_err(&read)?;
+    Ok(Expected { bytes: bytes.map(unsigned), digests: decoded_digests(&digests)? })
+}
+
+impl Importing<'_> {
+    fn run(
+        &mut self,
+        connection: &mut Connection,
+        rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>,
+    ) -> Result<(), InventoryError> {
+        let failed = engine("add files");
+        loop {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
+            let mut sums = Sums::default();
+            let mut count = 0;
+            let mut error = None;
+            while count < PORTION {
+                let Some(row) = rows.next() else { break };
+                count += 1;
+                self.imported.rows += u64::from(row.is_ok());
+                match row.and_then(|row| Ok(self.add(&transaction, row, &mut sums)?)) {
+                    Ok(()) => {}
+                    Err(found) => {
+                        error = Some(found);
+                        break;
+                    }
+                }
+            }
+            sums.apply(&transaction).map_err(&failed)?;
+            transaction.commit().map_err(&failed)?;
+            match error {
+                Some(error) => return Err(error),
+                None if count < PORTION => return Ok(()),
+                None => {}
+            }
+        }
+    }
+
+    fn add(&mut self, transaction: &Transaction<'_>, row: Row, sums: &mut Sums) -> Result<(), DatabaseError> {
+        let same = self.last.take().filter(|(name, _)| *name == row.name);
+        let known = match same {
+            Some((_, known)) => Some(known),
+            None => find(transaction, &row.name, self.indexed)?,
+        };
+        let (known, mut replaced) = match known {
+            Some(known) => self.reconcile(transaction, known, &row, sums)?,
+            None => (self.insert(transaction, &row)?, false),
+        };
+        let own = row.node;
+        let nodes = own.as_slice();
+        for node in if nodes.is_empty() { self.nodes } else { nodes } {
+            self.add_copy(transaction, *node, &known, &row, sums, &mut replaced)?;
+        }
+        self.last = Some((row.name, known));
+        Ok(())
+    }
+
+    fn insert(&mut self, transaction: &Transaction<'_>, row: &Row) -> Result<Known, DatabaseError> {
+        let failed = engine("add a file");
+        transaction
+            .prepare_cached("INSERT INTO files (name_hash, name, bytes, digests) VALUES (?1, ?2, ?3, ?4)")
+            .and_then(|mut statement| {
+                statement.execute(params![
+                    name_hash(&row.name),
+                    row.name,
+                    row.expected.bytes.map(signed),
+                    digests::encode(&row.expected.digests)
+                ])
+            })
+            .map_err(failed)?;
+        self.imported.files += 1;
+        Ok(Known { file: transaction.last_insert_rowid(), expected: row.expected.clone() })
+    }
+
+    /// Compares a row with what is known of its file, and adds what wasn't known. Returns true if
+    /// what the file should contain was replaced.
+    fn reconcile(
+        &mut self,
+        transaction: &Transaction<'_>,
+        mut known: Known,
+        row: &Row,
+        sums: &mut Sums,
+    ) -> Result<(Known, bool), DatabaseError> {
+        let failed = engine("change a file");
+        let contradicts = row.expected.bytes.zip(known.expected.bytes).is_some_and(|(new, old)| new != old)
+            || row
+                .expected
+                .digests
+                .iter()
+                .any(|new| known.expected.digests.iter().any(|old| old.algorithm() == new.algorithm() && old != new));
+        let merged = if !contradicts {
+            let mut digests = known.expected.digests.clone();
+            for new in &row.expected.digests {
+                if !digests.contains(new) {
+                    digests.push(new.clone());
+                }
+            }
+            digests.sort();
+            Expected { bytes: known.expected.bytes.or(row.expected.bytes), digests }
+        } else if self.replace {
+            row.expected.clone()
+        } else {
+            self.imported.conflicts += 1;
+            if self.imported.conflicting.len() < CONFLICTS_NAMED {
+                self.imported.conflicting.push(Conflict {
+                    name: row.name.clone(),
+                    known: known.expected.clone(),
+                    listed: row.expected.clone(),
+                });
+            }
+            return Ok((known, false));
+        };
+        if merged == known.expected {
+            return Ok((known, false));
+        }
+        self.imported.changed += 1;
+        transaction
+            .prepare_cached("UPDATE files SET bytes = ?2, digests = ?3 WHERE file = ?1")
+            .and_then(|mut statement| statement.execute(params![known.file, merged.bytes.map(signed), digests::encode(&merged.digests)]))
+            .map_err(failed)?;
+        self.change_copies(transaction, &known, &merged, contradicts, sums)?;
+        known.expected = merged;
+        Ok((known, contradicts))
+    }
+
+    /// Brings the copies of a file into line with what it should contain now.
+    fn change_copies(
+        &self,
+        transaction: &Transaction<'_>,
+        known: &Known,
+        merged: &Expected,
+        contradicts: bool,
+        sums: &mut Sums,
+    ) -> Result<(), DatabaseError> {
+        let failed = engine("change the copies of a file");
+        let mut statement = transaction
+            .prepare_cached(
+                "SELECT n.node, c.state, c.verified_at, c.last_event FROM nodes n CROSS JOIN copies c ON c.node = n.node AND c.file = ?1",
+            )
+            .map_err(&failed)?;
+        let copies: Vec<(u16, u8, Option<i64>, Option<i64>)> = statement
+            .query_map([known.file], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .and_then(Iterator::collect)
+            .map_err(&failed)?;
+        for (node, state, verified_at, last_event) in copies {
+            let (node, state) = (NodeId(node), decoded_state(state)?);
+            sums.copy(node, state, verified_at, known.expected.bytes.map(signed), -1);
+            if !contradicts {
+                sums.copy(node, state, verified_at, merged.bytes.map(signed), 1);
+                continue;
+            }
+            sums.copy(node, State::Unverified, None, merged.bytes.map(signed), 1);
+            let event = append(
+                transaction,
+                &Appended {
+                    previous: last_event,
+                    node,
+                    file: known.file,
+                    at: signed(self.now),
+                    kind: EventKind::ExpectationReplaced,
+                    method: Method::Stream,
+                    bytes: 0,
+                    stream: 0,
+                    detail: Some(&format!("until then {:?} bytes, {:?}", known.expected.bytes, known.expected.digests)),
+                },
+            )
+            .map_err(&failed)?;
+            // A check that is under way compares with the earlier content; a changed date voids it.
+            transaction
+                .prepare_cached(
+                    "UPDATE copies SET state = ?3, verified_at = NULL, due_at = CASE due_at WHEN 1 THEN 2 ELSE 1 END, last_event = ?4 \
+                     WHERE node = ?1 AND file = ?2",
+                )
+                .and_then(|mut statement| statement.execute(params![node.0, known.file, State::Unverified.number(), event]))
+                .map_err(&failed)?;
+        }
+        Ok(())
+    }
+
+    fn add_copy(
+        &mut self,
+        transaction: &Transaction<'_>,
+        node: NodeId,
+        known: &Known,
+        row: &Row,
+        sums: &mut Sums,
+        replaced: &mut bool,
+    ) -> Result<(), DatabaseError> {
+        let failed = engine("add a copy");
+        let location = row.location.as_deref().filter(|location| *location != row.name);
+        let added = transaction
+            .prepare_cached("INSERT OR IGNORE INTO copies VALUES (?1, ?2, 0, 0, NULL, NULL, ?3)")
+            .and_then(|mut statement| statement.execute(params![node.0, known.file, location]))
+            .map_err(&failed)?;
+        if added == 1 {
+            self.imported.copies += 1;
+            sums.copy(node, State::Unverified, None, known.expected.bytes.map(signed), 1);
+            return Ok(());
+        }
+        let earlier: Option<String> = transaction
+            .prepare_cached("SELECT location FROM copies WHERE node = ?1 AND file = ?2")
+            .and_then(|mut statement| statement.query_row(params![node.0, known.file], |row| row.get(0)))
+            .map_err(&failed)?;
+        if earlier.as_deref() == location {
+            return Ok(());
+        }
+        if !self.replace {
+            self.imported.conflicts += u64::from(!*replaced);
+            if self.imported.conflicting.len() < CONFLICTS_NAMED {
+                self.imported.conflicting.push(Conflict {
+                    name: row.name.clone(),
+                    known: known.expected.clone(),
+                    listed: row.expected.clone(),
+                });
+            }
+            return Ok(());
+        }
+        self.imported.changed += u64::from(!std::mem::replace(replaced, true));
+        transaction
+            .prepare_cached("UPDATE copies SET location = ?3, due_at = CASE due_at WHEN 1 THEN 2 ELSE 1 END WHERE node = ?1 AND file = ?2")
+            .and_then(|mut statement| statement.execute(params![node.0, known.file, location]))
+            .map_err(&failed)?;
+        Ok(())
+    }
+}
+
+fn find(transaction: &Transaction<'_>, name: &str, indexed: bool) -> Result<Option<Known>, DatabaseError> {
+    if !indexed {
+        return Ok(None);
+    }
+    let read = engine("look up a file");
+    let mut statement =
+        transaction.prepare_cached("SELECT file, bytes, digests FROM files WHERE name_hash = ?1 AND name = ?2").map_err(&read)?;
+    let found: Option<(i64, Option<i64>, Vec<u8>)> =
+        statement.query_row(params![name_hash(name), name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional().map_err(&read)?;
+    let Some((file, bytes, digests)) = found else { return Ok(None) };
+    Ok(Some(Known { file, expected: Expected { bytes: bytes.map(unsigned), digests: decoded_digests(&digests)? } }))
+}
+
+pub(super) fn name_hash(name: &str) -> i64 {
+    XxHash3_64::oneshot(name.as_bytes()).cast_signed()
+}

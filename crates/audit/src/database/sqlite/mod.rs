@@ -1,0 +1,359 @@
+//! The embedded database: one SQLite file.
+//!
+//! Any number of processes may read it while one checks copies; a lock on the file beside it
+//! (`.lock`) keeps a second one from checking. Claims are in memory and so end with the process.
+//! Each commit is synced. Memory is bounded by the page cache.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+
+use super::{Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, FileHistory, Hour, Problem, Total, digests};
+use crate::check::Witness;
+use crate::copy::{FileId, Method, NodeId, State};
+use crate::inventory::{Imported, InventoryError, Row};
+use crate::node::{Medium, Node, Rules};
+
+mod checks;
+mod import;
+mod questions;
+
+/// "Fulg" and "audit", in `PRAGMA application_id`.
+const APPLICATION: i64 = 0x4661_7564;
+const VERSION: i64 = 1;
+const SCHEMA: &str = include_str!("../schema.sql");
+/// Pages that SQLite may keep in memory, in KiB.
+const CACHE_KIB: i64 = 48 << 10;
+const MOST_NODES: u16 = 10_000;
+
+/// An audit's database in one SQLite file.
+pub struct Sqlite {
+    connection: Connection,
+    path: PathBuf,
+    /// Copies that are being checked.
+    claimed: HashMap<NodeId, HashSet<FileId>>,
+    /// Held while this process checks copies.
+    lock: Option<File>,
+    /// Commits with verified copies, which choose the slot of the next witness.
+    witnessed: u64,
+}
+
+impl Sqlite {
+    /// Creates a database.
+    ///
+    /// # Errors
+    /// If the file exists or can't be written.
+    pub fn create(path: &Path) -> Result<Self, DatabaseError> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::AlreadyExists => DatabaseError::Exists { path: path.into() },
+            _ => DatabaseError::File { doing: "create", path: path.into(), source },
+        })?;
+        drop(file);
+        let database = Self::connected(path)?;
+        let create = || {
+            let transaction = database.connection.unchecked_transaction()?;
+            transaction.execute_batch(SCHEMA)?;
+            transaction.pragma_update(None, "application_id", APPLICATION)?;
+            transaction.pragma_update(None, "user_version", VERSION)?;
+            transaction.commit()
+        };
+        create().map_err(engine("create the tables"))?;
+        Ok(database)
+    }
+
+    /// Opens an existing database.
+    ///
+    /// # Errors
+    /// If the file is absent, is something else, or was made by a newer version.
+    pub fn open(path: &Path) -> Result<Self, DatabaseError> {
+        match std::fs::metadata(path) {
+            Ok(_) => {}
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Err(DatabaseError::Absent { path: path.into() }),
+            Err(source) => return Err(DatabaseError::File { doing: "open", path: path.into(), source }),
+        }
+        let database = Self::connected(path)?;
+        let number = |pragma: &str| database.connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+        let foreign = |_| DatabaseError::Foreign { path: path.into() };
+        if number("application_id").map_err(foreign)? != APPLICATION {
+            return Err(DatabaseError::Foreign { path: path.into() });
+        }
+        let version = number("user_version").map_err(foreign)?;
+        if version != VERSION {
+            return Err(DatabaseError::Newer { path: path.into(), found: version, known: VERSION });
+        }
+        Ok(database)
+    }
+
+    fn connected(path: &Path) -> Result<Self, DatabaseError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connect = || {
+            let connection = Connection::open_with_flags(path, flags)?;
+            connection.busy_timeout(Duration::from_secs(60))?;
+            Ok(connection)
+        };
+        let connection = connect().map_err(engine("open the database"))?;
+        let tune = || {
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+            connection.pragma_update(None, "temp_store", "FILE")?;
+            connection.pragma_update(None, "foreign_keys", false)
+        };
+        // A file that isn't a database fails here, and `open` says so.
+        tune().or_else(|error: rusqlite::Error| match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::NotADatabase) => Err(DatabaseError::Foreign { path: path.into() }),
+            _ => Err(engine("open the database")(error)),
+        })?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(Self { connection, path: path.into(), claimed: HashMap::new(), lock: None, witnessed: 0 })
+    }
+
+    /// Takes the lock of the process that checks copies, unless this one has it.
+    fn lock(&mut self) -> Result<(), DatabaseError> {
+        if self.lock.is_some() {
+            return Ok(());
+        }
+        let mut path = self.path.clone().into_os_string();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let failed = |source| DatabaseError::File { doing: "lock", path: path.clone(), source };
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => self.lock = Some(file),
+            Err(std::fs::TryLockError::WouldBlock) => return Err(DatabaseError::InUse { path: self.path.clone() }),
+            Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        Ok(())
+    }
+}
+
+/// Wraps an error of SQLite.
+fn engine(doing: &'static str) -> impl Fn(rusqlite::Error) -> DatabaseError {
+    move |source| DatabaseError::Engine { doing, source: Box::new(source) }
+}
+
+/// SQLite's integers are signed; dates and lengths beyond their range are as good as endless.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+fn decoded_digests(bytes: &[u8]) -> Result<Vec<fulgurite_digest::Digest>, DatabaseError> {
+    digests::decode(bytes).ok_or(DatabaseError::Damaged { table: "files", what: "its digests can't be decoded".into() })
+}
+
+fn decoded_state(number: u8) -> Result<State, DatabaseError> {
+    State::from_number(number).ok_or_else(|| DatabaseError::Damaged { table: "copies", what: format!("no state has the number {number}") })
+}
+
+impl AuditDatabase for Sqlite {
+    fn nodes(&mut self) -> Result<Vec<Node>, DatabaseError> {
+        let damaged = |what: String| DatabaseError::Damaged { table: "nodes", what };
+        let read = engine("read the nodes");
+        let mut statement = self
+            .connection
+            .prepare_cached(
+                "SELECT node, name, place, options, medium, interval_s, method, workers, bytes_per_second, files_per_second, all_digests, \
+                 base_s, ns_per_byte FROM nodes ORDER BY node",
+            )
+            .map_err(&read)?;
+        let mut rows = statement.query([]).map_err(&read)?;
+        let mut nodes = Vec::new();
+        while let Some(row) = rows.next().map_err(&read)? {
+            let node = || -> rusqlite::Result<_> {
+                let options: String = row.get(3)?;
+                let medium: u8 = row.get(4)?;
+                let method: u8 = row.get(6)?;
+                let optional = |column| row.get::<_, Option<i64>>(column).map(|number| number.map(unsigned));
+                let rules = Rules {
+                    interval: Duration::from_secs(unsigned(row.get(5)?)),
+                    method: Method::Stream,
+                    workers: row.get(7)?,
+                    bytes_per_second: optional(8)?,
+                    files_per_second: optional(9)?,
+                    all_digests: row.get(10)?,
+                };
+                let times: (Option<f64>, Option<f64>) = (row.get(11)?, row.get(12)?);
+                let node = Node {
+                    id: NodeId(row.get(0)?),
+                    name: row.get(1)?,
+                    place: row.get(2)?,
+                    options: Vec::new(),
+                    medium: Medium::Disk,
+                    rules,
+                    expected_time: times.0.zip(times.1),
+                };
+                Ok((node, options, medium, method))
+            };
+            let (mut node, options, medium, method) = node().map_err(&read)?;
+            node.medium = Medium::from_number(medium).ok_or_else(|| damaged(format!("no medium has the number {medium}")))?;
+            node.rules.method = Method::from_number(method).ok_or_else(|| damaged(format!("no method has the number {method}")))?;
+            let split = |line: &str| line.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+            node.options = options.lines().map(split).collect::<Option<_>>().ok_or_else(|| damaged("an option has no value".to_owned()))?;
+            nodes.push(node);
+        }
+        Ok(nodes)
+    }
+
+    fn add_node(&mut self, node: &Node) -> Result<NodeId, DatabaseError> {
+        let failed = engine("add a node");
+        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(&failed)?;
+        let taken = transaction.query_row("SELECT 1 FROM nodes WHERE name = ?1", [&node.name], |_| Ok(())).optional().map_err(&failed)?;
+        if taken.is_some() {
+            return Err(DatabaseError::NodeExists { name: node.name.clone() });
+        }
+        // Numbers are not used again: the history of a removed node would become the new one's.
+        let next: i64 = transaction
+            .query_row(
+                "SELECT 1 + max((SELECT coalesce(max(node), 0) FROM nodes), (SELECT coalesce(max(node), 0) FROM hours))",
+                [],
+                |row| row.get(0),
+            )
+            .map_err(&failed)?;
+        let id = u16::try_from(next).ok().filter(|id| *id <= MOST_NODES).ok_or(DatabaseError::TooManyNodes { most: MOST_NODES })?;
+        transaction.execute("INSERT INTO nodes (node, name, place, options, medium, interval_s, method, workers, all_digests) VALUES (?1, ?2, '', '', 0, 0, 0, 0, 0)", params![id, node.name]).map_err(&failed)?;
+        write_node(&transaction, NodeId(id), node).map_err(&failed)?;
+        transaction.commit().map_err(&failed)?;
+        Ok(NodeId(id))
+    }
+
+    fn change_node(&mut self, node: &Node) -> Result<(), DatabaseError> {
+        let failed = engine("change a node");
+        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(&failed)?;
+        let interval: Option<i64> = transaction
+            .query_row("SELECT interval_s FROM nodes WHERE node = ?1", [node.id.0], |row| row.get(0))
+            .optional()
+            .map_err(&failed)?;
+        let earlier = interval.ok_or(DatabaseError::NoSuchNode { node: node.id.0 })?;
+        write_node(&transaction, node.id, node).map_err(&failed)?;
+        let interval = signed(node.rules.interval.as_secs());
+        if interval != earlier {
+            // A copy waits for its regular check if it is due one interval after the last one.
+            transaction
+                .execute(
+                    "UPDATE copies SET due_at = due_at - ?2 + ?3 WHERE node = ?1 AND due_at = verified_at + ?2",
+                    params![node.id.0, earlier, interval],
+                )
+                .map_err(&failed)?;
+        }
+        transaction.commit().map_err(&failed)
+    }
+
+    fn import(
+        &mut self,
+        nodes: &[NodeId],
+        replace: bool,
+        now: u64,
+        rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>,
+    ) -> Result<Imported, InventoryError> {
+        import::import(self, nodes, replace, now, rows)
+    }
+
+    fn claim(&mut self, node: NodeId, now: u64, limit: usize) -> Result<Vec<Claim>, DatabaseError> {
+        self.lock()?;
+        let claimed = self.claimed.entry(node).or_default();
+        let claims = checks::due(&self.connection, node, now, limit, claimed)?;
+        claimed.extend(claims.iter().map(|claim| claim.file));
+        Ok(claims)
+    }
+
+    fn release(&mut self, claims: &[Claim]) -> Result<(), DatabaseError> {
+        for claim in claims {
+            if let Some(claimed) = self.claimed.get_mut(&claim.node) {
+                claimed.remove(&claim.file);
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, results: &[Checked], detectors: &[DetectorState]) -> Result<(), DatabaseError> {
+        checks::record(&mut self.connection, &mut self.witnessed, results, detectors)?;
+        for result in results {
+            if let Some(claimed) = self.claimed.get_mut(&result.claim.node) {
+                claimed.remove(&result.claim.file);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_whole_times(&mut self, times: &[(NodeId, Method, u64, State, Duration)]) -> Result<(), DatabaseError> {
+        checks::add_whole_times(&mut self.connection, times).map_err(engine("record times"))
+    }
+
+    fn distrust_future(&mut self, node: NodeId, now: u64) -> Result<u64, DatabaseError> {
+        checks::distrust_future(&mut self.connection, node, now).map_err(engine("correct dates"))
+    }
+
+    fn next_due(&mut self, node: NodeId) -> Result<Option<u64>, DatabaseError> {
+        questions::next_due(&self.connection, node).map_err(engine("read what is due"))
+    }
+
+    fn witnesses(&mut self, node: NodeId, limit: usize) -> Result<Vec<Witness>, DatabaseError> {
+        questions::witnesses(&self.connection, node, limit)
+    }
+
+    fn detector(&mut self, node: NodeId, method: Method) -> Result<Option<Vec<u8>>, DatabaseError> {
+        self.connection
+            .prepare_cached("SELECT state FROM detectors WHERE node = ?1 AND method = ?2")
+            .and_then(|mut statement| statement.query_row(params![node.0, method.number()], |row| row.get(0)).optional())
+            .map_err(engine("read the state of a detector"))
+    }
+
+    fn totals(&mut self) -> Result<Vec<Total>, DatabaseError> {
+        questions::totals(&self.connection)
+    }
+
+    fn ages(&mut self) -> Result<Vec<Age>, DatabaseError> {
+        questions::ages(&self.connection).map_err(engine("read the ages of copies"))
+    }
+
+    fn hours(&mut self, from: u64) -> Result<Vec<Hour>, DatabaseError> {
+        questions::hours(&self.connection, from)
+    }
+
+    fn problems(&mut self, state: State, after: Option<(NodeId, FileId)>, limit: usize) -> Result<Vec<Problem>, DatabaseError> {
+        questions::problems(&self.connection, state, after, limit)
+    }
+
+    fn history(&mut self, name: &str) -> Result<Option<FileHistory>, DatabaseError> {
+        questions::history(&self.connection, name)
+    }
+
+    fn events(&mut self, after: u64, limit: usize) -> Result<Vec<(Event, String)>, DatabaseError> {
+        questions::events(&self.connection, after, limit)
+    }
+}
+
+fn write_node(connection: &Connection, id: NodeId, node: &Node) -> rusqlite::Result<()> {
+    let options: String = node.options.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    let rules = &node.rules;
+    connection.execute(
+        "UPDATE nodes SET name = ?2, place = ?3, options = ?4, medium = ?5, interval_s = ?6, method = ?7, workers = ?8, bytes_per_second = ?9, \
+         files_per_second = ?10, all_digests = ?11, base_s = ?12, ns_per_byte = ?13 WHERE node = ?1",
+        params![
+            id.0,
+            node.name,
+            node.place,
+            options,
+            node.medium.number(),
+            signed(rules.interval.as_secs()),
+            rules.method.number(),
+            rules.workers,
+            rules.bytes_per_second.map(signed),
+            rules.files_per_second.map(signed),
+            rules.all_digests,
+            node.expected_time.map(|(base, _)| base),
+            node.expected_time.map(|(_, slope)| slope),
+        ],
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

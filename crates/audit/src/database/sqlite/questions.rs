@@ -1,0 +1,221 @@
+//! What reports ask.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::super::event::EventKind;
+use super::super::{Age, CopyHistory, Event, FileHistory, Hour, Problem, Total};
+use super::import::name_hash;
+use super::{DatabaseError, decoded_digests, decoded_state, engine, signed, unsigned};
+use crate::check::Witness;
+use crate::copy::{Expected, FileId, Method, NodeId, State};
+
+pub(super) fn next_due(connection: &Connection, node: NodeId) -> rusqlite::Result<Option<u64>> {
+    let due: Option<i64> = connection
+        .prepare_cached("SELECT due_at FROM copies WHERE node = ?1 ORDER BY due_at LIMIT 1")?
+        .query_row([node.0], |row| row.get(0))
+        .optional()?;
+    Ok(due.map(unsigned))
+}
+
+pub(super) fn witnesses(connection: &Connection, node: NodeId, limit: usize) -> Result<Vec<Witness>, DatabaseError> {
+    let read = engine("read the witnesses of a node");
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT coalesce(c.location, f.name), f.bytes, f.digests FROM witnesses w JOIN copies c ON c.node = w.node AND c.file = w.file \
+             JOIN files f ON f.file = w.file WHERE w.node = ?1 AND c.state = ?2 ORDER BY f.bytes LIMIT ?3",
+        )
+        .map_err(&read)?;
+    let mut rows = statement.query(params![node.0, State::Verified.number(), signed(limit as u64)]).map_err(&read)?;
+    let mut witnesses = Vec::new();
+    while let Some(row) = rows.next().map_err(&read)? {
+        let (location, bytes, digests): (String, Option<i64>, Vec<u8>) =
+            (|| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))().map_err(&read)?;
+        witnesses.push(Witness { location, expected: Expected { bytes: bytes.map(unsigned), digests: decoded_digests(&digests)? } });
+    }
+    Ok(witnesses)
+}
+
+pub(super) fn totals(connection: &Connection) -> Result<Vec<Total>, DatabaseError> {
+    let read = engine("read the totals");
+    let mut statement =
+        connection.prepare_cached("SELECT node, state, copies, bytes FROM totals WHERE copies <> 0 ORDER BY node, state").map_err(&read)?;
+    let mut rows = statement.query([]).map_err(&read)?;
+    let mut totals = Vec::new();
+    while let Some(row) = rows.next().map_err(&read)? {
+        let (node, state, copies, bytes) = (|| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))().map_err(&read)?;
+        totals.push(Total { node: NodeId(node), state: decoded_state(state)?, copies: unsigned(copies), bytes: unsigned(bytes) });
+    }
+    Ok(totals)
+}
+
+pub(super) fn ages(connection: &Connection) -> rusqlite::Result<Vec<Age>> {
+    let mut statement = connection.prepare_cached("SELECT node, day, copies, bytes FROM ages WHERE copies <> 0 ORDER BY node, day")?;
+    let rows = statement.query_map([], |row| {
+        Ok(Age {
+            node: NodeId(row.get(0)?),
+            day: u64::try_from(row.get::<_, i64>(1)?).ok(),
+            copies: unsigned(row.get(2)?),
+            bytes: unsigned(row.get(3)?),
+        })
+    })?;
+    rows.collect()
+}
+
+pub(super) fn hours(connection: &Connection, from: u64) -> Result<Vec<Hour>, DatabaseError> {
+    let read = engine("read the checks by hour");
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT hour, node, method, state, count, bytes, stream_us, whole_us FROM hours WHERE hour >= ?1 ORDER BY hour, node, method, state",
+        )
+        .map_err(&read)?;
+    let mut rows = statement.query([signed(from)]).map_err(&read)?;
+    let mut hours = Vec::new();
+    while let Some(row) = rows.next().map_err(&read)? {
+        let number = |column| row.get::<_, i64>(column).map(unsigned).map_err(&read);
+        hours.push(Hour {
+            hour: number(0)?,
+            node: NodeId(row.get(1).map_err(&read)?),
+            method: decoded_method("hours", row.get(2).map_err(&read)?)?,
+            state: decoded_state(row.get(3).map_err(&read)?)?,
+            count: number(4)?,
+            bytes: number(5)?,
+            stream: Duration::from_micros(number(6)?),
+            whole: Duration::from_micros(number(7)?),
+        });
+    }
+    Ok(hours)
+}
+
+fn decoded_method(table: &'static str, number: u8) -> Result<Method, DatabaseError> {
+    Method::from_number(number).ok_or_else(|| DatabaseError::Damaged { table, what: format!("no method has the number {number}") })
+}
+
+pub(super) fn problems(
+    connection: &Connection,
+    state: State,
+    after: Option<(NodeId, FileId)>,
+    limit: usize,
+) -> Result<Vec<Problem>, DatabaseError> {
+    let read = engine("list copies by state");
+    let (node, file) = after.map_or((-1, -1), |(node, file)| (i64::from(node.0), signed(file.0)));
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT c.node, c.file, f.name, c.verified_at, c.last_event FROM copies c JOIN files f ON f.file = c.file \
+             WHERE c.state = ?1 AND (c.node, c.file) > (?2, ?3) ORDER BY c.node, c.file LIMIT ?4",
+        )
+        .map_err(&read)?;
+    let mut rows = statement.query(params![state.number(), node, file, signed(limit as u64)]).map_err(&read)?;
+    let mut problems = Vec::new();
+    while let Some(row) = rows.next().map_err(&read)? {
+        let (node, file, name, verified_at, last): (u16, i64, String, Option<i64>, Option<i64>) =
+            (|| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))().map_err(&read)?;
+        let last = last.map(|last| event(connection, last)).transpose()?;
+        problems.push(Problem {
+            node: NodeId(node),
+            file: FileId(unsigned(file)),
+            name,
+            state,
+            verified_at: verified_at.map(unsigned),
+            last: last.map(|(event, _)| event),
+        });
+    }
+    Ok(problems)
+}
+
+pub(super) fn history(connection: &Connection, name: &str) -> Result<Option<FileHistory>, DatabaseError> {
+    let read = engine("look up a file");
+    let found: Option<(i64, Option<i64>, Vec<u8>)> = connection
+        .prepare_cached("SELECT file, bytes, digests FROM files WHERE name_hash = ?1 AND name = ?2")
+        .and_then(|mut statement| {
+            statement.query_row(params![name_hash(name), name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()
+        })
+        .map_err(&read)?;
+    let Some((file, bytes, digests)) = found else { return Ok(None) };
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT c.node, coalesce(c.location, ?2), c.state, c.verified_at, c.due_at, c.last_event \
+             FROM nodes n CROSS JOIN copies c ON c.node = n.node AND c.file = ?1 ORDER BY n.node",
+        )
+        .map_err(&read)?;
+    let mut rows = statement.query(params![file, name]).map_err(&read)?;
+    let mut copies = Vec::new();
+    while let Some(row) = rows.next().map_err(&read)? {
+        let (node, location, state, verified_at, due_at, last): (u16, String, u8, Option<i64>, i64, Option<i64>) =
+            (|| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?)))().map_err(&read)?;
+        copies.push(CopyHistory {
+            node: NodeId(node),
+            location,
+            state: decoded_state(state)?,
+            verified_at: verified_at.map(unsigned),
+            due_at: unsigned(due_at),
+            events: chain(connection, last)?,
+        });
+    }
+    let expected = Expected { bytes: bytes.map(unsigned), digests: decoded_digests(&digests)? };
+    Ok(Some(FileHistory { file: FileId(unsigned(file)), expected, copies }))
+}
+
+/// Walks from the last event of a copy to its first.
+fn chain(connection: &Connection, last: Option<i64>) -> Result<Vec<Event>, DatabaseError> {
+    let mut events: Vec<Event> = Vec::new();
+    let mut next = last;
+    while let Some(number) = next {
+        let (event, previous) = event(connection, number)?;
+        if previous.is_some_and(|previous| previous >= number)
+            || events.last().is_some_and(|later| (later.node, later.file) != (event.node, event.file))
+        {
+            return Err(DatabaseError::Damaged { table: "events", what: format!("event {number} is not in the chain of its copy") });
+        }
+        events.push(event);
+        next = previous;
+    }
+    Ok(events)
+}
+
+const EVENT: &str = "e.event, e.previous, e.node, e.file, e.at, e.kind, e.method, e.bytes, e.stream_us, e.detail";
+
+/// Reads an event, and the number of the one before it of the same copy.
+fn event(connection: &Connection, number: i64) -> Result<(Event, Option<i64>), DatabaseError> {
+    let read = engine("read the history");
+    let mut statement = connection.prepare_cached(&format!("SELECT {EVENT} FROM events e WHERE e.event = ?1")).map_err(&read)?;
+    let mut rows = statement.query([number]).map_err(&read)?;
+    match rows.next().map_err(&read)? {
+        Some(row) => Ok((decoded_event(row)?, row.get(1).map_err(&read)?)),
+        None => Err(DatabaseError::Damaged { table: "events", what: format!("event {number} is gone") }),
+    }
+}
+
+fn decoded_event(row: &Row<'_>) -> Result<Event, DatabaseError> {
+    let read = engine("read the history");
+    let number = |column| row.get::<_, i64>(column).map(unsigned).map_err(&read);
+    let kind: u8 = row.get(5).map_err(&read)?;
+    Ok(Event {
+        event: number(0)?,
+        node: NodeId(row.get(2).map_err(&read)?),
+        file: FileId(number(3)?),
+        at: number(4)?,
+        kind: EventKind::from_number(kind)
+            .ok_or_else(|| DatabaseError::Damaged { table: "events", what: format!("no kind has the number {kind}") })?,
+        method: decoded_method("events", row.get(6).map_err(&read)?)?,
+        bytes: number(7)?,
+        stream: Duration::from_micros(number(8)?),
+        detail: row.get::<_, Option<String>>(9).map_err(&read)?.unwrap_or_default(),
+    })
+}
+
+pub(super) fn events(connection: &Connection, after: u64, limit: usize) -> Result<Vec<(Event, String)>, DatabaseError> {
+    let read = engine("read the history");
+    let mut statement = connection
+        .prepare_cached(&format!(
+            "SELECT {EVENT}, f.name FROM events e JOIN files f ON f.file = e.file WHERE e.event > ?1 ORDER BY e.event LIMIT ?2"
+        ))
+        .map_err(&read)?;
+    let mut rows = statement.query(params![signed(after), signed(limit as u64)]).map_err(&read)?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next().map_err(&read)? {
+        events.push((decoded_event(row)?, row.get(10).map_err(&read)?));
+    }
+    Ok(events)
+}

@@ -1,0 +1,119 @@
+use super::*;
+use crate::copy::Expected;
+use crate::database::conformance::CASES;
+
+fn database() -> (tempfile::TempDir, Sqlite) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = Sqlite::create(&folder.path().join("audit.db")).expect("a database can be created");
+    (folder, database)
+}
+
+fn row(name: &str) -> Result<Row, InventoryError> {
+    Ok(Row { name: name.into(), expected: Expected::default(), location: None, node: Some(NodeId(1)) })
+}
+
+#[test]
+fn the_embedded_database_does_what_every_engine_must() {
+    for (name, case) in CASES {
+        println!("{name}");
+        let (_folder, mut database) = database();
+        case(&mut database);
+    }
+}
+
+#[test]
+fn only_an_audits_database_is_opened() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    assert!(matches!(Sqlite::open(&at("none")), Err(DatabaseError::Absent { .. })));
+    assert!(!at("none").exists());
+    std::fs::write(at("text"), "not a database at all, but long enough to be taken for one".repeat(20)).expect("a file");
+    assert!(matches!(Sqlite::open(&at("text")), Err(DatabaseError::Foreign { .. })));
+    std::fs::write(at("empty"), "").expect("a file");
+    assert!(matches!(Sqlite::open(&at("empty")), Err(DatabaseError::Foreign { .. })));
+    rusqlite::Connection::open(at("other")).and_then(|other| other.execute_batch("CREATE TABLE t (a)")).expect("a database");
+    assert!(matches!(Sqlite::open(&at("other")), Err(DatabaseError::Foreign { .. })));
+    drop(Sqlite::create(&at("audit")).expect("a database"));
+    assert!(matches!(Sqlite::create(&at("audit")), Err(DatabaseError::Exists { .. })));
+    let newer = Sqlite::open(&at("audit")).expect("an audit's database");
+    newer.connection.pragma_update(None, "user_version", VERSION + 1).expect("a newer version");
+    drop(newer);
+    assert!(matches!(Sqlite::open(&at("audit")), Err(DatabaseError::Newer { found: 2, known: 1, .. })));
+}
+
+#[test]
+fn two_processes_cant_check_at_once_but_read() {
+    let (folder, mut first) = database();
+    let mut second = Sqlite::open(&folder.path().join("audit.db")).expect("it can be read");
+    first.claim(NodeId(1), 1, 1).expect("the first may check");
+    assert!(matches!(second.claim(NodeId(1), 1, 1), Err(DatabaseError::InUse { .. })));
+    assert!(second.totals().expect("it can be read").is_empty());
+    drop(first);
+    second.claim(NodeId(1), 1, 1).expect("the first has ended");
+}
+
+#[test]
+fn an_interrupted_first_import_is_started_over() {
+    let (_folder, mut database) = database();
+    let node = Node {
+        id: NodeId(0),
+        name: "n".into(),
+        place: "/n".into(),
+        options: Vec::new(),
+        medium: Medium::Disk,
+        rules: Medium::Disk.rules(),
+        expected_time: None,
+    };
+    database.add_node(&node).expect("the name is free");
+    let mut rows = ["a", "b", "a"].map(row).into_iter();
+    database.import(&[], false, 1, &mut rows).expect("imported");
+    // As if the process had ended before the index was built.
+    database
+        .connection
+        .execute_batch("DROP INDEX files_by_name; INSERT INTO unfinished_import VALUES (1); UPDATE totals SET copies = 3")
+        .expect("the tables can be changed");
+    let mut rows = ["c", "d", "c"].map(row).into_iter();
+    let imported = database.import(&[], false, 1, &mut rows).expect("imported");
+    assert_eq!((imported.files, imported.copies), (2, 2));
+    assert_eq!(database.totals().expect("readable")[0].copies, 2);
+    assert!(database.history("a").expect("readable").is_none());
+    assert!(database.history("d").expect("readable").is_some());
+}
+
+#[test]
+fn the_history_cant_be_changed() {
+    let (_folder, database) = database();
+    database
+        .connection
+        .execute_batch("INSERT INTO events (node, file, at, kind, method, bytes, stream_us) VALUES (1, 1, 1, 1, 0, 0, 0)")
+        .expect("events can be appended");
+    for change in ["UPDATE events SET at = 2", "DELETE FROM events"] {
+        let error = database.connection.execute_batch(change).expect_err("events can't be changed");
+        assert!(error.to_string().contains("append-only"), "{error}");
+    }
+}
+
+/// Each query that reads the large tables must use an index, or it would take minutes.
+#[test]
+fn no_question_scans_a_large_table() {
+    let (_folder, database) = database();
+    let queries = [
+        "SELECT c.file, c.due_at FROM copies c JOIN files f ON f.file = c.file WHERE c.node = 1 AND c.due_at <= 5 ORDER BY c.due_at, c.file",
+        "SELECT file FROM files WHERE name_hash = 1 AND name = 'x'",
+        "SELECT c.node FROM nodes n CROSS JOIN copies c ON c.node = n.node AND c.file = 1 ORDER BY n.node",
+        "SELECT c.node, c.file FROM copies c JOIN files f ON f.file = c.file WHERE c.state = 2 AND (c.node, c.file) > (1, 1) ORDER BY c.node, c.file LIMIT 5",
+        "SELECT e.event FROM events e JOIN files f ON f.file = e.file WHERE e.event > 5 ORDER BY e.event LIMIT 5",
+        "SELECT due_at FROM copies WHERE node = 1 ORDER BY due_at LIMIT 1",
+        "UPDATE copies SET due_at = 1 WHERE node = 1 AND due_at > 5",
+    ];
+    for query in queries {
+        let mut statement = database.connection.prepare(&format!("EXPLAIN QUERY PLAN {query}")).expect("a query");
+        let plan: Vec<String> = statement.query_map([], |row| row.get(3)).and_then(Iterator::collect).expect("a plan");
+        let slow = |line: &String| {
+            (line.starts_with("SCAN")
+                && ["c", "f", "e", "files", "copies", "events"].iter().any(|table| line.contains(&format!("SCAN {table}"))))
+                || line.contains("TEMP B-TREE")
+        };
+        assert!(!plan.iter().any(slow), "{query}: {plan:?}");
+    }
+}

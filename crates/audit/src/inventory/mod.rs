@@ -1,0 +1,113 @@
+//! Inventories: lists of the files that should be at nodes.
+//!
+//! An inventory streams in, row by row; nothing of it is kept in memory. A row says what a file
+//! should contain, as far as the inventory knows.
+
+use std::path::PathBuf;
+
+use crate::copy::{Expected, NodeId};
+use crate::database::DatabaseError;
+use crate::place::Refusal;
+
+mod csv;
+mod listing;
+
+pub use csv::{Columns, Csv};
+pub use listing::listing;
+
+/// Bytes of the longest name.
+pub const LONGEST_NAME: usize = 16 << 10;
+
+/// A file of an inventory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Its name, unique in an audit.
+    pub name: String,
+    /// What it should contain.
+    pub expected: Expected,
+    /// Where it is at its nodes, if not under its name.
+    pub location: Option<String>,
+    /// The node that has it; `None` if all nodes of the import do.
+    pub node: Option<NodeId>,
+}
+
+/// A row that contradicts what is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// The file's name.
+    pub name: String,
+    /// What was known.
+    pub known: Expected,
+    /// What the inventory says.
+    pub listed: Expected,
+}
+
+/// What an import did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Rows read.
+    pub rows: u64,
+    /// Files added.
+    pub files: u64,
+    /// Copies added.
+    pub copies: u64,
+    /// Files of which something became known, or was replaced.
+    pub changed: u64,
+    /// Rows that contradict what is known; nothing was changed for them.
+    pub conflicts: u64,
+    /// The first of those.
+    pub conflicting: Vec<Conflict>,
+}
+
+/// An inventory can't be imported. Rows before the error were imported.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
+pub enum InventoryError {
+    #[error("can't read {}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{}, line {line}: {problem}", path.display())]
+    Line { path: PathBuf, line: u64, problem: LineProblem },
+    #[error("can't list the node's files")]
+    Listing(#[from] Refusal),
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+}
+
+/// What is wrong with a line of an inventory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
+pub enum LineProblem {
+    #[error("it has no column {column:?}; the columns are {present}")]
+    NoColumn { column: String, present: String },
+    #[error("no column is the file's name: call one of them \"name\", \"path\", \"key\" or \"file\", or say which one it is")]
+    NoNameColumn,
+    #[error("{found} fields, but the first line has {expected}")]
+    Fields { found: usize, expected: usize },
+    #[error("it isn't UTF-8")]
+    NotUtf8,
+    #[error("the name is empty")]
+    EmptyName,
+    #[error("the name has more than {LONGEST_NAME} bytes")]
+    LongName,
+    #[error("a field or line has more than {most} bytes")]
+    LongField { most: usize },
+    #[error("{text:?} is no number of bytes")]
+    Bytes { text: String },
+    #[error("{text:?} is no {algorithm} digest in hexadecimal")]
+    Digest { text: String, algorithm: String },
+    #[error("there is no node {name:?}")]
+    NoSuchNode { name: String },
+}
+
+/// Checks a name.
+pub(crate) fn check_name(name: &str) -> Result<(), LineProblem> {
+    match name.len() {
+        0 => Err(LineProblem::EmptyName),
+        length if length > LONGEST_NAME => Err(LineProblem::LongName),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,245 @@
+//! The recorder: gives claims to lanes, and writes results.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use super::lane::{Lane, QUEUE};
+use super::worker::Message;
+use super::{Clock, NodeSummary, Observer, RunError, Until, WholeTimes};
+use crate::copy::State;
+use crate::database::{AuditDatabase, Checked};
+
+/// Results of one transaction.
+const MOST_RESULTS: usize = 4_096;
+/// Pauses in a row after which a node is given up, if the run is to end.
+const PAUSES: u32 = 3;
+/// Where nothing is due, the database is asked again after this time: an inventory may have been
+/// imported.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+/// The wall clock may differ by this much from the time that passed.
+const TOLERANCE_S: i64 = 60;
+
+pub(super) struct Recorder<'a, 'b> {
+    database: &'a mut dyn AuditDatabase,
+    lanes: Vec<Tracked<'a>>,
+    until: Until,
+    clock: &'b dyn Clock,
+    observer: &'a mut dyn Observer,
+    started_at: u64,
+    /// The wall clock and the steady one when they were last compared.
+    compared: (u64, Duration),
+    whole_times: BTreeMap<(usize, u64, State), Duration>,
+}
+
+struct Tracked<'a> {
+    lane: &'a Lane,
+    /// Claims that were handed out and have no result yet.
+    open: usize,
+    ask_at: Duration,
+    is_done: bool,
+    summary: NodeSummary,
+    found: BTreeMap<State, u64>,
+}
+
+impl<'a, 'b> Recorder<'a, 'b> {
+    pub(super) fn new(
+        database: &'a mut dyn AuditDatabase,
+        lanes: &'a [Lane],
+        until: Until,
+        clock: &'b dyn Clock,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self, RunError> {
+        let tracked = |lane: &'a Lane| Tracked {
+            lane,
+            open: 0,
+            ask_at: Duration::ZERO,
+            is_done: false,
+            summary: NodeSummary {
+                node: lane.node.id,
+                found: Vec::new(),
+                bytes: 0,
+                stream: Duration::ZERO,
+                whole: Duration::ZERO,
+                given_up: None,
+            },
+            found: BTreeMap::new(),
+        };
+        let started_at = clock.wall();
+        let mut recorder = Self {
+            database,
+            lanes: lanes.iter().map(tracked).collect(),
+            until,
+            clock,
+            observer,
+            started_at,
+            compared: (started_at, clock.steady()),
+            whole_times: BTreeMap::new(),
+        };
+        recorder.distrust_future(None)?;
+        Ok(recorder)
+    }
+
+    /// Makes copies due whose dates lie in the future.
+    fn distrust_future(&mut self, jump: Option<i64>) -> Result<(), RunError> {
+        let now = self.clock.wall();
+        let mut due_again = 0;
+        for tracked in &self.lanes {
+            due_again += self.database.distrust_future(tracked.lane.node.id, now)?;
+        }
+        if jump.is_some() || due_again > 0 {
+            self.observer.clock_jumped(jump, due_again);
+        }
+        Ok(())
+    }
+
+    fn compare_clocks(&mut self) -> Result<(), RunError> {
+        let (wall, steady) = (self.clock.wall(), self.clock.steady());
+        let passed = i64::try_from((steady - self.compared.1).as_secs()).unwrap_or(i64::MAX);
+        let jump = wall.cast_signed().saturating_sub(self.compared.0.cast_signed()).saturating_sub(passed);
+        if jump.abs() > TOLERANCE_S {
+            self.compared = (wall, steady);
+            self.distrust_future(Some(jump))?;
+        } else if passed > TOLERANCE_S * 10 {
+            self.compared = (wall, steady);
+        }
+        Ok(())
+    }
+
+    pub(super) fn nap(&self) -> Duration {
+        self.clock.nap()
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.lanes.iter().all(|tracked| tracked.is_done)
+    }
+
+    /// Gives claims to lanes that have few, and ends lanes that are done.
+    pub(super) fn supply(&mut self) -> Result<(), RunError> {
+        self.compare_clocks()?;
+        let now = self.clock.steady();
+        for tracked in &mut self.lanes {
+            if tracked.is_done {
+                continue;
+            }
+            let node = &tracked.lane.node;
+            if let Some((pause, why, pauses)) = tracked.lane.new_pause() {
+                if self.until == Until::AllTried && pauses >= PAUSES {
+                    self.observer.given_up(node, &why);
+                    tracked.summary.given_up = Some(why);
+                    let unused = tracked.lane.abandoned();
+                    tracked.open -= unused.len();
+                    self.database.release(&unused)?;
+                    tracked.lane.end();
+                    tracked.is_done = true;
+                    continue;
+                }
+                self.observer.paused(node, pause, &why);
+            }
+            let waiting = tracked.lane.waiting();
+            if waiting > QUEUE / 2 || now < tracked.ask_at {
+                continue;
+            }
+            let due_until = match self.until {
+                Until::AllTried => self.started_at,
+                Until::Stopped => self.clock.wall(),
+            };
+            let claims = self.database.claim(node.id, due_until, QUEUE - waiting)?;
+            if claims.is_empty() {
+                if self.until == Until::AllTried && tracked.open == 0 {
+                    tracked.lane.end();
+                    tracked.is_done = true;
+                }
+                if self.until == Until::Stopped {
+                    tracked.ask_at = now + ASK_AGAIN;
+                }
+                continue;
+            }
+            tracked.open += claims.len();
+            tracked.lane.supply(claims);
+        }
+        Ok(())
+    }
+
+    /// Records a result, and all others that wait.
+    pub(super) fn take(&mut self, first: Message, receiver: &Receiver<Message>) -> Result<(), RunError> {
+        let mut results = Vec::new();
+        let mut begun = Vec::new();
+        let mut next = Some(first);
+        while let Some(message) = next {
+            let (node, claim) = match message {
+                Message::Checked(checked, began) => {
+                    let node = checked.claim.node;
+                    results.push(*checked);
+                    begun.push(began);
+                    (node, None)
+                }
+                Message::Abandoned(node, claim) => (node, Some(claim)),
+            };
+            if let Some(tracked) = self.lanes.iter_mut().find(|tracked| tracked.lane.node.id == node) {
+                tracked.open = tracked.open.saturating_sub(1);
+            }
+            if let Some(claim) = claim {
+                self.database.release(&[*claim])?;
+            }
+            next = if results.len() < MOST_RESULTS { receiver.try_recv().ok() } else { None };
+        }
+        if results.is_empty() {
+            return Ok(());
+        }
+        self.database.record(&results, &[])?;
+        let ended = self.clock.steady();
+        for (result, began) in results.iter().zip(begun) {
+            self.count(result, ended.saturating_sub(began));
+        }
+        self.observer.recorded(&results);
+        self.add_whole_times()
+    }
+
+    fn count(&mut self, result: &Checked, whole: Duration) {
+        let node = result.claim.node;
+        let Some((index, tracked)) = self.lanes.iter_mut().enumerate().find(|(_, tracked)| tracked.lane.node.id == node) else { return };
+        let state = result.finding.state();
+        *tracked.found.entry(state).or_default() += 1;
+        tracked.summary.bytes += result.bytes;
+        tracked.summary.stream += result.stream;
+        tracked.summary.whole += whole;
+        *self.whole_times.entry((index, result.at / 3_600, state)).or_default() += whole;
+    }
+
+    /// Stores the whole times once they are worth a transaction.
+    fn add_whole_times(&mut self) -> Result<(), RunError> {
+        let total: Duration = self.whole_times.values().sum();
+        if total > Duration::from_secs(60) { self.store_whole_times() } else { Ok(()) }
+    }
+
+    fn store_whole_times(&mut self) -> Result<(), RunError> {
+        let times: WholeTimes = std::mem::take(&mut self.whole_times)
+            .into_iter()
+            .map(|((index, hour, state), whole)| {
+                let node = &self.lanes[index].lane.node;
+                (node.id, node.rules.method, hour, state, whole)
+            })
+            .collect();
+        if !times.is_empty() {
+            self.database.add_whole_times(&times)?;
+        }
+        Ok(())
+    }
+
+    /// Records what still comes until all workers have ended, and gives back what was not checked.
+    pub(super) fn drain(&mut self, receiver: &Receiver<Message>) -> Result<(), RunError> {
+        while let Ok(message) = receiver.recv() {
+            self.take(message, receiver)?;
+        }
+        for tracked in &self.lanes {
+            self.database.release(&tracked.lane.abandoned())?;
+        }
+        self.store_whole_times()
+    }
+
+    pub(super) fn summaries(self) -> Vec<NodeSummary> {
+        let summary = |tracked: Tracked<'_>| NodeSummary { found: tracked.found.into_iter().collect(), ..tracked.summary };
+        self.lanes.into_iter().map(summary).collect()
+    }
+}

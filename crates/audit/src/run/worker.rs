@@ -1,0 +1,65 @@
+//! A worker: checks the copies of its lane, one at a time, by a connection of its own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use super::lane::Lane;
+use super::{Clock, Stop, Target};
+use crate::check::{Check, Checker, Throttle};
+use crate::copy::{Finding, NodeId, Unavailability};
+use crate::database::{Checked, Claim};
+use crate::place::{Cause, Refusal};
+
+/// What a worker tells the recorder.
+pub(super) enum Message {
+    /// A copy was checked. The check began at this time of the steady clock.
+    Checked(Box<Checked>, Duration),
+    /// A copy was not checked after all.
+    Abandoned(NodeId, Box<Claim>),
+}
+
+struct Limit<'a> {
+    lane: &'a Lane,
+    clock: &'a dyn Clock,
+    stop: &'a Stop,
+}
+
+impl Throttle for Limit<'_> {
+    fn arrived(&mut self, bytes: u64) -> bool {
+        self.lane.spend(bytes, self.clock, self.stop)
+    }
+}
+
+pub(super) fn work(lane: &Lane, target: &Target<'_>, clock: &dyn Clock, stop: &Stop, recorder: &Sender<Message>) {
+    let mut checker = Checker::new(target.place, lane.node.rules.all_digests);
+    while let Some(claim) = lane.next(clock, stop) {
+        let begun = clock.steady();
+        let method = lane.node.rules.method;
+        let mut limit = Limit { lane, clock, stop };
+        let started = Instant::now();
+        // A fault of this program at one copy must not end the checks of others. Nothing of the
+        // checker is used again.
+        let check = catch_unwind(AssertUnwindSafe(|| {
+            checker.check(method, &claim.location, &claim.expected, &mut || lane.witnesses(), &mut limit)
+        }))
+        .unwrap_or_else(|_| {
+            checker = Checker::new(target.place, lane.node.rules.all_digests);
+            let refusal = Refusal::new(Cause::Fault, "the check itself failed; this is a fault of the program");
+            Check { finding: Finding::Unavailable(refusal.into()), bytes: 0, stream: started.elapsed() }
+        });
+        lane.answered(&claim, &check.finding, clock);
+        let abandoned =
+            matches!(&check.finding, Finding::Unavailable(Unavailability::Refused(refusal)) if refusal.cause == Cause::Abandoned);
+        let message = if abandoned {
+            Message::Abandoned(lane.node.id, Box::new(claim))
+        } else {
+            let checked = Checked { claim, at: clock.wall(), method, finding: check.finding, bytes: check.bytes, stream: check.stream };
+            Message::Checked(Box::new(checked), begun)
+        };
+        // The recorder ends first only if the database failed; the run then ends with its error.
+        if recorder.send(message).is_err() {
+            return;
+        }
+    }
+}
