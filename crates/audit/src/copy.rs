@@ -146,7 +146,7 @@ pub struct Expected {
 }
 
 /// What a check found.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Finding {
     /// All bytes were read, and they are the expected ones.
     Verified {
@@ -220,7 +220,7 @@ pub enum Dispute {
 }
 
 /// Why nothing is known about a copy.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Unavailability {
     /// The place refused, or didn't answer.
     #[error("{0}")]

@@ -20,6 +20,7 @@
 //! | [`database`] | what is known: nodes, files, copies, and the history of checks |
 //! | [`inventory`] | lists of files that should be at nodes |
 //! | [`run`] | checks what is due, with a lane for each node |
+//! | [`repair`] | rewrites bad copies from good ones |
 #![forbid(unsafe_code)]
 
 pub mod breaker;
@@ -32,4 +33,5 @@ pub mod inventory;
 pub mod node;
 pub mod pace;
 pub mod place;
+pub mod repair;
 pub mod run;

@@ -73,7 +73,7 @@ pub struct Listed {
 }
 
 /// Why a place did not do what was asked. None of these says that a copy is corrupt.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}{}{detail}", if detail.is_empty() { "" } else { ": " })]
 pub struct Refusal {
     /// What kind of refusal it is.

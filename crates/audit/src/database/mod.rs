@@ -225,6 +225,13 @@ pub trait AuditDatabase: Send {
     /// If the database can't be changed; then nothing was recorded.
     fn record(&mut self, results: &[Checked], detectors: &[DetectorState]) -> Result<(), DatabaseError>;
 
+    /// Records that a copy was rewritten: an event, and the copy is due at once. Its state stays
+    /// until a check.
+    ///
+    /// # Errors
+    /// If the database can't be changed.
+    fn record_repair(&mut self, node: NodeId, file: FileId, at: u64, detail: &str) -> Result<(), DatabaseError>;
+
     /// Adds the time from the start of checks to their commit, which is known only afterwards.
     ///
     /// # Errors

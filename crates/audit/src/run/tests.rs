@@ -67,8 +67,7 @@ fn content(index: usize) -> Vec<u8> {
 fn audit(nodes: usize, files: usize) -> Audit {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut database = Sqlite::create(&folder.path().join("audit.db")).expect("a database");
-    let places = vec![FakePlace::default(); 0];
-    let mut audit = (places, Vec::new());
+    let mut audit: (Vec<FakePlace>, Vec<Node>) = Default::default();
     for number in 0..nodes {
         let place = FakePlace::default();
         (0..files).for_each(|index| place.put(&name(index), &content(index)));

@@ -52,9 +52,19 @@ pub(super) fn due(
 /// Changes of sums that a commit makes at once.
 #[derive(Default)]
 pub(super) struct Sums {
+    /// Copies and bytes, by node and state.
     totals: BTreeMap<(u16, u8), (i64, i64)>,
+    /// Copies and bytes, by node and day.
     ages: BTreeMap<(u16, i64), (i64, i64)>,
-    hours: BTreeMap<(i64, u16, u8, u8), (i64, i64, i64)>,
+    /// By hour, node, method and state.
+    hours: BTreeMap<(i64, u16, u8, u8), HourSums>,
+}
+
+#[derive(Default)]
+struct HourSums {
+    count: i64,
+    bytes: i64,
+    stream_us: i64,
 }
 
 impl Sums {
@@ -71,7 +81,9 @@ impl Sums {
     fn check(&mut self, result: &Checked) {
         let hour = signed(result.at / 3_600);
         let sums = self.hours.entry((hour, result.claim.node.0, result.method.number(), result.finding.state().number())).or_default();
-        *sums = (sums.0 + 1, sums.1.saturating_add(signed(result.bytes)), sums.2.saturating_add(micros(result.stream)));
+        sums.count += 1;
+        sums.bytes = sums.bytes.saturating_add(signed(result.bytes));
+        sums.stream_us = sums.stream_us.saturating_add(micros(result.stream));
     }
 
     /// Writes all changes.
@@ -93,8 +105,8 @@ impl Sums {
             "INSERT INTO hours VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0) ON CONFLICT DO UPDATE SET count = count + excluded.count, \
              bytes = bytes + excluded.bytes, stream_us = stream_us + excluded.stream_us",
         )?;
-        for ((at, node, method, state), (count, bytes, stream)) in &self.hours {
-            hour.execute(params![at, node, method, state, count, bytes, stream])?;
+        for ((at, node, method, state), sums) in &self.hours {
+            hour.execute(params![at, node, method, state, sums.count, sums.bytes, sums.stream_us])?;
         }
         Ok(())
     }
@@ -292,6 +304,34 @@ pub(super) fn append(transaction: &Transaction<'_>, event: &Appended<'_>) -> rus
             event.detail
         ])?;
     Ok(transaction.last_insert_rowid())
+}
+
+pub(super) fn record_repair(connection: &mut Connection, node: NodeId, file: FileId, at: u64, detail: &str) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let copy = params![node.0, signed(file.0)];
+    let previous =
+        transaction.query_row("SELECT last_event FROM copies WHERE node = ?1 AND file = ?2", copy, |row| row.get(0)).optional()?;
+    if let Some(previous) = previous {
+        let event = append(
+            &transaction,
+            &Appended {
+                previous,
+                node,
+                file: signed(file.0),
+                at: signed(at),
+                kind: EventKind::Repaired,
+                method: Method::Stream,
+                bytes: 0,
+                stream: 0,
+                detail: Some(detail),
+            },
+        )?;
+        transaction.execute(
+            "UPDATE copies SET due_at = ?3, last_event = ?4 WHERE node = ?1 AND file = ?2",
+            params![node.0, signed(file.0), signed(at), event],
+        )?;
+    }
+    transaction.commit()
 }
 
 pub(super) fn add_whole_times(connection: &mut Connection, times: &[(NodeId, Method, u64, State, Duration)]) -> rusqlite::Result<()> {

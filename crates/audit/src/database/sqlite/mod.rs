@@ -103,9 +103,9 @@ impl Sqlite {
             connection.pragma_update(None, "foreign_keys", false)
         };
         // A file that isn't a database fails here, and `open` says so.
-        tune().or_else(|error: rusqlite::Error| match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::NotADatabase) => Err(DatabaseError::Foreign { path: path.into() }),
-            _ => Err(engine("open the database")(error)),
+        tune().map_err(|error: rusqlite::Error| match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::NotADatabase) => DatabaseError::Foreign { path: path.into() },
+            _ => engine("open the database")(error),
         })?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(Self { connection, path: path.into(), claimed: HashMap::new(), lock: None, witnessed: 0 })
@@ -280,6 +280,10 @@ impl AuditDatabase for Sqlite {
             }
         }
         Ok(())
+    }
+
+    fn record_repair(&mut self, node: NodeId, file: FileId, at: u64, detail: &str) -> Result<(), DatabaseError> {
+        checks::record_repair(&mut self.connection, node, file, at, detail).map_err(engine("record a repair"))
     }
 
     fn add_whole_times(&mut self, times: &[(NodeId, Method, u64, State, Duration)]) -> Result<(), DatabaseError> {

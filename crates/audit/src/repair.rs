@@ -1,0 +1,209 @@
+//! Repair: a copy that is lost or wrong is rewritten from one that verifies.
+//!
+//! ```text
+//! check the copy      still bad? ----no---> recorded, left alone
+//!   |
+//! read another copy   into a spool file; its digest must be right ---> else try the next one
+//!   |
+//! write, record that it was rewritten
+//!   |
+//! check the copy by a fresh connection ---> verified
+//! ```
+//!
+//! A copy that verifies is never written to. Without a known digest nothing can verify, so nothing
+//! is repaired.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use fulgurite_digest::{Digest, Digester};
+
+use crate::check::{Checker, Witness};
+use crate::copy::{Expected, Finding, Method, NodeId, State, Unavailability};
+use crate::database::{AuditDatabase, Checked, Claim, CopyHistory, DatabaseError, FileHistory};
+use crate::place::{Place, Refusal};
+use crate::run::Clock;
+
+/// What became of a copy.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It was rewritten from a copy at this node, and verified.
+    Repaired {
+        /// The node of the copy that was read.
+        from: NodeId,
+    },
+    /// It verifies, so there is nothing to repair.
+    AlreadyGood,
+    /// It could be repaired from a copy at this node, which verifies. Nothing was written.
+    Repairable {
+        /// The node of the copy that was read.
+        from: NodeId,
+    },
+    /// Nothing was written.
+    Impossible(Obstacle),
+    /// It was rewritten, but what can be read now is not what was written.
+    NotVerified {
+        /// The node of the copy that was read.
+        from: NodeId,
+        /// What the check found.
+        finding: Finding,
+    },
+}
+
+/// Why a copy wasn't repaired.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened, with its fields")]
+pub enum Obstacle {
+    #[error("no digest of the file is known, so no copy can be trusted")]
+    NoDigest,
+    #[error("its node can't be used now: {0}")]
+    TargetUnavailable(Unavailability),
+    #[error("no other copy verifies{}", tried.iter().map(|(node, why)| format!("; {node}: {why}")).collect::<String>())]
+    NoSource { tried: Vec<(String, String)> },
+    #[error("writing failed: {0}")]
+    Write(Refusal),
+    #[error("can't keep a copy in {}: {source}", folder.display())]
+    Spool {
+        folder: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A node, as a repair uses it.
+pub struct Site<'a> {
+    /// Its number.
+    pub node: NodeId,
+    /// Its name.
+    pub name: &'a str,
+    /// Where its copies are.
+    pub place: &'a dyn Place,
+}
+
+/// Repairs copies of files.
+pub struct Repair<'a> {
+    /// The nodes that may be read and written.
+    pub sites: &'a [Site<'a>],
+    /// Folder for the copy that is being moved.
+    pub spool: &'a Path,
+    /// Write, instead of only finding out what could be written.
+    pub apply: bool,
+    /// The time.
+    pub clock: &'a dyn Clock,
+}
+
+impl Repair<'_> {
+    /// Repairs the copy of a file at one node.
+    ///
+    /// # Errors
+    /// If the database fails; then a rewritten copy may be recorded as bad until its next check.
+    pub fn repair(
+        &self,
+        database: &mut dyn AuditDatabase,
+        name: &str,
+        file: &FileHistory,
+        target: NodeId,
+    ) -> Result<Outcome, DatabaseError> {
+        let Some(strongest) = file.expected.digests.last() else { return Ok(Outcome::Impossible(Obstacle::NoDigest)) };
+        let copy = |node: NodeId| file.copies.iter().find(|copy| copy.node == node);
+        let site = |node: NodeId| self.sites.iter().find(|site| site.node == node);
+        let (Some(copy_at), Some(at)) = (copy(target), site(target)) else {
+            return Ok(Outcome::Impossible(Obstacle::NoSource { tried: Vec::new() }));
+        };
+        let witnesses = database.witnesses(target, 8)?;
+        let before = check(at.place, copy_at, &file.expected, &witnesses);
+        self.record(database, file, copy_at, before.clone())?;
+        match before {
+            Finding::Verified { .. } => return Ok(Outcome::AlreadyGood),
+            Finding::Unavailable(why) => return Ok(Outcome::Impossible(Obstacle::TargetUnavailable(why))),
+            _ => {}
+        }
+        let (from, mut spooled, bytes) = match self.read_good(file, target, strongest) {
+            Ok(found) => found,
+            Err(obstacle) => return Ok(Outcome::Impossible(obstacle)),
+        };
+        if !self.apply {
+            return Ok(Outcome::Repairable { from: from.node });
+        }
+        let written = at.place.connect().and_then(|mut connection| connection.write(&copy_at.location, bytes, &mut spooled));
+        if let Err(refusal) = written {
+            return Ok(Outcome::Impossible(Obstacle::Write(refusal)));
+        }
+        database.record_repair(target, file.file, self.clock.wall(), &format!("from the copy at {}", from.name))?;
+        let again = database.history(name)?;
+        let Some(now) = again.as_ref().and_then(|file| file.copies.iter().find(|copy| copy.node == target)) else {
+            return Ok(Outcome::Impossible(Obstacle::NoSource { tried: Vec::new() }));
+        };
+        let finding = check(at.place, now, &file.expected, &witnesses);
+        let verified = matches!(finding, Finding::Verified { .. });
+        self.record(database, file, now, finding.clone())?;
+        Ok(if verified { Outcome::Repaired { from: from.node } } else { Outcome::NotVerified { from: from.node, finding } })
+    }
+
+    /// Records a check that was part of the repair.
+    fn record(
+        &self,
+        database: &mut dyn AuditDatabase,
+        file: &FileHistory,
+        copy: &CopyHistory,
+        finding: Finding,
+    ) -> Result<(), DatabaseError> {
+        let claim = Claim {
+            node: copy.node,
+            file: file.file,
+            location: copy.location.clone(),
+            expected: file.expected.clone(),
+            due_at: i64::try_from(copy.due_at).unwrap_or(i64::MAX),
+        };
+        let bytes = file.expected.bytes.unwrap_or(0);
+        let checked =
+            Checked { claim, at: self.clock.wall(), method: Method::Stream, finding, bytes, stream: std::time::Duration::ZERO };
+        database.record(&[checked], &[])
+    }
+
+    /// Reads a copy that verifies into a spool file, and returns it from its beginning. Copies that
+    /// were verified last are tried first.
+    fn read_good(&self, file: &FileHistory, except: NodeId, strongest: &Digest) -> Result<(&Site<'_>, File, u64), Obstacle> {
+        let spool_failed = |source| Obstacle::Spool { folder: self.spool.into(), source };
+        let mut candidates: Vec<&CopyHistory> =
+            file.copies.iter().filter(|copy| copy.node != except && !copy.state.is_bad()).collect();
+        candidates.sort_by_key(|copy| std::cmp::Reverse((copy.state == State::Verified, copy.verified_at)));
+        let mut tried = Vec::new();
+        for copy in candidates {
+            let Some(site) = self.sites.iter().find(|site| site.node == copy.node) else { continue };
+            let mut spool = tempfile::tempfile_in(self.spool).map_err(spool_failed)?;
+            let mut digester = Digester::new(&[strongest.algorithm()]);
+            let mut failed = None;
+            let read = site.place.connect().and_then(|mut connection| {
+                connection.read(&copy.location, &mut |piece| {
+                    digester.update(piece);
+                    failed = spool.write_all(piece).err();
+                    failed.is_none()
+                })
+            });
+            if let Some(source) = failed {
+                return Err(spool_failed(source));
+            }
+            let bytes = digester.bytes();
+            let right = |digests: Vec<Digest>| digests.contains(strongest) && file.expected.bytes.is_none_or(|known| known == bytes);
+            match read {
+                Err(refusal) => tried.push((site.name.to_owned(), refusal.to_string())),
+                Ok(_) if !right(digester.finish()) => tried.push((site.name.to_owned(), "what was read is not the expected content".into())),
+                Ok(_) => {
+                    spool.rewind().map_err(spool_failed)?;
+                    return Ok((site, spool, bytes));
+                }
+            }
+        }
+        Err(Obstacle::NoSource { tried })
+    }
+}
+
+fn check(place: &dyn Place, copy: &CopyHistory, expected: &Expected, witnesses: &[Witness]) -> Finding {
+    let mut checker = Checker::new(place, false);
+    checker.check(Method::Stream, &copy.location, expected, &mut || witnesses.to_vec(), &mut ()).finding
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+use fulgurite_digest::Algorithm;
+
+use super::*;
+use crate::database::{EventKind, Sqlite};
+use crate::fake_place::{FakePlace, Fault};
+use crate::inventory::Row;
+use crate::node::{Medium, Node};
+use crate::place::Cause;
+use crate::run::SystemClock;
+
+const CONTENT: &[u8] = b"the content of a file with three copies";
+
+struct Bench {
+    folder: tempfile::TempDir,
+    database: Sqlite,
+    places: [FakePlace; 3],
+}
+
+const NODES: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
+
+fn bench() -> Bench {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut database = Sqlite::create(&folder.path().join("audit.db")).expect("a database");
+    let places = [(); 3].map(|()| FakePlace::default());
+    for (place, name) in places.iter().zip(["a", "b", "c"]) {
+        place.put("f", CONTENT);
+        place.put("other", b"other");
+        let node = Node {
+            id: NodeId(0),
+            name: name.into(),
+            place: String::new(),
+            options: Vec::new(),
+            medium: Medium::Disk,
+            rules: Medium::Disk.rules(),
+            expected_time: None,
+        };
+        database.add_node(&node).expect("the name is free");
+    }
+    let mut digester = Digester::new(&[Algorithm::Sha256]);
+    digester.update(CONTENT);
+    let expected = Expected { bytes: Some(CONTENT.len() as u64), digests: digester.finish() };
+    let row = Row { name: "f".into(), expected, location: None, node: None };
+    database.import(&NODES, false, 1, &mut std::iter::once(Ok(row))).expect("imported");
+    Bench { folder, database, places }
+}
+
+impl Bench {
+    fn repair(&mut self, target: usize, apply: bool) -> Outcome {
+        let sites = [0, 1, 2].map(|index| Site { node: NODES[index], name: ["a", "b", "c"][index], place: &self.places[index] });
+        let repair = Repair { sites: &sites, spool: self.folder.path(), apply, clock: &SystemClock::default() };
+        let file = self.database.history("f").expect("readable").expect("known");
+        repair.repair(&mut self.database, "f", &file, NODES[target]).expect("the database works")
+    }
+
+    fn content(&self, node: usize) -> Option<Vec<u8>> {
+        let mut content = Vec::new();
+        let read = self.places[node].connect().expect("connected").read("f", &mut |piece| {
+            content.extend_from_slice(piece);
+            true
+        });
+        read.ok().map(|_| content)
+    }
+
+    fn kinds(&mut self, node: usize) -> Vec<EventKind> {
+        let file = self.database.history("f").expect("readable").expect("known");
+        file.copies[node].events.iter().rev().map(|event| event.kind).collect()
+    }
+}
+
+#[test]
+fn a_bad_copy_is_rewritten_from_a_good_one_and_verified() {
+    for damage in [|place: &FakePlace| place.put("f", b"wrong"), |place: &FakePlace| place.delete("f")] {
+        let mut bench = bench();
+        damage(&bench.places[1]);
+        let bad = bench.content(1);
+        assert!(matches!(bench.repair(1, false), Outcome::Repairable { .. }));
+        assert_eq!(bench.content(1), bad);
+        assert!(matches!(bench.repair(1, true), Outcome::Repaired { from } if from != NODES[1]));
+        assert_eq!(bench.content(1).as_deref(), Some(CONTENT));
+        let kinds = bench.kinds(1);
+        assert_eq!(kinds[kinds.len() - 2..], [EventKind::Repaired, EventKind::Checked(State::Verified)]);
+    }
+}
+
+#[test]
+fn a_good_copy_is_never_written_to() {
+    let mut bench = bench();
+    assert!(matches!(bench.repair(0, true), Outcome::AlreadyGood));
+    assert_eq!(bench.kinds(0), [EventKind::Checked(State::Verified)]);
+}
+
+#[test]
+fn a_source_that_does_not_verify_is_not_used() {
+    let mut bench = bench();
+    bench.places[0].delete("f");
+    bench.places[1].put("f", &CONTENT.to_ascii_uppercase());
+    assert!(matches!(bench.repair(0, true), Outcome::Repaired { from } if from == NODES[2]));
+    bench.places[0].delete("f");
+    bench.places[2].set_down(Some(Cause::TimedOut));
+    let Outcome::Impossible(Obstacle::NoSource { tried }) = bench.repair(0, true) else { panic!("nothing verifies") };
+    assert_eq!(tried.len(), 2, "{tried:?}");
+    assert_eq!(bench.content(0), None);
+}
+
+#[test]
+fn nothing_is_written_to_a_node_that_is_not_itself() {
+    let mut bench = bench();
+    bench.places[0].clear();
+    assert!(matches!(bench.repair(0, true), Outcome::Impossible(Obstacle::TargetUnavailable(Unavailability::PlaceEmpty))));
+    assert_eq!(bench.content(0), None);
+}
+
+#[test]
+fn a_write_that_does_not_last_is_noticed() {
+    let mut bench = bench();
+    bench.places[0].put("f", b"wrong");
+    // Two readings find the damage; the two after the write find something else again.
+    for content in [&b"wrong"[..], b"wrong", b"still wrong", b"still wrong"] {
+        bench.places[0].fault("f", Fault::Content(content.into()));
+    }
+    bench.places[0].state_length("f", 5);
+    let outcome = bench.repair(0, true);
+    assert!(matches!(outcome, Outcome::NotVerified { .. }), "{outcome:?}");
+}

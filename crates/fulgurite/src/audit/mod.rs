@@ -1,0 +1,146 @@
+//! The commands of `fulgurite audit`, on the crate `audit`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use fulgurite_audit::copy::NodeId;
+use fulgurite_audit::database::{AuditDatabase, Sqlite};
+use fulgurite_audit::node::Node;
+use fulgurite_audit::place::{Address, Place};
+
+use crate::outcome::Misuse;
+use crate::{Outcome, Session};
+
+mod export;
+mod history;
+mod inventory;
+mod nodes;
+mod repair;
+mod run;
+mod status;
+
+#[derive(Debug, Args)]
+pub(crate) struct Audit {
+    /// The audit's database
+    #[arg(long, global = true, env = "FULGURITE_AUDIT", default_value = "audit.db", value_name = "FILE")]
+    database: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Create the database of an audit
+    Init,
+    /// Add, change or list nodes: places where copies are
+    #[command(subcommand)]
+    Node(nodes::Command),
+    /// Import a list of files that should be at nodes
+    ///
+    /// An inventory can be imported again: files and copies that are known stay as they are. A row
+    /// that contradicts what is known is reported and changes nothing, unless --replace is given.
+    #[command(subcommand)]
+    Inventory(inventory::Command),
+    /// Check copies that are due, longest due first, with a lane of its own for each node
+    ///
+    /// A copy is declared lost or wrong only if a second reading by a fresh connection finds the
+    /// same, and the node still shows a copy that it had before. What was found is stored as it is
+    /// found: an interrupted run goes on where it was.
+    ///
+    /// Without --for and --forever, the run ends when everything that is due now has been tried. A
+    /// node that keeps failing is given up for this run; its other copies stay due.
+    Run(run::Run),
+    /// Show copies by node and state, how old their verification is, and whether the audit keeps up
+    Status,
+    /// List copies that are lost or wrong, or could not be read
+    Problems(status::Problems),
+    /// Show all copies of a file and everything that happened to them
+    History {
+        /// The file's name, as in the inventory
+        name: String,
+    },
+    /// Rewrite copies that are lost or wrong from copies that verify
+    Repair(repair::Repair),
+    /// Write the history of checks, as CSV or JSON lines
+    Export(export::Export),
+}
+
+/// The database of an audit, with its nodes.
+struct Opened {
+    database: Box<dyn AuditDatabase>,
+    nodes: Vec<Node>,
+}
+
+pub(crate) fn audit(session: &Session, audit: &Audit) -> Result<Outcome> {
+    let path = &audit.database;
+    match &audit.command {
+        Command::Init => init(session, path),
+        Command::Node(command) => nodes::node(session, &mut Opened::open(path)?, command),
+        Command::Inventory(command) => inventory::inventory(session, &mut Opened::open(path)?, command),
+        Command::Run(run) => run::run(session, &mut Opened::open(path)?, run),
+        Command::Status => status::status(session, &mut Opened::open(path)?),
+        Command::Problems(problems) => status::problems(session, &mut Opened::open(path)?, problems),
+        Command::History { name } => history::history(session, &mut Opened::open(path)?, name),
+        Command::Repair(repair) => repair::repair(session, &mut Opened::open(path)?, repair),
+        Command::Export(export) => export::export(session, &mut Opened::open(path)?, export),
+    }
+}
+
+fn init(session: &Session, path: &Path) -> Result<Outcome> {
+    Sqlite::create(path)?;
+    session.say(&format!("Created {}. Add nodes with `fulgurite audit node add`.", crate::text::path(path)));
+    session.answer(|| serde_json::json!({ "database": path.to_string_lossy() }));
+    Ok(Outcome::Good)
+}
+
+impl Opened {
+    fn open(path: &Path) -> Result<Self> {
+        let mut database: Box<dyn AuditDatabase> = Box::new(Sqlite::open(path)?);
+        let nodes = database.nodes()?;
+        Ok(Self { database, nodes })
+    }
+
+    fn node(&self, name: &str) -> Result<&Node> {
+        let names = || match &*self.nodes {
+            [] => "there are none: add one with `fulgurite audit node add`".to_owned(),
+            nodes => format!("nodes are {}", nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ")),
+        };
+        let found = self.nodes.iter().find(|node| node.name == name);
+        found.ok_or_else(|| Misuse(format!("there is no node {name:?}; {}", names())).into())
+    }
+
+    /// The nodes of these names, or all if none is named.
+    fn chosen(&self, names: &[String]) -> Result<Vec<Node>> {
+        if names.is_empty() {
+            if self.nodes.is_empty() {
+                return Err(Misuse("the audit has no nodes: add one with `fulgurite audit node add`".into()).into());
+            }
+            return Ok(self.nodes.clone());
+        }
+        let mut chosen: Vec<Node> = names.iter().map(|name| self.node(name).cloned()).collect::<Result<_>>()?;
+        chosen.sort_by_key(|node| node.id);
+        chosen.dedup_by_key(|node| node.id);
+        Ok(chosen)
+    }
+
+    fn name(&self, id: NodeId) -> &str {
+        self.nodes.iter().find(|node| node.id == id).map_or("a removed node", |node| &node.name)
+    }
+}
+
+fn place(node: &Node) -> Result<Box<dyn Place>> {
+    let options = node.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let address = Address::parse(&node.place, options).with_context(|| format!("node {}", node.name))?;
+    address.place().with_context(|| format!("node {}", node.name))
+}
+
+fn now() -> u64 {
+    use fulgurite_audit::run::Clock;
+    fulgurite_audit::run::SystemClock::default().wall()
+}
+
+/// A date in words.
+fn date(seconds: u64) -> String {
+    crate::text::time(seconds.cast_signed())
+}

@@ -1,0 +1,261 @@
+//! `audit node`: the places where copies are.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use fulgurite_audit::copy::{Method, NodeId};
+use fulgurite_audit::node::{DAY_S, Medium, Node, check_name};
+use fulgurite_audit::place::Address;
+use serde_json::{Value, json};
+
+use super::{Opened, place};
+use crate::channel::one_of;
+use crate::outcome::Misuse;
+use crate::{Outcome, Session, text};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Add a node
+    ///
+    /// PLACE is a folder, or a URL: s3://BUCKET/PREFIX, azblob://CONTAINER/PREFIX,
+    /// gcs://BUCKET/PREFIX, swift://CONTAINER/PREFIX, b2://BUCKET/PREFIX, sftp://USER@HOST/PATH,
+    /// webdavs://HOST/PATH, https://HOST/PATH (read only). Further settings of a place are options
+    /// such as `--option endpoint=https://s3.example.org`. Secrets are never stored: name the
+    /// variable or the file that contains one, as in `--option secret_access_key=env:KEY`.
+    Add {
+        /// Name of the node: letters, digits, ".", "-" and "_"
+        name: String,
+        /// Where its copies are
+        place: String,
+        #[command(flatten)]
+        settings: Settings,
+        /// Add it even if it can't be reached now
+        #[arg(long)]
+        unreached: bool,
+    },
+    /// Change the settings of a node
+    Set {
+        /// Name of the node
+        name: String,
+        /// Where its copies are now
+        #[arg(long)]
+        place: Option<String>,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// List nodes with their places and rules
+    List,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Settings {
+    /// A setting of the place; repeat the option for several
+    #[arg(long = "option", value_name = "KEY=VALUE")]
+    options: Vec<String>,
+    /// What its copies are kept on, which decides the rules below. Default: disk for folders, else
+    /// cloud
+    #[arg(long, value_parser = one_of(Medium::ALL, Medium::name))]
+    medium: Option<Medium>,
+    /// How copies are checked: `stream` reads all bytes, `header` compares the stated length.
+    /// Default: header for medium cold, else stream
+    #[arg(long, value_parser = one_of([Method::Stream, Method::Header], Method::name))]
+    method: Option<Method>,
+    /// Days from one check of a copy to the next. Default: 90, or 730 for tape
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    interval_days: Option<u32>,
+    /// Copies checked at a time. Default: 4 for disks, 8 for clouds, 1 for tape
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    workers: Option<u16>,
+    /// Read at most so many MiB a second; 0 for no limit
+    #[arg(long, value_name = "MIB")]
+    mib_per_second: Option<u64>,
+    /// Begin at most so many checks a second; 0 for no limit
+    #[arg(long, value_name = "N")]
+    files_per_second: Option<u64>,
+    /// Compare every digest that is known of a file, not only the strongest
+    #[arg(long, value_name = "YES|NO", value_parser = parse_yes)]
+    all_digests: Option<bool>,
+    /// Expected time of a check: seconds, and nanoseconds for each byte, as in 0.6+24. Default:
+    /// learned from the node's own checks
+    #[arg(long, value_name = "S+NS", value_parser = parse_expected)]
+    expect: Option<(f64, f64)>,
+}
+
+fn parse_yes(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("expected yes or no"),
+    }
+}
+
+fn parse_expected(text: &str) -> Result<(f64, f64), &'static str> {
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    let numbers = text.split_once('+').and_then(|(base, slope)| number(base).zip(number(slope)));
+    numbers.filter(|(base, slope)| base + slope > 0.0).ok_or("expected seconds + nanoseconds a byte, such as 0.6+24")
+}
+
+impl Settings {
+    /// Applies what is given.
+    fn apply(&self, node: &mut Node) -> Result<()> {
+        for option in &self.options {
+            let pair = option.split_once('=').filter(|(key, value)| !key.is_empty() && !value.contains('\n'));
+            let (key, value) = pair.ok_or_else(|| Misuse(format!("--option {option:?}: expected KEY=VALUE")))?;
+            node.options.retain(|(known, _)| known != key);
+            if !value.is_empty() {
+                node.options.push((key.to_owned(), value.to_owned()));
+            }
+        }
+        if let Some(medium) = self.medium {
+            node.medium = medium;
+            node.rules = medium.rules();
+        }
+        let rules = &mut node.rules;
+        if let Some(method) = self.method {
+            rules.method = method;
+        }
+        if let Some(days) = self.interval_days {
+            rules.interval = Duration::from_secs(u64::from(days) * DAY_S);
+        }
+        if let Some(workers) = self.workers {
+            rules.workers = workers;
+        }
+        let limit = |number: u64| (number > 0).then_some(number);
+        if let Some(mib) = self.mib_per_second {
+            rules.bytes_per_second = limit(mib).map(|mib| mib.saturating_mul(1 << 20));
+        }
+        if let Some(files) = self.files_per_second {
+            rules.files_per_second = limit(files);
+        }
+        if let Some(all) = self.all_digests {
+            rules.all_digests = all;
+        }
+        if self.expect.is_some() {
+            node.expected_time = self.expect;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn node(session: &Session, opened: &mut Opened, command: &Command) -> Result<Outcome> {
+    match command {
+        Command::Add { name, place, settings, unreached } => add(session, opened, name, place, settings, *unreached),
+        Command::Set { name, place, settings } => set(session, opened, name, place.as_deref(), settings),
+        Command::List => list(session, opened),
+    }
+}
+
+/// A place as it is stored: folders with their full path, because an audit is run from anywhere.
+fn stored(place: &str, options: &[(String, String)]) -> Result<(String, Vec<(String, String)>)> {
+    let place = match place.contains(':') {
+        false => std::path::absolute(place).with_context(|| format!("can't make {place:?} an absolute path"))?.into_os_string(),
+        true => place.into(),
+    };
+    let place = place.to_str().context("the folder's path isn't UTF-8")?;
+    let address = Address::parse(place, options.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+        .map_err(|error| Misuse(error.to_string()))?;
+    let options = address.options().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    Ok((address.url(), options))
+}
+
+fn add(session: &Session, opened: &mut Opened, name: &str, place_given: &str, settings: &Settings, unreached: bool) -> Result<Outcome> {
+    check_name(name).map_err(|error| Misuse(format!("invalid name {name:?}: {error}")))?;
+    let is_folder = !place_given.contains("://");
+    let medium = if is_folder { Medium::Disk } else { Medium::Cloud };
+    let mut node = Node {
+        id: NodeId(0),
+        name: name.to_owned(),
+        place: String::new(),
+        options: Vec::new(),
+        medium,
+        rules: medium.rules(),
+        expected_time: None,
+    };
+    settings.apply(&mut node)?;
+    (node.place, node.options) = stored(place_given, &node.options)?;
+    if !unreached {
+        reach(&node).with_context(|| format!("node {name} was not added; --unreached adds it all the same"))?;
+    }
+    node.id = opened.database.add_node(&node)?;
+    session.say(&format!("Added node {name}: {}", describe(&node)));
+    session.answer(|| to_json(&node));
+    Ok(Outcome::Good)
+}
+
+/// Connects, and asks for the first file.
+fn reach(node: &Node) -> Result<()> {
+    let place = place(node)?;
+    let mut connection = place.connect().with_context(|| place.describe())?;
+    connection.list(&mut |_| false).with_context(|| place.describe())
+}
+
+fn set(session: &Session, opened: &mut Opened, name: &str, place: Option<&str>, settings: &Settings) -> Result<Outcome> {
+    let mut node = opened.node(name)?.clone();
+    settings.apply(&mut node)?;
+    let place = place.unwrap_or(&node.place).to_owned();
+    (node.place, node.options) = stored(&place, &node.options)?;
+    opened.database.change_node(&node)?;
+    session.say(&format!("Changed node {name}: {}", describe(&node)));
+    session.answer(|| to_json(&node));
+    Ok(Outcome::Good)
+}
+
+fn list(session: &Session, opened: &Opened) -> Result<Outcome> {
+    let mut out = std::io::stdout().lock();
+    for node in &opened.nodes {
+        match session.json {
+            true => writeln!(out, "{}", to_json(node))?,
+            false => writeln!(out, "{}: {}", node.name, describe(node))?,
+        }
+    }
+    if opened.nodes.is_empty() {
+        session.say("The audit has no nodes. Add one with `fulgurite audit node add`.");
+    }
+    Ok(Outcome::Good)
+}
+
+fn describe(node: &Node) -> String {
+    let rules = &node.rules;
+    let mut line = format!(
+        "{}, {}, {} every {} days, {}",
+        text::harmless(&node.place),
+        node.medium.name(),
+        rules.method,
+        rules.interval.as_secs() / DAY_S,
+        text::count(rules.workers.into(), "worker"),
+    );
+    if let Some(limit) = rules.bytes_per_second {
+        line += &format!(", at most {}/s", text::bytes(limit));
+    }
+    if let Some(limit) = rules.files_per_second {
+        line += &format!(", at most {limit} files/s");
+    }
+    if rules.all_digests {
+        line += ", all digests";
+    }
+    for (key, value) in &node.options {
+        line += &format!(", {key}={}", text::harmless(value));
+    }
+    if let Some((base, slope)) = node.expected_time {
+        line += &format!(", expected in {base} s + {slope} ns/B");
+    }
+    line
+}
+
+fn to_json(node: &Node) -> Value {
+    json!({
+        "name": node.name,
+        "place": node.place,
+        "options": node.options.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "medium": node.medium.name(),
+        "method": node.rules.method.name(),
+        "interval_s": node.rules.interval.as_secs(),
+        "workers": node.rules.workers,
+        "bytes_per_second": node.rules.bytes_per_second,
+        "files_per_second": node.rules.files_per_second,
+        "all_digests": node.rules.all_digests,
+        "expected": node.expected_time.map(|(base, slope)| json!({ "base_s": base, "ns_per_byte": slope })),
+    })
+}
