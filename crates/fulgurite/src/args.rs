@@ -148,6 +148,13 @@ pub(crate) enum Command {
     /// Manage the accounts of the S3 service and their access keys
     #[command(subcommand)]
     Accounts(Accounts),
+    /// Check copies of files wherever they are: folders, object stores, servers
+    ///
+    /// An audit knows which files should be at which nodes, reads each copy within a stated time,
+    /// and names a node that gets slow. It needs no archive. Its exit status tells what is known of
+    /// the copies: 1 if any is lost or wrong, 4 if any could not be read, 3 if any was never
+    /// verified, is overdue, or is at a node that was given up.
+    Audit(Box<crate::audit::Audit>),
     /// Archive a folder, destroy platters, and restore every byte
     ///
     /// On glass, the demonstration also shows how a sector becomes symbols, images, probabilities

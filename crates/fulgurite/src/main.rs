@@ -1,12 +1,13 @@
 //! The `fulgurite` command line.
 //!
 //! [`args`] defines the arguments. The other modules run the commands and print results to standard
-//! output: [`twin`] on the crate `twin`, [`channel`] on the crate `glass`, [`serve`] on the crate
+//! output: [`twin`] on the crate `twin`, [`channel`] on the crate `glass`, [`audit`] on the crate `audit`, [`serve`] on the crate
 //! `service`, most others on the crate `archive`. [`diagnostics`] writes to standard error, and
 //! [`Outcome`] maps results to exit statuses.
 
 mod args;
 mod attach;
+mod audit;
 mod channel;
 mod decode_worker;
 mod demo;
@@ -152,6 +153,7 @@ fn main() -> ExitCode {
             let medium = if medium == "glass" { Medium::Glass } else { Medium::Disk };
             demo::demo(&session, folder.as_deref(), &into, medium)
         }
+        Command::Audit(audit) => audit::audit(&session, &audit),
         Command::Twin(twin) => twin::twin(&session, &twin),
         Command::Channel(command) => channel::run(&session, &command),
     };

@@ -101,9 +101,10 @@ impl Stop {
 
 /// Hears what happens in a run. Called by the recorder between transactions, so it should be quick.
 pub trait Observer {
-    /// Results were recorded, durably.
-    fn recorded(&mut self, results: &[Checked]) {
-        let _ = results;
+    /// Results were recorded, durably. `whole` is the time of each from the start of its check to
+    /// now.
+    fn recorded(&mut self, results: &[Checked], whole: &[Duration]) {
+        let _ = (results, whole);
     }
 
     /// A node is left alone for a while.

@@ -189,10 +189,11 @@ impl<'a, 'b> Recorder<'a, 'b> {
         }
         self.database.record(&results, &[])?;
         let ended = self.clock.steady();
-        for (result, began) in results.iter().zip(begun) {
-            self.count(result, ended.saturating_sub(began));
+        let whole: Vec<Duration> = begun.into_iter().map(|began| ended.saturating_sub(began)).collect();
+        for (result, whole) in results.iter().zip(&whole) {
+            self.count(result, *whole);
         }
-        self.observer.recorded(&results);
+        self.observer.recorded(&results, &whole);
         self.add_whole_times()
     }
 

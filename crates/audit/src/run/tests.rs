@@ -215,7 +215,7 @@ fn a_panic_at_one_copy_harms_no_other() {
 fn a_stopped_run_keeps_its_results_and_the_rest_stays_due() {
     struct StopAfter<'a>(usize, &'a Stop);
     impl Observer for StopAfter<'_> {
-        fn recorded(&mut self, results: &[Checked]) {
+        fn recorded(&mut self, results: &[Checked], _whole: &[Duration]) {
             self.0 = self.0.saturating_sub(results.len());
             if self.0 == 0 {
                 self.1.stop();
@@ -258,7 +258,7 @@ fn a_clock_that_jumps_during_a_run_is_noticed() {
         heard: Vec<i64>,
     }
     impl Observer for Jump<'_> {
-        fn recorded(&mut self, _results: &[Checked]) {
+        fn recorded(&mut self, _results: &[Checked], _whole: &[Duration]) {
             if self.heard.is_empty() {
                 self.clock.set_ahead(-7_200);
             }

@@ -1,0 +1,84 @@
+//! `audit repair`: rewrites bad copies from good ones.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use fulgurite_audit::copy::{NodeId, State};
+use fulgurite_audit::place::Place;
+use fulgurite_audit::repair::{Outcome as Repaired, Repair as Engine, Site};
+use fulgurite_audit::run::SystemClock;
+use serde_json::json;
+
+use super::{Opened, place};
+use crate::{Outcome, Session, text};
+
+#[derive(Debug, Args)]
+pub(super) struct Repair {
+    /// Write. Without this option, the command only tells what it would do
+    #[arg(long)]
+    apply: bool,
+    /// Repair only copies of this node; repeat the option for several
+    #[arg(long = "node", value_name = "NAME")]
+    nodes: Vec<String>,
+    /// Repair only copies of this file; repeat the option for several
+    #[arg(long = "file", value_name = "NAME")]
+    files: Vec<String>,
+    /// Folder for the copy that is being moved. Default: the system's temporary folder
+    #[arg(long, value_name = "FOLDER")]
+    spool: Option<PathBuf>,
+}
+
+pub(super) fn repair(session: &Session, opened: &mut Opened, repair: &Repair) -> Result<Outcome> {
+    let targets: Vec<NodeId> = opened.chosen(&repair.nodes)?.iter().map(|node| node.id).collect();
+    let places: Vec<(NodeId, String, Box<dyn Place>)> =
+        opened.nodes.iter().map(|node| Ok((node.id, node.name.clone(), place(node)?))).collect::<Result<_>>()?;
+    let sites: Vec<Site<'_>> = places.iter().map(|(node, name, place)| Site { node: *node, name, place: &**place }).collect();
+    let spool = repair.spool.clone().unwrap_or_else(std::env::temp_dir);
+    let clock = SystemClock::default();
+    let engine = Engine { sites: &sites, spool: &spool, apply: repair.apply, clock: &clock };
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut outcome = Outcome::Good;
+    for state in [State::Missing, State::SizeMismatch, State::DigestMismatch] {
+        let mut after = None;
+        // One page is read whole before its copies change state.
+        loop {
+            let page = opened.database.problems(state, after, 500)?;
+            let Some(last) = page.last() else { break };
+            after = Some((last.node, last.file));
+            for problem in page {
+                let is_named = repair.files.is_empty() || repair.files.contains(&problem.name);
+                if !is_named || !targets.contains(&problem.node) {
+                    continue;
+                }
+                let file = opened.database.history(&problem.name)?.context("the file is gone from the database")?;
+                let result = engine.repair(&mut *opened.database, &problem.name, &file, problem.node)?;
+                let (word, detail) = words(opened, &result);
+                *counts.entry(word).or_default() += 1;
+                let is_good = matches!(result, Repaired::Repaired { .. } | Repaired::AlreadyGood);
+                outcome = outcome.worst(Outcome::troubled_if(!is_good));
+                session.warn(&format!("{}: {}: {word}{detail}", opened.name(problem.node), text::harmless(&problem.name)));
+                session.answer(|| json!({ "node": opened.name(problem.node), "name": problem.name, "outcome": word, "detail": detail.trim_start_matches([':', ' ']) }));
+            }
+        }
+    }
+    if counts.is_empty() {
+        session.say("Nothing to repair: no copy is known to be lost or wrong.");
+    } else if !repair.apply && counts.contains_key("repairable") {
+        session.say("Nothing was written. Repeat the command with --apply to repair these copies.");
+    }
+    Ok(outcome)
+}
+
+fn words(opened: &Opened, result: &Repaired) -> (&'static str, String) {
+    match result {
+        Repaired::Repaired { from } => ("repaired", format!(" from the copy at {}, and verified", opened.name(*from))),
+        Repaired::AlreadyGood => ("good", ": it verifies now".into()),
+        Repaired::Repairable { from } => ("repairable", format!(" from the copy at {}", opened.name(*from))),
+        Repaired::Impossible(obstacle) => ("not repaired", format!(": {}", text::harmless(&obstacle.to_string()))),
+        Repaired::NotVerified { from, finding } => {
+            ("rewritten but not verified", format!(" from the copy at {}: {}", opened.name(*from), finding.state()))
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! `audit run`: checks what is due.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use fulgurite_audit::copy::{NodeId, State};
+use fulgurite_audit::database::Checked;
+use fulgurite_audit::node::Node;
+use fulgurite_audit::place::Place;
+use fulgurite_audit::run::{NodeSummary, Observer, Stop, SystemClock, Target, Until, run as run_audit};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::{Opened, now, place, status};
+use crate::{Outcome, Session, diagnostics, text};
+
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// Check only copies of this node; repeat the option for several
+    #[arg(long = "node", value_name = "NAME")]
+    nodes: Vec<String>,
+    /// End after this time, such as 90m, 20h or 1d
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    time: Option<Duration>,
+    /// Go on for ever, with whatever becomes due
+    #[arg(long, conflicts_with = "time")]
+    forever: bool,
+    /// Report each minute what was checked at each node, as a line of JSON in ECS form on standard
+    /// error
+    #[arg(long)]
+    log_json: bool,
+}
+
+fn parse_time(text: &str) -> Result<Duration, &'static str> {
+    let wrong = "expected a number with s, m, h or d, such as 20h";
+    let unit = text.chars().last().ok_or(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(wrong),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong)?;
+    number.checked_mul(seconds).filter(|seconds| (1..=315_360_000).contains(seconds)).map(Duration::from_secs).ok_or(wrong)
+}
+
+/// How often `--log-json` reports.
+const LOG_PERIOD: Duration = Duration::from_secs(60);
+/// Bad copies that are printed as they are found; all are stored.
+const MOST_PRINTED: u64 = 100;
+
+pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<Outcome> {
+    let nodes = opened.chosen(&run.nodes)?;
+    let places: Vec<Box<dyn Place>> = nodes.iter().map(place).collect::<Result<_>>()?;
+    let targets: Vec<Target<'_>> =
+        nodes.iter().zip(&places).map(|(node, place)| Target { node: node.clone(), place: &**place }).collect();
+    let stop = Arc::new(Stop::default());
+    stop_on_signals(Arc::clone(&stop), run.time)?;
+    let until = if run.forever || run.time.is_some() { Until::Stopped } else { Until::AllTried };
+    let due: u64 = status::due(&mut *opened.database, &nodes, now())?;
+    let mut reporter = Reporter::new(session, &nodes, due, run.log_json);
+    let summaries = run_audit(&mut *opened.database, &targets, until, &stop, &SystemClock::default(), &mut reporter)?;
+    reporter.finish();
+    let mut outcome = Outcome::Good;
+    for (node, summary) in nodes.iter().zip(&summaries) {
+        session.say(&line(node, summary));
+        session.answer(|| to_json(node, summary));
+        if summary.given_up.is_some() {
+            outcome = outcome.worst(Outcome::Absent);
+        }
+    }
+    // What was found earlier and not mended is still wrong.
+    Ok(outcome.worst(status::outcome(&mut *opened.database, &nodes, now())?))
+}
+
+/// Stops the run on Ctrl-C or SIGTERM, or after a time.
+fn stop_on_signals(stop: Arc<Stop>, time: Option<Duration>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("signals can't be received")?;
+    let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+            let interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt());
+            let (mut terminate, mut interrupt) = match (terminate, interrupt) {
+                (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
+                (Err(error), _) | (_, Err(error)) => {
+                    let _ = ready.send(Err(error));
+                    return;
+                }
+            };
+            let _ = ready.send(Ok(()));
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                () = tokio::time::sleep(time.unwrap_or(Duration::MAX)) => {}
+            }
+            stop.stop();
+        });
+    });
+    is_ready.recv().context("signals can't be received")?.context("signals can't be received")
+}
+
+/// Shows progress, and prints what is found.
+struct Reporter<'a> {
+    session: &'a Session,
+    names: BTreeMap<NodeId, String>,
+    bar: ProgressBar,
+    printed: u64,
+    log_json: bool,
+    logged: Instant,
+    batch: BTreeMap<NodeId, Batch>,
+}
+
+/// Checks of a node since the last line of the log.
+#[derive(Default)]
+struct Batch {
+    count: u64,
+    bytes: u64,
+    time: Duration,
+    stream: Duration,
+    unverified: u64,
+}
+
+impl<'a> Reporter<'a> {
+    fn new(session: &'a Session, nodes: &[Node], due: u64, log_json: bool) -> Self {
+        let bar = if session.quiet || session.json || log_json { ProgressBar::hidden() } else { ProgressBar::new(due) };
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos} of {human_len} copies, {per_sec}, {eta} left  {msg}") {
+            bar.set_style(style);
+        }
+        Self {
+            session,
+            names: nodes.iter().map(|node| (node.id, node.name.clone())).collect(),
+            bar,
+            printed: 0,
+            log_json,
+            logged: Instant::now(),
+            batch: BTreeMap::new(),
+        }
+    }
+
+    fn print(&mut self, line: &str) {
+        self.bar.suspend(|| self.session.warn(line));
+    }
+
+    fn log(&mut self) {
+        let nodes: serde_json::Map<String, Value> = std::mem::take(&mut self.batch)
+            .into_iter()
+            .map(|(node, batch)| {
+                let value = json!({
+                    "bytes": batch.bytes,
+                    "count": batch.count,
+                    "timeMs": batch.time.as_millis() as u64,
+                    "streamMs": batch.stream.as_millis() as u64,
+                    "notVerified": batch.unverified,
+                });
+                (self.names[&node].clone(), value)
+            })
+            .collect();
+        let elapsed = self.logged.elapsed();
+        self.logged = Instant::now();
+        if nodes.is_empty() {
+            return;
+        }
+        let at = time::OffsetDateTime::now_utc();
+        let line = json!({
+            "@timestamp": format!("{}T{:02}:{:02}:{:02}.{:03}Z", at.date(), at.hour(), at.minute(), at.second(), at.millisecond()),
+            "ecs.version": "8.11.0",
+            "log.level": "info",
+            "event.dataset": "fulgurite.audit",
+            "event.duration": elapsed.as_nanos() as u64,
+            "message": "checked copies",
+            "batchStat": { "nodeInfo": nodes },
+        });
+        eprintln!("{line}");
+    }
+
+    fn finish(&mut self) {
+        if self.log_json {
+            self.log();
+        }
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for Reporter<'_> {
+    fn recorded(&mut self, results: &[Checked], whole: &[Duration]) {
+        self.bar.inc(results.len() as u64);
+        for (result, whole) in results.iter().zip(whole) {
+            let state = result.finding.state();
+            if self.log_json {
+                let batch = self.batch.entry(result.claim.node).or_default();
+                batch.count += 1;
+                batch.bytes += result.bytes;
+                batch.stream += result.stream;
+                batch.time += *whole;
+                batch.unverified += u64::from(state != State::Verified);
+            }
+            if state.is_bad() {
+                self.printed += 1;
+                if self.printed <= MOST_PRINTED {
+                    let node = self.names[&result.claim.node].clone();
+                    self.print(&format!("{node}: {}: {state}", text::harmless(&result.claim.location)));
+                } else if self.printed == MOST_PRINTED + 1 {
+                    self.print("more copies are lost or wrong; `fulgurite audit problems` lists all of them");
+                }
+            }
+        }
+        if self.log_json && self.logged.elapsed() >= LOG_PERIOD {
+            self.log();
+        }
+    }
+
+    fn paused(&mut self, node: &Node, pause: Duration, why: &str) {
+        let line = format!("node {} is left alone for {} s: {}", node.name, pause.as_secs(), text::harmless(why));
+        self.bar.suspend(|| diagnostics::note(&line));
+    }
+
+    fn given_up(&mut self, node: &Node, why: &str) {
+        let line = format!("node {} is given up for this run: {}", node.name, text::harmless(why));
+        self.bar.suspend(|| diagnostics::trouble(&line));
+    }
+
+    fn clock_jumped(&mut self, by: Option<i64>, copies_due_again: u64) {
+        let jumped = by.map_or_else(String::new, |by| format!("the clock jumped by {by} s; "));
+        let again = text::phrase(copies_due_again, "copy has a date in the future and is", "copies have dates in the future and are");
+        self.bar.suspend(|| diagnostics::trouble(&format!("{jumped}{again} checked again")));
+    }
+}
+
+fn line(node: &Node, summary: &NodeSummary) -> String {
+    let found: Vec<String> = summary.found.iter().map(|(state, count)| text::phrase(*count, state.name(), state.name())).collect();
+    let found = if found.is_empty() { "nothing was due".to_owned() } else { found.join(", ") };
+    let mut line = format!("{}: {found}", node.name);
+    if summary.bytes > 0 {
+        line += &format!("; {} read, {} while reading", text::bytes(summary.bytes), text::rate(summary.bytes, summary.stream));
+    }
+    if let Some(why) = &summary.given_up {
+        line += &format!("; given up: {}", text::harmless(why));
+    }
+    line
+}
+
+fn to_json(node: &Node, summary: &NodeSummary) -> Value {
+    json!({
+        "node": node.name,
+        "found": summary.found.iter().map(|(state, count)| (state.name(), *count)).collect::<BTreeMap<_, _>>(),
+        "bytes": summary.bytes,
+        "stream_ms": summary.stream.as_millis() as u64,
+        "time_ms": summary.whole.as_millis() as u64,
+        "given_up": summary.given_up,
+    })
+}

@@ -1,0 +1,185 @@
+//! `audit status` and `audit problems`.
+
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write};
+
+use anyhow::Result;
+use clap::Args;
+use fulgurite_audit::copy::{Method, State};
+use fulgurite_audit::database::{Age, AuditDatabase, Total};
+use fulgurite_audit::node::{DAY_S, Node};
+use serde_json::{Value, json};
+
+use super::{Opened, date, now};
+use crate::channel::one_of;
+use crate::{Outcome, Session, text};
+
+#[derive(Debug, Args)]
+pub(super) struct Problems {
+    /// List only copies in this state
+    #[arg(long, value_parser = one_of(TROUBLED, State::name))]
+    state: Option<State>,
+}
+
+const TROUBLED: [State; 4] = [State::Missing, State::SizeMismatch, State::DigestMismatch, State::Unavailable];
+
+/// What is known of a node's copies.
+struct Standing<'a> {
+    node: &'a Node,
+    by_state: BTreeMap<State, (u64, u64)>,
+    copies: u64,
+    bytes: u64,
+    /// Copies whose bytes were never read and found right.
+    never: u64,
+    /// Copies last verified longer ago than the node's interval.
+    overdue: u64,
+    /// The day of the oldest verification, in seconds since 1970.
+    oldest: Option<u64>,
+}
+
+impl<'a> Standing<'a> {
+    fn of(node: &'a Node, totals: &[Total], ages: &[Age], now: u64) -> Self {
+        let mut standing =
+            Self { node, by_state: BTreeMap::new(), copies: 0, bytes: 0, never: 0, overdue: 0, oldest: None };
+        for total in totals.iter().filter(|total| total.node == node.id) {
+            standing.by_state.insert(total.state, (total.copies, total.bytes));
+            standing.copies += total.copies;
+            standing.bytes += total.bytes;
+        }
+        // The day on which a copy verified one interval ago was verified.
+        let limit = now.saturating_sub(node.rules.interval.as_secs()) / DAY_S;
+        for age in ages.iter().filter(|age| age.node == node.id) {
+            match age.day {
+                None => standing.never += age.copies,
+                Some(day) => {
+                    standing.oldest = standing.oldest.or(Some(day * DAY_S));
+                    standing.overdue += if day < limit { age.copies } else { 0 };
+                }
+            }
+        }
+        standing
+    }
+
+    fn count(&self, state: State) -> u64 {
+        self.by_state.get(&state).map_or(0, |(copies, _)| *copies)
+    }
+
+    /// Copies that the node's method can't verify, or hasn't yet.
+    fn unknown(&self) -> u64 {
+        self.count(State::Unverified)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let bad: u64 = TROUBLED.into_iter().filter(|state| state.is_bad()).map(|state| self.count(state)).sum();
+        if bad > 0 {
+            return Outcome::Troubled;
+        }
+        if self.count(State::Unavailable) > 0 {
+            return Outcome::Unreadable;
+        }
+        let late = if self.node.rules.method == Method::Stream { self.overdue } else { 0 };
+        if self.unknown() > 0 || late > 0 { Outcome::Absent } else { Outcome::Good }
+    }
+
+    fn line(&self) -> String {
+        let states: Vec<String> =
+            self.by_state.iter().map(|(state, (copies, _))| text::phrase(*copies, state.name(), state.name())).collect();
+        let mut line = format!("{}: {} ({}): {}", self.node.name, text::phrase(self.copies, "copy", "copies"), text::bytes(self.bytes), states.join(", "));
+        if self.copies == 0 {
+            return format!("{}: no copies are known; import an inventory", self.node.name);
+        }
+        match self.oldest {
+            Some(oldest) => line += &format!("; oldest verification on {}", &date(oldest)[..10]),
+            None => line += "; none was ever verified",
+        }
+        if self.never > 0 && self.oldest.is_some() {
+            line += &format!("; bytes of {} never read and found right", text::phrase(self.never, "copy", "copies"));
+        }
+        if self.overdue > 0 {
+            line += &format!("; {} overdue", text::phrase(self.overdue, "copy is", "copies are"));
+        }
+        line
+    }
+
+    fn to_json(&self) -> Value {
+        let states: BTreeMap<&str, Value> = self
+            .by_state
+            .iter()
+            .map(|(state, (copies, bytes))| (state.name(), json!({ "copies": copies, "bytes": bytes })))
+            .collect();
+        json!({
+            "node": self.node.name,
+            "copies": self.copies,
+            "bytes": self.bytes,
+            "states": states,
+            "never_verified": self.never,
+            "overdue": self.overdue,
+            "oldest_verified_day": self.oldest.map(|oldest| date(oldest)[..10].to_owned()),
+        })
+    }
+}
+
+/// Copies that may be due: never verified, or older than their interval. An estimate by whole days.
+pub(super) fn due(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) -> Result<u64> {
+    let (totals, ages) = (database.totals()?, database.ages()?);
+    let standings = nodes.iter().map(|node| Standing::of(node, &totals, &ages, now));
+    Ok(standings.map(|standing| standing.never + standing.overdue).sum())
+}
+
+/// The exit status of what is known of some nodes.
+pub(super) fn outcome(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) -> Result<Outcome> {
+    let (totals, ages) = (database.totals()?, database.ages()?);
+    Ok(nodes.iter().map(|node| Standing::of(node, &totals, &ages, now).outcome()).fold(Outcome::Good, Outcome::worst))
+}
+
+pub(super) fn status(session: &Session, opened: &mut Opened) -> Result<Outcome> {
+    let (totals, ages) = (opened.database.totals()?, opened.database.ages()?);
+    let mut outcome = Outcome::Good;
+    for node in opened.chosen(&[])? {
+        let standing = Standing::of(&node, &totals, &ages, now());
+        session.warn(&standing.line());
+        session.answer(|| standing.to_json());
+        outcome = outcome.worst(standing.outcome());
+    }
+    Ok(outcome)
+}
+
+pub(super) fn problems(session: &Session, opened: &mut Opened, problems: &Problems) -> Result<Outcome> {
+    const PAGE: usize = 1_000;
+    let states: Vec<State> = problems.state.map_or_else(|| TROUBLED.to_vec(), |state| vec![state]);
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut outcome = Outcome::Good;
+    for state in states {
+        let mut after = None;
+        loop {
+            let page = opened.database.problems(state, after, PAGE)?;
+            let Some(last) = page.last() else { break };
+            after = Some((last.node, last.file));
+            outcome = outcome.worst(if state.is_bad() { Outcome::Troubled } else { Outcome::Unreadable });
+            for problem in &page {
+                let node = opened.name(problem.node);
+                let (at, detail) = problem.last.as_ref().map_or((None, ""), |event| (Some(event.at), &*event.detail));
+                if session.json {
+                    let value = json!({
+                        "node": node,
+                        "name": problem.name,
+                        "state": state.name(),
+                        "found_at": at,
+                        "detail": detail,
+                        "verified_at": problem.verified_at,
+                    });
+                    writeln!(out, "{value}")?;
+                } else {
+                    let verified = problem.verified_at.map_or_else(|| "never verified".to_owned(), |at| format!("last verified {}", date(at)));
+                    let found = at.map_or_else(String::new, date);
+                    writeln!(out, "{state}  {node}  {}  {found}  {}  ({verified})", text::harmless(&problem.name), text::harmless(detail))?;
+                }
+            }
+        }
+    }
+    out.flush()?;
+    if outcome == Outcome::Good {
+        session.say("No copy is known to be lost, wrong or unreadable. `fulgurite audit status` tells what was checked.");
+    }
+    Ok(outcome)
+}
