@@ -5,8 +5,27 @@
 //! for a fault of a copy. All calls block, with deadlines: a worker thread belongs to one node, so
 //! a node that never answers holds up no other node.
 
+mod address;
+#[cfg(test)]
+mod conformance;
+mod deadlines;
+mod folder;
+mod location;
+#[cfg(feature = "remote")]
+mod remote;
+#[cfg(feature = "remote")]
+mod secret;
+mod sftp;
+
 use std::io;
 use std::time::Duration;
+
+pub use address::{Address, AddressError};
+pub use deadlines::Deadlines;
+pub use folder::Folder;
+#[cfg(feature = "remote")]
+pub use remote::fetch_url;
+pub use sftp::Sftp;
 
 /// Where a node's copies are.
 pub trait Place: Send + Sync {
@@ -152,4 +171,28 @@ impl Cause {
             Self::Unsupported => "unsupported",
         }
     }
+}
+
+/// Passes a piece of content on.
+fn pass(sink: &mut dyn FnMut(&[u8]) -> bool, piece: &[u8]) -> Result<(), Refusal> {
+    if sink(piece) { Ok(()) } else { Err(Refusal::new(Cause::Abandoned, "")) }
+}
+
+/// Fills `piece` from a reader, as far as it goes. Returns the number of bytes.
+fn fill(content: &mut dyn io::Read, piece: &mut [u8]) -> Result<usize, Refusal> {
+    let mut filled = 0;
+    while filled < piece.len() {
+        match content.read(&mut piece[filled..]) {
+            Ok(0) => break,
+            Ok(bytes) => filled += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Refusal::new(Cause::Fault, format!("reading what should be written failed: {error}"))),
+        }
+    }
+    Ok(filled)
+}
+
+/// What is written has another length than was announced.
+fn wrong_length(received: u64, stated: u64) -> Refusal {
+    Refusal::new(Cause::Cut { received, stated }, "what should be written has another length")
 }

@@ -1,0 +1,396 @@
+//! Folders and mounts.
+//!
+//! ```text
+//! /mnt/copies            the root, opened anew for each operation: it may be unmounted at any time
+//!   collection/a.tif     location "collection/a.tif"
+//!   link -> ../outside   refused: no path leads out of the root
+//! ```
+//!
+//! A missing file is [`Cause::Missing`] only while the root is the folder that it was when the
+//! connection was opened. A disk that was unmounted leaves an empty folder at the same path, and
+//! all copies would seem missing; the device and inode of the root tell them apart. The option
+//! `marker` names a file that only the right folder contains, which also detects a disk that was
+//! never mounted.
+//!
+//! The page cache is dropped for each file before it is read, so that the bytes come from the
+//! medium and not from memory, as far as the system does that. Calls have no deadlines: the system
+//! decides how long a disk or a network mount may take.
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Advice, AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::location::{self, PART_PREFIX};
+use super::{Cause, Connection, Listed, Place, Refusal, fill, pass, wrong_length};
+
+/// Bytes per read.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Depth of folders that a listing descends to. Each level keeps a folder open.
+const DEPTH_MAX: usize = 256;
+
+/// A folder, or a mounted file system.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    root: PathBuf,
+    marker: Option<String>,
+}
+
+impl Folder {
+    /// The folder `root`. Nothing is opened yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), marker: None }
+    }
+
+    /// Requires that the folder contains the file `location`: without it, every operation fails
+    /// and nothing is reported missing.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] if `location` is invalid.
+    pub fn with_marker(mut self, location: impl Into<String>) -> Result<Self, Refusal> {
+        let marker = location.into();
+        location::check(&marker)?;
+        self.marker = Some(marker);
+        Ok(self)
+    }
+}
+
+impl Place for Folder {
+    fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
+        let (_, identity) = open_root(&self.root)?;
+        let connection = FolderConnection { folder: self.clone(), identity, buffer: Vec::new() };
+        connection.root()?;
+        Ok(Box::new(connection))
+    }
+
+    fn describe(&self) -> String {
+        self.root.display().to_string()
+    }
+}
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+struct FolderConnection {
+    folder: Folder,
+    identity: Identity,
+    buffer: Vec<u8>,
+}
+
+impl FolderConnection {
+    /// Opens the root, if it is still the folder that this connection was opened for.
+    fn root(&self) -> Result<OwnedFd, Refusal> {
+        let (root, identity) = open_root(&self.folder.root)?;
+        let fault = |problem: &str| Err(Refusal::new(Cause::Fault, format!("{}: {problem}", self.folder.root.display())));
+        if identity != self.identity {
+            return fault("another folder than before is at this path; was it mounted or unmounted?");
+        }
+        let Some(marker) = &self.folder.marker else { return Ok(root) };
+        match open_beneath(root.as_fd(), marker, OFlags::RDONLY | OFlags::NONBLOCK) {
+            Ok(_) => Ok(root),
+            Err(Errno::NOENT | Errno::NOTDIR) => fault(&format!("it lacks its marker {marker:?}; is the right file system mounted?")),
+            Err(errno) => Err(refusal(errno, marker)),
+        }
+    }
+
+    fn open(&self, location: &str) -> Result<(File, u64), Refusal> {
+        location::check(location)?;
+        let root = self.root()?;
+        // Without NONBLOCK, opening a FIFO would wait for a writer.
+        let file = match open_beneath(root.as_fd(), location, OFlags::RDONLY | OFlags::NONBLOCK) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT | Errno::NOTDIR) => {
+                // Asked again after the failure: the root may have gone in between.
+                self.root()?;
+                return Err(Refusal::new(Cause::Missing, location));
+            }
+            Err(errno) => return Err(refusal(errno, location)),
+        };
+        let status = rustix::fs::fstat(&file).map_err(|errno| refusal(errno, location))?;
+        match FileType::from_raw_mode(status.st_mode) {
+            FileType::RegularFile => Ok((file, u64::try_from(status.st_size).unwrap_or(0))),
+            other => Err(not_a_file(location, other)),
+        }
+    }
+
+    /// Opens the folder of a location, and returns the name in it. Creates the folder if wanted.
+    fn parent<'a>(&self, location: &'a str, create: bool) -> Result<(OwnedFd, &'a str), Refusal> {
+        location::check(location)?;
+        let mut folder = self.root()?;
+        let (folders, name) = location.rsplit_once('/').map_or(("", location), |(folders, name)| (folders, name));
+        if folders.is_empty() {
+            return Ok((folder, name));
+        }
+        if !create {
+            return Ok((open_beneath(folder.as_fd(), folders, FOLDER).map_err(|errno| refusal(errno, location))?, name));
+        }
+        let root = folder.try_clone().map_err(|error| from_io(&error, location))?;
+        let mut path = String::new();
+        for part in folders.split('/') {
+            path.push_str(if path.is_empty() { "" } else { "/" });
+            path.push_str(part);
+            match rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(0o777)) {
+                // The entry is in the parent, which must be durable too.
+                Ok(()) => rustix::fs::fsync(&folder).map_err(|errno| refusal(errno, location))?,
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(refusal(errno, location)),
+            }
+            folder = open_beneath(root.as_fd(), &path, FOLDER).map_err(|errno| refusal(errno, location))?;
+        }
+        Ok((folder, name))
+    }
+}
+
+impl Connection for FolderConnection {
+    fn length(&mut self, location: &str) -> Result<u64, Refusal> {
+        self.open(location).map(|(_, bytes)| bytes)
+    }
+
+    fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
+        let (mut file, stated) = self.open(location)?;
+        // Advice may fail, as on pipes and some network mounts; reading works without.
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
+        self.buffer.resize(BUFFER_BYTES, 0);
+        let mut received = 0;
+        // One byte more than stated is enough to know that the file grew.
+        while received <= stated {
+            match file.read(&mut self.buffer) {
+                Ok(0) => break,
+                Ok(bytes) => {
+                    received += bytes as u64;
+                    pass(sink, &self.buffer[..bytes])?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(from_io(&error, location)),
+            }
+        }
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+        match received == stated {
+            true => Ok(received),
+            false => Err(Refusal::new(Cause::Cut { received, stated }, format!("{location}: its length changed while it was read"))),
+        }
+    }
+
+    /// Symbolic links and temporary files of writes are left out.
+    ///
+    /// Locations are UTF-8: if some names are not, all other files are listed first, and then the
+    /// listing fails and names one of them.
+    fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
+        let root = self.root()?;
+        let mut listing = Listing { each, unnamed: None };
+        let complete = listing.folder(&root, "", 0)?;
+        // A root that went away in between may have ended the listing early.
+        self.root()?;
+        match listing.unnamed {
+            Some(name) if complete => {
+                let detail = format!("{name} is not valid UTF-8; rename such files, other files are unaffected");
+                Err(Refusal::new(Cause::Unsupported, detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
+        let (folder, name) = self.parent(location, true)?;
+        let part = location::part_beside("");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&folder, &part, flags, Mode::from_raw_mode(0o666)).map_err(|errno| refusal(errno, location))?;
+        let mut file = File::from(file);
+        self.buffer.resize(BUFFER_BYTES, 0);
+        let published = copy(&mut file, location, bytes, content, &mut self.buffer).and_then(|()| {
+            let publish = || {
+                rustix::fs::fsync(&file)?;
+                rustix::fs::renameat(&folder, &part, &folder, name)?;
+                rustix::fs::fsync(&folder)
+            };
+            publish().map_err(|errno| refusal(errno, location))
+        });
+        if published.is_err() {
+            let _ = rustix::fs::unlinkat(&folder, &part, AtFlags::empty());
+        }
+        published
+    }
+
+    fn remove(&mut self, location: &str) -> Result<(), Refusal> {
+        let (folder, name) = match self.parent(location, false) {
+            Ok(parent) => parent,
+            Err(Refusal { cause: Cause::Missing, .. }) => return self.root().map(drop),
+            Err(refusal) => return Err(refusal),
+        };
+        match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
+            Ok(()) => rustix::fs::fsync(&folder).map_err(|errno| refusal(errno, location)),
+            Err(Errno::NOENT) => self.root().map(drop),
+            // POSIX says PERM for folders, Linux says ISDIR.
+            Err(Errno::ISDIR) => Err(not_a_file(location, FileType::Directory)),
+            Err(errno) => Err(refusal(errno, location)),
+        }
+    }
+
+    fn presigned_url(&mut self, _: &str, _: Duration) -> Result<Option<String>, Refusal> {
+        Ok(None)
+    }
+}
+
+/// Copies exactly `bytes` bytes.
+fn copy(file: &mut File, location: &str, bytes: u64, content: &mut dyn Read, buffer: &mut [u8]) -> Result<(), Refusal> {
+    let mut received = 0;
+    loop {
+        let piece = fill(content, buffer)?;
+        received += piece as u64;
+        if piece == 0 || received > bytes {
+            break;
+        }
+        file.write_all(&buffer[..piece]).map_err(|error| from_io(&error, location))?;
+    }
+    if received == bytes { Ok(()) } else { Err(wrong_length(received, bytes)) }
+}
+
+struct Listing<'a> {
+    each: &'a mut dyn FnMut(Listed) -> bool,
+    /// A name that isn't UTF-8.
+    unnamed: Option<String>,
+}
+
+impl Listing<'_> {
+    /// Returns false if the caller wants no more.
+    fn folder(&mut self, folder: &OwnedFd, prefix: &str, depth: usize) -> Result<bool, Refusal> {
+        let here = || if prefix.is_empty() { "the folder" } else { prefix };
+        if depth > DEPTH_MAX {
+            return Err(Refusal::new(Cause::Unsupported, format!("{prefix}: folders are nested more than {DEPTH_MAX} deep")));
+        }
+        let entries = Dir::read_from(folder).map_err(|errno| refusal(errno, here()))?;
+        for entry in entries {
+            let entry = entry.map_err(|errno| refusal(errno, here()))?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." || name.starts_with(PART_PREFIX.as_bytes()) {
+                continue;
+            }
+            let Ok(text) = std::str::from_utf8(name) else {
+                self.unnamed.get_or_insert_with(|| format!("{:?}", Path::new(prefix).join(OsStr::from_bytes(name))));
+                continue;
+            };
+            let location = format!("{prefix}{text}");
+            let status = match rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(status) => status,
+                // Removed since the folder was read.
+                Err(Errno::NOENT) => continue,
+                Err(errno) => return Err(refusal(errno, &location)),
+            };
+            let goes_on = match FileType::from_raw_mode(status.st_mode) {
+                FileType::RegularFile => (self.each)(Listed { location, bytes: u64::try_from(status.st_size).ok() }),
+                FileType::Directory => match rustix::fs::openat(folder, entry.file_name(), FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+                    Ok(inner) => self.folder(&inner, &format!("{location}/"), depth + 1)?,
+                    Err(Errno::NOENT) => true,
+                    Err(errno) => return Err(refusal(errno, &location)),
+                },
+                _ => true,
+            };
+            if !goes_on {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+fn open_root(path: &Path) -> Result<(OwnedFd, Identity), Refusal> {
+    let about = path.display().to_string();
+    let open = || {
+        let root = rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?;
+        let status = rustix::fs::fstat(&root)?;
+        #[allow(clippy::unnecessary_cast, reason = "the types differ from one system to another")]
+        Ok((root, (status.st_dev as u64, status.st_ino as u64)))
+    };
+    open().map_err(|errno| match errno {
+        Errno::NOENT => Refusal::new(Cause::Fault, format!("the folder {about} does not exist; is it mounted?")),
+        Errno::NOTDIR => Refusal::new(Cause::Fault, format!("{about} is not a folder")),
+        errno => refusal(errno, &about),
+    })
+}
+
+/// Opens `path` below `root`, and fails with `XDEV` or `LOOP` if links lead out of it.
+fn open_beneath(root: std::os::fd::BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC;
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::ResolveFlags;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
+            // Linux before 5.6, and some sandboxes.
+            Err(Errno::NOSYS | Errno::PERM) => {}
+            // Something was renamed during the look-up; the walk below needs no second try.
+            Err(Errno::AGAIN) => {}
+            result => return result,
+        }
+    }
+    walk_beneath(root, path, flags)
+}
+
+/// As above, and refuses all symbolic links.
+fn walk_beneath(root: std::os::fd::BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let (folders, name) = path.rsplit_once('/').map_or((None, path), |(folders, name)| (Some(folders), name));
+    let mut folder = rustix::io::fcntl_dupfd_cloexec(root, 0)?;
+    for part in folders.into_iter().flat_map(|folders| folders.split('/')) {
+        folder = match rustix::fs::openat(&folder, part, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+            // A link is "not a folder" with NOFOLLOW, and must not seem to be a missing file.
+            Err(Errno::NOTDIR) if is_link(&folder, part) => return Err(Errno::LOOP),
+            opened => opened?,
+        };
+    }
+    match rustix::fs::openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty()) {
+        Err(Errno::NOTDIR) if is_link(&folder, name) => Err(Errno::LOOP),
+        opened => opened,
+    }
+}
+
+fn is_link(folder: &OwnedFd, name: &str) -> bool {
+    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Symlink)
+}
+
+fn not_a_file(location: &str, found: FileType) -> Refusal {
+    let what = match found {
+        FileType::Directory => "a folder",
+        FileType::Fifo | FileType::Socket => "a pipe or a socket",
+        FileType::BlockDevice | FileType::CharacterDevice => "a device",
+        _ => "something else",
+    };
+    Refusal::new(Cause::Unsupported, format!("{location} is {what}, not a file"))
+}
+
+fn from_io(error: &io::Error, about: &str) -> Refusal {
+    match Errno::from_io_error(error) {
+        Some(errno) => refusal(errno, about),
+        None => Refusal::new(Cause::Fault, format!("{about}: {error}")),
+    }
+}
+
+fn refusal(errno: Errno, about: &str) -> Refusal {
+    let cause = match errno {
+        Errno::NOENT | Errno::NOTDIR => Cause::Missing,
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => Cause::Denied,
+        Errno::TIMEDOUT => Cause::TimedOut,
+        Errno::NOTCONN | Errno::HOSTDOWN | Errno::HOSTUNREACH | Errno::CONNRESET | Errno::CONNREFUSED | Errno::NETUNREACH => {
+            Cause::Connection
+        }
+        Errno::XDEV | Errno::LOOP => {
+            return Refusal::new(Cause::Unsupported, format!("{about}: a symbolic link leads out of the folder"));
+        }
+        Errno::ISDIR | Errno::NAMETOOLONG | Errno::INVAL => Cause::Unsupported,
+        // An I/O error, a stale handle of NFS, a full disk, too many open files.
+        _ => Cause::Fault,
+    };
+    Refusal::new(cause, format!("{about}: {}", io::Error::from(errno)))
+}

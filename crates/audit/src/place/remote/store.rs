@@ -1,0 +1,361 @@
+//! Object stores, through opendal.
+
+use std::io::Read;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use opendal::services::{AzblobConfig, B2Config, GcsConfig, S3Config, SwiftConfig};
+use opendal::{Configurator, ErrorKind, HttpTransporter, OperationContext, Operator};
+
+use super::super::address::{Address, Kind};
+use super::super::location::{self, PART_PREFIX};
+use super::super::{Cause, Connection, Listed, Place, Refusal, fill, secret, wrong_length};
+use super::{Behaviour, Engine};
+
+/// Bytes of a part of a large upload. One is held in memory at a time. S3 requires 5 MiB at least.
+const PART_BYTES: u64 = 8 << 20;
+/// Parts that an upload to S3 may have.
+const PARTS_MAX: u64 = 10_000;
+/// Most memory that an upload may take, which limits files to 625 GiB.
+const PART_BYTES_MAX: u64 = 64 << 20;
+
+pub(super) struct Store {
+    address: Address,
+}
+
+impl Store {
+    pub(super) fn new(address: Address) -> Self {
+        Self { address }
+    }
+}
+
+impl Place for Store {
+    fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
+        let address = &self.address;
+        let secrets = address.secrets()?;
+        let endpoint = address.resolved("endpoint")?.unwrap_or_default();
+        let ca_file = address.resolved("ca_file")?;
+        let behaviour = if address.kind == Kind::Gcs { Behaviour::Google } else { Behaviour::Store };
+        let engine = Engine::open(&endpoint, ca_file.as_deref(), address.deadlines(), behaviour, secrets)?;
+        let operator = operator(address)
+            .map_err(|refusal| Refusal::new(refusal.cause, format!("{address}: {}", secret::scrub(&refusal.detail, &engine.secrets))))?;
+        let context = OperationContext::new().with_http_transport(HttpTransporter::new(engine.transport.clone()));
+        let signs = match address.kind {
+            Kind::Swift => address.options.contains_key("temp_url_key"),
+            _ => !address.is_true("anonymous"),
+        };
+        Ok(Box::new(StoreConnection { engine, operator: operator.with_context(context), signs }))
+    }
+
+    fn describe(&self) -> String {
+        self.address.to_string()
+    }
+}
+
+/// The operator of opendal for an address, with all secrets looked up.
+fn operator(address: &Address) -> Result<Operator, Refusal> {
+    let (container, prefix) = address.split();
+    let mut settings = vec![("root".to_owned(), format!("/{prefix}"))];
+    let mut set = |name: &str, value: &str| settings.push((name.to_owned(), value.to_owned()));
+    let container_name = if matches!(address.kind, Kind::Azblob | Kind::Swift) { "container" } else { "bucket" };
+    set(container_name, container);
+    for (option, _) in address.options() {
+        let ours = option.ends_with("_timeout") || ["ca_file", "anonymous", "credentials"].contains(&option);
+        if let Some(value) = address.resolved(option)?.filter(|_| !ours) {
+            set(option, &value);
+        }
+    }
+    if address.is_true("anonymous") {
+        set("skip_signature", "true");
+    }
+    let given = |option: &str| address.options.contains_key(option);
+    match address.kind {
+        Kind::S3 => {
+            if !given("region") {
+                set("region", "us-east-1");
+            }
+            // What the address states doesn't depend on the environment.
+            if !given("credentials") && !given("profile") {
+                set("disable_config_load", "true");
+                set("disable_ec2_metadata", "true");
+            }
+            if !given("endpoint") {
+                set("endpoint", "https://s3.amazonaws.com");
+            }
+        }
+        Kind::Gcs if !given("credentials") => {
+            set("disable_config_load", "true");
+            set("disable_vm_metadata", "true");
+        }
+        Kind::Azblob if !given("endpoint") => {
+            let account = address.resolved("account_name")?.unwrap_or_default();
+            set("endpoint", &format!("https://{account}.blob.core.windows.net"));
+        }
+        _ => {}
+    }
+    let built = match address.kind {
+        Kind::S3 => S3Config::from_iter(settings).and_then(|config| Operator::new(config.into_builder())),
+        Kind::Azblob => AzblobConfig::from_iter(settings).and_then(|config| Operator::new(config.into_builder())),
+        Kind::Gcs => GcsConfig::from_iter(settings).and_then(|config| Operator::new(config.into_builder())),
+        Kind::Swift => SwiftConfig::from_iter(settings).and_then(|config| Operator::new(config.into_builder())),
+        Kind::B2 => B2Config::from_iter(settings).and_then(|config| Operator::new(config.into_builder())),
+        Kind::Folder | Kind::Sftp | Kind::Webdav | Kind::Web => {
+            return Err(Refusal::new(Cause::Unsupported, format!("{} is no object store", address.scheme())));
+        }
+    };
+    built.map_err(|error| Refusal::new(Cause::Unsupported, format!("the settings are unusable: {error}")))
+}
+
+struct StoreConnection {
+    engine: Engine,
+    operator: Operator,
+    /// Whether URLs can be signed.
+    signs: bool,
+}
+
+impl StoreConnection {
+    /// opendal trims keys and folds slashes, and so would answer for another key.
+    fn check(location: &str) -> Result<(), Refusal> {
+        location::check(location)?;
+        match location.trim() == location {
+            true => Ok(()),
+            false => Err(Refusal::new(Cause::Unsupported, format!("invalid location {location:?}: spaces around a key are not supported"))),
+        }
+    }
+
+    fn run<T>(&self, location: &str, content: bool, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+        self.engine.run(location, || self.engine.transport.begin(content), work)
+    }
+
+    /// What an error of opendal means, with what the transport noted.
+    fn refusal(&self, error: &opendal::Error) -> Refusal {
+        let notes = self.engine.transport.notes();
+        if let Some(failure) = notes.failure {
+            return failure;
+        }
+        if let Some(answer) = notes.answer.filter(|answer| !answer.status.is_success()) {
+            return answer.refusal();
+        }
+        let cause = match error.kind() {
+            ErrorKind::PermissionDenied => Cause::Denied,
+            ErrorKind::Unsupported | ErrorKind::ConfigInvalid | ErrorKind::IsADirectory | ErrorKind::NotADirectory => Cause::Unsupported,
+            ErrorKind::RateLimited => Cause::Throttled { retry_after: None },
+            // Never missing: no answer said so.
+            _ => Cause::Fault,
+        };
+        Refusal::new(cause, error.to_string())
+    }
+
+    /// After an answer that a file doesn't exist: makes sure that its bucket or container does.
+    async fn confirm(&self, location: &str, refusal: Refusal) -> Refusal {
+        let transport = &self.engine.transport;
+        let names_the_key = || transport.notes().answer.is_some_and(|answer| answer.names_the_key());
+        if refusal.cause != Cause::Missing || names_the_key() {
+            return refusal;
+        }
+        // An answer to HEAD has no body that could say what is missing, but one to GET has.
+        transport.begin(false);
+        let seen = match self.operator.read_with(location).range(0..1).await {
+            Ok(_) => return Refusal::new(Cause::Fault, "it is there for GET, but not for HEAD"),
+            Err(error) => self.refusal(&error),
+        };
+        if seen.cause != Cause::Missing || names_the_key() {
+            return seen;
+        }
+        transport.begin(false);
+        let root = async { self.operator.lister_with("/").limit(1).await?.try_next().await };
+        let result = root.await;
+        let noted = transport.notes();
+        match result {
+            // opendal takes a missing container for an empty one.
+            Ok(_) if noted.refused.is_none() => seen,
+            Ok(_) => gone(),
+            Err(error) => match self.refusal(&error) {
+                Refusal { cause: Cause::Missing, .. } => gone(),
+                other => Refusal::new(other.cause, format!("whether it is missing can't be told, because listing fails: {}", other.detail)),
+            },
+        }
+    }
+}
+
+fn gone() -> Refusal {
+    Refusal::new(Cause::Fault, "the bucket or container does not exist; check its name and the endpoint")
+}
+
+impl Connection for StoreConnection {
+    fn length(&mut self, location: &str) -> Result<u64, Refusal> {
+        Self::check(location)?;
+        self.run(location, false, async {
+            match self.operator.stat(location).await {
+                Ok(metadata) if metadata.is_file() => Ok(metadata.content_length()),
+                Ok(_) => Err(Refusal::new(Cause::Unsupported, "it is a folder, not a file")),
+                Err(error) => Err(self.confirm(location, self.refusal(&error)).await),
+            }
+        })
+    }
+
+    fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
+        Self::check(location)?;
+        self.run(location, true, async {
+            let (mut received, mut abandoned) = (0, false);
+            let read = async {
+                let mut stream = self.operator.reader(location).await?.into_stream(..).await?;
+                while let Some(buffer) = stream.try_next().await? {
+                    for piece in buffer {
+                        received += piece.len() as u64;
+                        if !sink(&piece) {
+                            abandoned = true;
+                            return Ok(());
+                        }
+                    }
+                }
+                Ok(())
+            };
+            if let Err(error) = read.await {
+                return Err(self.confirm(location, self.refusal(&error)).await);
+            }
+            if abandoned {
+                return Err(Refusal::new(Cause::Abandoned, ""));
+            }
+            // The answer was checked against its own length on the way; this checks opendal.
+            match self.engine.transport.notes().answer {
+                Some(answer) if answer.status != http::StatusCode::OK => Err(Refusal::new(Cause::Fault, "the answer is a part only")),
+                Some(answer) if answer.bytes.is_some_and(|stated| stated != received) => {
+                    Err(Refusal::new(Cause::Cut { received, stated: answer.bytes.unwrap_or(0) }, ""))
+                }
+                _ => Ok(received),
+            }
+        })
+    }
+
+    /// Keys that end with a slash are taken for folders and left out.
+    fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
+        self.run("listing", false, async {
+            let listed = async {
+                let mut entries = self.operator.lister_with("/").recursive(true).await?;
+                while let Some(entry) = entries.try_next().await? {
+                    let (path, metadata) = entry.into_parts();
+                    let is_part = path.rsplit('/').next().is_some_and(|name| name.starts_with(PART_PREFIX));
+                    if metadata.is_file() && !is_part && !each(Listed { location: path, bytes: Some(metadata.content_length()) }) {
+                        break;
+                    }
+                }
+                Ok(())
+            };
+            listed.await.map_err(|error| self.refusal(&error))?;
+            // opendal takes a missing container for an empty one.
+            match self.engine.transport.notes().refused.map(|answer| answer.refusal()) {
+                Some(Refusal { cause: Cause::Missing, .. }) => Err(gone()),
+                Some(refusal) => Err(refusal),
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn write(&mut self, location: &str, bytes: u64, content: &mut dyn Read) -> Result<(), Refusal> {
+        Self::check(location)?;
+        let part_bytes = PART_BYTES.max(bytes.div_ceil(PARTS_MAX));
+        if part_bytes > PART_BYTES_MAX {
+            return Err(Refusal::new(
+                Cause::Unsupported,
+                format!("{location}: files of more than 625 GiB can't be written to object stores"),
+            ));
+        }
+        self.run(location, false, async {
+            let writer = self.operator.writer(location).await;
+            let mut writer = writer.map_err(|error| self.refusal(&error))?;
+            let mut received = 0;
+            let sent = loop {
+                let mut part = vec![0; usize::try_from(part_bytes.min((bytes - received).max(1))).unwrap_or(usize::MAX)];
+                let filled = match fill(content, &mut part) {
+                    Ok(filled) => filled,
+                    Err(refusal) => break Err(refusal),
+                };
+                received += filled as u64;
+                if filled == 0 || received > bytes {
+                    break if received == bytes { Ok(()) } else { Err(wrong_length(received, bytes)) };
+                }
+                part.truncate(filled);
+                if let Err(error) = writer.write(Bytes::from(part)).await {
+                    break Err(self.refusal(&error));
+                }
+            };
+            let closed = match sent {
+                Ok(()) => writer.close().await.map(drop).map_err(|error| self.refusal(&error)),
+                Err(refusal) => Err(refusal),
+            };
+            if closed.is_err() {
+                // Best effort: stores remove unfinished uploads after a while, if told to.
+                let _ = writer.abort().await;
+            }
+            closed.map_err(|refusal| match refusal.cause {
+                // Nothing was looked for, so nothing can be missing but the container.
+                Cause::Missing => gone(),
+                _ => refusal,
+            })
+        })
+    }
+
+    fn remove(&mut self, location: &str) -> Result<(), Refusal> {
+        Self::check(location)?;
+        self.run(location, false, async {
+            match self.operator.delete(location).await {
+                Ok(()) => Ok(()),
+                Err(error) => match self.refusal(&error) {
+                    Refusal { cause: Cause::Missing, .. } => Err(gone()),
+                    refusal => Err(refusal),
+                },
+            }
+        })
+    }
+
+    fn presigned_url(&mut self, location: &str, valid: Duration) -> Result<Option<String>, Refusal> {
+        Self::check(location)?;
+        if !self.signs || !self.operator.info().capability().presign_read {
+            return Ok(None);
+        }
+        self.run(location, false, async {
+            let signed = self.operator.presign_read(location, valid).await.map_err(|error| self.refusal(&error))?;
+            let needs_headers = signed.header().keys().any(|name| *name != http::header::HOST);
+            Ok((!needs_headers).then(|| signed.uri().to_string()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_object_store_accepts_its_options() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("secret");
+        std::fs::write(&file, "czNjcmV0").expect("it can be written");
+        let secret = format!("file:{}", file.display());
+        let secret = secret.as_str();
+        let endpoint = ("endpoint", "http://127.0.0.1:1");
+        for (url, options) in [
+            ("s3://b/p", vec![endpoint, ("access_key_id", "k"), ("secret_access_key", secret), ("session_token", secret), ("region", "r")]),
+            ("s3://b", vec![endpoint, ("anonymous", "true"), ("enable_virtual_host_style", "true"), ("disable_list_objects_v2", "true")]),
+            ("azblob://c/p", vec![endpoint, ("account_name", "n"), ("account_key", secret)]),
+            ("azblob://c", vec![("account_name", "n"), ("sas_token", secret)]),
+            ("gcs://b/p", vec![endpoint, ("token", secret)]),
+            ("gcs://b", vec![endpoint, ("anonymous", "true")]),
+            ("swift://c/p", vec![endpoint, ("token", secret), ("temp_url_key", secret)]),
+            ("b2://b/p", vec![("bucket_id", "i"), ("application_key_id", "k"), ("application_key", secret)]),
+        ] {
+            let address = Address::parse(url, options).unwrap_or_else(|error| panic!("{url}: {error}"));
+            let connected = Store::new(address).connect();
+            assert!(connected.is_ok(), "{url}: {:?}", connected.err());
+        }
+    }
+
+    #[test]
+    fn keys_that_opendal_would_change_are_refused() {
+        for location in [" a", "a ", "a//b", "/a", "a/", "a\u{a0}"] {
+            assert_eq!(StoreConnection::check(location).map_err(|refusal| refusal.cause), Err(Cause::Unsupported), "{location:?}");
+        }
+        assert!(StoreConnection::check("a b/ c /d").is_ok());
+    }
+}

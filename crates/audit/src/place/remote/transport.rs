@@ -1,0 +1,346 @@
+//! HTTP/1.1 for one connection to a place: its own sockets, deadlines, and a note of what happened.
+//!
+//! ```text
+//! opendal --request--> Transport --> idle socket, or a new one
+//!    ^                     |
+//!    '------ answer -------+--> Notes: the last answer, the last refusal, the last failure
+//! ```
+//!
+//! opendal's errors don't keep statuses, Retry-After or the kind of a broken connection, so the
+//! transport notes them, and the caller reads the notes when an operation fails. Content is passed
+//! on as it was stored: nothing is decompressed. Nothing is retried, with one exception: if the
+//! server closed an idle socket before a byte of the answer arrived, the request is sent once more
+//! on a new one.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, HeaderValue, LOCATION, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, request};
+use opendal::{Buffer, HttpBody, HttpTransport};
+use tokio::time::timeout;
+use tokio_rustls::rustls::ClientConfig;
+
+use super::super::{Cause, Refusal, pass};
+use super::Deadlines;
+use super::answer::{Answer, without_query};
+use super::connect::{Origin, Socket, connect};
+use super::incoming::{Content, chain, failure};
+use super::outgoing::{Outgoing, Progress};
+
+/// Bytes of an error answer that are read.
+const ERROR_BYTES_MAX: u64 = 64 << 10;
+/// Bytes of an answer that isn't content, such as a page of a listing. A WebDAV server lists a
+/// folder in one answer.
+const PAGE_BYTES_MAX: u64 = 64 << 20;
+const REDIRECTS_MAX: usize = 5;
+/// Idle sockets to keep. One request at a time needs one, and an upload in pieces two.
+const IDLE_MAX: usize = 2;
+
+/// Handle of a connection's sockets and notes.
+#[derive(Clone)]
+pub(super) struct Transport(pub(super) Arc<Shared>);
+
+pub(super) struct Shared {
+    pub(super) deadlines: Deadlines,
+    tls: Option<Arc<ClientConfig>>,
+    follows_redirects: bool,
+    accepts_gzip: bool,
+    idle: Mutex<Vec<Socket>>,
+    notes: Mutex<Notes>,
+}
+
+/// What happened since [`Transport::begin`].
+#[derive(Debug, Clone, Default)]
+pub(super) struct Notes {
+    /// The last answer.
+    pub(super) answer: Option<Answer>,
+    /// The last answer that wasn't a success.
+    pub(super) refused: Option<Answer>,
+    /// The last exchange that got no complete answer.
+    pub(super) failure: Option<Refusal>,
+    /// True while an answer is the content of a file, which may have any length.
+    content: bool,
+}
+
+impl Transport {
+    /// `tls` is needed for https only. Redirects are followed for plain servers; the signature of a
+    /// request to an object store holds for one host only. `accepts_gzip` is for Google's store.
+    pub(super) fn new(deadlines: Deadlines, tls: Option<Arc<ClientConfig>>, follows_redirects: bool, accepts_gzip: bool) -> Self {
+        let (idle, notes) = Default::default();
+        Self(Arc::new(Shared { deadlines, tls, follows_redirects, accepts_gzip, idle, notes }))
+    }
+
+    /// Begins an operation: clears the notes. `content` says that answers to GET are content of any
+    /// length.
+    pub(super) fn begin(&self, content: bool) {
+        *self.0.notes() = Notes { content, ..Notes::default() };
+    }
+
+    /// What happened in this operation so far.
+    pub(super) fn notes(&self) -> Notes {
+        self.0.notes().clone()
+    }
+
+    /// Sends a request, and returns the answer once its head has arrived. An answer other than
+    /// success is noted, and returned with the beginning of its body.
+    pub(super) async fn exchange(&self, parts: request::Parts, body: Upload) -> Result<(http::response::Parts, Received), Refusal> {
+        let result = self.0.clone().exchange(parts, body).await;
+        if let Err(refusal) = &result {
+            self.0.notes().failure = Some(refusal.clone());
+        }
+        result
+    }
+}
+
+/// The body of a request.
+pub(super) enum Upload {
+    Whole(Buffer),
+    /// Can be sent once only.
+    Stream(Option<tokio::sync::mpsc::Receiver<Bytes>>, u64),
+}
+
+impl Upload {
+    fn outgoing(&mut self, progress: Progress) -> Option<Outgoing> {
+        match self {
+            Self::Whole(content) => Some(Outgoing::whole(content.clone(), progress)),
+            Self::Stream(pieces, bytes) => Some(Outgoing::stream(pieces.take()?, *bytes, progress)),
+        }
+    }
+}
+
+/// The body of an answer.
+pub(super) enum Received {
+    /// Of an answer other than success.
+    Reason(Bytes),
+    Content(Box<Content>),
+}
+
+impl HttpTransport for Transport {
+    async fn fetch(&self, request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
+        let (parts, body) = request.into_parts();
+        match self.exchange(parts, Upload::Whole(body)).await {
+            Ok((parts, Received::Content(content))) => Ok(Response::from_parts(parts, HttpBody::new(content, None))),
+            Ok((parts, Received::Reason(body))) => {
+                let stream = futures_util::stream::iter([Ok(Buffer::from(body))]);
+                Ok(Response::from_parts(parts, HttpBody::new(stream, None)))
+            }
+            Err(refusal) => Err(opendal_error(&refusal)),
+        }
+    }
+}
+
+fn opendal_error(refusal: &Refusal) -> opendal::Error {
+    opendal::Error::new(opendal::ErrorKind::Unexpected, refusal.to_string())
+}
+
+impl Shared {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the body of an answer broke.
+    pub(super) fn failed(&self, refusal: Refusal) -> opendal::Error {
+        let error = opendal_error(&refusal);
+        self.notes().failure = Some(refusal);
+        error
+    }
+
+    /// Keeps a socket for the next request.
+    pub(super) fn keep(&self, mut socket: Socket) {
+        socket.used = true;
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MAX {
+            idle.push(socket);
+        }
+    }
+
+    fn idle_socket(&self, origin: &Origin) -> Option<Socket> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|socket| !socket.sender.is_closed());
+        let index = idle.iter().position(|socket| socket.origin == *origin)?;
+        Some(idle.swap_remove(index))
+    }
+
+    async fn exchange(self: Arc<Self>, mut parts: request::Parts, mut body: Upload) -> Result<(http::response::Parts, Received), Refusal> {
+        for _ in 0..=REDIRECTS_MAX {
+            let origin = Origin::of(&parts.uri)?;
+            let (response, socket) = self.send(&origin, &parts, &mut body).await?;
+            let (answer, incoming) = response.into_parts();
+            if self.follows_redirects
+                && let Some(target) = redirect(&parts, answer.status, &answer.headers)
+            {
+                if parts.uri.scheme_str() == Some("https") && target.scheme_str() != Some("https") {
+                    return Err(Refusal::new(
+                        Cause::Unsupported,
+                        format!("redirected from https to {}", without_query(&target.to_string())),
+                    ));
+                }
+                if Origin::of(&target)? != origin {
+                    // Credentials are for the host that they were given for.
+                    parts.headers.remove(AUTHORIZATION);
+                    parts.headers.remove(COOKIE);
+                }
+                parts.uri = target;
+                parts.headers.remove(HOST);
+                continue;
+            }
+            return self.receive(&parts.method, answer, incoming, socket).await;
+        }
+        Err(Refusal::new(Cause::Fault, format!("redirected more than {REDIRECTS_MAX} times")))
+    }
+
+    /// Sends one request, on an idle socket if there is one.
+    async fn send(
+        &self,
+        origin: &Origin,
+        parts: &request::Parts,
+        body: &mut Upload,
+    ) -> Result<(Response<hyper::body::Incoming>, Socket), Refusal> {
+        let mut idle = self.idle_socket(origin);
+        loop {
+            let mut socket = match idle.take() {
+                Some(socket) => socket,
+                None => connect(origin, self.tls.as_ref(), &self.deadlines).await?,
+            };
+            // An idle socket that the server closed shows it here, before the body is taken.
+            if socket.used && !matches!(timeout(self.deadlines.connect, socket.sender.ready()).await, Ok(Ok(()))) {
+                continue;
+            }
+            let progress = Progress::default();
+            let outgoing = body.outgoing(progress.clone());
+            let outgoing =
+                outgoing.ok_or_else(|| Refusal::new(Cause::Connection, format!("{origin}: the connection was closed during an upload")))?;
+            let request = self.request(origin, parts, outgoing)?;
+            let error = match self.answer(&mut socket, request, &progress).await {
+                None => {
+                    let wait = self.deadlines.first_byte;
+                    return Err(Refusal::new(Cause::TimedOut, format!("{origin}: no answer within {wait:?}")));
+                }
+                Some(Ok(response)) => return Ok((response, socket)),
+                Some(Err(error)) => error,
+            };
+            let stale = socket.used && (error.is_canceled() || error.is_closed() || error.is_incomplete_message() || is_reset(&error));
+            // A repeated POST could do something twice.
+            if !stale || parts.method == Method::POST || matches!(body, Upload::Stream(None, _)) {
+                let cause = if error.is_incomplete_message() { Cause::Connection } else { failure(&error) };
+                return Err(Refusal::new(cause, format!("{origin}: no answer: {}", chain(&error))));
+            }
+        }
+    }
+
+    /// Waits for the head of the answer. `None` if the server stays silent, although the request
+    /// makes no progress either.
+    async fn answer(
+        &self,
+        socket: &mut Socket,
+        request: Request<Outgoing>,
+        progress: &Progress,
+    ) -> Option<Result<Response<hyper::body::Incoming>, hyper::Error>> {
+        let mut answer = std::pin::pin!(socket.sender.send_request(request));
+        let mut sent = progress.pieces();
+        loop {
+            if let Ok(answer) = timeout(self.deadlines.first_byte, answer.as_mut()).await {
+                return Some(answer);
+            }
+            let now = progress.pieces();
+            if now == sent {
+                return None;
+            }
+            sent = now;
+        }
+    }
+
+    fn request(&self, origin: &Origin, parts: &request::Parts, body: Outgoing) -> Result<Request<Outgoing>, Refusal> {
+        let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+        let mut request = Request::builder().method(parts.method.clone()).uri(target);
+        if let Some(headers) = request.headers_mut() {
+            *headers = parts.headers.clone();
+            // The library states it, by the body.
+            headers.remove(CONTENT_LENGTH);
+            let default_port = if origin.tls { 443 } else { 80 };
+            let host = if origin.port == default_port { origin.host.clone() } else { origin.to_string() };
+            if !headers.contains_key(HOST)
+                && let Ok(host) = HeaderValue::from_str(&host)
+            {
+                headers.insert(HOST, host);
+            }
+            // Google decompresses content that is stored compressed, unless the client accepts gzip.
+            let stored_only = self.accepts_gzip && self.notes().content && parts.method == Method::GET;
+            let encoding = HeaderValue::from_static(if stored_only { "gzip" } else { "identity" });
+            headers.entry(ACCEPT_ENCODING).or_insert(encoding);
+            headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(concat!("fulgurite/", env!("CARGO_PKG_VERSION"))));
+        }
+        request.body(body).map_err(|error| Refusal::new(Cause::Unsupported, format!("{origin}: the request can't be sent: {error}")))
+    }
+
+    /// Notes the answer, and prepares its body.
+    async fn receive(
+        self: Arc<Self>,
+        method: &Method,
+        head: http::response::Parts,
+        incoming: hyper::body::Incoming,
+        socket: Socket,
+    ) -> Result<(http::response::Parts, Received), Refusal> {
+        let note = |reason: &[u8]| Answer::new(method.clone(), head.status, &head.headers, reason, SystemTime::now());
+        let mut answer = note(&[]);
+        let content = self.notes().content && *method == Method::GET;
+        let stated = answer.bytes.filter(|_| *method != Method::HEAD);
+        if head.status.is_success() {
+            self.notes().answer = Some(answer);
+            let limit = if content { u64::MAX } else { PAGE_BYTES_MAX };
+            let content = Content::new(incoming, socket, self.clone(), stated, limit);
+            return Ok((head, Received::Content(Box::new(content))));
+        }
+        let mut body = Content::new(incoming, socket, self.clone(), stated, ERROR_BYTES_MAX);
+        let mut reason = Vec::new();
+        // The reason may be missing or broken; the status is known already.
+        while let Some(Ok(piece)) = std::future::poll_fn(|cx| body.poll_piece(cx)).await {
+            reason.extend_from_slice(&piece);
+        }
+        answer = note(&reason);
+        let mut notes = self.notes();
+        notes.answer = Some(answer.clone());
+        notes.refused = Some(answer);
+        drop(notes);
+        Ok((head, Received::Reason(reason.into())))
+    }
+}
+
+/// Where an answer redirects a request to, if the request can be repeated there.
+fn redirect(parts: &request::Parts, status: StatusCode, headers: &HeaderMap) -> Option<Uri> {
+    let repeats = match status.as_u16() {
+        307 | 308 => true,
+        301..=303 => matches!(parts.method, Method::GET | Method::HEAD),
+        _ => false,
+    };
+    let location = headers.get(LOCATION).filter(|_| repeats)?.to_str().ok()?;
+    let location = location.split('#').next().unwrap_or_default();
+    let base = &parts.uri;
+    let text = if location.contains("://") {
+        location.to_owned()
+    } else if let Some(rest) = location.strip_prefix("//") {
+        format!("{}://{rest}", base.scheme_str()?)
+    } else {
+        let folder = base.path().rfind('/').map_or("/", |end| &base.path()[..=end]);
+        let path = if location.starts_with('/') { location.to_owned() } else { format!("{folder}{location}") };
+        format!("{}://{}{path}", base.scheme_str()?, base.authority()?)
+    };
+    text.parse().ok()
+}
+
+fn is_reset(error: &hyper::Error) -> bool {
+    failure(error) == Cause::Connection && !error.is_user()
+}
+
+/// Reads a body to its end and passes it on. Returns its length.
+pub(super) async fn drain(content: &mut Content, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
+    let mut bytes = 0;
+    while let Some(piece) = std::future::poll_fn(|cx| content.poll_piece(cx)).await {
+        let piece = piece?;
+        bytes += piece.len() as u64;
+        pass(sink, &piece)?;
+    }
+    Ok(bytes)
+}
