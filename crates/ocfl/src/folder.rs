@@ -107,7 +107,7 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadFault> {
     }
     let mut content = Vec::with_capacity(usize::try_from(bytes).unwrap_or_default());
     // The file may grow meanwhile.
-    file.take(limit + 1).read_to_end(&mut content)?;
+    file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > limit {
         return Err(ReadFault::TooLarge { bytes: content.len() as u64, limit });
     }

@@ -107,6 +107,13 @@ impl Object {
         Ok(inventory)
     }
 
+    /// The identifier in the inventory, whatever the sidecar says.
+    pub(crate) fn stated_id(&self) -> Result<String, ObjectError> {
+        let bytes = self.read(INVENTORY, INVENTORY_BYTES_MAX)?;
+        let invalid = |invalid| ObjectError::Inventory { folder: self.folder.clone(), invalid };
+        Inventory::parse(&bytes).map(|inventory| inventory.id).map_err(invalid)
+    }
+
     /// Opens a content file. Its bytes are as they are on disk: compare them with the digests of
     /// the inventory.
     ///
