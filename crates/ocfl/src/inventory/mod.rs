@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use fulgurite_digest::{Algorithm, Digest};
 
 use crate::findings::{Finding, Findings};
+use crate::problem::Problem;
 use crate::spec::{CONTENT, SpecVersion, VersionName};
 
 pub(crate) use parse::parse;
@@ -33,6 +34,9 @@ pub struct Inventory {
     /// In the order of their numbers.
     pub(crate) versions: Vec<Version>,
     pub(crate) fixity: Vec<FixityBlock>,
+    /// Its file has keys that OCFL doesn't have; they are ignored, and a new version would lose
+    /// them.
+    pub(crate) has_unknown_keys: bool,
 }
 
 /// A content of the manifest.
@@ -135,14 +139,20 @@ pub struct InvalidInventory {
 }
 
 impl Inventory {
-    /// Parses an inventory. Warnings are ignored.
+    /// Parses an inventory. Warnings are ignored, and so are keys that OCFL doesn't have, for
+    /// readers lose nothing by them.
     ///
     /// # Errors
-    /// If it breaks a rule of the specification that the file alone can show.
+    /// If it breaks any other rule of the specification that the file alone can show.
     pub fn parse(bytes: &[u8]) -> Result<Self, InvalidInventory> {
         let mut findings = Findings::default();
         let inventory = parse(bytes, "", &mut findings);
-        let first = findings.kept().iter().find(|finding| finding.code().is_error());
+        let mut errors = findings.kept().iter().filter(|finding| finding.code().is_error());
+        let is_serious = |finding: &&Finding| !matches!(finding.problem, Problem::UnknownKey { .. });
+        let kept = errors.clone().count() as u64;
+        let first = errors.clone().find(is_serious);
+        // Errors that were only counted may be serious.
+        let first = first.or_else(|| errors.next().filter(|_| kept < findings.errors()));
         match (inventory, first) {
             (Some(inventory), None) => Ok(inventory),
             (_, Some(first)) => Err(InvalidInventory { first: Box::new(first.clone()), errors: findings.errors() }),

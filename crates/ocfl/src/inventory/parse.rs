@@ -21,7 +21,7 @@ use crate::spec::{CONTENT, SpecVersion, VersionName, is_uri};
 pub(crate) fn parse(bytes: &[u8], place: &str, findings: &mut Findings) -> Option<Inventory> {
     let parsed = std::str::from_utf8(bytes).map_err(|error| error.to_string());
     let parsed = parsed.and_then(|text| json::parse(text).map_err(|error| error.to_string()));
-    let mut parser = Parser { place, findings, spec: SpecVersion::V1_1 };
+    let mut parser = Parser { place, findings, spec: SpecVersion::V1_1, has_unknown_keys: false };
     match parsed {
         Ok(slice) => parser.inventory(slice),
         Err(reason) => {
@@ -36,6 +36,7 @@ struct Parser<'p> {
     findings: &'p mut Findings,
     /// Decides about a few codes.
     spec: SpecVersion,
+    has_unknown_keys: bool,
 }
 
 /// Members of an object whose keys are fixed.
@@ -78,7 +79,10 @@ impl Parser<'_> {
         let mut values = [None; N];
         for (key, value) in members {
             match keys.iter().position(|known| *known == key) {
-                None => self.add(Problem::UnknownKey { key: (&*key).into() }),
+                None => {
+                    self.has_unknown_keys = true;
+                    self.add(Problem::UnknownKey { key: (&*key).into() });
+                }
                 Some(index) if values[index].is_some() => self.add(Problem::RepeatedKey { key: (&*key).into() }),
                 Some(index) => values[index] = Some(value),
             }
@@ -127,6 +131,7 @@ impl Parser<'_> {
             manifest,
             versions,
             fixity,
+            has_unknown_keys: self.has_unknown_keys,
         };
         self.uses(&inventory);
         self.content_paths(&inventory);

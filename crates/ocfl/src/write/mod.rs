@@ -238,11 +238,14 @@ impl StorageRoot {
                 return Err(WriteError::NotEmpty { folder: folder.to_owned(), name: entry.text().into_owned() });
             }
         }
-        let extension = folder.join(EXTENSIONS).join(layout.name());
-        create_folders(&extension)?;
-        write_file(&extension.join(CONFIGURATION), &json_text(&layout.configuration()))?;
-        sync_folder(&extension)?;
-        sync_folder(&folder.join(EXTENSIONS))?;
+        // A layout without parameters needs no file, and some programs stumble over one.
+        if layout != Layout::FlatDirect {
+            let extension = folder.join(EXTENSIONS).join(layout.name());
+            create_folders(&extension)?;
+            write_file(&extension.join(CONFIGURATION), &json_text(&layout.configuration()))?;
+            sync_folder(&extension)?;
+            sync_folder(&folder.join(EXTENSIONS))?;
+        }
         let file = serde_json::json!({ "extension": layout.name(), "description": layout.description() });
         write_file(&folder.join(LAYOUT), &json_text(&file))?;
         sync_folder(folder)?;

@@ -58,7 +58,7 @@ impl Staging {
         let lock_path = parent.join(format!("{key}.lock"));
         for _ in 0..ATTEMPTS {
             create_folders(&parent)?;
-            // Whoever finishes removes the lock's file, and the folder if it is empty.
+            // A writer that finishes removes the lock's file, and the folder if it is empty.
             let lock = match File::create(&lock_path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 result => result.map_err(at(&lock_path))?,

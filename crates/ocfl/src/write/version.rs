@@ -92,6 +92,7 @@ impl VersionWriter {
             manifest: Vec::new(),
             versions: Vec::new(),
             fixity: Vec::new(),
+            has_unknown_keys: false,
         };
         Self::start(staging, object, place, inventory, VersionName::FIRST, &options.fixity, info)
     }
@@ -109,6 +110,9 @@ impl VersionWriter {
             return Err(WriteError::MutableHead { object: folder.to_owned() });
         }
         let damaged = |what| WriteError::Damaged { object: folder.to_owned(), what };
+        if inventory.has_unknown_keys {
+            return Err(damaged("its inventory has keys that OCFL does not have, which a new version would lose"));
+        }
         for version in inventory.versions() {
             if !exists(&folder.join(version.name.to_string()))? {
                 return Err(damaged("the folder of a version is missing"));
