@@ -118,7 +118,7 @@ impl fmt::Display for VersionName {
 }
 
 /// Extensions in the registry of the OCFL community.
-const REGISTERED_EXTENSIONS: [&str; 14] = [
+const REGISTERED_EXTENSIONS: [&str; 13] = [
     "initial",
     "0001-digest-algorithms",
     "0002-flat-direct-storage-layout",
@@ -132,7 +132,6 @@ const REGISTERED_EXTENSIONS: [&str; 14] = [
     "0010-differential-n-tuple-omit-prefix-storage-layout",
     "0011-direct-clean-path-layout",
     "0012-hash-and-no-prefix-id-n-tuple-storage-layout",
-    "0013-property-registry",
 ];
 
 pub(crate) fn is_registered_extension(name: &str) -> bool {
