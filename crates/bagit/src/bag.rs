@@ -206,12 +206,11 @@ impl Bag {
             }
         }
         for (index, manifest) in self.manifests.iter().enumerate() {
-            let Some(algorithm) = manifest.algorithm else { continue };
             self.read_lines(&manifest.name, report, |number, text, report| {
                 let place = || Place::line(manifest.name.clone(), number);
                 let mut warn = |problem| report.add(Finding::warning(place(), problem));
-                match manifest::parse_line(text, manifest.scope, algorithm, self.version, &mut warn) {
-                    Ok(line) => facts.listed(&line.path, line.listed.as_deref(), index, number, &line.digest).map_err(scratch),
+                match manifest::parse_line(text, manifest.scope, manifest.algorithm, self.version, &mut warn) {
+                    Ok(line) => facts.listed(&line.path, line.listed.as_deref(), index, number, line.digest.as_ref()).map_err(scratch),
                     Err(problem) => {
                         report.add(Finding::error(place(), problem));
                         Ok(())

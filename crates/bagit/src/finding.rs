@@ -121,7 +121,7 @@ pub enum Problem {
     #[error("the bag has no payload manifest")]
     NoPayloadManifest,
     /// The manifest's digests were not checked.
-    #[error("digests of the algorithm {name:?} can't be computed, so this manifest was not checked")]
+    #[error("digests of the algorithm {name:?} can't be computed, so only the paths in this manifest were checked")]
     UnsupportedAlgorithm {
         /// The algorithm in the manifest's name.
         name: String,

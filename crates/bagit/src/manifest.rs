@@ -63,14 +63,15 @@ pub(crate) struct Line {
     pub(crate) path: String,
     /// The path as it is listed, unless that is the same.
     pub(crate) listed: Option<String>,
-    pub(crate) digest: Digest,
+    /// `None` if the algorithm is unknown.
+    pub(crate) digest: Option<Digest>,
 }
 
 /// Reads a line of a manifest. `warn` receives what is unusual.
 pub(crate) fn parse_line(
     text: &str,
     scope: Scope,
-    algorithm: Algorithm,
+    algorithm: Option<Algorithm>,
     version: Version,
     warn: &mut dyn FnMut(Problem),
 ) -> Result<Line, Problem> {
@@ -78,11 +79,15 @@ pub(crate) fn parse_line(
     if digits.is_empty() {
         return Err(Problem::MalformedManifestLine);
     }
-    let digest = Digest::from_hex(algorithm, digits).ok_or_else(|| Problem::MalformedDigest {
-        algorithm,
-        // A digest has 128 digits at most; a report needs no more of what isn't one.
-        digits: digits.chars().take(130).collect(),
-    })?;
+    // Of an unknown algorithm only the paths are of use.
+    let read = |algorithm| {
+        Digest::from_hex(algorithm, digits).ok_or_else(|| Problem::MalformedDigest {
+            algorithm,
+            // A digest has 128 digits at most; a report needs no more of what isn't one.
+            digits: digits.chars().take(130).collect(),
+        })
+    };
+    let digest = algorithm.map(read).transpose()?;
     let mut listed = rest.trim_start_matches([' ', '\t']);
     if let Some(rest) = listed.strip_prefix('*') {
         warn(Problem::Asterisk);
@@ -143,7 +148,7 @@ mod tests {
 
     fn line(text: &str) -> (Result<String, Problem>, Vec<Problem>) {
         let mut warnings = Vec::new();
-        let line = parse_line(text, Scope::Payload, Algorithm::Md5, Version::V1_0, &mut |problem| warnings.push(problem));
+        let line = parse_line(text, Scope::Payload, Some(Algorithm::Md5), Version::V1_0, &mut |problem| warnings.push(problem));
         (line.map(|line| line.path), warnings)
     }
 

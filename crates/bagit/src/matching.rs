@@ -49,7 +49,8 @@ pub(crate) struct Listed {
     /// Index of the manifest.
     pub(crate) manifest: usize,
     pub(crate) line: u64,
-    /// `None` if the manifest lists the path again with another digest.
+    /// `None` if the manifest lists the path again with another digest, or if its algorithm is
+    /// unknown.
     pub(crate) digest: Option<Digest>,
 }
 
@@ -113,10 +114,18 @@ impl Facts {
         self.push(path, PRESENT, 0, 0)
     }
 
-    pub(crate) fn listed(&mut self, path: &str, spelled: Option<&str>, manifest: usize, line: u64, digest: &Digest) -> io::Result<()> {
+    pub(crate) fn listed(
+        &mut self,
+        path: &str,
+        spelled: Option<&str>,
+        manifest: usize,
+        line: u64,
+        digest: Option<&Digest>,
+    ) -> io::Result<()> {
         self.value.clear();
-        self.value.push(digest.value().len() as u8);
-        self.value.extend(digest.value());
+        let digest = digest.map(Digest::value).unwrap_or_default();
+        self.value.push(digest.len() as u8);
+        self.value.extend(digest);
         self.value.extend(spelled.unwrap_or_default().as_bytes());
         self.push(path.as_bytes(), LISTED, manifest as u16, line)
     }
@@ -399,8 +408,8 @@ mod tests {
     fn facts_of_one_path_come_together() {
         let all = matched(|facts| {
             facts.fetched("data/b", None, 9, Some(5)).unwrap();
-            facts.listed("data/a", None, 0, 1, &digest(1)).unwrap();
-            facts.listed("data/b", None, 0, 2, &digest(2)).unwrap();
+            facts.listed("data/a", None, 0, 1, Some(&digest(1))).unwrap();
+            facts.listed("data/b", None, 0, 2, Some(&digest(2))).unwrap();
             facts.present(b"data/a", FILE).unwrap();
             facts.present(b"data/ab", FILE).unwrap();
         });
@@ -420,7 +429,7 @@ mod tests {
     #[test]
     fn names_that_differ_in_normalization_are_matched_with_a_warning() {
         let all = matched(|facts| {
-            facts.listed("data/e\u{301}", None, 0, 1, &digest(1)).unwrap();
+            facts.listed("data/e\u{301}", None, 0, 1, Some(&digest(1))).unwrap();
             facts.present("data/é".as_bytes(), FILE).unwrap();
         });
         assert_eq!(all.len(), 1);
@@ -431,8 +440,8 @@ mod tests {
     #[test]
     fn a_file_listed_in_two_normalizations_is_checked_for_both() {
         let all = matched(|facts| {
-            facts.listed("data/e\u{301}", None, 0, 1, &digest(1)).unwrap();
-            facts.listed("data/é", None, 0, 2, &digest(2)).unwrap();
+            facts.listed("data/e\u{301}", None, 0, 1, Some(&digest(1))).unwrap();
+            facts.listed("data/é", None, 0, 2, Some(&digest(2))).unwrap();
             facts.present("data/é".as_bytes(), FILE).unwrap();
         });
         assert_eq!(all.iter().map(|one| (one.present, one.is_alias)).collect::<Vec<_>>(), [(Some(FILE), false), (Some(FILE), true)]);
@@ -441,14 +450,14 @@ mod tests {
     #[test]
     fn a_percent_sign_that_was_not_encoded_is_matched_with_a_warning() {
         let all = matched(|facts| {
-            facts.listed("data/a%b", Some("data/a%25b"), 0, 1, &digest(1)).unwrap();
+            facts.listed("data/a%b", Some("data/a%25b"), 0, 1, Some(&digest(1))).unwrap();
             facts.present(b"data/a%25b", FILE).unwrap();
         });
         assert_eq!((all.len(), all[0].present), (1, Some(FILE)));
         assert!(matches!(problems(&all)[..], [Problem::NotEncoded { .. }]));
         // The right spelling wins.
         let all = matched(|facts| {
-            facts.listed("data/a%b", Some("data/a%25b"), 0, 1, &digest(1)).unwrap();
+            facts.listed("data/a%b", Some("data/a%25b"), 0, 1, Some(&digest(1))).unwrap();
             facts.present(b"data/a%25b", FILE).unwrap();
             facts.present(b"data/a%b", FILE).unwrap();
         });
@@ -462,7 +471,7 @@ mod tests {
     fn names_that_some_systems_confuse_are_reported_and_not_confused() {
         let all = matched(|facts| {
             for (index, name) in ["data/A", "data/a", "data/é", "data/e\u{301}"].into_iter().enumerate() {
-                facts.listed(name, None, 0, index as u64, &digest(index as u8)).unwrap();
+                facts.listed(name, None, 0, index as u64, Some(&digest(index as u8))).unwrap();
                 facts.present(name.as_bytes(), FILE).unwrap();
             }
         });
@@ -470,7 +479,7 @@ mod tests {
         assert!(all.iter().all(|one| one.present.is_some() && one.listed.len() == 1));
         assert!(matches!(problems(&all)[..], [Problem::OnlyCaseDiffers { .. }, Problem::OnlyNormalizationDiffers { .. }]));
         let all = matched(|facts| {
-            facts.listed("data/A", None, 0, 1, &digest(1)).unwrap();
+            facts.listed("data/A", None, 0, 1, Some(&digest(1))).unwrap();
             facts.present(b"data/a", FILE).unwrap();
         });
         assert_eq!(all.len(), 2);
@@ -480,8 +489,8 @@ mod tests {
     fn repeated_lines_are_counted_and_conflicting_digests_dropped() {
         let all = matched(|facts| {
             for line in 1..=1000 {
-                facts.listed("data/a", None, 0, line, &digest(1)).unwrap();
-                facts.listed("data/b", None, 0, line, &digest(u8::from(line == 500))).unwrap();
+                facts.listed("data/a", None, 0, line, Some(&digest(1))).unwrap();
+                facts.listed("data/b", None, 0, line, Some(&digest(u8::from(line == 500)))).unwrap();
             }
         });
         assert_eq!(

@@ -165,14 +165,13 @@ impl Bag {
             let is_listed = matched.listed.iter().any(|listed| listed.manifest == index);
             match manifest.scope {
                 Scope::Payload if is_listed => in_any = true,
-                // An unsupported manifest was not read, so what it lacks is unknown.
-                Scope::Payload if manifest.algorithm.is_some() => lacking.push(&manifest.name),
+                Scope::Payload => lacking.push(&manifest.name),
                 Scope::Tags if is_listed => {
                     let path = String::from_utf8_lossy(&matched.path).into_owned();
                     let problem = Problem::NotForTagManifests { path, kind: "payload file" };
                     add(self.rule_since_1_0(Place::file(manifest.name.clone()), problem));
                 }
-                Scope::Payload | Scope::Tags => {}
+                Scope::Tags => {}
             }
         }
         if matched.is_alias {
@@ -202,7 +201,7 @@ impl Bag {
                 let problem = Problem::NotForTagManifests { path: path.to_owned(), kind: "tag manifest" };
                 add(self.rule_since_1_0(Place::file(manifest.name.clone()), problem));
             }
-            if !is_listed && described == Some(Scope::Payload) && manifest.algorithm.is_some() && !matched.is_alias {
+            if !is_listed && described == Some(Scope::Payload) && !matched.is_alias {
                 let problem = Problem::ManifestNotListed { manifest: manifest.name.clone() };
                 add(self.rule_since_1_0(matched.place(), problem));
             }

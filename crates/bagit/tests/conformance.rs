@@ -243,6 +243,14 @@ fn findings_tell_what_happened_to_what() {
 }
 
 #[test]
+fn an_unknown_algorithm_is_the_only_error_of_a_bag_that_is_complete() {
+    let draft = Draft::new("1.0").remove("manifest-md5.txt").put("manifest-sha3512.txt", "00ff  data/a.txt\n");
+    let report = draft.validate(&Options::default());
+    assert_eq!((report.verdict(), report.errors(), report.digests_checked()), (Verdict::Invalid, 1, 0), "{:#?}", report.findings());
+    assert_eq!(draft.put("data/b", "x").validate(&Options::default()).errors(), 2);
+}
+
+#[test]
 fn findings_are_counted_beyond_those_that_are_kept() {
     let lines: String = (0..5000).map(|index| format!("{MD5_OF_ABC} *data/{index}\n")).collect();
     let draft = Draft::new("1.0").put("manifest-md5.txt", &lines);
