@@ -68,6 +68,7 @@ pub struct Options {
     /// Threads that read content.
     pub threads: NonZeroUsize,
     /// Memory in bytes to match manifests and folder in; what doesn't fit goes to temporary files.
+    /// With a few mebibytes, they are few and large.
     pub memory_bytes: usize,
     /// Folder for temporary files. They take about twice the size of all manifests, plus 200 bytes
     /// for each file of the bag.
@@ -191,7 +192,7 @@ impl Bag {
     pub(crate) fn match_files(&self, options: &Options, report: &mut Report) -> Result<Matching, BagError> {
         let scratch = |source| BagError::Scratch { scratch: options.scratch.clone(), source };
         let mut facts = Facts::new(Sorter::new(options.memory_bytes, &options.scratch));
-        for entry in Walk::new(&self.root, "") {
+        for entry in Walk::new(&self.root) {
             match entry {
                 Entry::Path { path, present } => facts.present(&path, present).map_err(scratch)?,
                 Entry::EmptyFolder { path } => {

@@ -41,7 +41,7 @@ pub(crate) enum Entry {
     Unreadable { path: Vec<u8>, error: io::Error },
 }
 
-/// Lists everything below `root`, or below its part `within`, in no particular order.
+/// Lists everything below a folder, in no particular order.
 pub(crate) struct Walk {
     root: PathBuf,
     entries: walkdir::IntoIter,
@@ -51,9 +51,8 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    pub(crate) fn new(root: &Path, within: &str) -> Self {
-        let start = if within.is_empty() { root.to_owned() } else { root.join(within) };
-        let entries = walkdir::WalkDir::new(start).min_depth(1).follow_links(false).follow_root_links(within.is_empty()).into_iter();
+    pub(crate) fn new(root: &Path) -> Self {
+        let entries = walkdir::WalkDir::new(root).min_depth(1).follow_links(false).into_iter();
         Self { root: root.to_owned(), entries, maybe_empty: None, ready: None }
     }
 

@@ -11,8 +11,8 @@
 //!                '-> neither is matched exactly, but they are equal after normalization: one file
 //! ```
 //!
-//! Memory: the sort's buffer, and one key's paths. More than [`LARGEST_FAMILY`] unmatched paths with
-//! one key are not compared after normalization.
+//! Memory: the sort's buffer, and one key's paths. More than [`LARGEST_FAMILY`] unmatched paths
+//! with one key are not compared after normalization.
 
 use std::collections::VecDeque;
 use std::io;

@@ -96,7 +96,7 @@ pub(crate) fn check(path: &str) -> Result<(), PathRefusal> {
         Err(PathRefusal::Empty)
     } else if path.contains('\0') {
         Err(PathRefusal::Nul)
-    } else if path.starts_with(['/', '\\', '~']) || has_scheme {
+    } else if path.starts_with(['/', '\\']) || has_scheme {
         Err(PathRefusal::Absolute)
     } else if path.ends_with('/') {
         Err(PathRefusal::Folder)
@@ -149,8 +149,9 @@ mod tests {
         for (path, refusal) in [
             ("", PathRefusal::Empty),
             ("/etc/passwd", PathRefusal::Absolute),
-            ("~/x", PathRefusal::Absolute),
-            ("~root/x", PathRefusal::Absolute),
+            // No shell expands it, so it is an ordinary name.
+            ("~/x", PathRefusal::OutsideOfPayload),
+            ("~root/x", PathRefusal::OutsideOfPayload),
             ("\\\\server\\share", PathRefusal::Absolute),
             ("C:\\x", PathRefusal::Absolute),
             ("file:///etc/passwd", PathRefusal::Absolute),
@@ -170,6 +171,8 @@ mod tests {
         for path in ["data/a", "data/ark:/13030/x|1|producer/f", "data/...", "data/a\\b", "data/ ", "data/~", "data/C:"] {
             assert_eq!(check_payload(path), Ok(()), "{path:?}");
         }
-        assert_eq!(check("notes.txt"), Ok(()));
+        for path in ["notes.txt", "~notes", "ark:/x"] {
+            assert_eq!(check(path), Ok(()), "{path:?}");
+        }
     }
 }

@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 use fulgurite_digest::{Algorithm, Digest, Digester};
 use rustix::fs::{CWD, RenameFlags};
 
+use crate::bag::{Bag, BagError, Depth, Options};
 use crate::declaration::{self, Version};
-use crate::finding::PathRefusal;
+use crate::finding::{Finding, PathRefusal, Verdict};
 use crate::info::{BagInfo, FieldError};
 use crate::manifest::{self, Scope};
 use crate::path;
@@ -45,8 +46,8 @@ impl Default for WriteOptions {
     }
 }
 
-/// Why a bag or a file of it can't be written. After an error of [`BagWriter::add`], the file is not
-/// part of the bag, and other files can be added.
+/// Why a bag or a file of it can't be written. After an error of [`BagWriter::add`], the file is
+/// not part of the bag, and other files can be added.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// A bag is never replaced.
@@ -144,6 +145,15 @@ pub enum WriteError {
         /// What the system said.
         source: io::Error,
     },
+    /// The file system has changed names, as one that ignores case does with folders.
+    #[error("the bag that was written isn't complete, because the file system has not kept a name: {finding}")]
+    NameNotKept {
+        /// What is wrong.
+        finding: Box<Finding>,
+    },
+    /// The bag that was written can't be looked at again.
+    #[error("can't check the bag that was written: {0}")]
+    Check(#[from] BagError),
     /// An earlier error left a manifest incomplete.
     #[error("the bag can't be finished after an error while its manifests were written: write it again")]
     Spoiled,
@@ -333,7 +343,8 @@ impl BagWriter {
         Ok(Written { bytes, digests })
     }
 
-    /// Completes the bag and gives it its name.
+    /// Completes the bag and gives it its name. Presence of all files is checked before, with the
+    /// memory of [`Options::default`] and temporary files in the bag's parent.
     ///
     /// # Errors
     /// If something can't be written or synced. The bag then doesn't exist, unless only the last
@@ -356,6 +367,7 @@ impl BagWriter {
             self.tag_files.push(manifest::file_name(Scope::Payload, algorithm));
         }
         self.write_tag_manifests()?;
+        self.check_names()?;
         self.sync_folders()?;
         self.publish()?;
         self.is_done = true;
@@ -386,6 +398,20 @@ impl BagWriter {
         Ok(())
     }
 
+    /// Looks whether the folder has the names that the manifests list.
+    fn check_names(&self) -> Result<(), WriteError> {
+        let options = Options { depth: Depth::Quick, scratch: self.parent().to_owned(), kept_findings: 1, ..Options::default() };
+        let report = Bag::open(&self.building)?.validate(&options)?;
+        match report.findings().first() {
+            Some(finding) if report.verdict() != Verdict::Complete => Err(WriteError::NameNotKept { finding: Box::new(finding.clone()) }),
+            _ => Ok(()),
+        }
+    }
+
+    fn parent(&self) -> &Path {
+        self.target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
     /// Syncs all folders, so that no name is lost.
     fn sync_folders(&self) -> Result<(), WriteError> {
         for entry in walkdir::WalkDir::new(&self.building).follow_links(false) {
@@ -412,8 +438,7 @@ impl BagWriter {
             }
             Err(error) => return Err(write_error(&self.target)(error.into())),
         }
-        let parent = self.target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        sync_folder(parent)
+        sync_folder(self.parent())
     }
 }
 

@@ -3,6 +3,9 @@
 
 mod draft;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use draft::Draft;
 use fulgurite_bagit::{Options, Verdict, validate};
 use fulgurite_chance::Xorshift;
@@ -66,6 +69,15 @@ fn endless_lines_and_files_are_cut() {
         assert_eq!(report.verdict(), Verdict::Invalid, "{name}");
         assert!(report.findings().iter().all(|finding| finding.to_string().len() < 1000), "{name}");
     }
+}
+
+#[test]
+fn a_name_that_is_not_utf_8_is_an_unlisted_file() {
+    let draft = Draft::new("1.0");
+    std::fs::write(draft.root().join(OsStr::from_bytes(b"data/\xff")), "x").unwrap();
+    let report = draft.validate(&Options::default());
+    assert_eq!(report.findings()[0].to_string(), "error: data/\u{fffd}: the file is not listed in any payload manifest");
+    assert_eq!(report.errors(), 1);
 }
 
 #[test]

@@ -179,6 +179,18 @@ fn a_bag_appears_whole_and_an_interrupted_write_can_be_repeated() {
 }
 
 #[test]
+fn a_bag_whose_files_were_lost_meanwhile_does_not_appear() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = BagWriter::create(folder.path().join("bag"), options(Version::V1_0)).unwrap();
+    writer.add("a", &mut &b"abc"[..], &[]).unwrap();
+    writer.add("b", &mut &b"abc"[..], &[]).unwrap();
+    fs::rename(folder.path().join(".bag.bagging/data/a"), folder.path().join(".bag.bagging/data/A")).unwrap();
+    let error = writer.finish().unwrap_err();
+    assert!(matches!(error, WriteError::NameNotKept { .. }), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_writer_that_is_dropped_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = BagWriter::create(folder.path().join("bag"), options(Version::V1_0)).unwrap();

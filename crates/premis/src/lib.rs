@@ -2,16 +2,16 @@
 //!
 //! An [`Event`] is something that was done to *objects* by *agents*: a fixity check, a replication,
 //! a recovery. A [`FileObject`] describes a file, with its digests and who computed them first.
-//! [`XmlWriter`] and [`JsonLdWriter`] write any number of both as they come; neither holds more than
-//! one of them in memory.
+//! [`XmlWriter`] and [`JsonLdWriter`] write any number of both as they come; neither holds more
+//! than one of them in memory.
 //!
 //! ```text
 //! objects ──> events ──> finish      XML: a <premis> document, in the order of the schema
 //! objects and events ──> finish      JSON-LD: a graph of nodes, one a line
 //! ```
 //!
-//! Sources: PREMIS Data Dictionary 3.0; the order of elements in its XML schema, premis.xsd 3.0; the
-//! PREMIS 3 ontology, <http://www.loc.gov/premis/rdf/v3/>; the vocabularies at id.loc.gov.
+//! Sources: PREMIS Data Dictionary 3.0; the order of elements in its XML schema, premis.xsd 3.0;
+//! the PREMIS 3 ontology, <http://www.loc.gov/premis/rdf/v3/>; the vocabularies at id.loc.gov.
 #![forbid(unsafe_code)]
 
 mod json_ld;

@@ -56,8 +56,8 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// The IRI of an identifier: the identifier itself if it is one, and otherwise one below `base` that
-/// no other identifier has.
+/// The IRI of an identifier: the identifier itself if it is one, and otherwise one below `base`
+/// that no other identifier has.
 pub(crate) fn iri(base: &str, kind: &str, value: &str) -> String {
     if kind.eq_ignore_ascii_case("uuid") && is_uuid(value) {
         return format!("urn:uuid:{}", value.to_ascii_lowercase());

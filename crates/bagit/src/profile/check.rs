@@ -102,7 +102,7 @@ impl Profile {
         let mut missing: BTreeSet<&str> =
             document.tag_files_required.iter().chain(&document.payload_files_required).map(String::as_str).collect();
         let (mut files, mut bytes) = (0_u64, 0_u64);
-        for entry in Walk::new(bag.root(), "") {
+        for entry in Walk::new(bag.root()) {
             let (path, present) = match entry {
                 Entry::Path { path, present } => (path, present),
                 Entry::EmptyFolder { .. } => continue,
