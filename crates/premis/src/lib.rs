@@ -35,6 +35,12 @@ pub enum PremisError {
         /// Value of the object's identifier.
         identifier: String,
     },
+    /// The schema has sizes as signed numbers of 64 bits.
+    #[error("{bytes} bytes are more than a PREMIS document can state: the limit is 2^63 - 1")]
+    Size {
+        /// Bytes of the object.
+        bytes: u64,
+    },
     /// Times have years from 0000 to 9999 here.
     #[error("{seconds} s and {nanos} ns since 1970 are not a time between the years 0 and 9999")]
     Time {

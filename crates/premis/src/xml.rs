@@ -38,8 +38,11 @@ impl<W: Write> XmlWriter<W> {
     /// Writes an object.
     ///
     /// # Errors
-    /// If an event was written before.
+    /// If an event was written before, or the size can't be written.
     pub fn object(&mut self, object: &FileObject) -> Result<(), PremisError> {
+        if let Some(bytes) = object.bytes.filter(|bytes| i64::try_from(*bytes).is_err()) {
+            return Err(PremisError::Size { bytes });
+        }
         if self.has_event {
             return Err(PremisError::ObjectAfterEvent { identifier: object.identifier.value.clone() });
         }

@@ -12,7 +12,7 @@ fn object(name: &str) -> FileObject {
             Fixity { algorithm: "SHA-512".into(), digest: "cf83".into(), originator: Some("depositor".into()) },
             Fixity { algorithm: "BLAKE2b-512".into(), digest: "786a".into(), originator: None },
         ],
-        bytes: Some(u64::MAX),
+        bytes: Some(i64::MAX as u64),
         format: None,
         original_name: Some("a & <b>".into()),
     }
@@ -93,7 +93,7 @@ fn elements_are_in_the_order_of_the_schema() {
             "linkingObjectRole",
         ]
     );
-    assert!(text.contains("<premis:size>18446744073709551615</premis:size>"));
+    assert!(text.contains("<premis:size>9223372036854775807</premis:size>"));
     assert!(text.contains("<premis:originalName>a &amp; &lt;b&gt;</premis:originalName>"));
     assert!(text.contains("valueURI=\"http://id.loc.gov/vocabulary/preservation/eventType/fix\">fixity check</premis:eventType>"));
     assert!(text.contains("<premis:eventDateTime>2026-11-25T07:25:09.5Z</premis:eventDateTime>"));
@@ -115,6 +115,8 @@ fn names_that_xml_cannot_contain_are_encoded_and_marked() {
 fn a_document_that_the_schema_would_reject_is_refused() {
     let mut writer = XmlWriter::new(Vec::new()).unwrap();
     assert!(matches!(writer.event(&event("x")), Err(PremisError::NoObject)));
+    let large = FileObject { bytes: Some(u64::MAX), ..object("a") };
+    assert!(matches!(writer.object(&large), Err(PremisError::Size { bytes: u64::MAX })));
     writer.object(&object("a")).unwrap();
     let late = Event { time: Timestamp { seconds: i64::MAX, nanos: 0 }, ..event("x") };
     assert!(matches!(writer.event(&late), Err(PremisError::Time { .. })));
@@ -142,7 +144,7 @@ fn json_ld_is_one_graph_in_terms_of_the_ontology() {
     let source = &event["http://id.loc.gov/vocabulary/preservation/eventRelatedObjectRole/sou"][0]["@id"];
     assert_eq!(*source, file["@id"]);
     assert_eq!(file["@id"], "https://example.org/id/ARK/ark%3A%2F13030%2Fx%7C1%7Cproducer%2Ff");
-    assert_eq!(file["premis:size"]["@value"], "18446744073709551615");
+    assert_eq!(file["premis:size"]["@value"], "9223372036854775807");
     assert_eq!(file["premis:fixity"][0]["@type"], "http://id.loc.gov/vocabulary/preservation/cryptographicHashFunctions/sha512");
     assert_eq!(file["premis:fixity"][1]["rdfs:label"], "BLAKE2b-512");
     let empty = JsonLdWriter::new(Vec::new(), "").unwrap().finish().unwrap();
