@@ -350,6 +350,9 @@ pub enum PathRefusal {
     /// It is not in `data/`.
     #[error("it is outside of \"data/\"")]
     OutsideOfPayload,
+    /// No file has a path of this length.
+    #[error("it is longer than 4096 bytes")]
+    TooLong,
     /// It names `data` or a folder.
     #[error("it names a folder")]
     Folder,

@@ -102,12 +102,12 @@ pub(crate) fn parse_line(
 }
 
 fn decode_path(listed: &str, in_payload: bool, version: Version) -> Result<(String, Option<String>), Problem> {
-    let refused = |reason: PathRefusal| Problem::RefusedPath { path: listed.to_owned(), reason };
+    let refused = |reason: PathRefusal| Problem::RefusedPath { path: listed.chars().take(300).collect(), reason };
     let path = path::decode(listed, version);
     let check = if in_payload { path::check_payload } else { path::check };
-    // Either spelling may be looked up.
-    check(&path).and_then(|()| check(listed)).map_err(refused)?;
-    let listed = (path != listed).then(|| listed.to_owned());
+    check(&path).map_err(refused)?;
+    // The undecoded spelling is looked up too, unless no file can have it.
+    let listed = (path != listed && check(listed).is_ok()).then(|| listed.to_owned());
     Ok((path, listed))
 }
 

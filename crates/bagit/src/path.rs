@@ -5,6 +5,9 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 use crate::declaration::Version;
 use crate::finding::PathRefusal;
 
+/// PATH_MAX of Linux. It also limits what a finding about a path takes in memory.
+const LONGEST_BYTES: usize = 4096;
+
 /// The payload folder, as paths begin with it.
 pub(crate) const PAYLOAD: &str = "data/";
 
@@ -94,6 +97,8 @@ pub(crate) fn check(path: &str) -> Result<(), PathRefusal> {
     });
     if path.is_empty() {
         Err(PathRefusal::Empty)
+    } else if path.len() > LONGEST_BYTES {
+        Err(PathRefusal::TooLong)
     } else if path.contains('\0') {
         Err(PathRefusal::Nul)
     } else if path.starts_with(['/', '\\']) || has_scheme {
@@ -168,6 +173,9 @@ mod tests {
         ] {
             assert_eq!(check_payload(path), Err(refusal), "{path:?}");
         }
+        let long = |bytes: usize| format!("data/{}", "x/".repeat(bytes / 2)) + "yy";
+        assert_eq!(check_payload(&long(4096)), Err(PathRefusal::TooLong));
+        assert_eq!(check_payload(&long(4088)), Ok(()));
         for path in ["data/a", "data/ark:/13030/x|1|producer/f", "data/...", "data/a\\b", "data/ ", "data/~", "data/C:"] {
             assert_eq!(check_payload(path), Ok(()), "{path:?}");
         }

@@ -6,7 +6,7 @@ mod draft;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use draft::Draft;
+use draft::{Draft, MD5_OF_ABC};
 use fulgurite_bagit::{Options, Verdict, validate};
 use fulgurite_chance::Xorshift;
 
@@ -69,6 +69,14 @@ fn endless_lines_and_files_are_cut() {
         assert_eq!(report.verdict(), Verdict::Invalid, "{name}");
         assert!(report.findings().iter().all(|finding| finding.to_string().len() < 1000), "{name}");
     }
+}
+
+#[test]
+fn findings_about_long_paths_are_short() {
+    let lines = format!("{MD5_OF_ABC}  data/{}\n", "%25".repeat(20_000)).repeat(50);
+    let report = Draft::new("1.0").append("manifest-md5.txt", &lines).validate(&Options::default());
+    assert_eq!(report.errors(), 50);
+    assert!(report.findings().iter().all(|finding| finding.to_string().len() < 1000));
 }
 
 #[test]
