@@ -157,8 +157,7 @@ impl Repair<'_> {
             due_at: i64::try_from(copy.due_at).unwrap_or(i64::MAX),
         };
         let bytes = file.expected.bytes.unwrap_or(0);
-        let checked =
-            Checked { claim, at: self.clock.wall(), method: Method::Stream, finding, bytes, stream: std::time::Duration::ZERO };
+        let checked = Checked { claim, at: self.clock.wall(), method: Method::Stream, finding, bytes, stream: std::time::Duration::ZERO };
         database.record(&[checked], &[])
     }
 
@@ -166,8 +165,7 @@ impl Repair<'_> {
     /// were verified last are tried first.
     fn read_good(&self, file: &FileHistory, except: NodeId, strongest: &Digest) -> Result<(&Site<'_>, File, u64), Obstacle> {
         let spool_failed = |source| Obstacle::Spool { folder: self.spool.into(), source };
-        let mut candidates: Vec<&CopyHistory> =
-            file.copies.iter().filter(|copy| copy.node != except && !copy.state.is_bad()).collect();
+        let mut candidates: Vec<&CopyHistory> = file.copies.iter().filter(|copy| copy.node != except && !copy.state.is_bad()).collect();
         candidates.sort_by_key(|copy| std::cmp::Reverse((copy.state == State::Verified, copy.verified_at)));
         let mut tried = Vec::new();
         for copy in candidates {
@@ -189,7 +187,9 @@ impl Repair<'_> {
             let right = |digests: Vec<Digest>| digests.contains(strongest) && file.expected.bytes.is_none_or(|known| known == bytes);
             match read {
                 Err(refusal) => tried.push((site.name.to_owned(), refusal.to_string())),
-                Ok(_) if !right(digester.finish()) => tried.push((site.name.to_owned(), "what was read is not the expected content".into())),
+                Ok(_) if !right(digester.finish()) => {
+                    tried.push((site.name.to_owned(), "what was read is not the expected content".into()))
+                }
                 Ok(_) => {
                     spool.rewind().map_err(spool_failed)?;
                     return Ok((site, spool, bytes));

@@ -3,7 +3,7 @@
 use fulgurite_digest::{Algorithm, Digest};
 
 /// Algorithms by their stored numbers, which are in users' databases.
-const NUMBERS: [Algorithm; 10] = [
+const NUMBERS: [Algorithm; 11] = [
     Algorithm::Md5,
     Algorithm::Sha1,
     Algorithm::Sha256,
@@ -14,6 +14,7 @@ const NUMBERS: [Algorithm; 10] = [
     Algorithm::Blake2b256,
     Algorithm::Blake2b384,
     Algorithm::Blake2b512,
+    Algorithm::Sha224,
 ];
 
 /// Encodes digests, sorted by algorithm.

@@ -43,7 +43,14 @@ pub(super) fn export(session: &Session, opened: &mut Opened, export: &Export) ->
             } else {
                 let (kind, method, micros) = (event.kind.name(), event.method.name(), event.stream.as_micros());
                 let time = date(event.at).replace(' ', "T");
-                writeln!(out, "{},{time}Z,{node},{},{kind},{method},{},{micros},{}", event.event, quoted(name), event.bytes, quoted(&event.detail))?;
+                writeln!(
+                    out,
+                    "{},{time}Z,{node},{},{kind},{method},{},{micros},{}",
+                    event.event,
+                    quoted(name),
+                    event.bytes,
+                    quoted(&event.detail)
+                )?;
             }
         }
     }

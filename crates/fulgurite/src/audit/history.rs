@@ -1,8 +1,8 @@
 //! `audit history`: all copies of a file and everything that happened to them.
 
 use anyhow::Result;
-use fulgurite_audit::database::{CopyHistory, Event};
 use fulgurite_audit::copy::State;
+use fulgurite_audit::database::{CopyHistory, Event};
 use fulgurite_digest::Digest;
 use serde_json::{Value, json};
 
@@ -16,7 +16,11 @@ pub(super) fn history(session: &Session, opened: &mut Opened, name: &str) -> Res
     };
     let digests = file.expected.digests.iter().map(|digest| format!("{digest:?}")).collect::<Vec<_>>();
     let length = file.expected.bytes.map_or_else(|| "unknown length".to_owned(), |bytes| format!("{bytes} bytes"));
-    session.say(&format!("{}: {length}, {}", text::harmless(name), if digests.is_empty() { "no digest is known".to_owned() } else { digests.join(", ") }));
+    session.say(&format!(
+        "{}: {length}, {}",
+        text::harmless(name),
+        if digests.is_empty() { "no digest is known".to_owned() } else { digests.join(", ") }
+    ));
     for copy in &file.copies {
         session.say(&header(opened.name(copy.node), name, copy));
         for event in &copy.events {

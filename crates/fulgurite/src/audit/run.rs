@@ -56,8 +56,7 @@ const MOST_PRINTED: u64 = 100;
 pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<Outcome> {
     let nodes = opened.chosen(&run.nodes)?;
     let places: Vec<Box<dyn Place>> = nodes.iter().map(place).collect::<Result<_>>()?;
-    let targets: Vec<Target<'_>> =
-        nodes.iter().zip(&places).map(|(node, place)| Target { node: node.clone(), place: &**place }).collect();
+    let targets: Vec<Target<'_>> = nodes.iter().zip(&places).map(|(node, place)| Target { node: node.clone(), place: &**place }).collect();
     let stop = Arc::new(Stop::default());
     stop_on_signals(Arc::clone(&stop), run.time)?;
     let until = if run.forever || run.time.is_some() { Until::Stopped } else { Until::AllTried };

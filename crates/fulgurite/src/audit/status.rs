@@ -39,8 +39,7 @@ struct Standing<'a> {
 
 impl<'a> Standing<'a> {
     fn of(node: &'a Node, totals: &[Total], ages: &[Age], now: u64) -> Self {
-        let mut standing =
-            Self { node, by_state: BTreeMap::new(), copies: 0, bytes: 0, never: 0, overdue: 0, oldest: None };
+        let mut standing = Self { node, by_state: BTreeMap::new(), copies: 0, bytes: 0, never: 0, overdue: 0, oldest: None };
         for total in totals.iter().filter(|total| total.node == node.id) {
             standing.by_state.insert(total.state, (total.copies, total.bytes));
             standing.copies += total.copies;
@@ -84,7 +83,13 @@ impl<'a> Standing<'a> {
     fn line(&self) -> String {
         let states: Vec<String> =
             self.by_state.iter().map(|(state, (copies, _))| text::phrase(*copies, state.name(), state.name())).collect();
-        let mut line = format!("{}: {} ({}): {}", self.node.name, text::phrase(self.copies, "copy", "copies"), text::bytes(self.bytes), states.join(", "));
+        let mut line = format!(
+            "{}: {} ({}): {}",
+            self.node.name,
+            text::phrase(self.copies, "copy", "copies"),
+            text::bytes(self.bytes),
+            states.join(", ")
+        );
         if self.copies == 0 {
             return format!("{}: no copies are known; import an inventory", self.node.name);
         }
@@ -102,11 +107,8 @@ impl<'a> Standing<'a> {
     }
 
     fn to_json(&self) -> Value {
-        let states: BTreeMap<&str, Value> = self
-            .by_state
-            .iter()
-            .map(|(state, (copies, bytes))| (state.name(), json!({ "copies": copies, "bytes": bytes })))
-            .collect();
+        let states: BTreeMap<&str, Value> =
+            self.by_state.iter().map(|(state, (copies, bytes))| (state.name(), json!({ "copies": copies, "bytes": bytes }))).collect();
         json!({
             "node": self.node.name,
             "copies": self.copies,
@@ -170,7 +172,8 @@ pub(super) fn problems(session: &Session, opened: &mut Opened, problems: &Proble
                     });
                     writeln!(out, "{value}")?;
                 } else {
-                    let verified = problem.verified_at.map_or_else(|| "never verified".to_owned(), |at| format!("last verified {}", date(at)));
+                    let verified =
+                        problem.verified_at.map_or_else(|| "never verified".to_owned(), |at| format!("last verified {}", date(at)));
                     let found = at.map_or_else(String::new, date);
                     writeln!(out, "{state}  {node}  {}  {found}  {}  ({verified})", text::harmless(&problem.name), text::harmless(detail))?;
                 }
