@@ -2,4 +2,6 @@
 //! a provider that gets slow is named.
 #![forbid(unsafe_code)]
 
+pub mod expectation;
 pub mod place;
+mod thinned;
