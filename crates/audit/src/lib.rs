@@ -4,4 +4,5 @@
 
 pub mod expectation;
 pub mod place;
+pub mod service_level;
 mod thinned;

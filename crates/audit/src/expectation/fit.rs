@@ -280,7 +280,7 @@ mod tests {
             fit.add(u64::MAX, Duration::MAX);
             fit.add(0, Duration::ZERO);
         }
-        drop(fit.fit());
+        let _ = fit.fit();
         let mut fit = Fit::new();
         (0..40).for_each(|_| fit.add(0, Duration::MAX));
         assert!(matches!(fit.fit(), Err(FitError::Unusable(_))));
