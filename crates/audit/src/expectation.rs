@@ -2,8 +2,8 @@
 //!
 //! A node answers after a time that hardly depends on the size, and then delivers bytes at its
 //! rate: expected = base + bytes x slope, for each node and method. Times are `f64` seconds, which
-//! hold a year to within 4 ns, and slopes are nanoseconds for each byte, as operators quote them. Measured times are
-//! [`Duration`]s, so that a time is never negative or not a number.
+//! hold a year to within 4 ns, and slopes are nanoseconds for each byte, as operators quote them.
+//! Measured times are [`Duration`]s, so that a time is never negative or not a number.
 //!
 //! Source: the benchmark matrix of the California Digital Library (2025), with its values for three
 //! providers.

@@ -5,4 +5,5 @@
 pub mod expectation;
 pub mod place;
 pub mod service_level;
+pub mod slowdown;
 mod thinned;

@@ -1,8 +1,8 @@
 //! Service levels of an audit: how long a cycle takes, whether a day was good enough, and whether
 //! copies wait too long.
 //!
-//! All of it is arithmetic on tallies of one node; the caller counts. A terabyte is 10^12 bytes, and a day 86,400
-//! seconds.
+//! All of it is arithmetic on tallies of one node; the caller counts. A terabyte is 10^12 bytes,
+//! and a day 86,400 seconds.
 
 /// Seconds of a day.
 const DAY_S: f64 = 86_400.0;
@@ -181,7 +181,7 @@ pub enum Staleness {
         /// Seconds since it came in.
         age_s: u64,
     },
-    /// A date is later than now. Until the clock or the record is mended, nobody knows the age.
+    /// A date is later than now. The age is unknown until the clock or the record is mended.
     FutureDate {
         /// Seconds by which it is ahead.
         ahead_s: u64,
