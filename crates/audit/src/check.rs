@@ -45,6 +45,12 @@ pub struct Witness {
 pub trait Throttle {
     /// Called for each piece that arrives; may block. Returns false to end the reading.
     fn arrived(&mut self, bytes: u64) -> bool;
+
+    /// How long `arrived` has blocked since the last call of this method. It isn't counted as the
+    /// node's time.
+    fn waited(&mut self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Reads as fast as the place allows, to the end.
@@ -112,10 +118,11 @@ impl<'a> Checker<'a> {
             Err((refusal, bytes)) => {
                 // The next copy gets a new connection: this one may be half closed.
                 self.connection = None;
-                return Check { finding: Finding::Unavailable(refusal.into()), bytes, stream: started.elapsed() };
+                let stream = started.elapsed().saturating_sub(throttle.waited());
+                return Check { finding: Finding::Unavailable(refusal.into()), bytes, stream };
             }
         };
-        let stream = started.elapsed();
+        let stream = started.elapsed().saturating_sub(throttle.waited());
         let bytes = match &first {
             Reading::Missing => 0,
             Reading::Content { bytes, .. } => *bytes,

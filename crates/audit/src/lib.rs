@@ -20,6 +20,8 @@
 //! | [`database`] | what is known: nodes, files, copies, and the history of checks |
 //! | [`inventory`] | lists of files that should be at nodes |
 //! | [`run`] | checks what is due, with a lane for each node |
+//! | [`expectation`], [`slowdown`] | how long checks should take, and the detection of slow nodes |
+//! | [`service_level`] | when a cycle ends, and whether a day was good enough |
 //! | [`repair`] | rewrites bad copies from good ones |
 #![forbid(unsafe_code)]
 
@@ -27,6 +29,7 @@ pub mod breaker;
 pub mod check;
 pub mod copy;
 pub mod database;
+pub mod expectation;
 #[cfg(test)]
 mod fake_place;
 pub mod inventory;
@@ -35,3 +38,6 @@ pub mod pace;
 pub mod place;
 pub mod repair;
 pub mod run;
+pub mod service_level;
+pub mod slowdown;
+mod thinned;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
 
-use super::{AuditDatabase, Checked, Claim, DatabaseError, DetectorState, EventKind};
+use super::{AuditDatabase, Checked, Claim, DatabaseError, DetectorState, EventKind, Incident, IncidentKind};
 use crate::copy::{Dispute, Expected, Finding, Method, NodeId, State, Unavailability};
 use crate::inventory::{Imported, InventoryError, LineProblem, Row};
 use crate::node::{DAY_S, Medium, Node, Rules};
@@ -30,6 +30,7 @@ pub(super) const CASES: &[Case] = &[
     ("a new interval moves regular checks only", a_new_interval_moves_regular_checks),
     ("witnesses are copies that are still verified", witnesses_are_still_verified),
     ("the states of detectors are stored with results", detectors_are_stored),
+    ("incidents come back in their order", incidents_come_back),
 ];
 
 fn node(name: &str) -> Node {
@@ -354,6 +355,20 @@ fn witnesses_are_still_verified(database: &mut dyn AuditDatabase) {
         check_one(database, a, NOW + DAY_S, Finding::Missing);
     }
     assert!(database.witnesses(a, 8).expect("readable").is_empty());
+}
+
+fn incidents_come_back(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    let incident = |node, at, kind, factor| Incident { node, method: Method::Stream, at, kind, since: at - 9, factor, checks: 12, unanswered: 3 };
+    let all = [
+        incident(a, NOW, IncidentKind::Slower, Some(2.25)),
+        incident(b, NOW + 1, IncidentKind::Worse, None),
+        incident(a, NOW + 1, IncidentKind::Ended, Some(1.0)),
+    ];
+    database.record_incidents(&all[..1]).expect("recorded");
+    database.record_incidents(&all[1..]).expect("recorded");
+    assert_eq!(database.incidents(0).expect("readable"), all);
+    assert_eq!(database.incidents(NOW + 1).expect("readable"), all[1..]);
 }
 
 fn detectors_are_stored(database: &mut dyn AuditDatabase) {

@@ -73,6 +73,72 @@ pub struct DetectorState {
     pub state: Vec<u8>,
 }
 
+/// What a detector reported about a node's times.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Incident {
+    /// The node.
+    pub node: NodeId,
+    /// How its copies were checked.
+    pub method: Method,
+    /// When it was reported, in seconds since 1970.
+    pub at: u64,
+    /// What was reported.
+    pub kind: IncidentKind,
+    /// When the change happened, by estimate, in seconds since 1970.
+    pub since: u64,
+    /// Measured time divided by the usual time; for [`IncidentKind::Learned`], usual time divided
+    /// by the expected one. `None` if most checks had no answer.
+    pub factor: Option<f64>,
+    /// Checks that it rests on.
+    pub checks: u64,
+    /// Those of them without an answer.
+    pub unanswered: u64,
+}
+
+/// What a detector reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IncidentKind {
+    /// The usual times are known from now on.
+    Learned,
+    /// The node got slower.
+    Slower,
+    /// The node got faster.
+    Faster,
+    /// A slowdown got worse.
+    Worse,
+    /// The node is back at its usual times.
+    Ended,
+}
+
+impl IncidentKind {
+    /// All kinds, in the order of their stored numbers.
+    pub const ALL: [Self; 5] = [Self::Learned, Self::Slower, Self::Faster, Self::Worse, Self::Ended];
+
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Learned => "learned",
+            Self::Slower => "slower",
+            Self::Faster => "faster",
+            Self::Worse => "worse",
+            Self::Ended => "ended",
+        }
+    }
+
+    /// The number that stands for it in databases.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind of a stored number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
 /// Copies of a node in one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Total {
@@ -231,6 +297,18 @@ pub trait AuditDatabase: Send {
     /// # Errors
     /// If the database can't be changed.
     fn record_repair(&mut self, node: NodeId, file: FileId, at: u64, detail: &str) -> Result<(), DatabaseError>;
+
+    /// Appends what detectors reported.
+    ///
+    /// # Errors
+    /// If the database can't be changed.
+    fn record_incidents(&mut self, incidents: &[Incident]) -> Result<(), DatabaseError>;
+
+    /// Returns what detectors reported, from a time on, in the order in which it was recorded.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn incidents(&mut self, from: u64) -> Result<Vec<Incident>, DatabaseError>;
 
     /// Adds the time from the start of checks to their commit, which is known only afterwards.
     ///

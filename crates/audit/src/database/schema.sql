@@ -100,6 +100,19 @@ CREATE TABLE detectors (
     PRIMARY KEY (node, method)
 ) WITHOUT ROWID;
 
+-- What detectors reported; few rows.
+CREATE TABLE incidents (
+    incident INTEGER PRIMARY KEY,
+    node INTEGER NOT NULL,
+    method INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    factor REAL,
+    checks INTEGER NOT NULL,
+    unanswered INTEGER NOT NULL
+);
+
 -- The last copies that were verified, a few for each node; slots are used in turn.
 CREATE TABLE witnesses (
     node INTEGER NOT NULL,

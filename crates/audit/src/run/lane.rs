@@ -92,18 +92,14 @@ impl Lane {
         }
     }
 
-    /// Spends bytes of the node's budget, and waits until more may be read. Returns false if the
-    /// run was stopped.
-    pub(super) fn spend(&self, bytes: u64, clock: &dyn Clock, stop: &Stop) -> bool {
-        if self.node.rules.bytes_per_second.is_none() {
-            return !stop.is_stopped();
-        }
-        let wait = self.lock().bytes.spend(clock.steady(), bytes);
-        self.sleep(wait, clock, stop)
+    /// Spends bytes of the node's budget, and returns how long to wait; `None` without a budget.
+    pub(super) fn spend(&self, bytes: u64, clock: &dyn Clock) -> Option<Duration> {
+        self.node.rules.bytes_per_second?;
+        Some(self.lock().bytes.spend(clock.steady(), bytes))
     }
 
     /// Sleeps, unless the run is stopped; then it returns false.
-    fn sleep(&self, wait: Duration, clock: &dyn Clock, stop: &Stop) -> bool {
+    pub(super) fn sleep(&self, wait: Duration, clock: &dyn Clock, stop: &Stop) -> bool {
         let until = clock.steady() + wait;
         loop {
             if stop.is_stopped() {

@@ -18,12 +18,13 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::copy::{Method, NodeId, State};
-use crate::database::{AuditDatabase, Checked, DatabaseError};
+use crate::database::{AuditDatabase, Checked, DatabaseError, Incident};
 use crate::node::Node;
 use crate::place::Place;
 
 mod lane;
 mod recorder;
+mod watch;
 mod worker;
 
 use lane::Lane;
@@ -105,6 +106,11 @@ pub trait Observer {
     /// now.
     fn recorded(&mut self, results: &[Checked], whole: &[Duration]) {
         let _ = (results, whole);
+    }
+
+    /// A detector reported something about a node's times.
+    fn incident(&mut self, node: &Node, incident: &Incident) {
+        let _ = (node, incident);
     }
 
     /// A node is left alone for a while.

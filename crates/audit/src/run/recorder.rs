@@ -5,10 +5,11 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use super::lane::{Lane, QUEUE};
+use super::watch::Watch;
 use super::worker::Message;
 use super::{Clock, NodeSummary, Observer, RunError, Until, WholeTimes};
 use crate::copy::State;
-use crate::database::{AuditDatabase, Checked};
+use crate::database::{AuditDatabase, Checked, Incident};
 
 /// Results of one transaction.
 const MOST_RESULTS: usize = 4_096;
@@ -30,6 +31,7 @@ pub(super) struct Recorder<'a, 'b> {
     /// The wall clock and the steady one when they were last compared.
     compared: (u64, Duration),
     whole_times: BTreeMap<(usize, u64, State), Duration>,
+    watch: Watch,
 }
 
 struct Tracked<'a> {
@@ -65,6 +67,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
             },
             found: BTreeMap::new(),
         };
+        let watch = Watch::new(database, lanes.iter().map(|lane| &lane.node))?;
         let started_at = clock.wall();
         let mut recorder = Self {
             database,
@@ -75,6 +78,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
             started_at,
             compared: (started_at, clock.steady()),
             whole_times: BTreeMap::new(),
+            watch,
         };
         recorder.distrust_future(None)?;
         Ok(recorder)
@@ -187,7 +191,9 @@ impl<'a, 'b> Recorder<'a, 'b> {
         if results.is_empty() {
             return Ok(());
         }
-        self.database.record(&results, &[])?;
+        self.report_incidents(&results)?;
+        let states = self.watch.states(self.clock.steady(), false);
+        self.database.record(&results, &states)?;
         let ended = self.clock.steady();
         let whole: Vec<Duration> = begun.into_iter().map(|began| ended.saturating_sub(began)).collect();
         for (result, whole) in results.iter().zip(&whole) {
@@ -195,6 +201,22 @@ impl<'a, 'b> Recorder<'a, 'b> {
         }
         self.observer.recorded(&results, &whole);
         self.add_whole_times()
+    }
+
+    /// Shows results to the detectors, and records and reports what they say. That comes before the
+    /// results: a report that is repeated after a crash is better than one that is lost.
+    fn report_incidents(&mut self, results: &[Checked]) -> Result<(), RunError> {
+        let incidents: Vec<Incident> = results.iter().flat_map(|result| self.watch.observe(result)).collect();
+        if incidents.is_empty() {
+            return Ok(());
+        }
+        self.database.record_incidents(&incidents)?;
+        for incident in &incidents {
+            if let Some(tracked) = self.lanes.iter().find(|tracked| tracked.lane.node.id == incident.node) {
+                self.observer.incident(&tracked.lane.node, incident);
+            }
+        }
+        Ok(())
     }
 
     fn count(&mut self, result: &Checked, whole: Duration) {
@@ -236,6 +258,8 @@ impl<'a, 'b> Recorder<'a, 'b> {
         for tracked in &self.lanes {
             self.database.release(&tracked.lane.abandoned())?;
         }
+        let states = self.watch.states(self.clock.steady(), true);
+        self.database.record(&[], &states)?;
         self.store_whole_times()
     }
 

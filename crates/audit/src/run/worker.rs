@@ -23,11 +23,20 @@ struct Limit<'a> {
     lane: &'a Lane,
     clock: &'a dyn Clock,
     stop: &'a Stop,
+    waited: Duration,
 }
 
 impl Throttle for Limit<'_> {
     fn arrived(&mut self, bytes: u64) -> bool {
-        self.lane.spend(bytes, self.clock, self.stop)
+        let Some(wait) = self.lane.spend(bytes, self.clock) else { return !self.stop.is_stopped() };
+        let begun = self.clock.steady();
+        let goes_on = self.lane.sleep(wait, self.clock, self.stop);
+        self.waited += self.clock.steady().saturating_sub(begun);
+        goes_on
+    }
+
+    fn waited(&mut self) -> Duration {
+        std::mem::take(&mut self.waited)
     }
 }
 
@@ -36,7 +45,7 @@ pub(super) fn work(lane: &Lane, target: &Target<'_>, clock: &dyn Clock, stop: &S
     while let Some(claim) = lane.next(clock, stop) {
         let begun = clock.steady();
         let method = lane.node.rules.method;
-        let mut limit = Limit { lane, clock, stop };
+        let mut limit = Limit { lane, clock, stop, waited: Duration::ZERO };
         let started = Instant::now();
         // A fault of this program at one copy must not end the checks of others. Nothing of the
         // checker is used again.

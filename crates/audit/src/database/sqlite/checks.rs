@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::super::event::{self, EventKind};
-use super::{Checked, Claim, DatabaseError, DetectorState, decoded_digests, decoded_state, digests, engine, signed, unsigned};
+use super::{Checked, Claim, DatabaseError, DetectorState, Incident, decoded_digests, decoded_state, digests, engine, signed, unsigned};
 use crate::copy::{Expected, FileId, Finding, Method, NodeId, State};
 use crate::node::DAY_S;
 
@@ -329,6 +329,26 @@ pub(super) fn record_repair(connection: &mut Connection, node: NodeId, file: Fil
         transaction.execute(
             "UPDATE copies SET due_at = ?3, last_event = ?4 WHERE node = ?1 AND file = ?2",
             params![node.0, signed(file.0), signed(at), event],
+        )?;
+    }
+    transaction.commit()
+}
+
+pub(super) fn record_incidents(connection: &mut Connection, incidents: &[Incident]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for incident in incidents {
+        transaction.execute(
+            "INSERT INTO incidents (node, method, at, kind, since, factor, checks, unanswered) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![
+                incident.node.0,
+                incident.method.number(),
+                signed(incident.at),
+                incident.kind.number(),
+                signed(incident.since),
+                incident.factor,
+                signed(incident.checks),
+                signed(incident.unanswered),
+            ],
         )?;
     }
     transaction.commit()

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
-use super::{Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, FileHistory, Hour, Problem, Total, digests};
+use super::{Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, FileHistory, Hour, Incident, Problem, Total, digests};
 use crate::check::Witness;
 use crate::copy::{FileId, Method, NodeId, State};
 use crate::inventory::{Imported, InventoryError, Row};
@@ -284,6 +284,14 @@ impl AuditDatabase for Sqlite {
 
     fn record_repair(&mut self, node: NodeId, file: FileId, at: u64, detail: &str) -> Result<(), DatabaseError> {
         checks::record_repair(&mut self.connection, node, file, at, detail).map_err(engine("record a repair"))
+    }
+
+    fn record_incidents(&mut self, incidents: &[Incident]) -> Result<(), DatabaseError> {
+        checks::record_incidents(&mut self.connection, incidents).map_err(engine("record incidents"))
+    }
+
+    fn incidents(&mut self, from: u64) -> Result<Vec<Incident>, DatabaseError> {
+        questions::incidents(&self.connection, from)
     }
 
     fn add_whole_times(&mut self, times: &[(NodeId, Method, u64, State, Duration)]) -> Result<(), DatabaseError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::event::EventKind;
-use super::super::{Age, CopyHistory, Event, FileHistory, Hour, Problem, Total};
+use super::super::{Age, CopyHistory, Event, FileHistory, Hour, Incident, IncidentKind, Problem, Total};
 use super::import::name_hash;
 use super::{DatabaseError, decoded_digests, decoded_state, engine, signed, unsigned};
 use crate::check::Witness;
@@ -86,6 +86,31 @@ pub(super) fn hours(connection: &Connection, from: u64) -> Result<Vec<Hour>, Dat
         });
     }
     Ok(hours)
+}
+
+pub(super) fn incidents(connection: &Connection, from: u64) -> Result<Vec<Incident>, DatabaseError> {
+    let read = engine("read the incidents");
+    let mut statement = connection
+        .prepare_cached("SELECT node, method, at, kind, since, factor, checks, unanswered FROM incidents WHERE at >= ?1 ORDER BY incident")
+        .map_err(&read)?;
+    let mut rows = statement.query([signed(from)]).map_err(&read)?;
+    let mut incidents = Vec::new();
+    while let Some(row) = rows.next().map_err(&read)? {
+        let number = |column| row.get::<_, i64>(column).map(unsigned).map_err(&read);
+        let kind: u8 = row.get(3).map_err(&read)?;
+        incidents.push(Incident {
+            node: NodeId(row.get(0).map_err(&read)?),
+            method: decoded_method("incidents", row.get(1).map_err(&read)?)?,
+            at: number(2)?,
+            kind: IncidentKind::from_number(kind)
+                .ok_or_else(|| DatabaseError::Damaged { table: "incidents", what: format!("no kind has the number {kind}") })?,
+            since: number(4)?,
+            factor: row.get(5).map_err(&read)?,
+            checks: number(6)?,
+            unanswered: number(7)?,
+        });
+    }
+    Ok(incidents)
 }
 
 fn decoded_method(table: &'static str, number: u8) -> Result<Method, DatabaseError> {
