@@ -229,7 +229,9 @@ impl Detector {
         let is_other = start_s > self.bin.start_s || self.bin.start_s - start_s >= CLOCK_SET_BACK_S;
         let event = if self.bin.ratios.seen > 0 && is_other { self.close(check.at_s) } else { None };
         if self.bin.ratios.seen == 0 {
-            self.bin.start_s = start_s;
+            // A straggler of a bin that was judged already must not give its time a second vote.
+            let is_straggler = start_s <= self.bin.start_s && self.bin.start_s - start_s < CLOCK_SET_BACK_S;
+            self.bin.start_s = if is_straggler { self.bin.start_s.saturating_add(self.parameters.bin_s) } else { start_s };
         }
         let class = baseline::class(check.bytes);
         let ratio = match check.timing {

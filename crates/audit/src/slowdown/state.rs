@@ -30,7 +30,7 @@ pub enum StateError {
 }
 
 impl Detector {
-    /// The state as bytes: 1 to 2 kB while judging, and at most 100 kB while learning.
+    /// The state as bytes: 1 to 3 kB while judging, and at most 100 kB while learning.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(2_048);

@@ -295,4 +295,12 @@ fn late_checks_of_an_earlier_bin_count_in_the_present_one() {
     }
     assert_ne!(before, node.detector);
     assert_eq!(node.detector.advance(node.now_s + 2 * HOUR_S), None, "100 checks at a border of bins are one witness");
+    let judged = node.detector.status();
+    // Stragglers of the judged bin wait for the end of the next one.
+    for _ in 0..100 {
+        let check = node.check(50_000_000, 9.0);
+        assert_eq!(node.detector.observe(check), None);
+        assert_eq!(node.detector.advance(node.now_s + 3 * HOUR_S), None);
+    }
+    assert_eq!(node.detector.status(), judged);
 }
