@@ -57,6 +57,11 @@ impl Answer {
         }
     }
 
+    /// True for a refusal of HEAD without a code: its answer has no body that could say more.
+    pub(super) fn lacks_reason(&self) -> bool {
+        self.method == Method::HEAD && self.code.is_none() && (self.status.is_client_error() || self.status.is_redirection())
+    }
+
     pub(super) fn refusal(&self) -> Refusal {
         let (cause, hint) = self.cause();
         let mut detail = format!("{} was answered with {}", self.method, self.status.as_u16());
