@@ -297,7 +297,7 @@ fn an_idle_connection_that_the_server_closed_is_replaced_once() {
         let server = Server::start(move |_| {
             let mut acts = answer(status, "", "content");
             // Answers one request on each connection, and closes it without a word.
-            acts.push(if count.fetch_add(1, Ordering::Relaxed) % 2 == 0 { Act::Close } else { Act::Reset });
+            acts.push(if count.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) { Act::Close } else { Act::Reset });
             acts
         });
         let mut connection = web(&server, "http", &[]);
@@ -430,4 +430,15 @@ fn an_upload_that_is_refused_early_says_why() {
     });
     let refusal = web(&server, "webdav", &[]).write("folder/file", 3 << 20, &mut std::io::repeat(7).take(3 << 20)).expect_err("full");
     assert!(refusal.cause == Cause::Fault && refusal.detail.contains("disk is full"), "{refusal}");
+}
+
+#[test]
+fn a_file_that_the_server_moved_elsewhere_is_not_written() {
+    let server = Server::start(|request| match request.method.as_str() {
+        "PROPFIND" => vec![send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")],
+        _ => answer("201 Created", "", ""),
+    });
+    let refusal = web(&server, "webdav", &[]).write("file", 1, &mut &b"x"[..]).expect_err("it isn't there");
+    assert!(refusal.cause == Cause::Fault && refusal.detail.contains("does not have it"), "{refusal}");
+    assert_eq!(server.requests().last().map(|request| request.method.clone()).as_deref(), Some("DELETE"));
 }

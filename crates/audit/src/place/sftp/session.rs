@@ -17,6 +17,9 @@ const MESSAGE_BYTES_MAX: usize = 4 << 10;
 /// How long `ssh` may take to write its last message after it closed the session.
 const LAST_MESSAGE: Duration = Duration::from_secs(1);
 
+/// Names in a folder, which may have any encoding.
+pub(super) type Names = Vec<(Vec<u8>, Attributes)>;
+
 /// Why a request failed.
 pub(super) enum Failure {
     /// The server answered it so. The session goes on.
@@ -140,7 +143,7 @@ impl Session {
     }
 
     /// The next names in a folder; `None` after the last ones.
-    pub(super) fn names(&mut self, handle: &[u8]) -> Result<Option<Vec<(Vec<u8>, Attributes)>>, Failure> {
+    pub(super) fn names(&mut self, handle: &[u8]) -> Result<Option<Names>, Failure> {
         let (id, request) = self.request(packet::READDIR);
         let fields = match self.ask(id, request.string(handle), packet::NAME) {
             Err(Failure::Status { code: packet::STATUS_EOF, .. }) => return Ok(None),
