@@ -39,7 +39,7 @@ impl Answer {
             method,
             status,
             bytes: text(CONTENT_LENGTH).and_then(|bytes| bytes.parse().ok()),
-            // A date is compared with the server's own clock, so that a wrong one here does no harm.
+            // A date is compared with the server's own clock: a wrong one here does no harm.
             retry_after: text(RETRY_AFTER).and_then(|value| wait(value, server_time.unwrap_or(now))),
             clock_skew_s: server_time.map(|server| seconds_between(now, server)),
             code,

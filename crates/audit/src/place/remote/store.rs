@@ -147,8 +147,8 @@ impl StoreConnection {
         Refusal::new(cause, error.to_string())
     }
 
-    /// After an answer that a file doesn't exist: makes sure that its bucket or container does. After
-    /// a refusal of HEAD, whose answer has no body: finds out the reason.
+    /// After an answer that a file doesn't exist: makes sure that its bucket or container does.
+    /// After a refusal of HEAD, whose answer has no body: finds out the reason.
     async fn confirm(&self, location: &str, refusal: Refusal) -> Refusal {
         let transport = &self.engine.transport;
         let names_the_key = || transport.notes().answer.is_some_and(|answer| answer.names_the_key());

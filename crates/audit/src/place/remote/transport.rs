@@ -266,7 +266,7 @@ impl Shared {
             {
                 headers.insert(HOST, host);
             }
-            // Google decompresses content that is stored compressed, unless the client accepts gzip.
+            // Google decompresses what is stored compressed, unless the client accepts gzip.
             let stored_only = self.accepts_gzip && self.notes().content && parts.method == Method::GET;
             let encoding = HeaderValue::from_static(if stored_only { "gzip" } else { "identity" });
             headers.entry(ACCEPT_ENCODING).or_insert(encoding);
