@@ -386,7 +386,8 @@ mod tests {
 
     #[test]
     fn a_session_that_ends_is_a_fault_of_the_connection() {
-        let mut session = opened(VERSION_3, Deadlines::default().connect).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let script = format!("{VERSION_3}; head -c 9 >/dev/null");
+        let mut session = opened(&script, Deadlines::default().connect).unwrap_or_else(|refusal| panic!("{refusal}"));
         let Err(Failure::Broken(refusal)) = session.stat("x") else { panic!("it ended") };
         assert_eq!(refusal.cause, Cause::Connection);
     }
