@@ -28,6 +28,8 @@ pub(super) fn bucket() -> Server {
             .map(|(name, value)| (name.to_owned(), decoded(value)))
             .collect();
         let (mut files, mut parts) = (files.lock().expect("unpoisoned"), parts.lock().expect("unpoisoned"));
+        // It is part of the signature, even if it is 0.
+        assert!(request.method != "PUT" || request.headers.contains_key("content-length"), "{request:?}");
         let Some(key) = path.strip_prefix("/bucket") else { return refused("404 Not Found", "NoSuchBucket") };
         let key = key.strip_prefix('/').unwrap_or(key).to_owned();
         match request.method.as_str() {
