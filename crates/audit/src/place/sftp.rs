@@ -112,7 +112,7 @@ fn quoted(path: &str) -> String {
 impl Place for Sftp {
     fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
         let mut connection = SftpConnection { place: self.clone(), session: None };
-        connection.run("connecting", |session, place| check_root(session, place))?;
+        connection.run("connecting", check_root)?;
         Ok(Box::new(connection))
     }
 

@@ -118,7 +118,7 @@ fn what_is_no_file_is_refused_without_waiting() {
 fn a_file_without_permission_is_denied_and_not_missing() {
     let (folder, mut connection) = folder();
     std::fs::write(folder.path().join("file"), "").expect("it is new");
-    std::fs::set_permissions(folder.path().join("file"), PermissionsExt::from_mode(0)).expect("it is ours");
+    std::fs::set_permissions(folder.path().join("file"), PermissionsExt::from_mode(0o000)).expect("it is ours");
     if rustix::process::geteuid().is_root() {
         return; // Root may read everything.
     }

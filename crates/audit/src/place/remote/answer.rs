@@ -39,7 +39,7 @@ impl Answer {
             method,
             status,
             bytes: text(CONTENT_LENGTH).and_then(|bytes| bytes.parse().ok()),
-            // A date is compared with the server's own clock, so that a wrong one here does no harm.
+            // A date is compared with the server's own clock: a wrong one here does no harm.
             retry_after: text(RETRY_AFTER).and_then(|value| wait(value, server_time.unwrap_or(now))),
             clock_skew_s: server_time.map(|server| seconds_between(now, server)),
             code,
@@ -55,6 +55,11 @@ impl Answer {
             // Google states it in words only.
             _ => self.message.as_deref().is_some_and(|message| message.starts_with("No such object")),
         }
+    }
+
+    /// True for a refusal of HEAD without a code: its answer has no body that could say more.
+    pub(super) fn lacks_reason(&self) -> bool {
+        self.method == Method::HEAD && self.code.is_none() && (self.status.is_client_error() || self.status.is_redirection())
     }
 
     pub(super) fn refusal(&self) -> Refusal {

@@ -148,16 +148,19 @@ impl StoreConnection {
     }
 
     /// After an answer that a file doesn't exist: makes sure that its bucket or container does.
+    /// After a refusal of HEAD, whose answer has no body: finds out the reason.
     async fn confirm(&self, location: &str, refusal: Refusal) -> Refusal {
         let transport = &self.engine.transport;
         let names_the_key = || transport.notes().answer.is_some_and(|answer| answer.names_the_key());
-        if refusal.cause != Cause::Missing || names_the_key() {
+        let notes = transport.notes();
+        let lacks_reason = notes.failure.is_none() && notes.answer.is_some_and(|answer| answer.lacks_reason());
+        if (refusal.cause != Cause::Missing && !lacks_reason) || names_the_key() {
             return refusal;
         }
-        // An answer to HEAD has no body that could say what is missing, but one to GET has.
         transport.begin(false);
         let seen = match self.operator.read_with(location).range(0..1).await {
-            Ok(_) => return Refusal::new(Cause::Fault, "it is there for GET, but not for HEAD"),
+            Ok(_) if refusal.cause == Cause::Missing => return Refusal::new(Cause::Fault, "it is there for GET, but not for HEAD"),
+            Ok(_) => return refusal,
             Err(error) => self.refusal(&error),
         };
         if seen.cause != Cause::Missing || names_the_key() {
@@ -243,7 +246,10 @@ impl Connection for StoreConnection {
                 }
                 Ok(())
             };
-            listed.await.map_err(|error| self.refusal(&error))?;
+            listed.await.map_err(|error| match self.refusal(&error) {
+                Refusal { cause: Cause::Missing, .. } => gone(),
+                refusal => refusal,
+            })?;
             // opendal takes a missing container for an empty one.
             match self.engine.transport.notes().refused.map(|answer| answer.refusal()) {
                 Some(Refusal { cause: Cause::Missing, .. }) => Err(gone()),

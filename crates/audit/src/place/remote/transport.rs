@@ -18,6 +18,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, HeaderValue, LOCATION, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, request};
+use hyper::body::Body;
 use opendal::{Buffer, HttpBody, HttpTransport};
 use tokio::time::timeout;
 use tokio_rustls::rustls::ClientConfig;
@@ -257,8 +258,11 @@ impl Shared {
         let mut request = Request::builder().method(parts.method.clone()).uri(target);
         if let Some(headers) = request.headers_mut() {
             *headers = parts.headers.clone();
-            // The library states it, by the body.
-            headers.remove(CONTENT_LENGTH);
+            // The library leaves it out for empty bodies, but it may be signed.
+            let uploads = matches!(parts.method, Method::PUT | Method::POST);
+            if uploads && body.is_end_stream() {
+                headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+            }
             let default_port = if origin.tls { 443 } else { 80 };
             let host = if origin.port == default_port { origin.host.clone() } else { origin.to_string() };
             if !headers.contains_key(HOST)
@@ -266,7 +270,7 @@ impl Shared {
             {
                 headers.insert(HOST, host);
             }
-            // Google decompresses content that is stored compressed, unless the client accepts gzip.
+            // Google decompresses what is stored compressed, unless the client accepts gzip.
             let stored_only = self.accepts_gzip && self.notes().content && parts.method == Method::GET;
             let encoding = HeaderValue::from_static(if stored_only { "gzip" } else { "identity" });
             headers.entry(ACCEPT_ENCODING).or_insert(encoding);

@@ -322,7 +322,15 @@ impl Server {
             self.put(&part, bytes, content).await?;
             let target = self.url(location);
             let method = Method::from_bytes(b"MOVE").expect("a valid method");
-            self.plain(method, &part, &[("destination", &target), ("overwrite", "T")]).await
+            self.plain(method, &part, &[("destination", &target), ("overwrite", "T")]).await?;
+            // Some servers misread an odd name here, and move the file elsewhere.
+            match self.member(location).await {
+                Ok(Member { is_folder: false, bytes: Some(there), .. }) if there == bytes => Ok(()),
+                Ok(_) | Err(Refusal { cause: Cause::Missing, .. }) => {
+                    Err(Refusal::new(Cause::Fault, "the server acknowledged the file but does not have it under this name"))
+                }
+                Err(refusal) => Err(refusal),
+            }
         };
         let published = published.await;
         if published.is_err() {

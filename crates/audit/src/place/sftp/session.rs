@@ -17,6 +17,9 @@ const MESSAGE_BYTES_MAX: usize = 4 << 10;
 /// How long `ssh` may take to write its last message after it closed the session.
 const LAST_MESSAGE: Duration = Duration::from_secs(1);
 
+/// Names in a folder, which may have any encoding.
+pub(super) type Names = Vec<(Vec<u8>, Attributes)>;
+
 /// Why a request failed.
 pub(super) enum Failure {
     /// The server answered it so. The session goes on.
@@ -140,7 +143,7 @@ impl Session {
     }
 
     /// The next names in a folder; `None` after the last ones.
-    pub(super) fn names(&mut self, handle: &[u8]) -> Result<Option<Vec<(Vec<u8>, Attributes)>>, Failure> {
+    pub(super) fn names(&mut self, handle: &[u8]) -> Result<Option<Names>, Failure> {
         let (id, request) = self.request(packet::READDIR);
         let fields = match self.ask(id, request.string(handle), packet::NAME) {
             Err(Failure::Status { code: packet::STATUS_EOF, .. }) => return Ok(None),
@@ -313,5 +316,90 @@ fn ready(pipe: BorrowedFd<'_>, flags: PollFlags, wait: Duration) -> Result<bool,
             Err(Errno::INTR) => {}
             Err(errno) => return Err(Refusal::new(Cause::Fault, io::Error::from(errno).to_string())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of a session with a shell script instead of `ssh`.
+    fn opened(script: &str, connect: Duration) -> Result<Session, Refusal> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        Session::open(shell, Deadlines { connect, ..Deadlines::default() })
+    }
+
+    fn refused(script: &str) -> Refusal {
+        opened(script, Deadlines::default().connect).err().unwrap_or_else(|| panic!("{script}"))
+    }
+
+    const VERSION_3: &str = r"printf '\000\000\000\005\002\000\000\000\003'";
+
+    #[test]
+    fn messages_of_ssh_tell_what_went_wrong() {
+        for (message, cause) in [
+            ("u@h: Permission denied (publickey).", Cause::Denied),
+            ("Host key verification failed.", Cause::Denied),
+            ("ssh: connect to host h port 22: Connection refused", Cause::Connection),
+            ("ssh: Could not resolve hostname h: Name or service not known", Cause::Connection),
+            ("ssh: connect to host h port 22: Connection timed out", Cause::TimedOut),
+            ("subsystem request failed on channel 0", Cause::Unsupported),
+        ] {
+            let refusal = refused(&format!("echo '{message}' >&2; exit 255"));
+            assert_eq!((refusal.cause, refusal.detail.as_str()), (cause, message));
+        }
+        assert_eq!(refused("exit 1").cause, Cause::Connection);
+    }
+
+    #[test]
+    fn a_program_that_is_not_installed_is_named() {
+        let refusal = Session::open(Command::new("no-such-program-of-fulgurite"), Deadlines::default()).err().expect("absent");
+        assert!(refusal.cause == Cause::Unsupported && refusal.detail.contains("OpenSSH"), "{refusal}");
+    }
+
+    #[test]
+    fn a_server_that_stays_silent_is_given_up() {
+        for script in ["exec sed d", r"printf '\000\000'; exec sed d"] {
+            let deadlines =
+                Deadlines { connect: Duration::from_millis(200), between_bytes: Duration::from_millis(200), ..Deadlines::default() };
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]);
+            assert_eq!(Session::open(shell, deadlines).err().expect("silent").cause, Cause::TimedOut, "{script}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_sftp_is_refused() {
+        for (output, cause) in [
+            ("Welcome to this machine, it is not for files", Cause::Fault),
+            (r"\000\000\000\000", Cause::Fault),
+            // Version 2.
+            (r"\000\000\000\005\002\000\000\000\002", Cause::Unsupported),
+            // An extension that is cut off.
+            (r"\000\000\000\011\002\000\000\000\003\000\000\000\377", Cause::Fault),
+        ] {
+            // It reads on, so that the request arrives in any case.
+            assert_eq!(refused(&format!("printf '{output}'; exec sed d")).cause, cause, "{output}");
+        }
+    }
+
+    #[test]
+    fn a_session_that_ends_is_a_fault_of_the_connection() {
+        let script = format!("{VERSION_3}; head -c 9 >/dev/null");
+        let mut session = opened(&script, Deadlines::default().connect).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let Err(Failure::Broken(refusal)) = session.stat("x") else { panic!("it ended") };
+        assert_eq!(refusal.cause, Cause::Connection);
+    }
+
+    #[test]
+    fn an_answer_to_another_request_is_refused() {
+        // A status OK for request 9 arrives for request 1.
+        let script = format!(
+            r"{VERSION_3}; printf '\000\000\000\021\145\000\000\000\011\000\000\000\000\000\000\000\000\000\000\000\000'; cat >/dev/null"
+        );
+        let mut session = opened(&script, Deadlines::default().connect).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let Err(Failure::Broken(refusal)) = session.remove("x") else { panic!("it is wrong") };
+        assert_eq!(refusal.cause, Cause::Fault);
     }
 }

@@ -1,0 +1,176 @@
+"""Real servers of other people, and the example program `place` that talks to them.
+
+    FULGURITE_PLACE       the program (default target/debug/examples/place): cargo build -p fulgurite-audit
+                          --features remote --example place
+    FULGURITE_VERSITYGW   an S3 server (default: versitygw on the path)
+
+A server that isn't installed is skipped; with CI=true that is a failure. All listen on 127.0.0.1 only.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROGRAM = Path(os.environ.get("FULGURITE_PLACE") or REPOSITORY / "target/debug/examples/place")
+# Longer than any server takes to start, and any operation to end.
+PATIENCE_S = 60
+
+
+@dataclass
+class Place:
+    """A place at a real server, and its folder on this machine."""
+
+    url: str
+    options: list[str]
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def run(self, command: str, *words: str, content: bytes = b"", options: list[str] | None = None) -> subprocess.CompletedProcess[bytes]:
+        arguments = [PROGRAM, command, self.url, *words, *self.options, *(options or [])]
+        environment = os.environ | self.environment
+        return subprocess.run(arguments, input=content, capture_output=True, timeout=PATIENCE_S, env=environment, check=False)
+
+    def do(self, command: str, *words: str, content: bytes = b"") -> bytes:
+        said = self.run(command, *words, content=content)
+        assert said.returncode == 0, said.stderr.decode()
+        return said.stdout
+
+    def cause(self, command: str, *words: str, content: bytes = b"", options: list[str] | None = None) -> str:
+        said = self.run(command, *words, content=content, options=options)
+        assert said.returncode == 1, said
+        return said.stderr.decode().split(":")[0]
+
+    def listed(self) -> dict[str, int]:
+        lines = self.do("list").decode().splitlines()
+        return {location: int(length) for length, location in (line.split("\t", 1) for line in lines)}
+
+
+def absent(what: str) -> None:
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what} is not installed")
+    pytest.skip(f"{what} is not installed")
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+        except OSError:
+            time.sleep(0.05)
+    pytest.fail(f"the server did not start: {log.read_text(errors='replace')}")
+
+
+@pytest.fixture(scope="session")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts a server, waits until it listens, and ends it after the tests."""
+    if not PROGRAM.exists():
+        absent(str(PROGRAM))
+    running: list[subprocess.Popen[bytes]] = []
+
+    def go(name: str, port: int, *command: object, environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+        log = tmp_path_factory.mktemp(name) / "log"
+        with log.open("wb") as sink:
+            process = subprocess.Popen(
+                [str(word) for word in command], stdout=sink, stderr=sink, stdin=subprocess.DEVNULL, env=os.environ | (environment or {})
+            )
+        running.append(process)
+        wait_for(port, process, log)
+        return process
+
+    yield go
+    for process in running:
+        process.terminate()
+    for process in running:
+        process.wait(timeout=PATIENCE_S)
+
+
+@pytest.fixture(scope="session")
+def sftp(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) -> Place:
+    daemon = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    server = Path("/usr/lib/openssh/sftp-server")
+    if daemon is None or not server.exists():
+        absent("openssh-server")
+    home = tmp_path_factory.mktemp("sftp")
+    for key in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / key], check=True)
+    shutil.copy(home / "user.pub", home / "authorized_keys")
+    port, folder = free_port(), home / "copies"
+    folder.mkdir()
+    (home / "known_hosts").write_text(f"[127.0.0.1]:{port} {(home / 'host.pub').read_text()}")
+    settings = [
+        f"ListenAddress 127.0.0.1:{port}",
+        f"HostKey {home / 'host'}",
+        f"AuthorizedKeysFile {home / 'authorized_keys'}",
+        f"PidFile {home / 'pid'}",
+        "PasswordAuthentication no",
+        "StrictModes no",
+        "UsePAM no",
+        f"Subsystem sftp {server}",
+    ]
+    (home / "sshd_config").write_text("\n".join(settings) + "\n")
+    if os.geteuid() == 0:
+        # It insists on this folder when it runs as root.
+        Path("/run/sshd").mkdir(exist_ok=True)
+    start("sshd", port, daemon, "-D", "-e", "-f", home / "sshd_config")
+    options = [f"key={home / 'user'}", f"known_hosts={home / 'known_hosts'}"]
+    return Place(f"sftp://{getpass.getuser()}@127.0.0.1:{port}{folder}", options, folder)
+
+
+@pytest.fixture(scope="session")
+def webdav(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) -> Place:
+    program = Path(sys.executable).with_name("wsgidav")
+    if not program.exists():
+        absent("WsgiDAV")
+    home = tmp_path_factory.mktemp("webdav")
+    port, folder = free_port(), home / "copies"
+    (folder / "in a folder").mkdir(parents=True)
+    (home / "wsgidav.yaml").write_text(
+        f"host: 127.0.0.1\nport: {port}\nprovider_mapping:\n  '/dav': '{folder}'\n"
+        "simple_dc:\n  user_mapping:\n    '*':\n      'user':\n        password: 'secret word'\n"
+        "http_authenticator:\n  accept_basic: true\n  accept_digest: false\n  default_to_digest: false\n"
+    )
+    start("wsgidav", port, program, "--config", home / "wsgidav.yaml")
+    options = ["username=user", "password=env:WEBDAV_PASSWORD"]
+    url = f"webdav://127.0.0.1:{port}/dav/in%20a%20folder"
+    return Place(url, options, folder / "in a folder", {"WEBDAV_PASSWORD": "secret word"})
+
+
+@pytest.fixture(scope="session")
+def s3(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) -> Place:
+    program = os.environ.get("FULGURITE_VERSITYGW") or shutil.which("versitygw")
+    if program is None:
+        absent("versitygw")
+    home = tmp_path_factory.mktemp("s3")
+    port = free_port()
+    (home / "root/bucket").mkdir(parents=True)
+    keys = {"ROOT_ACCESS_KEY": "access", "ROOT_SECRET_KEY": "secret word"}
+    start("versitygw", port, program, "--port", f"127.0.0.1:{port}", "posix", "--sidecar", home, home / "root", environment=keys)
+    options = [f"endpoint=http://127.0.0.1:{port}", "access_key_id=access", "secret_access_key=env:S3_SECRET"]
+    return Place("s3://bucket/prefix", options, home / "root/bucket/prefix", {"S3_SECRET": "secret word"})
+
+
+@pytest.fixture(scope="session", params=["sftp", "webdav", "s3"])
+def place(request: pytest.FixtureRequest) -> Place:
+    return request.getfixturevalue(request.param)
