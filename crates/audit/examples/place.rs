@@ -46,12 +46,12 @@ fn run(words: &[String]) -> Result<(), Refusal> {
         "length" => println!("{}", connection.length(location)?),
         "read" => {
             let mut written = Ok(());
-            connection.read(location, &mut |piece| {
-                if written.is_ok() {
-                    written = stdout().write_all(piece);
-                }
-            })?;
+            let read = connection.read(location, &mut |piece| {
+                written = stdout().write_all(piece);
+                written.is_ok()
+            });
             written.map_err(failed)?;
+            read?;
         }
         "list" => connection.list(&mut |listed| {
             println!("{}\t{}", listed.bytes.map_or_else(String::new, |bytes| bytes.to_string()), listed.location);
@@ -76,6 +76,7 @@ fn bench(connection: &mut dyn Connection, location: &str, times: usize) -> Resul
         let start = Instant::now();
         let bytes = connection.read(location, &mut |piece| {
             std::hint::black_box(piece);
+            true
         })?;
         let seconds = start.elapsed().as_secs_f64();
         println!("{bytes} bytes in {seconds:.3} s, {:.0} MB/s", bytes as f64 / seconds / 1e6);

@@ -359,7 +359,8 @@ fn witnesses_are_still_verified(database: &mut dyn AuditDatabase) {
 
 fn incidents_come_back(database: &mut dyn AuditDatabase) {
     let [a, b] = two_nodes(database);
-    let incident = |node, at, kind, factor| Incident { node, method: Method::Stream, at, kind, since: at - 9, factor, checks: 12, unanswered: 3 };
+    let incident =
+        |node, at, kind, factor| Incident { node, method: Method::Stream, at, kind, since: at - 9, factor, checks: 12, unanswered: 3 };
     let all = [
         incident(a, NOW, IncidentKind::Slower, Some(2.25)),
         incident(b, NOW + 1, IncidentKind::Worse, None),

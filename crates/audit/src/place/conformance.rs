@@ -14,7 +14,12 @@ fn content(seed: usize, bytes: usize) -> Vec<u8> {
 
 fn read(connection: &mut dyn Connection, location: &str) -> Result<Vec<u8>, Cause> {
     let mut received = Vec::new();
-    let bytes = connection.read(location, &mut |piece| received.extend_from_slice(piece)).map_err(|refusal| refusal.cause)?;
+    let bytes = connection
+        .read(location, &mut |piece| {
+            received.extend_from_slice(piece);
+            true
+        })
+        .map_err(|refusal| refusal.cause)?;
     assert_eq!(bytes, received.len() as u64, "{location}");
     Ok(received)
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
-use super::{Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, FileHistory, Hour, Incident, Problem, Total, digests};
+use super::{
+    Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, FileHistory, Hour, Incident, Problem, Total, digests,
+};
 use crate::check::Witness;
 use crate::copy::{FileId, Method, NodeId, State};
 use crate::inventory::{Imported, InventoryError, Row};

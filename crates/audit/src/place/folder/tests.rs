@@ -10,7 +10,7 @@ fn folder() -> (tempfile::TempDir, Box<dyn Connection>) {
 
 fn causes(connection: &mut dyn Connection, location: &str) -> (Cause, Cause) {
     let length = connection.length(location).expect_err(location);
-    let read = connection.read(location, &mut |_| {}).expect_err(location);
+    let read = connection.read(location, &mut |_| true).expect_err(location);
     (length.cause, read.cause)
 }
 
@@ -151,11 +151,15 @@ fn a_file_that_grows_or_shrinks_while_it_is_read_is_cut() {
     let mut once = Some(());
     let shrunk = connection.read("file", &mut |_| {
         if once.take().is_some() {
-            std::fs::write(&path, "x").expect("it is ours")
+            std::fs::write(&path, "x").expect("it is ours");
         }
+        true
     });
     assert_eq!(shrunk.map_err(|refusal| refusal.cause), Err(Cause::Cut { received: BUFFER_BYTES as u64, stated: long.len() as u64 }));
-    let grown = connection.read("file", &mut |_| std::fs::write(&path, &long).expect("it is ours"));
+    let grown = connection.read("file", &mut |_| {
+        std::fs::write(&path, &long).expect("it is ours");
+        true
+    });
     assert!(matches!(grown.map_err(|refusal| refusal.cause), Err(Cause::Cut { stated: 1, .. })));
 }
 
