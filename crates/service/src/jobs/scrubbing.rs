@@ -69,10 +69,11 @@ fn is_staged_due(health: &StagedHealth, now_s: u64) -> bool {
 /// `every_s` at an even pace. `checked` are the times of their last readings, ascending.
 fn behind_pace(checked: &[Option<u64>], now_s: u64, every_s: u64) -> usize {
     let count = checked.len() as u128;
-    // At an even pace, this many platters can be read until one is overdue.
+    // At an even pace, this many platters can be read until one is overdue. A reading that has begun
+    // counts: otherwise one that was just read would make the scrub seem behind at once.
     let affordable = |checked: Option<u64>| {
         let left_s = checked.map_or(0, |checked| checked.saturating_add(every_s).saturating_sub(now_s));
-        u128::from(left_s) * count / u128::from(every_s.max(1))
+        (u128::from(left_s) * count).div_ceil(u128::from(every_s.max(1)))
     };
     let behind = (1..).zip(checked).map(|(rank, checked): (usize, _)| rank.saturating_sub(affordable(*checked).min(count) as usize));
     behind.max().unwrap_or(0)
@@ -446,7 +447,7 @@ mod tests {
         let rows: Vec<_> = (0..60).map(|number| row(number, "d1", Some(1_000 * DAY_S), 0)).collect();
         let (read, age_max) = simulate(rows, 90, |_, _| {});
         assert!(read.iter().all(|count| (1..=3).contains(count)), "{read:?}");
-        assert!((175..=185).contains(&read.iter().sum()), "each is read once in 30 days: {read:?}");
+        assert!((175..=185).contains(&read.iter().sum::<usize>()), "each is read once in 30 days: {read:?}");
         assert!(age_max <= 30 * DAY_S, "{age_max}");
     }
 
