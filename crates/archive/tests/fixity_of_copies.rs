@@ -287,7 +287,7 @@ fn an_object_archived_since_it_was_looked_up_is_found_on_its_platters() {
     archive.flush(&Unwatched).expect("a flush");
     let found = archive.fixity(&row, &|_| None).expect("a catalogue").expect("it is there");
     assert!(found.staged.is_none() && !found.shards.is_empty() && found.version.archived, "{found:?}");
-    archive.remove(&[found.version.clone()]).expect("removed");
+    archive.remove(std::slice::from_ref(&found.version)).expect("removed");
     assert_eq!(archive.fixity(&row, &|_| None).expect("a catalogue"), None);
 }
 

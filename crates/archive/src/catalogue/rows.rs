@@ -218,8 +218,8 @@ pub struct SetRow {
     pub state: SetState,
 }
 
-/// What reading has shown of a platter. Times are in seconds since 1970, and are recorded only after
-/// the bytes were read and checked.
+/// What reading has shown of a platter. Times are in seconds since 1970, and are recorded only
+/// after the bytes were read and checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Health {
     /// When the platter was last read in full or found missing; `None` if never.

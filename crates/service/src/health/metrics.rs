@@ -1,5 +1,6 @@
 //! Prometheus metrics, in its text format: base units, few labels.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -164,11 +165,16 @@ impl Gateway {
         out
     }
 
-    /// How far the server's own scrub is; `None` if it is turned off or the catalogue can't be read.
+    /// How far the server's own scrub is; `None` if it is turned off, or if the catalogue can't be
+    /// read.
     pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
         let (sets, platters) = (self.archive.reading().sets().ok()?, self.archive.reading().platters().ok()?);
         let now_s = crate::state::now_ms().div_euclid(1_000) as u64;
-        let is_usable = |store: &str| store != UNKNOWN_STORE && self.store_state(store).is_none();
+        let names = self.archive.stores().iter().map(|store| store.name());
+        let usable: HashSet<&str> = names.filter(|name| self.store_state(name).is_none()).collect();
+        // A platter of the unknown store may be on any of them.
+        let all_are_usable = usable.len() == self.archive.stores().len();
+        let is_usable = |store: &str| if store == UNKNOWN_STORE { all_are_usable } else { usable.contains(store) };
         self.jobs.scrub_progress.status(now_s, &sets, &platters, is_usable)
     }
 }

@@ -3,9 +3,11 @@
 //!
 //! Platters that were written together are not read together: the scrub spreads them evenly over
 //! the interval, so that no day has all the work. The catalogue records when each copy was
-//! verified, so a restarted server continues where it was. If the settings allow it, a platter that is damaged, or missing from a store that is
-//! present, is rewritten from its set. Platters of absent or failing stores are left alone: their
-//! bytes may be intact.
+//! verified, so a restarted server continues where it was.
+//!
+//! If the settings allow it, a platter that is damaged, or missing from a store that is present, is
+//! rewritten from its set. Platters of absent or failing stores are left alone: their bytes may be
+//! intact.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -69,8 +71,8 @@ fn is_staged_due(health: &StagedHealth, now_s: u64) -> bool {
 /// `every_s` at an even pace. `checked` are the times of their last readings, ascending.
 fn behind_pace(checked: &[Option<u64>], now_s: u64, every_s: u64) -> usize {
     let count = checked.len() as u128;
-    // At an even pace, this many platters can be read until one is overdue. A reading that has begun
-    // counts: otherwise one that was just read would make the scrub seem behind at once.
+    // At an even pace, this many platters can be read until one is overdue. A reading that has
+    // begun counts: otherwise one that was just read would make the scrub seem behind at once.
     let affordable = |checked: Option<u64>| {
         let left_s = checked.map_or(0, |checked| checked.saturating_add(every_s).saturating_sub(now_s));
         (u128::from(left_s) * count).div_ceil(u128::from(every_s.max(1)))

@@ -1,6 +1,6 @@
 //! The evidence of an object's copies, an extension of S3: `GET /bucket/key?fixity`.
 //!
-//! For S3 it is a GetObject, so whoever may read an object may ask for its evidence. It reads
+//! For S3 it is a GetObject, so callers that may read an object may ask for its evidence. It reads
 //! neither platters nor staging, only the catalogue, so archived objects need no restore.
 
 use bytes::Bytes;

@@ -280,8 +280,12 @@ fn tombstone_check(id: VersionId, segment: i64) -> RowCheck {
     RowCheck::of("tombstone").bytes(&id.0).number(segment)
 }
 
-/// The row's columns in order, then those that say what reading has shown. Where both are NULL, they
-/// don't enter the checksum, so that of a row written before these columns existed still matches.
+/// The columns of a row of `staged` except its checksum: first those of version 1 in order, then
+/// those that say what reading has shown.
+type StagedCells = ([i64; 7], [Option<i64>; 2]);
+
+/// The checksum of a row. Where the columns that say what reading has shown are NULL, they don't
+/// enter it, so that of a row written before these columns existed still matches.
 fn staged_check(cells: [i64; 7], health: [Option<i64>; 2]) -> RowCheck {
     let row = RowCheck::of("staged").numbers(cells);
     if health == [None, None] { row } else { health.into_iter().fold(row, RowCheck::optional) }
@@ -290,9 +294,8 @@ fn staged_check(cells: [i64; 7], health: [Option<i64>; 2]) -> RowCheck {
 /// The columns of `staged` except the version, in the order in which [`read_staged`] reads them.
 const STAGED_COLUMNS: &str = "part, stored_offset, segment, segment_offset, bytes, crc64, row_check, verified, damaged";
 
-/// Reads a row of [`STAGED_COLUMNS`]: its columns with the version, and those that say what reading
-/// has shown.
-fn read_staged(row_id: VersionRowId, row: &Row<'_>) -> Result<([i64; 7], [Option<i64>; 2]), EngineError> {
+/// Reads a row of [`STAGED_COLUMNS`].
+fn read_staged(row_id: VersionRowId, row: &Row<'_>) -> Result<StagedCells, EngineError> {
     let cells = [row_id.0, row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?];
     let health = [row.get(7)?, row.get(8)?];
     staged_check(cells, health).confirm(row.get(6)?, || format!("part {} of a staged version", cells[1]))?;
@@ -300,7 +303,7 @@ fn read_staged(row_id: VersionRowId, row: &Row<'_>) -> Result<([i64; 7], [Option
 }
 
 /// The row of a version's record.
-fn staged_record(connection: &Connection, row_id: VersionRowId) -> Result<Option<([i64; 7], [Option<i64>; 2])>, EngineError> {
+fn staged_record(connection: &Connection, row_id: VersionRowId) -> Result<Option<StagedCells>, EngineError> {
     let mut statement = connection.prepare_cached(&format!("SELECT {STAGED_COLUMNS} FROM staged WHERE version = ?1 AND part = ?2"))?;
     statement.query_and_then([row_id.0, RECORD_PART], |row| read_staged(row_id, row))?.next().transpose()
 }
