@@ -13,6 +13,7 @@ mod objects;
 mod reading;
 mod replacing;
 mod shared;
+mod staged;
 mod unlisted;
 
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ use crate::paging::Pager;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{check_all, distinct_texts};
 use crate::unread::Hindrance;
-use crate::watch::{Trouble, Unwatched, Watcher, WithoutProgress, check_not_stopped};
+use crate::watch::{Trouble, Unwatched, Watcher, WithoutProgress};
 
 use objects::was_removed;
 use reading::{read_platter, record};
@@ -36,6 +37,7 @@ use shared::SharedNumbers;
 pub use finding::{PlatterFinding, PlatterState, Replace, ScrubReport};
 pub use objects::ObjectsReport;
 pub use shared::count_shared_numbers;
+pub use staged::StagedReport;
 pub use unlisted::UnknownPlatter;
 
 const PAGE: usize = 1_000;
@@ -59,7 +61,8 @@ impl Archive {
     pub fn verify_platter(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<PlatterFinding, ArchiveError> {
         let (set, position) = set_with(self, platter)?;
         let (finding, _) = read_platter(self, &OpenSet::for_verification(self, &set), position, watcher)?;
-        record(self, &finding)?;
+        record(self, &set, &finding, None)?;
+        note_reread(&finding, watcher);
         Ok(finding)
     }
 
@@ -128,7 +131,8 @@ impl<'a> Scrub<'a> {
         for position in 0..set.shape.platters() {
             let (finding, bytes) = read_platter(self.archive, &open, position, self.watcher)?;
             self.report.bytes += set.stored_bytes(bytes);
-            record(self.archive, &finding)?;
+            record(self.archive, set, &finding, None)?;
+            note_reread(&finding, self.watcher);
             findings.push(finding);
         }
         note_shared_stores(set, self.watcher);
@@ -171,8 +175,9 @@ impl<'a> Scrub<'a> {
                 if !replace.includes(finding) || attempts[usize::from(position)] == REPLACE_ATTEMPTS {
                     continue;
                 }
+                let found = (finding.state(), finding.lost_sectors);
                 let rebuilt = store_for(archive, &set, position)
-                    .and_then(|store| Replacing { archive, set: &set, position, target: &*store }.run(reader, &Unwatched));
+                    .and_then(|store| Replacing { archive, set: &set, position, found, target: &*store }.run(reader, &Unwatched));
                 match rebuilt {
                     Ok(()) => {
                         self.report.rebuilt += u64::from(attempts[usize::from(position)] == 0);
@@ -186,7 +191,7 @@ impl<'a> Scrub<'a> {
                         (*finding, _) = read_platter(archive, open, position, &WithoutProgress(self.watcher))?;
                         let reported = self.report.unsound.iter_mut().find(|reported| reported.platter == finding.platter);
                         reported.into_iter().for_each(|reported| reported.replaced = finding.is_sound());
-                        record(archive, finding)?;
+                        record(archive, &set, finding, None)?;
                     }
                     Err(error) => {
                         let text = format!("platter {} was not rebuilt: {error}", finding.platter);
@@ -201,28 +206,11 @@ impl<'a> Scrub<'a> {
     fn staging(&mut self) -> Result<(), ArchiveError> {
         let totals = self.archive.catalogue().staged_totals()?;
         self.watcher.stage("reading staging", Some(totals.stored_bytes));
-        let mut payload = Vec::new();
-        let mut pages = Pager::default();
-        while let Some(page) = pages.next(|after| self.archive.catalogue().staged_versions(after, PAGE))? {
-            for row in page {
-                check_not_stopped(self.watcher)?;
-                let Some((record, data)) = self.archive.catalogue().staged(row.row_id)? else { continue };
-                self.report.staged_versions += 1;
-                let places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
-                let read = places.into_iter().try_for_each(|place| {
-                    self.watcher.done(0, place.bytes.into());
-                    self.archive.staging().read(place, &mut payload)
-                });
-                if let Err(error) = read {
-                    // A server may have archived or removed the version since, and released its
-                    // segment.
-                    if self.archive.catalogue().staged(row.row_id)?.is_none() {
-                        continue;
-                    }
-                    self.report_version(&row, error.hindrance(), &error.to_string());
-                }
-            }
-        }
+        let report = self.archive.verify_staged(&|_| true, self.watcher)?;
+        self.report.staged_versions += report.versions;
+        self.report.lost_versions += report.damaged;
+        self.report.out_of_reach.absent += report.out_of_reach.absent;
+        self.report.out_of_reach.unreadable += report.out_of_reach.unreadable;
         Ok(())
     }
 
@@ -259,6 +247,18 @@ impl<'a> Scrub<'a> {
             Some(hindrance) => self.report.out_of_reach.add(hindrance),
         }
         self.watcher.trouble(Trouble::unread(row, hindrance, why));
+    }
+}
+
+/// Reports parts of a platter that were good only when they were read again.
+fn note_reread(finding: &PlatterFinding, watcher: &dyn Watcher) {
+    if finding.good_when_reread > 0 {
+        let PlatterFinding { platter, store, good_when_reread, .. } = finding;
+        let text = format!(
+            "platter {platter}: {good_when_reread} of its tracks and headers were wrong when first read and good when read again, so they don't \
+             count as damaged; the disk of store {store}, or the way to it, may be failing"
+        );
+        watcher.trouble(Trouble::Note(&text));
     }
 }
 

@@ -206,9 +206,18 @@ impl Staging {
         self.read_once(place, payload).or_else(|_| {
             // The cached handle may refer to an old segment of the same number, which another
             // process has released and created anew.
-            self.open.lock().expect("nothing panics while it holds this lock").remove(&place.segment);
+            self.forget(place.segment);
             self.read_once(place, payload)
         })
+    }
+
+    /// Forgets what is known of a segment: its open file and the pages of it in the page cache. The
+    /// next read finds the file by its name, and reaches the disk.
+    pub(crate) fn forget(&self, segment: u64) {
+        let file = self.open.lock().expect("nothing panics while it holds this lock").remove(&segment);
+        if let Some(file) = file.or_else(|| self.volume.open(&file_name(segment)).ok().map(Arc::from)) {
+            file.forget_cached();
+        }
     }
 
     fn read_once(&self, place: StagedPlace, payload: &mut Vec<u8>) -> Result<(), StagingError> {

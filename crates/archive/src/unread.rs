@@ -220,6 +220,14 @@ impl Presence {
         Self::Unavailable(NoPlatter::Missing { store: store.to_owned(), may_be_on: Vec::new() })
     }
 
+    /// The platter, if it is loaded.
+    pub(crate) fn loaded(self) -> Option<Loaded> {
+        match self {
+            Self::Loaded(loaded) => Some(loaded),
+            Self::Unavailable(_) => None,
+        }
+    }
+
     /// The drive with the platter, if it is loaded.
     #[must_use]
     pub fn drive(&self) -> Option<&ReadDrive> {

@@ -130,7 +130,7 @@ fn a_partly_read_platter_does_not_count_as_verified() {
     let finding = archive.verify_platter(platters[1], &Unwatched).expect("verified");
     assert!(finding.is_sound(), "{finding:?}");
     let rows = archive.reading().platters().expect("a catalogue");
-    let verified: Vec<bool> = rows.iter().map(|row| row.health.verified.is_some()).collect();
+    let verified: Vec<bool> = rows.iter().map(|row| row.health.verified().is_some()).collect();
     assert_eq!(verified, [false, true, false]);
 }
 

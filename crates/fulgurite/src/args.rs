@@ -68,6 +68,12 @@ pub(crate) enum Command {
     Put(Put),
     /// List objects
     Ls(Ls),
+    /// Show when each copy of an object was last verified, and what was found
+    ///
+    /// Shows the copy in staging and the platters that hold parts of the object, with the last time
+    /// at which each was read in full and found good, and how many platters of each set are to
+    /// spare. Reads no platter: `verify`, `scrub` and the server's own scrub do, and record it.
+    Fixity(Fixity),
     /// Restore a file or a folder
     Get(Get),
     /// Remove objects permanently by destroying their keys
@@ -290,6 +296,22 @@ pub(crate) struct Ls {
     /// Also show size, time, state and SHA-256
     #[arg(long, short)]
     pub(crate) long: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fixity {
+    /// A name, or a folder of the archive
+    pub(crate) name: OsString,
+    /// Show all versions, not only the newest
+    #[arg(long)]
+    pub(crate) versions: bool,
+    /// Show only this version
+    #[arg(long, value_name = "N", conflicts_with = "versions")]
+    pub(crate) version: Option<u64>,
+    /// Show only the version whose identifier begins with ID; `ls --versions --json` shows
+    /// identifiers
+    #[arg(long, conflicts_with_all = ["versions", "version"], value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) id: Option<String>,
 }
 
 #[derive(Debug, Args)]

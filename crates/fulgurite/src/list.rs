@@ -13,7 +13,7 @@ use fulgurite_archive::store::{PlatterStore, StoreError, check_all};
 use fulgurite_archive::unread::store_names;
 use fulgurite_archive::{Access, Archive, ArchiveStatus, UnseenPlace, check_decode_device, check_decode_folder};
 use fulgurite_domain::{Kind, ObjectName};
-use fulgurite_service::control::{Connection, ServerStatus};
+use fulgurite_service::control::{Connection, ScrubStatus, ServerStatus};
 use serde_json::{Value, json};
 
 use crate::args::Ls;
@@ -170,7 +170,7 @@ pub(crate) fn name_value(name: &ObjectName) -> Value {
     value
 }
 
-fn add_name(value: &mut Value, name: &ObjectName) {
+pub(crate) fn add_name(value: &mut Value, name: &ObjectName) {
     value["name"] = json!(name_json(name));
     if std::str::from_utf8(&name.0).is_err() {
         value["name_bytes"] = json!(name.0);
@@ -247,8 +247,7 @@ impl<'a> Status<'a> {
         let (sets, writing): (Vec<_>, Vec<_>) = archive.catalogue().sets()?.into_iter().partition(|set| set.state == SetState::Complete);
         let status = ArchiveStatus::of(archive)?;
         let own = OwnVersions::count(archive)?;
-        let is_unsound =
-            |row: &&PlatterRow| row.health.missing || row.health.lost_sectors > 0 || status.missing_platters.contains(&row.place.platter);
+        let is_unsound = |row: &&PlatterRow| !row.health.is_sound() || status.missing_platters.contains(&row.place.platter);
         let store = |(store, checked): (&'a Arc<dyn PlatterStore>, Result<(), StoreError>)| StoreStatus {
             store: &**store,
             trouble: checked.err(),
@@ -286,12 +285,12 @@ impl<'a> Status<'a> {
     }
 
     fn never_verified(&self) -> u64 {
-        self.platters.iter().filter(|platter| platter.health.verified.is_none()).count() as u64
+        self.platters.iter().filter(|platter| platter.health.verified().is_none()).count() as u64
     }
 
     /// When the platter whose last verification is the oldest was verified, in seconds since 1970.
     fn oldest_verified(&self) -> Option<u64> {
-        self.platters.iter().filter_map(|platter| platter.health.verified).min()
+        self.platters.iter().filter_map(|platter| platter.health.verified()).min()
     }
 
     fn to_json(&self) -> Value {
@@ -327,7 +326,7 @@ impl<'a> Status<'a> {
             },
             "decode_folder": check_decode_folder(self.archive.home(), &self.archive.settings().decode)
                 .map(|(folder, checked)| json!({ "path": folder, "trouble": checked.err().map(|error| error.to_string()) })),
-            "server": self.server.as_ref().map(|server| json!({ "working": server.running_command })),
+            "server": self.server.as_ref().map(|server| json!({ "working": server.running_command, "scrub": server.scrub })),
         })
     }
 
@@ -354,6 +353,7 @@ impl<'a> Status<'a> {
             let command = server.running_command.as_ref();
             let doing = command.map(|command| format!("; `{}` since {} UTC", command.what, time(command.since as i64)));
             session.say(&format!("server    running{}", doing.unwrap_or_default()));
+            server.scrub.iter().for_each(|scrub| session.say(&scrub_text(scrub)));
         }
         match &self.decode_device {
             Ok(None) => {}
@@ -446,6 +446,24 @@ fn without_own(mut totals: Totals, own: &OwnVersions) -> Totals {
     totals.staged.versions = totals.staged.versions.saturating_sub(own.staged_versions);
     totals.staged.stored_bytes = totals.staged.stored_bytes.saturating_sub(own.staged_bytes);
     totals
+}
+
+/// How far the server's scrub is, and whether it is fast enough.
+fn scrub_text(scrub: &ScrubStatus) -> String {
+    let ScrubStatus { every_days, bytes_per_s, bytes_per_s_max, verified, due, due_bytes, out_of_reach, due_end, .. } = scrub;
+    let rate = bytes_per_s.map_or(*bytes_per_s_max, |rate| rate as u64);
+    let due = match due {
+        0 => "none is due".to_owned(),
+        due => format!("{due} with {} due, read by {} UTC", bytes(*due_bytes), time(*due_end as i64)),
+    };
+    let out_of_reach = if *out_of_reach > 0 { format!("; {out_of_reach} out of reach") } else { String::new() };
+    let slow = if scrub.is_too_slow() {
+        format!("; TOO SLOW: all platters take {} days, raise scrub.mib_per_s", scrub.cycle_s.div_ceil(86_400))
+    } else {
+        String::new()
+    };
+    let verified = count(*verified, "platter");
+    format!("scrubbing {verified} verified within {every_days} days, {due}{out_of_reach}; {}/s{slow}", bytes(rate))
 }
 
 /// Describes what the last rebuild of the catalogue did not read, with advice.

@@ -13,6 +13,7 @@ mod decode_worker;
 mod demo;
 mod diagnostics;
 mod executor;
+mod fixity;
 mod gaps;
 mod get;
 mod heap;
@@ -125,6 +126,7 @@ fn main() -> ExitCode {
         Command::Attach(attach) => attach::attach(&session, &attach),
         Command::Put(put) => put::put(&session, &put),
         Command::Ls(ls) => list::ls(&session, &ls),
+        Command::Fixity(asked) => fixity::fixity(&session, &asked),
         Command::Get(get) => get::get(&session, &get),
         Command::Rm(rm) => remove::rm(&session, &rm),
         Command::Flush => put::flush(&session),

@@ -334,7 +334,7 @@ fn state(row: &PlatterRow, found: &Result<String, NoPlatter>) -> PlatterState {
         _ if row.state != SetState::Complete => PlatterState::Sound,
         Err(reason) => reason.into(),
         Ok(store) if *store != row.place.store && row.place.store != UNKNOWN_STORE => PlatterState::Elsewhere,
-        Ok(_) if row.health.lost_sectors > 0 => PlatterState::Damaged,
+        Ok(_) if row.health.is_damaged() => PlatterState::Damaged,
         // Also a platter that was missing when last looked for, and has come back since.
         Ok(_) => PlatterState::Sound,
     }
@@ -361,11 +361,14 @@ fn health(row: &PlatterRow, state: PlatterState, store: &str) -> String {
         PlatterState::Elsewhere => format!("ELSEWHERE, on store {store}"),
         PlatterState::Damaged => {
             let (sectors, tracks) = (count(health.lost_sectors, "lost sector"), count(health.lost_tracks.into(), "track"));
-            format!("{sectors}, {tracks} beyond their code")
+            match health.bad_headers {
+                0 => format!("{sectors}, {tracks} beyond their code"),
+                headers => format!("{sectors}, {tracks} beyond their code, {}", count(headers.into(), "damaged header")),
+            }
         }
         PlatterState::Sound => "sound".to_owned(),
     };
-    let read = health.verified.map_or_else(|| "never read".to_owned(), |at| format!("read {}", time(at as i64)));
+    let read = health.checked.map_or_else(|| "never read".to_owned(), |at| format!("read {}", time(at as i64)));
     format!("{what}, {read}")
 }
 
@@ -376,7 +379,7 @@ fn platter_json(row: &PlatterRow, set: Option<&SetDescription>, state: PlatterSt
         "platter": place.platter.to_string(), "set": row.set.to_string(), "position": row.position,
         "shape": set.map(|set| set.shape.to_string()), "store": place.store, "bytes": set.map_or(0, file_bytes), "state": word,
         "missing": state == PlatterState::Missing, "lost_sectors": health.lost_sectors, "lost_tracks": health.lost_tracks,
-        "verified": health.verified,
+        "verified": health.verified(), "checked": health.checked, "bad_headers": health.bad_headers,
     })
 }
 

@@ -89,7 +89,7 @@ fn rows(archive: &Archive) -> Result<(Vec<Row<'_>>, u64)> {
             expected: own.len() as u64,
             missing: number(&|_, place| is_missing(place)),
             elsewhere: number(&|row, place| place.as_ref().is_ok_and(|place| *place != row.place.store)),
-            damaged: number(&|row, place| place.is_ok() && row.health.lost_sectors > 0),
+            damaged: number(&|row, place| place.is_ok() && row.health.is_damaged()),
         });
     }
     Ok((rows, storeless))

@@ -19,6 +19,7 @@
 mod auth;
 mod command_lock;
 pub mod control;
+pub mod fixity;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod gateway;

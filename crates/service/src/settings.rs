@@ -67,7 +67,8 @@ flush_after_hours = 24
 abandon_uploads_after_days = 30
 
 [scrub]
-# Each platter is read and verified in full once in this many days, the one verified longest ago first.
+# Each platter is read and verified in full once in this many days, the one verified longest ago first
+# and at an even pace. What is staged is verified once a day.
 # 0 turns this off: then only `fulgurite verify` and `fulgurite scrub` verify platters.
 every_days = 30
 

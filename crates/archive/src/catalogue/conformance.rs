@@ -77,6 +77,7 @@ macro_rules! conformance {
             tombstones_stay_staged_until_they_are_archived
             versions_on_platters_are_those_with_an_extent_there
             platters_remember_their_health_and_store
+            staged_versions_remember_when_they_were_read
             sets_are_in_order_of_writing
             adopting_twice_is_adopting_once
             a_version_adopted_from_platters_is_archived

@@ -25,9 +25,9 @@ use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
 
 pub use self::error::CatalogueError;
 pub use self::rows::{
-    ArchivedExtent, ArchivedVersion, Change, Extent, FoundVersion, Health, ListCursor, NewVersion, PlatterPlace, PlatterRow, SegmentEnd,
-    SetDescription, SetRow, SetState, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UNKNOWN_STORE, Unlisted,
-    UnlistedVersion, VersionRow, VersionRowId, Versions,
+    ArchivedExtent, ArchivedVersion, Change, Extent, FoundVersion, Health, ListCursor, NewVersion, PlatterPlace, PlatterRow, Repair,
+    SegmentEnd, SetDescription, SetRow, SetState, StagedCheck, StagedData, StagedHealth, StagedPlace, StagedTombstone, StagedTotals,
+    Totals, UNKNOWN_STORE, Unlisted, UnlistedVersion, VersionRow, VersionRowId, Versions,
 };
 pub use self::sqlite::SqliteCatalogue;
 pub(crate) use self::sqlite::engine_error::is_damage;
@@ -83,6 +83,10 @@ pub trait Catalogue: Send {
     fn extents(&mut self, version: VersionRowId) -> Result<Vec<Extent>, CatalogueError>;
     /// Locations of a staged version's record and of its stored bytes, the latter in order.
     fn staged(&mut self, version: VersionRowId) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError>;
+    /// What reading has shown of a staged version; `None` if it isn't staged.
+    fn staged_health(&mut self, version: VersionRowId) -> Result<Option<StagedHealth>, CatalogueError>;
+    /// Records the results of reading staged versions. Those that are no longer staged are skipped.
+    fn record_staged(&mut self, checks: &[StagedCheck]) -> Result<(), CatalogueError>;
     /// Versions with an extent on one of these platters, in listing order: up to `limit` after
     /// `after`. A call without `after` sorts the result; later calls page through that, without
     /// versions added since, as long as they name the same platters.
@@ -157,7 +161,9 @@ pub trait Catalogue: Send {
     fn set_of(&mut self, platter: PlatterId) -> Result<Option<SetRow>, CatalogueError>;
     /// All platters, in order of set and position.
     fn platters(&mut self) -> Result<Vec<PlatterRow>, CatalogueError>;
-    /// Records the result of reading a platter.
+    /// The platters of a set in order of position; empty if there is no such set.
+    fn platters_of(&mut self, set: SetId) -> Result<Vec<PlatterRow>, CatalogueError>;
+    /// Records what reading has shown of a platter, in place of what was recorded before.
     fn record_health(&mut self, platter: PlatterId, health: Health) -> Result<(), CatalogueError>;
     /// Records that a platter moved to another store.
     fn move_platter(&mut self, platter: PlatterId, store: &str) -> Result<(), CatalogueError>;

@@ -4,6 +4,7 @@ use fulgurite_domain::{Geometry, Medium, ObjectName, ObjectRecord, PlatterId, Se
 use fulgurite_format::{Header, Member};
 use serde::{Deserialize, Serialize};
 
+use crate::scrub::PlatterState;
 use crate::store::platter_bytes;
 
 /// The number of a version's row in the catalogue. Never used again, and meaningless outside this
@@ -217,17 +218,86 @@ pub struct SetRow {
     pub state: SetState,
 }
 
-/// Result of the last full read of a platter.
+/// What reading has shown of a platter. Times are in seconds since 1970, and are recorded only
+/// after the bytes were read and checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Health {
-    /// When, seconds since 1970; `None` if never.
-    pub verified: Option<u64>,
-    /// True if the platter was missing.
+    /// When the platter was last read in full or found missing; `None` if never.
+    pub checked: Option<u64>,
+    /// True if it was missing then.
     pub missing: bool,
-    /// Sectors that were lost, except for losses that are normal for the medium.
+    /// Sectors that were lost then, except for losses that are normal for the medium.
     pub lost_sectors: u64,
-    /// Tracks that their own code could not rebuild.
+    /// Tracks that their own code could not rebuild then.
     pub lost_tracks: u32,
+    /// Copies of the header that were damaged then.
+    pub bad_headers: u32,
+    /// When the platter was last read in full without damage, if `checked` is not that time.
+    pub last_intact: Option<u64>,
+    /// When the system refused to read some of it, if that was after `checked`. The platter may be
+    /// intact.
+    pub unreadable: Option<u64>,
+    /// The last time it was rewritten.
+    pub repaired: Option<Repair>,
+}
+
+impl Health {
+    /// The health of a platter that was read in full without damage, and never before.
+    #[must_use]
+    pub fn intact_at(at: u64) -> Self {
+        Self { checked: Some(at), ..Self::default() }
+    }
+
+    /// True if the platter was neither missing nor damaged when it was last read in full.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        !self.missing && !self.is_damaged()
+    }
+
+    /// True if the platter was damaged when it was last read in full.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.lost_sectors > 0 || self.bad_headers > 0
+    }
+
+    /// When the platter was last read in full without damage; `None` if never, or not since the
+    /// catalogue was rebuilt.
+    #[must_use]
+    pub fn verified(&self) -> Option<u64> {
+        if self.is_sound() { self.checked } else { self.last_intact }
+    }
+}
+
+/// The replacement of a platter by an identical one, which was read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repair {
+    /// When, seconds since 1970.
+    pub at: u64,
+    /// The state that the platter was found in before.
+    pub found: PlatterState,
+    /// The sectors that it had lost.
+    pub lost_sectors: u64,
+}
+
+/// What reading has shown of a staged version. Times are in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StagedHealth {
+    /// When all of its bytes in staging were last read and matched their checksums; `None` if
+    /// never, or not since the catalogue was rebuilt.
+    pub verified: Option<u64>,
+    /// When some of them last did not match, or were missing, if that was after `verified`.
+    pub damaged: Option<u64>,
+}
+
+/// The result of reading all bytes of a staged version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StagedCheck {
+    /// The version.
+    pub version: VersionRowId,
+    /// When the reading ended, seconds since 1970.
+    pub at: u64,
+    /// True if all bytes matched their checksums.
+    pub is_sound: bool,
 }
 
 /// A row of the catalogue: one platter.
@@ -241,7 +311,7 @@ pub struct PlatterRow {
     pub position: u16,
     /// State of its set.
     pub state: SetState,
-    /// Result of the last full read.
+    /// What reading has shown of it.
     pub health: Health,
 }
 

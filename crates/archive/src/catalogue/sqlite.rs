@@ -40,7 +40,8 @@ use self::engine_error::EngineError;
 pub(crate) use self::schema::set_cache;
 use super::{
     ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, ListCursor, PlatterRow, SegmentEnd, SetDescription,
-    SetRow, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionRow, VersionRowId, Versions,
+    SetRow, StagedCheck, StagedData, StagedHealth, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionRow,
+    VersionRowId, Versions,
 };
 use crate::database::remove_database;
 use crate::pool::{self, Cache};
@@ -229,6 +230,14 @@ impl Catalogue for SqliteCatalogue {
         self.look("find a staged version", |connection| put::staged(connection, version))
     }
 
+    fn staged_health(&mut self, version: VersionRowId) -> Result<Option<StagedHealth>, CatalogueError> {
+        self.look("find the health of a staged version", |connection| put::staged_health(connection, version))
+    }
+
+    fn record_staged(&mut self, checks: &[StagedCheck]) -> Result<(), CatalogueError> {
+        self.change("record the health of staged versions", |connection| put::record_staged(connection, checks))
+    }
+
     fn versions_on(&mut self, platters: &[PlatterId], after: Option<&ListCursor>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
         let gathered = after.is_some() && self.gathered.as_deref() == Some(platters);
         self.gathered = None;
@@ -326,6 +335,10 @@ impl Catalogue for SqliteCatalogue {
 
     fn platters(&mut self) -> Result<Vec<PlatterRow>, CatalogueError> {
         self.read("list platters", sets::platters)
+    }
+
+    fn platters_of(&mut self, set: SetId) -> Result<Vec<PlatterRow>, CatalogueError> {
+        self.read("list the platters of a set", |connection| sets::platters_of_set(connection, set))
     }
 
     fn record_health(&mut self, platter: PlatterId, health: Health) -> Result<(), CatalogueError> {

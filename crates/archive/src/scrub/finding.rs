@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::unlisted::UnknownPlatter;
 use crate::catalogue::{Health, SetDescription, VersionRowId};
-use crate::clock::unix_s;
 use crate::rebuild::UnseenPlace;
 use crate::set_reader::Repairs;
 use crate::unread::{Hindrance, NoPlatter};
@@ -103,6 +102,10 @@ pub struct PlatterFinding {
     pub unreadable: u64,
     /// The system's error for the first of them.
     pub why_unreadable: Option<String>,
+    /// Tracks and headers that were wrong when first read, and good when read again over a newly
+    /// opened file. They don't count as damaged.
+    #[serde(default)]
+    pub good_when_reread: u64,
     /// True if the scrub replaced the platter. The rest says in what state it was found.
     #[serde(default)]
     pub replaced: bool,
@@ -129,6 +132,7 @@ impl PlatterFinding {
             bad_headers: 0,
             unreadable: 0,
             why_unreadable: None,
+            good_when_reread: 0,
             replaced: false,
             lost: BTreeMap::new(),
         }
@@ -157,18 +161,33 @@ impl PlatterFinding {
         self.unavailable.is_none() && self.unreadable < u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors())
     }
 
-    /// Health to record in the catalogue; `None` if nothing new is known.
-    pub(super) fn health(&self) -> Option<Health> {
+    /// Health to record in the catalogue after a reading that ended at `at`, in seconds since 1970;
+    /// `None` if nothing new is known. `before` is the health recorded so far.
+    pub(super) fn health(&self, before: &Health, at: u64) -> Option<Health> {
         let state = self.state();
-        if state.hindrance().is_some() || self.unreadable > 0 || (self.elsewhere.is_some() && !self.own_store_is_readable) {
+        if self.unreadable > 0 || state == PlatterState::Unreadable {
+            // The rest may have been read, but that is no full reading: earlier dates stay.
+            return Some(Health { unreadable: Some(at), ..*before });
+        }
+        if state == PlatterState::Absent || (self.elsewhere.is_some() && !self.own_store_is_readable) {
             return None;
         }
+        let is_intact = self.unavailable.is_none() && self.lost_sectors == 0 && self.bad_headers == 0;
+        // It is missing from its own store, and readers shouldn't rely on another.
+        let missing = state == PlatterState::Missing || self.elsewhere.is_some();
         Some(Health {
-            verified: Some(unix_s()),
-            // It is missing from its own store, and readers shouldn't rely on another.
-            missing: state == PlatterState::Missing || self.elsewhere.is_some(),
+            checked: Some(at),
+            missing,
             lost_sectors: self.lost_sectors,
             lost_tracks: self.lost_tracks,
+            bad_headers: self.bad_headers,
+            last_intact: match (is_intact, missing) {
+                (true, false) => None,
+                (true, true) => Some(at),
+                (false, _) => before.verified(),
+            },
+            unreadable: None,
+            repaired: before.repaired,
         })
     }
 }

@@ -1,12 +1,15 @@
 //! Reads platters in full.
 
+use std::cell::OnceCell;
+
 use fulgurite_domain::{Geometry, TrackIndex};
 use fulgurite_format::Header;
 use fulgurite_glass::Track;
 
-use super::PlatterFinding;
+use super::{PlatterFinding, PlatterState};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{SetDescription, UNKNOWN_STORE};
+use crate::catalogue::{Repair, SetDescription, UNKNOWN_STORE};
+use crate::clock::unix_s;
 use crate::set_reader::OpenSet;
 use crate::store::{PlatterFile, read_exact_at};
 use crate::store_snapshot::StoreSnapshot;
@@ -15,6 +18,9 @@ use crate::watch::{Watcher, check_not_stopped};
 
 /// Reads a platter in full. Also returns the bytes read. Fails if the watcher stops it: what was
 /// found until then says nothing about the rest of the platter.
+///
+/// What is wrong or missing is looked for again, over newly checked stores and a newly opened file,
+/// before it counts: a fault on the way to a platter must not pass for damage.
 pub(super) fn read_platter(
     archive: &Archive,
     set: &OpenSet,
@@ -22,7 +28,16 @@ pub(super) fn read_platter(
     watcher: &dyn Watcher,
 ) -> Result<(PlatterFinding, u64), ArchiveError> {
     let mut finding = PlatterFinding::new(&set.description, position);
-    let loaded = match &set.members[usize::from(position)] {
+    let place = &set.description.platters[usize::from(position)];
+    let again;
+    let presence = match &set.members[usize::from(position)] {
+        Presence::Unavailable(NoPlatter::Missing { .. }) => {
+            again = look_again(archive, set, position);
+            &again
+        }
+        first => first,
+    };
+    let loaded = match presence {
         Presence::Loaded(loaded) => loaded,
         Presence::Unavailable(why) => {
             if let (UNKNOWN_STORE, NoPlatter::Unavailable(store)) = (finding.store.as_str(), why) {
@@ -34,13 +49,24 @@ pub(super) fn read_platter(
             return Ok((finding, 0));
         }
     };
-    let bytes = read_tracks(loaded, &set.description, &mut finding, watcher)?;
-    let place = &set.description.platters[usize::from(position)];
-    let snapshot = StoreSnapshot::take(archive);
+    let bytes = read_tracks(loaded, &set.description, &mut finding, &|| look_again(archive, set, position).loaded(), watcher)?;
+    let mut snapshot = StoreSnapshot::take(archive);
+    let mut headers = finding.clone();
+    if let Ok(found) = snapshot.find(place) {
+        read_headers(&*found.file.for_verification().unwrap_or(found.file), &set.description, &mut headers);
+        if headers.bad_headers > 0 {
+            snapshot = StoreSnapshot::take(archive);
+        }
+    }
     match snapshot.find(place) {
         Ok(found) => {
-            let file = found.file.for_verification().unwrap_or(found.file);
-            read_headers(&*file, &set.description, &mut finding);
+            if headers.bad_headers > 0 {
+                let file = found.file.for_verification().unwrap_or(found.file);
+                read_headers(&*file, &set.description, &mut finding);
+                finding.good_when_reread += u64::from(finding.bad_headers == 0 && finding.unreadable == 0);
+            } else {
+                finding = headers;
+            }
             if place.store == UNKNOWN_STORE {
                 finding.turned_up = true;
                 finding.store = found.store;
@@ -55,14 +81,24 @@ pub(super) fn read_platter(
     Ok((finding, bytes))
 }
 
+/// Opens a platter once more, after a fresh look at the stores.
+fn look_again(archive: &Archive, set: &OpenSet, position: u16) -> Presence {
+    OpenSet::for_verification(archive, &set.description).members.swap_remove(usize::from(position))
+}
+
 /// Reads all tracks of a present platter, and returns the bytes read. Losses that are normal for
 /// the set's medium are counted apart. Fails if the watcher stops it.
+///
+/// A track that is wrong is read again from what `open_again` returns, which is called once; the
+/// second reading counts. `None` means that the platter can't be opened again.
 pub(super) fn read_tracks(
     loaded: &Loaded,
     set: &SetDescription,
     finding: &mut PlatterFinding,
+    open_again: &dyn Fn() -> Option<Loaded>,
     watcher: &dyn Watcher,
 ) -> Result<u64, ArchiveError> {
+    let reopened: OnceCell<Option<Loaded>> = OnceCell::new();
     let drive = &loaded.drive;
     let bearable_losses = set.bearable_losses();
     let geometry = drive.geometry();
@@ -75,8 +111,22 @@ pub(super) fn read_tracks(
                 !watcher.is_stopped()
             });
             check_not_stopped(watcher)?;
-            let read = drive.read(physical, &mut track);
-            let refused = loaded.unreadable_sectors(physical);
+            let mut read = drive.read(physical, &mut track);
+            let mut refused = loaded.unreadable_sectors(physical);
+            let is_wrong = |read: &Result<usize, _>, refused| refused == 0 && !matches!(read, Ok(sectors) if *sectors <= bearable_losses);
+            if is_wrong(&read, refused)
+                && let Some(again) = reopened.get_or_init(open_again)
+            {
+                read = again.drive.read(physical, &mut track);
+                refused = again.unreadable_sectors(physical);
+                bytes += geometry.track_stride() as u64;
+                watcher.expect(0, geometry.track_stride() as u64);
+                watcher.done(0, geometry.track_stride() as u64);
+                if refused == 0 && !is_wrong(&read, refused) {
+                    finding.good_when_reread += 1;
+                }
+                finding.why_unreadable = finding.why_unreadable.take().or_else(|| again.why_unreadable().map(str::to_owned));
+            }
             finding.unreadable += refused;
             match read {
                 Ok(sectors) if sectors <= bearable_losses && refused == 0 => finding.expected_losses += sectors as u64,
@@ -98,7 +148,7 @@ pub(super) fn read_tracks(
     if finding.expected_losses > set.bearable_losses_of_platter() {
         finding.lost_sectors += std::mem::take(&mut finding.expected_losses);
     }
-    finding.why_unreadable = loaded.why_unreadable().map(str::to_owned);
+    finding.why_unreadable = loaded.why_unreadable().map(str::to_owned).or(finding.why_unreadable.take());
     Ok(bytes)
 }
 
@@ -128,14 +178,30 @@ pub(super) fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding
     finding.bad_headers = finding.bad_headers.max(length_is_wrong.into());
 }
 
-pub(super) fn record(archive: &Archive, finding: &PlatterFinding) -> Result<(), ArchiveError> {
+/// Records what the reading of a platter of `set` has shown. `repaired_from` is the state in which
+/// the platter was found, with its lost sectors, if it has been rewritten since.
+pub(super) fn record(
+    archive: &Archive,
+    set: &SetDescription,
+    finding: &PlatterFinding,
+    repaired_from: Option<(PlatterState, u64)>,
+) -> Result<(), ArchiveError> {
     // A read-only archive can't record anything.
-    if finding.turned_up && !archive.is_read_only() {
-        archive.catalogue().move_platter(finding.platter, &finding.store)?;
+    if archive.is_read_only() {
+        return Ok(());
     }
-    match finding.health().filter(|_| !archive.is_read_only()) {
-        Some(health) => Ok(archive.catalogue().record_health(finding.platter, health)?),
-        // Absent and unreadable platters yield no new information.
-        None => Ok(()),
+    // Under one lock, so that nothing changes the platter's health in between.
+    let mut catalogue = archive.catalogue();
+    if finding.turned_up {
+        catalogue.move_platter(finding.platter, &finding.store)?;
     }
+    let rows = catalogue.platters_of(set.id)?;
+    let before = rows.iter().find(|row| row.place.platter == finding.platter).map(|row| row.health).unwrap_or_default();
+    let at = unix_s();
+    // Absent platters yield no new information.
+    let Some(mut after) = finding.health(&before, at) else { return Ok(()) };
+    if let Some((found, lost_sectors)) = repaired_from {
+        after.repaired = Some(Repair { at, found, lost_sectors });
+    }
+    Ok(catalogue.record_health(finding.platter, after)?)
 }

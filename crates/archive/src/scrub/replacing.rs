@@ -8,7 +8,7 @@ use fulgurite_format::{Header, find_header};
 use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 
 use super::reading::{read_headers, read_tracks, record};
-use super::{PlatterFinding, set_with};
+use super::{PlatterFinding, PlatterState, set_with};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::SetDescription;
 use crate::set_reader::{OpenSet, SetReader};
@@ -41,8 +41,25 @@ impl Archive {
         };
         let mut reader = SetReader::new(&self.rebuilding, self.threads());
         watcher.stage("rebuilding", Some(set.geometry.content_bytes()));
-        Replacing { archive: self, set: &set, position, target: &*target }.run(&mut reader, watcher)?;
+        let found = self.last_state(&set, position)?;
+        Replacing { archive: self, set: &set, position, found, target: &*target }.run(&mut reader, watcher)?;
         Ok(target.name().to_owned())
+    }
+
+    /// The state of a platter and its lost sectors, as far as stores and catalogue tell without
+    /// reading it.
+    fn last_state(&self, set: &SetDescription, position: u16) -> Result<(PlatterState, u64), ArchiveError> {
+        let place = &set.platters[usize::from(position)];
+        let rows = self.catalogue().platters_of(set.id)?;
+        let health = rows.iter().find(|row| row.place.platter == place.platter).map(|row| row.health).unwrap_or_default();
+        let state = match StoreSnapshot::take(self).find(place) {
+            Err(why) => (&why).into(),
+            Ok(_) if health.is_damaged() => PlatterState::Damaged,
+            Ok(_) if health.unreadable.is_some() => PlatterState::Unreadable,
+            Ok(found) if found.store != place.store => PlatterState::Elsewhere,
+            Ok(_) => PlatterState::Sound,
+        };
+        Ok((state, if state == PlatterState::Damaged { health.lost_sectors } else { 0 }))
     }
 }
 
@@ -63,13 +80,15 @@ pub(super) struct Replacing<'a> {
     pub(super) archive: &'a Archive,
     pub(super) set: &'a SetDescription,
     pub(super) position: u16,
+    /// The state in which the platter was found, and its lost sectors.
+    pub(super) found: (PlatterState, u64),
     pub(super) target: &'a dyn PlatterStore,
 }
 
 impl Replacing<'_> {
     /// Rebuilds the platter on its store, reads it back, and records its location.
     pub(super) fn run(&self, reader: &mut SetReader<'_>, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
-        let Self { archive, set, position, target } = *self;
+        let Self { archive, set, position, found, target } = *self;
         let place = &set.platters[usize::from(position)];
         let mut sink = self.write(reader, watcher)?;
         // Read it back before it replaces the current platter, which may be damaged but still hold
@@ -95,12 +114,12 @@ impl Replacing<'_> {
                 let _ = other.remove(place.platter);
             }
         }
-        record(archive, &finding)
+        record(archive, set, &finding, Some(found))
     }
 
     /// Writes the platter, without making it visible.
     fn write(&self, reader: &mut SetReader<'_>, watcher: &dyn Watcher) -> Result<Box<dyn PlatterSink>, ArchiveError> {
-        let Self { archive, set, position, target } = *self;
+        let Self { archive, set, position, target, .. } = *self;
         let (geometry, platter) = (set.geometry, set.platters[usize::from(position)].platter);
         let header = find_set_header(archive, set)?.for_position(position);
         let header = header.to_block().map_err(|_| ArchiveError::NoHeader(set.id))?;
@@ -122,7 +141,8 @@ impl Replacing<'_> {
         let file = file.for_verification().unwrap_or(file);
         let mut finding = PlatterFinding::new(set, position);
         let platter = set.platters[usize::from(position)].platter;
-        read_tracks(&Loaded::new(platter, set.geometry, file.clone(), target.name()), set, &mut finding, &Unwatched)?;
+        // A file that isn't visible yet can't be opened again. If it reads wrong, it is not kept.
+        read_tracks(&Loaded::new(platter, set.geometry, file.clone(), target.name()), set, &mut finding, &|| None, &Unwatched)?;
         read_headers(&*file, set, &mut finding);
         Ok(finding)
     }

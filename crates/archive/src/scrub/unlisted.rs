@@ -57,7 +57,11 @@ impl Scrub<'_> {
                     let set = SetDescription::of(&header, |_| unknown.store.clone());
                     let mut finding = PlatterFinding::new(&set, header.position);
                     let loaded = Loaded::new(platter, header.geometry, found.file, &found.store);
-                    let bytes = read_tracks(&loaded, &set, &mut finding, self.watcher)?;
+                    let again = || {
+                        let found = StoreSnapshot::take(self.archive).find(&set.platters[usize::from(header.position)]).ok()?;
+                        Some(Loaded::new(platter, header.geometry, found.file, &found.store))
+                    };
+                    let bytes = read_tracks(&loaded, &set, &mut finding, &again, self.watcher)?;
                     self.report.bytes += set.stored_bytes(bytes);
                     unknown.lost_sectors = finding.lost_sectors;
                     unknown.unreadable = finding.unreadable;

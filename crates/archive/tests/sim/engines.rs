@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use fulgurite_archive::catalogue::{
     ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, ListCursor, PlatterRow, SegmentEnd, SetDescription,
-    SetRow, SqliteCatalogue, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionRow, VersionRowId,
-    Versions,
+    SetRow, SqliteCatalogue, StagedCheck, StagedData, StagedHealth, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion,
+    VersionRow, VersionRowId, Versions,
 };
 use fulgurite_archive::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
@@ -134,6 +134,15 @@ impl Catalogue for FaultyCatalogue {
     }
     fn platters(&mut self) -> Result<Vec<PlatterRow>, CatalogueError> {
         self.engine.platters()
+    }
+    fn platters_of(&mut self, set: SetId) -> Result<Vec<PlatterRow>, CatalogueError> {
+        self.engine.platters_of(set)
+    }
+    fn staged_health(&mut self, version: VersionRowId) -> Result<Option<StagedHealth>, CatalogueError> {
+        self.engine.staged_health(version)
+    }
+    fn record_staged(&mut self, checks: &[StagedCheck]) -> Result<(), CatalogueError> {
+        self.change("record_staged", |engine| engine.record_staged(checks))
     }
     fn record_health(&mut self, platter: PlatterId, health: Health) -> Result<(), CatalogueError> {
         self.change("record_health", |engine| engine.record_health(platter, health))

@@ -101,11 +101,12 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
     place.write("passphrase", b"secret");
     // Valid arguments of each command, so that only the archive, or the file that it reads instead,
     // is wrong.
-    let arguments: [(&str, &[&str], Option<i32>); 42] = [
+    let arguments: [(&str, &[&str], Option<i32>); 43] = [
         ("init", &["file/a", "--store=d1"], Some(1)),
         ("attach", &["a", "--store=nowhere"], Some(1)),
         ("put", &["file"], Some(1)),
         ("ls", &[], Some(1)),
+        ("fixity", &["name"], Some(1)),
         ("get", &["name", "-"], Some(1)),
         ("rm", &["name"], Some(1)),
         ("flush", &[], Some(1)),

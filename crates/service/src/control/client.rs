@@ -11,8 +11,9 @@ use fulgurite_archive::watch::Watcher;
 use fulgurite_archive::{FlushReport, ObjectsReport, Replace, ScrubReport};
 use fulgurite_domain::PlatterId;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use super::{Event, Hello, Request, RunningCommand, SOCKET, VERSION, socket};
+use super::{Event, Hello, Request, RunningCommand, SOCKET, ScrubStatus, VERSION, socket};
 
 /// How long the server may take to close a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -67,10 +68,12 @@ pub fn is_served(home: &Path) -> bool {
 }
 
 /// The status of a running server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerStatus {
     /// The command that the server is carrying out.
     pub running_command: Option<RunningCommand>,
+    /// How far the server's own scrub is; `None` if it is turned off.
+    pub scrub: Option<ScrubStatus>,
 }
 
 /// A connection to the server of an archive, which runs no other command meanwhile. Requests fail
@@ -103,7 +106,7 @@ impl Connection {
         let Some(connection) = Self::connect(home, Some(command))? else { return Ok(None) };
         match connection.receive()? {
             Event::Turn => Ok(Some(connection)),
-            Event::Working(Some(running)) => Err(ControlError::Busy { since: time(running.since as i64), running }),
+            Event::Working(running) => Err(ControlError::Busy { since: time(running.since as i64), running }),
             Event::Refused(why) => Err(ControlError::Refused(why)),
             _ => Err(ControlError::Broken { source: None }),
         }
@@ -116,7 +119,7 @@ impl Connection {
     pub fn status(home: &Path) -> Result<Option<ServerStatus>, ControlError> {
         let Some(connection) = Self::connect(home, None)? else { return Ok(None) };
         match connection.receive()? {
-            Event::Working(running_command) => Ok(Some(ServerStatus { running_command })),
+            Event::Status(status) => Ok(Some(status)),
             Event::Refused(why) => Err(ControlError::Refused(why)),
             _ => Err(ControlError::Broken { source: None }),
         }
@@ -167,7 +170,9 @@ impl Connection {
                     return serde_json::from_value(report).map_err(|error| ControlError::Broken { source: Some(error.into()) });
                 }
                 Event::Failed(why) => return Err(ControlError::Failed(why)),
-                Event::Turn | Event::Working(_) | Event::Refused(_) => return Err(ControlError::Broken { source: None }),
+                Event::Turn | Event::Working(_) | Event::Status(_) | Event::Refused(_) => {
+                    return Err(ControlError::Broken { source: None });
+                }
             }
         }
     }

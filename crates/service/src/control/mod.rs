@@ -33,6 +33,7 @@ use fulgurite_domain::{ObjectName, VersionId};
 use serde::{Deserialize, Serialize};
 
 pub use crate::command_lock::RunningCommand;
+pub use crate::health::scrub_progress::ScrubStatus;
 pub use client::{Connection, ControlError, ServerStatus, is_served};
 pub(crate) use server::Channel;
 
@@ -61,14 +62,15 @@ enum Request {
 }
 
 /// An event from the server. Those of a running command are calls of a [`Watcher`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Event {
     /// The command may send its requests.
     Turn,
-    /// Another command is running. In reply to a status request, `None` means that no command is
-    /// running.
-    Working(Option<RunningCommand>),
+    /// Another command is running.
+    Working(RunningCommand),
+    /// The reply to a status request.
+    Status(ServerStatus),
     Refused(String),
     Stage {
         what: String,

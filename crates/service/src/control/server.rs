@@ -12,7 +12,7 @@ use fulgurite_domain::{IdentifierError, PlatterId};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::{Event, Hello, REQUEST_BYTES_MAX, Request, TroubleMessage, VERSION, socket};
+use super::{Event, Hello, REQUEST_BYTES_MAX, Request, ServerStatus, TroubleMessage, VERSION, socket};
 use crate::command_lock::CommandGuard;
 use crate::gateway::Gateway;
 
@@ -203,8 +203,11 @@ fn lock_for_command<'a>(hello: &str, gateway: &'a Gateway) -> Result<CommandGuar
             hello.fulgurite
         )));
     }
-    let Some(command) = hello.command else { return Err(Event::Working(gateway.jobs.command_lock.current())) };
-    let guard = gateway.jobs.command_lock.try_lock(&command).map_err(|running| Event::Working(Some(running)))?;
+    let Some(command) = hello.command else {
+        let running_command = gateway.jobs.command_lock.current();
+        return Err(Event::Status(ServerStatus { running_command, scrub: gateway.scrub_status() }));
+    };
+    let guard = gateway.jobs.command_lock.try_lock(&command).map_err(Event::Working)?;
     tracing::info!(command, "started a command from the command line");
     Ok(guard)
 }

@@ -1,12 +1,15 @@
 //! Prometheus metrics, in its text format: base units, few labels.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use fulgurite_archive::UNKNOWN_STORE;
 use http::{Method, StatusCode};
 
 use crate::gateway::Gateway;
+use crate::health::scrub_progress::ScrubStatus;
 
 /// Upper bounds of the buckets of request times, in seconds.
 const BUCKETS_S: [f64; 12] = [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
@@ -103,15 +106,40 @@ impl Gateway {
         }
         if let Ok(platters) = self.archive.reading().platters() {
             let now = crate::state::now_ms().div_euclid(1_000) as u64;
-            let unsound = platters.iter().filter(|row| row.health.missing || row.health.lost_sectors > 0).count();
-            let never = platters.iter().filter(|row| row.health.verified.is_none()).count();
-            let oldest = platters.iter().filter_map(|row| row.health.verified).min();
+            let unsound = platters.iter().filter(|row| !row.health.is_sound()).count();
+            let never = platters.iter().filter(|row| row.health.verified().is_none()).count();
+            let oldest = platters.iter().filter_map(|row| row.health.verified()).min();
             gauge("fulgurite_platters", "Platters of all sets.", platters.len() as u64);
             gauge("fulgurite_platters_unsound", "Platters that were damaged or missing when last checked.", unsound as u64);
-            gauge("fulgurite_platters_never_verified", "Platters that were never read in full since they were catalogued.", never as u64);
+            gauge(
+                "fulgurite_platters_never_verified",
+                "Platters that were never read in full and found good since they were catalogued.",
+                never as u64,
+            );
             if let Some(oldest) = oldest {
                 let age = now.saturating_sub(oldest);
                 gauge("fulgurite_platters_oldest_verification_seconds", "Age of the oldest verification of a platter.", age);
+            }
+        }
+        if let Some(status) = self.scrub_status() {
+            gauge("fulgurite_scrub_verified_platters", "Platters that were verified within scrub.every_days.", status.verified);
+            gauge("fulgurite_scrub_due_platters", "Platters that were not, and can be read.", status.due);
+            gauge("fulgurite_scrub_due_bytes", "Bytes of those platters.", status.due_bytes);
+            let help = "Platters that were not verified in time because their stores are absent or unreadable.";
+            gauge("fulgurite_scrub_out_of_reach_platters", help, status.out_of_reach);
+            gauge(
+                "fulgurite_scrub_due_end_timestamp_seconds",
+                "When all that is due will have been read, at the current rate.",
+                status.due_end,
+            );
+            gauge("fulgurite_scrub_cycle_seconds", "Time to read all platters once at the current rate.", status.cycle_s);
+            gauge(
+                "fulgurite_scrub_cycle_max_seconds",
+                "Time in which each platter should be read once.",
+                status.every_days.saturating_mul(86_400),
+            );
+            if let Some(rate) = status.bytes_per_s {
+                gauge("fulgurite_scrub_bytes_per_second", "Rate of the last minutes of reading.", rate as u64);
             }
         }
         let stores = self.health.stores.last_result();
@@ -122,6 +150,7 @@ impl Gateway {
         let progress = &self.jobs.scrub_progress;
         for (name, help, counter) in [
             ("fulgurite_scrub_platters_total", "Platters verified by the server's own scrub.", &progress.platters),
+            ("fulgurite_scrub_staged_versions_total", "Staged versions verified by the scrub.", &progress.staged_versions),
             ("fulgurite_scrub_bytes_total", "Bytes read by the scrub.", &progress.bytes),
             ("fulgurite_scrub_unsound_total", "Platters that the scrub found damaged or missing.", &progress.unsound),
             ("fulgurite_scrub_repaired_total", "Platters that the scrub rewrote.", &progress.repaired),
@@ -130,7 +159,23 @@ impl Gateway {
             write_header(&mut out, name, "counter", help);
             let _ = writeln!(out, "{name} {}", counter.load(Ordering::Relaxed));
         }
+        let name = "fulgurite_scrub_reading_seconds_total";
+        write_header(&mut out, name, "counter", "Time that the scrub spent on reading, with the pauses that limit its rate.");
+        let _ = writeln!(out, "{name} {}", progress.reading_s());
         out
+    }
+
+    /// How far the server's own scrub is; `None` if it is turned off, or if the catalogue can't be
+    /// read.
+    pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
+        let (sets, platters) = (self.archive.reading().sets().ok()?, self.archive.reading().platters().ok()?);
+        let now_s = crate::state::now_ms().div_euclid(1_000) as u64;
+        let names = self.archive.stores().iter().map(|store| store.name());
+        let usable: HashSet<&str> = names.filter(|name| self.store_state(name).is_none()).collect();
+        // A platter of the unknown store may be on any of them.
+        let all_are_usable = usable.len() == self.archive.stores().len();
+        let is_usable = |store: &str| if store == UNKNOWN_STORE { all_are_usable } else { usable.contains(store) };
+        self.jobs.scrub_progress.status(now_s, &sets, &platters, is_usable)
     }
 }
 
@@ -160,6 +205,20 @@ mod tests {
         ] {
             assert!(out.contains(&format!("{line}\n")), "{line} is not in\n{out}");
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_cycle_of_the_scrub_is_shown_while_it_runs() {
+        let test = crate::test_gateway::TestGateway::new();
+        test.put("k", b"content").await;
+        test.gateway.archive.flush(&fulgurite_archive::watch::Unwatched).expect("a flush");
+        let has = |line: &str| test.gateway.render_metrics(&Metrics::default()).lines().any(|found| found == line);
+        assert!(!has("fulgurite_scrub_verified_platters 1"), "the scrub does not run");
+        test.gateway.jobs.scrub_progress.start(&crate::settings::Scrub::default());
+        assert!(has("fulgurite_scrub_verified_platters 1") && has("fulgurite_scrub_due_platters 0") && has("fulgurite_scrub_due_bytes 0"));
+        assert!(has("fulgurite_scrub_cycle_max_seconds 2592000"));
+        test.gateway.jobs.scrub_progress.measure(3_000, Duration::from_secs(2));
+        assert!(has("fulgurite_scrub_bytes_per_second 1500") && has("fulgurite_scrub_reading_seconds_total 2"));
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -1,17 +1,20 @@
 //! The server's own scrub: verifies platter after platter, those verified longest ago first, at a
-//! limited rate.
+//! limited rate. In between it verifies what is staged.
 //!
-//! The catalogue records when each platter was verified, so a restarted server continues where it
-//! was. If the settings allow it, a platter that is damaged, or missing from a store that is
-//! present, is rewritten from its set. Platters of absent or failing stores are left alone: their
-//! bytes may be intact.
+//! Platters that were written together are not read together: the scrub spreads them evenly over
+//! the interval, so that no day has all the work. The catalogue records when each copy was
+//! verified, so a restarted server continues where it was.
+//!
+//! If the settings allow it, a platter that is damaged, or missing from a store that is present, is
+//! rewritten from its set. Platters of absent or failing stores are left alone: their bytes may be
+//! intact.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fulgurite_archive::catalogue::{Health, PlatterRow, SetState};
+use fulgurite_archive::catalogue::{Health, PlatterRow, SetState, StagedHealth};
 use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_archive::{ArchiveError, UNKNOWN_STORE};
 use fulgurite_domain::PlatterId;
@@ -54,7 +57,32 @@ impl RateLimiter {
     }
 }
 
-/// The platters that are due, those verified longest ago first.
+/// Interval between two looks for staged versions that are due.
+const STAGED_CHECK_PERIOD: Duration = Duration::from_secs(3_600);
+/// A staged version is verified again after this time. By default, sets are written as often.
+const STAGED_EVERY_S: u64 = DAY_S;
+
+/// Whether a staged version is due: a new one at once.
+fn is_staged_due(health: &StagedHealth, now_s: u64) -> bool {
+    health.damaged.or(health.verified).is_none_or(|last| now_s.saturating_sub(last) >= STAGED_EVERY_S)
+}
+
+/// How many of the platters read longest ago have to be read now, so that each is read once in
+/// `every_s` at an even pace. `checked` are the times of their last readings, ascending.
+fn behind_pace(checked: &[Option<u64>], now_s: u64, every_s: u64) -> usize {
+    let count = checked.len() as u128;
+    // At an even pace, this many platters can be read until one is overdue. A reading that has
+    // begun counts: otherwise one that was just read would make the scrub seem behind at once.
+    let affordable = |checked: Option<u64>| {
+        let left_s = checked.map_or(0, |checked| checked.saturating_add(every_s).saturating_sub(now_s));
+        (u128::from(left_s) * count).div_ceil(u128::from(every_s.max(1)))
+    };
+    let behind = (1..).zip(checked).map(|(rank, checked): (usize, _)| rank.saturating_sub(affordable(*checked).min(count) as usize));
+    behind.max().unwrap_or(0)
+}
+
+/// The platters to read now, those read longest ago first: those whose time has come, and those
+/// that are read early, so that the work is spread evenly.
 fn due(
     platters: &[PlatterRow],
     now_s: u64,
@@ -62,18 +90,19 @@ fn due(
     retry_at_s: &HashMap<PlatterId, u64>,
     is_usable: impl Fn(&str) -> bool,
 ) -> Vec<PlatterId> {
-    let period = |health: &Health| {
-        if health.missing || health.lost_sectors > 0 { every_s.min(RETRY_AFTER_S) } else { every_s }
+    let period = |health: &Health| if health.is_sound() { every_s } else { every_s.min(RETRY_AFTER_S) };
+    let can_be_read = |row: &&PlatterRow| {
+        row.state == SetState::Complete && retry_at_s.get(&row.place.platter).is_none_or(|at| now_s >= *at) && is_usable(&row.place.store)
     };
-    let is_due = |row: &&PlatterRow| {
-        row.state == SetState::Complete
-            && row.health.verified.is_none_or(|verified| now_s.saturating_sub(verified) >= period(&row.health))
-            && retry_at_s.get(&row.place.platter).is_none_or(|at| now_s >= *at)
-            && is_usable(&row.place.store)
-    };
-    let mut due: Vec<&PlatterRow> = platters.iter().filter(is_due).collect();
-    due.sort_by_key(|row| row.health.verified);
-    due.into_iter().map(|row| row.place.platter).collect()
+    let mut in_order: Vec<&PlatterRow> = platters.iter().filter(can_be_read).collect();
+    // By the last look, not by the last success: otherwise platters that stay missing would be
+    // looked for again and again before all others.
+    in_order.sort_by_key(|row| row.health.checked);
+    let checked: Vec<Option<u64>> = in_order.iter().map(|row| row.health.checked).collect();
+    let behind = behind_pace(&checked, now_s, every_s);
+    let is_due = |rank: usize, health: &Health| rank < behind || health.checked.is_none_or(|at| now_s.saturating_sub(at) >= period(health));
+    let due = in_order.into_iter().enumerate().filter(|(rank, row)| is_due(*rank, &row.health));
+    due.map(|(_, row)| row.place.platter).collect()
 }
 
 /// Logs findings, and pauses the scrub to limit its rate.
@@ -82,6 +111,8 @@ struct ScrubWatcher<'a> {
     stop: &'a watch::Receiver<bool>,
     started: Instant,
     rate_limiter: &'a Mutex<RateLimiter>,
+    /// When the last bytes had been read, and the pause after them was over.
+    last_read: Mutex<Instant>,
 }
 
 impl Watcher for ScrubWatcher<'_> {
@@ -93,10 +124,13 @@ impl Watcher for ScrubWatcher<'_> {
         let until = Instant::now() + pause;
         while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             if self.is_stopped() {
-                return;
+                break;
             }
             std::thread::sleep(left.min(PAUSE_SLICE));
         }
+        let mut last_read = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
+        scrub_progress.measure(bytes, last_read.elapsed());
+        *last_read = Instant::now();
     }
 
     fn trouble(&self, trouble: Trouble<'_>) {
@@ -133,6 +167,8 @@ struct Scrubber {
     queue: VecDeque<PlatterId>,
     /// Platters that couldn't be read, with the time of the next attempt.
     retry_at_s: HashMap<PlatterId, u64>,
+    /// When to look for staged versions that are due, since the start.
+    staged_check_at: Duration,
 }
 
 /// Scrubs until `stop` is set.
@@ -141,6 +177,7 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
         return;
     }
     let watched = gateway.clone();
+    gateway.jobs.scrub_progress.start(&settings);
     let mut scrubber = Scrubber {
         gateway,
         stop: stop.clone(),
@@ -149,6 +186,7 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
         settings,
         queue: VecDeque::new(),
         retry_at_s: HashMap::new(),
+        staged_check_at: Duration::ZERO,
     };
     while !*stop.borrow() {
         let stepped = tokio::task::spawn_blocking(move || {
@@ -179,20 +217,42 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
 }
 
 impl Scrubber {
-    /// Scrubs the next platter.
+    /// Scrubs what is staged if it is time for that, or else the next platter.
     fn step(&mut self) -> Step {
         if self.gateway.jobs.command_lock.is_locked() {
             // The command may verify platters of the queue, which then need no second check.
             self.queue.clear();
             return Step::Waiting;
         }
-        if self.queue.is_empty() {
+        let is_staged_check = self.started.elapsed() >= self.staged_check_at;
+        if self.queue.is_empty() && !is_staged_check {
             self.queue = self.find_due_platters();
         }
-        let Some(platter) = self.queue.pop_front() else { return Step::Idle };
+        if self.queue.is_empty() && !is_staged_check {
+            return Step::Idle;
+        }
         let gateway = self.gateway.clone();
         let _scrub_guard = gateway.jobs.command_lock.lock_scrub();
-        let watcher = ScrubWatcher { gateway: &gateway, stop: &self.stop, started: self.started, rate_limiter: &self.rate_limiter };
+        let watcher = ScrubWatcher {
+            gateway: &gateway,
+            stop: &self.stop,
+            started: self.started,
+            rate_limiter: &self.rate_limiter,
+            last_read: Mutex::new(Instant::now()),
+        };
+        if is_staged_check {
+            self.staged_check_at = match verify_staged(&gateway, &watcher) {
+                // What was read until then is recorded, so the next attempt continues after it.
+                Err(ArchiveError::Stopped) => self.staged_check_at,
+                Err(error) => {
+                    tracing::error!(%error, "can't verify what is staged");
+                    self.started.elapsed() + STAGED_CHECK_PERIOD
+                }
+                Ok(()) => self.started.elapsed() + STAGED_CHECK_PERIOD,
+            };
+            return Step::Done;
+        }
+        let Some(platter) = self.queue.pop_front() else { return Step::Idle };
         match self.verify_and_repair(platter, &watcher) {
             Ok(false) => {
                 self.retry_at_s.insert(platter, now_s() + RETRY_AFTER_S);
@@ -271,6 +331,16 @@ impl Scrubber {
     }
 }
 
+/// Verifies the staged versions that are due.
+fn verify_staged(gateway: &Gateway, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
+    let now_s = now_s();
+    let report = gateway.archive.verify_staged(&|health| is_staged_due(health, now_s), watcher)?;
+    let progress = &gateway.jobs.scrub_progress;
+    progress.staged_versions.fetch_add(report.versions, Ordering::Relaxed);
+    progress.lost_versions.fetch_add(report.damaged, Ordering::Relaxed);
+    Ok(())
+}
+
 impl Gateway {
     /// Whether the store is present, so that a platter which isn't found on it is really missing. A
     /// platter of the unknown store, which a rebuild of the catalogue found nowhere, could be on
@@ -332,8 +402,81 @@ mod tests {
             set: SetId([9; 16]),
             position: 0,
             state: SetState::Complete,
-            health: Health { verified, missing: false, lost_sectors, lost_tracks: 0 },
+            health: Health { checked: verified, lost_sectors, ..Health::default() },
         }
+    }
+
+    #[test]
+    fn a_damaged_header_is_looked_at_again_the_next_day() {
+        let now = 100 * DAY_S;
+        let mut damaged = row(1, "d1", Some(now - 2 * DAY_S), 0);
+        damaged.health.bad_headers = 1;
+        let due = due(&[damaged], now, 30 * DAY_S, &HashMap::new(), |_| true);
+        assert_eq!(due, [PlatterId([1; 16])]);
+    }
+
+    #[test]
+    fn new_and_old_staged_versions_are_due() {
+        let now = 100 * DAY_S;
+        let is_due = |verified, damaged| is_staged_due(&StagedHealth { verified, damaged }, now);
+        assert!(is_due(None, None) && is_due(Some(now - DAY_S), None));
+        assert!(!is_due(Some(now - DAY_S + 1), None) && !is_due(Some(now + 5), None));
+        assert!(!is_due(Some(1), Some(now - 1)) && is_due(Some(1), Some(now - DAY_S)));
+    }
+
+    /// Runs the scrub for some days, by a clock that goes on by the interval of the due checks.
+    /// Returns how many platters were read on each day, and the largest age of a platter.
+    fn simulate(mut rows: Vec<PlatterRow>, days: u64, mut each_day: impl FnMut(u64, &mut Vec<PlatterRow>)) -> (Vec<usize>, u64) {
+        let (start, mut age_max) = (1_000 * DAY_S, 0);
+        let mut read = vec![0; days as usize];
+        for now in (start..start + days * DAY_S).step_by(600) {
+            let day = (now - start) / DAY_S;
+            if (now - start).is_multiple_of(DAY_S) {
+                each_day(day, &mut rows);
+            }
+            for platter in due(&rows, now, 30 * DAY_S, &HashMap::new(), |store| store != "away") {
+                let row = rows.iter_mut().find(|row| row.place.platter == platter).expect("a row");
+                age_max = age_max.max(now - row.health.checked.unwrap_or(now));
+                row.health = Health::intact_at(now);
+                read[day as usize] += 1;
+            }
+        }
+        (read, age_max)
+    }
+
+    #[test]
+    fn platters_written_together_are_read_evenly_over_the_interval() {
+        let rows: Vec<_> = (0..60).map(|number| row(number, "d1", Some(1_000 * DAY_S), 0)).collect();
+        let (read, age_max) = simulate(rows, 90, |_, _| {});
+        assert!(read.iter().all(|count| (1..=3).contains(count)), "{read:?}");
+        assert!((175..=185).contains(&read.iter().sum::<usize>()), "each is read once in 30 days: {read:?}");
+        assert!(age_max <= 30 * DAY_S, "{age_max}");
+    }
+
+    #[test]
+    fn platters_that_come_back_or_are_added_are_spread_too() {
+        let mut rows: Vec<_> = (0..30).map(|number| row(number, "d1", Some(1_000 * DAY_S), 0)).collect();
+        rows.extend((30..60).map(|number| row(number, "away", Some(900 * DAY_S), 0)));
+        let (read, _) = simulate(rows, 60, |day, rows| match day {
+            10 => rows.iter_mut().for_each(|row| row.place.store = "d1".to_owned()),
+            20 => rows.extend((60..90).map(|number| row(number, "d1", Some(1_020 * DAY_S), 0))),
+            _ => {}
+        });
+        assert!(read[..10].iter().all(|count| *count <= 2), "{read:?}");
+        assert!(read[10] >= 30, "those that come back are overdue: {read:?}");
+        assert!(read[11..].iter().all(|count| *count <= 7), "{read:?}");
+    }
+
+    #[test]
+    fn nothing_is_early_if_the_dates_are_spread_evenly() {
+        let (now, every) = (1_000_000, 1_000);
+        let checked: Vec<_> = (1..=10).map(|rank| Some(now - every + rank * 100)).collect();
+        assert_eq!(behind_pace(&checked, now, every), 0);
+        assert_eq!(behind_pace(&checked, now + 100, every), 1);
+        assert_eq!(behind_pace(&checked, now + every, every), 10);
+        assert_eq!(behind_pace(&[None, None, Some(now)], now, every), 2);
+        assert_eq!(behind_pace(&[], now, every), 0);
+        assert_eq!(behind_pace(&[Some(u64::MAX)], 0, u64::MAX), 0, "a clock that was set back does no harm");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::s3::conditions::{ReadConditions, range_holds};
 use crate::s3::encryption::{customer_key, encryption_header, refuse_headers_of_writes};
 use crate::s3::errors::answers::{StatusOverride, write_xml};
 use crate::s3::errors::{catalogue_failed, custom, detailed, read_failed, state_failed, wrong_part_number};
+use crate::s3::fixity;
 use crate::s3::multipart::PARTS_MAX;
 use crate::s3::namespace::Namespace;
 use crate::s3::new_object::same_fields;
@@ -43,6 +44,9 @@ struct Selection {
 
 impl Gateway {
     pub(crate) async fn get(&self, request: S3Request<dto::GetObjectInput>) -> Answer<dto::GetObjectOutput> {
+        if fixity::is_asked(&request.uri) {
+            return self.fixity(&request);
+        }
         let bucket = self.namespace.bucket(&request.input.bucket)?;
         check_encryption(&request)?;
         let mut attempts = 0;

@@ -12,6 +12,7 @@ mod delete;
 pub(crate) mod encryption;
 pub(crate) mod errors;
 mod fixed_settings;
+mod fixity;
 pub(crate) mod framework;
 pub(crate) mod get;
 pub(crate) mod key_locks;

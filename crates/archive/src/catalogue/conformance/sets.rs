@@ -1,6 +1,7 @@
 //! Properties of sets and platters, and of archiving versions.
 
 use super::*;
+use crate::scrub::PlatterState;
 
 pub(crate) fn a_set_is_known_while_it_is_written(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
@@ -86,7 +87,7 @@ pub(crate) fn a_complete_set_archives_its_versions(fixture: &dyn Fixture) {
     assert_eq!(names(&catalogue.staged_versions(None, 10).expect("listed")), [(b"c".to_vec(), 1)]);
     assert_eq!(catalogue.segments_in_use().expect("listed"), [3]);
     assert_eq!(catalogue.sets().expect("listed")[0].state, SetState::Complete);
-    let health = Health { verified: Some(VERIFIED), ..Health::default() };
+    let health = Health::intact_at(VERIFIED);
     assert!(catalogue.platters().expect("listed").iter().all(|row| row.health == health && row.state == SetState::Complete));
     catalogue.check().expect("sound");
 }
@@ -207,17 +208,77 @@ pub(crate) fn tombstones_stay_staged_until_they_are_archived(fixture: &dyn Fixtu
 pub(crate) fn platters_remember_their_health_and_store(fixture: &dyn Fixture) {
     let mut catalogue = fixture.open();
     complete(&mut *catalogue, 1, &[]);
-    let health = Health { verified: Some(99), missing: true, lost_sectors: 1 << 40, lost_tracks: u32::MAX };
+    let health = Health {
+        checked: Some(99),
+        missing: true,
+        lost_sectors: 1 << 40,
+        lost_tracks: u32::MAX,
+        bad_headers: u32::MAX,
+        last_intact: Some(98),
+        unreadable: Some(100),
+        repaired: Some(Repair { at: 97, found: PlatterState::Damaged, lost_sectors: 1 << 41 }),
+    };
     catalogue.record_health(platter(1, 1), health).expect("recorded");
     catalogue.move_platter(platter(1, 1), "attic").expect("recorded");
     let rows = catalogue.platters().expect("listed");
     assert_eq!((rows[1].health, rows[1].place.store.as_str()), (health, "attic"));
-    assert_eq!(rows[0].health, Health { verified: Some(VERIFIED), ..Health::default() });
+    assert_eq!(rows[0].health, Health::intact_at(VERIFIED));
+    assert_eq!(catalogue.platters_of(SetId([1; 16])).expect("listed"), rows);
+    assert_eq!(catalogue.platters_of(SetId([9; 16])).expect("looked up"), []);
+    // Every field alone, and every state.
+    let states = [
+        PlatterState::Sound,
+        PlatterState::Elsewhere,
+        PlatterState::Absent,
+        PlatterState::Unreadable,
+        PlatterState::Missing,
+        PlatterState::Damaged,
+    ];
+    let repaired = |found| Health { repaired: Some(Repair { at: 0, found, lost_sectors: 0 }), ..Health::default() };
+    let alone = [
+        Health::default(),
+        Health { bad_headers: 1, ..Health::default() },
+        Health { last_intact: Some(0), ..Health::default() },
+        Health { unreadable: Some(0), ..Health::default() },
+    ];
+    for health in alone.into_iter().chain(states.map(repaired)) {
+        catalogue.record_health(platter(1, 2), health).expect("recorded");
+        assert_eq!(catalogue.platters().expect("listed")[2].health, health);
+        catalogue.check().expect("sound");
+    }
     assert_eq!(catalogue.sets().expect("listed")[0].description.platters[1].store, "attic");
     let unknown = platter(9, 9);
     for result in [catalogue.record_health(unknown, health), catalogue.move_platter(unknown, "attic")] {
         assert!(matches!(result, Err(CatalogueError::UnknownPlatter(platter)) if platter == unknown));
     }
+}
+
+pub(crate) fn staged_versions_remember_when_they_were_read(fixture: &dyn Fixture) {
+    let mut catalogue = fixture.open();
+    catalogue.commit_put(&[version("a", 1, 1, 2_500), version("b", 1, 2, 0)]).expect("put");
+    let (a, b) = (only(&mut *catalogue, "a").row_id, only(&mut *catalogue, "b").row_id);
+    let health = |catalogue: &mut dyn Catalogue, version| catalogue.staged_health(version).expect("looked up");
+    let places = catalogue.staged(a).expect("looked up");
+    assert_eq!(health(&mut *catalogue, a), Some(StagedHealth::default()), "a put is no evidence");
+
+    let check = |version, at, is_sound| StagedCheck { version, at, is_sound };
+    catalogue.record_staged(&[check(a, 10, true), check(b, 11, false), check(VersionRowId(999), 12, true)]).expect("recorded");
+    assert_eq!(health(&mut *catalogue, a), Some(StagedHealth { verified: Some(10), damaged: None }));
+    assert_eq!(health(&mut *catalogue, b), Some(StagedHealth { verified: None, damaged: Some(11) }));
+    catalogue.record_staged(&[check(a, 20, false), check(b, 21, true)]).expect("recorded");
+    assert_eq!(health(&mut *catalogue, a), Some(StagedHealth { verified: Some(10), damaged: Some(20) }), "the earlier date stays");
+    assert_eq!(health(&mut *catalogue, b), Some(StagedHealth { verified: Some(21), damaged: None }));
+    assert_eq!(catalogue.staged(a).expect("looked up"), places);
+    assert_eq!(health(&mut *catalogue, VersionRowId(999)), None);
+    catalogue.check().expect("sound");
+
+    drop(catalogue);
+    let mut catalogue = fixture.open();
+    assert_eq!(health(&mut *catalogue, a), Some(StagedHealth { verified: Some(10), damaged: Some(20) }));
+    complete(&mut *catalogue, 1, &[(a, extent(1, 0, 0, 2_500))]);
+    assert_eq!(health(&mut *catalogue, a), None, "it is on platters now");
+    catalogue.record_staged(&[check(a, 30, true)]).expect("skipped");
+    catalogue.check().expect("sound");
 }
 
 pub(crate) fn sets_are_in_order_of_writing(fixture: &dyn Fixture) {

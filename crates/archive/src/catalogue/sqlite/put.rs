@@ -8,7 +8,8 @@ use super::engine_error::EngineError;
 use super::row::{RowCheck, VERSION_COLUMNS, VersionCells, int, narrow, read_version, uint};
 use super::{extents, segment_ends, sets};
 use crate::catalogue::{
-    CatalogueError, Change, FoundVersion, NewVersion, StagedData, StagedPlace, StagedTombstone, VersionRow, VersionRowId,
+    CatalogueError, Change, FoundVersion, NewVersion, StagedCheck, StagedData, StagedHealth, StagedPlace, StagedTombstone, VersionRow,
+    VersionRowId,
 };
 
 /// The number of a version's record in the table `staged`. Content has numbers from 1 on.
@@ -97,7 +98,7 @@ impl<'c> Insertion<'c> {
             data.place.crc64.cast_signed(),
         ];
         let [version, part, stored_offset, segment, segment_offset, bytes, crc64] = cells;
-        let check = RowCheck::of("staged").numbers(cells).sum();
+        let check = staged_check(cells, [None, None]).sum();
         self.staged.execute([version, part, stored_offset, segment, segment_offset, bytes, crc64, check])?;
         ledger.count_segment_row(segment, 1);
         Ok(())
@@ -279,18 +280,60 @@ fn tombstone_check(id: VersionId, segment: i64) -> RowCheck {
     RowCheck::of("tombstone").bytes(&id.0).number(segment)
 }
 
+/// The columns of a row of `staged` except its checksum: first those of version 1 in order, then
+/// those that say what reading has shown.
+type StagedCells = ([i64; 7], [Option<i64>; 2]);
+
+/// The checksum of a row. Where the columns that say what reading has shown are NULL, they don't
+/// enter it, so that of a row written before these columns existed still matches.
+fn staged_check(cells: [i64; 7], health: [Option<i64>; 2]) -> RowCheck {
+    let row = RowCheck::of("staged").numbers(cells);
+    if health == [None, None] { row } else { health.into_iter().fold(row, RowCheck::optional) }
+}
+
+/// The columns of `staged` except the version, in the order in which [`read_staged`] reads them.
+const STAGED_COLUMNS: &str = "part, stored_offset, segment, segment_offset, bytes, crc64, row_check, verified, damaged";
+
+/// Reads a row of [`STAGED_COLUMNS`].
+fn read_staged(row_id: VersionRowId, row: &Row<'_>) -> Result<StagedCells, EngineError> {
+    let cells = [row_id.0, row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?];
+    let health = [row.get(7)?, row.get(8)?];
+    staged_check(cells, health).confirm(row.get(6)?, || format!("part {} of a staged version", cells[1]))?;
+    Ok((cells, health))
+}
+
+/// The row of a version's record.
+fn staged_record(connection: &Connection, row_id: VersionRowId) -> Result<Option<StagedCells>, EngineError> {
+    let mut statement = connection.prepare_cached(&format!("SELECT {STAGED_COLUMNS} FROM staged WHERE version = ?1 AND part = ?2"))?;
+    statement.query_and_then([row_id.0, RECORD_PART], |row| read_staged(row_id, row))?.next().transpose()
+}
+
+pub(super) fn staged_health(connection: &Connection, row_id: VersionRowId) -> Result<Option<StagedHealth>, EngineError> {
+    let Some((_, [verified, damaged])) = staged_record(connection, row_id)? else { return Ok(None) };
+    let time = |cell: Option<i64>| cell.map(|cell| uint(cell, "the time at which a staged version was read")).transpose();
+    Ok(Some(StagedHealth { verified: time(verified)?, damaged: time(damaged)? }))
+}
+
+pub(super) fn record_staged(connection: &Connection, checks: &[StagedCheck]) -> Result<(), EngineError> {
+    let mut update =
+        connection.prepare_cached("UPDATE staged SET verified = ?3, damaged = ?4, row_check = ?5 WHERE version = ?1 AND part = ?2")?;
+    for check in checks {
+        let Some((cells, [verified, _])) = staged_record(connection, check.version)? else { continue };
+        let at = Some(int(check.at)?);
+        let health = if check.is_sound { [at, None] } else { [verified, at] };
+        update.execute(params![check.version.0, RECORD_PART, health[0], health[1], staged_check(cells, health).sum()])?;
+    }
+    Ok(())
+}
+
 /// Where the record of a staged version is, and its content in order; `None` if it isn't staged.
 pub(super) fn staged(connection: &Connection, row_id: VersionRowId) -> Result<Option<(StagedPlace, Vec<StagedData>)>, EngineError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT part, stored_offset, segment, segment_offset, bytes, crc64, row_check FROM staged WHERE version = ?1 ORDER BY part",
-    )?;
+    let mut statement = connection.prepare_cached(&format!("SELECT {STAGED_COLUMNS} FROM staged WHERE version = ?1 ORDER BY part"))?;
     let mut rows = statement.query([row_id.0])?;
     let mut record = None;
     let mut data = Vec::new();
     while let Some(row) = rows.next()? {
-        let cells: [i64; 6] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?];
-        let [part, stored_offset, segment, segment_offset, bytes, crc64] = cells;
-        RowCheck::of("staged").number(row_id.0).numbers(cells).confirm(row.get(6)?, || format!("part {part} of a staged version"))?;
+        let ([_, part, stored_offset, segment, segment_offset, bytes, crc64], _) = read_staged(row_id, row)?;
         let place = StagedPlace {
             segment: uint(segment, "the segment of a staged version")?,
             offset: uint(segment_offset, "the place of a staged version")?,

@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0005_released.sql"),
     include_str!("../migrations/0006_medium.sql"),
     include_str!("../migrations/0007_row_counts.sql"),
+    include_str!("../migrations/0008_fixity.sql"),
 ];
 
 /// The condition of the index of null versions. The planner uses that index only for queries with
@@ -55,6 +56,11 @@ const FROM_VERSION_5: &str = "CREATE TEMP VIEW platter_set AS SELECT *, NULL AS 
 /// The same for the columns of version 7.
 const FROM_VERSION_6: &str = "CREATE TEMP VIEW counter AS SELECT *, NULL AS archived_tombstones, NULL AS left_out, NULL AS released, \
      NULL AS segment_ends, NULL AS unlisted FROM main.counter";
+
+/// The same for the columns of version 8.
+const FROM_VERSION_7: &str = "CREATE TEMP VIEW platter AS SELECT *, NULL AS intact, NULL AS bad_headers, NULL AS unreadable, NULL AS repaired, \
+     NULL AS repaired_state, NULL AS repaired_sectors FROM main.platter; \
+     CREATE TEMP VIEW staged AS SELECT *, NULL AS verified, NULL AS damaged FROM main.staged;";
 
 /// Length of the log, 16 MiB, after which a commit also moves it into the file.
 const AUTOCHECKPOINT_PAGES: i64 = 4_096;
@@ -139,6 +145,9 @@ pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: boo
     }
     if found < 7 {
         connection.execute_batch(FROM_VERSION_6)?;
+    }
+    if found < 8 {
+        connection.execute_batch(FROM_VERSION_7)?;
     }
     Ok(())
 }

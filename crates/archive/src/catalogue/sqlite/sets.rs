@@ -10,8 +10,9 @@ use super::engine_error::EngineError;
 use super::row::{RowCheck, VersionCells, int, narrow, uint};
 use super::{extents, put, unlisted};
 use crate::catalogue::{
-    ArchivedExtent, CatalogueError, Health, PlatterPlace, PlatterRow, SetDescription, SetRow, SetState, VersionRow, VersionRowId,
+    ArchivedExtent, CatalogueError, Health, PlatterPlace, PlatterRow, Repair, SetDescription, SetRow, SetState, VersionRow, VersionRowId,
 };
+use crate::scrub::PlatterState;
 
 struct SetCells {
     number: i64,
@@ -88,37 +89,88 @@ struct PlatterCells {
     health: Health,
 }
 
-const PLATTER_COLUMNS: &str = "number, id, set_number, set_position, store, verified, missing, lost_sectors, lost_tracks, row_check";
+const PLATTER_COLUMNS: &str = "number, id, set_number, set_position, store, verified, missing, lost_sectors, lost_tracks, row_check, \
+     intact, bad_headers, unreadable, repaired, repaired_state, repaired_sectors";
+
+/// States in the column `repaired_state`: the number of a state is its place here, from 1.
+const REPAIRED_STATES: [PlatterState; 6] = [
+    PlatterState::Sound,
+    PlatterState::Elsewhere,
+    PlatterState::Absent,
+    PlatterState::Unreadable,
+    PlatterState::Missing,
+    PlatterState::Damaged,
+];
+
+/// The columns of a platter's health.
+struct HealthCells {
+    verified: Option<i64>,
+    /// `missing`, `lost_sectors` and `lost_tracks`.
+    counts: [i64; 3],
+    /// From `intact` on, in the order of [`PLATTER_COLUMNS`].
+    further: [Option<i64>; 6],
+}
 
 impl PlatterCells {
-    fn health(&self) -> Result<(Option<i64>, [i64; 3]), EngineError> {
-        let Health { verified, missing, lost_sectors, lost_tracks } = self.health;
-        Ok((verified.map(int).transpose()?, [missing.into(), int(lost_sectors)?, lost_tracks.into()]))
+    fn health(&self) -> Result<HealthCells, EngineError> {
+        let Health { checked, missing, lost_sectors, lost_tracks, bad_headers, last_intact, unreadable, repaired } = self.health;
+        let time = |time: Option<u64>| time.map(int).transpose();
+        let state = |repair: Repair| REPAIRED_STATES.iter().position(|state| *state == repair.found).map(|index| index as i64 + 1);
+        Ok(HealthCells {
+            verified: time(checked)?,
+            counts: [missing.into(), int(lost_sectors)?, lost_tracks.into()],
+            further: [
+                time(last_intact)?,
+                (bad_headers > 0).then_some(bad_headers.into()),
+                time(unreadable)?,
+                time(repaired.map(|repair| repair.at))?,
+                repaired.and_then(state),
+                time(repaired.map(|repair| repair.lost_sectors))?,
+            ],
+        })
     }
 
     fn check(&self) -> Result<RowCheck, EngineError> {
-        let (verified, health) = self.health()?;
-        Ok(RowCheck::of("platter")
+        let HealthCells { verified, counts, further } = self.health()?;
+        let row = RowCheck::of("platter")
             .numbers([self.number, self.set_number, self.position])
             .bytes(&self.place.platter.0)
             .bytes(self.place.store.as_bytes())
             .optional(verified)
-            .numbers(health))
+            .numbers(counts);
+        // Where all are NULL, they don't enter the checksum, so that of a row written before these
+        // columns existed still matches.
+        Ok(if further == [None; 6] { row } else { further.into_iter().fold(row, RowCheck::optional) })
     }
 
     fn read(row: &Row<'_>) -> Result<Self, EngineError> {
-        let verified: Option<i64> = row.get(5)?;
         let what = "a number of a platter";
+        let number = |index: usize| -> Result<Option<u64>, EngineError> {
+            row.get::<_, Option<i64>>(index)?.map(|number| uint(number, what)).transpose()
+        };
+        let repaired = match (number(13)?, number(14)?, number(15)?) {
+            (None, None, None) => None,
+            (Some(at), Some(state), Some(lost_sectors)) => {
+                let state = usize::try_from(state).ok().and_then(|state| REPAIRED_STATES.get(state.checked_sub(1)?));
+                let found = *state.ok_or_else(|| EngineError::Damaged("the state of a repaired platter is unknown".into()))?;
+                Some(Repair { at, found, lost_sectors })
+            }
+            _ => return Err(EngineError::Damaged("the repair of a platter is incomplete".into())),
+        };
         let cells = Self {
             number: row.get(0)?,
             set_number: row.get(2)?,
             position: row.get(3)?,
             place: PlatterPlace { platter: PlatterId(row.get(1)?), store: row.get(4)? },
             health: Health {
-                verified: verified.map(|verified| uint(verified, what)).transpose()?,
+                checked: number(5)?,
                 missing: row.get::<_, i64>(6)? != 0,
                 lost_sectors: uint(row.get(7)?, what)?,
                 lost_tracks: narrow(row.get(8)?, what)?,
+                bad_headers: row.get::<_, Option<i64>>(11)?.map_or(Ok(0), |headers| narrow(headers, what))?,
+                last_intact: number(10)?,
+                unreadable: number(12)?,
+                repaired,
             },
         };
         cells.check()?.confirm(row.get(9)?, || format!("platter {}", cells.place.platter))?;
@@ -127,12 +179,29 @@ impl PlatterCells {
 
     /// Writes the columns that can change: store and health.
     fn update(&self, connection: &Connection) -> Result<(), EngineError> {
-        let (verified, [missing, lost_sectors, lost_tracks]) = self.health()?;
+        let HealthCells { verified, counts: [missing, lost_sectors, lost_tracks], further } = self.health()?;
+        let [intact, bad_headers, unreadable, repaired, repaired_state, repaired_sectors] = further;
         connection
             .prepare_cached(
-                "UPDATE platter SET store = ?2, verified = ?3, missing = ?4, lost_sectors = ?5, lost_tracks = ?6, row_check = ?7 WHERE number = ?1",
+                "UPDATE platter SET store = ?2, verified = ?3, missing = ?4, lost_sectors = ?5, lost_tracks = ?6, row_check = ?7, \
+                 intact = ?8, bad_headers = ?9, unreadable = ?10, repaired = ?11, repaired_state = ?12, repaired_sectors = ?13 \
+                 WHERE number = ?1",
             )?
-            .execute(params![self.number, self.place.store, verified, missing, lost_sectors, lost_tracks, self.check()?.sum()])?;
+            .execute(params![
+                self.number,
+                self.place.store,
+                verified,
+                missing,
+                lost_sectors,
+                lost_tracks,
+                self.check()?.sum(),
+                intact,
+                bad_headers,
+                unreadable,
+                repaired,
+                repaired_state,
+                repaired_sectors
+            ])?;
         Ok(())
     }
 }
@@ -194,7 +263,9 @@ fn insert_set(connection: &Connection, set: &SetDescription, state: SetState) ->
         let cells =
             PlatterCells { number: first + position, set_number: number, position, place: place.clone(), health: Health::default() };
         connection.execute(
-            &format!("INSERT INTO platter ({PLATTER_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, NULL, 0, 0, 0, ?6)"),
+            &format!(
+                "INSERT INTO platter ({PLATTER_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, NULL, 0, 0, 0, ?6, NULL, NULL, NULL, NULL, NULL, NULL)"
+            ),
             params![cells.number, place.platter.0, number, position, place.store, cells.check()?.sum()],
         )?;
     }
@@ -234,7 +305,7 @@ pub(super) fn complete(
     let cells = writing(connection, set)?;
     let mut numbers = BTreeMap::new();
     for mut platter in platters_of(connection, cells.number)? {
-        platter.health = Health { verified: Some(verified), ..Health::default() };
+        platter.health = Health::intact_at(verified);
         platter.update(connection)?;
         numbers.insert(platter.place.platter, platter.number);
     }
@@ -328,12 +399,20 @@ pub(super) fn set_of(connection: &Connection, platter: PlatterId) -> Result<Opti
 pub(super) fn platters(connection: &Connection) -> Result<Vec<PlatterRow>, EngineError> {
     let mut found = Vec::new();
     for set in all(connection)? {
-        let (id, state) = (set.id, set.state());
-        for PlatterCells { position, place, health, .. } in platters_of(connection, set.number)? {
-            found.push(PlatterRow { place, set: id, position: narrow(position, "the position of a platter")?, state, health });
-        }
+        found.extend(rows_of(connection, &set)?);
     }
     Ok(found)
+}
+
+pub(super) fn platters_of_set(connection: &Connection, set: SetId) -> Result<Vec<PlatterRow>, EngineError> {
+    find_set(connection, set)?.map_or(Ok(Vec::new()), |set| rows_of(connection, &set))
+}
+
+fn rows_of(connection: &Connection, set: &SetCells) -> Result<Vec<PlatterRow>, EngineError> {
+    let row = |PlatterCells { position, place, health, .. }: PlatterCells| {
+        Ok(PlatterRow { place, set: set.id, position: narrow(position, "the position of a platter")?, state: set.state(), health })
+    };
+    platters_of(connection, set.number)?.into_iter().map(row).collect()
 }
 
 pub(super) fn change_platter(

@@ -9,7 +9,8 @@ use fulgurite_domain::ArchiveId;
 
 use super::*;
 use crate::catalogue::conformance::{Commit, Fixture, complete, conformance, extent, marker, only, platter, set, version};
-use crate::catalogue::{NULL, Unlisted};
+use crate::catalogue::{NULL, Repair, Unlisted};
+use crate::scrub::PlatterState;
 
 const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
 
@@ -72,6 +73,14 @@ fn sample() -> Folder {
     catalogue.leave_out(&LEFT_OUT).expect("left out");
     let with_segments = UnlistedVersion { segments: vec![101, 102], ..unlisted(9, 1) };
     catalogue.adopt_unlisted(&[with_segments, unlisted(9, 2)]).expect("recorded");
+    let checks = [(30, true), (31, false)].map(|(index, is_sound)| {
+        let row = catalogue.newest(&ObjectName(format!("odd/{}/{index}", "x".repeat(index * 7 % 31)).into_bytes())).expect("looked up");
+        StagedCheck { version: row.expect("a row").row_id, at: 5_000, is_sound }
+    });
+    catalogue.record_staged(&checks).expect("recorded");
+    let repaired = Some(Repair { at: 9, found: PlatterState::Missing, lost_sectors: 3 });
+    let health = Health { bad_headers: 1, last_intact: Some(7), unreadable: Some(8), repaired, ..Health::intact_at(6) };
+    catalogue.record_health(platter(1, 1), health).expect("recorded");
     catalogue.note_staging_mark().expect("noted");
     for table in tables(&folder) {
         let file = Connection::open(folder.file()).expect("opened");
@@ -99,8 +108,9 @@ fn all_of(catalogue: &mut dyn Catalogue) -> Result<String, CatalogueError> {
     let rows = catalogue.list(b"", Versions::All, None, 1_000)?;
     for row in &rows {
         let (places, extents) = (catalogue.staged(row.row_id)?, catalogue.extents(row.row_id)?);
+        let health = catalogue.staged_health(row.row_id)?;
         let (latest, of_name) = (catalogue.latest_number(&row.record.name)?, catalogue.versions_of(&row.record.name)?);
-        writeln!(told, "{row:?} {places:?} {extents:?} {latest:?} {of_name:?}").expect("a string takes all");
+        writeln!(told, "{row:?} {places:?} {health:?} {extents:?} {latest:?} {of_name:?}").expect("a string takes all");
     }
     let newest = catalogue.list(b"", Versions::Newest, None, 1_000)?;
     let (staged, tombstones) = (catalogue.staged_versions(None, 1_000)?, catalogue.staged_tombstones()?);
@@ -267,7 +277,7 @@ fn another_archive_and_a_newer_schema_are_rejected() {
     Connection::open(folder.file()).and_then(|file| file.pragma_update(None, "user_version", 99)).expect("changed");
     for open in [SqliteCatalogue::open, SqliteCatalogue::open_read_only] {
         let refused = open(&folder.file(), ARCHIVE).expect_err("refused");
-        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 7 }), "{refused}");
+        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 8 }), "{refused}");
     }
     let exists = SqliteCatalogue::create(&folder.file(), ARCHIVE);
     assert!(matches!(exists, Err(CatalogueError::Engine { .. })), "create never overwrites a file");

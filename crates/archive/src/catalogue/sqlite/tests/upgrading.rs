@@ -70,6 +70,35 @@ fn a_migrated_catalogue_stores_what_schema_1_could_not() {
 }
 
 #[test]
+fn what_earlier_programs_verified_stays_verified() {
+    let folder = of_version_1();
+    let verified = |catalogue: &mut SqliteCatalogue| {
+        let rows = catalogue.platters().expect("listed");
+        rows.iter().map(|row| (row.health.checked, row.health.verified())).collect::<Vec<_>>()
+    };
+    let mut early = SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened");
+    let before = verified(&mut early);
+    assert!(before.iter().any(|(_, verified)| verified.is_some()), "{before:?}");
+    let staged = early.staged_versions(None, 10).expect("listed");
+    assert!(!staged.is_empty());
+    for row in &staged {
+        assert_eq!(early.staged_health(row.row_id).expect("looked up"), Some(StagedHealth::default()));
+    }
+    let mut writer = SqliteCatalogue::open(&folder.file(), ARCHIVE).expect("opened");
+    assert_eq!(verified(&mut writer), before);
+    let found = writer.platters().expect("listed").remove(0).place.platter;
+    let health = Health { lost_sectors: 4, last_intact: Some(5), ..Health::intact_at(1_000) };
+    writer.record_health(found, health).expect("recorded");
+    writer.record_staged(&[StagedCheck { version: staged[0].row_id, at: 1_001, is_sound: true }]).expect("recorded");
+    for catalogue in [&mut early, &mut writer] {
+        assert_eq!(catalogue.platters().expect("listed")[0].health, health);
+        let staged = catalogue.staged_health(staged[0].row_id).expect("looked up");
+        assert_eq!(staged, Some(StagedHealth { verified: Some(1_001), damaged: None }));
+        catalogue.check().expect("sound");
+    }
+}
+
+#[test]
 fn a_failed_migration_leaves_the_catalogue_unchanged() {
     let folder = of_version_1();
     let before = all_of(&mut SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened")).expect("sound");
