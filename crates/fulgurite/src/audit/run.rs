@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use fulgurite_audit::copy::{NodeId, State};
-use fulgurite_audit::database::Checked;
+use fulgurite_audit::database::{Checked, Incident, IncidentKind};
 use fulgurite_audit::node::Node;
 use fulgurite_audit::place::Place;
 use fulgurite_audit::run::{NodeSummary, Observer, Stop, SystemClock, Target, Until, run as run_audit};
@@ -213,6 +213,14 @@ impl Observer for Reporter<'_> {
         }
     }
 
+    fn incident(&mut self, node: &Node, incident: &Incident) {
+        let line = describe_incident(&node.name, incident);
+        self.bar.suspend(|| match incident.kind {
+            IncidentKind::Slower | IncidentKind::Worse => diagnostics::trouble(&line),
+            IncidentKind::Learned | IncidentKind::Faster | IncidentKind::Ended => diagnostics::note(&line),
+        });
+    }
+
     fn paused(&mut self, node: &Node, pause: Duration, why: &str) {
         let line = format!("node {} is left alone for {} s: {}", node.name, pause.as_secs(), text::harmless(why));
         self.bar.suspend(|| diagnostics::note(&line));
@@ -227,6 +235,26 @@ impl Observer for Reporter<'_> {
         let jumped = by.map_or_else(String::new, |by| format!("the clock jumped by {by} s; "));
         let again = text::phrase(copies_due_again, "copy has a date in the future and is", "copies have dates in the future and are");
         self.bar.suspend(|| diagnostics::trouble(&format!("{jumped}{again} checked again")));
+    }
+}
+
+/// What a detector reported, in a sentence.
+pub(super) fn describe_incident(node: &str, incident: &Incident) -> String {
+    let since = super::date(incident.since);
+    let times = |factor: Option<f64>| {
+        factor.map_or_else(|| "most checks had no answer".to_owned(), |factor| format!("checks take {factor:.1} times the usual time"))
+    };
+    let rests =
+        format!("{}, {} without an answer", text::count(incident.checks, "check"), text::phrase(incident.unanswered, "of them", "of them"));
+    match incident.kind {
+        IncidentKind::Learned => match incident.factor {
+            Some(factor) => format!("node {node}: its usual times are known now: {factor:.2} times the expected ones"),
+            None => format!("node {node}: its usual times are known now"),
+        },
+        IncidentKind::Slower => format!("node {node} is slow since about {since}: {} ({rests})", times(incident.factor)),
+        IncidentKind::Worse => format!("node {node} got slower still at about {since}: {} ({rests})", times(incident.factor)),
+        IncidentKind::Faster => format!("node {node} is faster than usual since about {since}: {}", times(incident.factor)),
+        IncidentKind::Ended => format!("node {node} is back at its usual times since about {since}"),
     }
 }
 

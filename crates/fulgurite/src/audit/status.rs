@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use anyhow::Result;
 use clap::Args;
 use fulgurite_audit::copy::{Method, State};
-use fulgurite_audit::database::{Age, AuditDatabase, Total};
+use fulgurite_audit::database::{Age, AuditDatabase, Incident, IncidentKind, Total};
 use fulgurite_audit::node::{DAY_S, Node};
 use serde_json::{Value, json};
 
@@ -143,7 +143,22 @@ pub(super) fn status(session: &Session, opened: &mut Opened) -> Result<Outcome> 
         session.answer(|| standing.to_json());
         outcome = outcome.worst(standing.outcome());
     }
+    let incidents = opened.database.incidents(0)?;
+    for incident in open_slowdowns(&incidents) {
+        session.warn(&super::run::describe_incident(opened.name(incident.node), incident));
+        session.answer(|| json!({ "slow": opened.name(incident.node), "since": incident.since, "factor": incident.factor }));
+        outcome = outcome.worst(Outcome::Absent);
+    }
     Ok(outcome)
+}
+
+/// The last report on each node that is slow now.
+pub(super) fn open_slowdowns(incidents: &[Incident]) -> impl Iterator<Item = &Incident> {
+    let mut last = BTreeMap::new();
+    for incident in incidents {
+        last.insert((incident.node, incident.method), incident);
+    }
+    last.into_values().filter(|incident| matches!(incident.kind, IncidentKind::Slower | IncidentKind::Worse))
 }
 
 pub(super) fn problems(session: &Session, opened: &mut Opened, problems: &Problems) -> Result<Outcome> {
