@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
     ("a result for a copy that changed meanwhile is dropped", a_stale_result_is_dropped),
     ("a recorded digest is expected from all copies", a_recorded_digest_is_expected),
     ("sums follow each change", sums_follow_each_change),
-    ("dates in the future are not trusted", dates_in_the_future_are_not_trusted),
+    ("copies can be made due", copies_can_be_made_due),
     ("a new interval moves regular checks only", a_new_interval_moves_regular_checks),
     ("witnesses are copies that are still verified", witnesses_are_still_verified),
     ("the states of detectors are stored with results", detectors_are_stored),
@@ -309,16 +309,21 @@ fn sums_follow_each_change(database: &mut dyn AuditDatabase) {
     assert_eq!(states(database, a).iter().map(|(_, copies, _)| copies).sum::<u64>(), 3);
 }
 
-fn dates_in_the_future_are_not_trusted(database: &mut dyn AuditDatabase) {
+fn copies_can_be_made_due(database: &mut dyn AuditDatabase) {
     let [a, _] = two_nodes(database);
     import(database, &[a], false, vec![row("x"), row("y")]);
     let year = 365 * DAY_S;
     check_one(database, a, NOW + year, GOOD());
     check_one(database, a, NOW, GOOD());
     assert!(claim(database, a, NOW, 9).is_empty());
-    assert_eq!(database.distrust_future(a, NOW).expect("dates can be corrected"), 1);
-    assert_eq!(database.distrust_future(a, NOW).expect("dates can be corrected"), 0);
-    assert_eq!(claim(database, a, NOW, 9).len(), 1);
+    assert_eq!(database.make_due(a, NOW, NOW + 2 * DAY_S).expect("copies can be made due"), 1);
+    assert_eq!(database.make_due(a, NOW, NOW + 2 * DAY_S).expect("copies can be made due"), 0);
+    let due = claim(database, a, NOW, 9);
+    assert_eq!(due.iter().map(|claim| claim.location.as_str()).collect::<Vec<_>>(), ["x"]);
+    database.release(&due).expect("claims can be released");
+    // Copies that are due already keep their order.
+    assert_eq!(database.make_due(a, NOW + 1, 0).expect("copies can be made due"), 1);
+    assert_eq!(claim(database, a, NOW + 1, 1)[0].location, "x");
 }
 
 fn a_new_interval_moves_regular_checks(database: &mut dyn AuditDatabase) {

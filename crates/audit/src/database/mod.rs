@@ -316,12 +316,12 @@ pub trait AuditDatabase: Send {
     /// If the database can't be changed.
     fn add_whole_times(&mut self, times: &[(NodeId, Method, u64, State, Duration)]) -> Result<(), DatabaseError>;
 
-    /// Makes copies due at once whose date lies in the future: it was written while the clock was
-    /// wrong. Returns their number.
+    /// Makes the copies of a node due now that would be due after a time. Returns their number.
+    /// Takes time in proportion to it.
     ///
     /// # Errors
     /// If the database can't be changed.
-    fn distrust_future(&mut self, node: NodeId, now: u64) -> Result<u64, DatabaseError>;
+    fn make_due(&mut self, node: NodeId, now: u64, after: u64) -> Result<u64, DatabaseError>;
 
     /// When the next copy of a node is due, in seconds since 1970.
     ///

@@ -10,6 +10,7 @@ use super::worker::Message;
 use super::{Clock, NodeSummary, Observer, RunError, Until, WholeTimes};
 use crate::copy::State;
 use crate::database::{AuditDatabase, Checked, Incident};
+use crate::node::DAY_S;
 
 /// Results of one transaction.
 const MOST_RESULTS: usize = 4_096;
@@ -89,7 +90,11 @@ impl<'a, 'b> Recorder<'a, 'b> {
         let now = self.clock.wall();
         let mut due_again = 0;
         for tracked in &self.lanes {
-            due_again += self.database.distrust_future(tracked.lane.node.id, now)?;
+            let node = &tracked.lane.node;
+            // A regular copy is due at most one interval from now; a day allows for corrections of
+            // the clock.
+            let latest = now.saturating_add(node.rules.interval.as_secs()).saturating_add(DAY_S);
+            due_again += self.database.make_due(node.id, now, latest)?;
         }
         if jump.is_some() || due_again > 0 {
             self.observer.clock_jumped(jump, due_again);

@@ -22,6 +22,11 @@ pub(super) struct Run {
     /// Check only copies of this node; repeat the option for several
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
+    /// Check all copies, also those that are not due
+    ///
+    /// They are made due first: after an interruption, `audit run` without this option goes on with the rest.
+    #[arg(long)]
+    all: bool,
     /// End after this time, such as 90m, 20h or 1d
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
@@ -60,7 +65,12 @@ pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<O
     let stop = Arc::new(Stop::default());
     stop_on_signals(Arc::clone(&stop), run.time)?;
     let until = if run.forever || run.time.is_some() { Until::Stopped } else { Until::AllTried };
-    let due: u64 = status::due(&mut *opened.database, &nodes, now())?;
+    if run.all {
+        for node in &nodes {
+            opened.database.make_due(node.id, now(), 0)?;
+        }
+    }
+    let due: u64 = if run.all { status::copies(&mut *opened.database, &nodes)? } else { status::due(&mut *opened.database, &nodes, now())? };
     let mut reporter = Reporter::new(session, &nodes, due, run.log_json);
     let summaries = run_audit(&mut *opened.database, &targets, until, &stop, &SystemClock::default(), &mut reporter)?;
     reporter.finish();

@@ -128,6 +128,12 @@ pub(super) fn due(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) ->
     Ok(standings.map(|standing| standing.never + standing.overdue).sum())
 }
 
+/// All copies of some nodes.
+pub(super) fn copies(database: &mut dyn AuditDatabase, nodes: &[Node]) -> Result<u64> {
+    let totals = database.totals()?;
+    Ok(totals.iter().filter(|total| nodes.iter().any(|node| node.id == total.node)).map(|total| total.copies).sum())
+}
+
 /// The exit status of what is known of some nodes.
 pub(super) fn outcome(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) -> Result<Outcome> {
     let (totals, ages) = (database.totals()?, database.ages()?);

@@ -366,12 +366,11 @@ pub(super) fn add_whole_times(connection: &mut Connection, times: &[(NodeId, Met
     transaction.commit()
 }
 
-pub(super) fn distrust_future(connection: &mut Connection, node: NodeId, now: u64) -> rusqlite::Result<u64> {
+pub(super) fn make_due(connection: &mut Connection, node: NodeId, now: u64, after: u64) -> rusqlite::Result<u64> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // A regular copy is due at most one interval from now; a day allows for small corrections.
     let changed = transaction.execute(
-        "UPDATE copies SET due_at = ?2 WHERE node = ?1 AND due_at > ?2 + ?3 + (SELECT interval_s FROM nodes WHERE node = ?1)",
-        params![node.0, signed(now), signed(DAY_S)],
+        "UPDATE copies SET due_at = ?2 WHERE node = ?1 AND due_at > ?3",
+        params![node.0, signed(now), signed(after.max(now))],
     )?;
     transaction.commit()?;
     Ok(changed as u64)

@@ -300,8 +300,8 @@ impl AuditDatabase for Sqlite {
         checks::add_whole_times(&mut self.connection, times).map_err(engine("record times"))
     }
 
-    fn distrust_future(&mut self, node: NodeId, now: u64) -> Result<u64, DatabaseError> {
-        checks::distrust_future(&mut self.connection, node, now).map_err(engine("correct dates"))
+    fn make_due(&mut self, node: NodeId, now: u64, after: u64) -> Result<u64, DatabaseError> {
+        checks::make_due(&mut self.connection, node, now, after).map_err(engine("make copies due"))
     }
 
     fn next_due(&mut self, node: NodeId) -> Result<Option<u64>, DatabaseError> {
