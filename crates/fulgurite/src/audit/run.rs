@@ -70,7 +70,8 @@ pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<O
             opened.database.make_due(node.id, now(), 0)?;
         }
     }
-    let due: u64 = if run.all { status::copies(&mut *opened.database, &nodes)? } else { status::due(&mut *opened.database, &nodes, now())? };
+    let due: u64 =
+        if run.all { status::copies(&mut *opened.database, &nodes)? } else { status::due(&mut *opened.database, &nodes, now())? };
     let mut reporter = Reporter::new(session, &nodes, due, run.log_json);
     let summaries = run_audit(&mut *opened.database, &targets, until, &stop, &SystemClock::default(), &mut reporter)?;
     reporter.finish();

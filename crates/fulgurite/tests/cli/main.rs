@@ -3,6 +3,7 @@
 
 mod absent;
 mod attaching;
+mod auditing;
 mod catalogue;
 mod damage;
 mod decoding;

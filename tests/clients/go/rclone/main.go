@@ -12,6 +12,8 @@ import (
 	_ "github.com/rclone/rclone/cmd/delete"
 	_ "github.com/rclone/rclone/cmd/lsf"
 	_ "github.com/rclone/rclone/cmd/purge"
+	_ "github.com/rclone/rclone/cmd/serve"
+	_ "github.com/rclone/rclone/cmd/serve/s3"
 	_ "github.com/rclone/rclone/cmd/sync"
 )
 

@@ -368,10 +368,8 @@ pub(super) fn add_whole_times(connection: &mut Connection, times: &[(NodeId, Met
 
 pub(super) fn make_due(connection: &mut Connection, node: NodeId, now: u64, after: u64) -> rusqlite::Result<u64> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let changed = transaction.execute(
-        "UPDATE copies SET due_at = ?2 WHERE node = ?1 AND due_at > ?3",
-        params![node.0, signed(now), signed(after.max(now))],
-    )?;
+    let changed = transaction
+        .execute("UPDATE copies SET due_at = ?2 WHERE node = ?1 AND due_at > ?3", params![node.0, signed(now), signed(after.max(now))])?;
     transaction.commit()?;
     Ok(changed as u64)
 }

@@ -1,0 +1,274 @@
+//! The commands of `audit`: folders as nodes, damage, repair, and kills.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{Ran, Sandbox, noise};
+
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+
+fn name(index: usize) -> String {
+    match index {
+        0 => "ark:/13030/x|1|producer/f 1.txt".to_owned(),
+        1 => "sp ace/ü%41.dat".to_owned(),
+        2 => "q\"uote,comma".to_owned(),
+        index => format!("folder {}/file {index}", index % 7),
+    }
+}
+
+fn content(index: usize) -> Vec<u8> {
+    noise(index as u64, [0, 1, 5_000, 70_000][index % 4])
+}
+
+/// Three nodes with the same files, and their inventory. Nothing was checked yet.
+fn audit(files: usize) -> Sandbox {
+    let place = Sandbox::empty();
+    let mut list = String::from("bytes,path,sha256\n");
+    for index in 0..files {
+        for node in NODES {
+            place.write(format!("{node}/{}", name(index)), content(index));
+        }
+        let digest = place.shell(&format!("sha256sum < '{}/{}'", NODES[0], name(index))).text();
+        let quoted = name(index).replace('"', "\"\"");
+        list += &format!("{},\"{quoted}\",{}\n", content(index).len(), &digest[..64]);
+    }
+    place.write("list.csv", list);
+    place.good(&["audit", "init"]);
+    for node in NODES {
+        place.good(&["audit", "node", "add", node, node]);
+    }
+    place.good(&["audit", "inventory", "csv", "list.csv"]);
+    place
+}
+
+/// Copies by node and state, as `audit status` counts them.
+fn states(place: &Sandbox) -> BTreeMap<(String, String), u64> {
+    let mut states = BTreeMap::new();
+    for line in place.run(&["audit", "status", "--json"]).json_lines() {
+        for (state, sums) in line["states"].as_object().expect("states") {
+            states.insert((line["node"].as_str().expect("a name").to_owned(), state.clone()), sums["copies"].as_u64().expect("a count"));
+        }
+    }
+    states
+}
+
+fn expected_states(counts: &[(&str, &str, u64)]) -> BTreeMap<(String, String), u64> {
+    counts.iter().map(|(node, state, count)| (((*node).to_owned(), (*state).to_owned()), *count)).collect()
+}
+
+fn says(ran: &Ran, line: &str) {
+    assert!(ran.text().lines().any(|found| found.contains(line)), "expected {line:?}: {ran:?}");
+}
+
+#[test]
+fn an_audit_says_only_what_was_checked() {
+    let place = audit(20);
+    let before = place.run(&["audit", "status"]);
+    assert_eq!(before.status, 3, "{before:?}");
+    says(&before, "n1: 20 copies");
+    says(&before, "none was ever verified");
+    place.good(&["audit", "run"]);
+    let after = place.good(&["audit", "status"]);
+    says(&after, "20 verified; oldest verification on 2");
+    says(&place.good(&["audit", "run"]), "n2: nothing was due");
+    place.good(&["audit", "problems"]);
+    let history = place.good(&["audit", "history", &name(0)]);
+    says(&history, "n3: verified, last verified 2");
+    place.run(&["audit", "history", "never listed"]).fails_with(1, "no inventory has listed never listed");
+}
+
+#[test]
+fn every_damaged_copy_is_found_and_repaired_and_no_good_one_is_touched() {
+    let place = audit(24);
+    place.good(&["audit", "run"]);
+    let mut flipped = content(7);
+    flipped[33_333] ^= 8;
+    place.write(format!("n1/{}", name(7)), flipped);
+    fs::remove_file(place.path(format!("n2/{}", name(0)))).expect("removed");
+    place.write(format!("n2/{}", name(11)), &content(11)[1..]);
+    place.write(format!("n3/{}", name(4)), b"it was empty");
+    for node in NODES {
+        place.write(format!("{node}/{}", name(3)), b"wrong everywhere");
+    }
+    let found = place.run(&["audit", "run", "--all"]);
+    assert_eq!(found.status, 1, "{found:?}");
+    let expected = [
+        ("n1", "digest-mismatch", 1),
+        ("n1", "size-mismatch", 1),
+        ("n1", "verified", 22),
+        ("n2", "missing", 1),
+        ("n2", "size-mismatch", 2),
+        ("n2", "verified", 21),
+        ("n3", "size-mismatch", 2),
+        ("n3", "verified", 22),
+    ];
+    assert_eq!(states(&place), expected_states(&expected));
+    let problems = place.run(&["audit", "problems", "--json"]);
+    assert_eq!((problems.status, problems.json_lines().len()), (1, 7), "{problems:?}");
+    let before = place.fingerprint(&NODES);
+    let planned = place.run(&["audit", "repair"]);
+    assert_eq!(planned.status, 1, "{planned:?}");
+    says(&planned, "Nothing was written.");
+    assert_eq!(place.fingerprint(&NODES), before);
+    let repaired = place.run(&["audit", "repair", "--apply", "--spool", "."]);
+    assert_eq!(repaired.status, 1, "{repaired:?}");
+    says(&repaired, "no other copy verifies");
+    for index in (0..24).filter(|index| *index != 3) {
+        for node in NODES {
+            assert_eq!(place.read(format!("{node}/{}", name(index))), content(index), "{node}: {}", name(index));
+        }
+    }
+    assert_eq!(place.read(format!("n1/{}", name(3))), b"wrong everywhere");
+    let left = [
+        ("n1", "size-mismatch", 1),
+        ("n1", "verified", 23),
+        ("n2", "size-mismatch", 1),
+        ("n2", "verified", 23),
+        ("n3", "size-mismatch", 1),
+        ("n3", "verified", 23),
+    ];
+    assert_eq!(states(&place), expected_states(&left));
+    let history = place.run(&["audit", "history", "--json", &name(7)]).json();
+    let kinds: Vec<&str> =
+        history["copies"][0]["events"].as_array().expect("events").iter().filter_map(|event| event["kind"].as_str()).collect();
+    assert_eq!(kinds[..3], ["verified", "repaired", "digest-mismatch"]);
+}
+
+#[test]
+fn an_unmounted_disk_makes_copies_unavailable_and_loses_none() {
+    let place = audit(12);
+    place.good(&["audit", "run"]);
+    fs::rename(place.path("n2"), place.path("elsewhere")).expect("renamed");
+    let absent = place.run(&["audit", "run", "--all"]);
+    assert!(absent.status == 4 && absent.err.contains("node n2 is given up for this run"), "{absent:?}");
+    fs::create_dir(place.path("n2")).expect("an empty mount point");
+    place.run(&["audit", "repair", "--apply"]);
+    assert_eq!(fs::read_dir(place.path("n2")).expect("readable").count(), 0, "something was written to an empty mount point");
+    assert!(!states(&place).keys().any(|(_, state)| state == "missing"));
+    place.good(&["audit", "node", "set", "n2", "--place", "elsewhere"]);
+    place.good(&["audit", "run", "--all"]);
+    let all = [("n1", "verified", 12), ("n2", "verified", 12), ("n3", "verified", 12)];
+    assert_eq!(states(&place), expected_states(&all));
+}
+
+#[test]
+fn contradicting_inventories_are_reported_and_replace_only_if_told_to() {
+    let place = audit(6);
+    place.good(&["audit", "run"]);
+    place.write("other.csv", format!("path,bytes\n\"{}\",9\n", name(5)));
+    place.run(&["audit", "inventory", "csv", "other.csv"]).fails_with(1, "contradicts what is known");
+    place.good(&["audit", "status"]);
+    place.good(&["audit", "inventory", "csv", "other.csv", "--replace"]);
+    assert_eq!(place.run(&["audit", "status"]).status, 3);
+    let found = place.run(&["audit", "run"]);
+    assert_eq!(found.status, 1, "{found:?}");
+    says(&found, "1 size-mismatch");
+}
+
+#[test]
+fn a_listing_is_a_beginning_that_verifies_nothing() {
+    let place = Sandbox::empty();
+    for index in 0..9 {
+        place.write(format!("n1/{}", name(index)), content(index));
+    }
+    place.good(&["audit", "init"]);
+    place.good(&["audit", "node", "add", "n1", "n1"]);
+    place.good(&["audit", "inventory", "listing", "n1"]);
+    let first = place.run(&["audit", "run"]);
+    assert_eq!(first.status, 3, "{first:?}");
+    says(&first, "9 unverified");
+    place.write(format!("n1/{}", name(7)), noise(99, 70_000));
+    let second = place.run(&["audit", "run", "--all"]);
+    assert_eq!(second.status, 1, "{second:?}");
+    says(&second, "8 verified, 1 digest-mismatch");
+}
+
+#[test]
+fn wrong_commands_say_what_to_do() {
+    let place = Sandbox::empty();
+    place.run(&["audit", "status"]).fails_with(1, "create it with `fulgurite audit init`");
+    place.good(&["audit", "init"]);
+    place.run(&["audit", "init"]).fails_with(1, "exists already");
+    place.run(&["audit", "run"]).fails_with(2, "add one with `fulgurite audit node add`");
+    place.run(&["audit", "node", "add", "a/b", "x"]).fails_with(2, "use 1 to 64 letters");
+    place.run(&["audit", "node", "add", "n", "no-such-folder"]).fails_with(1, "was not added");
+    place
+        .run(&["audit", "node", "add", "n", "s3://bucket", "--option", "secret_access_key=abc"])
+        .fails_with(2, "secret_access_key=env:NAME");
+    place.run(&["audit", "node", "add", "n", "nfs://x/y"]).fails_with(2, "unknown kind of place");
+    place.run(&["audit", "history", "x", "--database", "other.db"]).fails_with(1, "other.db does not exist");
+    fs::create_dir(place.path("n")).expect("created");
+    place.good(&["audit", "node", "add", "n", "n"]);
+    place.run(&["audit", "node", "add", "n", "n"]).fails_with(1, "there is a node n already");
+    place.write("list.csv", "size\n1\n");
+    place.run(&["audit", "inventory", "csv", "list.csv"]).fails_with(1, "no column is the file's name");
+    place.run(&["audit", "inventory", "csv", "list.csv", "--node", "m"]).fails_with(2, "there is no node \"m\"; nodes are n");
+}
+
+/// Kills runs at many moments. Evidence must be whole: each event belongs to a copy that says so,
+/// sums fit the events, and the run goes on where it was.
+#[test]
+fn a_killed_run_loses_and_invents_no_evidence() {
+    let files = 300;
+    let place = audit(files);
+    let mut kills = 0;
+    for round in 0..6_u64 {
+        let mut child = place
+            .command()
+            .args(["audit", "run", "--log-json"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        // Wait until some more events are there, a different number each time.
+        let wanted = (round + 1) * 100;
+        let ended = loop {
+            if child.try_wait().expect("it runs").is_some() {
+                break true;
+            }
+            if events(&place).len() as u64 >= wanted {
+                break false;
+            }
+        };
+        if ended {
+            break;
+        }
+        child.kill().expect("killed");
+        child.wait().expect("it ended");
+        kills += 1;
+        check_evidence(&place, files);
+    }
+    assert!(kills > 0, "no run was killed");
+    place.good(&["audit", "run"]);
+    let events = check_evidence(&place, files);
+    // Each copy was verified exactly once: what was recorded before a kill wasn't checked again.
+    assert_eq!(events, 3 * files);
+    let all = NODES.map(|node| (node, "verified", files as u64));
+    assert_eq!(states(&place), expected_states(&all));
+}
+
+fn events(place: &Sandbox) -> Vec<Value> {
+    place.good(&["audit", "export", "--json"]).json_lines()
+}
+
+/// Compares states with events, and returns the number of events.
+fn check_evidence(place: &Sandbox, files: usize) -> usize {
+    let events = events(place);
+    let verified: BTreeSet<(&str, &str)> = events
+        .iter()
+        .filter(|event| event["kind"] == "verified")
+        .map(|event| (event["node"].as_str().expect("a node"), event["name"].as_str().expect("a name")))
+        .collect();
+    assert_eq!(verified.len(), events.len(), "a copy was verified twice");
+    let states = states(place);
+    for node in NODES {
+        let count = |state: &str| states.get(&(node.to_owned(), state.to_owned())).copied().unwrap_or(0);
+        let evidence = verified.iter().filter(|(at, _)| *at == node).count() as u64;
+        assert_eq!((count("verified"), count("unverified")), (evidence, files as u64 - evidence), "{node}");
+    }
+    events.len()
+}
