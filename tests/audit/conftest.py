@@ -2,7 +2,9 @@
 
     FULGURITE_PLACE       the program (default target/debug/examples/place): cargo build -p fulgurite-audit
                           --features remote --example place
-    FULGURITE_VERSITYGW   an S3 server (default: versitygw on the path)
+    FULGURITE_RCLONE      an rclone whose `serve s3` is the S3 server, or else
+    FULGURITE_VERSITYGW   versitygw
+    FULGURITE_BIN         fulgurite (default target/debug/fulgurite), whose `serve` is another one
 
 A server that isn't installed is skipped; with CI=true that is a failure. All listen on 127.0.0.1 only.
 """
@@ -159,14 +161,18 @@ def webdav(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="session")
 def s3(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) -> Place:
-    program = os.environ.get("FULGURITE_VERSITYGW") or shutil.which("versitygw")
-    if program is None:
-        absent("versitygw")
     home = tmp_path_factory.mktemp("s3")
     port = free_port()
     (home / "root/bucket").mkdir(parents=True)
-    keys = {"ROOT_ACCESS_KEY": "access", "ROOT_SECRET_KEY": "secret word"}
-    start("versitygw", port, program, "--port", f"127.0.0.1:{port}", "posix", "--sidecar", home, home / "root", environment=keys)
+    if program := os.environ.get("FULGURITE_VERSITYGW"):
+        keys = {"ROOT_ACCESS_KEY": "access", "ROOT_SECRET_KEY": "secret word"}
+        start("versitygw", port, program, "--port", f"127.0.0.1:{port}", "posix", "--sidecar", home, home / "root", environment=keys)
+    elif program := os.environ.get("FULGURITE_RCLONE"):
+        keys = {"RCLONE_CONFIG": str(home / "rclone.conf"), "RCLONE_AUTH_KEY": '"access,secret word"'}
+        options = ["--addr", f"127.0.0.1:{port}", "--dir-cache-time", "0s"]
+        start("rclone", port, program, "serve", "s3", home / "root", *options, environment=keys)
+    else:
+        absent("an S3 server")
     options = [f"endpoint=http://127.0.0.1:{port}", "access_key_id=access", "secret_access_key=env:S3_SECRET"]
     return Place("s3://bucket/prefix", options, home / "root/bucket/prefix", {"S3_SECRET": "secret word"})
 

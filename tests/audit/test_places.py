@@ -113,9 +113,10 @@ def test_a_server_that_does_not_listen_is_a_fault_of_the_connection(place: Place
     assert gone.cause("read", "there") == "connection"
 
 
-def test_a_folder_is_no_file(place: Place) -> None:
-    if place.url.startswith("s3:"):
-        pytest.skip("buckets have no folders")
+# Buckets have no folders.
+@pytest.mark.parametrize("server", ["sftp", "webdav"])
+def test_a_folder_is_no_file(server: str, request: pytest.FixtureRequest) -> None:
+    place: Place = request.getfixturevalue(server)
     (place.folder / "folder/inner").mkdir(parents=True)
     assert place.cause("length", "folder") == "unsupported"
     assert place.cause("remove", "folder") != "missing"
@@ -123,12 +124,14 @@ def test_a_folder_is_no_file(place: Place) -> None:
     shutil.rmtree(place.folder / "folder")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission_is_denied(sftp: Place) -> None:
-    (sftp.folder / "locked").write_bytes(b"x")
-    (sftp.folder / "locked").chmod(0)
-    assert sftp.cause("read", "locked") == "denied"
-    (sftp.folder / "locked").unlink()
+# Root may read everything.
+if os.geteuid() != 0:
+
+    def test_a_file_without_permission_is_denied(sftp: Place) -> None:
+        (sftp.folder / "locked").write_bytes(b"x")
+        (sftp.folder / "locked").chmod(0)
+        assert sftp.cause("read", "locked") == "denied"
+        (sftp.folder / "locked").unlink()
 
 
 def test_damage_in_the_server_s_folder_is_read_as_it_is(place: Place) -> None:

@@ -43,6 +43,15 @@ pub(super) fn tests(session: &Session) -> Outcome {
     tested().unwrap_or_else(|outcome| outcome)
 }
 
+/// Builds rclone, unless that was done before. `None` if it can't be built.
+pub(super) fn rclone(session: &Session, target: &Path) -> Option<PathBuf> {
+    let (name, package) = GO[0];
+    let folder = target.join("xtask-clients/go");
+    report_setup(name, go(&session.root.join(FOLDER).join("go").join(name), &folder, name, package));
+    let program = folder.join("bin").join(name);
+    program.is_file().then_some(program)
+}
+
 /// Prints why a client is missing; its tests use one on the path, or skip themselves.
 fn report_setup(name: &str, result: Result<(), Missing>) {
     if let Err(why) = result {

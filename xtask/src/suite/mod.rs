@@ -16,8 +16,10 @@ use crate::tally::Tally;
 use crate::workspace::Workspace;
 
 mod attacks;
+mod audit;
 mod cargo;
 mod clients;
+mod debian;
 mod deny;
 mod gpu;
 mod program;
@@ -71,6 +73,7 @@ const STEPS: &[Step] = &[
     Step { name: "s3", what: "python3 -m pytest tests/s3", run: s3::tests },
     Step { name: "attacks", what: "python3 -m pytest tests/attacks: hostile clients together with an honest one", run: attacks::tests },
     Step { name: "clients", what: "python3 -m pytest tests/clients: common S3 clients", run: clients::tests },
+    Step { name: "audit", what: "python3 -m pytest tests/audit: places of an audit at real servers", run: audit::tests },
 ];
 
 /// The outcome of a step, with its counts.
@@ -289,7 +292,7 @@ mod tests {
         let selected = |only: &[&str]| {
             selected(&only.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).iter().map(|step| step.name).collect::<Vec<_>>()
         };
-        for step in ["readme", "s3", "attacks", "clients"] {
+        for step in ["readme", "s3", "attacks", "clients", "audit"] {
             assert_eq!(selected(&[step]), ["release", step]);
         }
         assert_eq!(selected(&["s3", "fmt", "release"]), ["fmt", "release", "s3"]);

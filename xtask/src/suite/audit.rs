@@ -1,0 +1,45 @@
+//! The tests of the audit's places against real servers: OpenSSH, WsgiDAV, rclone's S3 server and
+//! the program's own.
+//!
+//! The OpenSSH server is installed if the step runs as root and apt is there. WsgiDAV goes into a
+//! virtual environment below the target directory; rclone is the one that the step `clients`
+//! builds.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use super::cargo::cargo;
+use super::program;
+use super::s3::{self, ReleaseBuild};
+use super::{Outcome, Session, clients, debian};
+
+const FOLDER: &str = "tests/audit";
+const REQUIREMENTS: &str = "tests/audit/requirements.txt";
+const SERVER: &str = "/usr/lib/openssh/sftp-server";
+const PACKAGES: [&str; 2] = ["openssh-server", "openssh-client"];
+
+pub(super) fn tests(session: &Session) -> Outcome {
+    let tested = || {
+        let built = ReleaseBuild::find(session)?;
+        // The flags match those of the step `tests`, so little is compiled again.
+        let mut example = cargo(session, &["build", "--package", "fulgurite-audit", "--all-features", "--locked", "--example", "place"]);
+        example.stdin(Stdio::null());
+        match program::judge(example) {
+            Outcome::Passed(_) => {}
+            failed => return Err(failed),
+        }
+        if !Path::new(SERVER).is_file() {
+            // If that fails, the tests skip themselves, which in CI is a failure.
+            let _ = debian::install(&PACKAGES);
+        }
+        let python = s3::environment(session, &built.target.join("xtask-audit-venv"), REQUIREMENTS)?;
+        let rclone = clients::rclone(session, &built.target);
+        Ok(s3::run(session, &built, &python, FOLDER, |command| {
+            command.env("FULGURITE_PLACE", built.target.join("debug/examples/place")).env("FULGURITE_BIN", &built.program);
+            if let Some(rclone) = rclone {
+                command.env("FULGURITE_RCLONE", rclone);
+            }
+        }))
+    };
+    tested().unwrap_or_else(|outcome| outcome)
+}
