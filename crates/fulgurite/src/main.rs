@@ -1,9 +1,9 @@
 //! The `fulgurite` command line.
 //!
 //! [`args`] defines the arguments. The other modules run the commands and print results to standard
-//! output: [`twin`] on the crate `twin`, [`channel`] on the crate `glass`, [`audit`] on the crate `audit`, [`serve`] on the crate
-//! `service`, most others on the crate `archive`. [`diagnostics`] writes to standard error, and
-//! [`Outcome`] maps results to exit statuses.
+//! output: [`twin`] on the crate `twin`, [`channel`] on the crate `glass`, [`audit`](mod@audit) on
+//! the crate `audit`, [`serve`] on the crate `service`, most others on the crate `archive`.
+//! [`diagnostics`] writes to standard error, and [`Outcome`] maps results to exit statuses.
 
 mod args;
 mod attach;

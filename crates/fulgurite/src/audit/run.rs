@@ -24,7 +24,8 @@ pub(super) struct Run {
     nodes: Vec<String>,
     /// Check all copies, also those that are not due
     ///
-    /// They are made due first: after an interruption, `audit run` without this option goes on with the rest.
+    /// They are made due first: after an interruption, `audit run` without this option goes on with
+    /// the rest.
     #[arg(long)]
     all: bool,
     /// End after this time, such as 90m, 20h or 1d
