@@ -1,8 +1,9 @@
 //! The `fulgurite` command line.
 //!
 //! [`args`] defines the arguments. The other modules run the commands and print results to standard
-//! output: [`twin`] on the crate `twin`, [`channel`] on the crate `glass`, [`audit`] on the crate `audit`, [`serve`] on the crate
-//! `service`, most others on the crate `archive`. [`diagnostics`] writes to standard error, and
+//! output: [`twin`] on the crate `twin`, [`channel`] on the crate `glass`, [`audit`] on the crate
+//! `audit`, [`serve`] on the crate `service`, [`import`] and [`export`] on the crates `bagit` and
+//! `ocfl` too, most others on the crate `archive`. [`diagnostics`] writes to standard error, and
 //! [`Outcome`] maps results to exit statuses.
 
 mod args;
@@ -13,11 +14,14 @@ mod decode_worker;
 mod demo;
 mod diagnostics;
 mod executor;
+mod export;
 mod gaps;
 mod get;
 mod heap;
+mod import;
 mod keys;
 mod list;
+mod object_id;
 mod outcome;
 mod own;
 mod platters;
@@ -127,6 +131,8 @@ fn main() -> ExitCode {
         Command::Ls(ls) => list::ls(&session, &ls),
         Command::Get(get) => get::get(&session, &get),
         Command::Rm(rm) => remove::rm(&session, &rm),
+        Command::Import(import) => import::import(&session, &import),
+        Command::Export(export) => export::export(&session, &export),
         Command::Flush => put::flush(&session),
         Command::Verify { objects } => platters::verify(&session, objects),
         Command::Scrub { replace_absent, replace_unreadable } => {
