@@ -1,7 +1,6 @@
 """OCFL: what Fulgurite writes, other validators accept; what they write, Fulgurite accepts; and they agree about damage.
 
     CARGO_EXAMPLES (default target/debug/examples)   where `cargo build -p fulgurite-ocfl --examples` puts the program `ocfl`
-    ROCFL                                            the program `rocfl`, if it isn't on the path; its tests are skipped without it
 """
 
 from __future__ import annotations
@@ -69,14 +68,6 @@ def ocfl() -> Callable[..., str]:
         return ran.stdout
 
     return run
-
-
-@pytest.fixture(scope="session")
-def rocfl() -> str:
-    program = os.environ.get("ROCFL") or shutil.which("rocfl")
-    if not program:
-        pytest.skip("rocfl is neither on the path nor in ROCFL")
-    return program
 
 
 @pytest.fixture

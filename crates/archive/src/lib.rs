@@ -61,7 +61,7 @@ pub use catalogue::UNKNOWN_STORE;
 pub use decoding::{DecodeFolderError, DecodeWorker, WorkerTotals, check_decode_device, check_decode_folder};
 pub use fixity::{CopyState, ObjectFixity, SetFixity, ShardCopy, StagedCopy};
 pub use flush::FlushReport;
-pub use ingest::{Acknowledge, Intake, IntakeError, NewObject, PutOutcome, PutReport, Skip, Source, Ticket, Upload};
+pub use ingest::{Acknowledge, ContentCheck, Intake, IntakeError, NewObject, PutOutcome, PutReport, Skip, Source, Ticket, Upload};
 pub use pool::{Cache, Open, Reading};
 pub use rebuild::{GivenUp, RebuildReport, Unseen, UnseenPlace, UnseenStores, rebuild_catalogue};
 pub use restore::{Existing, GetReport, file_name};

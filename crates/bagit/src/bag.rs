@@ -294,12 +294,26 @@ impl Bag {
     /// # Errors
     /// If the bag's folder or the temporary files can't be used.
     pub fn inventory(&self, options: &Options) -> Result<Inventory, BagError> {
+        self.list(options, false)
+    }
+
+    /// Lists all files of the bag: the payload as [`Bag::inventory`] does, and the files beside it,
+    /// with the digests of the tag manifests. Files that no manifest lists are included.
+    ///
+    /// # Errors
+    /// If the bag's folder or the temporary files can't be used.
+    pub fn all_files(&self, options: &Options) -> Result<Inventory, BagError> {
+        self.list(options, true)
+    }
+
+    fn list(&self, options: &Options, has_tag_files: bool) -> Result<Inventory, BagError> {
         let mut report = Report::new(options.kept_findings);
         self.findings.iter().cloned().for_each(|finding| report.add(finding));
         let matching = self.match_files(options, &mut report)?;
         Ok(Inventory {
             matching,
-            is_payload: self.manifests.iter().map(|m| m.scope == Scope::Payload).collect(),
+            scopes: self.manifests.iter().map(|manifest| manifest.scope).collect(),
+            has_tag_files,
             report,
             scratch: options.scratch.clone(),
         })
@@ -317,9 +331,11 @@ pub struct FetchEntry {
     pub path: String,
 }
 
-/// A payload file as an audit needs it.
+/// A file of a bag as an audit needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InventoryEntry {
+    /// Whether it is in the payload folder or beside it.
+    pub scope: Scope,
     /// Path relative to the bag's folder: as in the folder, or as listed if the file is missing.
     pub path: String,
     /// Bytes of the file, or as fetch.txt states them.
@@ -329,12 +345,17 @@ pub struct InventoryEntry {
     pub digests: Vec<Digest>,
     /// True if the folder contains the file.
     pub is_present: bool,
+    /// True if a manifest spells the path in another way, and the file has an entry of its own
+    /// already.
+    pub is_alias: bool,
 }
 
-/// The payload of a bag, listed by [`Bag::inventory`].
+/// Files of a bag, listed by [`Bag::inventory`] or [`Bag::all_files`].
 pub struct Inventory {
     matching: Matching,
-    is_payload: Vec<bool>,
+    /// Of the manifests.
+    scopes: Vec<Scope>,
+    has_tag_files: bool,
     report: Report,
     scratch: PathBuf,
 }
@@ -348,9 +369,11 @@ impl Inventory {
 
     fn entry_of(&mut self, matched: Matched) -> Option<InventoryEntry> {
         matched.notes.into_iter().for_each(|note| self.report.add(note));
-        let listed = matched.listed.into_iter().filter(|listed| self.is_payload[listed.manifest]);
+        let is_payload = !self.has_tag_files || matched.path.starts_with(PAYLOAD.as_bytes());
+        let scope = if is_payload { Scope::Payload } else { Scope::Tags };
+        let listed = matched.listed.into_iter().filter(|listed| self.scopes[listed.manifest] == scope);
         let listed: Vec<_> = listed.collect();
-        if listed.is_empty() {
+        if listed.is_empty() && (!self.has_tag_files || matched.present.is_none()) {
             return None;
         }
         let mut digests: Vec<Digest> = listed.into_iter().filter_map(|listed| listed.digest).collect();
@@ -360,7 +383,9 @@ impl Inventory {
             path: String::from_utf8_lossy(&matched.path).into_owned(),
             bytes: matched.present.map(crate::matching::Present::bytes).or(matched.fetched.and_then(|fetched| fetched.bytes)),
             digests,
+            scope,
             is_present: matched.present.is_some(),
+            is_alias: matched.is_alias,
         })
     }
 }

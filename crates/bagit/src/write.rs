@@ -349,7 +349,17 @@ impl BagWriter {
     /// # Errors
     /// If something can't be written or synced. The bag then doesn't exist, unless only the last
     /// sync of its parent failed.
-    pub fn finish(mut self) -> Result<PathBuf, WriteError> {
+    pub fn finish(self) -> Result<PathBuf, WriteError> {
+        let target = self.target.clone();
+        self.finish_if(|_| true).map(|_| target)
+    }
+
+    /// Like [`BagWriter::finish`], but shows the complete bag to `accept` before it gets its name.
+    /// If that returns false, nothing of the bag remains, and the result is `None`.
+    ///
+    /// # Errors
+    /// As for [`BagWriter::finish`].
+    pub fn finish_if(mut self, accept: impl FnOnce(&Bag) -> bool) -> Result<Option<PathBuf>, WriteError> {
         if self.is_spoiled {
             return Err(WriteError::Spoiled);
         }
@@ -367,11 +377,14 @@ impl BagWriter {
             self.tag_files.push(manifest::file_name(Scope::Payload, algorithm));
         }
         self.write_tag_manifests()?;
-        self.check_names()?;
+        let bag = self.check_names()?;
+        if !accept(&bag) {
+            return Ok(None);
+        }
         self.sync_folders()?;
         self.publish()?;
         self.is_done = true;
-        Ok(self.target.clone())
+        Ok(Some(self.target.clone()))
     }
 
     fn write_tag_file(&mut self, name: &str, text: &str) -> Result<(), WriteError> {
@@ -399,12 +412,13 @@ impl BagWriter {
     }
 
     /// Looks whether the folder has the names that the manifests list.
-    fn check_names(&self) -> Result<(), WriteError> {
+    fn check_names(&self) -> Result<Bag, WriteError> {
         let options = Options { depth: Depth::Quick, scratch: self.parent().to_owned(), kept_findings: 1, ..Options::default() };
-        let report = Bag::open(&self.building)?.validate(&options)?;
+        let bag = Bag::open(&self.building)?;
+        let report = bag.validate(&options)?;
         match report.findings().first() {
             Some(finding) if report.verdict() != Verdict::Complete => Err(WriteError::NameNotKept { finding: Box::new(finding.clone()) }),
-            _ => Ok(()),
+            _ => Ok(bag),
         }
     }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use fulgurite_bagit::{Bag, BagInfo, BagWriter, Options, PathRefusal, Verdict, Version, WriteError, WriteOptions, validate};
+use fulgurite_bagit::{Bag, BagInfo, BagWriter, Options, PathRefusal, Scope, Verdict, Version, WriteError, WriteOptions, validate};
 use fulgurite_digest::{Algorithm, Digest};
 
 const ODD_NAMES: [&str; 16] = [
@@ -235,4 +235,42 @@ fn unusable_options_are_refused() {
         assert!(matches!(create(&|options| options.info.push(label, "x").unwrap()), Err(WriteError::Reserved { .. })), "{label}");
     }
     create(&|options| options.algorithms = Algorithm::ALL.to_vec()).unwrap();
+}
+
+#[test]
+fn a_bag_that_is_not_accepted_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for is_accepted in [false, true] {
+        let mut writer = BagWriter::create(folder.path().join("bag"), options(Version::V1_0)).unwrap();
+        writer.add("a", &mut &b"abc"[..], &[]).unwrap();
+        let finished = writer.finish_if(|bag| {
+            // It can be read before it has its name.
+            assert_eq!(bag.info().unwrap().values("Payload-Oxum").collect::<Vec<_>>(), ["3.1"]);
+            is_accepted
+        });
+        assert_eq!(finished.unwrap().is_some(), is_accepted);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), usize::from(is_accepted));
+    }
+}
+
+#[test]
+fn all_files_are_listed_with_the_digests_of_their_own_manifests() {
+    let folder = tempfile::tempdir().unwrap();
+    let bag = folder.path().join("bag");
+    let mut writer = BagWriter::create(&bag, options(Version::V1_0)).unwrap();
+    writer.add("a", &mut &b"abc"[..], &[]).unwrap();
+    writer.add_tag_file("meta/notes", &mut &b"x"[..]).unwrap();
+    writer.finish().unwrap();
+    fs::write(bag.join("unlisted"), "x").unwrap();
+    let files = Bag::open(&bag).unwrap().all_files(&Options::default()).unwrap();
+    let found: BTreeMap<String, (Scope, usize)> =
+        files.map(|entry| entry.unwrap()).map(|entry| (entry.path, (entry.scope, entry.digests.len()))).collect();
+    assert_eq!(found["data/a"], (Scope::Payload, 3));
+    for listed in ["bagit.txt", "bag-info.txt", "meta/notes", "manifest-md5.txt"] {
+        assert_eq!(found[listed], (Scope::Tags, 3), "{listed}");
+    }
+    for unlisted in ["unlisted", "tagmanifest-md5.txt"] {
+        assert_eq!(found[unlisted], (Scope::Tags, 0), "{unlisted}");
+    }
+    assert_eq!(found.len(), 1 + 4 + 2 + 2 + 3);
 }

@@ -78,6 +78,12 @@ pub(crate) enum Command {
     Get(Get),
     /// Remove objects permanently by destroying their keys
     Rm(Rm),
+    /// Store the files of BagIt bags and OCFL objects, validated
+    #[command(subcommand)]
+    Import(crate::import::Import),
+    /// Write objects as a BagIt bag or an OCFL object
+    #[command(subcommand)]
+    Export(crate::export::Export),
     /// Write all staged objects to platters, verify the platters, and free the space in staging
     Flush,
     /// Check the catalogue, read all platters and staging, open all keys, and report what is

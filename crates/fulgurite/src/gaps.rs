@@ -52,6 +52,14 @@ pub(crate) fn say_gaps(gaps: &CatalogueGaps, consequence: &str) -> Outcome {
     outcome(gaps)
 }
 
+/// Fails if the catalogue has gaps, with their consequence.
+pub(crate) fn refuse_gaps(gaps: &CatalogueGaps, consequence: &str) -> Result<()> {
+    match outcome(gaps) {
+        Outcome::Good => Ok(()),
+        outcome => Err(Incomplete { text: format!("the catalogue is incomplete, so {consequence}: {}", text(gaps)), outcome }.into()),
+    }
+}
+
 /// The error for a name without a listed version.
 pub(crate) fn nothing_stored(archive: &Archive, name: &ObjectName) -> Result<anyhow::Error> {
     let shown = name.display();

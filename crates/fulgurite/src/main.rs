@@ -2,8 +2,9 @@
 //!
 //! [`args`] defines the arguments. The other modules run the commands and print results to standard
 //! output: [`twin`] on the crate `twin`, [`channel`] on the crate `glass`, [`audit`](mod@audit) on
-//! the crate `audit`, [`serve`] on the crate `service`, most others on the crate `archive`.
-//! [`diagnostics`] writes to standard error, and [`Outcome`] maps results to exit statuses.
+//! the crate `audit`, [`serve`] on the crate `service`, [`import`] and [`export`] on the crates
+//! `bagit` and `ocfl` too, most others on the crate `archive`. [`diagnostics`] writes to standard
+//! error, and [`Outcome`] maps results to exit statuses.
 
 mod args;
 mod attach;
@@ -13,12 +14,15 @@ mod decode_worker;
 mod demo;
 mod diagnostics;
 mod executor;
+mod export;
 mod fixity;
 mod gaps;
 mod get;
 mod heap;
+mod import;
 mod keys;
 mod list;
+mod object_id;
 mod outcome;
 mod own;
 mod platters;
@@ -129,6 +133,8 @@ fn main() -> ExitCode {
         Command::Fixity(asked) => fixity::fixity(&session, &asked),
         Command::Get(get) => get::get(&session, &get),
         Command::Rm(rm) => remove::rm(&session, &rm),
+        Command::Import(import) => import::import(&session, &import),
+        Command::Export(export) => export::export(&session, &export),
         Command::Flush => put::flush(&session),
         Command::Verify { objects } => platters::verify(&session, objects),
         Command::Scrub { replace_absent, replace_unreadable } => {

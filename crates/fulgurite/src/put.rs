@@ -14,8 +14,8 @@ use fulgurite_archive::{Access, Archive, ArchiveError, FlushReport, PutOutcome, 
 use fulgurite_domain::ObjectName;
 use serde_json::{Value, json};
 
-pub(crate) use self::roots::is_leaf;
 use self::roots::{Root, roots, walk, walker};
+pub(crate) use self::roots::{is_leaf, storable_name};
 use crate::args::Put;
 use crate::diagnostics;
 use crate::list::name_value;

@@ -22,6 +22,7 @@ mod clients;
 mod debian;
 mod deny;
 mod gpu;
+mod preservation;
 mod program;
 mod python;
 mod readme;
@@ -74,6 +75,11 @@ const STEPS: &[Step] = &[
     Step { name: "attacks", what: "python3 -m pytest tests/attacks: hostile clients together with an honest one", run: attacks::tests },
     Step { name: "clients", what: "python3 -m pytest tests/clients: common S3 clients", run: clients::tests },
     Step { name: "audit", what: "python3 -m pytest tests/audit: places of an audit at real servers", run: audit::tests },
+    Step {
+        name: "preservation",
+        what: "python3 -m pytest tests/preservation: bags and OCFL, with programs of others",
+        run: preservation::tests,
+    },
 ];
 
 /// The outcome of a step, with its counts.
@@ -163,7 +169,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 
 pub(crate) fn list() {
     for Step { name, what, .. } in STEPS {
-        println!("{name:7}  {what}");
+        println!("{name:12}  {what}");
     }
 }
 
@@ -217,17 +223,17 @@ impl Summary<'_> {
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "step     result       time")?;
+        writeln!(f, "step         result       time")?;
         for (step, ended) in self.steps.iter().zip(self.ended.iter().map(Some).chain(std::iter::repeat(None))) {
             let Some((outcome, duration)) = ended else {
-                writeln!(f, "{:8} not run", step.name)?;
+                writeln!(f, "{:12} not run", step.name)?;
                 continue;
             };
             let seconds = duration.as_secs_f64();
             match outcome {
-                Outcome::Passed(tally) => writeln!(f, "{:8} passed  {seconds:7.1} s  {tally}", step.name)?,
-                Outcome::Failed(tally, failure) => writeln!(f, "{:8} FAILED  {seconds:7.1} s  {tally}: {failure}", step.name)?,
-                Outcome::Skipped(lack) => writeln!(f, "{:8} skipped {seconds:7.1} s  {lack}", step.name)?,
+                Outcome::Passed(tally) => writeln!(f, "{:12} passed  {seconds:7.1} s  {tally}", step.name)?,
+                Outcome::Failed(tally, failure) => writeln!(f, "{:12} FAILED  {seconds:7.1} s  {tally}: {failure}", step.name)?,
+                Outcome::Skipped(lack) => writeln!(f, "{:12} skipped {seconds:7.1} s  {lack}", step.name)?,
             }
         }
         if let (Some((Outcome::Failed(..), _)), Some(step)) = (self.ended.last(), self.steps.get(self.ended.len() - 1)) {
@@ -278,7 +284,7 @@ mod tests {
     fn nothing_runs_after_the_first_failure_which_is_named() {
         let summary = summary(&[&PASSES, &FAILS, &PASSES], false);
         assert_eq!(summary.lines().last(), Some("5 passed, 1 failed, 1 skipped"));
-        assert!(summary.contains("good     not run") && summary.contains("step `bad` failed"), "{summary}");
+        assert!(summary.contains("good         not run") && summary.contains("step `bad` failed"), "{summary}");
     }
 
     #[test]
@@ -292,7 +298,7 @@ mod tests {
         let selected = |only: &[&str]| {
             selected(&only.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).iter().map(|step| step.name).collect::<Vec<_>>()
         };
-        for step in ["readme", "s3", "attacks", "clients", "audit"] {
+        for step in ["readme", "s3", "attacks", "clients", "audit", "preservation"] {
             assert_eq!(selected(&[step]), ["release", step]);
         }
         assert_eq!(selected(&["s3", "fmt", "release"]), ["fmt", "release", "s3"]);
@@ -309,7 +315,7 @@ mod tests {
     #[test]
     fn the_table_has_a_line_for_each_step_with_its_reason() {
         let summary = summary(&[&PASSES, &SKIPS], false);
-        assert!(summary.contains("good     passed"), "{summary}");
+        assert!(summary.contains("good         passed"), "{summary}");
         assert!(summary.contains("idle     skipped") && summary.contains("3.11"), "{summary}");
     }
 }

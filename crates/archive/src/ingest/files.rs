@@ -31,6 +31,19 @@ use crate::watch::Watcher;
 /// (I9).
 const WRITER_QUEUE: usize = 64;
 
+/// Compares the content of a file with what is known of it, while it is read to be stored.
+pub trait ContentCheck: Send {
+    /// Reading begins, or begins again because the file changed: forgets what came before.
+    fn restart(&mut self);
+    /// Takes the next piece.
+    fn update(&mut self, bytes: &[u8]);
+    /// Decides at the end of the content.
+    ///
+    /// # Errors
+    /// Why the content must not be stored, as a sentence without the file's path.
+    fn finish(&mut self) -> Result<(), String>;
+}
+
 /// An input of a put.
 pub enum Source {
     /// A file, symbolic link or directory of the file system.
@@ -39,6 +52,16 @@ pub enum Source {
         path: PathBuf,
         /// The object name.
         name: ObjectName,
+    },
+    /// A regular file whose content is compared with what is known of it, while it is read.
+    /// Nothing is stored unless `check` accepts it.
+    Checked {
+        /// Its path.
+        path: PathBuf,
+        /// The object name.
+        name: ObjectName,
+        /// Compares its content.
+        check: Box<dyn ContentCheck>,
     },
     /// A stream.
     Stream {
@@ -54,7 +77,7 @@ impl Source {
     #[must_use]
     pub fn name(&self) -> &ObjectName {
         match self {
-            Self::Path { name, .. } | Self::Stream { name, .. } => name,
+            Self::Path { name, .. } | Self::Checked { name, .. } | Self::Stream { name, .. } => name,
         }
     }
 }

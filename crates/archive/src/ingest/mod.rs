@@ -36,8 +36,8 @@ use crate::archive::Archive;
 use crate::clock::unix_ms;
 use crate::entropy::random;
 
+pub use files::{ContentCheck, PutOutcome, PutReport, Source};
 pub(crate) use files::{FlushHooks, put_flushing};
-pub use files::{PutOutcome, PutReport, Source};
 pub use intake::{Acknowledge, Intake, IntakeError, NewObject, Ticket, Upload};
 pub use known::Skip;
 

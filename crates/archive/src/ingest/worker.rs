@@ -15,7 +15,7 @@ use aws_lc_rs::digest;
 use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName};
 use fulgurite_format::{FRAME_BYTES, STORED_FRAME_BYTES, TAG_BYTES, stored_bytes};
 
-use super::files::{PutReport, Source};
+use super::files::{ContentCheck, PutReport, Source};
 use super::known::{Known, Skip, SuspectPlatters};
 use super::room::{NoRoom, Reservation, Room};
 use super::stable_file::StableFile;
@@ -120,7 +120,8 @@ impl<'a> Worker<'a> {
             let name = source.name().clone();
             self.pending.lock().expect("nothing panics while it holds this lock").insert(name.clone());
             let (result, path) = match source {
-                Source::Path { path, name } => (self.put_path(&path, &name), path),
+                Source::Path { path, name } => (self.put_path(&path, &name, None), path),
+                Source::Checked { path, name, mut check } => (self.put_path(&path, &name, Some(&mut *check)), path),
                 Source::Stream { mut reader, name } => (self.put_stream(&mut *reader, name), PathBuf::from("standard input")),
             };
             let trouble = match &result {
@@ -159,21 +160,24 @@ impl<'a> Worker<'a> {
 
     /// Puts a file, link or folder. Torn content is never stored: a file that changes while it is
     /// read is discarded and read again.
-    fn put_path(&self, path: &Path, name: &ObjectName) -> Result<Handled, NotPut> {
+    fn put_path(&self, path: &Path, name: &ObjectName, mut known: Option<&mut dyn ContentCheck>) -> Result<Handled, NotPut> {
         for _ in 1..ATTEMPTS_MAX {
-            match self.put_path_once(path, name) {
+            match self.put_path_once(path, name, &mut known) {
                 Err(NotPut::Changed) => std::thread::sleep(RETRY_PAUSE),
                 result => return result,
             }
         }
-        self.put_path_once(path, name)
+        self.put_path_once(path, name, &mut known)
     }
 
-    fn put_path_once(&self, path: &Path, name: &ObjectName) -> Result<Handled, NotPut> {
+    fn put_path_once(&self, path: &Path, name: &ObjectName, known: &mut Option<&mut dyn ContentCheck>) -> Result<Handled, NotPut> {
         let metadata = std::fs::symlink_metadata(path)?;
         let kind = metadata.file_type();
         if kind.is_file() {
-            return self.put_file(path, name, &metadata);
+            return self.put_file(path, name, &metadata, known);
+        }
+        if known.is_some() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no longer a regular file").into());
         }
         let (facts, content) = if kind.is_symlink() {
             use std::os::unix::ffi::OsStringExt;
@@ -194,21 +198,28 @@ impl<'a> Worker<'a> {
         self.put_content(&mut &content[..], &facts, room, &|| Ok(()))
     }
 
-    fn put_file(&self, path: &Path, name: &ObjectName, metadata: &Metadata) -> Result<Handled, NotPut> {
+    fn put_file(
+        &self,
+        path: &Path,
+        name: &ObjectName,
+        metadata: &Metadata,
+        known: &mut Option<&mut dyn ContentCheck>,
+    ) -> Result<Handled, NotPut> {
         match self.skip.compare(self.archive, self.suspects, &Facts::of(name, Kind::File, metadata), metadata)? {
-            Known::Same => {
+            // Times alone don't show that content is what is known of it.
+            Known::Same if known.is_none() => {
                 self.watcher.done(1, metadata.len());
                 return Ok(Handled::Unchanged);
             }
             Known::IfContent(digest) => {
                 let file = StableFile::open(path)?.ok_or(NotPut::Changed)?;
                 // If the content differs, it is read again below to be stored.
-                if digest == self.read_digest(&file)? {
+                if digest == self.read_digest(&file, known)? {
                     self.watcher.done(1, 0);
                     return Ok(Handled::Unchanged);
                 }
             }
-            Known::Other => {}
+            Known::Same | Known::Other => {}
         }
         // Waiting for room can take long, so open the file only after that.
         let room = self.reserve(metadata.len())?;
@@ -222,21 +233,34 @@ impl<'a> Worker<'a> {
         // Some files claim size 0 but have content, for example in /proc.
         facts.size = (bytes > 0).then_some(bytes);
         let check = || if file.is_unchanged()? { Ok(()) } else { Err(NotPut::Changed) };
-        self.put_content(&mut (&file.file).take(facts.size.unwrap_or(u64::MAX)), &facts, room, &check)
+        let mut content = (&file.file).take(facts.size.unwrap_or(u64::MAX));
+        let Some(known) = known else { return self.put_content(&mut content, &facts, room, &check) };
+        known.restart();
+        self.put_content(&mut Checking { content, known: &mut **known }, &facts, room, &check)
     }
 
-    fn read_digest(&self, file: &StableFile) -> Result<Digest, NotPut> {
+    /// The SHA-256 of a file, which is also compared with what is known of its content.
+    fn read_digest(&self, file: &StableFile, known: &mut Option<&mut dyn ContentCheck>) -> Result<Digest, NotPut> {
         let mut hash = digest::Context::new(&digest::SHA256);
         let mut buffer = self.buffers.take(RECORD_BYTES);
         let mut reader = (&file.file).take(file.before.len());
+        if let Some(known) = known {
+            known.restart();
+        }
         loop {
             let read = read_full(&mut reader, &mut buffer)?;
             if !file.is_unchanged()? {
                 return Err(NotPut::Changed);
             }
             hash.update(&buffer[..read]);
+            if let Some(known) = known {
+                known.update(&buffer[..read]);
+            }
             self.watcher.done(0, read as u64);
             if read < buffer.len() {
+                if let Some(known) = known {
+                    known.finish().map_err(io::Error::other)?;
+                }
                 self.buffers.give_back(buffer);
                 return Ok(digest_of(hash.finish()));
             }
@@ -336,6 +360,24 @@ impl<'a> Worker<'a> {
 
     fn send(&self, message: WriterMessage<'a>) -> Result<(), NotPut> {
         self.writer_tx.send(message).map_err(|_| NotPut::Writer)
+    }
+}
+
+/// Content that is compared with what is known of it. The last read fails if it differs, so that
+/// the object is given up.
+struct Checking<'a, R> {
+    content: R,
+    known: &'a mut dyn ContentCheck,
+}
+
+impl<R: Read> Read for Checking<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.content.read(buffer)?;
+        match read {
+            0 if !buffer.is_empty() => self.known.finish().map_err(io::Error::other)?,
+            _ => self.known.update(&buffer[..read]),
+        }
+        Ok(read)
     }
 }
 

@@ -5,15 +5,22 @@
 
 use std::path::PathBuf;
 
+use fulgurite_bagit::{BagError, Finding};
+use fulgurite_ocfl::{ObjectError, RootError};
+
 use crate::copy::{Expected, NodeId};
 use crate::database::DatabaseError;
 use crate::place::Refusal;
 
+mod bagit;
 mod csv;
 mod listing;
+mod ocfl;
 
+pub use bagit::BagRows;
 pub use csv::{Columns, Csv};
 pub use listing::listing;
+pub use ocfl::OcflRows;
 
 /// Bytes of the longest name.
 pub const LONGEST_NAME: usize = 16 << 10;
@@ -71,6 +78,16 @@ pub enum InventoryError {
     },
     #[error("{}, line {line}: {problem}", path.display())]
     Line { path: PathBuf, line: u64, problem: LineProblem },
+    #[error(transparent)]
+    Bag(#[from] BagError),
+    #[error("{}: {finding}", folder.display())]
+    BagFinding { folder: PathBuf, finding: Box<Finding> },
+    #[error("{}: the payload file {path:?} is in no manifest; validate the bag", folder.display())]
+    UnlistedPayload { folder: PathBuf, path: String },
+    #[error(transparent)]
+    OcflRoot(#[from] RootError),
+    #[error(transparent)]
+    OcflObject(#[from] ObjectError),
     #[error("can't list the node's files")]
     Listing(#[from] Refusal),
     #[error(transparent)]

@@ -44,6 +44,21 @@ pub(super) enum Command {
         #[arg(long, value_name = "COLUMN")]
         node_column: Option<String>,
     },
+    /// Import bags: the files that their manifests list, and the tag files beside the payload
+    ///
+    /// A file is called by the name of the bag's folder and its path in the bag, such as
+    /// bag/data/x. No content is read. A tag file that no tag manifest lists has no digest yet; the
+    /// first reading records it.
+    Bagit(super::formats::Bags),
+    /// Import an OCFL storage root: the content files of all versions of its objects
+    ///
+    /// A file is called by the object's identifier and its content path, such as
+    /// ID/v1/content/x. No content is read, and inventories are not audited themselves.
+    Ocfl(super::formats::Root),
+    /// Import the files of the archive, as its catalogue knows them: names, lengths and SHA-256
+    ///
+    /// For copies of them at other nodes, or for a node that is an archive.
+    Archive(super::formats::Objects),
     /// Import what a node lists: a beginning where no inventory exists
     ///
     /// Names and lengths are known then, but no digests: the first reading of each file records its
@@ -62,10 +77,10 @@ pub(super) struct Into {
     /// A node that should have the files; repeat the option for several. Default: all nodes.
     /// Rows that name a node are for that node only
     #[arg(long = "node", value_name = "NAME")]
-    nodes: Vec<String>,
+    pub(super) nodes: Vec<String>,
     /// Where a row contradicts what is known, take the row, and check the file's copies anew
     #[arg(long)]
-    replace: bool,
+    pub(super) replace: bool,
 }
 
 fn parse_digest_column(text: &str) -> Result<(String, Algorithm), String> {
@@ -85,6 +100,9 @@ pub(super) fn inventory(session: &Session, opened: &mut Opened, command: &Comman
             };
             csv(session, opened, file, into, &columns)
         }
+        Command::Bagit(bags) => super::formats::bagit(session, opened, bags),
+        Command::Ocfl(root) => super::formats::ocfl(session, opened, root),
+        Command::Archive(objects) => super::formats::archive(session, opened, objects),
         Command::Listing { node, replace } => {
             let node = opened.node(node)?.clone();
             let place = place(&node)?;
@@ -109,7 +127,7 @@ fn csv(session: &Session, opened: &mut Opened, file: &Path, into: &Into, columns
     report(session, &imported)
 }
 
-fn report(session: &Session, imported: &Imported) -> Result<Outcome> {
+pub(super) fn report(session: &Session, imported: &Imported) -> Result<Outcome> {
     session.say(&format!(
         "Read {}: {} and {} are new, {} changed.",
         text::count(imported.rows, "row"),

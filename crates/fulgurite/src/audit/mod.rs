@@ -12,7 +12,9 @@ use fulgurite_audit::place::{Address, Place};
 use crate::outcome::Misuse;
 use crate::{Outcome, Session};
 
+mod archive_place;
 mod export;
+mod formats;
 mod history;
 mod inventory;
 mod nodes;
@@ -130,6 +132,9 @@ impl Opened {
 }
 
 fn place(node: &Node) -> Result<Box<dyn Place>> {
+    if let Some(archive) = archive_place::ArchivePlace::of(&node.place) {
+        return Ok(Box::new(archive));
+    }
     let options = node.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let address = Address::parse(&node.place, options).with_context(|| format!("node {}", node.name))?;
     address.place().with_context(|| format!("node {}", node.name))

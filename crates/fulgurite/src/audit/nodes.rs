@@ -21,7 +21,8 @@ pub(super) enum Command {
     ///
     /// PLACE is a folder, or a URL: s3://BUCKET/PREFIX, azblob://CONTAINER/PREFIX,
     /// gcs://BUCKET/PREFIX, swift://CONTAINER/PREFIX, b2://BUCKET/PREFIX, sftp://USER@HOST/PATH,
-    /// webdavs://HOST/PATH, https://HOST/PATH (read only). Further settings of a place are options
+    /// webdavs://HOST/PATH, https://HOST/PATH (read only), archive:FOLDER for an archive of this
+    /// program, whose files are read by restoring them (read only). Further settings of a place are options
     /// such as `--option endpoint=https://s3.example.org`. Secrets are never stored: name the
     /// variable or the file that contains one, as in `--option secret_access_key=env:KEY`.
     Add {
@@ -149,6 +150,9 @@ pub(super) fn node(session: &Session, opened: &mut Opened, command: &Command) ->
 
 /// A place as it is stored: folders with their full path, because an audit is run from anywhere.
 fn stored(place: &str, options: &[(String, String)]) -> Result<(String, Vec<(String, String)>)> {
+    if let Some(archive) = super::archive_place::stored(place, options)? {
+        return Ok((archive, Vec::new()));
+    }
     let place = match place.contains(':') {
         false => std::path::absolute(place).with_context(|| format!("can't make {place:?} an absolute path"))?.into_os_string(),
         true => place.into(),

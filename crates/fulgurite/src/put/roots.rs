@@ -52,12 +52,6 @@ pub(super) fn roots(put: &Put) -> Result<Vec<Root>> {
         _ => b"",
     };
     let join_folder = |name: &OsStr| if folder.is_empty() { name.as_bytes().to_vec() } else { [folder, name.as_bytes()].join(&b"/"[..]) };
-    let check_reserved = |name: Vec<u8>| {
-        if is_reserved(&ObjectName(name.clone())) {
-            bail!("can't put {}: names below {RESERVED_FOLDER} are reserved for the archive", ObjectName(name).display());
-        }
-        Ok(name)
-    };
     let root = |path: &PathBuf| -> Result<Root> {
         let is_input = path.as_os_str() == "-";
         let name = match (&put.name, path.file_name()) {
@@ -80,6 +74,18 @@ fn check_name(name: &[u8]) -> Result<&[u8]> {
     let bad = |part: &[u8]| part.is_empty() || part == b"." || part == b"..";
     if name.split(|&byte| byte == b'/').any(bad) {
         bail!("invalid name {}: its parts must not be empty, . or ..", ObjectName(name.to_vec()).display());
+    }
+    Ok(name)
+}
+
+/// A name for objects, checked: it can be restored and isn't reserved.
+pub(crate) fn storable_name(name: &[u8]) -> Result<Vec<u8>> {
+    check_reserved(check_name(trimmed(name))?.to_vec())
+}
+
+fn check_reserved(name: Vec<u8>) -> Result<Vec<u8>> {
+    if is_reserved(&ObjectName(name.clone())) {
+        bail!("can't put {}: names below {RESERVED_FOLDER} are reserved for the archive", ObjectName(name).display());
     }
     Ok(name)
 }

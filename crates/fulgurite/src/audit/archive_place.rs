@@ -1,0 +1,188 @@
+//! An archive as a node of an audit: reading a copy restores an object's bytes.
+//!
+//! Locations are names of objects, and only files count: symbolic links and empty folders are no
+//! copies of anything. The node is read-only.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use fulgurite_archive::catalogue::{VersionRow, Versions};
+use fulgurite_archive::object::{ObjectReader, ReadError};
+use fulgurite_archive::paging::Pager;
+use fulgurite_archive::reserved::is_reserved;
+use fulgurite_archive::unread::Hindrance;
+use fulgurite_archive::{Access, Archive, ArchiveError};
+use fulgurite_audit::place::{Cause, Connection, Listed, Place, Refusal};
+use fulgurite_domain::{Kind, ObjectName};
+
+use crate::outcome::Misuse;
+use crate::text;
+
+/// What such a node's place begins with; the archive's folder follows.
+const SCHEME: &str = "archive:";
+/// Rows of the catalogue that are read at a time.
+const PAGE: usize = 1_000;
+
+/// An archive in a folder.
+pub(super) struct ArchivePlace {
+    folder: PathBuf,
+}
+
+impl ArchivePlace {
+    /// The place that an address stands for, if it is an archive's.
+    pub(super) fn of(address: &str) -> Option<Self> {
+        address.strip_prefix(SCHEME).map(|folder| Self { folder: folder.into() })
+    }
+}
+
+/// The address of an archive as it is stored: with its full path. `None` if it is another place's.
+pub(super) fn stored(address: &str, options: &[(String, String)]) -> Result<Option<String>> {
+    let Some(folder) = address.strip_prefix(SCHEME) else { return Ok(None) };
+    if folder.is_empty() {
+        return Err(Misuse(format!("{SCHEME} needs the archive's folder, as in {SCHEME}/srv/archive")).into());
+    }
+    if let Some((key, _)) = options.first() {
+        return Err(Misuse(format!("{address} has no option {key:?}; the archive's own settings say where its stores are")).into());
+    }
+    let full = std::path::absolute(folder).with_context(|| format!("can't make {folder:?} an absolute path"))?;
+    let full = full.to_str().context("the folder's path isn't UTF-8")?;
+    Ok(Some(format!("{SCHEME}{full}")))
+}
+
+impl Place for ArchivePlace {
+    fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
+        let archive = Archive::open(&self.folder, Access::Read).map_err(|error| Refusal::new(Cause::Connection, error.to_string()))?;
+        Ok(Box::new(ArchiveConnection { archive }))
+    }
+
+    fn describe(&self) -> String {
+        format!("the archive in {}", text::path(&self.folder))
+    }
+}
+
+struct ArchiveConnection {
+    archive: Archive,
+}
+
+impl ArchiveConnection {
+    /// The newest version of a file.
+    fn newest(&self, location: &str) -> Result<VersionRow, Refusal> {
+        let name = ObjectName(location.as_bytes().to_vec());
+        let fault = |error: ArchiveError| Refusal::new(Cause::Fault, error.to_string());
+        let found = self.archive.catalogue().newest(&name).map_err(|error| fault(error.into()))?;
+        match found {
+            Some(row) if row.record.kind == Kind::File => Ok(row),
+            Some(row) if row.record.kind != Kind::DeletionMarker => {
+                Err(Refusal::new(Cause::Unsupported, "the object is a symbolic link or a folder"))
+            }
+            _ => {
+                // Versions that can't be listed may have any name, so it isn't known to be missing.
+                let unlisted = self.archive.catalogue().unlisted_count().map_err(|error| fault(error.into()))?;
+                match unlisted {
+                    0 => Err(Refusal::new(Cause::Missing, "")),
+                    _ => Err(Refusal::new(Cause::Fault, "the catalogue has versions that can't be listed; `fulgurite verify` says why")),
+                }
+            }
+        }
+    }
+}
+
+impl Connection for ArchiveConnection {
+    fn length(&mut self, location: &str) -> Result<u64, Refusal> {
+        self.newest(location).map(|row| row.record.size)
+    }
+
+    fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
+        let row = self.newest(location)?;
+        let mut passed = 0;
+        let mut is_abandoned = false;
+        let read = ObjectReader::new(&self.archive).read(&row, &mut |bytes| {
+            passed += bytes.len() as u64;
+            if sink(bytes) {
+                return Ok(());
+            }
+            is_abandoned = true;
+            Err(io::Error::other("the reading was ended early"))
+        });
+        match read {
+            Ok(()) => Ok(passed),
+            Err(_) if is_abandoned => Err(Refusal::new(Cause::Abandoned, "")),
+            // The audit compares digests itself, and finds the same.
+            Err(ReadError::Digest { .. }) => Ok(passed),
+            Err(error) => {
+                let cause = match error.hindrance() {
+                    Some(Hindrance::Absent) => Cause::Connection,
+                    _ => Cause::Fault,
+                };
+                Err(Refusal::new(cause, error.to_string()))
+            }
+        }
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
+        for row in files(&self.archive, b"") {
+            let row = row.map_err(|error| Refusal::new(Cause::Fault, error.to_string()))?;
+            let Ok(location) = String::from_utf8(row.record.name.0.clone()) else {
+                return Err(Refusal::new(Cause::Unsupported, format!("the name {} is not UTF-8", row.record.name.display())));
+            };
+            if !each(Listed { location, bytes: Some(row.record.size) }) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, _: &str, _: u64, _: &mut dyn io::Read) -> Result<(), Refusal> {
+        Err(read_only())
+    }
+
+    fn remove(&mut self, _: &str) -> Result<(), Refusal> {
+        Err(read_only())
+    }
+
+    fn presigned_url(&mut self, _: &str, _: Duration) -> Result<Option<String>, Refusal> {
+        Ok(None)
+    }
+}
+
+fn read_only() -> Refusal {
+    Refusal::new(Cause::Unsupported, "an archive repairs itself: `fulgurite scrub` recovers its platters")
+}
+
+/// The newest versions of files whose names begin with `prefix`, without names reserved for the
+/// archive.
+pub(super) fn files<'a>(archive: &'a Archive, prefix: &'a [u8]) -> impl Iterator<Item = Result<VersionRow, ArchiveError>> + 'a {
+    let mut pages = Pager::default();
+    let mut rows = Vec::new().into_iter();
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(row) = rows.find(|row: &VersionRow| row.record.kind == Kind::File && !is_reserved(&row.record.name)) {
+                return Some(Ok(row));
+            }
+            match pages.next(|after| archive.catalogue().list(prefix, Versions::Newest, after, PAGE)) {
+                Ok(Some(page)) => rows = page.into_iter(),
+                Ok(None) => return None,
+                Err(error) => return Some(Err(error.into())),
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_with_the_scheme_are_archives() {
+        assert!(ArchivePlace::of("/srv/archive").is_none() && ArchivePlace::of("s3://archive:x").is_none());
+        assert_eq!(ArchivePlace::of("archive:/srv/a").map(|place| place.folder), Some("/srv/a".into()));
+        assert_eq!(stored("archive:/srv/a", &[]).ok(), Some(Some("archive:/srv/a".to_owned())));
+        assert_eq!(stored("/srv/a", &[]).ok(), Some(None));
+        assert!(stored("archive:", &[]).is_err());
+        assert!(stored("archive:/srv/a", &[("region".into(), "x".into())]).is_err());
+        let relative = stored("archive:a", &[]).expect("it becomes absolute").expect("it is an archive");
+        assert!(std::path::Path::new(&relative[SCHEME.len()..]).is_absolute());
+    }
+}

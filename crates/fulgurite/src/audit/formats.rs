@@ -1,0 +1,190 @@
+//! `audit inventory` of bags, OCFL storage roots and archives.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use fulgurite_archive::Access;
+use fulgurite_archive::catalogue::Versions;
+use fulgurite_audit::copy::{Expected, NodeId};
+use fulgurite_audit::inventory::{BagRows, Imported, InventoryError, OcflRows, Row};
+use fulgurite_bagit::{Bag, Options};
+use fulgurite_digest::{Algorithm, Digest};
+use fulgurite_ocfl::StorageRoot;
+
+use super::archive_place::files;
+use super::inventory::{Into, report};
+use super::{Opened, now};
+use crate::gaps::{find_gaps, say_gaps};
+use crate::list::name_of;
+use crate::outcome::Misuse;
+use crate::text::{self, count};
+use crate::{Outcome, Session, diagnostics};
+
+/// Stands for the name of a bag's folder in a prefix.
+const BAG: &str = "{bag}";
+
+#[derive(Debug, Args)]
+pub(super) struct Bags {
+    /// Folders of bags, on this machine
+    #[arg(required = true, value_name = "FOLDER")]
+    bags: Vec<PathBuf>,
+    #[command(flatten)]
+    into: Into,
+    /// Where the node has a bag; {bag} stands for the name of its folder. An empty prefix means
+    /// that the node's place is the bag itself. Default: {bag}
+    #[arg(long, value_name = "PREFIX")]
+    prefix: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Root {
+    /// A storage root, on this machine
+    root: PathBuf,
+    #[command(flatten)]
+    into: Into,
+    /// Where the node has the storage root. Default: at its place itself
+    #[arg(long, value_name = "PREFIX")]
+    prefix: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Objects {
+    /// Only objects below this name
+    name: Option<OsString>,
+    #[command(flatten)]
+    into: Into,
+    /// What locations begin with, before the object's name. Default: nothing
+    #[arg(long, value_name = "PREFIX")]
+    prefix: Option<String>,
+}
+
+/// Rows that can't be imported are reported and counted, and the others are imported.
+struct Tolerant {
+    faults: u64,
+}
+
+impl Tolerant {
+    fn import(
+        &mut self,
+        opened: &mut Opened,
+        nodes: &[NodeId],
+        replace: bool,
+        rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>,
+    ) -> Result<Imported> {
+        let mut rows = rows.filter(|row| match row {
+            Err(
+                error @ (InventoryError::BagFinding { .. }
+                | InventoryError::UnlistedPayload { .. }
+                | InventoryError::OcflObject(_)
+                | InventoryError::OcflRoot(_)
+                | InventoryError::Line { .. }),
+            ) => {
+                self.faults += 1;
+                diagnostics::trouble(&format!("not imported: {error}"));
+                false
+            }
+            _ => true,
+        });
+        opened.database.import(nodes, replace, now(), &mut rows).context("the rows before this one were imported")
+    }
+
+    fn outcome(&self, reported: Outcome) -> Outcome {
+        reported.worst(Outcome::troubled_if(self.faults > 0))
+    }
+}
+
+/// A prefix of locations, with a slash at its end unless it is empty.
+fn folder_prefix(prefix: &str) -> String {
+    if prefix.is_empty() || prefix.ends_with('/') { prefix.to_owned() } else { format!("{prefix}/") }
+}
+
+/// The nodes that should have the files.
+fn nodes(opened: &Opened, into: &Into) -> Result<Vec<NodeId>> {
+    Ok(opened.chosen(&into.nodes)?.iter().map(|node| node.id).collect())
+}
+
+pub(super) fn bagit(session: &Session, opened: &mut Opened, command: &Bags) -> Result<Outcome> {
+    let prefix = command.prefix.as_deref().unwrap_or(BAG);
+    if command.bags.len() > 1 && !prefix.contains(BAG) {
+        return Err(Misuse(format!("with several bags, --prefix must contain {BAG}, so that their files stay apart")).into());
+    }
+    let nodes = nodes(opened, &command.into)?;
+    let mut tolerant = Tolerant { faults: 0 };
+    let mut total = Imported::default();
+    for folder in &command.bags {
+        let bag = Bag::open(folder.as_path())?;
+        let name = name_of_folder(folder)?;
+        let location = folder_prefix(&prefix.replace(BAG, &name));
+        let mut rows = BagRows::new(&bag, &Options::default(), &format!("{name}/"), &location)?;
+        add(&mut total, tolerant.import(opened, &nodes, command.into.replace, &mut rows)?);
+    }
+    Ok(tolerant.outcome(report(session, &total)?))
+}
+
+fn name_of_folder(folder: &Path) -> Result<String> {
+    let full = folder.canonicalize().with_context(|| text::path(folder))?;
+    let name = full.file_name().and_then(|name| name.to_str());
+    name.map(str::to_owned).with_context(|| format!("the name of {} is not UTF-8, or it has none", text::path(folder)))
+}
+
+fn add(total: &mut Imported, more: Imported) {
+    total.rows += more.rows;
+    total.files += more.files;
+    total.copies += more.copies;
+    total.changed += more.changed;
+    total.conflicts += more.conflicts;
+    if total.conflicting.is_empty() {
+        total.conflicting = more.conflicting;
+    }
+}
+
+pub(super) fn ocfl(session: &Session, opened: &mut Opened, command: &Root) -> Result<Outcome> {
+    let nodes = nodes(opened, &command.into)?;
+    let root = StorageRoot::open(&command.root)?;
+    let prefix = folder_prefix(command.prefix.as_deref().unwrap_or_default());
+    let mut tolerant = Tolerant { faults: 0 };
+    let imported = tolerant.import(opened, &nodes, command.into.replace, &mut OcflRows::new(&root, &prefix))?;
+    Ok(tolerant.outcome(report(session, &imported)?))
+}
+
+pub(super) fn archive(session: &Session, opened: &mut Opened, command: &Objects) -> Result<Outcome> {
+    let nodes = nodes(opened, &command.into)?;
+    let archive = session.open(Access::Read)?;
+    let name = command.name.as_deref().map_or_else(Vec::new, name_of);
+    let below = if name.is_empty() { Vec::new() } else { [&name[..], b"/"].concat() };
+    let prefix = folder_prefix(command.prefix.as_deref().unwrap_or_default());
+    let mut failure = None;
+    let mut unnamed = 0_u64;
+    let mut rows = files(&archive, &below).map_while(|row| row.map_err(|error| failure = Some(error)).ok()).filter_map(|row| {
+        let Ok(name) = String::from_utf8(row.record.name.0.clone()) else {
+            unnamed += 1;
+            diagnostics::trouble(&format!("not imported: {}: its name is not UTF-8", row.record.name.display()));
+            return None;
+        };
+        let digests = Digest::new(Algorithm::Sha256, &row.record.sha256.0).into_iter().collect();
+        let location = (!prefix.is_empty()).then(|| format!("{prefix}{name}"));
+        Some(Ok(Row { name, expected: Expected { bytes: Some(row.record.size), digests }, location, node: None }))
+    });
+    let mut tolerant = Tolerant { faults: 0 };
+    let imported = tolerant.import(opened, &nodes, command.into.replace, &mut rows);
+    drop(rows);
+    let imported = imported?;
+    if let Some(error) = failure {
+        return Err(error).context(format!("{} were imported before", count(imported.rows, "row")));
+    }
+    tolerant.faults += unnamed;
+    let reported = tolerant.outcome(report(session, &imported)?);
+    Ok(reported.worst(say_gaps(&find_gaps(&archive, &name, Versions::Newest)?, "more may be stored than was imported")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_end_with_a_slash() {
+        assert_eq!(["", "a", "a/b/"].map(folder_prefix), ["", "a/", "a/b/"]);
+    }
+}
