@@ -52,9 +52,9 @@ pub trait Connection: Send {
     /// Returns the number of bytes passed.
     ///
     /// # Errors
-    /// [`Cause::Abandoned`] if `sink` returned false. [`Cause::Cut`] if the content ended before, or
-    /// went on after, the length stated at the beginning of the answer. What `sink` has received is
-    /// void if the call fails.
+    /// [`Cause::Abandoned`] if `sink` returned false. [`Cause::Cut`] if the content ended before,
+    /// or went on after, the length stated at the beginning of the answer. What `sink` has received
+    /// is void if the call fails.
     fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal>;
 
     /// Lists all files below the place, in no particular order, until `each` returns false.

@@ -22,9 +22,9 @@ pub(super) enum Command {
     /// PLACE is a folder, or a URL: s3://BUCKET/PREFIX, azblob://CONTAINER/PREFIX,
     /// gcs://BUCKET/PREFIX, swift://CONTAINER/PREFIX, b2://BUCKET/PREFIX, sftp://USER@HOST/PATH,
     /// webdavs://HOST/PATH, https://HOST/PATH (read only), archive:FOLDER for an archive of this
-    /// program, whose files are read by restoring them (read only). Further settings of a place are options
-    /// such as `--option endpoint=https://s3.example.org`. Secrets are never stored: name the
-    /// variable or the file that contains one, as in `--option secret_access_key=env:KEY`.
+    /// program, whose files are read by restoring them (read only). Further settings of a place are
+    /// options such as `--option endpoint=https://s3.example.org`. Secrets are never stored: name
+    /// the variable or the file that contains one, as in `--option secret_access_key=env:KEY`.
     Add {
         /// Name of the node: letters, digits, ".", "-" and "_"
         name: String,
