@@ -2,9 +2,9 @@
 //! renderer, which this step installs if it runs as root and apt is there.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use super::cargo::cargo;
+use super::debian;
 use super::program::{self, Channel};
 use super::{Lack, Outcome, Session};
 use crate::tally::Tally;
@@ -18,7 +18,7 @@ const VARIABLES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 /// These tests are `#[ignore]`d, so that `cargo test` passes without a driver. The flags match
 /// those of the step `tests`, so nothing is compiled again.
 pub(super) fn tests(session: &Session) -> Outcome {
-    if !has_driver() && !install() {
+    if !has_driver() && !debian::install(PACKAGE) {
         return Outcome::Skipped(Lack::VulkanDriver { package: PACKAGE });
     }
     let arguments = [
@@ -40,15 +40,4 @@ pub(super) fn tests(session: &Session) -> Outcome {
 fn has_driver() -> bool {
     let has_files = |folder: &str| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
     VARIABLES.iter().any(|variable| std::env::var_os(variable).is_some()) || DRIVERS.iter().any(|folder| has_files(folder))
-}
-
-/// Installs the package with apt, for which it needs root. A new machine has no package lists yet.
-fn install() -> bool {
-    let apt = |arguments: &[&str]| {
-        let mut apt = Command::new("apt-get");
-        apt.arg("--quiet").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
-        apt.status().is_ok_and(|status| status.success())
-    };
-    let install = || apt(&["install", "--yes", "--no-install-recommends", PACKAGE]);
-    install() || (apt(&["update"]) && install())
 }

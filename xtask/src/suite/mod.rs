@@ -18,8 +18,10 @@ use crate::workspace::Workspace;
 mod attacks;
 mod cargo;
 mod clients;
+mod debian;
 mod deny;
 mod gpu;
+mod postgres;
 mod program;
 mod python;
 mod readme;
@@ -60,6 +62,7 @@ const STEPS: &[Step] = &[
     Step { name: "fuzz", what: "cargo clippy for the fuzz targets, without libFuzzer", run: cargo::fuzz },
     Step { name: "tests", what: "cargo test --workspace --all-features --locked --no-fail-fast", run: cargo::tests },
     Step { name: "gpu", what: "the tests on graphics processors, or on a software renderer", run: gpu::tests },
+    Step { name: "postgres", what: "the tests of the audit's database on a PostgreSQL server", run: postgres::tests },
     Step { name: "docs", what: "cargo doc --workspace --all-features --no-deps --locked, warnings denied", run: cargo::docs },
     Step { name: "python", what: "python3 -m unittest discover -s tools", run: python::tests },
     Step {
@@ -107,6 +110,7 @@ enum Lack {
     Venv { why: String },
     Package { name: &'static str },
     VulkanDriver { package: &'static str },
+    Postgres { package: &'static str },
     Requirements { path: &'static str },
 }
 
@@ -131,6 +135,7 @@ impl fmt::Display for Lack {
             Self::Python => write!(f, "no Python 3.11 or later on the path"),
             Self::Venv { why } => write!(f, "Python can't create a virtual environment ({why}); on Debian, install python3-venv"),
             Self::VulkanDriver { package } => write!(f, "no Vulkan driver, and apt can't install the package {package}"),
+            Self::Postgres { package } => write!(f, "no PostgreSQL server, and apt can't install the package {package}"),
             Self::Package { name } => write!(f, "pip can't install the package `{name}`"),
             Self::Requirements { path } => write!(f, "pip can't install what {path} lists"),
         }
@@ -160,7 +165,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 
 pub(crate) fn list() {
     for Step { name, what, .. } in STEPS {
-        println!("{name:7}  {what}");
+        println!("{name:8}  {what}");
     }
 }
 
