@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use fulgurite_audit::copy::NodeId;
-use fulgurite_audit::database::{AuditDatabase, Sqlite};
+use fulgurite_audit::database::{AuditDatabase, Postgres, Sqlite};
 use fulgurite_audit::node::Node;
 use fulgurite_audit::place::{Address, Place};
 
@@ -24,8 +24,11 @@ mod status;
 
 #[derive(Debug, Args)]
 pub(crate) struct Audit {
-    /// The audit's database
-    #[arg(long, global = true, env = "FULGURITE_AUDIT", default_value = "audit.db", value_name = "FILE")]
+    /// The audit's database: a file, or postgres://user@host/database for several workers
+    ///
+    /// A password for PostgreSQL is taken from PGPASSWORD, from a password file (PGPASSFILE or
+    /// ~/.pgpass), or from ?password=env:NAME or ?password=file:PATH in the address.
+    #[arg(long, global = true, env = "FULGURITE_AUDIT", default_value = "audit.db", value_name = "FILE|URL")]
     database: PathBuf,
     #[command(subcommand)]
     command: Command,
@@ -90,15 +93,26 @@ pub(crate) fn audit(session: &Session, audit: &Audit) -> Result<Outcome> {
 }
 
 fn init(session: &Session, path: &Path) -> Result<Outcome> {
-    Sqlite::create(path)?;
+    match server(path) {
+        Some(url) => drop(Postgres::create(url)?),
+        None => drop(Sqlite::create(path)?),
+    }
     session.say(&format!("Created {}. Add nodes with `fulgurite audit node add`.", crate::text::path(path)));
     session.answer(|| serde_json::json!({ "database": path.to_string_lossy() }));
     Ok(Outcome::Good)
 }
 
+/// The address of a database on a server, if it isn't the path of a file.
+fn server(path: &Path) -> Option<&str> {
+    path.to_str().filter(|text| Postgres::is_address(text))
+}
+
 impl Opened {
     fn open(path: &Path) -> Result<Self> {
-        let mut database: Box<dyn AuditDatabase> = Box::new(Sqlite::open(path)?);
+        let mut database: Box<dyn AuditDatabase> = match server(path) {
+            Some(url) => Box::new(Postgres::open(url)?),
+            None => Box::new(Sqlite::open(path)?),
+        };
         let nodes = database.nodes()?;
         Ok(Self { database, nodes })
     }
