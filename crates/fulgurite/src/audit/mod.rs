@@ -19,6 +19,7 @@ mod history;
 mod inventory;
 mod nodes;
 mod repair;
+mod report;
 mod run;
 mod status;
 
@@ -58,6 +59,11 @@ enum Command {
     Run(run::Run),
     /// Show copies by node and state, how old their verification is, and whether the audit keeps up
     Status,
+    /// Report on all nodes: a mail on standard output, or files for people and monitoring
+    ///
+    /// The first line says whether all is well: every copy is verified, none is overdue, no
+    /// slowdown is open, and each cycle ends within its interval. Only then is the exit status 0.
+    Report(report::Report),
     /// List copies that are lost or wrong, or could not be read
     Problems(status::Problems),
     /// Show all copies of a file and everything that happened to them
@@ -85,6 +91,7 @@ pub(crate) fn audit(session: &Session, audit: &Audit) -> Result<Outcome> {
         Command::Inventory(command) => inventory::inventory(session, &mut Opened::open(path)?, command),
         Command::Run(run) => run::run(session, &mut Opened::open(path)?, run),
         Command::Status => status::status(session, &mut Opened::open(path)?),
+        Command::Report(asked) => report::report(session, &mut Opened::open(path)?, asked),
         Command::Problems(problems) => status::problems(session, &mut Opened::open(path)?, problems),
         Command::History { name } => history::history(session, &mut Opened::open(path)?, name),
         Command::Repair(repair) => repair::repair(session, &mut Opened::open(path)?, repair),
