@@ -8,7 +8,7 @@ use crate::copy::Method;
 use crate::node::DAY_S;
 use crate::service_level::Projection;
 
-/// Nodes that figures show. A page of hundreds of figures helps nobody; tables have all nodes.
+/// Nodes that figures show; tables have all nodes.
 pub(super) const SHOWN_NODES: usize = 12;
 /// Characters of a node's name in figures.
 const SHOWN_NAME: usize = 24;

@@ -26,7 +26,7 @@ pub(super) struct Report {
 pub(super) fn report(session: &Session, opened: &mut Opened, asked: &Report) -> Result<Outcome> {
     let now = now();
     let summary = Summary::read(&mut *opened.database, &opened.nodes, now)?;
-    // Monitoring first: it is told even if nobody can be.
+    // Metrics come first: monitoring gets them even if the page cannot be written.
     if let Some(path) = &asked.prometheus {
         report::write(path, &report::prometheus(&summary))?;
     }
