@@ -195,6 +195,8 @@ fn a_claim_is_not_a_date(database: &mut dyn AuditDatabase) {
     let [a, _] = two_nodes(database);
     import(database, &[a], false, vec![row("x")]);
     assert_eq!(claim(database, a, NOW, 1).len(), 1);
+    database.renew_claims().expect("claims can be renewed");
+    assert!(claim(database, a, NOW, 1).is_empty());
     let copy = database.history("x").expect("readable").expect("known").copies.remove(0);
     assert_eq!((copy.state, copy.verified_at, copy.due_at, copy.events.len()), (State::Unverified, None, 0, 0));
     assert_eq!(database.ages().expect("readable")[0].day, None);

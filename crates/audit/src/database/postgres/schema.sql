@@ -60,7 +60,8 @@ CREATE TABLE leases (
     worker bigint NOT NULL,
     until timestamptz NOT NULL,
     PRIMARY KEY (node, file)
-) WITH (fillfactor = 50);
+    -- Few rows that come and go: by the default share of rows, dead ones would pile up.
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 CREATE INDEX leases_by_worker ON leases (worker);
 
 -- Processes that change the audit, each with the number of its last transaction: a process whose
