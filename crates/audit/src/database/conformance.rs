@@ -25,6 +25,7 @@ pub(super) const CASES: &[Case] = &[
     ("each finding leaves its state, its date and its event", each_finding_leaves_its_state),
     ("a result for a copy that changed meanwhile is dropped", a_stale_result_is_dropped),
     ("a recorded digest is expected from all copies", a_recorded_digest_is_expected),
+    ("a length that a verification proves is kept", a_proven_length_is_kept),
     ("sums follow each change", sums_follow_each_change),
     ("copies can be made due", copies_can_be_made_due),
     ("a new interval moves regular checks only", a_new_interval_moves_regular_checks),
@@ -286,6 +287,30 @@ fn a_recorded_digest_is_expected(database: &mut dyn AuditDatabase) {
     assert_eq!(database.history("x").expect("readable").expect("known").expected.bytes, Some(4));
     let again = claim(database, b, NOW + 1, 1).remove(0);
     assert_eq!(again.expected.digests, [digest("four")]);
+}
+
+fn a_proven_length_is_kept(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    let unknown = |name: &str| Row { expected: Expected { bytes: None, digests: vec![digest(name)] }, ..row(name) };
+    import(database, &[a, b], false, vec![unknown("x"), unknown("y")]);
+    let results = |claims: Vec<Claim>, finding: fn() -> Finding| {
+        claims.into_iter().map(|claim| Checked { bytes: 7, ..checked(claim, NOW, finding()) }).collect::<Vec<_>>()
+    };
+    // The first reading of a disputed copy proves nothing, nor does a mismatch.
+    let first = claim(database, a, NOW, 2);
+    database.record(&results(first[..1].to_vec(), || Finding::Verified { disputed: Some(Dispute::Missing) }), &[]).expect("recorded");
+    database.record(&results(first[1..].to_vec(), || Finding::DigestMismatch { found: digest("z") }), &[]).expect("recorded");
+    assert_eq!(database.history("x").expect("readable").expect("known").expected.bytes, None);
+    let second = claim(database, b, NOW, 2);
+    database.record(&results(second, GOOD), &[]).expect("recorded");
+    for name in ["x", "y"] {
+        assert_eq!(
+            database.history(name).expect("readable").expect("known").expected,
+            Expected { bytes: Some(7), digests: vec![digest(name)] }
+        );
+    }
+    assert_eq!(states(database, a), [(State::Verified, 1, 7), (State::DigestMismatch, 1, 7)]);
+    assert_eq!(states(database, b), [(State::Verified, 2, 14)]);
 }
 
 fn sums_follow_each_change(database: &mut dyn AuditDatabase) {

@@ -66,6 +66,18 @@ pub struct Checked {
     pub stream: Duration,
 }
 
+impl Checked {
+    /// The file's length, if it wasn't known before and the check proves it.
+    fn learned_bytes(&self) -> Option<u64> {
+        match &self.finding {
+            Finding::Recorded { bytes, .. } => Some(*bytes),
+            // The bytes that were counted are those of the first reading.
+            Finding::Verified { disputed: None } if self.claim.expected.bytes.is_none() => Some(self.bytes),
+            _ => None,
+        }
+    }
+}
+
 /// State to be kept for a detector, beside the checks it has seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetectorState {

@@ -43,7 +43,9 @@ pub fn html(summary: &Summary) -> String {
         states(&mut out, summary);
         figures(&mut out, summary);
         incidents(&mut out, summary);
-        judged_days(&mut out, summary);
+        if summary.is_large() {
+            judged_days(&mut out, summary);
+        }
     }
     problems(&mut out, summary);
     out += "</body>\n</html>\n";

@@ -191,6 +191,13 @@ impl Summary {
         self.nodes.iter().fold(Tally::default(), |sum, node| plus(sum, node.total))
     }
 
+    /// True if there are enough copies that a day could do better than fail by the rule of
+    /// [`days`](Self::days).
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        self.total().copies > DailyRule::CDL.info.copies
+    }
+
     /// Copies that are lost, wrong or unavailable, named or not.
     #[must_use]
     pub fn problem_count(&self) -> u64 {

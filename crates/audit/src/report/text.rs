@@ -37,7 +37,7 @@ pub fn text(summary: &Summary) -> String {
             wrap(&mut out, "    ", &if detail.is_empty() { verified } else { format!("{}; {verified}", line(detail)) });
         }
     }
-    if !summary.nodes.is_empty() && !summary.days.is_empty() {
+    if summary.is_large() && !summary.days.is_empty() {
         out.push(String::new());
         out.push("Audited on each day, all nodes (rule of the CDL, for large archives):".into());
         for judged in &summary.days {

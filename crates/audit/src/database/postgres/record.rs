@@ -75,16 +75,17 @@ pub(super) async fn record(
     claims::release(work, worker, &keys).await
 }
 
-fn is_recorded(result: &Checked) -> bool {
-    matches!(result.finding, Finding::Recorded { .. })
+/// True if the file's length or digest may become known by this result.
+fn learns(result: &Checked) -> bool {
+    result.learned_bytes().is_some()
 }
 
-/// Reads the intervals of the results' nodes, or of all if digests were recorded. They can't change
-/// until the transaction ends.
+/// Reads the intervals of the results' nodes, or of all if something is learned about files. They can't
+/// change until the transaction ends.
 async fn intervals(work: &Work<'_>, results: &[Checked]) -> Result<BTreeMap<NodeId, Duration>, Fault> {
     let nodes: BTreeSet<NodeId> = results.iter().map(|result| result.claim.node).collect();
     let nodes: Vec<i16> = nodes.into_iter().map(small).collect();
-    let all = results.iter().any(is_recorded);
+    let all = results.iter().any(learns);
     let sql = "SELECT node, interval_s FROM nodes WHERE $2 OR node = ANY($1) ORDER BY node FOR SHARE";
     let rows = work.rows(sql, &[&nodes, &all]).await?;
     let interval =
@@ -92,10 +93,10 @@ async fn intervals(work: &Work<'_>, results: &[Checked]) -> Result<BTreeMap<Node
     rows.iter().map(interval).collect()
 }
 
-/// Locks the files whose digests may be recorded and then the copies that may change, and reads
+/// Locks the files of which something may be learned and then the copies that may change, and reads
 /// them.
 async fn locked(work: &Work<'_>, results: &[Checked], nodes: &BTreeMap<NodeId, Duration>) -> Result<(Files, Copies), Fault> {
-    let recorded: BTreeSet<i64> = results.iter().filter(|result| is_recorded(result)).map(|result| signed(result.claim.file.0)).collect();
+    let recorded: BTreeSet<i64> = results.iter().filter(|result| learns(result)).map(|result| signed(result.claim.file.0)).collect();
     let mut files = Files::new();
     if !recorded.is_empty() {
         let recorded: Vec<i64> = recorded.into_iter().collect();
@@ -157,18 +158,19 @@ fn apply(
             known.bytes = Some(signed(*bytes));
             known.digests = digests::encode(std::slice::from_ref(digest));
             known.changed = true;
-            if bytes_before.is_none() {
-                // Sums of the file's other copies counted no bytes for them so far.
-                for ((_, other), copy) in
-                    copies.range((file, NodeId(0))..=(file, NodeId(u16::MAX))).filter(|((_, other), _)| *other != node)
-                {
-                    sums.copy(*other, copy.state, copy.verified_at, None, -1);
-                    sums.copy(*other, copy.state, copy.verified_at, known.bytes, 1);
-                }
-            }
         } else {
             // A copy at another node was read first, so this one is checked against that.
             due_at_once = true;
+        }
+    } else if let (Some(bytes), None) = (result.learned_bytes(), known.bytes) {
+        known.bytes = Some(signed(bytes));
+        known.changed = true;
+    }
+    if bytes_before.is_none() && known.bytes.is_some() {
+        // Sums of the file's other copies counted no bytes for them so far.
+        for ((_, other), copy) in copies.range((file, NodeId(0))..=(file, NodeId(u16::MAX))).filter(|((_, other), _)| *other != node) {
+            sums.copy(*other, copy.state, copy.verified_at, None, -1);
+            sums.copy(*other, copy.state, copy.verified_at, known.bytes, 1);
         }
     }
     let state = result.finding.state();

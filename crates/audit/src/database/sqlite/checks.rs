@@ -220,6 +220,13 @@ fn apply(
             // A copy at another node was read first, so this one is checked against that.
             due_at_once = true;
         }
+    } else if let (Some(bytes), None) = (result.learned_bytes(), before.bytes) {
+        bytes_now = Some(signed(bytes));
+        transaction
+            .prepare_cached("UPDATE files SET bytes = ?2 WHERE file = ?1")
+            .and_then(|mut statement| statement.execute(params![file, bytes_now]))
+            .map_err(&failed)?;
+        recount_bytes(transaction, file, node, signed(bytes), sums)?;
     }
     let state = result.finding.state();
     let verified_at = if state == State::Verified { Some(signed(result.at)) } else { before.verified_at };
