@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! cargo xtask test     [check] -> [deny] -> [fmt] -> [clippy] -> [plain] -> [fuzz] -> [tests]
-//!                         |       -> [gpu] -> [docs] -> [python] -> [release] -> [readme]
-//!                         |       -> [s3] -> [attacks] -> [clients]
+//!                         |       -> [gpu] -> [postgres] -> [docs] -> [python] -> [release]
+//!                         |       -> [readme] -> [s3] -> [attacks] -> [clients]
 //!                         |       stops at the first step that fails
 //!                         |
 //! cargo xtask check    arrows, names, sizes, links, toolchain, prose, unsafe, leftovers

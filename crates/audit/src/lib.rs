@@ -22,6 +22,7 @@
 //! | [`run`] | checks what is due, with a lane for each node |
 //! | [`expectation`], [`slowdown`] | how long checks should take, and the detection of slow nodes |
 //! | [`service_level`] | when a cycle ends, and whether a day was good enough |
+//! | [`report`] | what an audit knows, for people, spreadsheets and monitoring |
 //! | [`repair`] | rewrites bad copies from good ones |
 #![forbid(unsafe_code)]
 
@@ -37,6 +38,7 @@ pub mod node;
 pub mod pace;
 pub mod place;
 pub mod repair;
+pub mod report;
 pub mod run;
 pub mod service_level;
 pub mod slowdown;

@@ -22,6 +22,7 @@ mod clients;
 mod debian;
 mod deny;
 mod gpu;
+mod postgres;
 mod preservation;
 mod program;
 mod python;
@@ -63,6 +64,7 @@ const STEPS: &[Step] = &[
     Step { name: "fuzz", what: "cargo clippy for the fuzz targets, without libFuzzer", run: cargo::fuzz },
     Step { name: "tests", what: "cargo test --workspace --all-features --locked --no-fail-fast", run: cargo::tests },
     Step { name: "gpu", what: "the tests on graphics processors, or on a software renderer", run: gpu::tests },
+    Step { name: "postgres", what: "the tests of the audit's database on a PostgreSQL server", run: postgres::tests },
     Step { name: "docs", what: "cargo doc --workspace --all-features --no-deps --locked, warnings denied", run: cargo::docs },
     Step { name: "python", what: "python3 -m unittest discover -s tools", run: python::tests },
     Step {
@@ -116,6 +118,7 @@ enum Lack {
     Venv { why: String },
     Package { name: &'static str },
     VulkanDriver { package: &'static str },
+    Postgres { package: &'static str },
     Requirements { path: &'static str },
 }
 
@@ -140,6 +143,7 @@ impl fmt::Display for Lack {
             Self::Python => write!(f, "no Python 3.11 or later on the path"),
             Self::Venv { why } => write!(f, "Python can't create a virtual environment ({why}); on Debian, install python3-venv"),
             Self::VulkanDriver { package } => write!(f, "no Vulkan driver, and apt can't install the package {package}"),
+            Self::Postgres { package } => write!(f, "no PostgreSQL server, and apt can't install the package {package}"),
             Self::Package { name } => write!(f, "pip can't install the package `{name}`"),
             Self::Requirements { path } => write!(f, "pip can't install what {path} lists"),
         }

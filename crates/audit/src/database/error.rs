@@ -24,6 +24,20 @@ pub enum DatabaseError {
     TooManyNodes { most: u16 },
     #[error("a row of table {table} is damaged: {what}")]
     Damaged { table: &'static str, what: String },
+    #[cfg(feature = "postgres")]
+    #[error("the address of the database is unusable: {problem}")]
+    Address {
+        #[source]
+        problem: super::AddressProblem,
+    },
+    #[error("{database} has no audit: create one with `fulgurite audit init`")]
+    NoAudit { database: String },
+    #[error("PostgreSQL {found} is too old: use {oldest} or later")]
+    OldServer { found: i32, oldest: i32 },
+    #[error("the database stores text as {encoding}: create one with the encoding UTF8")]
+    Encoding { encoding: String },
+    #[error("PostgreSQL can't store the NUL character in the name or location of {name:?}: rename the file, or keep the audit in a file")]
+    NulInName { name: String },
     #[error("can't {doing}")]
     Engine {
         doing: &'static str,

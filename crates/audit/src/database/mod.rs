@@ -24,10 +24,14 @@ mod conformance;
 mod digests;
 mod error;
 mod event;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod sqlite;
 
 pub use error::DatabaseError;
 pub use event::{Event, EventKind};
+#[cfg(feature = "postgres")]
+pub use postgres::{AddressProblem, Postgres};
 pub use sqlite::Sqlite;
 
 /// A copy to be checked.
@@ -282,6 +286,15 @@ pub trait AuditDatabase: Send {
     /// # Errors
     /// If the database can't be changed.
     fn release(&mut self, claims: &[Claim]) -> Result<(), DatabaseError>;
+
+    /// Keeps claims alive while their copies are checked. A run calls it every second or so; where
+    /// claims end only with their worker, there is nothing to do.
+    ///
+    /// # Errors
+    /// If the database can't be changed.
+    fn renew_claims(&mut self) -> Result<(), DatabaseError> {
+        Ok(())
+    }
 
     /// Records results: an event for each, the copy's state, and the date if it was verified. A
     /// result for a copy that changed since it was claimed is dropped. Detectors' states are stored

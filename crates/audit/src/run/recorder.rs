@@ -126,6 +126,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
     /// Gives claims to lanes that have few, and ends lanes that are done.
     pub(super) fn supply(&mut self) -> Result<(), RunError> {
         self.compare_clocks()?;
+        self.database.renew_claims()?;
         let now = self.clock.steady();
         for tracked in &mut self.lanes {
             if tracked.is_done {

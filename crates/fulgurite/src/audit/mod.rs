@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use fulgurite_audit::copy::NodeId;
-use fulgurite_audit::database::{AuditDatabase, Sqlite};
+use fulgurite_audit::database::{AuditDatabase, Postgres, Sqlite};
 use fulgurite_audit::node::Node;
 use fulgurite_audit::place::{Address, Place};
 
@@ -19,13 +19,17 @@ mod history;
 mod inventory;
 mod nodes;
 mod repair;
+mod report;
 mod run;
 mod status;
 
 #[derive(Debug, Args)]
 pub(crate) struct Audit {
-    /// The audit's database
-    #[arg(long, global = true, env = "FULGURITE_AUDIT", default_value = "audit.db", value_name = "FILE")]
+    /// The audit's database: a file, or postgres://user@host/database for several workers
+    ///
+    /// A password for PostgreSQL is taken from PGPASSWORD, from a password file (PGPASSFILE or
+    /// ~/.pgpass), or from ?password=env:NAME or ?password=file:PATH in the address.
+    #[arg(long, global = true, env = "FULGURITE_AUDIT", default_value = "audit.db", value_name = "FILE|URL")]
     database: PathBuf,
     #[command(subcommand)]
     command: Command,
@@ -55,6 +59,11 @@ enum Command {
     Run(run::Run),
     /// Show copies by node and state, how old their verification is, and whether the audit keeps up
     Status,
+    /// Report on all nodes: a mail on standard output, or files for people and monitoring
+    ///
+    /// The first line says whether all is well: every copy is verified, none is overdue, no
+    /// slowdown is open, and each cycle ends within its interval. Only then is the exit status 0.
+    Report(report::Report),
     /// List copies that are lost or wrong, or could not be read
     Problems(status::Problems),
     /// Show all copies of a file and everything that happened to them
@@ -82,6 +91,7 @@ pub(crate) fn audit(session: &Session, audit: &Audit) -> Result<Outcome> {
         Command::Inventory(command) => inventory::inventory(session, &mut Opened::open(path)?, command),
         Command::Run(run) => run::run(session, &mut Opened::open(path)?, run),
         Command::Status => status::status(session, &mut Opened::open(path)?),
+        Command::Report(asked) => report::report(session, &mut Opened::open(path)?, asked),
         Command::Problems(problems) => status::problems(session, &mut Opened::open(path)?, problems),
         Command::History { name } => history::history(session, &mut Opened::open(path)?, name),
         Command::Repair(repair) => repair::repair(session, &mut Opened::open(path)?, repair),
@@ -90,15 +100,26 @@ pub(crate) fn audit(session: &Session, audit: &Audit) -> Result<Outcome> {
 }
 
 fn init(session: &Session, path: &Path) -> Result<Outcome> {
-    Sqlite::create(path)?;
+    match server(path) {
+        Some(url) => drop(Postgres::create(url)?),
+        None => drop(Sqlite::create(path)?),
+    }
     session.say(&format!("Created {}. Add nodes with `fulgurite audit node add`.", crate::text::path(path)));
     session.answer(|| serde_json::json!({ "database": path.to_string_lossy() }));
     Ok(Outcome::Good)
 }
 
+/// The address of a database on a server, if it isn't the path of a file.
+fn server(path: &Path) -> Option<&str> {
+    path.to_str().filter(|text| Postgres::is_address(text))
+}
+
 impl Opened {
     fn open(path: &Path) -> Result<Self> {
-        let mut database: Box<dyn AuditDatabase> = Box::new(Sqlite::open(path)?);
+        let mut database: Box<dyn AuditDatabase> = match server(path) {
+            Some(url) => Box::new(Postgres::open(url)?),
+            None => Box::new(Sqlite::open(path)?),
+        };
         let nodes = database.nodes()?;
         Ok(Self { database, nodes })
     }

@@ -1,0 +1,161 @@
+//! What reports ask.
+
+use std::time::Duration;
+
+use super::super::{Age, CopyHistory, Event, FileHistory, Hour, Incident, IncidentKind, Problem, Total};
+use super::history::{chain, decoded_event};
+use super::session::{Fault, Work};
+use super::{DatabaseError, decoded_digests, decoded_method, decoded_node, decoded_state, name_hash, signed, small, unsigned};
+use crate::check::Witness;
+use crate::copy::{Expected, FileId, Method, NodeId, State};
+
+pub(super) async fn next_due(work: &Work<'_>, node: NodeId) -> Result<Option<u64>, Fault> {
+    let sql = "SELECT due_at FROM copies WHERE node = $1 ORDER BY due_at, file LIMIT 1";
+    let row = work.optional(sql, &[&small(node)]).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?.map(unsigned))
+}
+
+pub(super) async fn witnesses(work: &Work<'_>, node: NodeId, limit: usize) -> Result<Vec<Witness>, Fault> {
+    let sql = "SELECT DISTINCT f.bytes, coalesce(c.location, f.name), f.digests FROM witnesses w \
+               JOIN copies c ON c.node = w.node AND c.file = w.file JOIN files f ON f.file = w.file \
+               WHERE w.node = $1 AND c.state = $2 ORDER BY f.bytes NULLS FIRST LIMIT $3";
+    let rows = work.rows(sql, &[&small(node), &i16::from(State::Verified.number()), &signed(limit as u64)]).await?;
+    let witness = |row: &tokio_postgres::Row| {
+        let bytes: Option<i64> = row.try_get(0)?;
+        let expected = Expected { bytes: bytes.map(unsigned), digests: decoded_digests(row.try_get(2)?)? };
+        Ok(Witness { location: row.try_get(1)?, expected })
+    };
+    rows.iter().map(witness).collect()
+}
+
+pub(super) async fn detector(work: &Work<'_>, node: NodeId, method: Method) -> Result<Option<Vec<u8>>, Fault> {
+    let sql = "SELECT state FROM detectors WHERE node = $1 AND method = $2";
+    let row = work.optional(sql, &[&small(node), &i16::from(method.number())]).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?)
+}
+
+pub(super) async fn totals(work: &Work<'_>) -> Result<Vec<Total>, Fault> {
+    let sql = "SELECT node, state, copies, least(bytes, 9223372036854775807)::bigint FROM totals WHERE copies <> 0 ORDER BY node, state";
+    let total = |row: &tokio_postgres::Row| {
+        Ok(Total {
+            node: decoded_node("totals", row.try_get(0)?)?,
+            state: decoded_state("totals", row.try_get(1)?)?,
+            copies: unsigned(row.try_get(2)?),
+            bytes: unsigned(row.try_get(3)?),
+        })
+    };
+    work.rows(sql, &[]).await?.iter().map(total).collect()
+}
+
+pub(super) async fn ages(work: &Work<'_>) -> Result<Vec<Age>, Fault> {
+    let sql = "SELECT node, day, copies, least(bytes, 9223372036854775807)::bigint FROM ages WHERE copies <> 0 ORDER BY node, day";
+    let age = |row: &tokio_postgres::Row| {
+        Ok(Age {
+            node: decoded_node("ages", row.try_get(0)?)?,
+            day: u64::try_from(row.try_get::<_, i64>(1)?).ok(),
+            copies: unsigned(row.try_get(2)?),
+            bytes: unsigned(row.try_get(3)?),
+        })
+    };
+    work.rows(sql, &[]).await?.iter().map(age).collect()
+}
+
+pub(super) async fn hours(work: &Work<'_>, from: u64) -> Result<Vec<Hour>, Fault> {
+    let sql = "SELECT hour, node, method, state, count, least(bytes, 9223372036854775807)::bigint, \
+               least(stream_us, 9223372036854775807)::bigint, least(whole_us, 9223372036854775807)::bigint \
+               FROM hours WHERE hour >= $1 ORDER BY hour, node, method, state";
+    let hour = |row: &tokio_postgres::Row| {
+        let number = |column| Ok::<_, Fault>(unsigned(row.try_get(column)?));
+        Ok(Hour {
+            hour: number(0)?,
+            node: decoded_node("hours", row.try_get(1)?)?,
+            method: decoded_method("hours", row.try_get(2)?)?,
+            state: decoded_state("hours", row.try_get(3)?)?,
+            count: number(4)?,
+            bytes: number(5)?,
+            stream: Duration::from_micros(number(6)?),
+            whole: Duration::from_micros(number(7)?),
+        })
+    };
+    work.rows(sql, &[&signed(from)]).await?.iter().map(hour).collect()
+}
+
+pub(super) async fn incidents(work: &Work<'_>, from: u64) -> Result<Vec<Incident>, Fault> {
+    let sql = "SELECT node, method, at, kind, since, factor, checks, unanswered FROM incidents WHERE at >= $1 ORDER BY incident";
+    let incident = |row: &tokio_postgres::Row| {
+        let number = |column| Ok::<_, Fault>(unsigned(row.try_get(column)?));
+        let kind: i16 = row.try_get(3)?;
+        let known = u8::try_from(kind).ok().and_then(IncidentKind::from_number);
+        Ok(Incident {
+            node: decoded_node("incidents", row.try_get(0)?)?,
+            method: decoded_method("incidents", row.try_get(1)?)?,
+            at: number(2)?,
+            kind: known.ok_or_else(|| DatabaseError::Damaged { table: "incidents", what: format!("no kind has the number {kind}") })?,
+            since: number(4)?,
+            factor: row.try_get(5)?,
+            checks: number(6)?,
+            unanswered: number(7)?,
+        })
+    };
+    work.rows(sql, &[&signed(from)]).await?.iter().map(incident).collect()
+}
+
+pub(super) async fn problems(work: &Work<'_>, state: State, after: Option<(NodeId, FileId)>, limit: usize) -> Result<Vec<Problem>, Fault> {
+    let (node, file) = after.map_or((-1, -1), |(node, file)| (small(node), signed(file.0)));
+    // The first ten columns are the last event.
+    let sql = "SELECT e.event, e.previous, e.node, e.file, e.at, e.kind, e.method, e.bytes, e.stream_us, e.detail, \
+               c.node, c.file, f.name, c.verified_at, c.last_event FROM copies c JOIN files f ON f.file = c.file \
+               LEFT JOIN events e ON e.event = c.last_event \
+               WHERE c.state = $1 AND (c.node, c.file) > ($2, $3) ORDER BY c.node, c.file LIMIT $4";
+    let rows = work.rows(sql, &[&i16::from(state.number()), &node, &file, &signed(limit as u64)]).await?;
+    let problem = |row: &tokio_postgres::Row| {
+        let (found, named): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(14)?);
+        let last = match (found, named) {
+            (Some(_), _) => Some(decoded_event(row)?.0),
+            (None, Some(event)) => return Err(DatabaseError::Damaged { table: "events", what: format!("event {event} is gone") }.into()),
+            (None, None) => None,
+        };
+        Ok(Problem {
+            node: decoded_node("copies", row.try_get(10)?)?,
+            file: FileId(unsigned(row.try_get(11)?)),
+            name: row.try_get(12)?,
+            state,
+            verified_at: row.try_get::<_, Option<i64>>(13)?.map(unsigned),
+            last,
+        })
+    };
+    rows.iter().map(problem).collect()
+}
+
+pub(super) async fn history(work: &Work<'_>, name: &str) -> Result<Option<FileHistory>, Fault> {
+    if name.contains('\0') {
+        // No such name can be stored.
+        return Ok(None);
+    }
+    let sql = "SELECT file, bytes, digests FROM files WHERE name_hash = $1 AND name = $2";
+    let Some(row) = work.optional(sql, &[&name_hash(name), &name]).await? else { return Ok(None) };
+    let (file, bytes, digests): (i64, Option<i64>, &[u8]) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    let expected = Expected { bytes: bytes.map(unsigned), digests: decoded_digests(digests)? };
+    let sql = "SELECT c.node, coalesce(c.location, $2), c.state, c.verified_at, c.due_at, c.last_event \
+               FROM nodes n JOIN copies c ON c.node = n.node AND c.file = $1 ORDER BY c.node";
+    let mut copies = Vec::new();
+    for row in work.rows(sql, &[&file, &name]).await? {
+        let node = decoded_node("copies", row.try_get(0)?)?;
+        copies.push(CopyHistory {
+            node,
+            location: row.try_get(1)?,
+            state: decoded_state("copies", row.try_get(2)?)?,
+            verified_at: row.try_get::<_, Option<i64>>(3)?.map(unsigned),
+            due_at: unsigned(row.try_get(4)?),
+            events: chain(work, node, file, row.try_get(5)?).await?,
+        });
+    }
+    Ok(Some(FileHistory { file: FileId(unsigned(file)), expected, copies }))
+}
+
+pub(super) async fn events(work: &Work<'_>, after: u64, limit: usize) -> Result<Vec<(Event, String)>, Fault> {
+    let sql = "SELECT e.event, e.previous, e.node, e.file, e.at, e.kind, e.method, e.bytes, e.stream_us, e.detail, f.name \
+               FROM events e JOIN files f ON f.file = e.file WHERE e.event > $1 ORDER BY e.event LIMIT $2";
+    let rows = work.rows(sql, &[&signed(after), &signed(limit as u64)]).await?;
+    rows.iter().map(|row| Ok((decoded_event(row)?.0, row.try_get(10)?))).collect()
+}
