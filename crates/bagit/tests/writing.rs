@@ -272,5 +272,6 @@ fn all_files_are_listed_with_the_digests_of_their_own_manifests() {
     for unlisted in ["unlisted", "tagmanifest-md5.txt"] {
         assert_eq!(found[unlisted], (Scope::Tags, 0), "{unlisted}");
     }
-    assert_eq!(found.len(), 1 + 4 + 2 + 2 + 3);
+    // A payload file, three tag files, three manifests and tag manifests, and an unlisted file.
+    assert_eq!(found.len(), 1 + 3 + 3 + 3 + 1);
 }

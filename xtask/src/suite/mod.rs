@@ -320,6 +320,6 @@ mod tests {
     fn the_table_has_a_line_for_each_step_with_its_reason() {
         let summary = summary(&[&PASSES, &SKIPS], false);
         assert!(summary.contains("good         passed"), "{summary}");
-        assert!(summary.contains("idle     skipped") && summary.contains("3.11"), "{summary}");
+        assert!(summary.contains("idle         skipped") && summary.contains("3.11"), "{summary}");
     }
 }
