@@ -80,8 +80,8 @@ fn learns(result: &Checked) -> bool {
     result.learned_bytes().is_some()
 }
 
-/// Reads the intervals of the results' nodes, or of all if something is learned about files. They can't
-/// change until the transaction ends.
+/// Reads the intervals of the results' nodes, or of all if something is learned about files. They
+/// can't change until the transaction ends.
 async fn intervals(work: &Work<'_>, results: &[Checked]) -> Result<BTreeMap<NodeId, Duration>, Fault> {
     let nodes: BTreeSet<NodeId> = results.iter().map(|result| result.claim.node).collect();
     let nodes: Vec<i16> = nodes.into_iter().map(small).collect();
