@@ -21,8 +21,8 @@ const PACKAGES: [&str; 2] = ["openssh-server", "openssh-client"];
 pub(super) fn tests(session: &Session) -> Outcome {
     let tested = || {
         let built = ReleaseBuild::find(session)?;
-        // The flags match those of the step `tests`, so little is compiled again.
-        let mut example = cargo(session, &["build", "--package", "fulgurite-audit", "--all-features", "--locked", "--example", "place"]);
+        // The flags match those of the step `tests`, so nothing is compiled again.
+        let mut example = cargo(session, &["build", "--workspace", "--all-features", "--locked", "--example", "place"]);
         example.stdin(Stdio::null());
         match program::judge(example) {
             Outcome::Passed(_) => {}
