@@ -296,7 +296,7 @@ impl Address {
     /// The place at this address. Opens no connection, and looks up no secret.
     ///
     /// # Errors
-    /// [`Cause::Unsupported`] if the program was built without support for this kind of place.
+    /// [`Cause::Unsupported`](super::Cause::Unsupported) if the program was built without support for this kind of place.
     pub fn place(&self) -> Result<Box<dyn Place>, Refusal> {
         match self.kind {
             Kind::Folder => {
