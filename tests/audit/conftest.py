@@ -169,7 +169,7 @@ def s3(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) -
         start("versitygw", port, program, "--port", f"127.0.0.1:{port}", "posix", "--sidecar", home, home / "root", environment=keys)
     elif program := os.environ.get("FULGURITE_RCLONE"):
         keys = {"RCLONE_CONFIG": str(home / "rclone.conf"), "RCLONE_AUTH_KEY": '"access,secret word"'}
-        options = ["--addr", f"127.0.0.1:{port}", "--dir-cache-time", "0s"]
+        options = ["--addr", f"127.0.0.1:{port}"]
         start("rclone", port, program, "serve", "s3", home / "root", *options, environment=keys)
     else:
         absent("an S3 server")
