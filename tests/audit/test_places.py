@@ -1,4 +1,4 @@
-"""Places at servers of other people: what they store is looked at in their folders, and what they say is told apart."""
+"""Places at real servers: tests inspect the servers' folders and compare the reported causes."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ impl fmt::Display for ServerAddress {
     }
 }
 
-/// What follows the scheme of a database's address; `None` if the text is none.
+/// What follows the scheme of a database's address; `None` for any other text.
 pub(super) fn rest(url: &str) -> Option<&str> {
     url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"))
 }

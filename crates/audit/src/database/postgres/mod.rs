@@ -122,7 +122,7 @@ impl Postgres {
         Ok(Self { session, held: HashMap::new(), renewed_at: Instant::now(), renew_every: LEASE / 3, witnessed: 0 })
     }
 
-    /// The version of the tables; `None` if there are none.
+    /// The version of the tables; `None` in a database without an audit.
     fn version(&mut self) -> Result<Option<i32>, DatabaseError> {
         self.session.read("look for the tables of an audit", async |work| {
             let server: i32 = work.rows("SELECT current_setting('server_version_num')::integer", &[]).await?[0].try_get(0)?;

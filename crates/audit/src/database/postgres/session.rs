@@ -251,7 +251,7 @@ impl Patience {
         Self { until: Instant::now() + RECONNECT, wait: FIRST_WAIT }
     }
 
-    /// Returns how long to wait before the next attempt; `None` if there is none.
+    /// Returns how long to wait before the next attempt; `None` after the last one.
     fn next(&mut self) -> Option<Duration> {
         let wait = self.wait;
         self.wait = (wait * 2).min(LONGEST_WAIT);

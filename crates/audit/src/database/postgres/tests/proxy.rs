@@ -22,7 +22,7 @@ struct Plan {
     cuts: usize,
 }
 
-/// Passes connections on to a server until it is told to break one.
+/// Forwards connections to a server until the test breaks one.
 pub(super) struct Proxy {
     folder: tempfile::TempDir,
     plan: Arc<Mutex<Plan>>,
