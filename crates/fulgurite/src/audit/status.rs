@@ -77,7 +77,8 @@ impl<'a> Standing<'a> {
             return Outcome::Unreadable;
         }
         let late = if self.node.rules.method == Method::Stream { self.overdue } else { 0 };
-        if self.unknown() > 0 || late > 0 { Outcome::Absent } else { Outcome::Good }
+        // Nothing is known of a node without an inventory.
+        if self.copies == 0 || self.unknown() > 0 || late > 0 { Outcome::Absent } else { Outcome::Good }
     }
 
     fn line(&self) -> String {

@@ -203,6 +203,9 @@ fn wrong_commands_say_what_to_do() {
     fs::create_dir(place.path("n")).expect("created");
     place.good(&["audit", "node", "add", "n", "n"]);
     place.run(&["audit", "node", "add", "n", "n"]).fails_with(1, "there is a node n already");
+    let unlisted = place.run(&["audit", "status"]);
+    assert_eq!(unlisted.status, 3, "{unlisted:?}");
+    says(&unlisted, "no copies are known; import an inventory");
     place.write("list.csv", "size\n1\n");
     place.run(&["audit", "inventory", "csv", "list.csv"]).fails_with(1, "no column is the file's name");
     place.run(&["audit", "inventory", "csv", "list.csv", "--node", "m"]).fails_with(2, "there is no node \"m\"; nodes are n");
