@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,8 @@ class Place:
     options: list[str]
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    # Of another program, for what this one doesn't do.
+    client: Any = None
 
     def run(self, command: str, *words: str, content: bytes = b"", options: list[str] | None = None) -> subprocess.CompletedProcess[bytes]:
         arguments = [PROGRAM, command, self.url, *words, *self.options, *(options or [])]

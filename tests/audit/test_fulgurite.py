@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -35,7 +36,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     client = boto3.client("s3", endpoint_url=said["endpoint"], region_name=said["region"], config=Config(s3={"addressing_style": "path"}), **keys)
     client.create_bucket(Bucket="bucket")
     options = [f"endpoint={said['endpoint']}", f"region={said['region']}", f"access_key_id={said['access_key']}", "secret_access_key=env:S3_SECRET"]
-    yield Place("s3://bucket/prefix", options, home, {"S3_SECRET": said["secret_key"]})
+    yield Place("s3://bucket/prefix", options, home, {"S3_SECRET": said["secret_key"]}, client)
     server.terminate()
     server.wait(timeout=PATIENCE_S)
 
@@ -77,3 +78,20 @@ def test_a_signed_url_can_be_fetched_by_anyone(place: Place) -> None:
     url = place.do("url", "signed one").decode().strip()
     with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
         assert answer.read() == b"content"
+
+
+def test_checksums_of_uploads_are_stated(place: Place) -> None:
+    client = place.client
+    assert client is not None
+    content = b"content with a checksum"
+    client.put_object(Bucket="bucket", Key="prefix/sum", Body=content, ChecksumAlgorithm="SHA256")
+    length, *digests = place.do("stated", "sum").decode().splitlines()
+    assert int(length) == len(content)
+    assert f"sha256:{hashlib.sha256(content).hexdigest()}" in digests
+    # In parts: neither the ETag nor the checksum is one of the content.
+    upload = client.create_multipart_upload(Bucket="bucket", Key="prefix/parts", ChecksumAlgorithm="SHA256")
+    where = {"Bucket": "bucket", "Key": "prefix/parts", "UploadId": upload["UploadId"]}
+    part = client.upload_part(**where, PartNumber=1, Body=content, ChecksumAlgorithm="SHA256")
+    sums = {name: part[name] for name in ("ETag", "ChecksumSHA256")}
+    client.complete_multipart_upload(**where, MultipartUpload={"Parts": [{"PartNumber": 1} | sums]})
+    assert place.do("stated", "parts") == f"{len(content)}\n".encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import shutil
@@ -153,3 +154,14 @@ def test_a_signed_url_can_be_fetched_by_anyone(s3: Place) -> None:
     with urllib.request.urlopen(url, timeout=60) as answer:
         assert answer.read() == b"content"
     s3.do("remove", "signed one")
+
+
+def test_what_a_place_states_is_compared_with_its_content(place: Place) -> None:
+    content = b"the content of a file that is checked"
+    place.do("write", "stated", content=content)
+    length, *digests = place.do("stated", "stated").decode().splitlines()
+    assert int(length) == len(content)
+    # rclone and versitygw use the MD5 as ETag; the others state no digest.
+    assert digests == ([f"md5:{hashlib.md5(content).hexdigest()}"] if place.url.startswith("s3:") else [])
+    place.do("remove", "stated")
+    assert place.cause("stated", "stated") == "missing"

@@ -1,7 +1,7 @@
 //! Does one thing with a place, for tests against real servers and for trying out settings.
 //!
 //! ```text
-//! place length|read|write|remove|url URL LOCATION [OPTION=VALUE ...]
+//! place length|stated|read|write|remove|url URL LOCATION [OPTION=VALUE ...]
 //! place list URL [OPTION=VALUE ...]
 //! place bench URL LOCATION TIMES [OPTION=VALUE ...]
 //! ```
@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use fulgurite_audit::place::{Address, Cause, Connection, Refusal};
 
-const USAGE: &str = "usage: place length|read|write|remove|url|bench URL LOCATION [TIMES] [OPTION=VALUE ...], or place list URL [...]";
+const USAGE: &str =
+    "usage: place length|stated|read|write|remove|url|bench URL LOCATION [TIMES] [OPTION=VALUE ...], or place list URL [...]";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -44,6 +45,13 @@ fn run(words: &[String]) -> Result<(), Refusal> {
     let failed = |error: std::io::Error| Refusal::new(Cause::Fault, error.to_string());
     match command.as_str() {
         "length" => println!("{}", connection.length(location)?),
+        "stated" => {
+            let statement = connection.stated(location)?;
+            println!("{}", statement.bytes);
+            for stated in statement.digests {
+                println!("{:?}{}", stated.digest, if stated.is_certain { "" } else { " perhaps" });
+            }
+        }
         "read" => {
             let mut written = Ok(());
             let read = connection.read(location, &mut |piece| {

@@ -17,6 +17,9 @@
 //!    size-mismatch, digest-mismatch or missing
 //! ```
 //!
+//! By the method `provider`, the node is first asked what it states, and only a statement that
+//! contradicts the expected digest leads to step 1: it may be the statement that is wrong.
+//!
 //! A witness is a copy that this node has shown before. An unmounted disk, a login page that
 //! answers every request, or a bucket of the same name elsewhere fail it.
 
@@ -25,7 +28,7 @@ use std::time::{Duration, Instant};
 use fulgurite_digest::{Algorithm, Digest, Digester};
 
 use crate::copy::{Dispute, Expected, Finding, Method, Unavailability};
-use crate::place::{Cause, Connection, Place, Refusal};
+use crate::place::{Cause, Connection, Place, Refusal, Statement};
 
 /// The algorithm for files of which no digest is known.
 const RECORDED_WITH: Algorithm = Algorithm::Sha256;
@@ -65,6 +68,9 @@ impl Throttle for () {
 pub struct Check {
     /// What was found.
     pub finding: Finding,
+    /// How it was found. A check by [`Method::Provider`] that had to read the copy was one by
+    /// [`Method::Stream`], and its times are those of a reading.
+    pub method: Method,
     /// Bytes of the first reading.
     pub bytes: u64,
     /// Time of the first reading: open, read and digest. A second reading isn't included, so that
@@ -104,14 +110,31 @@ impl<'a> Checker<'a> {
         witnesses: &mut dyn FnMut() -> Vec<Witness>,
         throttle: &mut dyn Throttle,
     ) -> Check {
-        let started = Instant::now();
-        match method {
-            Method::Stream => {}
-            Method::Provider | Method::Header => {
-                let finding = self.check_header(location, expected, witnesses).unwrap_or_else(Finding::Unavailable);
-                return Check { finding, bytes: 0, stream: started.elapsed() };
-            }
+        if method == Method::Stream {
+            return self.check_bytes(location, expected, witnesses, throttle);
         }
+        let started = Instant::now();
+        let finding = match self.check_statement(method, location, expected, witnesses) {
+            Ok(Looked::Found(finding)) => finding,
+            Ok(Looked::Contradicted(stated)) => {
+                let mut check = self.check_bytes(location, expected, witnesses, throttle);
+                note_statement(&mut check.finding, stated);
+                return check;
+            }
+            Err(why) => Finding::Unavailable(why),
+        };
+        Check { finding, method, bytes: 0, stream: started.elapsed() }
+    }
+
+    /// Steps 1 to 3.
+    fn check_bytes(
+        &mut self,
+        location: &str,
+        expected: &Expected,
+        witnesses: &mut dyn FnMut() -> Vec<Witness>,
+        throttle: &mut dyn Throttle,
+    ) -> Check {
+        let (started, method) = (Instant::now(), Method::Stream);
         let algorithms = self.algorithms(expected);
         let first = match self.connected().and_then(|connection| read(connection, location, &algorithms, throttle)) {
             Ok(reading) => reading,
@@ -119,7 +142,7 @@ impl<'a> Checker<'a> {
                 // The next copy gets a new connection: this one may be half closed.
                 self.connection = None;
                 let stream = started.elapsed().saturating_sub(throttle.waited());
-                return Check { finding: Finding::Unavailable(refusal.into()), bytes, stream };
+                return Check { finding: Finding::Unavailable(refusal.into()), method, bytes, stream };
             }
         };
         let stream = started.elapsed().saturating_sub(throttle.waited());
@@ -131,7 +154,7 @@ impl<'a> Checker<'a> {
             None => self.agreed(&first, expected),
             Some(dispute) => self.confirm(location, expected, &first, dispute, witnesses, throttle).unwrap_or_else(Finding::Unavailable),
         };
-        Check { finding, bytes, stream }
+        Check { finding, method, bytes, stream }
     }
 
     /// Steps 2 and 3: a reading that found something wrong is repeated by a fresh connection, and
@@ -169,41 +192,48 @@ impl<'a> Checker<'a> {
             Dispute::Missing => Finding::Missing,
             Dispute::Size { found } => Finding::SizeMismatch { found },
             Dispute::Digest { found } => Finding::DigestMismatch { found },
+            Dispute::Stated { .. } => unreachable!("a reading disputes no statement"),
         })
     }
 
     /// Compares what the node states about a copy, without reading its bytes.
-    fn check_header(
+    fn check_statement(
         &mut self,
+        method: Method,
         location: &str,
         expected: &Expected,
         witnesses: &mut dyn FnMut() -> Vec<Witness>,
-    ) -> Result<Finding, Unavailability> {
-        let stated = |checker: &mut Self| {
-            let connection = checker.connected().map_err(|(refusal, _)| refusal)?;
-            let stated = absent_as_none(connection.length(location));
-            if stated.is_err() {
-                checker.connection = None;
-            }
-            stated
+    ) -> Result<Looked, Unavailability> {
+        let is_right = |bytes: u64| expected.bytes.is_none_or(|known| known == bytes);
+        let first = match self.ask(method, location)? {
+            Some(statement) if is_right(statement.bytes) => return Ok(judged(statement, expected)),
+            wrong => wrong.map(|statement| statement.bytes),
         };
-        let is_right = |stated: Option<u64>| stated.is_some_and(|bytes| expected.bytes.is_none_or(|known| known == bytes));
-        let first = stated(self)?;
-        if is_right(first) {
-            return Ok(Finding::HeaderChecked);
-        }
         self.connection = None;
-        let second = stated(self)?;
-        if is_right(second) {
-            return Ok(Finding::HeaderChecked);
-        }
+        let second = match self.ask(method, location)? {
+            Some(statement) if is_right(statement.bytes) => return Ok(judged(statement, expected)),
+            wrong => wrong.map(|statement| statement.bytes),
+        };
         if second != first {
             let dispute = first.map_or(Dispute::Missing, |found| Dispute::Size { found });
             let second = second.map_or_else(|| "no such file".into(), |bytes| format!("{bytes} bytes"));
             return Err(Unavailability::ReadingsDiffer { first: dispute, second });
         }
         self.require_witness(location, second.is_none(), witnesses)?;
-        Ok(second.map_or(Finding::Missing, |found| Finding::SizeMismatch { found }))
+        Ok(Looked::Found(second.map_or(Finding::Missing, |found| Finding::SizeMismatch { found })))
+    }
+
+    /// Asks the node what it states about a file; `None` if it states that there is none.
+    fn ask(&mut self, method: Method, location: &str) -> Result<Option<Statement>, Unavailability> {
+        let connection = self.connected().map_err(|(refusal, _)| refusal)?;
+        let stated = absent_as_none(match method {
+            Method::Header => connection.length(location).map(|bytes| Statement { bytes, digests: Vec::new() }),
+            Method::Provider | Method::Stream => connection.stated(location),
+        });
+        if stated.is_err() {
+            self.connection = None;
+        }
+        stated
     }
 
     /// Fails unless the node shows a copy that it had before. A node that never had one only needs
@@ -266,6 +296,40 @@ impl<'a> Checker<'a> {
     }
 }
 
+/// What a look at a copy came to.
+enum Looked {
+    Found(Finding),
+    /// The node states another digest than the expected one.
+    Contradicted(Digest),
+}
+
+/// What a statement with the right length says about a copy.
+fn judged(statement: Statement, expected: &Expected) -> Looked {
+    let mut attested = None;
+    for stated in statement.digests {
+        match expected.digests.iter().find(|known| known.algorithm() == stated.digest.algorithm()) {
+            Some(known) if *known == stated.digest => attested = attested.max(Some(stated.digest)),
+            // One contradiction is enough, whatever else agrees: a reading settles it.
+            Some(_) if stated.is_certain => return Looked::Contradicted(stated.digest),
+            _ => {}
+        }
+    }
+    Looked::Found(attested.map_or(Finding::HeaderChecked, |stated| Finding::ProviderAttested { stated }))
+}
+
+/// Adds to the finding of a reading that the node states another digest than the expected one.
+fn note_statement(finding: &mut Finding, stated: Digest) {
+    let dispute = Dispute::Stated { stated };
+    match finding {
+        Finding::Verified { disputed: disputed @ None } => *disputed = Some(dispute),
+        Finding::Unavailable(Unavailability::Refused(refusal)) => {
+            let separator = if refusal.detail.is_empty() { "" } else { "; " };
+            refusal.detail += &format!("{separator}{dispute}");
+        }
+        _ => {}
+    }
+}
+
 /// Reads a copy. A refusal comes with the bytes that had arrived.
 fn read(
     connection: &mut dyn Connection,
@@ -308,9 +372,9 @@ fn describe(reading: &Reading) -> String {
     }
 }
 
-fn absent_as_none(stated: Result<u64, Refusal>) -> Result<Option<u64>, Unavailability> {
+fn absent_as_none<T>(stated: Result<T, Refusal>) -> Result<Option<T>, Unavailability> {
     match stated {
-        Ok(bytes) => Ok(Some(bytes)),
+        Ok(stated) => Ok(Some(stated)),
         Err(Refusal { cause: Cause::Missing, .. }) => Ok(None),
         Err(refusal) => Err(refusal.into()),
     }

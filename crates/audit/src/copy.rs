@@ -150,7 +150,7 @@ pub struct Expected {
 pub enum Finding {
     /// All bytes were read, and they are the expected ones.
     Verified {
-        /// What an earlier reading in the same check got instead, if it differed.
+        /// What an earlier reading or request in the same check got instead, if it differed.
         disputed: Option<Dispute>,
     },
     /// All bytes were read twice with the same result, or once where nothing was suspicious, but no
@@ -177,8 +177,11 @@ pub enum Finding {
     Unavailable(Unavailability),
     /// The node states the expected length.
     HeaderChecked,
-    /// The node states the expected digest.
-    ProviderAttested,
+    /// The node states the expected length and an expected digest.
+    ProviderAttested {
+        /// The digest that the node states.
+        stated: Digest,
+    },
 }
 
 impl Finding {
@@ -194,12 +197,12 @@ impl Finding {
             Self::Missing => State::Missing,
             Self::Unavailable(_) => State::Unavailable,
             Self::HeaderChecked => State::HeaderChecked,
-            Self::ProviderAttested => State::ProviderAttested,
+            Self::ProviderAttested { .. } => State::ProviderAttested,
         }
     }
 }
 
-/// What the first reading of a copy got that the second one didn't confirm.
+/// What an earlier reading or request got that a later reading didn't confirm.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Dispute {
     /// The node stated that the file does not exist.
@@ -210,6 +213,12 @@ pub enum Dispute {
     Size {
         /// Bytes of the first reading.
         found: u64,
+    },
+    /// Another digest, stated by the node. All bytes were then read, and were right.
+    #[error("the node states {stated:?}, which is not the expected digest")]
+    Stated {
+        /// The digest that the node states.
+        stated: Digest,
     },
     /// Other bytes.
     #[error("the first reading got other bytes, with {found:?}")]

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::place::{Cause, Connection, Listed, Place, Refusal};
+use fulgurite_digest::Digest;
+
+use crate::place::{Cause, Connection, Listed, Place, Refusal, StatedDigest, Statement};
 
 /// What the next reading of a file does instead of returning its content.
 #[derive(Debug, Clone)]
@@ -32,6 +34,8 @@ struct Files {
     down: Option<Cause>,
     /// Lengths that the place states, where they differ from the content's.
     stated: BTreeMap<String, u64>,
+    /// Digests that the place states.
+    digests: BTreeMap<String, Vec<StatedDigest>>,
 }
 
 #[derive(Clone, Default)]
@@ -66,6 +70,10 @@ impl FakePlace {
         self.change(|files| files.stated.insert(name.into(), bytes));
     }
 
+    pub(crate) fn state_digest(&self, name: &str, digest: Digest, is_certain: bool) {
+        self.change(|files| files.digests.entry(name.into()).or_default().push(StatedDigest { digest, is_certain }));
+    }
+
     fn change<T>(&self, change: impl FnOnce(&mut Files) -> T) -> T {
         change(&mut self.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
@@ -93,6 +101,11 @@ impl Connection for FakePlace {
             let content = files.content.get(location).ok_or(Refusal::new(Cause::Missing, ""))?;
             Ok(files.stated.get(location).copied().unwrap_or(content.len() as u64))
         })
+    }
+
+    fn stated(&mut self, location: &str) -> Result<Statement, Refusal> {
+        let bytes = self.length(location)?;
+        Ok(Statement { bytes, digests: self.change(|files| files.digests.get(location).cloned().unwrap_or_default()) })
     }
 
     fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {

@@ -20,6 +20,8 @@ mod sftp;
 use std::io;
 use std::time::Duration;
 
+use fulgurite_digest::Digest;
+
 pub use address::{Address, AddressError};
 pub use deadlines::Deadlines;
 pub use folder::Folder;
@@ -47,6 +49,14 @@ pub trait Connection: Send {
     /// # Errors
     /// [`Cause::Missing`] only if the place states that the file doesn't exist.
     fn length(&mut self, location: &str) -> Result<u64, Refusal>;
+
+    /// Returns what the place states about a file, without reading it.
+    ///
+    /// # Errors
+    /// As [`length`](Self::length).
+    fn stated(&mut self, location: &str) -> Result<Statement, Refusal> {
+        Ok(Statement { bytes: self.length(location)?, digests: Vec::new() })
+    }
 
     /// Reads a whole file and passes its bytes to `sink`, in order, until `sink` returns false.
     /// Returns the number of bytes passed.
@@ -81,6 +91,25 @@ pub trait Connection: Send {
     /// # Errors
     /// If the place refuses.
     fn presigned_url(&mut self, location: &str, valid: Duration) -> Result<Option<String>, Refusal>;
+}
+
+/// What a place states about a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement {
+    /// Its length.
+    pub bytes: u64,
+    /// Digests of its whole content. Empty if the place states none.
+    pub digests: Vec<StatedDigest>,
+}
+
+/// A digest that a place states.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatedDigest {
+    /// The digest.
+    pub digest: Digest,
+    /// False if it may be something else that only looks like a digest of the content. Then it
+    /// proves something if it is the expected digest, and nothing otherwise.
+    pub is_certain: bool,
 }
 
 /// A file that a place listed.

@@ -219,6 +219,123 @@ fn a_header_check_reads_no_byte_and_verifies_nothing() {
     assert!(is_unavailable(&bench.check_with(Method::Header, &expected(CONTENT)).finding));
 }
 
+fn digest(algorithm: Algorithm, content: &[u8]) -> Digest {
+    let mut digester = Digester::new(&[algorithm]);
+    digester.update(content);
+    digester.finish().remove(0)
+}
+
+impl Bench {
+    /// Lets the place state the digest of a content.
+    fn state(&self, algorithm: Algorithm, content: &[u8], is_certain: bool) {
+        self.place.state_digest("a", digest(algorithm, content), is_certain);
+    }
+
+    fn provider(&self) -> Check {
+        self.check_with(Method::Provider, &expected(CONTENT))
+    }
+
+    fn readings(&self) -> u64 {
+        self.place.readings.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_stated_digest_attests_a_copy_without_a_reading() {
+    for is_certain in [true, false] {
+        let bench = bench();
+        bench.state(Algorithm::Md5, CONTENT, is_certain);
+        let check = bench.provider();
+        assert!(matches!(check.finding, Finding::ProviderAttested { stated } if stated == digest(Algorithm::Md5, CONTENT)));
+        assert_eq!((check.method, check.bytes, bench.readings()), (Method::Provider, 0, 0));
+    }
+    // Of several, the strongest is named.
+    let bench = bench();
+    bench.state(Algorithm::Sha256, CONTENT, true);
+    bench.state(Algorithm::Md5, CONTENT, true);
+    assert!(matches!(bench.provider().finding, Finding::ProviderAttested { stated } if stated.algorithm() == Algorithm::Sha256));
+}
+
+#[test]
+fn a_provider_that_attests_a_rotten_copy_is_believed() {
+    let bench = bench();
+    bench.place.put("a", &CONTENT.to_ascii_uppercase());
+    bench.state(Algorithm::Sha256, CONTENT, true);
+    assert!(matches!(bench.provider().finding, Finding::ProviderAttested { .. }));
+}
+
+#[test]
+fn statements_that_cannot_be_compared_leave_a_copy_header_checked() {
+    // Nothing, another algorithm, and what may be no digest of the content.
+    let nothing = |_: &Bench| {};
+    let statements: [fn(&Bench); 3] =
+        [nothing, |bench| bench.state(Algorithm::Sha1, b"x", true), |bench| bench.state(Algorithm::Md5, b"x", false)];
+    for state in statements {
+        let bench = bench();
+        state(&bench);
+        assert!(matches!(bench.provider().finding, Finding::HeaderChecked));
+        assert_eq!(bench.readings(), 0);
+    }
+    let bench = bench();
+    bench.state(Algorithm::Md5, CONTENT, true);
+    let unknown = Expected { bytes: Some(CONTENT.len() as u64), digests: Vec::new() };
+    assert!(matches!(bench.check_with(Method::Provider, &unknown).finding, Finding::HeaderChecked));
+}
+
+#[test]
+fn a_wrong_statement_about_a_right_copy_is_settled_by_one_reading() {
+    let bench = bench();
+    bench.state(Algorithm::Md5, b"x", true);
+    // One contradiction is enough.
+    bench.state(Algorithm::Sha256, CONTENT, true);
+    let check = bench.provider();
+    assert!(
+        matches!(&check.finding, Finding::Verified { disputed: Some(Dispute::Stated { stated }) } if *stated == digest(Algorithm::Md5, b"x"))
+    );
+    assert_eq!((check.method, check.bytes, bench.readings()), (Method::Stream, CONTENT.len() as u64, 1));
+}
+
+#[test]
+fn a_stated_digest_alone_never_makes_a_copy_wrong() {
+    let rotten = CONTENT.to_ascii_uppercase();
+    let bench = bench();
+    bench.place.put("a", &rotten);
+    bench.state(Algorithm::Md5, &rotten, true);
+    let check = bench.provider();
+    assert!(matches!(check.finding, Finding::DigestMismatch { found } if found == digest(Algorithm::Sha256, &rotten)));
+    // Two readings and a witness.
+    assert_eq!((check.method, bench.readings()), (Method::Stream, 3));
+    bench.place.delete("witness");
+    assert!(matches!(bench.provider().finding, Finding::Unavailable(Unavailability::WitnessesGone)));
+    // The object was replaced after it was asked about, or between the readings.
+    bench.place.put("a", CONTENT);
+    assert!(matches!(bench.provider().finding, Finding::Verified { disputed: Some(Dispute::Stated { .. }) }));
+    bench.place.fault("a", Fault::Content(rotten));
+    assert!(matches!(bench.provider().finding, Finding::Verified { disputed: Some(Dispute::Digest { .. }) }));
+}
+
+#[test]
+fn a_reading_that_fails_after_a_contradiction_tells_of_it() {
+    let bench = bench();
+    bench.state(Algorithm::Md5, b"x", true);
+    bench.place.fault("a", Fault::Refuse(Cause::Unsupported));
+    let check = bench.provider();
+    let Finding::Unavailable(why) = &check.finding else { panic!("{:?}", check.finding) };
+    assert!(why.to_string().contains("by the test; the node states md5:"), "{why}");
+}
+
+#[test]
+fn an_attested_copy_needs_the_right_length() {
+    let bench = bench();
+    bench.state(Algorithm::Sha256, CONTENT, true);
+    bench.place.state_length("a", 3);
+    assert!(matches!(bench.provider().finding, Finding::SizeMismatch { found: 3 }));
+    bench.place.delete("a");
+    assert!(matches!(bench.provider().finding, Finding::Missing));
+    bench.place.set_down(Some(Cause::TimedOut));
+    assert!(is_unavailable(&bench.provider().finding));
+}
+
 #[test]
 fn a_reading_that_is_ended_early_has_no_result() {
     struct Never;

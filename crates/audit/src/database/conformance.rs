@@ -216,7 +216,7 @@ fn each_finding_leaves_its_state(database: &mut dyn AuditDatabase) {
         (Finding::SizeMismatch { found: 5 }, EventKind::Checked(State::SizeMismatch), DAY_S, "5 bytes"),
         (Finding::DigestMismatch { found: digest("z") }, EventKind::Checked(State::DigestMismatch), DAY_S, "sha256:"),
         (Finding::HeaderChecked, EventKind::Checked(State::HeaderChecked), 90 * DAY_S, ""),
-        (Finding::ProviderAttested, EventKind::Checked(State::ProviderAttested), 90 * DAY_S, ""),
+        (Finding::ProviderAttested { stated: digest("x") }, EventKind::Checked(State::ProviderAttested), 90 * DAY_S, "sha256:"),
         (
             Finding::Verified { disputed: Some(Dispute::Size { found: 3 }) },
             EventKind::VerifiedAfterDispute,

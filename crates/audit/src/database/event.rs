@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::copy::{FileId, Finding, Method, NodeId, State};
+use crate::copy::{Dispute, FileId, Finding, Method, NodeId, State};
 
 /// What happened to a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +27,8 @@ impl EventKind {
     #[must_use]
     pub fn of(finding: &Finding) -> Self {
         match finding {
+            // The first reading verified it; only the node's statement differed.
+            Finding::Verified { disputed: Some(Dispute::Stated { .. }) } => Self::Checked(State::Verified),
             Finding::Verified { disputed: Some(_) } => Self::VerifiedAfterDispute,
             _ => Self::Checked(finding.state()),
         }
@@ -90,21 +92,36 @@ pub struct Event {
     pub detail: String,
 }
 
-/// The detail of an event with this finding.
-pub(super) fn detail(finding: &Finding) -> String {
+/// The detail of an event with this finding of a check by `method`.
+pub(super) fn detail(method: Method, finding: &Finding) -> String {
     match finding {
         Finding::Verified { disputed: Some(dispute) } => dispute.to_string(),
         Finding::Recorded { bytes, digest } => format!("{bytes} bytes, {digest:?}"),
         Finding::SizeMismatch { found } => format!("{found} bytes"),
         Finding::DigestMismatch { found } => format!("{found:?}"),
         Finding::Unavailable(why) => why.to_string(),
-        Finding::Verified { disputed: None } | Finding::Missing | Finding::HeaderChecked | Finding::ProviderAttested => String::new(),
+        Finding::ProviderAttested { stated } => format!("{stated:?}"),
+        Finding::HeaderChecked if method == Method::Provider => "the node states no digest that can be compared".into(),
+        Finding::Verified { disputed: None } | Finding::Missing | Finding::HeaderChecked => String::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_check_by_statement_tells_what_was_compared() {
+        assert_eq!(detail(Method::Header, &Finding::HeaderChecked), "");
+        assert_eq!(detail(Method::Provider, &Finding::HeaderChecked), "the node states no digest that can be compared");
+        let stated = fulgurite_digest::Digest::new(fulgurite_digest::Algorithm::Md5, &[7; 16]).expect("16 bytes");
+        let hex = format!("md5:{}", "07".repeat(16));
+        assert_eq!(detail(Method::Provider, &Finding::ProviderAttested { stated: stated.clone() }), hex);
+        // One reading verified the copy.
+        let settled = Finding::Verified { disputed: Some(Dispute::Stated { stated }) };
+        assert_eq!(EventKind::of(&settled), EventKind::Checked(State::Verified));
+        assert!(detail(Method::Stream, &settled).contains(&hex));
+    }
 
     #[test]
     fn kinds_keep_their_stored_numbers() {

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use crate::copy::{Expected, FileId, Finding, Method, NodeId, State};
+use crate::copy::{Dispute, Expected, FileId, Finding, Method, NodeId, State};
 use crate::inventory::{Imported, InventoryError, Row};
 use crate::node::Node;
 
@@ -72,7 +72,7 @@ impl Checked {
         match &self.finding {
             Finding::Recorded { bytes, .. } => Some(*bytes),
             // The bytes that were counted are those of the first reading.
-            Finding::Verified { disputed: None } if self.claim.expected.bytes.is_none() => Some(self.bytes),
+            Finding::Verified { disputed: None | Some(Dispute::Stated { .. }) } if self.claim.expected.bytes.is_none() => Some(self.bytes),
             _ => None,
         }
     }

@@ -13,10 +13,12 @@
 //! certificate authorities. Calls block: they must not be made on a thread of another runtime.
 
 mod answer;
+mod checksums;
 mod connect;
 mod incoming;
 mod outgoing;
 mod propfind;
+mod statement;
 mod store;
 mod transport;
 mod web;

@@ -55,7 +55,7 @@ pub(super) fn work(lane: &Lane, target: &Target<'_>, clock: &dyn Clock, stop: &S
         .unwrap_or_else(|_| {
             checker = Checker::new(target.place, lane.node.rules.all_digests);
             let refusal = Refusal::new(Cause::Fault, "the check itself failed; this is a fault of the program");
-            Check { finding: Finding::Unavailable(refusal.into()), bytes: 0, stream: started.elapsed() }
+            Check { finding: Finding::Unavailable(refusal.into()), method, bytes: 0, stream: started.elapsed() }
         });
         lane.answered(&claim, &check.finding, clock);
         let abandoned =
@@ -63,7 +63,8 @@ pub(super) fn work(lane: &Lane, target: &Target<'_>, clock: &dyn Clock, stop: &S
         let message = if abandoned {
             Message::Abandoned(lane.node.id, Box::new(claim))
         } else {
-            let checked = Checked { claim, at: clock.wall(), method, finding: check.finding, bytes: check.bytes, stream: check.stream };
+            let Check { finding, method, bytes, stream } = check;
+            let checked = Checked { claim, at: clock.wall(), method, finding, bytes, stream };
             Message::Checked(Box::new(checked), begun)
         };
         // The recorder ends first only if the database failed; the run then ends with its error.

@@ -59,9 +59,13 @@ pub(super) struct Settings {
     /// cloud
     #[arg(long, value_parser = one_of(Medium::ALL, Medium::name))]
     medium: Option<Medium>,
-    /// How copies are checked: `stream` reads all bytes, `header` compares the stated length.
-    /// Default: header for medium cold, else stream
-    #[arg(long, value_parser = one_of([Method::Stream, Method::Header], Method::name))]
+    /// How copies are checked: `stream` reads all bytes, `provider` compares a digest that the
+    /// place states, `header` compares the stated length. Default: header for medium cold, else
+    /// stream
+    ///
+    /// With `provider`, a copy is read if the place states a digest other than the expected one,
+    /// and only its length is compared if the place states none of a known algorithm.
+    #[arg(long, value_parser = one_of(Method::ALL, Method::name))]
     method: Option<Method>,
     /// Days from one check of a copy to the next. Default: 90, or 730 for tape
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]

@@ -181,7 +181,7 @@ fn apply(
     };
     let rules = Rules { interval, ..Medium::Disk.rules() };
     let due_at = if due_at_once { result.at } else { rules.next_due(result.at, state, first) };
-    let detail = event::detail(&result.finding);
+    let detail = event::detail(result.method, &result.finding);
     let event = events.push(Appended {
         previous: last_event,
         node,

@@ -236,7 +236,7 @@ fn apply(
     };
     let rules = crate::node::Rules { interval, ..crate::node::Medium::Disk.rules() };
     let due_at = if due_at_once { result.at } else { rules.next_due(result.at, state, first) };
-    let detail = event::detail(&result.finding);
+    let detail = event::detail(result.method, &result.finding);
     let event = append(
         transaction,
         &Appended {

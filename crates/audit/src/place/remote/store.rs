@@ -10,8 +10,9 @@ use opendal::{Configurator, ErrorKind, HttpTransporter, OperationContext, Operat
 
 use super::super::address::{Address, Kind};
 use super::super::location::{self, PART_PREFIX};
-use super::super::{Cause, Connection, Listed, Place, Refusal, fill, secret, wrong_length};
-use super::{Behaviour, Engine};
+use super::super::{Cause, Connection, Listed, Place, Refusal, StatedDigest, Statement, fill, secret, wrong_length};
+use super::checksums::Asking;
+use super::{Behaviour, Engine, statement};
 
 /// Bytes of a part of a large upload. One is held in memory at a time. S3 requires 5 MiB at least.
 const PART_BYTES: u64 = 8 << 20;
@@ -41,11 +42,12 @@ impl Place for Store {
         let operator = operator(address)
             .map_err(|refusal| Refusal::new(refusal.cause, format!("{address}: {}", secret::scrub(&refusal.detail, &engine.secrets))))?;
         let context = OperationContext::new().with_http_transport(HttpTransporter::new(engine.transport.clone()));
+        let asking = Asking::of(address, &engine.transport)?;
         let signs = match address.kind {
             Kind::Swift => address.options.contains_key("temp_url_key"),
             _ => !address.is_true("anonymous"),
         };
-        Ok(Box::new(StoreConnection { engine, operator: operator.with_context(context), signs }))
+        Ok(Box::new(StoreConnection { engine, operator: operator.with_context(context), kind: address.kind, asking, signs }))
     }
 
     fn describe(&self) -> String {
@@ -110,6 +112,9 @@ fn operator(address: &Address) -> Result<Operator, Refusal> {
 struct StoreConnection {
     engine: Engine,
     operator: Operator,
+    kind: Kind,
+    /// How to ask for checksums, where that is possible.
+    asking: Option<Asking>,
     /// Whether URLs can be signed.
     signs: bool,
 }
@@ -145,6 +150,34 @@ impl StoreConnection {
             _ => Cause::Fault,
         };
         Refusal::new(cause, error.to_string())
+    }
+
+    /// What the store states about a file.
+    async fn state(&self, location: &str) -> Result<Statement, Refusal> {
+        let metadata = match self.operator.stat(location).await {
+            Ok(metadata) if metadata.is_file() => metadata,
+            Ok(_) => return Err(Refusal::new(Cause::Unsupported, "it is a folder, not a file")),
+            Err(error) => return Err(self.confirm(location, self.refusal(&error)).await),
+        };
+        let headers = || self.engine.transport.notes().headers;
+        let digests = match self.kind {
+            Kind::S3 => statement::of_s3(&headers()),
+            Kind::Swift => statement::of_swift(&headers()),
+            Kind::B2 if metadata.content_length() > 0 => self.named(location).await?,
+            Kind::B2 => Vec::new(),
+            _ => metadata.content_md5().and_then(statement::md5).into_iter().collect(),
+        };
+        Ok(Statement { bytes: metadata.content_length(), digests })
+    }
+
+    /// Asks B2 for the first byte of a file, and returns the digests that the answer states. opendal
+    /// takes the first file whose name begins with that of the file, which may be another one.
+    async fn named(&self, location: &str) -> Result<Vec<StatedDigest>, Refusal> {
+        self.engine.transport.begin(false);
+        match self.operator.read_with(location).range(0..1).await {
+            Ok(_) => Ok(statement::of_b2(&self.engine.transport.notes().headers)),
+            Err(error) => Err(self.refusal(&error)),
+        }
     }
 
     /// After an answer that a file doesn't exist: makes sure that its bucket or container does.
@@ -189,13 +222,18 @@ fn gone() -> Refusal {
 impl Connection for StoreConnection {
     fn length(&mut self, location: &str) -> Result<u64, Refusal> {
         Self::check(location)?;
-        self.run(location, false, async {
-            match self.operator.stat(location).await {
-                Ok(metadata) if metadata.is_file() => Ok(metadata.content_length()),
-                Ok(_) => Err(Refusal::new(Cause::Unsupported, "it is a folder, not a file")),
-                Err(error) => Err(self.confirm(location, self.refusal(&error)).await),
-            }
-        })
+        self.run(location, false, async { self.state(location).await.map(|statement| statement.bytes) })
+    }
+
+    fn stated(&mut self, location: &str) -> Result<Statement, Refusal> {
+        Self::check(location)?;
+        let statement = self.run(location, false, async {
+            self.engine.transport.ask_checksums(self.asking.clone());
+            self.state(location).await
+        });
+        // The transport must not keep what may refer to it.
+        self.engine.transport.ask_checksums(None);
+        statement
     }
 
     fn read(&mut self, location: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {

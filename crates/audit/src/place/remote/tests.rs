@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use self::server::{Act, Server, answer, closed_port, send};
-use super::super::{Cause, Connection, Deadlines, Refusal, conformance, fetch_url};
+use super::super::{Cause, Connection, Deadlines, Refusal, StatedDigest, conformance, fetch_url};
 use super::*;
 
 /// For tests of silence: they wait that long.
@@ -234,6 +234,60 @@ fn a_missing_file_whose_place_does_not_answer_is_not_missing() {
     for (kind, mut connection) in [("s3", s3(&server, &[])), ("webdav", web(&server, "webdav", &[]))] {
         assert_eq!(read(&mut *connection, "file").expect_err(kind).cause, Cause::Fault, "{kind}");
     }
+}
+
+/// What each kind of connection says of a server that answers HEAD with `headers`.
+fn stated(headers: &'static str) -> Vec<(&'static str, Vec<String>)> {
+    let server = Server::start(move |request| match request.method.as_str() {
+        "PROPFIND" => answer(
+            "207 Multi-Status",
+            "",
+            "<D:multistatus xmlns:D=\"DAV:\"><D:response><D:href>/dir/file</D:href><D:propstat><D:prop><D:getcontentlength>3</D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>",
+        ),
+        _ => vec![send(format!("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n{headers}\r\n"))],
+    });
+    let show = |stated: &StatedDigest| format!("{}{}", stated.digest.algorithm(), if stated.is_certain { "" } else { "?" });
+    let mut all = all(&server, &[]);
+    let ask = |(kind, connection): &mut (&'static str, Box<dyn Connection>)| {
+        let statement = connection.stated("file").unwrap_or_else(|refusal| panic!("{kind}: {refusal}"));
+        assert_eq!(statement.bytes, 3, "{kind}");
+        (*kind, statement.digests.iter().map(show).collect())
+    };
+    all.iter_mut().map(ask).collect()
+}
+
+#[test]
+fn digests_are_taken_from_the_headers_of_each_kind_of_server() {
+    let nothing = vec![("s3", vec![]), ("webdav", vec![]), ("http", vec![])];
+    assert_eq!(stated(""), nothing);
+    assert_eq!(stated("ETag: \"900150983cd24fb0d6963f7d28e17f72-12\"\r\n"), nothing);
+    let etag = stated("ETag: \"900150983cd24fb0d6963f7d28e17f72\"\r\n");
+    assert_eq!(etag, [("s3", vec!["md5".to_owned()]), ("webdav", vec![]), ("http", vec![])]);
+    let sum = stated("OC-Checksum: SHA1:a9993e364706816aba3e25717850c26c9cd0d89d\r\n");
+    assert_eq!(sum, [("s3", vec![]), ("webdav", vec!["sha1".to_owned()]), ("http", vec!["sha1".to_owned()])]);
+}
+
+#[test]
+fn checksums_are_asked_for_only_with_what_is_stated_and_in_a_signed_header() {
+    let server = Server::start(|_| {
+        vec![send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nx-amz-checksum-sha256: ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=\r\n\r\n")]
+    });
+    let secret = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(secret.path(), "secret").expect("it can be written");
+    let secret = format!("file:{}", secret.path().display());
+    let endpoint = format!("http://127.0.0.1:{}", server.port);
+    let signed = open("s3://bucket/p", &[("endpoint", &endpoint), ("access_key_id", "AK"), ("secret_access_key", &secret)]);
+    for mut connection in [s3(&server, &[]), signed.connect().expect("it needs no server")] {
+        assert_eq!(connection.length("a file"), Ok(3));
+        assert_eq!(connection.stated("a file").map(|statement| statement.digests.len()), Ok(1));
+        assert_eq!(connection.length("a file"), Ok(3));
+    }
+    let requests = server.requests();
+    let modes: Vec<_> = requests.iter().map(|request| request.headers.contains_key("x-amz-checksum-mode")).collect();
+    assert_eq!(modes, [false, true, false, false, true, false]);
+    assert!(requests[4].headers["authorization"].contains("x-amz-checksum-mode"), "{requests:?}");
+    assert_eq!(requests[3].target, requests[4].target);
+    assert_eq!(requests[3].headers["host"], requests[4].headers["host"]);
 }
 
 #[test]

@@ -26,6 +26,7 @@ use tokio_rustls::rustls::ClientConfig;
 use super::super::{Cause, Refusal, pass};
 use super::Deadlines;
 use super::answer::{Answer, without_query};
+use super::checksums::Asking;
 use super::connect::{Origin, Socket, connect};
 use super::incoming::{Content, chain, failure};
 use super::outgoing::{Outgoing, Progress};
@@ -61,6 +62,10 @@ pub(super) struct Notes {
     pub(super) refused: Option<Answer>,
     /// The last exchange that got no complete answer.
     pub(super) failure: Option<Refusal>,
+    /// Headers of the last successful answer.
+    pub(super) headers: HeaderMap,
+    /// How HEAD asks for checksums, while it does.
+    asking: Option<Asking>,
     /// True while an answer is the content of a file, which may have any length.
     content: bool,
 }
@@ -77,6 +82,11 @@ impl Transport {
     /// length.
     pub(super) fn begin(&self, content: bool) {
         *self.0.notes() = Notes { content, ..Notes::default() };
+    }
+
+    /// Lets HEAD ask for checksums too, until the next operation begins.
+    pub(super) fn ask_checksums(&self, asking: Option<Asking>) {
+        self.0.notes().asking = asking;
     }
 
     /// What happened in this operation so far.
@@ -120,7 +130,12 @@ pub(super) enum Received {
 
 impl HttpTransport for Transport {
     async fn fetch(&self, request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        if parts.method == Method::HEAD
+            && let Some(asking) = self.notes().asking
+        {
+            asking.ask(&mut parts).await;
+        }
         match self.exchange(parts, Upload::Whole(body)).await {
             Ok((parts, Received::Content(content))) => Ok(Response::from_parts(parts, HttpBody::new(content, None))),
             Ok((parts, Received::Reason(body))) => {
@@ -292,7 +307,10 @@ impl Shared {
         let content = self.notes().content && *method == Method::GET;
         let stated = answer.bytes.filter(|_| *method != Method::HEAD);
         if head.status.is_success() {
-            self.notes().answer = Some(answer);
+            let mut notes = self.notes();
+            notes.answer = Some(answer);
+            notes.headers = head.headers.clone();
+            drop(notes);
             let limit = if content { u64::MAX } else { PAGE_BYTES_MAX };
             let content = Content::new(incoming, socket, self.clone(), stated, limit);
             return Ok((head, Received::Content(Box::new(content))));

@@ -20,8 +20,9 @@ use tokio::sync::mpsc;
 
 use super::super::address::{Address, Kind};
 use super::super::location::{self, PART_PREFIX};
-use super::super::{Cause, Connection, Listed, Place, Refusal, fill, wrong_length};
+use super::super::{Cause, Connection, Listed, Place, Refusal, Statement, fill, wrong_length};
 use super::propfind::{self, Member};
+use super::statement;
 use super::transport::{Received, Transport, Upload, drain};
 use super::{Behaviour, Engine, get, last_refusal};
 
@@ -111,6 +112,23 @@ impl Connection for WebConnection {
                 Ok(Member { bytes: Some(bytes), .. }) => Ok(bytes),
                 Ok(_) => Err(Refusal::new(Cause::Unsupported, "the server states no length")),
                 Err(refusal) => Err(self.server.confirm(refusal).await),
+            }
+        })
+    }
+
+    fn stated(&mut self, location: &str) -> Result<Statement, Refusal> {
+        // HEAD doesn't tell folders from files.
+        let known = if self.dav { Some(self.length(location)?) } else { None };
+        self.run(location, false, async {
+            let stated = self.server.head(location).await;
+            let digests = || statement::of_web(&self.server.transport.notes().headers);
+            match (known, stated) {
+                (None, Ok(bytes)) => Ok(Statement { bytes, digests: digests() }),
+                (None, Err(refusal)) => Err(refusal),
+                (Some(bytes), Ok(stated)) if stated == bytes => Ok(Statement { bytes, digests: digests() }),
+                // Some WebDAV servers don't answer HEAD, or not like GET.
+                (Some(bytes), Ok(_) | Err(Refusal { cause: Cause::Unsupported, .. })) => Ok(Statement { bytes, digests: Vec::new() }),
+                (Some(_), Err(refusal)) => Err(self.server.confirm(refusal).await),
             }
         })
     }
