@@ -35,6 +35,7 @@ pub mod expectation;
 mod fake_place;
 pub mod inventory;
 pub mod node;
+pub mod overdue;
 pub mod pace;
 pub mod place;
 pub mod repair;

@@ -8,6 +8,7 @@ use super::{AuditDatabase, Checked, Claim, DatabaseError, DetectorState, EventKi
 use crate::copy::{Dispute, Expected, Finding, Method, NodeId, State, Unavailability};
 use crate::inventory::{Imported, InventoryError, LineProblem, Row};
 use crate::node::{DAY_S, Medium, Node, Rules};
+use crate::overdue::Overdue;
 use crate::place::{Cause, Refusal};
 
 const NOW: u64 = 1_800_000_000;
@@ -29,6 +30,8 @@ pub(super) const CASES: &[Case] = &[
     ("sums follow each change", sums_follow_each_change),
     ("copies can be made due", copies_can_be_made_due),
     ("a new interval moves regular checks only", a_new_interval_moves_regular_checks),
+    ("a new interval moves regular looks too", a_new_interval_moves_regular_looks),
+    ("looks are overdue by their own dates", looks_are_overdue_by_their_own_dates),
     ("witnesses are copies that are still verified", witnesses_are_still_verified),
     ("the states of detectors are stored with results", detectors_are_stored),
     ("incidents come back in their order", incidents_come_back),
@@ -370,6 +373,59 @@ fn a_new_interval_moves_regular_checks(database: &mut dyn AuditDatabase) {
     database.change_node(&changed).expect("the node exists");
     assert_eq!(due(database, "x"), NOW + 12 * DAY_S);
     assert_eq!(due(database, "y"), NOW + 21 * DAY_S);
+}
+
+fn a_new_interval_moves_regular_looks(database: &mut dyn AuditDatabase) {
+    let [a, _] = two_nodes(database);
+    import(database, &[a], false, vec![row("x"), row("y")]);
+    for at in [NOW, NOW + DAY_S] {
+        check_one(database, a, at, Finding::HeaderChecked);
+        check_one(database, a, at, Finding::ProviderAttested { stated: digest("y") });
+    }
+    let mut changed = database.nodes().expect("readable").remove(0);
+    changed.rules.interval = Duration::from_secs(10 * DAY_S);
+    database.change_node(&changed).expect("the node exists");
+    for name in ["x", "y"] {
+        assert_eq!(database.history(name).expect("readable").expect("known").copies[0].due_at, NOW + 11 * DAY_S);
+    }
+}
+
+fn looks_are_overdue_by_their_own_dates(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    import(database, &[a, b], false, ["1", "2", "3", "4", "5", "6", "7"].map(row).to_vec());
+    let interval = 90 * DAY_S;
+    let overdue = |database: &mut dyn AuditDatabase, node: NodeId, now: u64, most: u64| {
+        database.overdue_looks(node, (now - DAY_S).saturating_sub(interval), now - DAY_S, most).expect("readable")
+    };
+    // Copies that were never looked at are something else.
+    assert_eq!(overdue(database, a, NOW + 1_000 * DAY_S, 9), Overdue::Copies(0));
+    let findings: [fn() -> Finding; 6] = [
+        || Finding::HeaderChecked,
+        || Finding::ProviderAttested { stated: digest("y") },
+        GOOD,
+        || Finding::Missing,
+        || Finding::Unavailable(Unavailability::PlaceEmpty),
+        || Finding::HeaderChecked,
+    ];
+    let claims = claim(database, a, NOW, 6);
+    let results: Vec<Checked> = claims.into_iter().zip(findings).map(|(claim, finding)| checked(claim, NOW, finding())).collect();
+    database.record(&results, &[]).expect("recorded");
+    // The second look has been due for long, and the first one is still young enough.
+    assert_eq!(overdue(database, a, NOW + 80 * DAY_S, 9), Overdue::Copies(0));
+    assert_eq!(overdue(database, a, NOW + interval + DAY_S, 9), Overdue::Copies(0));
+    assert_eq!(overdue(database, a, NOW + interval + DAY_S + 1, 9), Overdue::Copies(4));
+    assert_eq!(overdue(database, a, NOW + interval + DAY_S + 1, 6), Overdue::Copies(4));
+    assert_eq!(overdue(database, a, NOW + interval + DAY_S + 1, 5), Overdue::MoreThan(5));
+    assert_eq!(overdue(database, b, NOW + interval + DAY_S + 1, 5), Overdue::Copies(0));
+    // A look on time ends that.
+    let late = claim(database, a, NOW + interval + DAY_S, 9);
+    let results: Vec<Checked> = late.into_iter().map(|claim| checked(claim, NOW + interval + DAY_S, Finding::HeaderChecked)).collect();
+    database.record(&results, &[]).expect("recorded");
+    assert_eq!(overdue(database, a, NOW + interval + DAY_S + 1, 9), Overdue::Copies(0));
+    assert_eq!(overdue(database, a, NOW + 2 * interval + 2 * DAY_S + 1, 9), Overdue::Copies(7));
+    // Copies that were made due stay as old as they are.
+    database.make_due(a, NOW + interval + 2 * DAY_S, 0).expect("copies can be made due");
+    assert_eq!(overdue(database, a, NOW + interval + 9 * DAY_S, 9), Overdue::Copies(0));
 }
 
 fn witnesses_are_still_verified(database: &mut dyn AuditDatabase) {

@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::copy::{Dispute, Expected, FileId, Finding, Method, NodeId, State};
 use crate::inventory::{Imported, InventoryError, Row};
 use crate::node::Node;
+use crate::overdue::Overdue;
 
 #[cfg(test)]
 mod conformance;
@@ -353,6 +354,14 @@ pub trait AuditDatabase: Send {
     /// # Errors
     /// If the database can't be read.
     fn next_due(&mut self, node: NodeId) -> Result<Option<u64>, DatabaseError>;
+
+    /// Counts the copies of a node that were last looked at before `looked_before`, among those that
+    /// have been due since before `due_before`. Only copies whose last check found them there are
+    /// counted. If more than `most` have been due for so long, returns that.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn overdue_looks(&mut self, node: NodeId, looked_before: u64, due_before: u64, most: u64) -> Result<Overdue, DatabaseError>;
 
     /// Returns up to `limit` copies of a node that were verified last: small ones are preferred.
     ///

@@ -63,6 +63,7 @@ fn of_node(node: &NodeSummary) -> Value {
         "states": states,
         "never_verified": tally(node.never),
         "overdue": tally(node.overdue),
+        "more_overdue": node.more_overdue,
         "future_dated": tally(node.future),
         "oldest_verified_at": node.oldest_day.map(|day| day.saturating_mul(DAY_S)),
         "ages": ages.collect::<Vec<_>>(),

@@ -22,7 +22,12 @@ pub fn prometheus(summary: &Summary) -> String {
     out.family("copies", "Copies by what their last check found.", nodes, by_state(|tally| tally.copies));
     out.family("copies_bytes", "Bytes of copies by what their last check found.", nodes, by_state(|tally| tally.bytes));
     out.each("never_verified_copies", "Copies whose bytes were never read and found right.", nodes, |node| Some(node.never.copies));
-    out.each("overdue_copies", "Copies last verified longer ago than the interval.", nodes, |node| Some(node.overdue.copies));
+    out.each(
+        "overdue_copies",
+        "Copies last verified, or looked at, longer ago than the interval; counted to 1000000 where bytes are not read.",
+        nodes,
+        |node| Some(node.overdue.copies),
+    );
     out.each("future_dated_copies", "Copies last verified after today: a clock is wrong.", nodes, |node| Some(node.future.copies));
     out.each("waiting_copies", "Copies that were never verified or are overdue, without bad ones.", nodes, |node| {
         Some(node.waiting.copies)

@@ -7,6 +7,7 @@ use crate::copy::{FileId, Method, NodeId, State};
 use crate::database::{Age, AuditDatabase, DatabaseError, Hour, Problem};
 use crate::expectation::Expectation;
 use crate::node::{DAY_S, Node};
+use crate::overdue::{Overdue, overdue_looks};
 use crate::service_level::{DailyRule, DayVerdict, Projection, Tally, Window};
 use crate::slowdown::Detector;
 
@@ -87,9 +88,12 @@ pub struct NodeSummary {
     pub total: Tally,
     /// Copies whose bytes were never read and found right.
     pub never: Tally,
-    /// Copies last verified longer ago than the node's interval, by whole days. 0 for methods that
-    /// read no bytes.
+    /// Copies last verified longer ago than the node's interval, by whole days. For methods that
+    /// read no bytes, copies last looked at longer ago than that and a day; their bytes are not
+    /// counted.
     pub overdue: Tally,
+    /// True if more copies than [`overdue`](Self::overdue) counts have been due for over a day.
+    pub more_overdue: bool,
     /// Copies whose last verification is dated later than today: the clock was or is wrong.
     pub future: Tally,
     /// The day of the oldest verification, counted from 1970 in UTC.
@@ -101,7 +105,7 @@ pub struct NodeSummary {
     pub last_day: Tally,
     /// Copies audited in the last seven days.
     pub last_week: Tally,
-    /// Copies that wait: never verified or overdue, without those known to be lost or wrong, which
+    /// Copies that wait: never verified (or looked at, by the node's method) or overdue, without those known to be lost or wrong, which
     /// wait for their repair.
     pub waiting: Tally,
     /// How long it takes until none waits, at the rate of the last days.
@@ -124,8 +128,10 @@ pub enum Concern {
     Unavailable(u64),
     /// Copies are not verified by the node's method.
     Unverified(u64),
-    /// Verifications are older than the interval.
+    /// Verifications, or looks, are older than the interval.
     Overdue(u64),
+    /// More copies than this have been due for over a day.
+    ManyOverdue(u64),
     /// Verifications are dated later than today.
     Future(u64),
     /// A cycle takes this many days, longer than the interval.
@@ -158,6 +164,7 @@ impl Summary {
                 add(&mut summary.total, tally);
             }
             summary.take_ages(&ages, now);
+            summary.take_looks(overdue_looks(database, node, now)?);
             let hours: Vec<&Hour> = hours.iter().filter(|hour| hour.node == node.id).collect();
             summary.take_rates(&hours, hour);
             for method in Method::ALL {
@@ -213,6 +220,7 @@ impl NodeSummary {
             total: Tally::default(),
             never: Tally::default(),
             overdue: Tally::default(),
+            more_overdue: false,
             future: Tally::default(),
             oldest_day: None,
             ages: [0; AGE_LIMITS_D.len() + 1],
@@ -284,7 +292,7 @@ impl NodeSummary {
             (bad, Concern::Bad(bad)),
             (unavailable, Concern::Unavailable(unavailable)),
             (unverified, Concern::Unverified(unverified)),
-            (self.overdue.copies, Concern::Overdue(self.overdue.copies)),
+            (self.overdue.copies, if self.more_overdue { Concern::ManyOverdue } else { Concern::Overdue }(self.overdue.copies)),
             (self.future.copies, Concern::Future(self.future.copies)),
             (slowdowns, Concern::Slowdowns(slowdowns)),
         ];
@@ -322,6 +330,11 @@ impl NodeSummary {
         }
     }
 
+    fn take_looks(&mut self, looks: Overdue) {
+        add(&mut self.overdue, Tally { copies: looks.at_least(), bytes: 0 });
+        self.more_overdue = looks.is_more();
+    }
+
     /// Rates of days of 24 hours that end with the present hour. It counts as a whole one, so a
     /// rate is at most 1/24 too low, and never too high.
     fn take_rates(&mut self, hours: &[&Hour], hour: u64) {
@@ -338,7 +351,7 @@ impl NodeSummary {
             let bad = self.bad();
             Tally { copies: waiting.copies.saturating_sub(bad.copies), bytes: waiting.bytes.saturating_sub(bad.bytes) }
         } else {
-            plus(self.count(State::Unverified), self.count(State::Unavailable))
+            plus(plus(self.count(State::Unverified), self.count(State::Unavailable)), self.overdue)
         };
         if waiting.copies == 0 {
             waiting.bytes = 0;
@@ -349,7 +362,9 @@ impl NodeSummary {
         let reads_bytes = self.reads_bytes();
         let by_bytes = |tally: Tally| if reads_bytes { tally } else { Tally { bytes: 0, ..tally } };
         let windows: Vec<Window> = audited.iter().map(|day| Window { seconds: DAY_S, audited: by_bytes(*day) }).collect();
-        self.remaining = Projection::of(by_bytes(waiting), &windows);
+        // Of a lower bound, an end would be too early.
+        let left = if self.more_overdue { self.total } else { waiting };
+        self.remaining = Projection::of(by_bytes(left), &windows);
         self.cycle = if waiting.copies == 0 { Projection::Complete } else { Projection::of(by_bytes(self.total), &windows) };
     }
 

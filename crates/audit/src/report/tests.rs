@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use fulgurite_digest::{Algorithm, Digest};
+
 use super::*;
 use crate::copy::{Expected, Finding, Method, NodeId, State, Unavailability};
 use crate::database::{AuditDatabase, Checked, DetectorState, Incident, IncidentKind, Sqlite};
@@ -251,6 +253,31 @@ fn header_checks_are_enough_for_nodes_that_are_only_looked_at() {
     node.rules.method = Method::Stream;
     audit.database.change_node(&node).expect("changed");
     assert!(!audit.summary(NOW).is_well());
+}
+
+#[test]
+fn looks_that_are_overdue_are_reported_in_every_form() {
+    let mut audit = Audit::new();
+    let node = audit.node("cold", Medium::Cold);
+    audit.files(node, &["x", "y", "z"]);
+    audit.check(node, NOW, 3, EXPECTED, || Finding::HeaderChecked);
+    // The second look is due after a day; the interval counts.
+    assert!(audit.summary(NOW + 89 * DAY_S).nodes[0].overdue.copies == 0);
+    let late = audit.summary(NOW + 91 * DAY_S + 60);
+    let found = &late.nodes[0];
+    assert_eq!((found.overdue.copies, found.waiting.copies, found.more_overdue), (3, 3, false));
+    assert_eq!(found.concerns(), [Concern::Overdue(3), Concern::Unknown]);
+    assert_eq!(metric(&late, "overdue_copies{node=\"cold\"}"), Some(3.0));
+    assert!(text(&late).contains("3 copies are overdue") && html(&late).contains("3 copies are overdue"));
+    audit.check(node, NOW + 91 * DAY_S, 3, EXPECTED, || Finding::ProviderAttested {
+        stated: Digest::new(Algorithm::Md5, &[1; 16]).expect("16 bytes"),
+    });
+    assert!(audit.summary(NOW + 92 * DAY_S).is_well());
+    // So many that they were not counted.
+    let mut many = late.clone();
+    many.nodes[0].more_overdue = true;
+    assert_eq!(many.nodes[0].concerns()[0], Concern::ManyOverdue(3));
+    assert!(text(&many).contains("more than 3 copies have been due for over a day"));
 }
 
 #[test]

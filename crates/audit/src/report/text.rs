@@ -85,6 +85,7 @@ pub(super) fn concern(concern: Concern, node: &NodeSummary) -> String {
         Concern::Unavailable(number) => format!("{} could not be read", copies(number)),
         Concern::Unverified(number) => format!("{} not verified yet", are(number)),
         Concern::Overdue(number) => format!("{} overdue", are(number)),
+        Concern::ManyOverdue(number) => format!("more than {} have been due for over a day", copies(number)),
         Concern::Future(number) => format!("{} dated in the future: check the clock", are(number)),
         Concern::Slow(cycle) => format!("a cycle takes {}, longer than the interval of {}", days(cycle), days(node.interval_days())),
         Concern::Unknown => "the end of the cycle is unknown: no recent progress".into(),
@@ -146,7 +147,12 @@ fn of_node(out: &mut Vec<String>, node: &NodeSummary) {
     wrap(
         out,
         "  ",
-        &format!("Oldest verification: {oldest}; never verified: {}; overdue: {}", count(node.never.copies), count(node.overdue.copies)),
+        &format!(
+            "Oldest verification: {oldest}; never verified: {}; overdue: {}{}",
+            count(node.never.copies),
+            if node.more_overdue { "over " } else { "" },
+            count(node.overdue.copies)
+        ),
     );
     let (last_day, week) = (node.last_day, node.last_week);
     wrap(

@@ -8,6 +8,7 @@ use clap::Args;
 use fulgurite_audit::copy::{Method, State};
 use fulgurite_audit::database::{Age, AuditDatabase, Incident, IncidentKind, Total};
 use fulgurite_audit::node::{DAY_S, Node};
+use fulgurite_audit::overdue::{Overdue, overdue_looks};
 use serde_json::{Value, json};
 
 use super::{Opened, date, now};
@@ -31,15 +32,23 @@ struct Standing<'a> {
     bytes: u64,
     /// Copies whose bytes were never read and found right.
     never: u64,
-    /// Copies last verified longer ago than the node's interval.
-    overdue: u64,
+    /// Copies last verified longer ago than the node's interval, or last looked at, if the node's
+    /// method reads no bytes.
+    overdue: Overdue,
     /// The day of the oldest verification, in seconds since 1970.
     oldest: Option<u64>,
 }
 
 impl<'a> Standing<'a> {
-    fn of(node: &'a Node, totals: &[Total], ages: &[Age], now: u64) -> Self {
-        let mut standing = Self { node, by_state: BTreeMap::new(), copies: 0, bytes: 0, never: 0, overdue: 0, oldest: None };
+    /// What is known of each of some nodes.
+    fn of_each(database: &mut dyn AuditDatabase, nodes: &'a [Node], now: u64) -> Result<Vec<Self>> {
+        let (totals, ages) = (database.totals()?, database.ages()?);
+        nodes.iter().map(|node| Ok(Self::of(node, &totals, &ages, overdue_looks(database, node, now)?, now))).collect()
+    }
+
+    fn of(node: &'a Node, totals: &[Total], ages: &[Age], looks: Overdue, now: u64) -> Self {
+        let mut standing = Self { node, by_state: BTreeMap::new(), copies: 0, bytes: 0, never: 0, overdue: looks, oldest: None };
+        let mut overdue = 0;
         for total in totals.iter().filter(|total| total.node == node.id) {
             standing.by_state.insert(total.state, (total.copies, total.bytes));
             standing.copies += total.copies;
@@ -52,9 +61,12 @@ impl<'a> Standing<'a> {
                 None => standing.never += age.copies,
                 Some(day) => {
                     standing.oldest = standing.oldest.or(Some(day * DAY_S));
-                    standing.overdue += if day < limit { age.copies } else { 0 };
+                    overdue += if day < limit { age.copies } else { 0 };
                 }
             }
+        }
+        if standing.reads_bytes() {
+            standing.overdue = Overdue::Copies(overdue);
         }
         standing
     }
@@ -63,9 +75,20 @@ impl<'a> Standing<'a> {
         self.by_state.get(&state).map_or(0, |(copies, _)| *copies)
     }
 
-    /// Copies that the node's method can't verify, or hasn't yet.
+    fn reads_bytes(&self) -> bool {
+        self.node.rules.method == Method::Stream
+    }
+
+    /// Copies that the node's method hasn't checked yet. Looks by an earlier method don't count
+    /// where copies are to be read now.
     fn unknown(&self) -> u64 {
-        self.count(State::Unverified)
+        let looks = if self.reads_bytes() { self.count(State::HeaderChecked) + self.count(State::ProviderAttested) } else { 0 };
+        self.count(State::Unverified) + looks
+    }
+
+    /// Copies that may be due.
+    fn due(&self) -> u64 {
+        self.overdue.at_least() + if self.reads_bytes() { self.never } else { self.unknown() }
     }
 
     fn outcome(&self) -> Outcome {
@@ -76,9 +99,8 @@ impl<'a> Standing<'a> {
         if self.count(State::Unavailable) > 0 {
             return Outcome::Unreadable;
         }
-        let late = if self.node.rules.method == Method::Stream { self.overdue } else { 0 };
         // Nothing is known of a node without an inventory.
-        if self.copies == 0 || self.unknown() > 0 || late > 0 { Outcome::Absent } else { Outcome::Good }
+        if self.copies == 0 || self.unknown() > 0 || self.overdue != Overdue::Copies(0) { Outcome::Absent } else { Outcome::Good }
     }
 
     fn line(&self) -> String {
@@ -101,8 +123,10 @@ impl<'a> Standing<'a> {
         if self.never > 0 && self.oldest.is_some() {
             line += &format!("; bytes of {} never read and found right", text::phrase(self.never, "copy", "copies"));
         }
-        if self.overdue > 0 {
-            line += &format!("; {} overdue", text::phrase(self.overdue, "copy is", "copies are"));
+        match self.overdue {
+            Overdue::Copies(0) => {}
+            Overdue::Copies(number) => line += &format!("; {} overdue", text::phrase(number, "copy is", "copies are")),
+            Overdue::MoreThan(number) => line += &format!("; more than {number} copies have been due for over a day"),
         }
         line
     }
@@ -116,17 +140,16 @@ impl<'a> Standing<'a> {
             "bytes": self.bytes,
             "states": states,
             "never_verified": self.never,
-            "overdue": self.overdue,
+            "overdue": self.overdue.at_least(),
+            "more_overdue": self.overdue.is_more(),
             "oldest_verified_day": self.oldest.map(|oldest| date(oldest)[..10].to_owned()),
         })
     }
 }
 
-/// Copies that may be due: never verified, or older than their interval. An estimate by whole days.
+/// Copies that may be due: never checked, or overdue. An estimate.
 pub(super) fn due(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) -> Result<u64> {
-    let (totals, ages) = (database.totals()?, database.ages()?);
-    let standings = nodes.iter().map(|node| Standing::of(node, &totals, &ages, now));
-    Ok(standings.map(|standing| standing.never + standing.overdue).sum())
+    Ok(Standing::of_each(database, nodes, now)?.iter().map(Standing::due).sum())
 }
 
 /// All copies of some nodes.
@@ -137,15 +160,13 @@ pub(super) fn copies(database: &mut dyn AuditDatabase, nodes: &[Node]) -> Result
 
 /// The exit status of what is known of some nodes.
 pub(super) fn outcome(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) -> Result<Outcome> {
-    let (totals, ages) = (database.totals()?, database.ages()?);
-    Ok(nodes.iter().map(|node| Standing::of(node, &totals, &ages, now).outcome()).fold(Outcome::Good, Outcome::worst))
+    Ok(Standing::of_each(database, nodes, now)?.iter().map(Standing::outcome).fold(Outcome::Good, Outcome::worst))
 }
 
 pub(super) fn status(session: &Session, opened: &mut Opened) -> Result<Outcome> {
-    let (totals, ages) = (opened.database.totals()?, opened.database.ages()?);
     let mut outcome = Outcome::Good;
-    for node in opened.chosen(&[])? {
-        let standing = Standing::of(&node, &totals, &ages, now());
+    let nodes = opened.chosen(&[])?;
+    for standing in Standing::of_each(&mut *opened.database, &nodes, now())? {
         session.warn(&standing.line());
         session.answer(|| standing.to_json());
         outcome = outcome.worst(standing.outcome());

@@ -22,6 +22,7 @@ use crate::check::Witness;
 use crate::copy::{FileId, Method, NodeId, State};
 use crate::inventory::{Imported, InventoryError, Row};
 use crate::node::Node;
+use crate::overdue::Overdue;
 
 mod address;
 mod claims;
@@ -282,6 +283,11 @@ impl AuditDatabase for Postgres {
 
     fn next_due(&mut self, node: NodeId) -> Result<Option<u64>, DatabaseError> {
         self.session.read("read what is due", async |work| questions::next_due(work, node).await)
+    }
+
+    fn overdue_looks(&mut self, node: NodeId, looked_before: u64, due_before: u64, most: u64) -> Result<Overdue, DatabaseError> {
+        let count = async |work: &session::Work<'_>| questions::overdue_looks(work, node, looked_before, due_before, most).await;
+        self.session.read("count what is overdue", async |work| count(work).await)
     }
 
     fn witnesses(&mut self, node: NodeId, limit: usize) -> Result<Vec<Witness>, DatabaseError> {

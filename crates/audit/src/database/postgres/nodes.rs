@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::session::{Fault, Work};
 use super::{DatabaseError, decoded_method, decoded_node, signed, small, unsigned};
-use crate::copy::NodeId;
+use crate::copy::{NodeId, State};
 use crate::node::{Medium, Node, Rules};
 
 const MOST_NODES: u16 = 10_000;
@@ -68,10 +68,13 @@ pub(super) async fn change(work: &Work<'_>, node: &Node) -> Result<(), Fault> {
     write(work, node.id, node).await?;
     let interval = signed(node.rules.interval.as_secs());
     if interval != earlier {
-        // A copy waits for its regular check if it is due one interval after the last one.
-        let sql = "WITH waiting AS (SELECT file FROM copies WHERE node = $1 AND due_at = verified_at + $2::bigint ORDER BY file FOR UPDATE) \
+        // A copy waits for its regular check if it is due one interval after the last one. The date
+        // of a look is only in its event.
+        let sql = "WITH waiting AS (SELECT file FROM copies WHERE node = $1 AND (due_at = verified_at + $2::bigint \
+                       OR state = ANY($4) AND due_at = $2::bigint + (SELECT at FROM events WHERE event = last_event)) ORDER BY file FOR UPDATE) \
                    UPDATE copies c SET due_at = c.due_at - $2::bigint + $3::bigint FROM waiting w WHERE c.node = $1 AND c.file = w.file";
-        work.execute(sql, &[&id, &earlier, &interval]).await?;
+        let looked = [State::HeaderChecked, State::ProviderAttested].map(|state| i16::from(state.number()));
+        work.execute(sql, &[&id, &earlier, &interval, &&looked[..]]).await?;
     }
     Ok(())
 }

@@ -8,11 +8,24 @@ use super::session::{Fault, Work};
 use super::{DatabaseError, decoded_digests, decoded_method, decoded_node, decoded_state, name_hash, signed, small, unsigned};
 use crate::check::Witness;
 use crate::copy::{Expected, FileId, Method, NodeId, State};
+use crate::overdue::Overdue;
 
 pub(super) async fn next_due(work: &Work<'_>, node: NodeId) -> Result<Option<u64>, Fault> {
     let sql = "SELECT due_at FROM copies WHERE node = $1 ORDER BY due_at, file LIMIT 1";
     let row = work.optional(sql, &[&small(node)]).await?;
     Ok(row.map(|row| row.try_get(0)).transpose()?.map(unsigned))
+}
+
+pub(super) async fn overdue_looks(work: &Work<'_>, node: NodeId, looked_before: u64, due_before: u64, most: u64) -> Result<Overdue, Fault> {
+    let found = [State::Verified, State::HeaderChecked, State::ProviderAttested].map(|state| i16::from(state.number()));
+    // 0 to 2 are no dates: those copies were never looked at.
+    let sql = "SELECT count(*), count(*) FILTER (WHERE c.state = ANY($5) AND e.at < $2) FROM ( \
+                   SELECT state, last_event FROM copies WHERE node = $1 AND due_at > 2 AND due_at < $3 ORDER BY due_at, file LIMIT $4 \
+               ) c LEFT JOIN events e ON e.event = c.last_event";
+    let limit = signed(most.saturating_add(1));
+    let row = work.optional(sql, &[&small(node), &signed(looked_before), &signed(due_before), &limit, &&found[..]]).await?;
+    let counts = row.map(|row| Ok::<_, Fault>((unsigned(row.try_get(0)?), unsigned(row.try_get(1)?)))).transpose()?.unwrap_or_default();
+    Ok(if counts.0 > most { Overdue::MoreThan(most) } else { Overdue::Copies(counts.1) })
 }
 
 pub(super) async fn witnesses(work: &Work<'_>, node: NodeId, limit: usize) -> Result<Vec<Witness>, Fault> {

@@ -18,6 +18,7 @@ use crate::check::Witness;
 use crate::copy::{FileId, Method, NodeId, State};
 use crate::inventory::{Imported, InventoryError, Row};
 use crate::node::{Medium, Node, Rules};
+use crate::overdue::Overdue;
 
 mod checks;
 mod import;
@@ -236,11 +237,13 @@ impl AuditDatabase for Sqlite {
         write_node(&transaction, node.id, node).map_err(&failed)?;
         let interval = signed(node.rules.interval.as_secs());
         if interval != earlier {
-            // A copy waits for its regular check if it is due one interval after the last one.
+            // A copy waits for its regular check if it is due one interval after the last one. The
+            // date of a look is only in its event.
             transaction
                 .execute(
-                    "UPDATE copies SET due_at = due_at - ?2 + ?3 WHERE node = ?1 AND due_at = verified_at + ?2",
-                    params![node.id.0, earlier, interval],
+                    "UPDATE copies SET due_at = due_at - ?2 + ?3 WHERE node = ?1 AND (due_at = verified_at + ?2 \
+                     OR state IN (?4, ?5) AND due_at = ?2 + (SELECT at FROM events WHERE event = last_event))",
+                    params![node.id.0, earlier, interval, State::HeaderChecked.number(), State::ProviderAttested.number()],
                 )
                 .map_err(&failed)?;
         }
@@ -306,6 +309,10 @@ impl AuditDatabase for Sqlite {
 
     fn next_due(&mut self, node: NodeId) -> Result<Option<u64>, DatabaseError> {
         questions::next_due(&self.connection, node).map_err(engine("read what is due"))
+    }
+
+    fn overdue_looks(&mut self, node: NodeId, looked_before: u64, due_before: u64, most: u64) -> Result<Overdue, DatabaseError> {
+        questions::overdue_looks(&self.connection, node, looked_before, due_before, most).map_err(engine("count what is overdue"))
     }
 
     fn witnesses(&mut self, node: NodeId, limit: usize) -> Result<Vec<Witness>, DatabaseError> {

@@ -10,6 +10,7 @@ use super::import::name_hash;
 use super::{DatabaseError, decoded_digests, decoded_state, engine, signed, unsigned};
 use crate::check::Witness;
 use crate::copy::{Expected, FileId, Method, NodeId, State};
+use crate::overdue::Overdue;
 
 pub(super) fn next_due(connection: &Connection, node: NodeId) -> rusqlite::Result<Option<u64>> {
     let due: Option<i64> = connection
@@ -17,6 +18,29 @@ pub(super) fn next_due(connection: &Connection, node: NodeId) -> rusqlite::Resul
         .query_row([node.0], |row| row.get(0))
         .optional()?;
     Ok(due.map(unsigned))
+}
+
+pub(super) fn overdue_looks(
+    connection: &Connection,
+    node: NodeId,
+    looked_before: u64,
+    due_before: u64,
+    most: u64,
+) -> rusqlite::Result<Overdue> {
+    let [verified, looked, attested] = [State::Verified, State::HeaderChecked, State::ProviderAttested].map(State::number);
+    // 0 to 2 are no dates: those copies were never looked at.
+    let counts = connection
+        .prepare_cached(
+            "SELECT count(*), coalesce(sum(c.state IN (?5, ?6, ?7) AND e.at < ?2), 0) FROM ( \
+                 SELECT state, last_event FROM copies INDEXED BY copies_due \
+                 WHERE node = ?1 AND due_at > 2 AND due_at < ?3 ORDER BY due_at LIMIT ?4 \
+             ) c LEFT JOIN events e ON e.event = c.last_event",
+        )?
+        .query_row(
+            params![node.0, signed(looked_before), signed(due_before), signed(most.saturating_add(1)), verified, looked, attested],
+            |row| Ok((unsigned(row.get(0)?), unsigned(row.get(1)?))),
+        )?;
+    Ok(if counts.0 > most { Overdue::MoreThan(most) } else { Overdue::Copies(counts.1) })
 }
 
 pub(super) fn witnesses(connection: &Connection, node: NodeId, limit: usize) -> Result<Vec<Witness>, DatabaseError> {
