@@ -21,6 +21,7 @@
 //! | [`inventory`] | lists of files that should be at nodes |
 //! | [`run`] | checks what is due, with a lane for each node |
 //! | [`expectation`], [`slowdown`] | how long checks should take, and the detection of slow nodes |
+//! | [`series`] | what a detector watches |
 //! | [`service_level`] | when a cycle ends, and whether a day was good enough |
 //! | [`report`] | what an audit knows, for people, spreadsheets and monitoring |
 //! | [`repair`] | rewrites bad copies from good ones |
@@ -40,6 +41,7 @@ pub mod place;
 pub mod repair;
 pub mod report;
 pub mod run;
+pub mod series;
 pub mod service_level;
 pub mod slowdown;
 mod thinned;

@@ -95,16 +95,16 @@ CREATE TABLE hours (
 
 CREATE TABLE detectors (
     node INTEGER NOT NULL,
-    method INTEGER NOT NULL,
+    series INTEGER NOT NULL,
     state BLOB NOT NULL,
-    PRIMARY KEY (node, method)
+    PRIMARY KEY (node, series)
 ) WITHOUT ROWID;
 
 -- What detectors reported; few rows.
 CREATE TABLE incidents (
     incident INTEGER PRIMARY KEY,
     node INTEGER NOT NULL,
-    method INTEGER NOT NULL,
+    series INTEGER NOT NULL,
     at INTEGER NOT NULL,
     kind INTEGER NOT NULL,
     since INTEGER NOT NULL,

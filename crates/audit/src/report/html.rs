@@ -77,7 +77,7 @@ fn nodes(out: &mut String, summary: &Summary) {
             let items: String = concerns.into_iter().map(|found| format!("<li>{}</li>", escaped(&concern(found, node)))).collect();
             format!("<ul class=\"bad\">{items}</ul>")
         };
-        let ratios = node.ratios.iter().filter_map(|ratios| ratios.last_day.map(|ratio| format!("{} ({})", factor(ratio), ratios.method)));
+        let ratios = node.ratios.iter().filter_map(|ratios| ratios.last_day.map(|ratio| format!("{} ({})", factor(ratio), ratios.series)));
         let ratios: Vec<String> = ratios.collect();
         let (last_day, week) = (node.last_day, node.last_week);
         // Writing to a string can't fail.

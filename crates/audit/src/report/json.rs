@@ -44,7 +44,7 @@ fn of_node(node: &NodeSummary) -> Value {
     let ratios = node.ratios.iter().map(|ratios| {
         let hours = ratios.hours.iter().map(|(hour, ratio)| json!({ "from": hour.saturating_mul(3_600), "ratio": ratio }));
         json!({
-            "method": ratios.method.name(),
+            "method": ratios.series.name(),
             "expected_base_seconds": ratios.expectation.base_s(),
             "expected_nanoseconds_per_byte": ratios.expectation.slope_ns(),
             "last_24_hours": ratios.last_day,
@@ -102,7 +102,7 @@ fn slowdown(slowdown: &Slowdown) -> Value {
         json!({ "at": end.at(), "how": how })
     });
     json!({
-        "method": slowdown.method.name(),
+        "method": slowdown.series.name(),
         "since": slowdown.since,
         "named_at": slowdown.named_at,
         "factor": slowdown.factor,

@@ -42,16 +42,16 @@ pub fn prometheus(summary: &Summary) -> String {
     });
     out.each("keeps_up", "1 if the projected cycle is known and within the interval.", nodes, |node| Some(u8::from(node.keeps_up())));
     out.family("time_ratio", "Measured time divided by expected time, of the last 24 hours.", nodes, |node| {
-        let known = node.ratios.iter().filter_map(|ratios| ratios.last_day.map(|ratio| (ratios.method, ratio)));
-        known.map(|(method, ratio)| (format!(",method=\"{method}\""), ratio)).collect()
+        let known = node.ratios.iter().filter_map(|ratios| ratios.last_day.map(|ratio| (ratios.series, ratio)));
+        known.map(|(series, ratio)| (format!(",method=\"{series}\""), ratio)).collect()
     });
     out.family("slowdown_open", "1 while the node is slower than usual.", nodes, |node| {
-        let open = |method| u8::from(node.open_slowdowns().any(|slowdown| slowdown.method == method));
-        crate::copy::Method::ALL.into_iter().map(|method| (format!(",method=\"{method}\""), open(method))).collect()
+        let open = |series| u8::from(node.open_slowdowns().any(|slowdown| slowdown.series == series));
+        crate::series::Series::ALL.into_iter().map(|series| (format!(",method=\"{series}\""), open(series))).collect()
     });
     out.family("slowdown_factor", "Measured time divided by usual time, of open slowdowns.", nodes, |node| {
-        let open = node.open_slowdowns().filter_map(|slowdown| slowdown.factor.map(|factor| (slowdown.method, factor)));
-        open.map(|(method, factor)| (format!(",method=\"{method}\""), factor)).collect()
+        let open = node.open_slowdowns().filter_map(|slowdown| slowdown.factor.map(|factor| (slowdown.series, factor)));
+        open.map(|(series, factor)| (format!(",method=\"{series}\""), factor)).collect()
     });
     out.head("well", "1 if all copies are verified and none is overdue, each node keeps up, and none is slow.");
     out.line("well", "", u8::from(summary.is_well()));

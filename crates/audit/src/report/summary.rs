@@ -7,6 +7,7 @@ use crate::copy::{FileId, Method, NodeId, State};
 use crate::database::{Age, AuditDatabase, DatabaseError, Hour, Problem};
 use crate::expectation::Expectation;
 use crate::node::{DAY_S, Node};
+use crate::series::Series;
 use crate::service_level::{DailyRule, DayVerdict, Projection, Tally, Window};
 use crate::slowdown::Detector;
 
@@ -62,11 +63,11 @@ pub struct NamedProblem {
     pub problem: Problem,
 }
 
-/// Ratios of measured to expected time, for one method.
+/// Ratios of measured to expected time, for one series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratios {
-    /// The method.
-    pub method: Method,
+    /// The series.
+    pub series: Series,
     /// The expected time: the operator's, else the detector's.
     pub expectation: Expectation,
     /// The hour, counted from 1970 in UTC, and the ratio of its sums. Hours without an answered
@@ -109,7 +110,7 @@ pub struct NodeSummary {
     /// How long a cycle over all copies takes at that rate. [`Projection::Complete`] while none
     /// waits: the rate then says nothing about the node.
     pub cycle: Projection,
-    /// Ratios of measured to expected times, for each method with an expectation.
+    /// Ratios of measured to expected times, for each series with an expectation.
     pub ratios: Vec<Ratios>,
     /// Slowdowns: open ones, and those that ended within 30 days.
     pub slowdowns: Vec<Slowdown>,
@@ -373,7 +374,7 @@ impl Ratios {
         let recent = sums.range(now_hour.saturating_sub(23)..);
         let (measured, expected) = recent.fold((0.0, 0.0), |sum, (_, hour)| (sum.0 + hour.0, sum.1 + hour.1));
         let hours = sums.into_iter().map(|(hour, (measured, expected))| (hour, measured / expected)).collect();
-        Self { method, expectation, hours, last_day: (expected > 0.0).then(|| measured / expected) }
+        Self { series: Series::Checks(method), expectation, hours, last_day: (expected > 0.0).then(|| measured / expected) }
     }
 }
 
@@ -384,7 +385,7 @@ fn expectation(database: &mut dyn AuditDatabase, node: &Node, method: Method) ->
     if let Some(pinned) = pinned.and_then(|(base, slope)| Expectation::new(base, slope).ok()) {
         return Ok(Some(pinned));
     }
-    let stored = database.detector(node.id, method)?;
+    let stored = database.detector(node.id, Series::Checks(method))?;
     Ok(stored.and_then(|state| Detector::from_bytes(&state).ok()).map(|detector| detector.expectation()))
 }
 

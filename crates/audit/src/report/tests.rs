@@ -7,6 +7,7 @@ use crate::expectation::Expectation;
 use crate::inventory::Row;
 use crate::node::{DAY_S, Medium, Node};
 use crate::place::{Cause, Refusal};
+use crate::series::Series;
 use crate::service_level::{DayVerdict, Projection, Tally};
 use crate::slowdown::{Detector, Parameters};
 
@@ -62,7 +63,16 @@ impl Audit {
     }
 
     fn incident(&mut self, node: NodeId, at: u64, kind: IncidentKind) {
-        let incident = Incident { node, method: Method::Stream, at, kind, since: at - 600, factor: Some(16.0), checks: 40, unanswered: 2 };
+        let incident = Incident {
+            node,
+            series: Series::Checks(Method::Stream),
+            at,
+            kind,
+            since: at - 600,
+            factor: Some(16.0),
+            checks: 40,
+            unanswered: 2,
+        };
         self.database.record_incidents(&[incident]).expect("recorded");
     }
 
@@ -194,7 +204,7 @@ fn ratios_are_those_of_sums_and_without_unanswered_checks() {
     audit.check(node, NOW - 40, 1, Duration::from_secs(3_600), timeout);
     let summary = audit.summary(NOW);
     let ratios = &summary.nodes[0].ratios;
-    assert_eq!((ratios.len(), ratios[0].method, ratios[0].hours.len()), (1, Method::Stream, 2));
+    assert_eq!((ratios.len(), ratios[0].series, ratios[0].hours.len()), (1, Series::Checks(Method::Stream), 2));
     assert!((ratios[0].hours[0].1 - 1.0).abs() < 1e-9 && (ratios[0].last_day.expect("known") - 5.0).abs() < 1e-9);
     assert!((metric(&summary, "time_ratio{node=\"a\",method=\"stream\"}").expect("known") - 5.0).abs() < 1e-9);
     assert!(html(&summary).contains("Times of a"));
@@ -208,7 +218,7 @@ fn the_detectors_expectation_stands_in_for_one_that_is_not_pinned() {
     audit.database.change_node(&unpinned).expect("changed");
     assert!(audit.summary(NOW).nodes[0].ratios.is_empty());
     let store = |audit: &mut Audit, state| {
-        audit.database.record(&[], &[DetectorState { node, method: Method::Stream, state }]).expect("recorded");
+        audit.database.record(&[], &[DetectorState { node, series: Series::Checks(Method::Stream), state }]).expect("recorded");
     };
     store(&mut audit, b"not a state".to_vec());
     assert!(audit.summary(NOW).nodes[0].ratios.is_empty());

@@ -119,7 +119,7 @@ pub(super) fn slowdown(slowdown: &Slowdown) -> String {
         Some(End::Relearned(at)) => format!("usual times learned anew {} UTC", time(at)),
     };
     let unanswered = format!("{} of {} checks", count(slowdown.unanswered), count(slowdown.checks));
-    format!("slowdown ({}) since {} UTC: {much}, {unanswered} without an answer; {end}", slowdown.method, time(slowdown.since))
+    format!("slowdown ({}) since {} UTC: {much}, {unanswered} without an answer; {end}", slowdown.series, time(slowdown.since))
 }
 
 /// The verdict on a day.
@@ -163,7 +163,7 @@ fn of_node(out: &mut Vec<String>, node: &NodeSummary) {
     wrap(out, "  ", &format!("Cycle: {}", projection(node)));
     for ratios in &node.ratios {
         if let Some(ratio) = ratios.last_day {
-            wrap(out, "  ", &format!("Time ({}): {} of the expected time in 24 hours", ratios.method, factor(ratio)));
+            wrap(out, "  ", &format!("Time ({}): {} of the expected time in 24 hours", ratios.series, factor(ratio)));
         }
     }
     for found in &node.slowdowns {

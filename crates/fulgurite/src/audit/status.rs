@@ -163,7 +163,7 @@ pub(super) fn status(session: &Session, opened: &mut Opened) -> Result<Outcome> 
 pub(super) fn open_slowdowns(incidents: &[Incident]) -> impl Iterator<Item = &Incident> {
     let mut last = BTreeMap::new();
     for incident in incidents {
-        last.insert((incident.node, incident.method), incident);
+        last.insert((incident.node, incident.series), incident);
     }
     last.into_values().filter(|incident| matches!(incident.kind, IncidentKind::Slower | IncidentKind::Worse))
 }
