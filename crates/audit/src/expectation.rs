@@ -116,6 +116,9 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// All verdicts, in the order of their stored numbers.
+    pub const ALL: [Self; 6] = [Self::Pass, Self::Info, Self::Warn, Self::Fail, Self::Error, Self::Unanswered];
+
     /// The verdict on a ratio of measured to expected time.
     #[must_use]
     pub fn of_ratio(ratio: f64) -> Self {
@@ -138,6 +141,18 @@ impl Verdict {
             Self::Error => "ERROR",
             Self::Unanswered => "UNANSWERED",
         }
+    }
+
+    /// The number that stands for it in databases.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The verdict of a stored number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
     }
 }
 

@@ -11,6 +11,8 @@ use crate::node::{DAY_S, Medium, Node, Rules};
 use crate::place::{Cause, Refusal};
 use crate::series::{Probe, Series};
 
+mod benchmarks;
+
 const NOW: u64 = 1_800_000_000;
 
 type Case = (&'static str, fn(&mut dyn AuditDatabase));
@@ -33,6 +35,9 @@ pub(super) const CASES: &[Case] = &[
     ("witnesses are copies that are still verified", witnesses_are_still_verified),
     ("the states of detectors are stored with results", detectors_are_stored),
     ("incidents come back in their order", incidents_come_back),
+    ("benchmarks are read once when they are due", benchmarks::are_read_once),
+    ("records of benchmarks come back in their order", benchmarks::records_come_back),
+    ("a learned time replaces no other", benchmarks::a_learned_time_replaces_no_other),
 ];
 
 fn node(name: &str) -> Node {

@@ -8,6 +8,7 @@
 //!           '-- each event names the one before it of the same copy, and the copy names the last:
 //!               the history of a file is a walk along that chain and needs no index
 //! totals, ages, hours                                     sums, kept up to date by each commit
+//! benchmarks                                              known files, and what their readings took
 //! ```
 //!
 //! A check is evidence only from the commit of its event on. What is claimed for checking is
@@ -20,6 +21,7 @@ use crate::inventory::{Imported, InventoryError, Row};
 use crate::node::Node;
 use crate::series::Series;
 
+mod benchmarks;
 #[cfg(test)]
 mod conformance;
 mod digests;
@@ -30,6 +32,7 @@ mod incident;
 mod postgres;
 mod sqlite;
 
+pub use benchmarks::{Benchmark, BenchmarkDatabase, BenchmarkRecord, ExpectedTime};
 pub use error::DatabaseError;
 pub use event::{Event, EventKind};
 pub use incident::{DetectorState, Incident, IncidentKind};
@@ -175,7 +178,7 @@ pub struct FileHistory {
 
 /// Keeps the state of an audit. Each method that changes something does it in one durable
 /// transaction, unless its doc says otherwise.
-pub trait AuditDatabase: Send {
+pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// Returns all nodes, by number.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ use crate::node::Node;
 use crate::series::Series;
 
 mod address;
+mod benchmarks;
 mod claims;
 mod history;
 mod import;

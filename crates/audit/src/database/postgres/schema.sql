@@ -148,3 +148,41 @@ CREATE TABLE witnesses (
     file bigint NOT NULL,
     PRIMARY KEY (node, slot)
 );
+
+-- The benchmark matrix. Few rows: known files x nodes x kinds of reading.
+CREATE TABLE benchmarks (
+    file bigint NOT NULL,
+    every_s bigint NOT NULL,
+    due_at bigint NOT NULL,
+    last_record bigint,
+    node smallint NOT NULL,
+    probe smallint NOT NULL,
+    PRIMARY KEY (node, file, probe)
+);
+
+CREATE TABLE benchmark_records (
+    record bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    file bigint NOT NULL,
+    at bigint NOT NULL,
+    bytes bigint NOT NULL,
+    measured_us bigint NOT NULL,
+    -- NULL while the expected time is being learned.
+    expected_s double precision,
+    node smallint NOT NULL,
+    probe smallint NOT NULL,
+    verdict smallint,
+    detail text
+);
+CREATE INDEX benchmark_records_by_time ON benchmark_records (at);
+CREATE INDEX benchmark_records_by_series ON benchmark_records (node, probe, record);
+CREATE TRIGGER benchmark_records_are_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON benchmark_records
+FOR EACH STATEMENT EXECUTE FUNCTION events_are_append_only();
+
+CREATE TABLE benchmark_times (
+    base_s double precision NOT NULL,
+    ns_per_byte double precision NOT NULL,
+    node smallint NOT NULL,
+    probe smallint NOT NULL,
+    is_learned boolean NOT NULL,
+    PRIMARY KEY (node, probe)
+);

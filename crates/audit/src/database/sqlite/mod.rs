@@ -20,6 +20,7 @@ use crate::inventory::{Imported, InventoryError, Row};
 use crate::node::{Medium, Node, Rules};
 use crate::series::Series;
 
+mod benchmarks;
 mod checks;
 mod import;
 mod questions;
