@@ -91,7 +91,8 @@ impl Expectation {
 pub enum Outcome {
     /// The right bytes, after this time.
     Right(Duration),
-    /// Bytes of the wrong length or digest. How fast they came doesn't matter.
+    /// Bytes of the wrong length or digest, or a node that states that there is no such file. How
+    /// fast that came doesn't matter.
     WrongBytes,
     /// No complete answer: a timeout, a refused connection, a fault of the node.
     Unanswered,
@@ -109,7 +110,7 @@ pub enum Verdict {
     Warn,
     /// More than three times the expected time.
     Fail,
-    /// Wrong bytes.
+    /// Wrong bytes, or none.
     Error,
     /// No answer, so neither the bytes nor the time are known.
     Unanswered,
