@@ -55,6 +55,16 @@ pub struct BenchmarkRecord {
     pub detail: String,
 }
 
+impl BenchmarkRecord {
+    /// Measured divided by expected time. `None` unless all of the right bytes came, and a time was
+    /// expected.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        let is_right = !matches!(self.verdict, None | Some(Verdict::Error | Verdict::Unanswered));
+        self.expected_s.filter(|_| is_right).map(|expected| self.measured.as_secs_f64() / expected)
+    }
+}
+
 /// How long benchmarks of one kind should take at a node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExpectedTime {

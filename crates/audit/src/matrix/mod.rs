@@ -35,6 +35,7 @@ mod times;
 
 use measure::Measured;
 use times::Times;
+pub(crate) use times::expectation;
 
 /// The database is asked again after this time for what is due: a benchmark may have been added.
 const ASK_AGAIN: Duration = Duration::from_secs(10);

@@ -22,18 +22,14 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Takes up what is known of nodes. What the operator states of a node's checks is expected of
-    /// its benchmarks too, unless he states something else for those.
+    /// Takes up what is known of nodes.
     pub(super) fn load<'a>(database: &mut dyn AuditDatabase, nodes: impl Iterator<Item = &'a Node>) -> Result<Self, DatabaseError> {
         let stored = database.expected_times()?;
         let mut times = Self { expected: BTreeMap::new(), detectors: BTreeMap::new() };
         for node in nodes {
             for probe in Probe::ALL {
                 let key = (node.id, probe);
-                let own = stored.iter().find(|time| (time.node, time.probe) == key);
-                let of_node = || node.expected_time.and_then(|(base, slope)| Expectation::new(base, slope).ok());
-                let given = own.filter(|time| !time.is_learned).map(|time| time.expectation);
-                let Some(expectation) = given.or_else(of_node).or(own.map(|time| time.expectation)) else { continue };
+                let Some(expectation) = expectation(node, probe, &stored) else { continue };
                 times.expected.insert(key, expectation);
                 // A state that can't be used is as good as none, as is one for another time.
                 let state = database.detector(node.id, Series::Benchmarks(probe))?;
@@ -91,6 +87,15 @@ impl Times {
         }
         Ok(Some(time))
     }
+}
+
+/// The expected time of a node's benchmarks, of those that are stored. What the operator states of
+/// the node's checks counts for its benchmarks too, unless something else is stated for those.
+pub(crate) fn expectation(node: &Node, probe: Probe, stored: &[ExpectedTime]) -> Option<Expectation> {
+    let own = stored.iter().find(|time| time.node == node.id && time.probe == probe);
+    let of_node = || node.expected_time.and_then(|(base, slope)| Expectation::new(base, slope).ok());
+    let stated = own.filter(|time| !time.is_learned).map(|time| time.expectation);
+    stated.or_else(of_node).or(own.map(|time| time.expectation))
 }
 
 /// The latest records with the right bytes, in their order.

@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::quantities::day;
-use super::summary::{AGE_LIMITS_D, NodeSummary, Summary};
+use super::summary::{AGE_LIMITS_D, NamedBenchmark, NodeSummary, Summary};
 use super::text::{concern, headline, verdict};
 use super::{End, Slowdown};
+use crate::expectation::Verdict;
 use crate::node::DAY_S;
 use crate::service_level::{Projection, Tally};
 
@@ -36,6 +37,7 @@ pub fn json(summary: &Summary) -> Value {
         "days": days.collect::<Vec<_>>(),
         "problem_count": summary.problem_count(),
         "problems": problems.collect::<Vec<_>>(),
+        "benchmarks": summary.benchmarks.iter().map(benchmark).collect::<Vec<_>>(),
     })
 }
 
@@ -94,6 +96,29 @@ fn projection(projection: Projection) -> Value {
             "within": within.map(|(low, high)| [low, high]),
         }),
     }
+}
+
+fn benchmark(named: &NamedBenchmark) -> Value {
+    let benchmark = &named.benchmark;
+    let last = benchmark.last.as_ref().map(|record| {
+        json!({
+            "at": record.at,
+            "bytes": record.bytes,
+            "measured_seconds": record.measured.as_secs_f64(),
+            "expected_seconds": record.expected_s,
+            "ratio": record.ratio(),
+            "verdict": record.verdict.map(Verdict::name),
+            "detail": record.detail,
+        })
+    });
+    json!({
+        "file": benchmark.name,
+        "node": named.node,
+        "by": benchmark.probe.name(),
+        "every_seconds": benchmark.every.as_secs(),
+        "due_at": benchmark.due_at,
+        "last": last,
+    })
 }
 
 fn slowdown(slowdown: &Slowdown) -> Value {

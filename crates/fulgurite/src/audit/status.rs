@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use anyhow::Result;
 use clap::Args;
 use fulgurite_audit::copy::{Method, State};
-use fulgurite_audit::database::{Age, AuditDatabase, Incident, IncidentKind, Total};
+use fulgurite_audit::database::{Age, AuditDatabase, Incident, Total};
 use fulgurite_audit::node::{DAY_S, Node};
 use serde_json::{Value, json};
 
@@ -165,7 +165,7 @@ pub(super) fn open_slowdowns(incidents: &[Incident]) -> impl Iterator<Item = &In
     for incident in incidents {
         last.insert((incident.node, incident.series), incident);
     }
-    last.into_values().filter(|incident| matches!(incident.kind, IncidentKind::Slower | IncidentKind::Worse))
+    last.into_values().filter(|incident| super::run::is_alarm(incident))
 }
 
 pub(super) fn problems(session: &Session, opened: &mut Opened, problems: &Problems) -> Result<Outcome> {
