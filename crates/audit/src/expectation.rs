@@ -91,7 +91,8 @@ impl Expectation {
 pub enum Outcome {
     /// The right bytes, after this time.
     Right(Duration),
-    /// Bytes of the wrong length or digest. How fast they came doesn't matter.
+    /// Bytes of the wrong length or digest, or a node that states that there is no such file. How
+    /// fast that came doesn't matter.
     WrongBytes,
     /// No complete answer: a timeout, a refused connection, a fault of the node.
     Unanswered,
@@ -109,13 +110,16 @@ pub enum Verdict {
     Warn,
     /// More than three times the expected time.
     Fail,
-    /// Wrong bytes.
+    /// Wrong bytes, or none.
     Error,
     /// No answer, so neither the bytes nor the time are known.
     Unanswered,
 }
 
 impl Verdict {
+    /// All verdicts, in the order of their stored numbers.
+    pub const ALL: [Self; 6] = [Self::Pass, Self::Info, Self::Warn, Self::Fail, Self::Error, Self::Unanswered];
+
     /// The verdict on a ratio of measured to expected time.
     #[must_use]
     pub fn of_ratio(ratio: f64) -> Self {
@@ -138,6 +142,18 @@ impl Verdict {
             Self::Error => "ERROR",
             Self::Unanswered => "UNANSWERED",
         }
+    }
+
+    /// The number that stands for it in databases.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The verdict of a stored number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
     }
 }
 

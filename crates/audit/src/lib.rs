@@ -21,6 +21,8 @@
 //! | [`inventory`] | lists of files that should be at nodes |
 //! | [`run`] | checks what is due, with a lane for each node |
 //! | [`expectation`], [`slowdown`] | how long checks should take, and the detection of slow nodes |
+//! | [`series`] | what a detector watches |
+//! | [`matrix`] | known files, read on schedule to see how long it takes |
 //! | [`service_level`] | when a cycle ends, and whether a day was good enough |
 //! | [`report`] | what an audit knows, for people, spreadsheets and monitoring |
 //! | [`repair`] | rewrites bad copies from good ones |
@@ -34,6 +36,7 @@ pub mod expectation;
 #[cfg(test)]
 mod fake_place;
 pub mod inventory;
+pub mod matrix;
 pub mod node;
 pub mod overdue;
 pub mod pace;
@@ -41,6 +44,7 @@ pub mod place;
 pub mod repair;
 pub mod report;
 pub mod run;
+pub mod series;
 pub mod service_level;
 pub mod slowdown;
 mod thinned;

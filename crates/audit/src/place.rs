@@ -25,8 +25,6 @@ use fulgurite_digest::Digest;
 pub use address::{Address, AddressError};
 pub use deadlines::Deadlines;
 pub use folder::Folder;
-#[cfg(feature = "remote")]
-pub use remote::fetch_url;
 pub use sftp::Sftp;
 
 /// Where a node's copies are.
@@ -36,6 +34,17 @@ pub trait Place: Send + Sync {
     /// # Errors
     /// If the place can't be reached or its settings are unusable.
     fn connect(&self) -> Result<Box<dyn Connection>, Refusal>;
+
+    /// Reads the content at a URL that [`Connection::presigned_url`] returned, with a plain GET over
+    /// a new connection, and passes it to `sink`. Returns its length in bytes.
+    ///
+    /// # Errors
+    /// As [`Connection::read`]. Refusals don't repeat the URL's query, which may contain a
+    /// signature.
+    fn fetch_url(&self, url: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
+        let _ = (url, sink);
+        Err(Refusal::new(Cause::Unsupported, "it has no URLs"))
+    }
 
     /// Describes the place for people, such as `s3://bucket/prefix at https://host`. Never contains
     /// a secret.
@@ -86,7 +95,8 @@ pub trait Connection: Send {
     /// If the place refuses.
     fn remove(&mut self, location: &str) -> Result<(), Refusal>;
 
-    /// Returns a URL from which anyone can read a file for `valid`, if the place can sign one.
+    /// Returns a URL from which anyone can read a file for `valid`, if the place can sign one or
+    /// asks for no credentials.
     ///
     /// # Errors
     /// If the place refuses.

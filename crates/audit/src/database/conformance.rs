@@ -10,6 +10,9 @@ use crate::inventory::{Imported, InventoryError, LineProblem, Row};
 use crate::node::{DAY_S, Medium, Node, Rules};
 use crate::overdue::Overdue;
 use crate::place::{Cause, Refusal};
+use crate::series::{Probe, Series};
+
+mod benchmarks;
 
 const NOW: u64 = 1_800_000_000;
 
@@ -35,6 +38,9 @@ pub(super) const CASES: &[Case] = &[
     ("witnesses are copies that are still verified", witnesses_are_still_verified),
     ("the states of detectors are stored with results", detectors_are_stored),
     ("incidents come back in their order", incidents_come_back),
+    ("benchmarks are read once when they are due", benchmarks::are_read_once),
+    ("records of benchmarks come back in their order", benchmarks::records_come_back),
+    ("a learned time replaces no other", benchmarks::a_learned_time_replaces_no_other),
 ];
 
 fn node(name: &str) -> Node {
@@ -447,8 +453,16 @@ fn witnesses_are_still_verified(database: &mut dyn AuditDatabase) {
 
 fn incidents_come_back(database: &mut dyn AuditDatabase) {
     let [a, b] = two_nodes(database);
-    let incident =
-        |node, at, kind, factor| Incident { node, method: Method::Stream, at, kind, since: at - 9, factor, checks: 12, unanswered: 3 };
+    let incident = |node, at, kind, factor| Incident {
+        node,
+        series: Series::Checks(Method::Stream),
+        at,
+        kind,
+        since: at - 9,
+        factor,
+        checks: 12,
+        unanswered: 3,
+    };
     let all = [
         incident(a, NOW, IncidentKind::Slower, Some(2.25)),
         incident(b, NOW + 1, IncidentKind::Worse, None),
@@ -463,11 +477,11 @@ fn incidents_come_back(database: &mut dyn AuditDatabase) {
 fn detectors_are_stored(database: &mut dyn AuditDatabase) {
     let [a, b] = two_nodes(database);
     import(database, &[a], false, vec![row("x")]);
-    let state = |byte| DetectorState { node: a, method: Method::Stream, state: vec![byte; 40] };
+    let state = |byte| DetectorState { node: a, series: Series::Checks(Method::Stream), state: vec![byte; 40] };
     database.record(&[], &[state(1)]).expect("recorded");
     let claim = claim(database, a, NOW, 1).remove(0);
     database.record(&[checked(claim, NOW, GOOD())], &[state(2)]).expect("recorded");
-    assert_eq!(database.detector(a, Method::Stream).expect("readable"), Some(vec![2; 40]));
-    assert_eq!(database.detector(a, Method::Header).expect("readable"), None);
-    assert_eq!(database.detector(b, Method::Stream).expect("readable"), None);
+    assert_eq!(database.detector(a, Series::Checks(Method::Stream)).expect("readable"), Some(vec![2; 40]));
+    assert_eq!(database.detector(a, Series::Benchmarks(Probe::Audit)).expect("readable"), None);
+    assert_eq!(database.detector(b, Series::Checks(Method::Stream)).expect("readable"), None);
 }

@@ -8,6 +8,7 @@
 //!           '-- each event names the one before it of the same copy, and the copy names the last:
 //!               the history of a file is a walk along that chain and needs no index
 //! totals, ages, hours                                     sums, kept up to date by each commit
+//! benchmarks                                              known files, and what their readings took
 //! ```
 //!
 //! A check is evidence only from the commit of its event on. What is claimed for checking is
@@ -19,18 +20,23 @@ use crate::copy::{Dispute, Expected, FileId, Finding, Method, NodeId, State};
 use crate::inventory::{Imported, InventoryError, Row};
 use crate::node::Node;
 use crate::overdue::Overdue;
+use crate::series::Series;
 
+mod benchmarks;
 #[cfg(test)]
 mod conformance;
 mod digests;
 mod error;
 mod event;
+mod incident;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
 
+pub use benchmarks::{Benchmark, BenchmarkDatabase, BenchmarkRecord, ExpectedTime};
 pub use error::DatabaseError;
 pub use event::{Event, EventKind};
+pub use incident::{DetectorState, Incident, IncidentKind};
 #[cfg(feature = "postgres")]
 pub use postgres::{AddressProblem, Postgres};
 pub use sqlite::Sqlite;
@@ -76,83 +82,6 @@ impl Checked {
             Finding::Verified { disputed: None | Some(Dispute::Stated { .. }) } if self.claim.expected.bytes.is_none() => Some(self.bytes),
             _ => None,
         }
-    }
-}
-
-/// State to be kept for a detector, beside the checks it has seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DetectorState {
-    /// The node it watches.
-    pub node: NodeId,
-    /// The method it watches.
-    pub method: Method,
-    /// Its state, as it encodes it.
-    pub state: Vec<u8>,
-}
-
-/// What a detector reported about a node's times.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Incident {
-    /// The node.
-    pub node: NodeId,
-    /// How its copies were checked.
-    pub method: Method,
-    /// When it was reported, in seconds since 1970.
-    pub at: u64,
-    /// What was reported.
-    pub kind: IncidentKind,
-    /// When the change happened, by estimate, in seconds since 1970.
-    pub since: u64,
-    /// Measured time divided by the usual time; for [`IncidentKind::Learned`], usual time divided
-    /// by the expected one. `None` if most checks had no answer.
-    pub factor: Option<f64>,
-    /// Checks that it rests on.
-    pub checks: u64,
-    /// Those of them without an answer.
-    pub unanswered: u64,
-}
-
-/// What a detector reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum IncidentKind {
-    /// The usual times are known from now on.
-    Learned,
-    /// The node got slower.
-    Slower,
-    /// The node got faster.
-    Faster,
-    /// A slowdown got worse.
-    Worse,
-    /// The node is back at its usual times.
-    Ended,
-}
-
-impl IncidentKind {
-    /// All kinds, in the order of their stored numbers.
-    pub const ALL: [Self; 5] = [Self::Learned, Self::Slower, Self::Faster, Self::Worse, Self::Ended];
-
-    /// Its name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Learned => "learned",
-            Self::Slower => "slower",
-            Self::Faster => "faster",
-            Self::Worse => "worse",
-            Self::Ended => "ended",
-        }
-    }
-
-    /// The number that stands for it in databases.
-    #[must_use]
-    pub fn number(self) -> u8 {
-        self as u8
-    }
-
-    /// The kind of a stored number.
-    #[must_use]
-    pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number)).copied()
     }
 }
 
@@ -250,7 +179,7 @@ pub struct FileHistory {
 
 /// Keeps the state of an audit. Each method that changes something does it in one durable
 /// transaction, unless its doc says otherwise.
-pub trait AuditDatabase: Send {
+pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// Returns all nodes, by number.
     ///
     /// # Errors
@@ -369,11 +298,11 @@ pub trait AuditDatabase: Send {
     /// If the database can't be read.
     fn witnesses(&mut self, node: NodeId, limit: usize) -> Result<Vec<crate::check::Witness>, DatabaseError>;
 
-    /// Returns the state of a detector.
+    /// Returns the state of the detector of a series.
     ///
     /// # Errors
     /// If the database can't be read.
-    fn detector(&mut self, node: NodeId, method: Method) -> Result<Option<Vec<u8>>, DatabaseError>;
+    fn detector(&mut self, node: NodeId, series: Series) -> Result<Option<Vec<u8>>, DatabaseError>;
 
     /// Returns the copies by node and state.
     ///

@@ -95,16 +95,16 @@ CREATE TABLE hours (
 
 CREATE TABLE detectors (
     node INTEGER NOT NULL,
-    method INTEGER NOT NULL,
+    series INTEGER NOT NULL,
     state BLOB NOT NULL,
-    PRIMARY KEY (node, method)
+    PRIMARY KEY (node, series)
 ) WITHOUT ROWID;
 
 -- What detectors reported; few rows.
 CREATE TABLE incidents (
     incident INTEGER PRIMARY KEY,
     node INTEGER NOT NULL,
-    method INTEGER NOT NULL,
+    series INTEGER NOT NULL,
     at INTEGER NOT NULL,
     kind INTEGER NOT NULL,
     since INTEGER NOT NULL,
@@ -123,3 +123,43 @@ CREATE TABLE witnesses (
 
 -- One row while the first inventory is imported without an index: what it added so far.
 CREATE TABLE unfinished_import (started_at INTEGER NOT NULL);
+
+-- The benchmark matrix. Few rows: known files x nodes x kinds of reading.
+CREATE TABLE benchmarks (
+    node INTEGER NOT NULL,
+    file INTEGER NOT NULL,
+    probe INTEGER NOT NULL,
+    every_s INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    last_record INTEGER,
+    PRIMARY KEY (node, file, probe)
+) WITHOUT ROWID;
+
+CREATE TABLE benchmark_records (
+    record INTEGER PRIMARY KEY,
+    node INTEGER NOT NULL,
+    file INTEGER NOT NULL,
+    probe INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    measured_us INTEGER NOT NULL,
+    -- NULL while the expected time is being learned.
+    expected_s REAL,
+    verdict INTEGER,
+    detail TEXT
+);
+CREATE INDEX benchmark_records_by_time ON benchmark_records (at);
+CREATE INDEX benchmark_records_by_series ON benchmark_records (node, probe);
+CREATE TRIGGER benchmark_records_are_not_changed BEFORE UPDATE ON benchmark_records
+BEGIN SELECT RAISE(ABORT, 'records of benchmarks are append-only'); END;
+CREATE TRIGGER benchmark_records_are_not_removed BEFORE DELETE ON benchmark_records
+BEGIN SELECT RAISE(ABORT, 'records of benchmarks are append-only'); END;
+
+CREATE TABLE benchmark_times (
+    node INTEGER NOT NULL,
+    probe INTEGER NOT NULL,
+    base_s REAL NOT NULL,
+    ns_per_byte REAL NOT NULL,
+    is_learned INTEGER NOT NULL,
+    PRIMARY KEY (node, probe)
+) WITHOUT ROWID;

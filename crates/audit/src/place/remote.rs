@@ -46,15 +46,10 @@ pub(super) fn place(address: &Address) -> Result<Box<dyn Place>, Refusal> {
     }
 }
 
-/// Reads the content at a URL, such as one that [`super::Connection::presigned_url`] returned, with
-/// a plain GET, and passes it to `sink`. Returns its length in bytes.
-///
-/// # Errors
-/// As [`super::Connection::read`]. Refusals don't repeat the URL's query, which may contain a
-/// signature.
-pub fn fetch_url(url: &str, deadlines: Deadlines, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
+/// Implements [`Place::fetch_url`].
+fn fetch_url(url: &str, ca_file: Option<&str>, deadlines: Deadlines, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
     let about = without_query(url);
-    let engine = Engine::open(url, None, deadlines, Behaviour::Web, Vec::new())?;
+    let engine = Engine::open(url, ca_file, deadlines, Behaviour::Web, Vec::new())?;
     let request = Request::get(url).body(()).map_err(|error| Refusal::new(Cause::Unsupported, format!("{about}: {error}")))?;
     engine.run(&about, || engine.transport.begin(true), get(&engine.transport, request, sink))
 }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::copy::{Method, NodeId};
+use crate::copy::NodeId;
 use crate::database::{Incident, IncidentKind};
+use crate::series::Series;
 
 /// Ended slowdowns that are kept, the latest ones.
 const KEPT: usize = 200;
@@ -13,8 +14,8 @@ const KEPT: usize = 200;
 pub struct Slowdown {
     /// The node.
     pub node: NodeId,
-    /// How its copies were checked.
-    pub method: Method,
+    /// What got slower.
+    pub series: Series,
     /// When it began, by estimate, in seconds since 1970.
     pub since: u64,
     /// When it was first reported, in seconds since 1970.
@@ -50,17 +51,17 @@ impl End {
 }
 
 /// Joins reports, in the order in which they were recorded, into slowdowns: first those that ended,
-/// in the order of their ends, then those that are open, by node and method.
+/// in the order of their ends, then those that are open, by node and series.
 pub(super) fn slowdowns(incidents: impl IntoIterator<Item = Incident>) -> Vec<Slowdown> {
-    let mut open: BTreeMap<(NodeId, Method), Slowdown> = BTreeMap::new();
+    let mut open: BTreeMap<(NodeId, Series), Slowdown> = BTreeMap::new();
     let mut ended = VecDeque::new();
     for incident in incidents {
-        let key = (incident.node, incident.method);
+        let key = (incident.node, incident.series);
         let end = match incident.kind {
             IncidentKind::Slower | IncidentKind::Worse => {
                 let begun = Slowdown {
                     node: incident.node,
-                    method: incident.method,
+                    series: incident.series,
                     since: incident.since,
                     named_at: incident.at,
                     factor: incident.factor,
@@ -91,9 +92,19 @@ pub(super) fn slowdowns(incidents: impl IntoIterator<Item = Incident>) -> Vec<Sl
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::copy::Method;
 
     fn incident(node: u16, at: u64, kind: IncidentKind, factor: f64) -> Incident {
-        Incident { node: NodeId(node), method: Method::Stream, at, kind, since: at - 5, factor: Some(factor), checks: 9, unanswered: 1 }
+        Incident {
+            node: NodeId(node),
+            series: Series::Checks(Method::Stream),
+            at,
+            kind,
+            since: at - 5,
+            factor: Some(factor),
+            checks: 9,
+            unanswered: 1,
+        }
     }
 
     #[test]

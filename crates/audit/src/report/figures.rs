@@ -4,8 +4,8 @@ use fulgurite_plot::{Axis, Figure, Panel, PlotError};
 
 use super::escape;
 use super::summary::{AGE_LIMITS_D, NodeSummary, Summary};
-use crate::copy::Method;
 use crate::node::DAY_S;
+use crate::series::Series;
 use crate::service_level::Projection;
 
 /// Nodes that figures show; tables have all nodes.
@@ -29,14 +29,14 @@ pub(super) fn timeline(node: &NodeSummary, now: u64, number: usize) -> Option<St
     let mut lines = Vec::new();
     // Less would show the noise of an even node as large as a slowdown.
     let (mut low, mut high) = (0.5, 2.0);
-    for method in Method::ALL {
-        let ratios = node.ratios.iter().filter(|ratios| ratios.method == method).flat_map(|ratios| &ratios.hours);
+    for series in Series::ALL {
+        let ratios = node.ratios.iter().filter(|ratios| ratios.series == series).flat_map(|ratios| &ratios.hours);
         // The middle of the hour; that of the present one may be in the future.
         let place = |hour: u64| before(hour.saturating_mul(3_600).saturating_add(1_800)).clamp(-DAYS, 0.0);
         let points: Vec<(f64, f64)> = ratios.map(|(hour, ratio)| (place(*hour), ratio.clamp(LEAST_RATIO, LARGEST_RATIO))).collect();
         (low, high) = points.iter().fold((low, high), |(low, high): (f64, f64), (_, ratio)| (low.min(ratio / 1.2), high.max(ratio * 1.2)));
         if !points.is_empty() {
-            lines.push((method, points));
+            lines.push((series, points));
         }
     }
     if lines.is_empty() {
@@ -44,8 +44,8 @@ pub(super) fn timeline(node: &NodeSummary, now: u64, number: usize) -> Option<St
     }
     let (x, y) = (Axis::new("Days before the report", ""), Axis::new("Measured / expected time", ""));
     let mut panel = Panel::new(x.from(-DAYS).to(0.0), y.log().from(low).to(high));
-    for (method, points) in lines {
-        panel = panel.steps(method.name(), points);
+    for (series, points) in lines {
+        panel = panel.steps(series.name(), points);
     }
     panel = panel.level(1.0, "as expected");
     for slowdown in node.slowdowns.iter().rev().take(MARKED) {

@@ -6,8 +6,9 @@ use super::escape::html as escaped;
 use super::figures::{SHOWN_NODES, ages, cycles, timeline};
 use super::quantities::{bytes, count, day, days, factor, time};
 use super::summary::Summary;
-use super::text::{concern, headline, projection, slowdown, verdict};
+use super::text::{concern, headline, projection, reading, slowdown, verdict};
 use crate::copy::State;
+use crate::expectation::Verdict;
 use crate::service_level::{DayVerdict, Projection};
 
 /// Colours by the system's preference; tables scroll by themselves on narrow screens.
@@ -46,6 +47,7 @@ pub fn html(summary: &Summary) -> String {
         if summary.is_large() {
             judged_days(&mut out, summary);
         }
+        benchmarks(&mut out, summary);
     }
     problems(&mut out, summary);
     out += "</body>\n</html>\n";
@@ -77,7 +79,7 @@ fn nodes(out: &mut String, summary: &Summary) {
             let items: String = concerns.into_iter().map(|found| format!("<li>{}</li>", escaped(&concern(found, node)))).collect();
             format!("<ul class=\"bad\">{items}</ul>")
         };
-        let ratios = node.ratios.iter().filter_map(|ratios| ratios.last_day.map(|ratio| format!("{} ({})", factor(ratio), ratios.method)));
+        let ratios = node.ratios.iter().filter_map(|ratios| ratios.last_day.map(|ratio| format!("{} ({})", factor(ratio), ratios.series)));
         let ratios: Vec<String> = ratios.collect();
         let (last_day, week) = (node.last_day, node.last_week);
         // Writing to a string can't fail.
@@ -163,6 +165,40 @@ fn judged_days(out: &mut String, summary: &Summary) {
     end(out);
     *out += "<p class=\"soft\">By the rule of the California Digital Library, for archives of hundreds of millions of copies: \
              PASS above 2.3 million copies and 12 TB, INFO above 1.55 million and 8 TB, WARN if only one is above, else FAIL.</p>\n";
+}
+
+fn benchmarks(out: &mut String, summary: &Summary) {
+    if summary.benchmarks.is_empty() {
+        return;
+    }
+    table(
+        out,
+        "Benchmark matrix: last readings of known files",
+        &["File", "Node", "By", "Verdict", "#Time", "#Expected", "Read at", "Remark"],
+    );
+    for named in &summary.benchmarks {
+        let benchmark = &named.benchmark;
+        let last = benchmark.last.as_ref();
+        let class = match last.and_then(|last| last.verdict) {
+            Some(Verdict::Pass | Verdict::Info) => "good",
+            None => "soft",
+            Some(_) => "bad",
+        };
+        let seconds = |seconds: Option<f64>| seconds.map_or_else(String::new, |seconds| format!("{seconds:.3} s"));
+        let _ = writeln!(
+            out,
+            "<tr><td class=\"name\">{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td>{}</td><td class=\"name\">{}</td></tr>",
+            escaped(&benchmark.name),
+            escaped(&named.node),
+            benchmark.probe,
+            escaped(&reading(benchmark)),
+            seconds(last.map(|last| last.measured.as_secs_f64())),
+            seconds(last.and_then(|last| last.expected_s)),
+            last.map_or_else(String::new, |last| time(last.at)),
+            escaped(last.map_or("", |last| &last.detail))
+        );
+    }
+    end(out);
 }
 
 fn problems(out: &mut String, summary: &Summary) {

@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::quantities::day;
-use super::summary::{AGE_LIMITS_D, NodeSummary, Summary};
+use super::summary::{AGE_LIMITS_D, NamedBenchmark, NodeSummary, Summary};
 use super::text::{concern, headline, verdict};
 use super::{End, Slowdown};
+use crate::expectation::Verdict;
 use crate::node::DAY_S;
 use crate::service_level::{Projection, Tally};
 
@@ -36,6 +37,7 @@ pub fn json(summary: &Summary) -> Value {
         "days": days.collect::<Vec<_>>(),
         "problem_count": summary.problem_count(),
         "problems": problems.collect::<Vec<_>>(),
+        "benchmarks": summary.benchmarks.iter().map(benchmark).collect::<Vec<_>>(),
     })
 }
 
@@ -44,7 +46,7 @@ fn of_node(node: &NodeSummary) -> Value {
     let ratios = node.ratios.iter().map(|ratios| {
         let hours = ratios.hours.iter().map(|(hour, ratio)| json!({ "from": hour.saturating_mul(3_600), "ratio": ratio }));
         json!({
-            "method": ratios.method.name(),
+            "method": ratios.series.name(),
             "expected_base_seconds": ratios.expectation.base_s(),
             "expected_nanoseconds_per_byte": ratios.expectation.slope_ns(),
             "last_24_hours": ratios.last_day,
@@ -97,13 +99,36 @@ fn projection(projection: Projection) -> Value {
     }
 }
 
+fn benchmark(named: &NamedBenchmark) -> Value {
+    let benchmark = &named.benchmark;
+    let last = benchmark.last.as_ref().map(|record| {
+        json!({
+            "at": record.at,
+            "bytes": record.bytes,
+            "measured_seconds": record.measured.as_secs_f64(),
+            "expected_seconds": record.expected_s,
+            "ratio": record.ratio(),
+            "verdict": record.verdict.map(Verdict::name),
+            "detail": record.detail,
+        })
+    });
+    json!({
+        "file": benchmark.name,
+        "node": named.node,
+        "by": benchmark.probe.name(),
+        "every_seconds": benchmark.every.as_secs(),
+        "due_at": benchmark.due_at,
+        "last": last,
+    })
+}
+
 fn slowdown(slowdown: &Slowdown) -> Value {
     let end = slowdown.end.map(|end| {
         let how = if matches!(end, End::Recovered(_)) { "recovered" } else { "relearned" };
         json!({ "at": end.at(), "how": how })
     });
     json!({
-        "method": slowdown.method.name(),
+        "method": slowdown.series.name(),
         "since": slowdown.since,
         "named_at": slowdown.named_at,
         "factor": slowdown.factor,

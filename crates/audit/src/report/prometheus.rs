@@ -1,9 +1,11 @@
 //! A report as metrics, for the textfile collector of Prometheus's node_exporter.
 
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
 use super::escape::label;
 use super::summary::{NodeSummary, Summary};
+use crate::expectation::Verdict;
 use crate::node::DAY_S;
 use crate::service_level::Projection;
 
@@ -47,17 +49,31 @@ pub fn prometheus(summary: &Summary) -> String {
     });
     out.each("keeps_up", "1 if the projected cycle is known and within the interval.", nodes, |node| Some(u8::from(node.keeps_up())));
     out.family("time_ratio", "Measured time divided by expected time, of the last 24 hours.", nodes, |node| {
-        let known = node.ratios.iter().filter_map(|ratios| ratios.last_day.map(|ratio| (ratios.method, ratio)));
-        known.map(|(method, ratio)| (format!(",method=\"{method}\""), ratio)).collect()
+        let known = node.ratios.iter().filter_map(|ratios| ratios.last_day.map(|ratio| (ratios.series, ratio)));
+        known.map(|(series, ratio)| (format!(",method=\"{series}\""), ratio)).collect()
     });
     out.family("slowdown_open", "1 while the node is slower than usual.", nodes, |node| {
-        let open = |method| u8::from(node.open_slowdowns().any(|slowdown| slowdown.method == method));
-        crate::copy::Method::ALL.into_iter().map(|method| (format!(",method=\"{method}\""), open(method))).collect()
+        let open = |series| u8::from(node.open_slowdowns().any(|slowdown| slowdown.series == series));
+        crate::series::Series::ALL.into_iter().map(|series| (format!(",method=\"{series}\""), open(series))).collect()
     });
     out.family("slowdown_factor", "Measured time divided by usual time, of open slowdowns.", nodes, |node| {
-        let open = node.open_slowdowns().filter_map(|slowdown| slowdown.factor.map(|factor| (slowdown.method, factor)));
-        open.map(|(method, factor)| (format!(",method=\"{method}\""), factor)).collect()
+        let open = node.open_slowdowns().filter_map(|slowdown| slowdown.factor.map(|factor| (slowdown.series, factor)));
+        open.map(|(series, factor)| (format!(",method=\"{series}\""), factor)).collect()
     });
+    out.head("benchmarks", "Known files that are read on schedule, by the verdict on the last reading.");
+    for node in nodes {
+        let of_node = summary.benchmarks.iter().filter(|named| named.benchmark.node == node.node.id);
+        let mut verdicts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for named in of_node {
+            let last = named.benchmark.last.as_ref();
+            let verdict = last.map_or("unread", |last| last.verdict.map_or("learning", Verdict::name));
+            *verdicts.entry((named.benchmark.probe.name(), verdict)).or_default() += 1;
+        }
+        for ((method, verdict), count) in verdicts {
+            let verdict = verdict.to_ascii_lowercase();
+            out.line("benchmarks", &format!("{{node=\"{}\",method=\"{method}\",verdict=\"{verdict}\"}}", label(&node.node.name)), count);
+        }
+    }
     out.head("well", "1 if all copies are verified and none is overdue, each node keeps up, and none is slow.");
     out.line("well", "", u8::from(summary.is_well()));
     out.head("report_timestamp_seconds", "Time of this report.");

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use super::episodes::{Slowdown, slowdowns};
 use crate::copy::{FileId, Method, NodeId, State};
-use crate::database::{Age, AuditDatabase, DatabaseError, Hour, Problem};
+use crate::database::{Age, AuditDatabase, Benchmark, BenchmarkRecord, DatabaseError, Hour, Problem};
 use crate::expectation::Expectation;
+use crate::matrix;
 use crate::node::{DAY_S, Node};
 use crate::overdue::{Overdue, overdue_looks};
+use crate::series::{Probe, Series};
 use crate::service_level::{DailyRule, DayVerdict, Projection, Tally, Window};
 use crate::slowdown::Detector;
 
@@ -41,6 +43,8 @@ pub struct Summary {
     pub days: Vec<Day>,
     /// The first [`NAMED_PROBLEMS`] copies that are lost, wrong or unavailable, in this order.
     pub problems: Vec<NamedProblem>,
+    /// The benchmark matrix, by file, node and kind.
+    pub benchmarks: Vec<NamedBenchmark>,
 }
 
 /// What was audited on a day.
@@ -63,11 +67,20 @@ pub struct NamedProblem {
     pub problem: Problem,
 }
 
-/// Ratios of measured to expected time, for one method.
+/// A benchmark, with the name of its node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedBenchmark {
+    /// The node's name.
+    pub node: String,
+    /// The benchmark.
+    pub benchmark: Benchmark,
+}
+
+/// Ratios of measured to expected time, for one series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratios {
-    /// The method.
-    pub method: Method,
+    /// The series.
+    pub series: Series,
     /// The expected time: the operator's, else the detector's.
     pub expectation: Expectation,
     /// The hour, counted from 1970 in UTC, and the ratio of its sums. Hours without an answered
@@ -105,15 +118,15 @@ pub struct NodeSummary {
     pub last_day: Tally,
     /// Copies audited in the last seven days.
     pub last_week: Tally,
-    /// Copies that wait: never verified (or looked at, by the node's method) or overdue, without those known to be lost or wrong, which
-    /// wait for their repair.
+    /// Copies that wait: never verified (or looked at, by the node's method) or overdue, without
+    /// those known to be lost or wrong, which wait for their repair.
     pub waiting: Tally,
     /// How long it takes until none waits, at the rate of the last days.
     pub remaining: Projection,
     /// How long a cycle over all copies takes at that rate. [`Projection::Complete`] while none
     /// waits: the rate then says nothing about the node.
     pub cycle: Projection,
-    /// Ratios of measured to expected times, for each method with an expectation.
+    /// Ratios of measured to expected times, for each series with an expectation.
     pub ratios: Vec<Ratios>,
     /// Slowdowns: open ones, and those that ended within 30 days.
     pub slowdowns: Vec<Slowdown>,
@@ -155,6 +168,8 @@ impl Summary {
         // A check dated later than now has a wrong date; whose clock is wrong is not known.
         let hours: Vec<Hour> = hours.into_iter().filter(|found| found.hour <= hour).collect();
         let slowdowns = slowdowns(database.incidents(0)?);
+        let times = database.expected_times()?;
+        let records = database.benchmark_records_from(hour.saturating_sub(RATIO_HOURS) * HOUR_S)?;
         let mut summaries = Vec::new();
         for node in nodes {
             let mut summary = NodeSummary::new(node.clone());
@@ -169,14 +184,27 @@ impl Summary {
             summary.take_rates(&hours, hour);
             for method in Method::ALL {
                 let Some(expectation) = expectation(database, node, method)? else { continue };
-                summary.ratios.push(Ratios::of(method, expectation, &hours, hour));
+                summary.ratios.push(Ratios::of_checks(method, expectation, &hours, hour));
+            }
+            for probe in Probe::ALL {
+                let Some(expectation) = matrix::expectation(node, probe, &times) else { continue };
+                let of_series = records.iter().filter(|record| record.node == node.id && record.probe == probe && record.at <= now);
+                let ratios = Ratios::of_benchmarks(probe, expectation, of_series, hour);
+                if !ratios.hours.is_empty() {
+                    summary.ratios.push(ratios);
+                }
             }
             let is_recent = |slowdown: &&Slowdown| slowdown.end.is_none_or(|end| end.at().saturating_add(ENDED_FOR_S) >= now);
             summary.slowdowns = slowdowns.iter().filter(|slowdown| slowdown.node == node.id).filter(is_recent).copied().collect();
             summaries.push(summary);
         }
         let problems = problems(database, nodes)?;
-        Ok(Self { now, days: days(&hours, nodes, now), nodes: summaries, problems })
+        let named = |benchmark: Benchmark| {
+            let node = nodes.iter().find(|node| node.id == benchmark.node)?;
+            Some(NamedBenchmark { node: node.name.clone(), benchmark })
+        };
+        let benchmarks = database.benchmarks()?.into_iter().filter_map(named).collect();
+        Ok(Self { now, days: days(&hours, nodes, now), nodes: summaries, problems, benchmarks })
     }
 
     /// True only if there are nodes, every copy is verified by its node's method, none is overdue,
@@ -374,10 +402,12 @@ impl NodeSummary {
     }
 }
 
+/// Measured and expected seconds, by hour.
+type Sums = BTreeMap<u64, (f64, f64)>;
+
 impl Ratios {
-    fn of(method: Method, expectation: Expectation, hours: &[&Hour], now_hour: u64) -> Self {
-        // Measured and expected seconds.
-        let mut sums: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    fn of_checks(method: Method, expectation: Expectation, hours: &[&Hour], now_hour: u64) -> Self {
+        let mut sums = Sums::new();
         let answered =
             |hour: &&&Hour| hour.method == method && hour.count > 0 && !matches!(hour.state, State::Unavailable | State::Missing);
         for found in hours.iter().filter(answered) {
@@ -385,10 +415,31 @@ impl Ratios {
             let sum = sums.entry(found.hour).or_default();
             *sum = (sum.0 + found.stream.as_secs_f64(), sum.1 + expected);
         }
+        Self::new(Series::Checks(method), expectation, sums, now_hour)
+    }
+
+    /// Of the times that were expected when the records were made.
+    fn of_benchmarks<'a>(
+        probe: Probe,
+        expectation: Expectation,
+        records: impl Iterator<Item = &'a BenchmarkRecord>,
+        now_hour: u64,
+    ) -> Self {
+        let mut sums = Sums::new();
+        for record in records {
+            if let (Some(expected), Some(_)) = (record.expected_s, record.ratio()) {
+                let sum = sums.entry(record.at / HOUR_S).or_default();
+                *sum = (sum.0 + record.measured.as_secs_f64(), sum.1 + expected);
+            }
+        }
+        Self::new(Series::Benchmarks(probe), expectation, sums, now_hour)
+    }
+
+    fn new(series: Series, expectation: Expectation, sums: Sums, now_hour: u64) -> Self {
         let recent = sums.range(now_hour.saturating_sub(23)..);
         let (measured, expected) = recent.fold((0.0, 0.0), |sum, (_, hour)| (sum.0 + hour.0, sum.1 + hour.1));
         let hours = sums.into_iter().map(|(hour, (measured, expected))| (hour, measured / expected)).collect();
-        Self { method, expectation, hours, last_day: (expected > 0.0).then(|| measured / expected) }
+        Self { series, expectation, hours, last_day: (expected > 0.0).then(|| measured / expected) }
     }
 }
 
@@ -399,7 +450,7 @@ fn expectation(database: &mut dyn AuditDatabase, node: &Node, method: Method) ->
     if let Some(pinned) = pinned.and_then(|(base, slope)| Expectation::new(base, slope).ok()) {
         return Ok(Some(pinned));
     }
-    let stored = database.detector(node.id, method)?;
+    let stored = database.detector(node.id, Series::Checks(method))?;
     Ok(stored.and_then(|state| Detector::from_bytes(&state).ok()).map(|detector| detector.expectation()))
 }
 

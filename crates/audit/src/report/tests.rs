@@ -4,11 +4,12 @@ use fulgurite_digest::{Algorithm, Digest};
 
 use super::*;
 use crate::copy::{Expected, Finding, Method, NodeId, State, Unavailability};
-use crate::database::{AuditDatabase, Checked, DetectorState, Incident, IncidentKind, Sqlite};
-use crate::expectation::Expectation;
+use crate::database::{AuditDatabase, BenchmarkDatabase as _, BenchmarkRecord, Checked, DetectorState, Incident, IncidentKind, Sqlite};
+use crate::expectation::{Expectation, Verdict};
 use crate::inventory::Row;
 use crate::node::{DAY_S, Medium, Node};
 use crate::place::{Cause, Refusal};
+use crate::series::{Probe, Series};
 use crate::service_level::{DayVerdict, Projection, Tally};
 use crate::slowdown::{Detector, Parameters};
 
@@ -64,7 +65,16 @@ impl Audit {
     }
 
     fn incident(&mut self, node: NodeId, at: u64, kind: IncidentKind) {
-        let incident = Incident { node, method: Method::Stream, at, kind, since: at - 600, factor: Some(16.0), checks: 40, unanswered: 2 };
+        let incident = Incident {
+            node,
+            series: Series::Checks(Method::Stream),
+            at,
+            kind,
+            since: at - 600,
+            factor: Some(16.0),
+            checks: 40,
+            unanswered: 2,
+        };
         self.database.record_incidents(&[incident]).expect("recorded");
     }
 
@@ -196,7 +206,7 @@ fn ratios_are_those_of_sums_and_without_unanswered_checks() {
     audit.check(node, NOW - 40, 1, Duration::from_secs(3_600), timeout);
     let summary = audit.summary(NOW);
     let ratios = &summary.nodes[0].ratios;
-    assert_eq!((ratios.len(), ratios[0].method, ratios[0].hours.len()), (1, Method::Stream, 2));
+    assert_eq!((ratios.len(), ratios[0].series, ratios[0].hours.len()), (1, Series::Checks(Method::Stream), 2));
     assert!((ratios[0].hours[0].1 - 1.0).abs() < 1e-9 && (ratios[0].last_day.expect("known") - 5.0).abs() < 1e-9);
     assert!((metric(&summary, "time_ratio{node=\"a\",method=\"stream\"}").expect("known") - 5.0).abs() < 1e-9);
     assert!(html(&summary).contains("Times of a"));
@@ -210,7 +220,7 @@ fn the_detectors_expectation_stands_in_for_one_that_is_not_pinned() {
     audit.database.change_node(&unpinned).expect("changed");
     assert!(audit.summary(NOW).nodes[0].ratios.is_empty());
     let store = |audit: &mut Audit, state| {
-        audit.database.record(&[], &[DetectorState { node, method: Method::Stream, state }]).expect("recorded");
+        audit.database.record(&[], &[DetectorState { node, series: Series::Checks(Method::Stream), state }]).expect("recorded");
     };
     store(&mut audit, b"not a state".to_vec());
     assert!(audit.summary(NOW).nodes[0].ratios.is_empty());
@@ -238,6 +248,45 @@ fn an_open_slowdown_is_reported_until_it_ends() {
     assert_eq!(metric(&ended, "slowdown_factor{node=\"a\",method=\"stream\"}"), None);
     assert_eq!(ended.nodes[0].slowdowns.len(), 1);
     assert!(audit.summary(NOW + 40 * DAY_S).nodes[0].slowdowns.is_empty());
+}
+
+#[test]
+fn benchmarks_are_shown_with_their_last_readings_and_ratios() {
+    let mut audit = Audit::new();
+    let node = audit.node("a", Medium::Disk);
+    audit.files(node, &["<known>"]);
+    let file = audit.database.history("<known>").expect("readable").expect("imported").file;
+    for probe in Probe::ALL {
+        audit.database.set_benchmark(node, file, probe, Duration::from_secs(3_600), NOW).expect("added");
+    }
+    assert!(text(&audit.summary(NOW)).contains("a  access  not read yet  <known>"));
+    // Twice the expected 0.6 s, then no answer, which has no time.
+    for (at, verdict, measured) in [(NOW - 7_200, Verdict::Info, EXPECTED * 2), (NOW - 60, Verdict::Unanswered, EXPECTED * 90)] {
+        let record = BenchmarkRecord {
+            record: 0,
+            node,
+            file,
+            probe: Probe::Access,
+            at,
+            bytes: MB,
+            measured,
+            expected_s: Some(0.6),
+            verdict: Some(verdict),
+            detail: "<why>".into(),
+        };
+        audit.database.record_benchmark(&record, None).expect("recorded");
+    }
+    let summary = audit.summary(NOW);
+    let ratios = summary.nodes[0].ratios.iter().find(|ratios| ratios.series == Series::Benchmarks(Probe::Access)).expect("known");
+    assert_eq!((ratios.hours.len(), ratios.last_day), (1, Some(2.0)));
+    assert_eq!(metric(&summary, "time_ratio{node=\"a\",method=\"access\"}"), Some(2.0));
+    assert_eq!(metric(&summary, "benchmarks{node=\"a\",method=\"access\",verdict=\"unanswered\"}"), Some(1.0));
+    assert_eq!(metric(&summary, "benchmarks{node=\"a\",method=\"audit\",verdict=\"unread\"}"), Some(1.0));
+    let page = html(&summary);
+    assert!(page.contains("UNANSWERED") && page.contains("&lt;why&gt;") && !page.contains("<known>"));
+    let benchmarks = &json(&summary)["benchmarks"];
+    assert_eq!((&benchmarks[0]["last"]["verdict"], &benchmarks[0]["last"]["ratio"]), (&"UNANSWERED".into(), &serde_json::Value::Null));
+    assert_eq!(benchmarks[1]["last"], serde_json::Value::Null);
 }
 
 #[test]

@@ -5,12 +5,15 @@ use super::quantities::{bytes, copies, count, day, days, factor, time};
 use super::summary::{Concern, NodeSummary, Summary};
 use super::{End, Slowdown};
 use crate::copy::State;
+use crate::database::Benchmark;
 use crate::service_level::{DayVerdict, Projection};
 
 /// Columns of a mail. Names of files may be longer.
 const COLUMNS: usize = 76;
 /// Problems shown; the other forms have more.
 const SHOWN_PROBLEMS: usize = 20;
+/// Benchmarks shown; the other forms have all.
+const SHOWN_BENCHMARKS: usize = 40;
 
 /// The report as text in lines of at most 76 columns, except for long names. The first line says
 /// whether all is well.
@@ -37,6 +40,21 @@ pub fn text(summary: &Summary) -> String {
             wrap(&mut out, "    ", &if detail.is_empty() { verified } else { format!("{}; {verified}", line(detail)) });
         }
     }
+    if !summary.benchmarks.is_empty() {
+        out.push(String::new());
+        let (total, shown) = (summary.benchmarks.len(), summary.benchmarks.len().min(SHOWN_BENCHMARKS));
+        let first = if total > shown { format!(" (the first {shown} of {})", count(total as u64)) } else { String::new() };
+        out.push(format!("Known files, last readings{first}:"));
+        for named in summary.benchmarks.iter().take(SHOWN_BENCHMARKS) {
+            out.push(format!(
+                "  {}  {}  {}  {}",
+                line(&named.node),
+                named.benchmark.probe,
+                reading(&named.benchmark),
+                line(&named.benchmark.name)
+            ));
+        }
+    }
     if summary.is_large() && !summary.days.is_empty() {
         out.push(String::new());
         out.push("Audited on each day, all nodes (rule of the CDL, for large archives):".into());
@@ -52,6 +70,16 @@ pub fn text(summary: &Summary) -> String {
         }
     }
     out.join("\n") + "\n"
+}
+
+/// The last reading of a known file, in a few words.
+pub(super) fn reading(benchmark: &Benchmark) -> String {
+    let Some(last) = &benchmark.last else { return "not read yet".into() };
+    match (last.verdict, last.ratio()) {
+        (Some(verdict), Some(ratio)) => format!("{} ({} of the expected time)", verdict.name(), factor(ratio)),
+        (Some(verdict), None) => verdict.name().into(),
+        (None, _) => "learning".into(),
+    }
 }
 
 /// One sentence that says whether all is well.
@@ -120,7 +148,7 @@ pub(super) fn slowdown(slowdown: &Slowdown) -> String {
         Some(End::Relearned(at)) => format!("usual times learned anew {} UTC", time(at)),
     };
     let unanswered = format!("{} of {} checks", count(slowdown.unanswered), count(slowdown.checks));
-    format!("slowdown ({}) since {} UTC: {much}, {unanswered} without an answer; {end}", slowdown.method, time(slowdown.since))
+    format!("slowdown ({}) since {} UTC: {much}, {unanswered} without an answer; {end}", slowdown.series, time(slowdown.since))
 }
 
 /// The verdict on a day.
@@ -169,7 +197,7 @@ fn of_node(out: &mut Vec<String>, node: &NodeSummary) {
     wrap(out, "  ", &format!("Cycle: {}", projection(node)));
     for ratios in &node.ratios {
         if let Some(ratio) = ratios.last_day {
-            wrap(out, "  ", &format!("Time ({}): {} of the expected time in 24 hours", ratios.method, factor(ratio)));
+            wrap(out, "  ", &format!("Time ({}): {} of the expected time in 24 hours", ratios.series, factor(ratio)));
         }
     }
     for found in &node.slowdowns {

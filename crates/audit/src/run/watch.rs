@@ -8,7 +8,8 @@ use crate::database::{AuditDatabase, Checked, DatabaseError, DetectorState, Inci
 use crate::expectation::{Expectation, Fit};
 use crate::node::Node;
 use crate::place::Cause;
-use crate::slowdown::{Check, Detector, Event, Parameters, Timing};
+use crate::series::Series;
+use crate::slowdown::{Check, Detector, Parameters, Timing};
 
 /// Checks from which an expectation is fitted, if the operator gives none.
 const FITTED_FROM: usize = 200;
@@ -17,12 +18,12 @@ const STORE_PERIOD: Duration = Duration::from_secs(30);
 
 /// The detectors of a run.
 pub(super) struct Watch {
-    series: BTreeMap<(NodeId, Method), Series>,
+    series: BTreeMap<(NodeId, Method), Watched>,
     stored_at: Option<Duration>,
 }
 
 /// The checks of one node by one method.
-struct Series {
+struct Watched {
     detector: Option<Detector>,
     /// The first checks of a node without an expectation.
     early: Vec<Check>,
@@ -36,7 +37,7 @@ impl Watch {
         let mut series = BTreeMap::new();
         for node in nodes {
             let method = node.rules.method;
-            let stored = database.detector(node.id, method)?.and_then(|state| Detector::from_bytes(&state).ok());
+            let stored = database.detector(node.id, Series::Checks(method))?.and_then(|state| Detector::from_bytes(&state).ok());
             let pinned = node.expected_time.and_then(|(base, slope)| Expectation::new(base, slope).ok());
             let detector = match (stored, pinned) {
                 // The operator's expectation has changed, so the usual ratio has too.
@@ -45,7 +46,7 @@ impl Watch {
                 (None, Some(pinned)) => Self::started(pinned),
                 (None, None) => None,
             };
-            series.insert((node.id, method), Series { detector, early: Vec::new(), is_changed: false });
+            series.insert((node.id, method), Watched { detector, early: Vec::new(), is_changed: false });
         }
         Ok(Self { series, stored_at: None })
     }
@@ -71,7 +72,7 @@ impl Watch {
                 None
             }
         };
-        event.map(|event| incident(key, checked.at, event)).into_iter().collect()
+        event.map(|event| Incident::of(key.0, Series::Checks(key.1), checked.at, event)).into_iter().collect()
     }
 
     /// The states that have changed since they were last returned, if it is time to store them.
@@ -88,14 +89,14 @@ impl Watch {
             }
             if let (true, Some(detector)) = (series.is_changed, &series.detector) {
                 series.is_changed = false;
-                states.push(DetectorState { node: *node, method: *method, state: detector.to_bytes() });
+                states.push(DetectorState { node: *node, series: Series::Checks(*method), state: detector.to_bytes() });
             }
         }
         states
     }
 }
 
-impl Series {
+impl Watched {
     /// Makes a detector from the first checks. What the expectation is matters little to it: it
     /// learns how each size class differs.
     fn begin(&mut self) {
@@ -130,21 +131,5 @@ fn timing(finding: &Finding, stream: Duration) -> Option<Timing> {
         },
         Finding::Unavailable(_) | Finding::Missing => None,
         _ => Some(Timing::Answered(stream)),
-    }
-}
-
-fn incident((node, method): (NodeId, Method), at: u64, event: Event) -> Incident {
-    use crate::database::IncidentKind;
-    use crate::slowdown::Direction;
-
-    let of = |kind, since, factor, checks, unanswered| Incident { node, method, at, kind, since, factor, checks, unanswered };
-    match event {
-        Event::Learned { factor } => of(IncidentKind::Learned, at, Some(factor), 0, 0),
-        Event::Began(episode) => {
-            let kind = if episode.direction == Direction::Slower { IncidentKind::Slower } else { IncidentKind::Faster };
-            of(kind, episode.since_s, episode.factor, episode.checks, episode.unanswered)
-        }
-        Event::Worsened { episode, since_s, .. } => of(IncidentKind::Worse, since_s, episode.factor, episode.checks, episode.unanswered),
-        Event::Ended { episode, until_s } => of(IncidentKind::Ended, until_s, episode.factor, episode.checks, episode.unanswered),
     }
 }

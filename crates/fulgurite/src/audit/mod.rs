@@ -17,7 +17,9 @@ mod export;
 mod formats;
 mod history;
 mod inventory;
+mod matrix;
 mod nodes;
+mod read;
 mod repair;
 mod report;
 mod run;
@@ -75,6 +77,19 @@ enum Command {
     Repair(repair::Repair),
     /// Write the history of checks, as CSV or JSON lines
     Export(export::Export),
+    /// Read known files on schedule, and judge how long it takes: the benchmark matrix
+    #[command(subcommand)]
+    Matrix(matrix::Command),
+    /// Write the bytes of a copy to standard output, as they are, right or wrong
+    Read(read::Copy),
+    /// Print a URL from which anyone can read a copy for a while, if its node signs URLs
+    Url {
+        #[command(flatten)]
+        copy: read::Copy,
+        /// How long the URL is valid, such as 15m or 1d
+        #[arg(long, value_name = "TIME", default_value = "15m", value_parser = run::parse_time)]
+        valid: std::time::Duration,
+    },
 }
 
 /// The database of an audit, with its nodes.
@@ -96,6 +111,9 @@ pub(crate) fn audit(session: &Session, audit: &Audit) -> Result<Outcome> {
         Command::History { name } => history::history(session, &mut Opened::open(path)?, name),
         Command::Repair(repair) => repair::repair(session, &mut Opened::open(path)?, repair),
         Command::Export(export) => export::export(session, &mut Opened::open(path)?, export),
+        Command::Matrix(command) => matrix::matrix(session, &mut Opened::open(path)?, path, command),
+        Command::Read(copy) => read::read(&mut Opened::open(path)?, copy),
+        Command::Url { copy, valid } => read::url(session, &mut Opened::open(path)?, copy, *valid),
     }
 }
 

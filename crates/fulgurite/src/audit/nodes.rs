@@ -96,7 +96,7 @@ fn parse_yes(text: &str) -> Result<bool, &'static str> {
     }
 }
 
-fn parse_expected(text: &str) -> Result<(f64, f64), &'static str> {
+pub(super) fn parse_expected(text: &str) -> Result<(f64, f64), &'static str> {
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
     let numbers = text.split_once('+').and_then(|(base, slope)| number(base).zip(number(slope)));
     numbers.filter(|(base, slope)| base + slope > 0.0).ok_or("expected seconds + nanoseconds a byte, such as 0.6+24")

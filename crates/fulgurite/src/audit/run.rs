@@ -11,6 +11,7 @@ use fulgurite_audit::database::{Checked, Incident, IncidentKind};
 use fulgurite_audit::node::Node;
 use fulgurite_audit::place::Place;
 use fulgurite_audit::run::{NodeSummary, Observer, Stop, SystemClock, Target, Until, run as run_audit};
+use fulgurite_audit::series::Series;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -40,7 +41,7 @@ pub(super) struct Run {
     log_json: bool,
 }
 
-fn parse_time(text: &str) -> Result<Duration, &'static str> {
+pub(super) fn parse_time(text: &str) -> Result<Duration, &'static str> {
     let wrong = "expected a number with s, m, h or d, such as 20h";
     let unit = text.chars().last().ok_or(wrong)?;
     let seconds = match unit {
@@ -89,7 +90,7 @@ pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<O
 }
 
 /// Stops the run on Ctrl-C or SIGTERM, or after a time.
-fn stop_on_signals(stop: Arc<Stop>, time: Option<Duration>) -> Result<()> {
+pub(super) fn stop_on_signals(stop: Arc<Stop>, time: Option<Duration>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("signals can't be received")?;
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     std::thread::spawn(move || {
@@ -227,10 +228,7 @@ impl Observer for Reporter<'_> {
 
     fn incident(&mut self, node: &Node, incident: &Incident) {
         let line = describe_incident(&node.name, incident);
-        self.bar.suspend(|| match incident.kind {
-            IncidentKind::Slower | IncidentKind::Worse => diagnostics::trouble(&line),
-            IncidentKind::Learned | IncidentKind::Faster | IncidentKind::Ended => diagnostics::note(&line),
-        });
+        self.bar.suspend(|| if is_alarm(incident) { diagnostics::trouble(&line) } else { diagnostics::note(&line) });
     }
 
     fn paused(&mut self, node: &Node, pause: Duration, why: &str) {
@@ -250,14 +248,26 @@ impl Observer for Reporter<'_> {
     }
 }
 
+/// True if a detector reported that a node is slow.
+pub(super) fn is_alarm(incident: &Incident) -> bool {
+    matches!(incident.kind, IncidentKind::Slower | IncidentKind::Worse)
+}
+
 /// What a detector reported, in a sentence.
 pub(super) fn describe_incident(node: &str, incident: &Incident) -> String {
     let since = super::date(incident.since);
-    let times = |factor: Option<f64>| {
-        factor.map_or_else(|| "most checks had no answer".to_owned(), |factor| format!("checks take {factor:.1} times the usual time"))
+    let (what, node) = match incident.series {
+        Series::Checks(_) => ("checks", node.to_owned()),
+        Series::Benchmarks(probe) => ("readings", format!("{node} (known files, by {probe})")),
     };
-    let rests =
-        format!("{}, {} without an answer", text::count(incident.checks, "check"), text::phrase(incident.unanswered, "of them", "of them"));
+    let times = |factor: Option<f64>| {
+        factor.map_or_else(|| format!("most {what} had no answer"), |factor| format!("{what} take {factor:.1} times the usual time"))
+    };
+    let rests = format!(
+        "{}, {} without an answer",
+        text::phrase(incident.checks, what, what),
+        text::phrase(incident.unanswered, "of them", "of them")
+    );
     match incident.kind {
         IncidentKind::Learned => match incident.factor {
             Some(factor) => format!("node {node}: its usual times are known now: {factor:.2} times the expected ones"),

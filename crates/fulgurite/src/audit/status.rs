@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use anyhow::Result;
 use clap::Args;
 use fulgurite_audit::copy::{Method, State};
-use fulgurite_audit::database::{Age, AuditDatabase, Incident, IncidentKind, Total};
+use fulgurite_audit::database::{Age, AuditDatabase, Incident, Total};
 use fulgurite_audit::node::{DAY_S, Node};
 use fulgurite_audit::overdue::{Overdue, overdue_looks};
 use serde_json::{Value, json};
@@ -184,9 +184,9 @@ pub(super) fn status(session: &Session, opened: &mut Opened) -> Result<Outcome> 
 pub(super) fn open_slowdowns(incidents: &[Incident]) -> impl Iterator<Item = &Incident> {
     let mut last = BTreeMap::new();
     for incident in incidents {
-        last.insert((incident.node, incident.method), incident);
+        last.insert((incident.node, incident.series), incident);
     }
-    last.into_values().filter(|incident| matches!(incident.kind, IncidentKind::Slower | IncidentKind::Worse))
+    last.into_values().filter(|incident| super::run::is_alarm(incident))
 }
 
 pub(super) fn problems(session: &Session, opened: &mut Opened, problems: &Problems) -> Result<Outcome> {

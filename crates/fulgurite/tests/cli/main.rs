@@ -14,6 +14,7 @@ mod glass;
 mod inspecting;
 mod journals;
 mod keys;
+mod matrix;
 mod names;
 mod pictures;
 mod putting;

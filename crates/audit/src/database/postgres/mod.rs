@@ -23,8 +23,10 @@ use crate::copy::{FileId, Method, NodeId, State};
 use crate::inventory::{Imported, InventoryError, Row};
 use crate::node::Node;
 use crate::overdue::Overdue;
+use crate::series::Series;
 
 mod address;
+mod benchmarks;
 mod claims;
 mod history;
 mod import;
@@ -294,8 +296,8 @@ impl AuditDatabase for Postgres {
         self.session.read("read the witnesses of a node", async |work| questions::witnesses(work, node, limit).await)
     }
 
-    fn detector(&mut self, node: NodeId, method: Method) -> Result<Option<Vec<u8>>, DatabaseError> {
-        self.session.read("read the state of a detector", async |work| questions::detector(work, node, method).await)
+    fn detector(&mut self, node: NodeId, series: Series) -> Result<Option<Vec<u8>>, DatabaseError> {
+        self.session.read("read the state of a detector", async |work| questions::detector(work, node, series).await)
     }
 
     fn totals(&mut self) -> Result<Vec<Total>, DatabaseError> {

@@ -7,8 +7,9 @@ use super::history::{chain, decoded_event};
 use super::session::{Fault, Work};
 use super::{DatabaseError, decoded_digests, decoded_method, decoded_node, decoded_state, name_hash, signed, small, unsigned};
 use crate::check::Witness;
-use crate::copy::{Expected, FileId, Method, NodeId, State};
+use crate::copy::{Expected, FileId, NodeId, State};
 use crate::overdue::Overdue;
+use crate::series::Series;
 
 pub(super) async fn next_due(work: &Work<'_>, node: NodeId) -> Result<Option<u64>, Fault> {
     let sql = "SELECT due_at FROM copies WHERE node = $1 ORDER BY due_at, file LIMIT 1";
@@ -41,9 +42,9 @@ pub(super) async fn witnesses(work: &Work<'_>, node: NodeId, limit: usize) -> Re
     rows.iter().map(witness).collect()
 }
 
-pub(super) async fn detector(work: &Work<'_>, node: NodeId, method: Method) -> Result<Option<Vec<u8>>, Fault> {
-    let sql = "SELECT state FROM detectors WHERE node = $1 AND method = $2";
-    let row = work.optional(sql, &[&small(node), &i16::from(method.number())]).await?;
+pub(super) async fn detector(work: &Work<'_>, node: NodeId, series: Series) -> Result<Option<Vec<u8>>, Fault> {
+    let sql = "SELECT state FROM detectors WHERE node = $1 AND series = $2";
+    let row = work.optional(sql, &[&small(node), &i16::from(series.number())]).await?;
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
@@ -93,15 +94,20 @@ pub(super) async fn hours(work: &Work<'_>, from: u64) -> Result<Vec<Hour>, Fault
     work.rows(sql, &[&signed(from)]).await?.iter().map(hour).collect()
 }
 
+fn decoded_series(number: i16) -> Result<Series, DatabaseError> {
+    let known = u8::try_from(number).ok().and_then(Series::from_number);
+    known.ok_or_else(|| DatabaseError::Damaged { table: "incidents", what: format!("no series has the number {number}") })
+}
+
 pub(super) async fn incidents(work: &Work<'_>, from: u64) -> Result<Vec<Incident>, Fault> {
-    let sql = "SELECT node, method, at, kind, since, factor, checks, unanswered FROM incidents WHERE at >= $1 ORDER BY incident";
+    let sql = "SELECT node, series, at, kind, since, factor, checks, unanswered FROM incidents WHERE at >= $1 ORDER BY incident";
     let incident = |row: &tokio_postgres::Row| {
         let number = |column| Ok::<_, Fault>(unsigned(row.try_get(column)?));
         let kind: i16 = row.try_get(3)?;
         let known = u8::try_from(kind).ok().and_then(IncidentKind::from_number);
         Ok(Incident {
             node: decoded_node("incidents", row.try_get(0)?)?,
-            method: decoded_method("incidents", row.try_get(1)?)?,
+            series: decoded_series(row.try_get(1)?)?,
             at: number(2)?,
             kind: known.ok_or_else(|| DatabaseError::Damaged { table: "incidents", what: format!("no kind has the number {kind}") })?,
             since: number(4)?,

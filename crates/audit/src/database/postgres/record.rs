@@ -68,8 +68,8 @@ pub(super) async fn record(
         work.execute(sql, &[&small(node), &slot, &signed(file.0)]).await?;
     }
     for detector in detectors {
-        let sql = "INSERT INTO detectors VALUES ($1, $2, $3) ON CONFLICT (node, method) DO UPDATE SET state = excluded.state";
-        work.execute(sql, &[&small(detector.node), &i16::from(detector.method.number()), &detector.state]).await?;
+        let sql = "INSERT INTO detectors VALUES ($1, $2, $3) ON CONFLICT (node, series) DO UPDATE SET state = excluded.state";
+        work.execute(sql, &[&small(detector.node), &i16::from(detector.series.number()), &detector.state]).await?;
     }
     let keys: Vec<(NodeId, FileId)> = results.iter().map(|result| (result.claim.node, result.claim.file)).collect();
     claims::release(work, worker, &keys).await
@@ -247,12 +247,12 @@ pub(super) async fn repair(work: &Work<'_>, node: NodeId, file: FileId, at: u64,
 pub(super) async fn incidents(work: &Work<'_>, incidents: &[Incident]) -> Result<(), Fault> {
     work.lock(HISTORY_LOCK).await?;
     for incident in incidents {
-        let (node, method, kind) = (small(incident.node), i16::from(incident.method.number()), i16::from(incident.kind.number()));
+        let (node, series, kind) = (small(incident.node), i16::from(incident.series.number()), i16::from(incident.kind.number()));
         let (at, since) = (signed(incident.at), signed(incident.since));
         let (checks, unanswered) = (signed(incident.checks), signed(incident.unanswered));
         let sql =
-            "INSERT INTO incidents (node, method, at, kind, since, factor, checks, unanswered) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-        work.execute(sql, &[&node, &method, &at, &kind, &since, &incident.factor, &checks, &unanswered]).await?;
+            "INSERT INTO incidents (node, series, at, kind, since, factor, checks, unanswered) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        work.execute(sql, &[&node, &series, &at, &kind, &since, &incident.factor, &checks, &unanswered]).await?;
     }
     Ok(())
 }

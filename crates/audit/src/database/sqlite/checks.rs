@@ -167,7 +167,7 @@ pub(super) fn record(
     for detector in detectors {
         transaction
             .prepare_cached("INSERT OR REPLACE INTO detectors VALUES (?1, ?2, ?3)")
-            .and_then(|mut statement| statement.execute(params![detector.node.0, detector.method.number(), detector.state]))
+            .and_then(|mut statement| statement.execute(params![detector.node.0, detector.series.number(), detector.state]))
             .map_err(&failed)?;
     }
     sums.apply(&transaction).map_err(&failed)?;
@@ -345,10 +345,10 @@ pub(super) fn record_incidents(connection: &mut Connection, incidents: &[Inciden
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for incident in incidents {
         transaction.execute(
-            "INSERT INTO incidents (node, method, at, kind, since, factor, checks, unanswered) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO incidents (node, series, at, kind, since, factor, checks, unanswered) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             params![
                 incident.node.0,
-                incident.method.number(),
+                incident.series.number(),
                 signed(incident.at),
                 incident.kind.number(),
                 signed(incident.since),

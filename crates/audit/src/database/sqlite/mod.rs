@@ -19,7 +19,9 @@ use crate::copy::{FileId, Method, NodeId, State};
 use crate::inventory::{Imported, InventoryError, Row};
 use crate::node::{Medium, Node, Rules};
 use crate::overdue::Overdue;
+use crate::series::Series;
 
+mod benchmarks;
 mod checks;
 mod import;
 mod questions;
@@ -319,10 +321,10 @@ impl AuditDatabase for Sqlite {
         questions::witnesses(&self.connection, node, limit)
     }
 
-    fn detector(&mut self, node: NodeId, method: Method) -> Result<Option<Vec<u8>>, DatabaseError> {
+    fn detector(&mut self, node: NodeId, series: Series) -> Result<Option<Vec<u8>>, DatabaseError> {
         self.connection
-            .prepare_cached("SELECT state FROM detectors WHERE node = ?1 AND method = ?2")
-            .and_then(|mut statement| statement.query_row(params![node.0, method.number()], |row| row.get(0)).optional())
+            .prepare_cached("SELECT state FROM detectors WHERE node = ?1 AND series = ?2")
+            .and_then(|mut statement| statement.query_row(params![node.0, series.number()], |row| row.get(0)).optional())
             .map_err(engine("read the state of a detector"))
     }
 

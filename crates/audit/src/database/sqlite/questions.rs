@@ -11,6 +11,7 @@ use super::{DatabaseError, decoded_digests, decoded_state, engine, signed, unsig
 use crate::check::Witness;
 use crate::copy::{Expected, FileId, Method, NodeId, State};
 use crate::overdue::Overdue;
+use crate::series::Series;
 
 pub(super) fn next_due(connection: &Connection, node: NodeId) -> rusqlite::Result<Option<u64>> {
     let due: Option<i64> = connection
@@ -115,7 +116,7 @@ pub(super) fn hours(connection: &Connection, from: u64) -> Result<Vec<Hour>, Dat
 pub(super) fn incidents(connection: &Connection, from: u64) -> Result<Vec<Incident>, DatabaseError> {
     let read = engine("read the incidents");
     let mut statement = connection
-        .prepare_cached("SELECT node, method, at, kind, since, factor, checks, unanswered FROM incidents WHERE at >= ?1 ORDER BY incident")
+        .prepare_cached("SELECT node, series, at, kind, since, factor, checks, unanswered FROM incidents WHERE at >= ?1 ORDER BY incident")
         .map_err(&read)?;
     let mut rows = statement.query([signed(from)]).map_err(&read)?;
     let mut incidents = Vec::new();
@@ -124,7 +125,7 @@ pub(super) fn incidents(connection: &Connection, from: u64) -> Result<Vec<Incide
         let kind: u8 = row.get(3).map_err(&read)?;
         incidents.push(Incident {
             node: NodeId(row.get(0).map_err(&read)?),
-            method: decoded_method("incidents", row.get(1).map_err(&read)?)?,
+            series: decoded_series(row.get(1).map_err(&read)?)?,
             at: number(2)?,
             kind: IncidentKind::from_number(kind)
                 .ok_or_else(|| DatabaseError::Damaged { table: "incidents", what: format!("no kind has the number {kind}") })?,
@@ -135,6 +136,11 @@ pub(super) fn incidents(connection: &Connection, from: u64) -> Result<Vec<Incide
         });
     }
     Ok(incidents)
+}
+
+fn decoded_series(number: u8) -> Result<Series, DatabaseError> {
+    Series::from_number(number)
+        .ok_or_else(|| DatabaseError::Damaged { table: "incidents", what: format!("no series has the number {number}") })
 }
 
 fn decoded_method(table: &'static str, number: u8) -> Result<Method, DatabaseError> {

@@ -12,7 +12,7 @@ use super::super::address::{Address, Kind};
 use super::super::location::{self, PART_PREFIX};
 use super::super::{Cause, Connection, Listed, Place, Refusal, StatedDigest, Statement, fill, secret, wrong_length};
 use super::checksums::Asking;
-use super::{Behaviour, Engine, statement};
+use super::{Behaviour, Engine, fetch_url, statement};
 
 /// Bytes of a part of a large upload. One is held in memory at a time. S3 requires 5 MiB at least.
 const PART_BYTES: u64 = 8 << 20;
@@ -32,6 +32,10 @@ impl Store {
 }
 
 impl Place for Store {
+    fn fetch_url(&self, url: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
+        fetch_url(url, self.address.resolved("ca_file")?.as_deref(), self.address.deadlines(), sink)
+    }
+
     fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
         let address = &self.address;
         let secrets = address.secrets()?;

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use self::server::{Act, Server, answer, closed_port, send};
-use super::super::{Cause, Connection, Deadlines, Refusal, StatedDigest, conformance, fetch_url};
+use super::super::{Cause, Connection, Deadlines, Refusal, StatedDigest, conformance};
+use super::fetch_url;
 use super::*;
 
 /// For tests of silence: they wait that long.
@@ -55,7 +56,7 @@ fn cause(options: &[(&str, &str)], respond: impl Fn(&server::Request) -> Vec<Act
     }
     let url = format!("http://127.0.0.1:{}/file", server.port);
     let deadlines = Address::parse("http://h", options.iter().copied()).expect("deadlines").deadlines();
-    refusals.push(fetch_url(&url, deadlines, &mut |_| true).expect_err("fetched"));
+    refusals.push(fetch_url(&url, None, deadlines, &mut |_| true).expect_err("fetched"));
     let first = refusals[0].clone();
     for refusal in refusals {
         assert_eq!(refusal.cause, first.cause, "{first} | {refusal}");
@@ -123,9 +124,9 @@ fn resets_and_closed_ports_are_faults_of_the_connection() {
     let refusal = cause(&[], |_| vec![send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nx"), Act::Reset]);
     assert!(matches!(refusal.cause, Cause::Connection | Cause::Cut { .. }), "{refusal}");
     let url = format!("http://127.0.0.1:{}/x", closed_port());
-    let refusal = fetch_url(&url, Deadlines::default(), &mut |_| true).expect_err("closed");
+    let refusal = fetch_url(&url, None, Deadlines::default(), &mut |_| true).expect_err("closed");
     assert_eq!(refusal.cause, Cause::Connection, "{refusal}");
-    let refusal = fetch_url("http://no-such-host.invalid/x", Deadlines::default(), &mut |_| true).expect_err("no address");
+    let refusal = fetch_url("http://no-such-host.invalid/x", None, Deadlines::default(), &mut |_| true).expect_err("no address");
     assert!(refusal.cause == Cause::Connection && refusal.detail.contains("resolved"), "{refusal}");
 }
 
@@ -403,13 +404,13 @@ fn signed_urls_of_a_bucket_can_be_fetched() {
     let url = connection.presigned_url("a b", Duration::from_secs(60)).expect("it can be signed").expect("S3 signs");
     assert!(url.contains("X-Amz-Signature=") && !url.contains("hunter2"));
     let mut received = Vec::new();
-    let bytes = fetch_url(&url, Deadlines::default(), &mut |piece| {
+    let bytes = fetch_url(&url, None, Deadlines::default(), &mut |piece| {
         received.extend_from_slice(piece);
         true
     });
     assert_eq!((bytes, received), (Ok(7), b"content".to_vec()));
     let missing = connection.presigned_url("b", Duration::from_secs(60)).expect("it can be signed").expect("S3 signs");
-    let refusal = fetch_url(&missing, Deadlines::default(), &mut |_| true).expect_err("missing");
+    let refusal = fetch_url(&missing, None, Deadlines::default(), &mut |_| true).expect_err("missing");
     assert!(refusal.cause == Cause::Missing && !refusal.detail.contains("Signature"), "{refusal}");
     // Anonymous places sign nothing.
     assert_eq!(s3(&server, &[]).presigned_url("a b", Duration::from_secs(60)), Ok(None));

@@ -24,7 +24,7 @@ use super::super::{Cause, Connection, Listed, Place, Refusal, Statement, fill, w
 use super::propfind::{self, Member};
 use super::statement;
 use super::transport::{Received, Transport, Upload, drain};
-use super::{Behaviour, Engine, get, last_refusal};
+use super::{Behaviour, Engine, fetch_url, get, last_refusal};
 
 /// Everything but the unreserved characters of RFC 3986.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -46,6 +46,10 @@ impl Web {
 }
 
 impl Place for Web {
+    fn fetch_url(&self, url: &str, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
+        fetch_url(url, self.address.resolved("ca_file")?.as_deref(), self.address.deadlines(), sink)
+    }
+
     fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
         let address = &self.address;
         let mut secrets = address.secrets()?;
@@ -177,8 +181,9 @@ impl Connection for WebConnection {
         })
     }
 
-    fn presigned_url(&mut self, _: &str, _: Duration) -> Result<Option<String>, Refusal> {
-        Ok(None)
+    fn presigned_url(&mut self, location: &str, _: Duration) -> Result<Option<String>, Refusal> {
+        location::check(location)?;
+        Ok(self.server.authorization.is_none().then(|| self.server.url(location)))
     }
 }
 

@@ -1,0 +1,65 @@
+//! `audit read` and `audit url`: one copy, for a person.
+
+use std::io::{BufWriter, Write};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use fulgurite_audit::place::{Cause, Place};
+
+use super::{Opened, place};
+use crate::outcome::Misuse;
+use crate::{Outcome, Session, text};
+
+#[derive(Debug, Args)]
+pub(super) struct Copy {
+    /// Name of the node
+    node: String,
+    /// The file's name, as in the inventory
+    file: String,
+}
+
+/// The place of a copy, and where it is there.
+fn found(opened: &mut Opened, copy: &Copy) -> Result<(Box<dyn Place>, String)> {
+    let node = opened.node(&copy.node)?.clone();
+    let file = opened.database.history(&copy.file)?;
+    let found = file.and_then(|file| file.copies.into_iter().find(|found| found.node == node.id));
+    let none = || Misuse(format!("by the inventory, node {} has no copy of {}", node.name, text::harmless(&copy.file)));
+    Ok((place(&node)?, found.ok_or_else(none)?.location))
+}
+
+/// Writes the bytes of a copy to standard output, whatever they are.
+pub(super) fn read(opened: &mut Opened, copy: &Copy) -> Result<Outcome> {
+    let (place, location) = found(opened, copy)?;
+    let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let mut failed = None;
+    let mut sink = |piece: &[u8]| match out.write_all(piece) {
+        Ok(()) => true,
+        Err(error) => {
+            failed = Some(error);
+            false
+        }
+    };
+    let passed = place.connect().and_then(|mut connection| connection.read(&location, &mut sink));
+    match (passed, failed) {
+        (_, Some(error)) => return Err(error).context("can't write to standard output"),
+        (Err(refusal), None) if refusal.cause == Cause::Missing => Err(anyhow!("{}: {refusal}", place.describe())),
+        (Err(refusal), None) => Err(anyhow!("{}: {refusal}; what was written is not the whole copy", place.describe())),
+        (Ok(_), None) => Ok(()),
+    }?;
+    out.flush().context("can't write to standard output")?;
+    Ok(Outcome::Good)
+}
+
+/// Prints a URL from which anyone can read a copy for a while.
+pub(super) fn url(session: &Session, opened: &mut Opened, copy: &Copy, valid: Duration) -> Result<Outcome> {
+    let (place, location) = found(opened, copy)?;
+    let url = place.connect().and_then(|mut connection| connection.presigned_url(&location, valid)).with_context(|| place.describe())?;
+    let url = url.ok_or_else(|| Misuse(format!("node {} signs no URLs", copy.node)))?;
+    if session.json {
+        session.answer(|| serde_json::json!({ "url": url, "valid_s": valid.as_secs() }));
+    } else {
+        writeln!(std::io::stdout().lock(), "{url}")?;
+    }
+    Ok(Outcome::Good)
+}
