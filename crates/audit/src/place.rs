@@ -35,8 +35,8 @@ pub trait Place: Send + Sync {
     /// If the place can't be reached or its settings are unusable.
     fn connect(&self) -> Result<Box<dyn Connection>, Refusal>;
 
-    /// Reads the content at a URL that [`Connection::presigned_url`] returned, with a plain GET over
-    /// a new connection, and passes it to `sink`. Returns its length in bytes.
+    /// Reads the content at a URL that [`Connection::presigned_url`] returned, with a plain GET
+    /// over a new connection, and passes it to `sink`. Returns its length in bytes.
     ///
     /// # Errors
     /// As [`Connection::read`]. Refusals don't repeat the URL's query, which may contain a

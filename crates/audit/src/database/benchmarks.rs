@@ -100,7 +100,7 @@ pub trait BenchmarkDatabase {
     /// If the database can't be changed.
     fn remove_benchmark(&mut self, node: NodeId, file: FileId, probe: Probe) -> Result<bool, DatabaseError>;
 
-    /// Moves the due time of a benchmark to `next`, unless somebody else has moved it: then it
+    /// Moves the due time of a benchmark to `next`, unless another process has moved it: then it
     /// returns false, and the caller must not read. A reader that dies leaves out one reading.
     ///
     /// # Errors

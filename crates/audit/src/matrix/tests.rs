@@ -210,7 +210,7 @@ fn faults_end_as_what_they_are() {
         assert_eq!((records.len(), records[0].verdict), (1, verdict), "{records:?}");
         assert!(records[0].detail.contains(detail), "{records:?}");
     }
-    // A place without URLs says so, for as long as somebody asks it.
+    // A place without URLs says so at each reading.
     matrix.add(1, "small", Probe::Access);
     let records = matrix.run(false, &mut ());
     assert_eq!(records[0].verdict, Some(Verdict::Unanswered));

@@ -44,7 +44,7 @@ pub(super) fn are_read_once(database: &mut dyn AuditDatabase) {
     assert_eq!(keys, [(a, Probe::Access, NOW, HOUR), (a, Probe::Audit, NOW, HOUR), (b, Probe::Audit, NOW, HOUR)]);
     assert_eq!((&*found[0].name, &*found[0].location, found[0].expected.bytes, &found[0].last), ("known", "known", Some(5), &None));
 
-    // Whoever moves the due time first reads.
+    // The first to move the due time reads.
     assert!(database.claim_benchmark(&found[0], NOW + 3_600).expect("claimed"));
     assert!(!database.claim_benchmark(&found[0], NOW + 3_600).expect("asked"));
     // A new interval never delays what is due, and shortens a wait.

@@ -49,9 +49,8 @@ pub(super) enum Command {
     },
     /// State how long readings should take at a node
     ///
-    /// Without a statement, the time of the node's checks counts (`node set --expect`), and if there
-    /// is none either, it is learned from 30 readings: their typical time, and half of it in
-    /// addition.
+    /// Without a statement, the time of the node's checks counts (`node set --expect`). If there is
+    /// none either, it is learned from 30 readings: their typical time, and half of it in addition.
     Expect {
         /// Name of the node
         node: String,
@@ -66,8 +65,8 @@ pub(super) enum Command {
     /// Read what is due, one file after another at each node
     ///
     /// Reports the ratio of measured to expected time: PASS up to 1, INFO up to 2, WARN up to 3,
-    /// else FAIL; ERROR for wrong bytes, UNANSWERED if there was no whole answer. Wrong bytes change
-    /// no copy's state: its regular check is due at once.
+    /// else FAIL; ERROR for wrong bytes, UNANSWERED if there was no whole answer. Wrong bytes
+    /// change no copy's state: its regular check is due at once.
     Run(run::Run),
     /// Show all benchmarks with their last readings
     Show,

@@ -58,7 +58,7 @@ pub(super) fn show(session: &Session, opened: &mut Opened) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// True if a reading is missing: nobody runs the matrix.
+/// True if a reading is missing: the matrix isn't run.
 fn is_late(benchmark: &Benchmark, now: u64) -> bool {
     benchmark.due_at.saturating_add(benchmark.every.as_secs()) < now
 }
