@@ -4,6 +4,8 @@
                           --features remote --example place
     FULGURITE_RCLONE      an rclone whose `serve s3` is the S3 server, or else
     FULGURITE_VERSITYGW   versitygw
+    FULGURITE_FAKE_GCS    fake-gcs-server
+    FULGURITE_AZURITE     the script of Azurite's blob service
     FULGURITE_BIN         fulgurite (default target/debug/fulgurite), whose `serve` is another one
 
 A server that isn't installed is skipped; with CI=true that is a failure. All listen on 127.0.0.1 only.
@@ -11,15 +13,20 @@ A server that isn't installed is skipped; with CI=true that is a failure. All li
 
 from __future__ import annotations
 
+import base64
 import getpass
+import hashlib
+import hmac
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +185,45 @@ def s3(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) -
         absent("an S3 server")
     options = [f"endpoint=http://127.0.0.1:{port}", "access_key_id=access", "secret_access_key=env:S3_SECRET"]
     return Place("s3://bucket/prefix", options, home / "root/bucket/prefix", {"S3_SECRET": "secret word"})
+
+
+@pytest.fixture(scope="session")
+def azure(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A container of Azurite, which keeps blobs in files of its own."""
+    program, node = Path(os.environ.get("FULGURITE_AZURITE", "")), shutil.which("node")
+    if not program.is_file() or node is None:
+        absent("Azurite")
+    home, port = tmp_path_factory.mktemp("azure"), free_port()
+    # The account and key of every such emulator.
+    account, key = "devstoreaccount1", "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+    options = ["--blobHost", "127.0.0.1", "--blobPort", port, "--location", home, "--silent", "--skipApiVersionCheck", "--disableTelemetry"]
+    start("azurite", port, node, program, *options)
+    endpoint = f"http://127.0.0.1:{port}/{account}"
+    create_container(endpoint, account, key)
+    return Place("azblob://bucket/prefix", [f"endpoint={endpoint}", f"account_name={account}", "account_key=env:AZURE_KEY"], home, {"AZURE_KEY": key})
+
+
+def create_container(endpoint: str, account: str, key: str) -> None:
+    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
+    canonical = "".join(f"{name}:{value}\n" for name, value in headers.items()) + f"/{account}/{account}/bucket\nrestype:container"
+    # After the verb, eleven headers that this request doesn't have.
+    signed = hmac.new(base64.b64decode(key), f"PUT{chr(10) * 12}{canonical}".encode(), hashlib.sha256).digest()
+    headers["Authorization"] = f"SharedKey {account}:{base64.b64encode(signed).decode()}"
+    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/bucket?restype=container", method="PUT", headers=headers), timeout=PATIENCE_S).close()
+
+
+@pytest.fixture(scope="session")
+def gcs(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A bucket of fake-gcs-server, which keeps objects in files."""
+    program = os.environ.get("FULGURITE_FAKE_GCS")
+    if program is None:
+        absent("fake-gcs-server")
+    home, port = tmp_path_factory.mktemp("gcs"), free_port()
+    start("fake-gcs-server", port, program, "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-filesystem-root", home)
+    endpoint = f"http://127.0.0.1:{port}"
+    bucket = urllib.request.Request(f"{endpoint}/storage/v1/b", b'{"name":"bucket"}', {"Content-Type": "application/json"})
+    urllib.request.urlopen(bucket, timeout=PATIENCE_S).close()
+    return Place("gcs://bucket/prefix", [f"endpoint={endpoint}", "anonymous=true"], home)
 
 
 @pytest.fixture(scope="session", params=["sftp", "webdav", "s3"])

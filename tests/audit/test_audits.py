@@ -22,6 +22,8 @@ FILES = {f"folder {number % 3}/file {number}": random.Random(number).randbytes(1
 # So few that a node isn't left alone after its failures, and larger than what a bad network passes.
 FEW = {f"file {number}": random.Random(number).randbytes(number) for number in (1, 2_000, 30_000, 70_000)}
 LARGE = random.Random(99).randbytes(6_000_000)
+# Fixtures of places at real servers.
+KINDS = ["sftp", "webdav", "s3", "azure", "gcs"]
 # Short, so that a server that never answers is given up soon.
 DEADLINES = ["connect_timeout=2", "first_byte_timeout=2", "stall_timeout=2"]
 
@@ -99,20 +101,31 @@ def reference(tmp_path: Path) -> Place:
     return Place(str(folder), [], folder)
 
 
-def test_a_flipped_bit_is_found_and_repaired_at_each_kind_of_place(place: Place, reference: Place, tmp_path: Path) -> None:
+def flip(folder: Path, content: bytes) -> None:
+    """Flips a bit of a copy, in whatever file a server keeps it."""
+    for path in folder.rglob("*"):
+        if path.is_file() and (at := path.read_bytes().find(content)) >= 0:
+            with path.open("r+b") as file:
+                file.seek(at + len(content) // 2)
+                file.write(bytes([content[len(content) // 2] ^ 1]))
+            return
+    pytest.fail(f"no file in {folder} has this content")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flipped_bit_is_found_and_repaired(kind: str, reference: Place, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    place: Place = request.getfixturevalue(kind)
     audit = Audit(tmp_path, {"far": place, "near": reference}, FILES)
     audit.good("run")
     assert audit.states() == {"far": {"verified": len(FILES)}, "near": {"verified": len(FILES)}}
     name = "folder 1/file 7"
-    content = bytearray(FILES[name])
-    content[len(content) // 2] ^= 1
-    (place.folder / name).write_bytes(content)
+    flip(place.folder, FILES[name])
     said = audit.run("run", "--all")
     assert said.returncode == 1 and f"far: {name}: digest-mismatch" in said.stdout, said
     assert audit.states()["far"] == {"verified": len(FILES) - 1, "digest-mismatch": 1}
     assert audit.states()["near"] == {"verified": len(FILES)}
     audit.good("repair", "--apply")
-    assert (place.folder / name).read_bytes() == FILES[name]
+    assert place.do("read", name) == FILES[name]
     audit.good("run", "--all")
 
 
@@ -121,9 +134,16 @@ def test_a_flipped_bit_is_found_and_repaired_at_each_kind_of_place(place: Place,
     [Behaviour(close_after=900), Behaviour(reset_after=900), Behaviour(close_after=0), Behaviour(reset_after=20_000)],
     ids=["closed within answers", "reset within answers", "closed at once", "reset later"],
 )
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_bad_network_corrupts_nothing(
-    place: Place, reference: Place, tmp_path: Path, proxies: Callable[[Place], tuple[Proxy, Place]], behaviour: Behaviour
+    kind: str,
+    reference: Place,
+    tmp_path: Path,
+    proxies: Callable[[Place], tuple[Proxy, Place]],
+    behaviour: Behaviour,
+    request: pytest.FixtureRequest,
 ) -> None:
+    place: Place = request.getfixturevalue(kind)
     proxy, far = proxies(replace(place, options=[*place.options, *DEADLINES]))
     audit = Audit(tmp_path, {"far": far, "near": reference}, FEW)
     proxy.behaviour = behaviour

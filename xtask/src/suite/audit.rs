@@ -1,21 +1,25 @@
-//! The tests of the audit's places against real servers: OpenSSH, WsgiDAV, rclone's S3 server and
-//! the program's own.
+//! The tests of the audit's places against real servers: OpenSSH, WsgiDAV, rclone's S3 server, the
+//! emulators of Azure and Google, and the program's own.
 //!
 //! The OpenSSH server is installed if the step runs as root and apt is there. WsgiDAV goes into a
-//! virtual environment below the target directory; rclone is the one that the step `clients`
-//! builds.
+//! virtual environment below the target directory, Azurite into a folder of Node packages there;
+//! rclone is the one that the step `clients` builds.
 
+use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use super::cargo::cargo;
 use super::program;
 use super::s3::{self, ReleaseBuild};
 use super::{Outcome, Session, clients, debian};
+use clients::Missing;
 
 const FOLDER: &str = "tests/audit";
 const REQUIREMENTS: &str = "tests/audit/requirements.txt";
 const SERVER: &str = "/usr/lib/openssh/sftp-server";
+const GCS: &str = "fake-gcs-server";
+const AZURITE: &str = "node_modules/azurite/dist/src/blob/main.js";
 const PACKAGES: [&str; 2] = ["openssh-server", "openssh-client"];
 
 pub(super) fn tests(session: &Session) -> Outcome {
@@ -34,12 +38,35 @@ pub(super) fn tests(session: &Session) -> Outcome {
         }
         let python = s3::environment(session, &built.target.join("xtask-audit-venv"), REQUIREMENTS)?;
         let rclone = clients::rclone(session, &built.target);
+        let gcs = clients::go_program(session, &built.target, FOLDER, GCS, "github.com/fsouza/fake-gcs-server");
+        let azurite = built.target.join("xtask-azurite");
+        clients::report_setup("Azurite", install_azurite(&session.root.join(FOLDER).join("azurite/package.json"), &azurite));
         Ok(s3::run(session, &built, &python, FOLDER, |command| {
             command.env("FULGURITE_PLACE", built.target.join("debug/examples/place")).env("FULGURITE_BIN", &built.program);
             if let Some(rclone) = rclone {
                 command.env("FULGURITE_RCLONE", rclone);
             }
+            if let Some(gcs) = gcs {
+                command.env("FULGURITE_FAKE_GCS", gcs);
+            }
+            command.env("FULGURITE_AZURITE", azurite.join(AZURITE));
         }))
     };
     tested().unwrap_or_else(|outcome| outcome)
+}
+
+/// Installs Azurite into a folder, unless that version is there already.
+fn install_azurite(package: &Path, folder: &Path) -> Result<(), Missing> {
+    let wanted = fs::read_to_string(package).map_err(|source| Missing::File { path: package.to_owned(), source })?;
+    if folder.join(AZURITE).is_file() && s3::was_made_for(folder, &wanted) {
+        return Ok(());
+    }
+    clients::empty(folder)?;
+    let path = folder.join("package.json");
+    fs::write(&path, &wanted).map_err(|source| Missing::File { path, source })?;
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(folder);
+    clients::succeed(npm)?;
+    s3::note_made_for(folder, &wanted);
+    Ok(())
 }

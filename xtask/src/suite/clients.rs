@@ -46,14 +46,20 @@ pub(super) fn tests(session: &Session) -> Outcome {
 /// Builds rclone, unless that was done before. `None` if it can't be built.
 pub(super) fn rclone(session: &Session, target: &Path) -> Option<PathBuf> {
     let (name, package) = GO[0];
+    go_program(session, target, FOLDER, name, package)
+}
+
+/// Builds a Go program from its module in `tests/`, unless that was done before. `None` if it can't
+/// be built.
+pub(super) fn go_program(session: &Session, target: &Path, tests: &str, name: &str, package: &str) -> Option<PathBuf> {
     let folder = target.join("xtask-clients/go");
-    report_setup(name, go(&session.root.join(FOLDER).join("go").join(name), &folder, name, package));
+    report_setup(name, go(&session.root.join(tests).join("go").join(name), &folder, name, package));
     let program = folder.join("bin").join(name);
     program.is_file().then_some(program)
 }
 
 /// Prints why a client is missing; its tests use one on the path, or skip themselves.
-fn report_setup(name: &str, result: Result<(), Missing>) {
+pub(super) fn report_setup(name: &str, result: Result<(), Missing>) {
     if let Err(why) = result {
         println!("can't install {name}: {why}");
     }
@@ -61,7 +67,7 @@ fn report_setup(name: &str, result: Result<(), Missing>) {
 
 /// Why a client is missing.
 #[derive(Debug)]
-enum Missing {
+pub(super) enum Missing {
     File { path: PathBuf, source: io::Error },
     Program { name: String, source: io::Error },
     Failed { name: String },
@@ -148,12 +154,12 @@ fn debian(clients: &Path) -> Result<(), Missing> {
 }
 
 /// Creates an empty folder, replacing an existing one.
-fn empty(folder: &Path) -> Result<(), Missing> {
+pub(super) fn empty(folder: &Path) -> Result<(), Missing> {
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).map_err(|source| Missing::File { path: folder.to_owned(), source })
 }
 
-fn succeed(mut command: Command) -> Result<(), Missing> {
+pub(super) fn succeed(mut command: Command) -> Result<(), Missing> {
     let name = command.get_program().to_string_lossy().into_owned();
     match command.stdin(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),

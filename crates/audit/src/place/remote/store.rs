@@ -49,6 +49,8 @@ impl Place for Store {
         let asking = Asking::of(address, &engine.transport)?;
         let signs = match address.kind {
             Kind::Swift => address.options.contains_key("temp_url_key"),
+            // opendal would only append the operator's own token, which may allow anything.
+            Kind::Azblob => false,
             _ => !address.is_true("anonymous"),
         };
         Ok(Box::new(StoreConnection { engine, operator: operator.with_context(context), kind: address.kind, asking, signs }))
