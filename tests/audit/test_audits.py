@@ -191,7 +191,7 @@ def test_the_matrix_judges_times_and_its_commands_repeat_the_readings(
         record = json.loads(line)
         assert "Signature" not in line and "secret" not in line, line
         shell = subprocess.run(["bash", "-c", record["command"]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
-        assert (f"{len(LARGE)} bytes" if record["by"] == "access" else digest) in shell.stdout, (record, shell)
+        assert (f"{len(LARGE)} bytes" if record["by"] == "access" else digest) in shell.stdout, record["command"] + shell.stdout + shell.stderr
 
     # 6 MB at 2 MB/s take 3 s at least: more than three times the expected 0.5 s.
     proxy.behaviour = Behaviour(bytes_per_second=2e6)
