@@ -172,6 +172,7 @@ impl Repair<'_> {
             file: file.file,
             location: copy.location.clone(),
             expected: file.expected.clone(),
+            state: copy.state,
             due_at: i64::try_from(copy.due_at).unwrap_or(i64::MAX),
         };
         let bytes = file.expected.bytes.unwrap_or(0);
