@@ -132,8 +132,8 @@ impl Repair<'_> {
         if !self.apply {
             return Ok(Outcome::Repairable { from: from.node });
         }
-        // Other processes may check copies or import inventories meanwhile, and the copies were read
-        // for long. What would be written must still be what is expected.
+        // Other processes may check copies or import inventories meanwhile, and the copies were
+        // read for long. What would be written must still be what is expected.
         let again = database.history(name)?;
         let now = again.as_ref().and_then(|file| file.copies.iter().find(|copy| copy.node == target));
         match (&again, now) {

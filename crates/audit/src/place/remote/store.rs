@@ -174,8 +174,8 @@ impl StoreConnection {
         Ok(Statement { bytes: metadata.content_length(), digests })
     }
 
-    /// Asks B2 for the first byte of a file, and returns the digests that the answer states. opendal
-    /// takes the first file whose name begins with that of the file, which may be another one.
+    /// Asks B2 for the first byte of a file, and returns the digests that the answer states.
+    /// opendal takes the first file whose name begins with that of the file, which may be another one.
     async fn named(&self, location: &str) -> Result<Vec<StatedDigest>, Refusal> {
         self.engine.transport.begin(false);
         match self.operator.read_with(location).range(0..1).await {
