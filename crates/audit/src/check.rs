@@ -6,7 +6,7 @@
 //! ```text
 //! 1  read            right ---------------------------------------> verified
 //!      |             refused (timeout, 500, cut, 403 ...) --------> unavailable
-//!    wrong or missing
+//!    wrong, missing or lost
 //!      |
 //! 2  read again by   right ---------------------------------------> verified, with the dispute
 //!    a fresh         refused, or a third result ------------------> unavailable
@@ -90,6 +90,7 @@ pub struct Checker<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Reading {
     Missing,
+    Lost { why: String },
     Content { bytes: u64, digests: Vec<Digest> },
 }
 
@@ -147,7 +148,7 @@ impl<'a> Checker<'a> {
         };
         let stream = started.elapsed().saturating_sub(throttle.waited());
         let bytes = match &first {
-            Reading::Missing => 0,
+            Reading::Missing | Reading::Lost { .. } => 0,
             Reading::Content { bytes, .. } => *bytes,
         };
         let finding = match dispute(&first, expected) {
@@ -181,15 +182,18 @@ impl<'a> Checker<'a> {
         }
         let read_bytes = match &second {
             Reading::Missing => None,
+            // The file is known still, only its content is lost.
+            Reading::Lost { .. } => stated,
             Reading::Content { bytes, .. } => Some(*bytes),
         };
         if stated != read_bytes {
             let second = stated.map_or_else(|| "the node states no such file".into(), |bytes| format!("the node states {bytes} bytes"));
             return Err(Unavailability::ReadingsDiffer { first: first_dispute, second });
         }
-        self.require_witness(location, matches!(second, Reading::Missing), witnesses)?;
+        self.require_witness(location, matches!(second, Reading::Missing | Reading::Lost { .. }), witnesses)?;
         Ok(match second_dispute {
             Dispute::Missing => Finding::Missing,
+            Dispute::Lost { why } => Finding::Lost { why },
             Dispute::Size { found } => Finding::SizeMismatch { found },
             Dispute::Digest { found } => Finding::DigestMismatch { found },
             Dispute::Stated { .. } => unreachable!("a reading disputes no statement"),
@@ -350,6 +354,7 @@ fn read(
         }
         Ok(_) => Ok(Reading::Content { bytes: digester.bytes(), digests: digester.finish() }),
         Err(Refusal { cause: Cause::Missing, .. }) => Ok(Reading::Missing),
+        Err(Refusal { cause: Cause::Lost, detail }) => Ok(Reading::Lost { why: detail }),
         Err(refusal) => Err((refusal, digester.bytes())),
     }
 }
@@ -357,7 +362,11 @@ fn read(
 /// What speaks against a reading; `None` if it is as expected. Lengths are compared first: a digest
 /// of a part of the content says nothing.
 fn dispute(reading: &Reading, expected: &Expected) -> Option<Dispute> {
-    let Reading::Content { bytes, digests } = reading else { return Some(Dispute::Missing) };
+    let (bytes, digests) = match reading {
+        Reading::Missing => return Some(Dispute::Missing),
+        Reading::Lost { why } => return Some(Dispute::Lost { why: why.clone() }),
+        Reading::Content { bytes, digests } => (bytes, digests),
+    };
     if expected.bytes.is_some_and(|known| known != *bytes) {
         return Some(Dispute::Size { found: *bytes });
     }
@@ -368,6 +377,7 @@ fn dispute(reading: &Reading, expected: &Expected) -> Option<Dispute> {
 fn describe(reading: &Reading) -> String {
     match reading {
         Reading::Missing => "no such file".into(),
+        Reading::Lost { why } => format!("the content is lost: {why}"),
         Reading::Content { bytes, digests } => format!("{bytes} bytes, {digests:?}"),
     }
 }

@@ -28,7 +28,8 @@ pub enum State {
     SizeMismatch,
     /// It has the expected length and another digest, by two readings.
     DigestMismatch,
-    /// The node states that it does not exist, while it shows other copies.
+    /// The node states that it does not exist, or that its content is lost for good, while it shows
+    /// other copies.
     Missing,
     /// It couldn't be read, so nothing is known about it.
     Unavailable,
@@ -173,6 +174,11 @@ pub enum Finding {
     },
     /// The file doesn't exist, by two requests.
     Missing,
+    /// The node states by two readings that the content is lost for good.
+    Lost {
+        /// What it says about that.
+        why: String,
+    },
     /// Nothing is known about the copy.
     Unavailable(Unavailability),
     /// The node states the expected length.
@@ -194,7 +200,7 @@ impl Finding {
             Self::Recorded { .. } => State::Unverified,
             Self::SizeMismatch { .. } => State::SizeMismatch,
             Self::DigestMismatch { .. } => State::DigestMismatch,
-            Self::Missing => State::Missing,
+            Self::Missing | Self::Lost { .. } => State::Missing,
             Self::Unavailable(_) => State::Unavailable,
             Self::HeaderChecked => State::HeaderChecked,
             Self::ProviderAttested { .. } => State::ProviderAttested,
@@ -208,6 +214,12 @@ pub enum Dispute {
     /// The node stated that the file does not exist.
     #[error("the first request was answered as if the file did not exist")]
     Missing,
+    /// The node stated that the content is lost for good.
+    #[error("the first reading was answered as if the content were lost: {why}")]
+    Lost {
+        /// What it said about that.
+        why: String,
+    },
     /// Another number of bytes.
     #[error("the first reading got {found} bytes")]
     Size {

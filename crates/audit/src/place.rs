@@ -154,6 +154,10 @@ pub enum Cause {
     /// The place states that the file does not exist.
     #[error("the file does not exist")]
     Missing,
+    /// The place knows the file, and states that its content is lost for good: not merely out of
+    /// reach, or unreadable now.
+    #[error("the content is lost for good")]
+    Lost,
     /// Credentials are wrong, missing or expired, or do not permit this.
     #[error("access denied")]
     Denied,
@@ -201,6 +205,7 @@ impl Cause {
     pub fn name(self) -> &'static str {
         match self {
             Self::Missing => "missing",
+            Self::Lost => "lost",
             Self::Denied => "denied",
             Self::Throttled { .. } => "throttled",
             Self::TimedOut => "timed-out",

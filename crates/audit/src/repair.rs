@@ -10,6 +10,10 @@
 //! check the copy by a fresh connection ---> verified
 //! ```
 //!
+//! Nothing is locked: a run may check the same copies, and other repairs may write them. Places
+//! replace files as a whole, each result counts only if its copy is as it was before, and what is
+//! written is compared with what is expected once more, just before.
+//!
 //! A copy that verifies is never written to. Without a known digest nothing can verify, so nothing
 //! is repaired.
 
@@ -57,6 +61,8 @@ pub enum Outcome {
 pub enum Obstacle {
     #[error("no digest of the file is known, so no copy can be trusted")]
     NoDigest,
+    #[error("the inventory changed meanwhile; repeat the command")]
+    Changed,
     #[error("its node can't be used now: {0}")]
     TargetUnavailable(Unavailability),
     #[error("no other copy verifies{}", tried.iter().map(|(node, why)| format!("; {node}: {why}")).collect::<String>())]
@@ -126,6 +132,18 @@ impl Repair<'_> {
         if !self.apply {
             return Ok(Outcome::Repairable { from: from.node });
         }
+        // Other processes may check copies or import inventories meanwhile, and the copies were
+        // read for long. What would be written must still be what is expected.
+        let again = database.history(name)?;
+        let now = again.as_ref().and_then(|file| file.copies.iter().find(|copy| copy.node == target));
+        match (&again, now) {
+            (Some(again), Some(now)) if again.expected == file.expected && now.location == copy_at.location => {
+                if now.state == State::Verified {
+                    return Ok(Outcome::AlreadyGood);
+                }
+            }
+            _ => return Ok(Outcome::Impossible(Obstacle::Changed)),
+        }
         let written = at.place.connect().and_then(|mut connection| connection.write(&copy_at.location, bytes, &mut spooled));
         if let Err(refusal) = written {
             return Ok(Outcome::Impossible(Obstacle::Write(refusal)));
@@ -154,6 +172,7 @@ impl Repair<'_> {
             file: file.file,
             location: copy.location.clone(),
             expected: file.expected.clone(),
+            state: copy.state,
             due_at: i64::try_from(copy.due_at).unwrap_or(i64::MAX),
         };
         let bytes = file.expected.bytes.unwrap_or(0);

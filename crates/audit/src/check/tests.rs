@@ -79,6 +79,29 @@ fn a_deleted_copy_is_missing() {
 }
 
 #[test]
+fn content_that_a_place_states_twice_to_be_lost_is_lost() {
+    let bench = bench();
+    bench.place.fault("a", Fault::Refuse(Cause::Lost));
+    assert!(matches!(bench.finding(), Finding::Verified { disputed: Some(Dispute::Lost { .. }) }));
+    for _ in 0..2 {
+        bench.place.fault("a", Fault::Refuse(Cause::Lost));
+    }
+    let finding = bench.finding();
+    assert!(matches!(&finding, Finding::Lost { why } if why == "by the test"), "{finding:?}");
+    assert_eq!(finding.state(), crate::copy::State::Missing);
+    // Lost for one reading and missing for the other proves nothing, nor does a place without a
+    // witness.
+    bench.place.fault("a", Fault::Refuse(Cause::Lost));
+    bench.place.fault("a", Fault::Refuse(Cause::Missing));
+    assert!(is_unavailable(&bench.finding()));
+    bench.place.delete("witness");
+    for _ in 0..2 {
+        bench.place.fault("a", Fault::Refuse(Cause::Lost));
+    }
+    assert!(is_unavailable(&bench.finding()));
+}
+
+#[test]
 fn a_fault_of_the_first_reading_is_not_held_against_the_copy() {
     for fault in [Fault::Content(b"something else".to_vec()), Fault::Content(CONTENT.to_ascii_uppercase()), Fault::Refuse(Cause::Missing)] {
         let bench = bench();

@@ -99,6 +99,7 @@ pub(super) fn detail(method: Method, finding: &Finding) -> String {
         Finding::Recorded { bytes, digest } => format!("{bytes} bytes, {digest:?}"),
         Finding::SizeMismatch { found } => format!("{found} bytes"),
         Finding::DigestMismatch { found } => format!("{found:?}"),
+        Finding::Lost { why } => format!("the content is lost for good: {why}"),
         Finding::Unavailable(why) => why.to_string(),
         Finding::ProviderAttested { stated } => format!("{stated:?}"),
         Finding::HeaderChecked if method == Method::Provider => "the node states no digest that can be compared".into(),

@@ -52,6 +52,8 @@ pub struct Claim {
     pub location: String,
     /// What it should contain.
     pub expected: Expected,
+    /// Its state. Bytes that a reading found wrong are right again only by another reading.
+    pub state: State,
     /// When it was due; a result is recorded only if this hasn't changed meanwhile.
     pub due_at: i64,
 }

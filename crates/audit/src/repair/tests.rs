@@ -90,6 +90,22 @@ fn a_good_copy_is_never_written_to() {
 }
 
 #[test]
+fn what_changed_while_a_copy_was_read_is_not_overwritten() {
+    let mut bench = bench();
+    bench.places[1].put("f", b"wrong");
+    // The command read this before another process replaced what is expected.
+    let file = bench.database.history("f").expect("readable").expect("known");
+    let expected = Expected { bytes: Some(5), digests: vec![Digest::new(Algorithm::Sha256, &[7; 32]).expect("32 bytes")] };
+    let row = Row { name: "f".into(), expected, location: None, node: None };
+    bench.database.import(&NODES, true, 2, &mut std::iter::once(Ok(row))).expect("imported");
+    let sites = [0, 1, 2].map(|index| Site { node: NODES[index], name: ["a", "b", "c"][index], place: &bench.places[index] });
+    let repair = Repair { sites: &sites, spool: bench.folder.path(), apply: true, clock: &SystemClock::default() };
+    let outcome = repair.repair(&mut bench.database, "f", &file, NODES[1]).expect("the database works");
+    assert!(matches!(outcome, Outcome::Impossible(Obstacle::Changed)), "{outcome:?}");
+    assert_eq!(bench.content(1).as_deref(), Some(&b"wrong"[..]));
+}
+
+#[test]
 fn a_source_that_does_not_verify_is_not_used() {
     let mut bench = bench();
     bench.places[0].delete("f");

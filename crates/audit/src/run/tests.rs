@@ -203,6 +203,25 @@ fn an_unmounted_disk_loses_no_copy() {
 }
 
 #[test]
+fn bytes_that_were_found_wrong_are_cleared_by_a_reading_only() {
+    let mut audit = audit(1, 30);
+    audit.run();
+    audit.places[0].put(&name(3), &content(3).to_ascii_uppercase());
+    audit.clock.set_ahead(2 * DAY_S as i64);
+    assert_eq!(audit.run()[0].count(State::DigestMismatch), 1);
+    // The length is right all the time.
+    audit.nodes[0].rules.method = Method::Header;
+    audit.clock.set_ahead(200 * DAY_S as i64);
+    let found = audit.run().remove(0);
+    assert_eq!([State::HeaderChecked, State::DigestMismatch].map(|state| found.count(state)), [29, 1]);
+    audit.places[0].put(&name(3), &content(3));
+    audit.clock.set_ahead(202 * DAY_S as i64);
+    assert_eq!(audit.run()[0].count(State::Verified), 1);
+    audit.clock.set_ahead(400 * DAY_S as i64);
+    assert_eq!(audit.run()[0].count(State::HeaderChecked), 30);
+}
+
+#[test]
 fn a_panic_at_one_copy_harms_no_other() {
     let mut audit = audit(2, 50);
     audit.places[0].fault(&name(3), Fault::Panic);

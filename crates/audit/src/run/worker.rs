@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::lane::Lane;
 use super::{Clock, Stop, Target};
 use crate::check::{Check, Checker, Throttle};
-use crate::copy::{Finding, NodeId, Unavailability};
+use crate::copy::{Finding, Method, NodeId, State, Unavailability};
 use crate::database::{Checked, Claim};
 use crate::place::{Cause, Refusal};
 
@@ -44,7 +44,8 @@ pub(super) fn work(lane: &Lane, target: &Target<'_>, clock: &dyn Clock, stop: &S
     let mut checker = Checker::new(target.place, lane.node.rules.all_digests);
     while let Some(claim) = lane.next(clock, stop) {
         let begun = clock.steady();
-        let method = lane.node.rules.method;
+        // What the node states can't clear a copy that was read and found wrong.
+        let method = if claim.state == State::DigestMismatch { Method::Stream } else { lane.node.rules.method };
         let mut limit = Limit { lane, clock, stop, waited: Duration::ZERO };
         let started = Instant::now();
         // A fault of this program at one copy must not end the checks of others. Nothing of the

@@ -12,7 +12,7 @@ use fulgurite_archive::catalogue::{VersionRow, Versions};
 use fulgurite_archive::object::{ObjectReader, ReadError};
 use fulgurite_archive::paging::Pager;
 use fulgurite_archive::reserved::is_reserved;
-use fulgurite_archive::unread::Hindrance;
+use fulgurite_archive::unread::{Hindrance, Unread};
 use fulgurite_archive::{Access, Archive, ArchiveError};
 use fulgurite_audit::place::{Cause, Connection, Listed, Place, Refusal};
 use fulgurite_domain::{Kind, ObjectName};
@@ -112,8 +112,12 @@ impl Connection for ArchiveConnection {
             // The audit compares digests itself, and finds the same.
             Err(ReadError::Digest { .. }) => Ok(passed),
             Err(error) => {
-                let cause = match error.hindrance() {
-                    Some(Hindrance::Absent) => Cause::Connection,
+                let cause = match (&error, error.hindrance()) {
+                    // The archive says so only if all stores that could have the bytes were read.
+                    // Keys and the catalogue can come back from copies, so without them nothing is
+                    // lost for good.
+                    (ReadError::Archive(ArchiveError::Unread(Unread::Lost(_))), _) => Cause::Lost,
+                    (_, Some(Hindrance::Absent)) => Cause::Connection,
                     _ => Cause::Fault,
                 };
                 Err(Refusal::new(cause, error.to_string()))

@@ -275,3 +275,58 @@ fn check_evidence(place: &Sandbox, files: usize) -> usize {
     }
     events.len()
 }
+
+/// States of all copies, by name.
+fn problems(place: &Sandbox) -> BTreeMap<String, String> {
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    place.run(&["audit", "problems", "--json"]).json_lines().iter().map(|line| (text(&line["name"]), text(&line["state"]))).collect()
+}
+
+#[test]
+fn an_archive_tells_lost_objects_from_absent_stores() {
+    // Unencrypted, so that a platter shows the names on it.
+    let place = Sandbox::new(4, &["--set", "3+1", "--clear-text"]);
+    for index in 0..12 {
+        place.write(format!("tree/{index:02}"), noise(index, 250_000));
+    }
+    place.good(&["put", "tree", "--flush"]);
+    let platters = place.platters();
+    let on_platter: BTreeSet<String> = place
+        .good(&["inspect", platters[1].file.to_str().expect("text"), "--files", "--json"])
+        .json_lines()
+        .iter()
+        .filter_map(|line| Some(line["name"].as_str()?.to_owned()))
+        .collect();
+    assert!((2..12).contains(&on_platter.len()), "{on_platter:?}");
+    place.good(&["audit", "init"]);
+    place.good(&["audit", "node", "add", "archive", "archive:a"]);
+    place.good(&["audit", "inventory", "archive"]);
+    place.good(&["audit", "run"]);
+    // Absent stores come back, so nothing is known to be lost.
+    let away = |platter: usize| platters[platter].file.with_extension("away");
+    let disks = ["d2", "d4"];
+    for disk in disks {
+        fs::rename(place.path(disk), place.path(format!("{disk}-away"))).expect("renamed");
+    }
+    assert_eq!(place.run(&["audit", "run", "--all"]).status, 4);
+    assert!(problems(&place).values().all(|state| state == "unavailable"), "{:?}", problems(&place));
+    for disk in disks {
+        fs::rename(place.path(format!("{disk}-away")), place.path(disk)).expect("renamed");
+    }
+    place.good(&["audit", "run", "--all"]);
+    // All stores are there, and one platter too many is on none of them.
+    for platter in [1, 3] {
+        fs::rename(&platters[platter].file, away(platter)).expect("renamed");
+    }
+    assert_eq!(place.run(&["audit", "run", "--all"]).status, 1);
+    let found = problems(&place);
+    assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), on_platter);
+    assert!(found.values().all(|state| state == "missing"), "{found:?}");
+    let name = on_platter.first().expect("there are some");
+    let history = place.run(&["audit", "history", name]).text();
+    assert!(history.contains("the content is lost for good: platter"), "{history}");
+    for platter in [1, 3] {
+        fs::rename(away(platter), &platters[platter].file).expect("renamed");
+    }
+    place.good(&["audit", "run", "--all"]);
+}

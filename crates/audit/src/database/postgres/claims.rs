@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::Claim;
 use super::session::{Fault, Work};
-use super::{decoded_digests, signed, small, unsigned};
+use super::{decoded_digests, decoded_state, signed, small, unsigned};
 use crate::copy::{Expected, FileId, NodeId};
 
 /// Leases copies of a node that are due and that no worker has leased, longest due first.
@@ -23,7 +23,7 @@ pub(super) async fn claim(
     work.needs_no_sync().await?;
     work.lock(i32::from(small(node))).await?;
     let sql = "WITH due AS ( \
-                   SELECT c.file, c.due_at, c.location FROM copies c WHERE c.node = $1 AND c.due_at <= $2 \
+                   SELECT c.file, c.due_at, c.location, c.state FROM copies c WHERE c.node = $1 AND c.due_at <= $2 \
                    AND NOT EXISTS (SELECT FROM leases l WHERE l.node = c.node AND l.file = c.file AND l.until > statement_timestamp()) \
                    ORDER BY c.due_at, c.file LIMIT $3 \
                ), leased AS ( \
@@ -31,13 +31,14 @@ pub(super) async fn claim(
                    ON CONFLICT (node, file) DO UPDATE SET worker = excluded.worker, until = excluded.until \
                    WHERE l.until <= statement_timestamp() RETURNING l.file \
                ) \
-               SELECT d.file, d.due_at, coalesce(d.location, f.name), f.bytes, f.digests FROM leased \
+               SELECT d.file, d.due_at, coalesce(d.location, f.name), f.bytes, f.digests, d.state FROM leased \
                JOIN due d ON d.file = leased.file JOIN files f ON f.file = leased.file ORDER BY d.due_at, d.file";
     let rows = work.rows(sql, &[&small(node), &signed(now), &signed(limit as u64), &worker, &lease.as_secs_f64()]).await?;
     let claim = |row: &tokio_postgres::Row| {
         let bytes: Option<i64> = row.try_get(3)?;
         let expected = Expected { bytes: bytes.map(unsigned), digests: decoded_digests(row.try_get(4)?)? };
-        Ok(Claim { node, file: FileId(unsigned(row.try_get(0)?)), location: row.try_get(2)?, expected, due_at: row.try_get(1)? })
+        let state = decoded_state("copies", row.try_get(5)?)?;
+        Ok(Claim { node, file: FileId(unsigned(row.try_get(0)?)), location: row.try_get(2)?, expected, state, due_at: row.try_get(1)? })
     };
     rows.iter().map(claim).collect()
 }

@@ -24,7 +24,7 @@ pub(super) fn due(
     let read = engine("read what is due");
     let mut statement = connection
         .prepare_cached(
-            "SELECT c.file, c.due_at, c.location, f.name, f.bytes, f.digests FROM copies c JOIN files f ON f.file = c.file \
+            "SELECT c.file, c.due_at, c.location, f.name, f.bytes, f.digests, c.state FROM copies c JOIN files f ON f.file = c.file \
              WHERE c.node = ?1 AND c.due_at <= ?2 ORDER BY c.due_at, c.file",
         )
         .map_err(&read)?;
@@ -44,7 +44,8 @@ pub(super) fn due(
         };
         let bytes: Option<i64> = row.get(4).map_err(&read)?;
         let digests = decoded_digests(row.get_ref(5).and_then(|value| Ok(value.as_blob()?)).map_err(&read)?)?;
-        claims.push(Claim { node, file, location, expected: Expected { bytes: bytes.map(unsigned), digests }, due_at });
+        let state = decoded_state(row.get(6).map_err(&read)?)?;
+        claims.push(Claim { node, file, location, expected: Expected { bytes: bytes.map(unsigned), digests }, state, due_at });
     }
     Ok(claims)
 }
