@@ -55,6 +55,22 @@ pub struct BenchmarkRecord {
     pub detail: String,
 }
 
+impl Benchmark {
+    /// True if a reading is missing: the last one is older than two intervals, or none was ever
+    /// made. Claims don't count, since their readings may have been interrupted.
+    #[must_use]
+    pub fn is_late(&self, now: u64) -> bool {
+        let interval = self.every.as_secs();
+        self.last.as_ref().is_none_or(|last| last.at.saturating_add(interval.saturating_mul(2)) < now)
+    }
+
+    /// True if the last reading got wrong bytes, or none.
+    #[must_use]
+    pub fn is_wrong(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.verdict == Some(Verdict::Error))
+    }
+}
+
 impl BenchmarkRecord {
     /// Measured divided by expected time. `None` unless all of the right bytes came, and a time was
     /// expected.
@@ -107,8 +123,14 @@ pub trait BenchmarkDatabase {
     /// If the database can't be changed.
     fn claim_benchmark(&mut self, benchmark: &Benchmark, next: u64) -> Result<bool, DatabaseError>;
 
-    /// Appends a record, and stores the detector's state with it. After wrong bytes, the copy's
-    /// regular check is due at once: only that may call a copy lost or wrong.
+    /// Gives back a claim whose reading was interrupted: it is due again as before.
+    ///
+    /// # Errors
+    /// If the database can't be changed.
+    fn release_benchmark(&mut self, benchmark: &Benchmark, next: u64) -> Result<(), DatabaseError>;
+
+    /// Appends a record, and stores the detector's state with it. After wrong bytes, the copy is
+    /// [due to be read](super::DUE_TO_BE_READ): only a check may call it lost or wrong.
     ///
     /// # Errors
     /// If the database can't be changed.

@@ -33,7 +33,8 @@ CREATE TABLE copies (
     node INTEGER NOT NULL,
     file INTEGER NOT NULL,
     state INTEGER NOT NULL,
-    -- 0 for a new copy; 1 or 2, whichever it wasn't, after what it should contain was replaced.
+    -- 0 for a new copy; 1 or 2, whichever it wasn't, after what it should contain was replaced; 3
+    -- if its bytes must be read, whatever the node's method.
     due_at INTEGER NOT NULL,
     -- When all bytes were read and found right; NULL if never.
     verified_at INTEGER,

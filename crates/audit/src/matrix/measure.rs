@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fulgurite_digest::{Algorithm, Digest, Digester};
+use fulgurite_digest::{Digest, Digester};
 
 use crate::copy::Expected;
 use crate::expectation::Outcome;
@@ -27,8 +27,11 @@ pub(super) struct Measured {
 
 /// Reads a file by a new connection, and compares it. `None` if the run was stopped meanwhile.
 pub(super) fn measure(place: &dyn Place, probe: Probe, location: &str, expected: &Expected, stop: &Stop) -> Option<Measured> {
-    let strongest = expected.digests.iter().map(Digest::algorithm).max();
-    let mut digester = Digester::new(&[strongest.unwrap_or(Algorithm::Sha256)]);
+    let Some(strongest) = expected.digests.iter().map(Digest::algorithm).max() else {
+        let why = "its digest isn't known any more, so nothing tells right bytes from wrong ones";
+        return Some(refused(&Refusal::new(Cause::Unsupported, why), 0, Duration::ZERO));
+    };
+    let mut digester = Digester::new(&[strongest]);
     // A person's download begins when the URL is known.
     let url = match probe {
         Probe::Access => match signed(place, location) {

@@ -23,7 +23,7 @@ use std::time::Duration;
 use crate::copy::{FileId, NodeId};
 use crate::database::{AuditDatabase, Benchmark, BenchmarkRecord, DatabaseError, ExpectedTime, Incident};
 use crate::expectation::Outcome;
-use crate::node::{DAY_S, Node};
+use crate::node::Node;
 use crate::run::{Clock, Stop, Target, Until};
 use crate::series::Probe;
 use crate::slowdown::Check;
@@ -39,12 +39,19 @@ pub(crate) use times::expectation;
 
 /// The database is asked again after this time for what is due: a benchmark may have been added.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
+/// The wall clock may be corrected by this much.
+const TOLERANCE_S: u64 = 60;
 
 /// Hears what happens.
 pub trait Observer {
     /// A reading was recorded, durably.
     fn recorded(&mut self, node: &Node, benchmark: &Benchmark, record: &BenchmarkRecord) {
         let _ = (node, benchmark, record);
+    }
+
+    /// A reading was interrupted by the end of the run. It is due again.
+    fn interrupted(&mut self, node: &Node, benchmark: &Benchmark) {
+        let _ = (node, benchmark);
     }
 
     /// The expected time of a node was learned.
@@ -99,10 +106,18 @@ fn key(benchmark: &Benchmark) -> Key {
 }
 
 /// A reading, by the index of its node. `None` if it was stopped.
-type Done = (usize, Box<Benchmark>, Option<Measured>);
+type Done = (usize, Box<Claimed>, Option<Measured>);
 
-fn read_all(index: usize, target: &Target<'_>, queue: &Receiver<Box<Benchmark>>, stop: &Stop, done: &Sender<Done>) {
-    for benchmark in queue {
+/// A benchmark that is being read.
+struct Claimed {
+    benchmark: Benchmark,
+    /// When the reading after this one is due.
+    next: u64,
+}
+
+fn read_all(index: usize, target: &Target<'_>, queue: &Receiver<Box<Claimed>>, stop: &Stop, done: &Sender<Done>) {
+    for claimed in queue {
+        let benchmark = &claimed.benchmark;
         // A fault of this program at one node must not end the readings of others.
         let measured = catch_unwind(AssertUnwindSafe(|| {
             measure::measure(target.place, benchmark.probe, &benchmark.location, &benchmark.expected, stop)
@@ -112,7 +127,7 @@ fn read_all(index: usize, target: &Target<'_>, queue: &Receiver<Box<Benchmark>>,
             Some(Measured { outcome: Outcome::Unanswered, timing: None, bytes: 0, time: Duration::ZERO, detail })
         });
         // The leader ends first only if the database failed.
-        if done.send((index, benchmark, measured)).is_err() {
+        if done.send((index, claimed, measured)).is_err() {
             return;
         }
     }
@@ -121,7 +136,7 @@ fn read_all(index: usize, target: &Target<'_>, queue: &Receiver<Box<Benchmark>>,
 /// A node's thread.
 struct Reader<'a> {
     target: &'a Target<'a>,
-    jobs: Sender<Box<Benchmark>>,
+    jobs: Sender<Box<Claimed>>,
     is_busy: bool,
 }
 
@@ -145,18 +160,24 @@ impl Leader<'_> {
             let mut is_more_due = true;
             if !self.stop.is_stopped() && self.clock.steady() >= ask_at {
                 let limit = if self.until == Until::AllTried { started_at } else { self.clock.wall() };
-                is_more_due = self.hand_out(limit)?;
-                ask_at = self.clock.steady() + ASK_AGAIN;
+                let next;
+                (is_more_due, next) = self.hand_out(limit)?;
+                let wait = next.map_or(ASK_AGAIN, |next| Duration::from_secs(next.saturating_sub(self.clock.wall())));
+                ask_at = self.clock.steady() + wait.min(ASK_AGAIN);
             }
             let is_idle = self.readers.iter().all(|reader| !reader.is_busy);
             if is_idle && (self.stop.is_stopped() || (self.until == Until::AllTried && !is_more_due)) {
                 return Ok(());
             }
             match results.recv_timeout(self.clock.nap()) {
-                Ok((index, benchmark, measured)) => {
+                Ok((index, claimed, measured)) => {
                     self.readers[index].is_busy = false;
-                    if let Some(measured) = measured {
-                        self.take(index, &benchmark, measured)?;
+                    match measured {
+                        Some(measured) => self.take(index, &claimed.benchmark, measured)?,
+                        None => {
+                            self.database.release_benchmark(&claimed.benchmark, claimed.next)?;
+                            self.observer.interrupted(&self.readers[index].target.node, &claimed.benchmark);
+                        }
                     }
                     ask_at = Duration::ZERO;
                 }
@@ -167,10 +188,13 @@ impl Leader<'_> {
         }
     }
 
-    /// Gives each idle node its longest due benchmark. Returns true if anything is due, or given.
-    fn hand_out(&mut self, limit: u64) -> Result<bool, DatabaseError> {
-        let mut due = self.database.benchmarks()?;
-        due.retain(|benchmark| self.is_due(benchmark, limit));
+    /// Gives each idle node its longest due benchmark. Returns true if anything is due, or given,
+    /// and when something else becomes due.
+    fn hand_out(&mut self, limit: u64) -> Result<(bool, Option<u64>), DatabaseError> {
+        let (mut due, later): (Vec<_>, Vec<_>) =
+            self.database.benchmarks()?.into_iter().partition(|benchmark| self.is_due(benchmark, limit));
+        let is_ours = |benchmark: &&Benchmark| self.readers.iter().any(|reader| reader.target.node.id == benchmark.node);
+        let next = later.iter().filter(is_ours).map(|benchmark| benchmark.due_at).min();
         due.sort_by_key(|benchmark| benchmark.due_at);
         let mut is_any = false;
         for index in 0..self.readers.len() {
@@ -184,16 +208,17 @@ impl Leader<'_> {
                 let next = self.clock.wall().saturating_add(benchmark.every.as_secs());
                 // Another process may have been quicker.
                 if self.database.claim_benchmark(benchmark, next)? {
-                    self.readers[index].is_busy = self.readers[index].jobs.send(Box::new(benchmark.clone())).is_ok();
+                    self.readers[index].is_busy =
+                        self.readers[index].jobs.send(Box::new(Claimed { benchmark: benchmark.clone(), next })).is_ok();
                 }
             }
         }
-        Ok(is_any)
+        Ok((is_any, next))
     }
 
     fn is_due(&self, benchmark: &Benchmark, limit: u64) -> bool {
         // Later than its interval allows: it was dated by a clock that was wrong.
-        let latest = self.clock.wall().saturating_add(benchmark.every.as_secs()).saturating_add(DAY_S);
+        let latest = self.clock.wall().saturating_add(benchmark.every.as_secs()).saturating_add(TOLERANCE_S);
         benchmark.due_at <= limit || benchmark.due_at > latest || self.pending.contains(&key(benchmark))
     }
 

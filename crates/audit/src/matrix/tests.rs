@@ -8,7 +8,7 @@ use crate::database::{BenchmarkDatabase as _, IncidentKind, Sqlite};
 use crate::expectation::{Expectation, Fit, Verdict};
 use crate::fake_place::{FakePlace, Fault};
 use crate::inventory::Row;
-use crate::node::Medium;
+use crate::node::{DAY_S, Medium};
 use crate::place::{Cause, Connection, Place, Refusal};
 use crate::series::Series;
 use crate::slowdown::{Detector, Parameters, Timing};
@@ -294,6 +294,59 @@ fn a_slow_node_is_named_by_its_benchmarks() {
     let kinds: Vec<IncidentKind> = reported.iter().map(|(_, kind)| *kind).collect();
     assert_eq!(kinds, [IncidentKind::Learned, IncidentKind::Slower]);
     assert!(reported[1].0 - 24 * 35 <= 24, "named after {} hours", reported[1].0 - 24 * 35);
+}
+
+#[test]
+fn an_interrupted_reading_is_due_again() {
+    /// Passes bytes for as long as they are taken.
+    struct Endless<'a>(&'a Stop);
+
+    impl Place for Endless<'_> {
+        fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
+            let place = FakePlace::default();
+            place.put("small", b"small content");
+            self.0.stop();
+            place.connect()
+        }
+
+        fn describe(&self) -> String {
+            "a place that takes long".into()
+        }
+    }
+
+    #[derive(Default)]
+    struct Interrupted(u64);
+
+    impl Observer for Interrupted {
+        fn interrupted(&mut self, _: &Node, _: &Benchmark) {
+            self.0 += 1;
+        }
+    }
+
+    let mut matrix = Matrix::new();
+    matrix.add(1, "small", Probe::Audit);
+    let stop = Stop::default();
+    let place = Endless(&stop);
+    let target = Target { node: matrix.nodes[1].clone(), place: &place };
+    let mut observer = Interrupted::default();
+    run(&mut matrix.database, &[target], Until::AllTried, false, &stop, &matrix.clock, &mut observer).expect("the database works");
+    assert_eq!(observer.0, 1);
+    let benchmark = matrix.database.benchmarks().expect("readable").remove(0);
+    assert!(benchmark.due_at == NOW && benchmark.is_late(NOW));
+    assert_eq!(matrix.run(false, &mut ()).len(), 1);
+    let benchmark = matrix.database.benchmarks().expect("readable").remove(0);
+    assert!(!benchmark.is_late(NOW + 7_200) && benchmark.is_late(NOW + 7_201));
+}
+
+#[test]
+fn without_a_digest_no_bytes_are_right() {
+    let mut matrix = Matrix::new();
+    matrix.add(1, "small", Probe::Audit);
+    let row = Row { name: "small".into(), expected: Expected { bytes: Some(14), digests: Vec::new() }, location: None, node: None };
+    matrix.database.import(&[matrix.nodes[1].id], true, NOW, &mut std::iter::once(Ok(row))).expect("replaced");
+    let record = matrix.run(false, &mut ()).remove(0);
+    assert_eq!((record.verdict, record.bytes), (Some(Verdict::Unanswered), 0));
+    assert!(record.detail.contains("its digest isn't known any more"), "{record:?}");
 }
 
 #[test]

@@ -49,7 +49,9 @@ pub(super) fn place(address: &Address) -> Result<Box<dyn Place>, Refusal> {
 /// Implements [`Place::fetch_url`].
 fn fetch_url(url: &str, ca_file: Option<&str>, deadlines: Deadlines, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<u64, Refusal> {
     let about = without_query(url);
-    let engine = Engine::open(url, ca_file, deadlines, Behaviour::Web, Vec::new())?;
+    // Some servers repeat the request in their answers.
+    let secrets = url.split_once('?').map(|(_, query)| query.to_owned()).into_iter().collect();
+    let engine = Engine::open(url, ca_file, deadlines, Behaviour::Web, secrets)?;
     let request = Request::get(url).body(()).map_err(|error| Refusal::new(Cause::Unsupported, format!("{about}: {error}")))?;
     engine.run(&about, || engine.transport.begin(true), get(&engine.transport, request, sink))
 }

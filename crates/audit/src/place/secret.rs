@@ -38,11 +38,28 @@ pub(super) fn resolve(option: &str, value: &str) -> Result<String, Refusal> {
     }
 }
 
-/// Replaces secrets in a text that a library or a server made.
+/// What precedes a signature or a token in a URL or a header, in lower case.
+const SIGNED: [&str; 4] = ["signature=", "sig=", "token=", "signature: "];
+
+/// Replaces secrets in a text that a library or a server made, and signatures: some servers repeat
+/// the request in their answers.
 pub(super) fn scrub(text: &str, secrets: &[String]) -> String {
     let mut text = text.to_owned();
     for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
         text = text.replace(secret.as_str(), "***");
+    }
+    for marker in SIGNED {
+        let mut from = 0;
+        // ASCII letters only change their case, so positions stay.
+        while let Some(at) = text[from..].to_ascii_lowercase().find(marker) {
+            let begin = from + at + marker.len();
+            let is_value = |c: char| c.is_ascii_alphanumeric() || "%+/=._~-".contains(c);
+            let end = text[begin..].find(|c| !is_value(c)).map_or(text.len(), |length| begin + length);
+            if end > begin {
+                text.replace_range(begin..end, "***");
+            }
+            from = begin;
+        }
     }
     text
 }
@@ -50,6 +67,20 @@ pub(super) fn scrub(text: &str, secrets: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signatures_are_masked_wherever_a_server_repeats_them() {
+        for (text, scrubbed) in [
+            ("error at /p/f?X-Amz-Date=1&X-Amz-Signature=57fb298f&x=1", "error at /p/f?X-Amz-Date=1&X-Amz-Signature=***&x=1"),
+            ("sv=2020&amp;sig=a%2Bb%3D&amp;se=1", "sv=2020&amp;sig=***&amp;se=1"),
+            ("AWS4-HMAC-SHA256 Signature=0a, SIGNATURE=0b", "AWS4-HMAC-SHA256 Signature=***, SIGNATURE=***"),
+            ("X-Amz-Security-Token=abc temp_url_sig=12", "X-Amz-Security-Token=*** temp_url_sig=***"),
+            ("no signature= here; ü signature=é", "no signature= here; ü signature=é"),
+            ("pass word", "*** word"),
+        ] {
+            assert_eq!(scrub(text, &["pass".to_owned(), String::new()]), scrubbed);
+        }
+    }
 
     #[test]
     fn a_secret_in_a_file_loses_only_its_line_end() {

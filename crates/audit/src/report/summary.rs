@@ -130,6 +130,8 @@ pub struct NodeSummary {
     pub ratios: Vec<Ratios>,
     /// Slowdowns: open ones, and those that ended within 30 days.
     pub slowdowns: Vec<Slowdown>,
+    /// Benchmarks whose last reading got wrong bytes, or none.
+    pub wrong_readings: u64,
 }
 
 /// Why all is not well.
@@ -153,6 +155,8 @@ pub enum Concern {
     Unknown,
     /// This many slowdowns are open.
     Slowdowns(u64),
+    /// The last readings of this many known files got wrong bytes, or none.
+    WrongReadings(u64),
     /// No copies are known.
     Empty,
 }
@@ -169,6 +173,7 @@ impl Summary {
         let hours: Vec<Hour> = hours.into_iter().filter(|found| found.hour <= hour).collect();
         let slowdowns = slowdowns(database.incidents(0)?);
         let times = database.expected_times()?;
+        let benchmarks = database.benchmarks()?;
         let records = database.benchmark_records_from(hour.saturating_sub(RATIO_HOURS) * HOUR_S)?;
         let mut summaries = Vec::new();
         for node in nodes {
@@ -178,6 +183,7 @@ impl Summary {
                 add(summary.by_state.entry(total.state).or_default(), tally);
                 add(&mut summary.total, tally);
             }
+            summary.wrong_readings = benchmarks.iter().filter(|benchmark| benchmark.node == node.id && benchmark.is_wrong()).count() as u64;
             summary.take_ages(&ages, now);
             summary.take_looks(overdue_looks(database, node, now)?);
             let hours: Vec<&Hour> = hours.iter().filter(|hour| hour.node == node.id).collect();
@@ -203,12 +209,12 @@ impl Summary {
             let node = nodes.iter().find(|node| node.id == benchmark.node)?;
             Some(NamedBenchmark { node: node.name.clone(), benchmark })
         };
-        let benchmarks = database.benchmarks()?.into_iter().filter_map(named).collect();
+        let benchmarks = benchmarks.into_iter().filter_map(named).collect();
         Ok(Self { now, days: days(&hours, nodes, now), nodes: summaries, problems, benchmarks })
     }
 
     /// True only if there are nodes, every copy is verified by its node's method, none is overdue,
-    /// no slowdown is open, and each cycle ends within its interval.
+    /// no slowdown is open, no known file was read wrong, and each cycle ends within its interval.
     #[must_use]
     pub fn is_well(&self) -> bool {
         !self.nodes.is_empty() && self.nodes.iter().all(|node| node.concerns().is_empty())
@@ -259,6 +265,7 @@ impl NodeSummary {
             cycle: Projection::Unknown,
             ratios: Vec::new(),
             slowdowns: Vec::new(),
+            wrong_readings: 0,
         }
     }
 
@@ -323,6 +330,7 @@ impl NodeSummary {
             (self.overdue.copies, if self.more_overdue { Concern::ManyOverdue } else { Concern::Overdue }(self.overdue.copies)),
             (self.future.copies, Concern::Future(self.future.copies)),
             (slowdowns, Concern::Slowdowns(slowdowns)),
+            (self.wrong_readings, Concern::WrongReadings(self.wrong_readings)),
         ];
         let mut concerns: Vec<Concern> = counted.into_iter().filter(|(count, _)| *count > 0).map(|(_, concern)| concern).collect();
         if !self.keeps_up() {

@@ -287,6 +287,23 @@ fn benchmarks_are_shown_with_their_last_readings_and_ratios() {
     let benchmarks = &json(&summary)["benchmarks"];
     assert_eq!((&benchmarks[0]["last"]["verdict"], &benchmarks[0]["last"]["ratio"]), (&"UNANSWERED".into(), &serde_json::Value::Null));
     assert_eq!(benchmarks[1]["last"], serde_json::Value::Null);
+    // Wrong bytes are a concern, whatever is known of the copies.
+    let wrong = BenchmarkRecord {
+        record: 0,
+        node,
+        file,
+        probe: Probe::Audit,
+        at: NOW,
+        bytes: MB,
+        measured: EXPECTED,
+        expected_s: None,
+        verdict: Some(Verdict::Error),
+        detail: String::new(),
+    };
+    audit.database.record_benchmark(&wrong, None).expect("recorded");
+    let summary = audit.summary(NOW);
+    assert!(!summary.is_well() && summary.nodes[0].concerns().contains(&Concern::WrongReadings(1)));
+    assert!(text(&summary).contains("a known file was read wrong"));
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub fn text(summary: &Summary) -> String {
 pub(super) fn reading(benchmark: &Benchmark) -> String {
     let Some(last) = &benchmark.last else { return "not read yet".into() };
     match (last.verdict, last.ratio()) {
-        (Some(verdict), Some(ratio)) => format!("{} ({} of the expected time)", verdict.name(), factor(ratio)),
+        (Some(verdict), Some(ratio)) => format!("{} ({} times the expected time)", verdict.name(), factor(ratio)),
         (Some(verdict), None) => verdict.name().into(),
         (None, _) => "learning".into(),
     }
@@ -119,6 +119,10 @@ pub(super) fn concern(concern: Concern, node: &NodeSummary) -> String {
         Concern::Unknown => "the end of the cycle is unknown: no recent progress".into(),
         Concern::Slowdowns(1) => "a slowdown is open".into(),
         Concern::Slowdowns(number) => format!("{} slowdowns are open", count(number)),
+        Concern::WrongReadings(1) => "a known file was read wrong; its copy is due to be read".into(),
+        Concern::WrongReadings(number) => {
+            format!("{} readings of known files got wrong bytes; their copies are due to be read", count(number))
+        }
         Concern::Empty => "no copies are known: import an inventory".into(),
     }
 }
@@ -197,7 +201,7 @@ fn of_node(out: &mut Vec<String>, node: &NodeSummary) {
     wrap(out, "  ", &format!("Cycle: {}", projection(node)));
     for ratios in &node.ratios {
         if let Some(ratio) = ratios.last_day {
-            wrap(out, "  ", &format!("Time ({}): {} of the expected time in 24 hours", ratios.series, factor(ratio)));
+            wrap(out, "  ", &format!("Time ({}): {} times the expected time in 24 hours", ratios.series, factor(ratio)));
         }
     }
     for found in &node.slowdowns {

@@ -8,7 +8,7 @@ use super::lane::Lane;
 use super::{Clock, Stop, Target};
 use crate::check::{Check, Checker, Throttle};
 use crate::copy::{Finding, Method, NodeId, State, Unavailability};
-use crate::database::{Checked, Claim};
+use crate::database::{Checked, Claim, DUE_TO_BE_READ};
 use crate::place::{Cause, Refusal};
 
 /// What a worker tells the recorder.
@@ -44,8 +44,9 @@ pub(super) fn work(lane: &Lane, target: &Target<'_>, clock: &dyn Clock, stop: &S
     let mut checker = Checker::new(target.place, lane.node.rules.all_digests);
     while let Some(claim) = lane.next(clock, stop) {
         let begun = clock.steady();
-        // What the node states can't clear a copy that was read and found wrong.
-        let method = if claim.state == State::DigestMismatch { Method::Stream } else { lane.node.rules.method };
+        // What the node states can't clear a copy whose bytes were read and found wrong.
+        let is_doubtful = claim.state == State::DigestMismatch || claim.due_at == DUE_TO_BE_READ;
+        let method = if is_doubtful { Method::Stream } else { lane.node.rules.method };
         let mut limit = Limit { lane, clock, stop, waited: Duration::ZERO };
         let started = Instant::now();
         // A fault of this program at one copy must not end the checks of others. Nothing of the

@@ -86,7 +86,7 @@ enum Command {
     Url {
         #[command(flatten)]
         copy: read::Copy,
-        /// How long the URL is valid, such as 15m or 1d
+        /// How long the URL is valid, such as 15m or 1d; at most 7d
         #[arg(long, value_name = "TIME", default_value = "15m", value_parser = run::parse_time)]
         valid: std::time::Duration,
     },

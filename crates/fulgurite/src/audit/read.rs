@@ -11,6 +11,9 @@ use super::{Opened, place};
 use crate::outcome::Misuse;
 use crate::{Outcome, Session, text};
 
+/// What S3 and Google allow.
+const LONGEST_VALID: Duration = Duration::from_secs(7 * 86_400);
+
 #[derive(Debug, Args)]
 pub(super) struct Copy {
     /// Name of the node
@@ -32,9 +35,12 @@ fn found(opened: &mut Opened, copy: &Copy) -> Result<(Box<dyn Place>, String)> {
 pub(super) fn read(opened: &mut Opened, copy: &Copy) -> Result<Outcome> {
     let (place, location) = found(opened, copy)?;
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
-    let mut failed = None;
+    let (mut failed, mut written) = (None, 0);
     let mut sink = |piece: &[u8]| match out.write_all(piece) {
-        Ok(()) => true,
+        Ok(()) => {
+            written += piece.len();
+            true
+        }
         Err(error) => {
             failed = Some(error);
             false
@@ -43,7 +49,7 @@ pub(super) fn read(opened: &mut Opened, copy: &Copy) -> Result<Outcome> {
     let passed = place.connect().and_then(|mut connection| connection.read(&location, &mut sink));
     match (passed, failed) {
         (_, Some(error)) => return Err(error).context("can't write to standard output"),
-        (Err(refusal), None) if refusal.cause == Cause::Missing => Err(anyhow!("{}: {refusal}", place.describe())),
+        (Err(refusal), None) if written == 0 || refusal.cause == Cause::Missing => Err(anyhow!("{}: {refusal}", place.describe())),
         (Err(refusal), None) => Err(anyhow!("{}: {refusal}; what was written is not the whole copy", place.describe())),
         (Ok(_), None) => Ok(()),
     }?;
@@ -53,6 +59,9 @@ pub(super) fn read(opened: &mut Opened, copy: &Copy) -> Result<Outcome> {
 
 /// Prints a URL from which anyone can read a copy for a while.
 pub(super) fn url(session: &Session, opened: &mut Opened, copy: &Copy, valid: Duration) -> Result<Outcome> {
+    if valid > LONGEST_VALID {
+        return Err(Misuse("a signed URL is valid for 7 days at most".into()).into());
+    }
     let (place, location) = found(opened, copy)?;
     let url = place.connect().and_then(|mut connection| connection.presigned_url(&location, valid)).with_context(|| place.describe())?;
     let url = url.ok_or_else(|| Misuse(format!("node {} signs no URLs", copy.node)))?;

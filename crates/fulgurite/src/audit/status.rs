@@ -37,17 +37,26 @@ struct Standing<'a> {
     overdue: Overdue,
     /// The day of the oldest verification, in seconds since 1970.
     oldest: Option<u64>,
+    /// Known files whose last reading got wrong bytes, or none.
+    wrong_readings: u64,
 }
 
 impl<'a> Standing<'a> {
     /// What is known of each of some nodes.
     fn of_each(database: &mut dyn AuditDatabase, nodes: &'a [Node], now: u64) -> Result<Vec<Self>> {
-        let (totals, ages) = (database.totals()?, database.ages()?);
-        nodes.iter().map(|node| Ok(Self::of(node, &totals, &ages, overdue_looks(database, node, now)?, now))).collect()
+        let (totals, ages, benchmarks) = (database.totals()?, database.ages()?, database.benchmarks()?);
+        let of = |node| {
+            let mut standing = Self::of(node, &totals, &ages, overdue_looks(database, node, now)?, now);
+            let wrong = benchmarks.iter().filter(|benchmark| benchmark.node == node.id && benchmark.is_wrong());
+            standing.wrong_readings = wrong.count() as u64;
+            Ok(standing)
+        };
+        nodes.iter().map(of).collect()
     }
 
     fn of(node: &'a Node, totals: &[Total], ages: &[Age], looks: Overdue, now: u64) -> Self {
-        let mut standing = Self { node, by_state: BTreeMap::new(), copies: 0, bytes: 0, never: 0, overdue: looks, oldest: None };
+        let mut standing =
+            Self { node, by_state: BTreeMap::new(), copies: 0, bytes: 0, never: 0, overdue: looks, oldest: None, wrong_readings: 0 };
         let mut overdue = 0;
         for total in totals.iter().filter(|total| total.node == node.id) {
             standing.by_state.insert(total.state, (total.copies, total.bytes));
@@ -100,7 +109,8 @@ impl<'a> Standing<'a> {
             return Outcome::Unreadable;
         }
         // Nothing is known of a node without an inventory.
-        if self.copies == 0 || self.unknown() > 0 || self.overdue != Overdue::Copies(0) { Outcome::Absent } else { Outcome::Good }
+        let is_incomplete = self.copies == 0 || self.unknown() > 0 || self.overdue != Overdue::Copies(0) || self.wrong_readings > 0;
+        if is_incomplete { Outcome::Absent } else { Outcome::Good }
     }
 
     fn line(&self) -> String {
@@ -128,6 +138,10 @@ impl<'a> Standing<'a> {
             Overdue::Copies(number) => line += &format!("; {} overdue", text::phrase(number, "copy is", "copies are")),
             Overdue::MoreThan(number) => line += &format!("; more than {number} copies have been due for over a day"),
         }
+        if self.wrong_readings > 0 {
+            let readings = text::phrase(self.wrong_readings, "reading of a known file", "readings of known files");
+            line += &format!("; {readings} got wrong bytes (`audit matrix show`)");
+        }
         line
     }
 
@@ -142,6 +156,7 @@ impl<'a> Standing<'a> {
             "never_verified": self.never,
             "overdue": self.overdue.at_least(),
             "more_overdue": self.overdue.is_more(),
+            "wrong_readings": self.wrong_readings,
             "oldest_verified_day": self.oldest.map(|oldest| date(oldest)[..10].to_owned()),
         })
     }

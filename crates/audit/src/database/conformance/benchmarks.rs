@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{NOW, checked, claim, import, row, two_nodes};
 use crate::copy::{FileId, Finding, NodeId};
-use crate::database::{AuditDatabase, BenchmarkRecord, DetectorState, ExpectedTime};
+use crate::database::{AuditDatabase, BenchmarkRecord, DUE_TO_BE_READ, DetectorState, ExpectedTime};
 use crate::expectation::{Expectation, Verdict};
 use crate::node::DAY_S;
 use crate::series::{Probe, Series};
@@ -47,6 +47,11 @@ pub(super) fn are_read_once(database: &mut dyn AuditDatabase) {
     // The first to move the due time reads.
     assert!(database.claim_benchmark(&found[0], NOW + 3_600).expect("claimed"));
     assert!(!database.claim_benchmark(&found[0], NOW + 3_600).expect("asked"));
+    // An interrupted reading is due again, unless it was claimed anew.
+    database.release_benchmark(&found[0], NOW + 9_999).expect("asked");
+    assert_eq!(database.benchmarks().expect("readable")[0].due_at, NOW + 3_600);
+    database.release_benchmark(&found[0], NOW + 3_600).expect("released");
+    assert!(database.claim_benchmark(&found[0], NOW + 3_600).expect("claimed"));
     // A new interval never delays what is due, and shortens a wait.
     database.set_benchmark(a, file, Probe::Access, Duration::from_secs(60), NOW).expect("changed");
     database.set_benchmark(a, file, Probe::Audit, Duration::from_secs(9_999), NOW).expect("changed");
@@ -99,7 +104,8 @@ pub(super) fn records_come_back(database: &mut dyn AuditDatabase) {
     let before = database.totals().expect("readable");
     database.record_benchmark(&record(a, file, Probe::Access, NOW + 5, Some(Verdict::Error)), None).expect("recorded");
     assert_eq!(database.totals().expect("readable"), before);
-    assert_eq!(claim(database, a, NOW + 5, 1).len(), 1);
+    let doubtful = claim(database, a, NOW + 5, 1);
+    assert_eq!(doubtful.iter().map(|claim| claim.due_at).collect::<Vec<_>>(), [DUE_TO_BE_READ]);
     assert!(claim(database, b, NOW, 1).len() == 1 && database.next_due(a).expect("readable") < Some(NOW + DAY_S));
 }
 

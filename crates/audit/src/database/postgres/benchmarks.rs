@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_postgres::Row;
 
 use super::super::benchmarks::{Benchmark, BenchmarkDatabase, BenchmarkRecord, ExpectedTime};
-use super::super::{DatabaseError, DetectorState};
+use super::super::{DUE_TO_BE_READ, DatabaseError, DetectorState};
 use super::session::{ANSWER, Fault, HISTORY_LOCK, Work};
 use super::{Postgres, decoded_digests, decoded_node, signed, small, storable, unsigned};
 use crate::copy::{Expected, FileId, NodeId};
@@ -92,7 +92,7 @@ async fn record(work: &Work<'_>, record: &BenchmarkRecord, detector: Option<&Det
     work.execute(sql, &[&node, &file, &probe, &number]).await?;
     if record.verdict == Some(Verdict::Error) {
         let sql = "UPDATE copies SET due_at = $3 WHERE node = $1 AND file = $2 AND due_at > $3";
-        work.execute(sql, &[&node, &file, &at]).await?;
+        work.execute(sql, &[&node, &file, &DUE_TO_BE_READ]).await?;
     }
     if let Some(detector) = detector {
         let sql = "INSERT INTO detectors VALUES ($1, $2, $3) ON CONFLICT (node, series) DO UPDATE SET state = excluded.state";
@@ -142,6 +142,14 @@ impl BenchmarkDatabase for Postgres {
         let (due, next) = (signed(benchmark.due_at), signed(next));
         self.session
             .change("claim a benchmark", ANSWER, async |work, _| Ok(work.execute(sql, &[&node, &file, &probe, &due, &next]).await? > 0))
+    }
+
+    fn release_benchmark(&mut self, benchmark: &Benchmark, next: u64) -> Result<(), DatabaseError> {
+        let sql = "UPDATE benchmarks SET due_at = $4 WHERE node = $1 AND file = $2 AND probe = $3 AND due_at = $5";
+        let (node, file, probe) = (small(benchmark.node), signed(benchmark.file.0), i16::from(benchmark.probe.number()));
+        let (due, next) = (signed(benchmark.due_at), signed(next));
+        self.session
+            .change("release a benchmark", ANSWER, async |work, _| work.execute(sql, &[&node, &file, &probe, &due, &next]).await.map(drop))
     }
 
     fn record_benchmark(&mut self, found: &BenchmarkRecord, detector: Option<&DetectorState>) -> Result<(), DatabaseError> {

@@ -19,9 +19,9 @@ pub(super) async fn next_due(work: &Work<'_>, node: NodeId) -> Result<Option<u64
 
 pub(super) async fn overdue_looks(work: &Work<'_>, node: NodeId, looked_before: u64, due_before: u64, most: u64) -> Result<Overdue, Fault> {
     let found = [State::Verified, State::HeaderChecked, State::ProviderAttested].map(|state| i16::from(state.number()));
-    // 0 to 2 are no dates: those copies were never looked at.
+    // 0 to 3 are no dates: those copies are due at once.
     let sql = "SELECT count(*), count(*) FILTER (WHERE c.state = ANY($5) AND e.at < $2) FROM ( \
-                   SELECT state, last_event FROM copies WHERE node = $1 AND due_at > 2 AND due_at < $3 ORDER BY due_at, file LIMIT $4 \
+                   SELECT state, last_event FROM copies WHERE node = $1 AND due_at > 3 AND due_at < $3 ORDER BY due_at, file LIMIT $4 \
                ) c LEFT JOIN events e ON e.event = c.last_event";
     let limit = signed(most.saturating_add(1));
     let row = work.optional(sql, &[&small(node), &signed(looked_before), &signed(due_before), &limit, &&found[..]]).await?;

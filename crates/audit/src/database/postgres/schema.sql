@@ -38,7 +38,8 @@ CREATE INDEX files_by_name ON files (name_hash);
 -- Columns of 8 bytes first: PostgreSQL aligns them.
 CREATE TABLE copies (
     file bigint NOT NULL,
-    -- 0 for a new copy; 1 or 2, whichever it wasn't, after what it should contain was replaced.
+    -- 0 for a new copy; 1 or 2, whichever it wasn't, after what it should contain was replaced; 3
+    -- if its bytes must be read, whatever the node's method.
     due_at bigint NOT NULL,
     -- When all bytes were read and found right; NULL if never.
     verified_at bigint,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::super::benchmarks::{Benchmark, BenchmarkDatabase, BenchmarkRecord, ExpectedTime};
-use super::super::{DatabaseError, DetectorState};
+use super::super::{DUE_TO_BE_READ, DatabaseError, DetectorState};
 use super::{Sqlite, decoded_digests, engine, signed, unsigned};
 use crate::copy::{Expected, FileId, NodeId};
 use crate::expectation::{Expectation, Verdict};
@@ -108,6 +108,13 @@ impl BenchmarkDatabase for Sqlite {
         moved.map(|rows| rows > 0).map_err(engine("claim a benchmark"))
     }
 
+    fn release_benchmark(&mut self, benchmark: &Benchmark, next: u64) -> Result<(), DatabaseError> {
+        let sql = "UPDATE benchmarks SET due_at = ?4 WHERE node = ?1 AND file = ?2 AND probe = ?3 AND due_at = ?5";
+        let Benchmark { node, file, probe, due_at, .. } = benchmark;
+        let moved = self.connection.execute(sql, params![node.0, signed(file.0), probe.number(), signed(*due_at), signed(next)]);
+        moved.map(drop).map_err(engine("release a benchmark"))
+    }
+
     fn record_benchmark(&mut self, record: &BenchmarkRecord, detector: Option<&DetectorState>) -> Result<(), DatabaseError> {
         let failed = engine("record a benchmark");
         let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(&failed)?;
@@ -137,7 +144,7 @@ impl BenchmarkDatabase for Sqlite {
             )?;
             if record.verdict == Some(Verdict::Error) {
                 let sql = "UPDATE copies SET due_at = ?3 WHERE node = ?1 AND file = ?2 AND due_at > ?3";
-                transaction.execute(sql, params![node, file, signed(record.at)])?;
+                transaction.execute(sql, params![node, file, DUE_TO_BE_READ])?;
             }
             if let Some(detector) = detector {
                 let sql = "INSERT OR REPLACE INTO detectors VALUES (?1, ?2, ?3)";

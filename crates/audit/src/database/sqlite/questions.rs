@@ -29,12 +29,12 @@ pub(super) fn overdue_looks(
     most: u64,
 ) -> rusqlite::Result<Overdue> {
     let [verified, looked, attested] = [State::Verified, State::HeaderChecked, State::ProviderAttested].map(State::number);
-    // 0 to 2 are no dates: those copies were never looked at.
+    // 0 to 3 are no dates: those copies are due at once.
     let counts = connection
         .prepare_cached(
             "SELECT count(*), coalesce(sum(c.state IN (?5, ?6, ?7) AND e.at < ?2), 0) FROM ( \
                  SELECT state, last_event FROM copies INDEXED BY copies_due \
-                 WHERE node = ?1 AND due_at > 2 AND due_at < ?3 ORDER BY due_at LIMIT ?4 \
+                 WHERE node = ?1 AND due_at > 3 AND due_at < ?3 ORDER BY due_at LIMIT ?4 \
              ) c LEFT JOIN events e ON e.event = c.last_event",
         )?
         .query_row(

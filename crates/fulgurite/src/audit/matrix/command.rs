@@ -24,7 +24,7 @@ pub(super) fn audit(database: &Path, node: &Node, file: &str, location: &str, al
 fn program(database: &Path, verb: &str, node: &Node, file: &str) -> String {
     let database = database.to_string_lossy();
     let database = if database == "audit.db" { String::new() } else { format!(" --database {}", quoted(&database)) };
-    format!("fulgurite audit{database} {verb} {} {}", quoted(&node.name), quoted(file))
+    format!("fulgurite audit{database} {verb} -- {} {}", quoted(&node.name), quoted(file))
 }
 
 fn tool(algorithm: Option<Algorithm>) -> &'static str {
@@ -81,8 +81,8 @@ mod tests {
         let command = audit(Path::new("audit.db"), &node("folder:/mnt/it's"), "a b", "x/a b", Some(Algorithm::Md5));
         assert_eq!(command, r"time md5sum '/mnt/it'\''s/x/a b'");
         let command = audit(Path::new("/srv/a.db"), &node("sftp://h/p"), "a b", "x/a b", Some(Algorithm::Sha512));
-        assert_eq!(command, "time fulgurite audit --database /srv/a.db read n 'a b' | sha512sum");
+        assert_eq!(command, "time fulgurite audit --database /srv/a.db read -- n 'a b' | sha512sum");
         let command = access(Path::new("audit.db"), &node("s3://b"), "a");
-        assert_eq!(command, r#"curl -sS -o /dev/null -w '%{time_total} s, %{size_download} bytes\n' "$(fulgurite audit url n a)""#);
+        assert_eq!(command, r#"curl -sS -o /dev/null -w '%{time_total} s, %{size_download} bytes\n' "$(fulgurite audit url -- n a)""#);
     }
 }

@@ -162,15 +162,23 @@ fn add(session: &Session, opened: &mut Opened, files: &[String], which: &Which, 
         opened.database.set_benchmark(node.id, *file, *probe, every, now())?;
         let daily = (*bytes as f64 * 86_400.0 / every.as_secs_f64()) as u64;
         session.say(&format!(
-            "{} at {} by {probe}, every {} s: reads {} a day",
+            "{} at {} by {probe}, every {}: reads {} a day",
             text::harmless(name),
             node.name,
-            every.as_secs(),
+            interval(every),
             text::bytes(daily)
         ));
         session.answer(|| json!({ "file": name, "node": node.name, "by": probe.name(), "every_s": every.as_secs(), "bytes_a_day": daily }));
     }
     Ok(Outcome::Good)
+}
+
+/// An interval as the option `--every` takes it.
+fn interval(every: Duration) -> String {
+    let seconds = every.as_secs();
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
+    let fitting = units.into_iter().find(|(_, length)| seconds >= *length && seconds.is_multiple_of(*length));
+    fitting.map_or_else(|| format!("{seconds}s"), |(unit, length)| format!("{}{unit}", seconds / length))
 }
 
 /// The kinds of reading that a node offers.
@@ -191,17 +199,21 @@ fn probes(copy: &Known, asked: Option<Probe>) -> Result<Vec<Probe>> {
 
 fn remove(session: &Session, opened: &mut Opened, files: &[String], which: &Which) -> Result<Outcome> {
     let nodes: BTreeSet<NodeId> = opened.chosen(&which.nodes)?.iter().map(|node| node.id).collect();
-    let benchmarks = opened.database.benchmarks()?;
-    for name in files {
+    let all = opened.database.benchmarks()?;
+    let of_file = |name: &String| -> Vec<&Benchmark> {
         let is_meant = |benchmark: &&Benchmark| {
             benchmark.name == *name && nodes.contains(&benchmark.node) && which.probe.is_none_or(|probe| probe == benchmark.probe)
         };
+        all.iter().filter(is_meant).collect()
+    };
+    if let Some(unknown) = files.iter().find(|name| of_file(name).is_empty()) {
+        let why = "no such benchmark, and nothing was removed; `fulgurite audit matrix show` lists all";
+        return Err(Misuse(format!("{}: {why}", text::harmless(unknown))).into());
+    }
+    for name in files {
         let mut removed = 0;
-        for benchmark in benchmarks.iter().filter(is_meant) {
+        for benchmark in of_file(name) {
             removed += u64::from(opened.database.remove_benchmark(benchmark.node, benchmark.file, benchmark.probe)?);
-        }
-        if removed == 0 {
-            return Err(Misuse(format!("{} is no such benchmark; `fulgurite audit matrix show` lists all", text::harmless(name))).into());
         }
         session.say(&format!("{}: ended {}", text::harmless(name), text::count(removed, "benchmark")));
         session.answer(|| json!({ "file": name, "removed": removed }));
@@ -260,5 +272,7 @@ mod tests {
         assert!(matches!(parse_expected("0.6+24"), Ok(Given::Time(time)) if time == Expectation::SDSC));
         assert!(parse_expected("0+24").is_err_and(|why| why.contains("the base must be at least")));
         assert!(parse_expected("soon").is_err());
+        let intervals = [90, 60, 3_600, 5_400, 172_800].map(|seconds| interval(Duration::from_secs(seconds)));
+        assert_eq!(intervals, ["90s", "1m", "1h", "90m", "2d"]);
     }
 }

@@ -37,20 +37,20 @@ pub(in super::super) struct Run {
 
 pub(super) fn run(session: &Session, opened: &mut Opened, asked: &Run) -> Result<Outcome> {
     let nodes = opened.chosen(&asked.nodes)?;
-    let benchmarks = opened.database.benchmarks()?;
-    if benchmarks.is_empty() && !asked.forever {
-        session.say("There are no benchmarks. Add one with `fulgurite audit matrix add`.");
-        return Ok(Outcome::Good);
-    }
     let places: Vec<Box<dyn Place>> = nodes.iter().map(place).collect::<Result<_>>()?;
     let targets: Vec<Target<'_>> = nodes.iter().zip(&places).map(|(node, place)| Target { node: node.clone(), place: &**place }).collect();
     let stop = Arc::new(Stop::default());
     stop_on_signals(Arc::clone(&stop), asked.time)?;
     let until = if asked.forever || asked.time.is_some() { Until::Stopped } else { Until::AllTried };
-    let mut reporter = Reporter { session, outcome: Outcome::Good, count: 0 };
+    let mut reporter = Reporter { session, outcome: Outcome::Good, count: 0, interrupted: 0 };
     run_matrix(&mut *opened.database, &targets, until, asked.all, &stop, &SystemClock::default(), &mut reporter)?;
-    let (mut outcome, count) = (reporter.outcome, reporter.count);
-    if count == 0 {
+    let Reporter { mut outcome, count, interrupted, .. } = reporter;
+    if interrupted > 0 {
+        session.warn(&format!("{} interrupted; due again", text::phrase(interrupted, "reading was", "readings were")));
+        outcome = outcome.worst(Outcome::Absent);
+    } else if opened.database.benchmarks()?.is_empty() {
+        session.say("There are no benchmarks. Add one with `fulgurite audit matrix add`.");
+    } else if count == 0 {
         session.say("Nothing was due. `fulgurite audit matrix show` shows the last readings; --all reads every benchmark now.");
     }
     // A slowdown that was named earlier and goes on is still one.
@@ -64,6 +64,7 @@ struct Reporter<'a> {
     session: &'a Session,
     outcome: Outcome,
     count: u64,
+    interrupted: u64,
 }
 
 impl Observer for Reporter<'_> {
@@ -89,6 +90,10 @@ impl Observer for Reporter<'_> {
                 "detail": record.detail,
             })
         });
+    }
+
+    fn interrupted(&mut self, _: &Node, _: &Benchmark) {
+        self.interrupted += 1;
     }
 
     fn learned(&mut self, node: &Node, time: &ExpectedTime) {

@@ -6,13 +6,15 @@ use std::path::Path;
 
 use anyhow::Result;
 use fulgurite_audit::copy::NodeId;
-use fulgurite_audit::database::{Benchmark, BenchmarkRecord};
+use fulgurite_audit::database::BenchmarkRecord;
 use fulgurite_audit::expectation::Verdict;
 use fulgurite_audit::series::Probe;
 use fulgurite_digest::Digest;
 use serde_json::{Value, json};
 
 use super::super::export::quoted;
+use super::super::run::describe_incident;
+use super::super::status::open_slowdowns;
 use super::super::{Opened, date, now};
 use super::{command, words};
 use crate::{Outcome, Session, text};
@@ -23,7 +25,7 @@ pub(super) fn show(session: &Session, opened: &mut Opened) -> Result<Outcome> {
     let mut outcome = Outcome::Good;
     for benchmark in &benchmarks {
         let node = opened.name(benchmark.node);
-        let late = is_late(benchmark, now);
+        let late = benchmark.is_late(now);
         outcome = outcome.worst(benchmark.last.as_ref().map_or(Outcome::Absent, judged)).worst(if late {
             Outcome::Absent
         } else {
@@ -34,7 +36,7 @@ pub(super) fn show(session: &Session, opened: &mut Opened) -> Result<Outcome> {
             text::harmless(&benchmark.name),
             benchmark.probe,
             benchmark.last.as_ref().map_or_else(|| "not read yet".to_owned(), described),
-            if late && benchmark.last.is_some() { "; the next reading is overdue" } else { "" }
+            if late && benchmark.last.is_some() { "; readings since then are missing" } else { "" }
         ));
         session.answer(|| {
             json!({
@@ -49,18 +51,16 @@ pub(super) fn show(session: &Session, opened: &mut Opened) -> Result<Outcome> {
     }
     if benchmarks.is_empty() {
         session.say("There are no benchmarks. Add one with `fulgurite audit matrix add`.");
-        return Ok(Outcome::Good);
+    }
+    for incident in open_slowdowns(&opened.database.incidents(0)?) {
+        session.warn(&describe_incident(opened.name(incident.node), incident));
+        outcome = outcome.worst(Outcome::Absent);
     }
     for time in opened.database.expected_times()? {
         let how = if time.is_learned { "learned" } else { "stated" };
         session.say(&format!("{} by {}: {} expected, as {how}", opened.name(time.node), time.probe, words(time.expectation)));
     }
     Ok(outcome)
-}
-
-/// True if a reading is missing: the matrix isn't run.
-fn is_late(benchmark: &Benchmark, now: u64) -> bool {
-    benchmark.due_at.saturating_add(benchmark.every.as_secs()) < now
 }
 
 /// The outcome of a reading. A single slow one says little, but FAIL is worth a look.
