@@ -81,7 +81,8 @@ class Audit:
 
     def good(self, *words: str) -> str:
         said = self.run(*words)
-        assert said.returncode == 0, said
+        # In full: pytest shortens what it shows of values.
+        assert said.returncode == 0, f"{words}: {said.returncode}\n{said.stdout}{said.stderr}{self.run('problems').stdout}"
         return said.stdout
 
     def states(self) -> dict[str, dict[str, int]]:
