@@ -16,7 +16,7 @@ Exit status:
   0  done, and everything claimed was checked
   1  something is lost, damaged or missing, or the command failed
   2  wrong command line, or an invalid scenario, plan or journal
-  3  nothing is known to be lost, but absent stores kept the answer incomplete
+  3  nothing is known to be lost, but the answer is incomplete: stores are absent, or checks are missing
   4  nothing is known to be lost, but something present could not be read
 If several apply, 1 takes precedence over 4, and 4 over 3.
 

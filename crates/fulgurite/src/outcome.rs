@@ -15,7 +15,8 @@ use fulgurite_twin::settings::SettingErrors;
 pub(crate) enum Outcome {
     /// Done, and everything claimed was checked.
     Good,
-    /// Nothing is known to be lost, but absent stores kept the answer incomplete.
+    /// Nothing is known to be lost, but the answer is incomplete: stores are absent, or checks of an
+    /// audit are missing.
     Absent,
     /// Nothing is known to be lost, but something present could not be read.
     Unreadable,
@@ -99,7 +100,7 @@ impl Outcome {
     pub(crate) fn reason(self) -> Option<&'static str> {
         match self {
             Self::Good => None,
-            Self::Absent => Some("nothing is known to be lost, but absent stores kept the answer incomplete"),
+            Self::Absent => Some("nothing is known to be lost, but the answer is incomplete: stores are absent, or checks are missing"),
             Self::Unreadable => Some("nothing is known to be lost, but something present could not be read"),
             Self::Troubled => Some("something is lost, damaged, missing or was not done; see the answer and the lines before this one"),
             Self::Misused => Some("the command line or a scenario is wrong"),

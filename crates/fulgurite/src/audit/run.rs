@@ -85,8 +85,12 @@ pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<O
             outcome = outcome.worst(Outcome::Absent);
         }
     }
-    // What was found earlier and not mended is still wrong.
-    Ok(outcome.worst(status::outcome(&mut *opened.database, &nodes, now())?))
+    // What was found earlier and not mended is still wrong, and a mail from cron should say so.
+    let (standing, lines) = status::troubles(&mut *opened.database, &nodes, now())?;
+    for line in lines {
+        session.warn(&line);
+    }
+    Ok(outcome.worst(standing))
 }
 
 /// Stops the run on Ctrl-C or SIGTERM, or after a time.

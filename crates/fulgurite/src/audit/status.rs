@@ -178,6 +178,14 @@ pub(super) fn outcome(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64
     Ok(Standing::of_each(database, nodes, now)?.iter().map(Standing::outcome).fold(Outcome::Good, Outcome::worst))
 }
 
+/// The exit status of what is known of some nodes, with a line for each node that isn't good.
+pub(super) fn troubles(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) -> Result<(Outcome, Vec<String>)> {
+    let standings = Standing::of_each(database, nodes, now)?;
+    let troubled = standings.iter().filter(|standing| standing.outcome() != Outcome::Good);
+    let lines = troubled.map(|standing| format!("Now {}", standing.line())).collect();
+    Ok((standings.iter().map(Standing::outcome).fold(Outcome::Good, Outcome::worst), lines))
+}
+
 pub(super) fn status(session: &Session, opened: &mut Opened) -> Result<Outcome> {
     let mut outcome = Outcome::Good;
     let nodes = opened.chosen(&[])?;
