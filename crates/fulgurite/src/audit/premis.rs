@@ -117,6 +117,7 @@ fn how(event: &Event) -> String {
         (EventKind::ExpectationReplaced, _) => "an inventory replaces what the copy should contain".into(),
         (EventKind::Checked(State::Unavailable), _) => "the copy couldn't be read, so nothing is known about it".into(),
         (EventKind::SourceVerified | EventKind::SourceRejected, _) => "the copy is read for the repair of another one".into(),
+        (EventKind::Checked(State::Missing), _) => "the node states that the copy doesn't exist, and shows other copies".into(),
         (EventKind::Checked(State::Unverified), _) => "the digest is computed from all bytes for the first time".into(),
         (_, Method::Stream) => "all bytes are read and compared with the expected digest".into(),
         (_, method) => format!("the bytes are not read; method {}", method.name()),

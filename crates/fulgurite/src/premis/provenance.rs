@@ -109,8 +109,8 @@ fn since_1970() -> Duration {
 }
 
 impl Provenance {
-    /// Notes a step that has happened, each with a subject of its own. An output that fails is reported at the end: the command
-    /// itself goes on.
+    /// Notes a step that has happened, each with a subject of its own. An output that fails is
+    /// reported at the end: the command itself goes on.
     pub(crate) fn note(&self, subject: Subject, deed: Deed, succeeded: bool, detail: impl Into<String>) {
         let mut spool = self.spool.lock().unwrap_or_else(PoisonError::into_inner);
         let step = Step { number: spool.steps, subject, deed, since_1970: since_1970(), succeeded, detail: detail.into() };
