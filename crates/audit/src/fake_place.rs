@@ -165,6 +165,14 @@ impl Connection for FakePlace {
         if all.len() as u64 != bytes {
             return Err(Refusal::new(Cause::Cut { received: all.len() as u64, stated: bytes }, ""));
         }
+        // A write uses up only refusals: other faults wait for readings.
+        let refused = self.change(|files| {
+            let faults = files.faults.get_mut(location)?;
+            matches!(faults.front(), Some(Fault::Refuse(_))).then(|| faults.pop_front()).flatten()
+        });
+        if let Some(Fault::Refuse(cause)) = refused {
+            return Err(Refusal::new(cause, "by the test"));
+        }
         self.put(location, &all);
         Ok(())
     }

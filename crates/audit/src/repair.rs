@@ -4,15 +4,18 @@
 //! check the copy      still bad? ----no---> recorded, left alone
 //!   |
 //! read another copy   into a spool file; its digest must be right ---> else try the next one
+//!   |                   recorded at that copy, right or wrong
 //!   |
-//! write, record that it was rewritten
+//! write               recorded as rewritten, or as failed
 //!   |
-//! check the copy by a fresh connection ---> verified
+//! check the copy by a fresh connection ---> recorded: verified, or what was found
 //! ```
 //!
 //! Nothing is locked: a run may check the same copies, and other repairs may write them. Places
 //! replace files as a whole, each result counts only if its copy is as it was before, and what is
 //! written is compared with what is expected once more, just before.
+//!
+//! Each step leaves an event once it has happened.
 //!
 //! A copy that verifies is never written to. Without a known digest nothing can verify, so nothing
 //! is repaired.
@@ -25,7 +28,7 @@ use fulgurite_digest::{Digest, Digester};
 
 use crate::check::{Checker, Witness};
 use crate::copy::{Expected, Finding, Method, NodeId, State, Unavailability};
-use crate::database::{AuditDatabase, Checked, Claim, CopyHistory, DatabaseError, FileHistory};
+use crate::database::{AuditDatabase, Checked, Claim, CopyHistory, DatabaseError, Event, EventKind, FileHistory};
 use crate::place::{Place, Refusal};
 use crate::run::Clock;
 
@@ -125,7 +128,7 @@ impl Repair<'_> {
             Finding::Unavailable(why) => return Ok(Outcome::Impossible(Obstacle::TargetUnavailable(why))),
             _ => {}
         }
-        let (from, mut spooled, bytes) = match self.read_good(file, target, strongest) {
+        let (from, mut spooled, bytes) = match self.read_good(database, file, at, strongest)? {
             Ok(found) => found,
             Err(obstacle) => return Ok(Outcome::Impossible(obstacle)),
         };
@@ -146,6 +149,7 @@ impl Repair<'_> {
         }
         let written = at.place.connect().and_then(|mut connection| connection.write(&copy_at.location, bytes, &mut spooled));
         if let Err(refusal) = written {
+            self.append(database, file, target, EventKind::RepairFailed, 0, format!("from the copy at {}: {refusal}", from.name))?;
             return Ok(Outcome::Impossible(Obstacle::Write(refusal)));
         }
         database.record_repair(target, file.file, self.clock.wall(), &format!("from the copy at {}", from.name))?;
@@ -180,16 +184,41 @@ impl Repair<'_> {
         database.record(&[checked], &[])
     }
 
+    /// Records a step of the repair that is no check.
+    fn append(
+        &self,
+        database: &mut dyn AuditDatabase,
+        file: &FileHistory,
+        node: NodeId,
+        kind: EventKind,
+        bytes: u64,
+        detail: String,
+    ) -> Result<(), DatabaseError> {
+        let at = self.clock.wall();
+        let stream = std::time::Duration::ZERO;
+        database.append_event(&Event { event: 0, node, file: file.file, at, kind, method: Method::Stream, bytes, stream, detail })
+    }
+
     /// Reads a copy that verifies into a spool file, and returns it from its beginning. Copies that
-    /// were verified last are tried first.
-    fn read_good(&self, file: &FileHistory, except: NodeId, strongest: &Digest) -> Result<(&Site<'_>, File, u64), Obstacle> {
+    /// were verified last are tried first. Each reading is recorded.
+    fn read_good(
+        &self,
+        database: &mut dyn AuditDatabase,
+        file: &FileHistory,
+        target: &Site<'_>,
+        strongest: &Digest,
+    ) -> Result<Result<(&Site<'_>, File, u64), Obstacle>, DatabaseError> {
         let spool_failed = |source| Obstacle::Spool { folder: self.spool.into(), source };
-        let mut candidates: Vec<&CopyHistory> = file.copies.iter().filter(|copy| copy.node != except && !copy.state.is_bad()).collect();
+        let mut candidates: Vec<&CopyHistory> =
+            file.copies.iter().filter(|copy| copy.node != target.node && !copy.state.is_bad()).collect();
         candidates.sort_by_key(|copy| std::cmp::Reverse((copy.state == State::Verified, copy.verified_at)));
         let mut tried = Vec::new();
         for copy in candidates {
             let Some(site) = self.sites.iter().find(|site| site.node == copy.node) else { continue };
-            let mut spool = tempfile::tempfile_in(self.spool).map_err(spool_failed)?;
+            let mut spool = match tempfile::tempfile_in(self.spool) {
+                Ok(spool) => spool,
+                Err(source) => return Ok(Err(spool_failed(source))),
+            };
             let mut digester = Digester::new(&[strongest.algorithm()]);
             let mut failed = None;
             let read = site.place.connect().and_then(|mut connection| {
@@ -200,22 +229,24 @@ impl Repair<'_> {
                 })
             });
             if let Some(source) = failed {
-                return Err(spool_failed(source));
+                return Ok(Err(spool_failed(source)));
             }
             let bytes = digester.bytes();
             let right = |digests: Vec<Digest>| digests.contains(strongest) && file.expected.bytes.is_none_or(|known| known == bytes);
-            match read {
-                Err(refusal) => tried.push((site.name.to_owned(), refusal.to_string())),
-                Ok(_) if !right(digester.finish()) => {
-                    tried.push((site.name.to_owned(), "what was read is not the expected content".into()))
-                }
+            let why = match read {
+                Err(refusal) => refusal.to_string(),
+                Ok(_) if !right(digester.finish()) => "what was read is not the expected content".into(),
                 Ok(_) => {
-                    spool.rewind().map_err(spool_failed)?;
-                    return Ok((site, spool, bytes));
+                    let purpose = format!("for the copy at {}", target.name);
+                    self.append(database, file, site.node, EventKind::SourceVerified, bytes, purpose)?;
+                    return Ok(spool.rewind().map(|()| (site, spool, bytes)).map_err(spool_failed));
                 }
-            }
+            };
+            let detail = format!("for the copy at {}: {why}", target.name);
+            self.append(database, file, site.node, EventKind::SourceRejected, bytes, detail)?;
+            tried.push((site.name.to_owned(), why));
         }
-        Err(Obstacle::NoSource { tried })
+        Ok(Err(Obstacle::NoSource { tried }))
     }
 }
 

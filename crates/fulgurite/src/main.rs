@@ -26,6 +26,7 @@ mod object_id;
 mod outcome;
 mod own;
 mod platters;
+mod premis;
 mod progress;
 mod put;
 mod remove;

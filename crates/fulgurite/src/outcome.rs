@@ -15,8 +15,8 @@ use fulgurite_twin::settings::SettingErrors;
 pub(crate) enum Outcome {
     /// Done, and everything claimed was checked.
     Good,
-    /// Nothing is known to be lost, but the answer is incomplete: stores are absent, or checks of an
-    /// audit are missing.
+    /// Nothing is known to be lost, but the answer is incomplete: stores are absent, or checks of
+    /// an audit are missing.
     Absent,
     /// Nothing is known to be lost, but something present could not be read.
     Unreadable,

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use fulgurite_archive::PutOutcome;
 use fulgurite_archive::catalogue::{Unlisted, UnlistedVersion};
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::diagnostics;
 use crate::list::name_value;
+use crate::premis::{Deed, Provenance, Subject};
 use crate::text;
 
 /// Said once by a command that waits for a cheap hour.
@@ -39,6 +40,8 @@ pub(crate) struct Progress {
     not_stored: Mutex<Vec<Value>>,
     /// Objects restored under another name.
     renamed: Mutex<Vec<Value>>,
+    /// Takes acknowledged versions, for a PREMIS document.
+    provenance: Option<Arc<Provenance>>,
     /// Lost versions as JSON, if they are collected.
     lost: Option<Mutex<Vec<Value>>>,
 }
@@ -55,8 +58,14 @@ impl Progress {
             stored: Mutex::default(),
             not_stored: Mutex::default(),
             renamed: Mutex::default(),
+            provenance: None,
             lost: None,
         }
+    }
+
+    /// For an import that describes what it does.
+    pub(crate) fn of_import(quiet: bool, provenance: Option<Arc<Provenance>>) -> Self {
+        Self { provenance, ..Self::new(quiet) }
     }
 
     /// Also collects lost versions, for a JSON answer.
@@ -202,6 +211,10 @@ impl Watcher for Progress {
 
     fn stored(&self, name: &ObjectName, version: u64) {
         remember(&self.stored, &version_value(name, version));
+        if let Some(provenance) = &self.provenance {
+            let subject = Subject::Stored { name: name.0.clone(), version };
+            provenance.note(subject, Deed::Ingestion, true, "the archive has stored it, and computed its SHA-256");
+        }
     }
 
     fn trouble(&self, trouble: Trouble<'_>) {

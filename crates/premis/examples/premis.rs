@@ -34,6 +34,7 @@ fn object(name: String) -> FileObject {
         bytes: Some(3),
         format: Some("text/plain".into()),
         original_name: Some(name),
+        location: None,
     }
 }
 

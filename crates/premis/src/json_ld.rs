@@ -16,10 +16,10 @@ use std::io::Write;
 use serde_json::{Map, Value, json};
 
 use crate::PremisError;
-use crate::record::{Event, FileObject, Identifier};
+use crate::record::{Agent, Event, FileObject, Identifier};
 use crate::text;
 
-/// Writes a JSON-LD document, a node for each object and event. They may come in any order.
+/// Writes a JSON-LD document, a node for each object, event and agent. They may come in any order.
 #[derive(Debug)]
 pub struct JsonLdWriter<W: Write> {
     out: W,
@@ -80,6 +80,10 @@ impl<W: Write> JsonLdWriter<W> {
         if let Some(name) = &object.original_name {
             node.insert("premis:originalName".into(), json!(name));
         }
+        if let Some(location) = &object.location {
+            let location = json!({"@type": "premis:StorageLocation", "dcterms:type": location.kind, "rdf:value": location.value});
+            node.insert("premis:storedAt".into(), location);
+        }
         self.node(node)
     }
 
@@ -103,6 +107,20 @@ impl<W: Write> JsonLdWriter<W> {
         }
         for link in &event.objects {
             self.link(&mut node, link.role.uri(), &link.object);
+        }
+        self.node(node)
+    }
+
+    /// Writes an agent.
+    ///
+    /// # Errors
+    /// If the output fails.
+    pub fn agent(&mut self, agent: &Agent) -> Result<(), PremisError> {
+        let mut node = self.entity(&agent.identifier, json!(["premis:Agent", "prov:SoftwareAgent", Agent::TYPE_URI]));
+        node.insert("rdfs:label".into(), json!(agent.name));
+        node.insert("premis:version".into(), json!(agent.version));
+        if let Some(note) = &agent.note {
+            node.insert("premis:note".into(), json!(note));
         }
         self.node(node)
     }

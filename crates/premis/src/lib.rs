@@ -6,8 +6,8 @@
 //! than one of them in memory.
 //!
 //! ```text
-//! objects ──> events ──> finish      XML: a <premis> document, in the order of the schema
-//! objects and events ──> finish      JSON-LD: a graph of nodes, one a line
+//! objects ──> events ──> agents ──> finish   XML: a <premis> document, in the order of the schema
+//! objects, events and agents ──> finish      JSON-LD: a graph of nodes, one a line
 //! ```
 //!
 //! Sources: PREMIS Data Dictionary 3.0; the order of elements in its XML schema, premis.xsd 3.0;
@@ -20,7 +20,7 @@ mod text;
 mod xml;
 
 pub use json_ld::JsonLdWriter;
-pub use record::{Event, EventType, FileObject, Fixity, Identifier, Link, ObjectRole, Outcome, Timestamp};
+pub use record::{Agent, Event, EventType, FileObject, Fixity, Identifier, Link, ObjectRole, Outcome, Timestamp};
 pub use xml::XmlWriter;
 
 /// Why a document can't be written.
@@ -33,6 +33,12 @@ pub enum PremisError {
     #[error("objects must come before events in a PREMIS document: {identifier:?} came later")]
     ObjectAfterEvent {
         /// Value of the object's identifier.
+        identifier: String,
+    },
+    /// The schema has all events before all agents.
+    #[error("events must come before agents in a PREMIS document: {identifier:?} came later")]
+    EventAfterAgent {
+        /// Value of the event's identifier.
         identifier: String,
     },
     /// The schema has sizes as signed numbers of 64 bits.

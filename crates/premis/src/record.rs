@@ -65,11 +65,15 @@ pub enum EventType {
     Recovery,
     /// An object was removed.
     Deletion,
+    /// A copy was made for use outside of the repository.
+    Dissemination,
+    /// What is known of an object was changed.
+    MetadataModification,
 }
 
 impl EventType {
     /// All types.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::FixityCheck,
         Self::MessageDigestCalculation,
         Self::Replication,
@@ -77,6 +81,8 @@ impl EventType {
         Self::Validation,
         Self::Recovery,
         Self::Deletion,
+        Self::Dissemination,
+        Self::MetadataModification,
     ];
 
     /// The term, in English.
@@ -90,6 +96,8 @@ impl EventType {
             Self::Validation => "validation",
             Self::Recovery => "recovery",
             Self::Deletion => "deletion",
+            Self::Dissemination => "dissemination",
+            Self::MetadataModification => "metadata modification",
         }
     }
 
@@ -104,6 +112,8 @@ impl EventType {
             Self::Validation => "http://id.loc.gov/vocabulary/preservation/eventType/val",
             Self::Recovery => "http://id.loc.gov/vocabulary/preservation/eventType/rec",
             Self::Deletion => "http://id.loc.gov/vocabulary/preservation/eventType/del",
+            Self::Dissemination => "http://id.loc.gov/vocabulary/preservation/eventType/dis",
+            Self::MetadataModification => "http://id.loc.gov/vocabulary/preservation/eventType/mem",
         }
     }
 }
@@ -222,6 +232,26 @@ pub struct FileObject {
     pub format: Option<String>,
     /// Its name when it came in.
     pub original_name: Option<String>,
+    /// Where it is stored.
+    pub location: Option<Identifier>,
+}
+
+/// A program that does things.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// Identifies the program.
+    pub identifier: Identifier,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// What else is to be said.
+    pub note: Option<String>,
+}
+
+impl Agent {
+    /// The type of programs, from the vocabulary `agentType`.
+    pub(crate) const TYPE_URI: &str = "http://id.loc.gov/vocabulary/preservation/agentType/sof";
 }
 
 impl Fixity {

@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use crate::PremisError;
-use crate::record::{Event, FileObject, Identifier};
+use crate::record::{Agent, Event, FileObject, Identifier};
 use crate::text::{self, MARK};
 
 const VOCABULARIES: &str = "http://id.loc.gov/vocabulary/preservation/";
 
-/// Writes a `<premis>` document: objects first, then events.
+/// Writes a `<premis>` document: objects first, then events, then agents.
 ///
 /// Texts that XML 1.0 can't contain are percent-encoded. Identifiers are then marked by a type that
 /// ends with `(percent-encoded)`, other texts by the prefix `percent-encoded: `.
@@ -17,6 +17,7 @@ pub struct XmlWriter<W: Write> {
     out: W,
     has_object: bool,
     has_event: bool,
+    has_agent: bool,
 }
 
 impl<W: Write> XmlWriter<W> {
@@ -32,7 +33,7 @@ impl<W: Write> XmlWriter<W> {
               xsi:schemaLocation=\"http://www.loc.gov/premis/v3 https://www.loc.gov/standards/premis/premis.xsd\" \
               version=\"3.0\">\n",
         )?;
-        Ok(Self { out, has_object: false, has_event: false })
+        Ok(Self { out, has_object: false, has_event: false, has_agent: false })
     }
 
     /// Writes an object.
@@ -43,12 +44,12 @@ impl<W: Write> XmlWriter<W> {
         if let Some(bytes) = object.bytes.filter(|bytes| i64::try_from(*bytes).is_err()) {
             return Err(PremisError::Size { bytes });
         }
-        if self.has_event {
+        if self.has_event || self.has_agent {
             return Err(PremisError::ObjectAfterEvent { identifier: object.identifier.value.clone() });
         }
         self.has_object = true;
         self.raw("  <premis:object xsi:type=\"premis:file\">\n")?;
-        self.identifier("objectIdentifier", &object.identifier, None)?;
+        self.identifier(4, "objectIdentifier", &object.identifier, None)?;
         self.raw("    <premis:objectCharacteristics>\n")?;
         for fixity in &object.fixity {
             self.raw("      <premis:fixity>\n")?;
@@ -69,6 +70,11 @@ impl<W: Write> XmlWriter<W> {
         if let Some(name) = &object.original_name {
             self.text(4, "originalName", name)?;
         }
+        if let Some(location) = &object.location {
+            self.raw("    <premis:storage>\n")?;
+            self.identifier(6, "contentLocation", location, None)?;
+            self.raw("    </premis:storage>\n")?;
+        }
         self.raw("  </premis:object>\n")
     }
 
@@ -80,11 +86,14 @@ impl<W: Write> XmlWriter<W> {
         if !self.has_object {
             return Err(PremisError::NoObject);
         }
+        if self.has_agent {
+            return Err(PremisError::EventAfterAgent { identifier: event.identifier.value.clone() });
+        }
         // Before anything is written: a refused event leaves the document whole.
         let time = event.time.text()?;
         self.has_event = true;
         self.raw("  <premis:event>\n")?;
-        self.identifier("eventIdentifier", &event.identifier, None)?;
+        self.identifier(4, "eventIdentifier", &event.identifier, None)?;
         self.term(4, "eventType", event.kind.label(), Some(("eventType", event.kind.uri())))?;
         self.text(4, "eventDateTime", &time)?;
         if let Some(detail) = &event.detail {
@@ -103,6 +112,7 @@ impl<W: Write> XmlWriter<W> {
         for agent in &event.agents {
             let uri = "http://id.loc.gov/vocabulary/preservation/eventRelatedAgentRole/exe";
             self.identifier(
+                4,
                 "linkingAgentIdentifier",
                 agent,
                 Some(("linkingAgentRole", "executing program", "eventRelatedAgentRole", uri)),
@@ -110,9 +120,29 @@ impl<W: Write> XmlWriter<W> {
         }
         for link in &event.objects {
             let role = ("linkingObjectRole", link.role.label(), "eventRelatedObjectRole", link.role.uri());
-            self.identifier("linkingObjectIdentifier", &link.object, Some(role))?;
+            self.identifier(4, "linkingObjectIdentifier", &link.object, Some(role))?;
         }
         self.raw("  </premis:event>\n")
+    }
+
+    /// Writes an agent.
+    ///
+    /// # Errors
+    /// If no object was written before.
+    pub fn agent(&mut self, agent: &Agent) -> Result<(), PremisError> {
+        if !self.has_object {
+            return Err(PremisError::NoObject);
+        }
+        self.has_agent = true;
+        self.raw("  <premis:agent>\n")?;
+        self.identifier(4, "agentIdentifier", &agent.identifier, None)?;
+        self.text(4, "agentName", &agent.name)?;
+        self.term(4, "agentType", "software", Some(("agentType", Agent::TYPE_URI)))?;
+        self.text(4, "agentVersion", &agent.version)?;
+        if let Some(note) = &agent.note {
+            self.text(4, "agentNote", note)?;
+        }
+        self.raw("  </premis:agent>\n")
     }
 
     /// Ends the document and returns the output.
@@ -148,15 +178,22 @@ impl<W: Write> XmlWriter<W> {
     }
 
     /// Writes an identifier's element, with its type and value, and a role if it is a link.
-    fn identifier(&mut self, name: &str, identifier: &Identifier, role: Option<(&str, &str, &str, &str)>) -> Result<(), PremisError> {
+    fn identifier(
+        &mut self,
+        indent: usize,
+        name: &str,
+        identifier: &Identifier,
+        role: Option<(&str, &str, &str, &str)>,
+    ) -> Result<(), PremisError> {
         let (value, is_encoded) = text::for_xml(&identifier.value);
         let kind = if is_encoded { format!("{} ({MARK})", identifier.kind) } else { identifier.kind.clone() };
-        self.raw(&format!("    <premis:{name}>\n"))?;
-        self.text(6, &format!("{name}Type"), &kind)?;
-        self.raw(&format!("      <premis:{name}Value>{}</premis:{name}Value>\n", text::escape(&value)))?;
+        let deeper = indent + 2;
+        self.raw(&format!("{:indent$}<premis:{name}>\n", ""))?;
+        self.text(deeper, &format!("{name}Type"), &kind)?;
+        self.raw(&format!("{:deeper$}<premis:{name}Value>{}</premis:{name}Value>\n", "", text::escape(&value)))?;
         if let Some((element, label, vocabulary, uri)) = role {
-            self.term(6, element, label, Some((vocabulary, uri)))?;
+            self.term(deeper, element, label, Some((vocabulary, uri)))?;
         }
-        self.raw(&format!("    </premis:{name}>\n"))
+        self.raw(&format!("{:indent$}</premis:{name}>\n", ""))
     }
 }

@@ -1,7 +1,7 @@
 //! Documents as a reader finds them.
 
 use fulgurite_premis::{
-    Event, EventType, FileObject, Fixity, Identifier, JsonLdWriter, Link, ObjectRole, Outcome, PremisError, Timestamp, XmlWriter,
+    Agent, Event, EventType, FileObject, Fixity, Identifier, JsonLdWriter, Link, ObjectRole, Outcome, PremisError, Timestamp, XmlWriter,
 };
 use proptest::prelude::*;
 
@@ -15,6 +15,7 @@ fn object(name: &str) -> FileObject {
         bytes: Some(i64::MAX as u64),
         format: None,
         original_name: Some("a & <b>".into()),
+        location: Some(Identifier::new("node one", name)),
     }
 }
 
@@ -34,10 +35,16 @@ fn event(detail: &str) -> Event {
     }
 }
 
+fn agent() -> Agent {
+    let identifier = Identifier::new("URI", "https://example.org/fulgurite");
+    Agent { identifier, name: "fulgurite".into(), version: "1".into(), note: Some("a & b".into()) }
+}
+
 fn xml(object_name: &str, detail: &str) -> String {
     let mut writer = XmlWriter::new(Vec::new()).unwrap();
     writer.object(&object(object_name)).unwrap();
     writer.event(&event(detail)).unwrap();
+    writer.agent(&agent()).unwrap();
     String::from_utf8(writer.finish().unwrap()).unwrap()
 }
 
@@ -67,6 +74,10 @@ fn elements_are_in_the_order_of_the_schema() {
             "formatDesignation",
             "formatName",
             "originalName",
+            "storage",
+            "contentLocation",
+            "contentLocationType",
+            "contentLocationValue",
             "event",
             "eventIdentifier",
             "eventIdentifierType",
@@ -91,6 +102,14 @@ fn elements_are_in_the_order_of_the_schema() {
             "linkingObjectIdentifierType",
             "linkingObjectIdentifierValue",
             "linkingObjectRole",
+            "agent",
+            "agentIdentifier",
+            "agentIdentifierType",
+            "agentIdentifierValue",
+            "agentName",
+            "agentType",
+            "agentVersion",
+            "agentNote",
         ]
     );
     assert!(text.contains("<premis:size>9223372036854775807</premis:size>"));
@@ -123,9 +142,15 @@ fn a_document_that_the_schema_would_reject_is_refused() {
     writer.object(&object("b")).unwrap();
     writer.event(&event("x")).unwrap();
     assert!(matches!(writer.object(&object("c")), Err(PremisError::ObjectAfterEvent { .. })));
+    writer.agent(&agent()).unwrap();
+    assert!(matches!(writer.event(&event("x")), Err(PremisError::EventAfterAgent { .. })));
     let text = String::from_utf8(writer.finish().unwrap()).unwrap();
     assert_eq!((text.matches("<premis:object ").count(), text.matches("<premis:event>").count()), (2, 1));
     assert!(matches!(XmlWriter::new(Vec::new()).unwrap().finish(), Err(PremisError::NoObject)));
+}
+
+fn event_agent(event: &serde_json::Value) -> serde_json::Value {
+    event["http://id.loc.gov/vocabulary/preservation/eventRelatedAgentRole/exe"][0]["@id"].clone()
 }
 
 #[test]
@@ -133,8 +158,11 @@ fn json_ld_is_one_graph_in_terms_of_the_ontology() {
     let mut writer = JsonLdWriter::new(Vec::new(), "https://example.org/id/").unwrap();
     writer.event(&event("x")).unwrap();
     writer.object(&object("ark:/13030/x|1|producer/f")).unwrap();
+    writer.agent(&agent()).unwrap();
     let document: serde_json::Value = serde_json::from_slice(&writer.finish().unwrap()).unwrap();
     let graph = document["@graph"].as_array().unwrap();
+    assert_eq!(graph[2]["@id"], event_agent(&graph[0]));
+    assert_eq!(graph[1]["premis:storedAt"]["rdf:value"], graph[1]["premis:identifier"]["rdf:value"]);
     let (event, file) = (&graph[0], &graph[1]);
     assert_eq!(event["@id"], "urn:uuid:12de70c6-09aa-43e6-9f75-72d90559e8ba");
     assert_eq!(event["@type"], serde_json::json!(["premis:Event", "http://id.loc.gov/vocabulary/preservation/eventType/fix"]));

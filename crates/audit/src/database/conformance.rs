@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
 
-use super::{AuditDatabase, Checked, Claim, DatabaseError, DetectorState, EventKind, Incident, IncidentKind};
-use crate::copy::{Dispute, Expected, Finding, Method, NodeId, State, Unavailability};
+use super::{AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, EventKind, Incident, IncidentKind, Subject};
+use crate::copy::{Dispute, Expected, FileId, Finding, Method, NodeId, State, Unavailability};
 use crate::inventory::{Imported, InventoryError, LineProblem, Row};
 use crate::node::{DAY_S, Medium, Node, Rules};
 use crate::overdue::Overdue;
@@ -35,6 +35,8 @@ pub(super) const CASES: &[Case] = &[
     ("a new interval moves regular checks only", a_new_interval_moves_regular_checks),
     ("a new interval moves regular looks too", a_new_interval_moves_regular_looks),
     ("looks are overdue by their own dates", looks_are_overdue_by_their_own_dates),
+    ("an appended event changes nothing else", an_appended_event_changes_nothing_else),
+    ("each copy with events is a subject once", each_copy_with_events_is_a_subject_once),
     ("witnesses are copies that are still verified", witnesses_are_still_verified),
     ("the states of detectors are stored with results", detectors_are_stored),
     ("incidents come back in their order", incidents_come_back),
@@ -432,6 +434,59 @@ fn looks_are_overdue_by_their_own_dates(database: &mut dyn AuditDatabase) {
     // Copies that were made due stay as old as they are.
     database.make_due(a, NOW + interval + 2 * DAY_S, 0).expect("copies can be made due");
     assert_eq!(overdue(database, a, NOW + interval + 9 * DAY_S, 9), Overdue::Copies(0));
+}
+
+fn appended(node: NodeId, file: FileId, kind: EventKind) -> Event {
+    let stream = Duration::from_micros(7);
+    Event { event: 0, node, file, at: NOW + 5, kind, method: Method::Stream, bytes: 3, stream, detail: "for b".into() }
+}
+
+fn an_appended_event_changes_nothing_else(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    import(database, &[a, b], false, vec![row("x")]);
+    check_one(database, a, NOW, GOOD());
+    let before = database.history("x").expect("readable").expect("known");
+    let sums = (database.totals().expect("readable"), database.ages().expect("readable"), database.hours(0).expect("readable"));
+    for kind in [EventKind::SourceVerified, EventKind::SourceRejected, EventKind::RepairFailed] {
+        database.append_event(&appended(a, before.file, kind)).expect("the event is stored");
+    }
+    let after = database.history("x").expect("readable").expect("known");
+    let events = &after.copies[0].events;
+    let last = Event { event: events[0].event, ..appended(a, before.file, EventKind::RepairFailed) };
+    assert_eq!(events[0], last);
+    let kinds: Vec<EventKind> = events.iter().map(|event| event.kind).collect();
+    let verified = EventKind::Checked(State::Verified);
+    assert_eq!(kinds, [EventKind::RepairFailed, EventKind::SourceRejected, EventKind::SourceVerified, verified]);
+    let mut same = after.clone();
+    same.copies[0].events.drain(..3);
+    assert_eq!(same, before);
+    let now = (database.totals().expect("readable"), database.ages().expect("readable"), database.hours(0).expect("readable"));
+    assert_eq!(now, sums);
+    let count = database.last_event().expect("readable");
+    database.append_event(&appended(a, FileId(99), EventKind::RepairFailed)).expect("nothing happens");
+    assert_eq!(database.last_event().expect("readable"), count, "an event of no copy was stored");
+}
+
+fn each_copy_with_events_is_a_subject_once(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    assert_eq!(database.last_event().expect("readable"), 0);
+    import(database, &[a], false, vec![row("x")]);
+    import(database, &[], false, vec![Row { node: Some(b), location: Some("deep/x".into()), ..row("x") }]);
+    check_one(database, a, NOW, GOOD());
+    let file = database.history("x").expect("readable").expect("known").file;
+    database.append_event(&appended(a, file, EventKind::SourceVerified)).expect("stored");
+    check_one(database, b, NOW, Finding::Missing);
+    database.append_event(&appended(b, file, EventKind::RepairFailed)).expect("stored");
+    let numbers: Vec<u64> = database.events(0, 10).expect("readable").iter().map(|(event, _)| event.event).collect();
+    assert_eq!(database.last_event().expect("readable"), numbers[3]);
+    let all = database.subjects(0, 0, 10).expect("readable");
+    let subject = |node, location: &str| Subject { node, name: "x".into(), location: location.into(), expected: row("x").expected };
+    assert_eq!(all, [(numbers[0], subject(a, "x")), (numbers[2], subject(b, "deep/x"))]);
+    assert_eq!(database.subjects(0, 0, 1).expect("readable"), all[..1]);
+    assert_eq!(database.subjects(0, all[0].0, 10).expect("readable"), all[1..]);
+    // Each copy at its first event of the range.
+    let later = database.subjects(numbers[0], 0, 10).expect("readable");
+    assert_eq!(later.iter().map(|(event, subject)| (*event, subject.node)).collect::<Vec<_>>(), [(numbers[1], a), (numbers[2], b)]);
 }
 
 fn witnesses_are_still_verified(database: &mut dyn AuditDatabase) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::copy::{Dispute, FileId, Finding, Method, NodeId, State};
+use crate::copy::{Dispute, Expected, FileId, Finding, Method, NodeId, State};
 
 /// What happened to a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,11 +16,20 @@ pub enum EventKind {
     ExpectationReplaced,
     /// The copy was rewritten, from a copy that had been verified just before.
     Repaired,
+    /// The copy was read for the repair of another one, and all of its bytes are right.
+    SourceVerified,
+    /// The copy was read for the repair of another one, and couldn't be used.
+    SourceRejected,
+    /// The copy couldn't be rewritten, or not as a whole.
+    RepairFailed,
 }
 
 const AFTER_DISPUTE: u8 = 32;
 const REPLACED: u8 = 33;
 const REPAIRED: u8 = 34;
+const SOURCE_VERIFIED: u8 = 35;
+const SOURCE_REJECTED: u8 = 36;
+const REPAIR_FAILED: u8 = 37;
 
 impl EventKind {
     /// The kind of a check with this finding.
@@ -42,6 +51,9 @@ impl EventKind {
             Self::VerifiedAfterDispute => AFTER_DISPUTE,
             Self::ExpectationReplaced => REPLACED,
             Self::Repaired => REPAIRED,
+            Self::SourceVerified => SOURCE_VERIFIED,
+            Self::SourceRejected => SOURCE_REJECTED,
+            Self::RepairFailed => REPAIR_FAILED,
         }
     }
 
@@ -52,6 +64,9 @@ impl EventKind {
             AFTER_DISPUTE => Some(Self::VerifiedAfterDispute),
             REPLACED => Some(Self::ExpectationReplaced),
             REPAIRED => Some(Self::Repaired),
+            SOURCE_VERIFIED => Some(Self::SourceVerified),
+            SOURCE_REJECTED => Some(Self::SourceRejected),
+            REPAIR_FAILED => Some(Self::RepairFailed),
             _ => State::from_number(number).map(Self::Checked),
         }
     }
@@ -65,6 +80,9 @@ impl EventKind {
             Self::VerifiedAfterDispute => "verified-by-second-reading",
             Self::ExpectationReplaced => "expectation-replaced",
             Self::Repaired => "repaired",
+            Self::SourceVerified => "source-verified",
+            Self::SourceRejected => "source-rejected",
+            Self::RepairFailed => "repair-failed",
         }
     }
 }
@@ -90,6 +108,19 @@ pub struct Event {
     pub stream: Duration,
     /// What else is to be said: the bytes or digest found, or why the copy was unavailable.
     pub detail: String,
+}
+
+/// A copy that events are about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The node.
+    pub node: NodeId,
+    /// The file's name.
+    pub name: String,
+    /// Where it is at the node.
+    pub location: String,
+    /// What it should contain now.
+    pub expected: Expected,
 }
 
 /// The detail of an event with this finding of a check by `method`.
@@ -138,5 +169,6 @@ mod tests {
             [EventKind::VerifiedAfterDispute, EventKind::ExpectationReplaced, EventKind::Repaired].map(EventKind::number),
             [32, 33, 34]
         );
+        assert_eq!([EventKind::SourceVerified, EventKind::SourceRejected, EventKind::RepairFailed].map(EventKind::number), [35, 36, 37]);
     }
 }

@@ -35,7 +35,7 @@ mod sqlite;
 
 pub use benchmarks::{Benchmark, BenchmarkDatabase, BenchmarkRecord, ExpectedTime};
 pub use error::DatabaseError;
-pub use event::{Event, EventKind};
+pub use event::{Event, EventKind, Subject};
 pub use incident::{DetectorState, Incident, IncidentKind};
 #[cfg(feature = "postgres")]
 pub use postgres::{AddressProblem, Postgres};
@@ -259,6 +259,13 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// If the database can't be changed.
     fn record_repair(&mut self, node: NodeId, file: FileId, at: u64, detail: &str) -> Result<(), DatabaseError>;
 
+    /// Appends an event to the history of a copy, and changes neither its state nor its dates. The
+    /// event's number is ignored. Nothing happens if the copy is gone.
+    ///
+    /// # Errors
+    /// If the database can't be changed.
+    fn append_event(&mut self, event: &Event) -> Result<(), DatabaseError>;
+
     /// Appends what detectors reported.
     ///
     /// # Errors
@@ -346,4 +353,18 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// # Errors
     /// If the database can't be read.
     fn events(&mut self, after: u64, limit: usize) -> Result<Vec<(Event, String)>, DatabaseError>;
+
+    /// Returns the number of the last event, or 0.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn last_event(&mut self) -> Result<u64, DatabaseError>;
+
+    /// Returns up to `limit` copies that have events after `since`, each once, with the number of
+    /// their first event after it, in the order of these numbers. Starts after the event `after`.
+    /// One pass over the events, in constant memory.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn subjects(&mut self, since: u64, after: u64, limit: usize) -> Result<Vec<(u64, Subject)>, DatabaseError>;
 }

@@ -79,6 +79,8 @@ fn a_bad_copy_is_rewritten_from_a_good_one_and_verified() {
         assert_eq!(bench.content(1).as_deref(), Some(CONTENT));
         let kinds = bench.kinds(1);
         assert_eq!(kinds[kinds.len() - 2..], [EventKind::Repaired, EventKind::Checked(State::Verified)]);
+        // Once for the plan, once for the repair.
+        assert_eq!(bench.kinds(0), [EventKind::SourceVerified; 2]);
     }
 }
 
@@ -116,6 +118,11 @@ fn a_source_that_does_not_verify_is_not_used() {
     let Outcome::Impossible(Obstacle::NoSource { tried }) = bench.repair(0, true) else { panic!("nothing verifies") };
     assert_eq!(tried.len(), 2, "{tried:?}");
     assert_eq!(bench.content(0), None);
+    assert_eq!(bench.kinds(1), [EventKind::SourceRejected; 2]);
+    assert_eq!(bench.kinds(2), [EventKind::SourceVerified, EventKind::SourceRejected]);
+    let file = bench.database.history("f").expect("readable").expect("known");
+    assert_eq!(file.copies[1].events[0].detail, "for the copy at a: what was read is not the expected content");
+    assert_eq!(file.copies[1].state, State::Unverified, "a reading for a repair changes no state");
 }
 
 #[test]
@@ -137,4 +144,24 @@ fn a_write_that_does_not_last_is_noticed() {
     bench.places[0].state_length("f", 5);
     let outcome = bench.repair(0, true);
     assert!(matches!(outcome, Outcome::NotVerified { .. }), "{outcome:?}");
+    let kinds = bench.kinds(0);
+    // Two readings differ from each other or from what the node states, so nothing is known.
+    assert_eq!(kinds, [EventKind::Checked(State::SizeMismatch), EventKind::Repaired, EventKind::Checked(State::Unavailable)]);
+}
+
+#[test]
+fn a_write_that_fails_is_recorded() {
+    let mut bench = bench();
+    bench.places[0].put("f", b"wrong");
+    for fault in [Fault::Content(b"wrong".into()), Fault::Content(b"wrong".into()), Fault::Refuse(Cause::TimedOut)] {
+        bench.places[0].fault("f", fault);
+    }
+    bench.places[0].state_length("f", 5);
+    let outcome = bench.repair(0, true);
+    assert!(matches!(outcome, Outcome::Impossible(Obstacle::Write(_))), "{outcome:?}");
+    assert_eq!(bench.kinds(0), [EventKind::Checked(State::SizeMismatch), EventKind::RepairFailed]);
+    assert_eq!(bench.kinds(1), [EventKind::SourceVerified]);
+    let file = bench.database.history("f").expect("readable").expect("known");
+    assert!(file.copies[0].events[0].detail.starts_with("from the copy at b: "), "{:?}", file.copies[0].events[0]);
+    assert_eq!(file.copies[0].state, State::SizeMismatch);
 }

@@ -19,6 +19,7 @@ mod history;
 mod inventory;
 mod matrix;
 mod nodes;
+mod premis;
 mod read;
 mod repair;
 mod report;
@@ -75,7 +76,7 @@ enum Command {
     },
     /// Rewrite copies that are lost or wrong from copies that verify
     Repair(repair::Repair),
-    /// Write the history of checks, as CSV or JSON lines
+    /// Write the history of checks, as CSV, JSON lines or PREMIS
     Export(export::Export),
     /// Read known files on schedule, and judge how long it takes: the benchmark matrix
     #[command(subcommand)]

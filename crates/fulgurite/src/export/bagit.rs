@@ -13,10 +13,11 @@ use fulgurite_digest::Algorithm;
 use serde_json::json;
 
 use super::objects::Objects;
-use super::{LeaveOut, parse_algorithm, today};
+use super::{LeaveOut, describe, parse_algorithm, read, today};
 use crate::import::{TAG_FILES, read_profile};
 use crate::list::name_of;
 use crate::outcome::Misuse;
+use crate::premis::Premis;
 use crate::text::{self, bytes, count, rate};
 use crate::{Outcome, Session, diagnostics};
 
@@ -51,6 +52,8 @@ pub(crate) struct Bag {
     #[arg(long, value_name = "VERSION", value_parser = ["0.97", "1.0"])]
     bagit_version: Option<String>,
     #[command(flatten)]
+    premis: Premis,
+    #[command(flatten)]
     leave_out: LeaveOut,
 }
 
@@ -63,6 +66,7 @@ struct Imported {
 
 pub(super) fn export(session: &Session, command: &Bag) -> Result<Outcome> {
     let profile = command.profile.as_deref().map(read_profile).transpose()?;
+    let provenance = command.premis.begin()?;
     let archive = session.open(Access::Read)?;
     let objects = Objects::below(&archive, name_of(&command.name))?;
     let imported = imported(&objects)?;
@@ -111,7 +115,9 @@ pub(super) fn export(session: &Session, command: &Bag) -> Result<Outcome> {
                 content.pass(|reader| writer.add(path, reader, &known))
             }
         };
-        added.map(drop).with_context(|| row.record.name.display())
+        added.map(drop).with_context(|| row.record.name.display())?;
+        read(provenance.as_ref(), row);
+        Ok(())
     })?;
     let mut violations: Option<Report> = None;
     let written = writer.finish_if(|bag| {
@@ -129,6 +135,7 @@ pub(super) fn export(session: &Session, command: &Bag) -> Result<Outcome> {
             objects.shown()
         );
     }
+    describe(provenance.as_ref(), &archive, Some(&format!("it is in the bag {}", text::path(&command.into))))?;
     let took = start.elapsed();
     session.say(&format!(
         "Wrote {} and {} of {} to the bag {} in {:.1} s ({}).",

@@ -12,9 +12,12 @@ mod ocfl;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use fulgurite_archive::Archive;
+use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_digest::Algorithm;
 use time::OffsetDateTime;
 
+use crate::premis::{Deed, Provenance, Subject};
 use crate::{Outcome, Session};
 
 #[derive(Debug, Subcommand)]
@@ -56,6 +59,22 @@ pub(crate) fn export(session: &Session, export: &Export) -> Result<Outcome> {
 
 fn parse_algorithm(text: &str) -> Result<Algorithm, String> {
     text.parse().map_err(|error: fulgurite_digest::UnknownAlgorithm| error.to_string())
+}
+
+/// Notes that an object was read whole and found right.
+fn read(provenance: Option<&Provenance>, row: &VersionRow) {
+    if let Some(provenance) = provenance {
+        provenance.note(Subject::version(row), Deed::FixityCheck, true, "all of its bytes were read, and have its SHA-256");
+    }
+}
+
+/// Writes the PREMIS document; `whither` says where the objects that were read are now.
+fn describe(provenance: Option<&Provenance>, archive: &Archive, whither: Option<&str>) -> Result<()> {
+    let Some(provenance) = provenance else { return Ok(()) };
+    if let Some(whither) = whither {
+        provenance.disseminated(whither);
+    }
+    provenance.finish(archive)
 }
 
 /// Today's date in UTC, as YYYY-MM-DD.

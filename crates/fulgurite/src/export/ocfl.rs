@@ -13,10 +13,11 @@ use fulgurite_ocfl::{INVENTORY, Layout, ObjectOptions, SpecVersion, StorageRoot,
 use serde_json::json;
 
 use super::objects::Objects;
-use super::{LeaveOut, now, parse_algorithm};
+use super::{LeaveOut, describe, now, parse_algorithm, read};
 use crate::import::INVENTORIES;
 use crate::list::name_of;
 use crate::outcome::Misuse;
+use crate::premis::Premis;
 use crate::text::{self, bytes, count, rate};
 use crate::{Outcome, Session, object_id};
 
@@ -56,6 +57,8 @@ pub(crate) struct Object {
     #[arg(long, value_name = "URI")]
     address: Option<String>,
     #[command(flatten)]
+    premis: Premis,
+    #[command(flatten)]
     leave_out: LeaveOut,
 }
 
@@ -68,6 +71,7 @@ fn parse_layout(text: &str) -> Result<Layout, String> {
 }
 
 pub(super) fn export(session: &Session, command: &Object) -> Result<Outcome> {
+    let provenance = command.premis.begin()?;
     let archive = session.open(Access::Read)?;
     let objects = Objects::below(&archive, name_of(&command.name))?;
     let id = match &command.id {
@@ -105,12 +109,14 @@ pub(super) fn export(session: &Session, command: &Object) -> Result<Outcome> {
         }
         let known: Vec<_> = content.known().into_iter().collect();
         content.pass(|reader| writer.add(path, reader, &known)).with_context(|| row.record.name.display())?;
+        read(provenance.as_ref(), row);
         files += 1;
         total += row.record.size;
         Ok(())
     })?;
     let place = root.place(&existing);
     if before.is_some_and(|before| before == state(&writer)) {
+        describe(provenance.as_ref(), &archive, None)?;
         session.say(&format!("{} is unchanged in {}; no version was written.", text::harmless(&id), text::path(&command.into)));
         session.answer(
             || json!({ "object": id, "place": place, "version": null, "files": files, "bytes": total, "left_out": survey.left_out }),
@@ -118,6 +124,8 @@ pub(super) fn export(session: &Session, command: &Object) -> Result<Outcome> {
         return Ok(Outcome::Good);
     }
     let committed = writer.commit()?;
+    let whither = format!("it is in {} of the OCFL object {id} in {}", committed.version, text::path(&command.into));
+    describe(provenance.as_ref(), &archive, Some(&whither))?;
     let took = start.elapsed();
     session.say(&format!(
         "Wrote {} and {} of {} as {} of {} in {:.1} s ({}).",

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use fulgurite_archive::Source;
 use fulgurite_bagit::{Bag, BagError, Inventory, InventoryEntry, Options, Profile, Report, Scope, Severity, Verdict};
 
-use super::{Importer, KnownDigests, folder_name};
+use super::{Importer, Listed, folder_name};
 use crate::outcome::Misuse;
+use crate::premis::Premis;
 use crate::put::storable_name;
 use crate::text::count;
 
@@ -34,6 +34,8 @@ pub(crate) struct Bags {
     /// Also write all staged objects to platters, after each bag and whenever staging is full
     #[arg(long)]
     pub(super) flush: bool,
+    #[command(flatten)]
+    pub(super) premis: Premis,
 }
 
 impl Bags {
@@ -155,7 +157,7 @@ fn sources<'a>(
     files: &'a mut Inventory,
     failure: &'a mut Option<BagError>,
     unknown: &'a mut u64,
-) -> impl Iterator<Item = Source> + Send + 'a {
+) -> impl Iterator<Item = Listed> + Send + 'a {
     std::iter::from_fn(move || {
         loop {
             let entry = match files.next()? {
@@ -178,12 +180,12 @@ fn sources<'a>(
     })
 }
 
-fn source(path: &Path, name: &[u8], entry: InventoryEntry) -> Source {
+fn source(path: &Path, name: &[u8], entry: InventoryEntry) -> Listed {
     let below = match entry.scope {
         Scope::Payload => entry.path.strip_prefix(PAYLOAD).unwrap_or(&entry.path).to_owned(),
         Scope::Tags => format!("{TAG_FILES}/{}", entry.path),
     };
-    KnownDigests::source(path.join(&entry.path), [name, below.as_bytes()].join(&b'/'), entry.digests)
+    Listed::new(path.join(&entry.path), [name, below.as_bytes()].join(&b'/'), entry.digests)
 }
 
 /// Where a bag has the file of an object, given the object's name below the bag's.

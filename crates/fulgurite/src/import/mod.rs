@@ -16,6 +16,7 @@ pub(crate) use self::bagit::{TAG_FILES, read_profile};
 pub(crate) use self::ocfl::INVENTORIES;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -27,6 +28,7 @@ use fulgurite_domain::ObjectName;
 use serde_json::{Value, json};
 
 use crate::list::each_version;
+use crate::premis::{Deed, Premis, Provenance, Subject};
 use crate::progress::Progress;
 use crate::text::{self, bytes, count, phrase, rate};
 use crate::{Outcome, Session, diagnostics};
@@ -56,7 +58,7 @@ pub(crate) fn import(session: &Session, import: &Import) -> Result<Outcome> {
         Import::Bagit(bags) => {
             let names = bags.names()?;
             let profile = bags.read_profile()?;
-            let mut importer = Importer::open(session, "bag", bags.flush)?;
+            let mut importer = Importer::open(session, "bag", bags.flush, &bags.premis)?;
             for (path, name) in names {
                 importer.begin(&path);
                 let stored = importer.bag(&path, &name, profile.as_ref());
@@ -66,7 +68,7 @@ pub(crate) fn import(session: &Session, import: &Import) -> Result<Outcome> {
         }
         Import::Ocfl(objects) => {
             let places = objects.places()?;
-            let mut importer = Importer::open(session, "object", objects.flush)?;
+            let mut importer = Importer::open(session, "object", objects.flush, &objects.premis)?;
             let mut batch = ocfl::Batch::default();
             let mut stored = Ok(());
             for (path, name) in places {
@@ -91,6 +93,7 @@ struct Importer<'a> {
     /// What is imported: "bag" or "object".
     noun: &'static str,
     flushes: bool,
+    provenance: Option<Arc<Provenance>>,
     start: Instant,
     total: PutReport,
     /// Bags or objects whose files were all stored.
@@ -101,13 +104,15 @@ struct Importer<'a> {
 }
 
 impl<'a> Importer<'a> {
-    fn open(session: &'a Session, noun: &'static str, flushes: bool) -> Result<Self> {
+    fn open(session: &'a Session, noun: &'static str, flushes: bool, premis: &Premis) -> Result<Self> {
+        let provenance = premis.begin()?.map(Arc::new);
         Ok(Self {
             session,
             archive: session.open(Access::Write)?,
-            progress: Progress::new(session.quiet),
+            progress: Progress::of_import(session.quiet, provenance.clone()),
             noun,
             flushes,
+            provenance,
             start: Instant::now(),
             total: PutReport::default(),
             imported: 0,
@@ -148,7 +153,9 @@ impl<'a> Importer<'a> {
     ///
     /// # Errors
     /// If the archive fails. Single files that can't be stored are reported and counted.
-    fn put(&mut self, sources: impl Iterator<Item = Source> + Send) -> Result<PutReport> {
+    fn put(&mut self, files: impl Iterator<Item = Listed> + Send) -> Result<PutReport> {
+        let provenance = self.provenance.clone();
+        let sources = files.map(move |file| file.source(provenance.clone()));
         let (outcome, flushed) = if self.flushes {
             let (outcome, flushed) = self.archive.put_changed_and_flush(sources, Skip::SameContent, &self.progress);
             (outcome, flushed.map(drop))
@@ -199,6 +206,14 @@ impl<'a> Importer<'a> {
     /// Reports what was stored before an error ends the import.
     fn settle(&mut self, stored: Result<()>) -> Result<()> {
         self.progress.finish();
+        if let Some(provenance) = &self.provenance {
+            let written = provenance.finish(&self.archive);
+            match written {
+                // The error that ended the import is the one to return.
+                Err(error) if stored.is_err() => diagnostics::trouble(&format!("{error:#}")),
+                written => written?,
+            }
+        }
         if stored.is_err() && self.total.objects > 0 {
             self.session.say(&format!("Stored {}, and then failed.", count(self.total.objects, "object")));
         }
@@ -250,40 +265,48 @@ fn folder_name(path: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// The digests that a manifest or an inventory lists for a file.
+/// A file to be stored, with the digests that a manifest or an inventory lists for it.
+struct Listed {
+    path: PathBuf,
+    name: ObjectName,
+    digests: Vec<Digest>,
+}
+
+impl Listed {
+    fn new(path: PathBuf, name: Vec<u8>, digests: Vec<Digest>) -> Self {
+        Self { path, name: ObjectName(name), digests }
+    }
+
+    fn source(self, provenance: Option<Arc<Provenance>>) -> Source {
+        let Self { path, name, digests } = self;
+        // A file without digests is compared with nothing.
+        let provenance = provenance.filter(|_| !digests.is_empty()).map(|provenance| (provenance, path.clone()));
+        let mut check = KnownDigests::new(digests);
+        check.provenance = provenance;
+        Source::Checked { path, name, check: Box::new(check) }
+    }
+}
+
+/// Compares a file with its digests, while it is read to be stored.
 struct KnownDigests {
     expected: Vec<Digest>,
     digester: Digester,
+    /// Where the result of the last attempt goes, and the file's path.
+    provenance: Option<(Arc<Provenance>, PathBuf)>,
+    last: Option<(u64, Result<(), String>)>,
 }
 
 impl KnownDigests {
     fn new(expected: Vec<Digest>) -> Self {
         let digester = Self::digester(&expected);
-        Self { expected, digester }
+        Self { expected, digester, provenance: None, last: None }
     }
 
     fn digester(expected: &[Digest]) -> Digester {
         Digester::new(&expected.iter().map(Digest::algorithm).collect::<Vec<_>>())
     }
 
-    /// A file to be stored, provided that it has these digests.
-    fn source(path: PathBuf, name: Vec<u8>, expected: Vec<Digest>) -> Source {
-        Source::Checked { path, name: ObjectName(name), check: Box::new(Self::new(expected)) }
-    }
-}
-
-impl ContentCheck for KnownDigests {
-    fn restart(&mut self) {
-        self.digester = Self::digester(&self.expected);
-    }
-
-    fn update(&mut self, bytes: &[u8]) {
-        self.digester.update(bytes);
-    }
-
-    fn finish(&mut self) -> Result<(), String> {
-        let digester = std::mem::replace(&mut self.digester, Self::digester(&self.expected));
-        let found = digester.finish();
+    fn compare(&self, found: &[Digest]) -> Result<(), String> {
         for expected in &self.expected {
             let found = found.iter().find(|found| found.algorithm() == expected.algorithm());
             if found != Some(expected) {
@@ -296,6 +319,39 @@ impl ContentCheck for KnownDigests {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for KnownDigests {
+    /// The file is stored, or given up: only the last attempt to read it counts.
+    fn drop(&mut self) {
+        let (Some((provenance, path)), Some((bytes, result))) = (&self.provenance, self.last.take()) else { return };
+        let digests = self.expected.iter().map(|digest| (digest.algorithm().name().to_owned(), digest.hex())).collect();
+        let subject = Subject::File { path: text::path(path), bytes: Some(bytes), digests };
+        let (succeeded, detail) = match result {
+            Ok(()) => (true, "its bytes have the digests that are listed".to_owned()),
+            Err(why) => (false, why),
+        };
+        provenance.note(subject, Deed::FixityCheck, succeeded, detail);
+    }
+}
+
+impl ContentCheck for KnownDigests {
+    fn restart(&mut self) {
+        self.digester = Self::digester(&self.expected);
+        self.last = None;
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        self.digester.update(bytes);
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        let digester = std::mem::replace(&mut self.digester, Self::digester(&self.expected));
+        let bytes = digester.bytes();
+        let result = self.compare(&digester.finish());
+        self.last = Some((bytes, result.clone()));
+        result
     }
 }
 

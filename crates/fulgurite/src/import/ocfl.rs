@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fulgurite_archive::Source;
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_digest::{Algorithm, Digest};
 use fulgurite_domain::ObjectName;
@@ -15,9 +14,10 @@ use fulgurite_ocfl::{
     ContentFile, INVENTORY, Inventory, Object, RootError, Scope, StorageRoot, ValidateOptions, Verdict, Version, validate_object,
 };
 
-use super::{Importer, KnownDigests, folder_name};
+use super::{Importer, Listed, folder_name};
 use crate::list::trimmed;
 use crate::object_id;
+use crate::premis::Premis;
 use crate::put::storable_name;
 use crate::text::count;
 
@@ -44,6 +44,8 @@ pub(crate) struct Objects {
     /// full
     #[arg(long)]
     pub(super) flush: bool,
+    #[command(flatten)]
+    pub(super) premis: Premis,
 }
 
 impl Objects {
@@ -61,7 +63,7 @@ impl Objects {
 /// Validated objects whose files are still to be stored.
 #[derive(Default)]
 pub(super) struct Batch {
-    sources: Vec<Source>,
+    sources: Vec<Listed>,
     objects: u64,
 }
 
@@ -127,7 +129,7 @@ impl Importer<'_> {
                 return Ok(());
             }
         };
-        let names: HashSet<&[u8]> = sources.iter().filter_map(|source| source.name().0.get(folder.len() + 1..)).collect();
+        let names: HashSet<&[u8]> = sources.iter().filter_map(|source| source.name.0.get(folder.len() + 1..)).collect();
         if let Some(stranger) = self.stranger(&folder, &|below| names.contains(below))? {
             self.refuse_stranger(path, &folder, &stranger);
             return Ok(());
@@ -162,7 +164,7 @@ fn join(folder: &[u8], name: &str) -> Vec<u8> {
 }
 
 /// The files of an object, to be stored.
-fn sources(object: &Object, inventory: &Inventory, folder: &[u8], all_versions: bool) -> Result<Vec<Source>> {
+fn sources(object: &Object, inventory: &Inventory, folder: &[u8], all_versions: bool) -> Result<Vec<Listed>> {
     let mut contents: HashMap<Digest, ContentFile<'_>> = HashMap::new();
     for file in inventory.files(Scope::All) {
         if let Some(digest) = file.digests.first() {
@@ -178,7 +180,7 @@ fn sources(object: &Object, inventory: &Inventory, folder: &[u8], all_versions: 
             }
             let file = contents.get(digest).with_context(|| format!("its inventory has no content for {logical_path:?}"))?;
             let name = join(folder, &format!("{prefix}{logical_path}"));
-            sources.push(KnownDigests::source(object.folder().join(file.path), name, file.digests.clone()));
+            sources.push(Listed::new(object.folder().join(file.path), name, file.digests.clone()));
         }
         Ok(())
     };
@@ -189,7 +191,7 @@ fn sources(object: &Object, inventory: &Inventory, folder: &[u8], all_versions: 
     let sidecar = format!("{INVENTORY}.{}", inventory.algorithm());
     let digest = sidecar_digest(&object.folder().join(&sidecar), inventory.algorithm())?;
     for (name, digests) in [(INVENTORY, vec![digest]), (&*sidecar, Vec::new())] {
-        sources.push(KnownDigests::source(object.folder().join(name), join(folder, &format!("{INVENTORIES}/{name}")), digests));
+        sources.push(Listed::new(object.folder().join(name), join(folder, &format!("{INVENTORIES}/{name}")), digests));
     }
     Ok(sources)
 }

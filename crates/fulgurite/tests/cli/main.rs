@@ -17,6 +17,7 @@ mod keys;
 mod matrix;
 mod names;
 mod pictures;
+mod premis;
 mod putting;
 mod rebuilding;
 mod removing;

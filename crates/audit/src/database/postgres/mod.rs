@@ -267,6 +267,10 @@ impl AuditDatabase for Postgres {
         self.session.change("record a repair", ANSWER, async |work, _| record::repair(work, node, file, at, detail).await)
     }
 
+    fn append_event(&mut self, event: &super::Event) -> Result<(), DatabaseError> {
+        self.session.change("append an event", ANSWER, async |work, _| record::event(work, event).await)
+    }
+
     fn record_incidents(&mut self, incidents: &[Incident]) -> Result<(), DatabaseError> {
         self.session.change("record incidents", ANSWER, async |work, _| record::incidents(work, incidents).await)
     }
@@ -322,5 +326,14 @@ impl AuditDatabase for Postgres {
 
     fn events(&mut self, after: u64, limit: usize) -> Result<Vec<(super::Event, String)>, DatabaseError> {
         self.session.read("read the history", async |work| questions::events(work, after, limit).await)
+    }
+
+    fn last_event(&mut self) -> Result<u64, DatabaseError> {
+        let sql = "SELECT coalesce(max(event), 0) FROM events";
+        self.session.read("read the history", async |work| Ok(unsigned(work.number(sql, &[]).await?)))
+    }
+
+    fn subjects(&mut self, since: u64, after: u64, limit: usize) -> Result<Vec<(u64, super::Subject)>, DatabaseError> {
+        self.session.read("read the history", async |work| questions::subjects(work, since, after, limit).await)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Age, CopyHistory, Event, FileHistory, Hour, Incident, IncidentKind, Problem, Total};
+use super::super::{Age, CopyHistory, Event, FileHistory, Hour, Incident, IncidentKind, Problem, Subject, Total};
 use super::history::{chain, decoded_event};
 use super::session::{Fault, Work};
 use super::{DatabaseError, decoded_digests, decoded_method, decoded_node, decoded_state, name_hash, signed, small, unsigned};
@@ -170,6 +170,20 @@ pub(super) async fn history(work: &Work<'_>, name: &str) -> Result<Option<FileHi
         });
     }
     Ok(Some(FileHistory { file: FileId(unsigned(file)), expected, copies }))
+}
+
+pub(super) async fn subjects(work: &Work<'_>, since: u64, after: u64, limit: usize) -> Result<Vec<(u64, Subject)>, Fault> {
+    let sql = "SELECT e.event, e.node, f.name, coalesce(c.location, f.name), f.bytes, f.digests FROM events e \
+               JOIN files f ON f.file = e.file LEFT JOIN copies c ON c.node = e.node AND c.file = e.file \
+               WHERE e.event > $1 AND coalesce(e.previous, 0) <= $2 ORDER BY e.event LIMIT $3";
+    let rows = work.rows(sql, &[&signed(after.max(since)), &signed(since), &signed(limit as u64)]).await?;
+    let subject = |row: &tokio_postgres::Row| {
+        let bytes: Option<i64> = row.try_get(4)?;
+        let expected = Expected { bytes: bytes.map(unsigned), digests: decoded_digests(row.try_get(5)?)? };
+        let node = decoded_node("events", row.try_get(1)?)?;
+        Ok((unsigned(row.try_get(0)?), Subject { node, name: row.try_get(2)?, location: row.try_get(3)?, expected }))
+    };
+    rows.iter().map(subject).collect()
 }
 
 pub(super) async fn events(work: &Work<'_>, after: u64, limit: usize) -> Result<Vec<(Event, String)>, Fault> {

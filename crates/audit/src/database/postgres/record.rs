@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::event::{self, EventKind};
-use super::super::{Checked, DetectorState, Incident, digests};
+use super::super::{Checked, DetectorState, Event, Incident, digests};
 use super::history::{Appended, Appending};
 use super::session::{Fault, HISTORY_LOCK, Work};
 use super::sums::Sums;
@@ -241,6 +241,27 @@ pub(super) async fn repair(work: &Work<'_>, node: NodeId, file: FileId, at: u64,
     events.write(work).await?;
     work.execute("UPDATE copies SET due_at = $3, last_event = $4 WHERE node = $1 AND file = $2", &[&id, &number, &signed(at), &event])
         .await?;
+    Ok(())
+}
+
+pub(super) async fn event(work: &Work<'_>, event: &Event) -> Result<(), Fault> {
+    let (node, file) = (small(event.node), signed(event.file.0));
+    let sql = "SELECT last_event FROM copies WHERE node = $1 AND file = $2 FOR NO KEY UPDATE";
+    let Some(row) = work.optional(sql, &[&node, &file]).await? else { return Ok(()) };
+    let mut events = Appending::begin(work).await?;
+    let number = events.push(Appended {
+        previous: row.try_get(0)?,
+        node: event.node,
+        file,
+        at: event.at,
+        kind: event.kind,
+        method: event.method,
+        bytes: event.bytes,
+        stream: event.stream,
+        detail: (!event.detail.is_empty()).then(|| event.detail.clone()),
+    });
+    events.write(work).await?;
+    work.execute("UPDATE copies SET last_event = $3 WHERE node = $1 AND file = $2", &[&node, &file, &number]).await?;
     Ok(())
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::super::event::{self, EventKind};
-use super::{Checked, Claim, DatabaseError, DetectorState, Incident, decoded_digests, decoded_state, digests, engine, signed, unsigned};
+use super::{
+    Checked, Claim, DatabaseError, DetectorState, Event, Incident, decoded_digests, decoded_state, digests, engine, signed, unsigned,
+};
 use crate::copy::{Expected, FileId, Finding, Method, NodeId, State};
 use crate::node::DAY_S;
 
@@ -339,6 +341,29 @@ pub(super) fn record_repair(connection: &mut Connection, node: NodeId, file: Fil
             params![node.0, signed(file.0), signed(at), event],
         )?;
     }
+    transaction.commit()
+}
+
+pub(super) fn append_event(connection: &mut Connection, event: &Event) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let (node, file) = (event.node, signed(event.file.0));
+    let sql = "SELECT last_event FROM copies WHERE node = ?1 AND file = ?2";
+    let Some(previous) = transaction.query_row(sql, params![node.0, file], |row| row.get(0)).optional()? else { return Ok(()) };
+    let number = append(
+        &transaction,
+        &Appended {
+            previous,
+            node,
+            file,
+            at: signed(event.at),
+            kind: event.kind,
+            method: event.method,
+            bytes: signed(event.bytes),
+            stream: micros(event.stream),
+            detail: (!event.detail.is_empty()).then_some(&event.detail),
+        },
+    )?;
+    transaction.execute("UPDATE copies SET last_event = ?3 WHERE node = ?1 AND file = ?2", params![node.0, file, number])?;
     transaction.commit()
 }
 

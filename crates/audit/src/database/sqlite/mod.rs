@@ -12,7 +12,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{
-    Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, FileHistory, Hour, Incident, Problem, Total, digests,
+    Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, FileHistory, Hour, Incident, Problem, Subject, Total, digests,
 };
 use crate::check::Witness;
 use crate::copy::{FileId, Method, NodeId, State};
@@ -293,6 +293,10 @@ impl AuditDatabase for Sqlite {
         checks::record_repair(&mut self.connection, node, file, at, detail).map_err(engine("record a repair"))
     }
 
+    fn append_event(&mut self, event: &Event) -> Result<(), DatabaseError> {
+        checks::append_event(&mut self.connection, event).map_err(engine("append an event"))
+    }
+
     fn record_incidents(&mut self, incidents: &[Incident]) -> Result<(), DatabaseError> {
         checks::record_incidents(&mut self.connection, incidents).map_err(engine("record incidents"))
     }
@@ -350,6 +354,15 @@ impl AuditDatabase for Sqlite {
 
     fn events(&mut self, after: u64, limit: usize) -> Result<Vec<(Event, String)>, DatabaseError> {
         questions::events(&self.connection, after, limit)
+    }
+
+    fn last_event(&mut self) -> Result<u64, DatabaseError> {
+        let last = self.connection.query_row("SELECT coalesce(max(event), 0) FROM events", [], |row| row.get(0));
+        last.map(unsigned).map_err(engine("read the history"))
+    }
+
+    fn subjects(&mut self, since: u64, after: u64, limit: usize) -> Result<Vec<(u64, Subject)>, DatabaseError> {
+        questions::subjects(&self.connection, since, after, limit)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::event::EventKind;
-use super::super::{Age, CopyHistory, Event, FileHistory, Hour, Incident, IncidentKind, Problem, Total};
+use super::super::{Age, CopyHistory, Event, FileHistory, Hour, Incident, IncidentKind, Problem, Subject, Total};
 use super::import::name_hash;
 use super::{DatabaseError, decoded_digests, decoded_state, engine, signed, unsigned};
 use crate::check::Witness;
@@ -258,6 +258,26 @@ fn decoded_event(row: &Row<'_>) -> Result<Event, DatabaseError> {
         stream: Duration::from_micros(number(8)?),
         detail: row.get::<_, Option<String>>(9).map_err(&read)?.unwrap_or_default(),
     })
+}
+
+pub(super) fn subjects(connection: &Connection, since: u64, after: u64, limit: usize) -> Result<Vec<(u64, Subject)>, DatabaseError> {
+    let read = engine("read the history");
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT e.event, e.node, f.name, coalesce(c.location, f.name), f.bytes, f.digests FROM events e JOIN files f ON f.file = e.file \
+             LEFT JOIN copies c ON c.node = e.node AND c.file = e.file WHERE e.event > ?1 AND coalesce(e.previous, 0) <= ?2 \
+             ORDER BY e.event LIMIT ?3",
+        )
+        .map_err(&read)?;
+    let mut rows = statement.query(params![signed(after.max(since)), signed(since), signed(limit as u64)]).map_err(&read)?;
+    let mut subjects = Vec::new();
+    while let Some(row) = rows.next().map_err(&read)? {
+        let (event, node, name, location, bytes, digests): (i64, u16, String, String, Option<i64>, Vec<u8>) =
+            (|| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?)))().map_err(&read)?;
+        let expected = Expected { bytes: bytes.map(unsigned), digests: decoded_digests(&digests)? };
+        subjects.push((unsigned(event), Subject { node: NodeId(node), name, location, expected }));
+    }
+    Ok(subjects)
 }
 
 pub(super) fn events(connection: &Connection, after: u64, limit: usize) -> Result<Vec<(Event, String)>, DatabaseError> {
