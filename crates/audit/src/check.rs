@@ -64,7 +64,7 @@ impl Throttle for () {
 }
 
 /// A finding, with how long it took.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Check {
     /// What was found.
     pub finding: Finding,

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use fulgurite_digest::{Digest, Digester};
 
-use crate::check::{Checker, Witness};
+use crate::check::{Check, Checker, Witness};
 use crate::copy::{Expected, Finding, Method, NodeId, State, Unavailability};
 use crate::database::{AuditDatabase, Checked, Claim, CopyHistory, DatabaseError, Event, EventKind, FileHistory};
 use crate::place::{Place, Refusal};
@@ -122,8 +122,8 @@ impl Repair<'_> {
         };
         let witnesses = database.witnesses(target, 8)?;
         let before = check(at.place, copy_at, &file.expected, &witnesses);
-        self.record(database, file, copy_at, before.clone())?;
-        match before {
+        self.record(database, file, copy_at, &before)?;
+        match before.finding {
             Finding::Verified { .. } => return Ok(Outcome::AlreadyGood),
             Finding::Unavailable(why) => return Ok(Outcome::Impossible(Obstacle::TargetUnavailable(why))),
             _ => {}
@@ -157,20 +157,15 @@ impl Repair<'_> {
         let Some(now) = again.as_ref().and_then(|file| file.copies.iter().find(|copy| copy.node == target)) else {
             return Ok(Outcome::Impossible(Obstacle::NoSource { tried: Vec::new() }));
         };
-        let finding = check(at.place, now, &file.expected, &witnesses);
-        let verified = matches!(finding, Finding::Verified { .. });
-        self.record(database, file, now, finding.clone())?;
-        Ok(if verified { Outcome::Repaired { from: from.node } } else { Outcome::NotVerified { from: from.node, finding } })
+        let after = check(at.place, now, &file.expected, &witnesses);
+        self.record(database, file, now, &after)?;
+        let verified = matches!(after.finding, Finding::Verified { .. });
+        let outcome = Outcome::NotVerified { from: from.node, finding: after.finding };
+        Ok(if verified { Outcome::Repaired { from: from.node } } else { outcome })
     }
 
     /// Records a check that was part of the repair.
-    fn record(
-        &self,
-        database: &mut dyn AuditDatabase,
-        file: &FileHistory,
-        copy: &CopyHistory,
-        finding: Finding,
-    ) -> Result<(), DatabaseError> {
+    fn record(&self, database: &mut dyn AuditDatabase, file: &FileHistory, copy: &CopyHistory, check: &Check) -> Result<(), DatabaseError> {
         let claim = Claim {
             node: copy.node,
             file: file.file,
@@ -179,8 +174,8 @@ impl Repair<'_> {
             state: copy.state,
             due_at: i64::try_from(copy.due_at).unwrap_or(i64::MAX),
         };
-        let bytes = file.expected.bytes.unwrap_or(0);
-        let checked = Checked { claim, at: self.clock.wall(), method: Method::Stream, finding, bytes, stream: std::time::Duration::ZERO };
+        let Check { finding, method, bytes, stream } = check.clone();
+        let checked = Checked { claim, at: self.clock.wall(), method, finding, bytes, stream };
         database.record(&[checked], &[])
     }
 
@@ -250,9 +245,9 @@ impl Repair<'_> {
     }
 }
 
-fn check(place: &dyn Place, copy: &CopyHistory, expected: &Expected, witnesses: &[Witness]) -> Finding {
+fn check(place: &dyn Place, copy: &CopyHistory, expected: &Expected, witnesses: &[Witness]) -> Check {
     let mut checker = Checker::new(place, false);
-    checker.check(Method::Stream, &copy.location, expected, &mut || witnesses.to_vec(), &mut ()).finding
+    checker.check(Method::Stream, &copy.location, expected, &mut || witnesses.to_vec(), &mut ())
 }
 
 #[cfg(test)]

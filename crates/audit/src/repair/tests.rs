@@ -19,6 +19,11 @@ struct Bench {
 const NODES: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
 
 fn bench() -> Bench {
+    with_length(Some(CONTENT.len() as u64))
+}
+
+/// With this length in the inventory.
+fn with_length(bytes: Option<u64>) -> Bench {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut database = Sqlite::create(&folder.path().join("audit.db")).expect("a database");
     let places = [(); 3].map(|()| FakePlace::default());
@@ -38,10 +43,22 @@ fn bench() -> Bench {
     }
     let mut digester = Digester::new(&[Algorithm::Sha256]);
     digester.update(CONTENT);
-    let expected = Expected { bytes: Some(CONTENT.len() as u64), digests: digester.finish() };
+    let expected = Expected { bytes, digests: digester.finish() };
     let row = Row { name: "f".into(), expected, location: None, node: None };
     database.import(&NODES, false, 1, &mut std::iter::once(Ok(row))).expect("imported");
     Bench { folder, database, places }
+}
+
+#[test]
+fn a_repair_proves_the_length_that_was_read() {
+    let mut bench = with_length(None);
+    bench.places[0].put("f", b"rotten");
+    let found = bench.repair(0, true);
+    assert!(matches!(found, Outcome::Repaired { .. }), "{found:?}");
+    let file = bench.database.history("f").expect("readable").expect("known");
+    assert_eq!(file.expected.bytes, Some(CONTENT.len() as u64));
+    let read: Vec<u64> = file.copies[0].events.iter().rev().map(|event| event.bytes).collect();
+    assert_eq!(read, [6, 0, CONTENT.len() as u64]);
 }
 
 impl Bench {

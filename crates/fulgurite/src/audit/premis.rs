@@ -20,11 +20,15 @@ use super::Opened;
 use crate::premis::{Document, Form, fixity, program, uuid};
 
 const PAGE: usize = 10_000;
+/// The last second of the year 9999, in seconds since 1970.
+const END_OF_9999: i64 = 253_402_300_799;
 /// The history doesn't store which version of the program did what.
 const AGENT_NOTE: &str = "agentVersion is the version that wrote this document; earlier versions may have caused some of its events";
 
 pub(super) fn export<W: Write>(opened: &mut Opened, form: Form, since: u64, out: W) -> Result<W> {
     let last = opened.database.last_event()?;
+    // Events up to that one may be of nodes that were added since.
+    opened.nodes = opened.database.nodes()?;
     if last <= since && form == Form::Xml {
         bail!("no event comes after event {since}, and a PREMIS document in XML needs at least one object");
     }
@@ -74,19 +78,19 @@ fn object(node: &str, subject: &Subject) -> FileObject {
 }
 
 fn described(node: &str, event: &Event, name: &str) -> fulgurite_premis::Event {
-    let (kind, outcome) = meaning(event.kind);
-    let number = [event.event, u64::from(event.node.0), event.at, event.bytes].map(|number| number.to_string());
+    let (kind, outcome) = meaning(event);
+    let [number, at, bytes] = [event.event, event.at, event.bytes].map(|number| number.to_string());
     let stream = event.stream.as_micros().to_string();
-    let [counted, numbered, at, bytes] = &number;
     let role = if kind == EventType::Recovery { ObjectRole::Outcome } else { ObjectRole::Source };
     let mut note = event.kind.name().to_owned();
     if !event.detail.is_empty() {
         note += &format!(": {}", event.detail);
     }
     fulgurite_premis::Event {
-        identifier: uuid(&[counted, numbered, name, at, event.kind.name(), event.method.name(), bytes, &stream, &event.detail]),
+        identifier: uuid(&[&number, node, name, &at, event.kind.name(), event.method.name(), &bytes, &stream, &event.detail]),
         kind,
-        time: Timestamp { seconds: i64::try_from(event.at).unwrap_or(i64::MAX), nanos: 0 },
+        // A clock may have been wrong by any time, and PREMIS has no later one.
+        time: Timestamp { seconds: i64::try_from(event.at).unwrap_or(i64::MAX).min(END_OF_9999), nanos: 0 },
         detail: Some(format!("event {} of the audit: {}", event.event, how(event))),
         outcome,
         outcome_detail: Some(note),
@@ -96,13 +100,16 @@ fn described(node: &str, event: &Event, name: &str) -> fulgurite_premis::Event {
 }
 
 /// The type of an event in PREMIS's vocabulary, and how it ended.
-fn meaning(kind: EventKind) -> (EventType, Outcome) {
-    match kind {
+fn meaning(event: &Event) -> (EventType, Outcome) {
+    match event.kind {
         EventKind::Checked(State::Verified) | EventKind::SourceVerified => (EventType::FixityCheck, Outcome::Success),
         EventKind::VerifiedAfterDispute => (EventType::FixityCheck, Outcome::Warning),
         EventKind::Checked(State::Unverified) => (EventType::MessageDigestCalculation, Outcome::Success),
         // No bytes were read, so no fixity was checked.
         EventKind::Checked(State::HeaderChecked | State::ProviderAttested) => (EventType::Validation, Outcome::Success),
+        EventKind::Checked(State::Missing | State::SizeMismatch | State::Unavailable) if event.method != Method::Stream => {
+            (EventType::Validation, Outcome::Fail)
+        }
         EventKind::Checked(State::Missing | State::SizeMismatch | State::DigestMismatch | State::Unavailable)
         | EventKind::SourceRejected => (EventType::FixityCheck, Outcome::Fail),
         EventKind::ExpectationReplaced => (EventType::MetadataModification, Outcome::Success),
@@ -113,12 +120,14 @@ fn meaning(kind: EventKind) -> (EventType, Outcome) {
 
 fn how(event: &Event) -> String {
     match (event.kind, event.method) {
-        (EventKind::Repaired | EventKind::RepairFailed, _) => "the copy is rewritten from a copy that was verified just before".into(),
+        (EventKind::Repaired, _) => "the copy is rewritten from a copy that was verified just before".into(),
+        (EventKind::RepairFailed, _) => "the copy couldn't be rewritten from a copy that was verified just before".into(),
         (EventKind::ExpectationReplaced, _) => "an inventory replaces what the copy should contain".into(),
         (EventKind::Checked(State::Unavailable), _) => "the copy couldn't be read, so nothing is known about it".into(),
         (EventKind::SourceVerified | EventKind::SourceRejected, _) => "the copy is read for the repair of another one".into(),
         (EventKind::Checked(State::Missing), _) => "the node states that the copy doesn't exist, and shows other copies".into(),
         (EventKind::Checked(State::Unverified), _) => "the digest is computed from all bytes for the first time".into(),
+        (EventKind::Checked(State::SizeMismatch), Method::Stream) => "all bytes are read, and their number isn't the expected one".into(),
         (_, Method::Stream) => "all bytes are read and compared with the expected digest".into(),
         (_, method) => format!("the bytes are not read; method {}", method.name()),
     }
