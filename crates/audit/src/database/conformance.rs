@@ -35,7 +35,7 @@ pub(super) const CASES: &[Case] = &[
     ("a new interval moves regular checks only", a_new_interval_moves_regular_checks),
     ("a new interval moves regular looks too", a_new_interval_moves_regular_looks),
     ("looks are overdue by their own dates", looks_are_overdue_by_their_own_dates),
-    ("witnesses are copies that are still verified", witnesses_are_still_verified),
+    ("what a node has shown stays a witness", what_a_node_has_shown_stays_a_witness),
     ("the states of detectors are stored with results", detectors_are_stored),
     ("incidents come back in their order", incidents_come_back),
     ("benchmarks are read once when they are due", benchmarks::are_read_once),
@@ -410,7 +410,7 @@ fn looks_are_overdue_by_their_own_dates(database: &mut dyn AuditDatabase) {
         || Finding::ProviderAttested { stated: digest("y") },
         GOOD,
         || Finding::Missing,
-        || Finding::Unavailable(Unavailability::PlaceEmpty),
+        || Finding::Unavailable(Unavailability::PlaceEmpty { looks: "missing".into() }),
         || Finding::HeaderChecked,
     ];
     let claims = claim(database, a, NOW, 6);
@@ -434,21 +434,39 @@ fn looks_are_overdue_by_their_own_dates(database: &mut dyn AuditDatabase) {
     assert_eq!(overdue(database, a, NOW + interval + 9 * DAY_S, 9), Overdue::Copies(0));
 }
 
-fn witnesses_are_still_verified(database: &mut dyn AuditDatabase) {
+fn what_a_node_has_shown_stays_a_witness(database: &mut dyn AuditDatabase) {
     let [a, b] = two_nodes(database);
     import(database, &[a, b], false, (0..20).map(|index| row(&"n".repeat(index + 1))).collect());
     assert!(database.witnesses(a, 8).expect("readable").is_empty());
-    for _ in 0..20 {
-        check_one(database, a, NOW, GOOD());
-    }
-    let witnesses = database.witnesses(a, 3).expect("readable");
-    assert_eq!(witnesses.len(), 3);
-    assert!(witnesses.is_sorted_by_key(|witness| witness.expected.bytes));
-    assert!(database.witnesses(b, 8).expect("readable").is_empty());
-    for _ in 0..20 {
-        check_one(database, a, NOW + DAY_S, Finding::Missing);
-    }
-    assert!(database.witnesses(a, 8).expect("readable").is_empty());
+    let claims = claim(database, a, NOW, 20);
+    database.record(&claims.into_iter().map(|claim| checked(claim, NOW, GOOD())).collect::<Vec<_>>(), &[]).expect("recorded");
+    let lengths = |database: &mut dyn AuditDatabase, node: NodeId, limit: usize| {
+        let witnesses = database.witnesses(node, limit).expect("readable");
+        witnesses.into_iter().map(|witness| (witness.location.len(), witness.state)).collect::<Vec<_>>()
+    };
+    assert_eq!(lengths(database, a, 3), [1, 2, 3].map(|bytes| (bytes, State::Verified)));
+    assert!(lengths(database, b, 8).is_empty());
+    // Small ones first, then those that couldn't be read, then those that are gone.
+    check_one(database, a, NOW + DAY_S, Finding::Missing);
+    check_one(database, a, NOW + DAY_S, Finding::Unavailable(Unavailability::PlaceEmpty { looks: "missing".into() }));
+    let all = lengths(database, a, 8);
+    assert_eq!((all.len(), all[0], all[6], all[7]), (8, (3, State::Verified), (2, State::Unavailable), (1, State::Missing)));
+    let claims = claim(database, a, NOW + DAY_S, 18);
+    let refused = || Finding::Unavailable(Refusal::new(Cause::TimedOut, "").into());
+    database.record(&claims.into_iter().map(|claim| checked(claim, NOW + DAY_S, refused())).collect::<Vec<_>>(), &[]).expect("recorded");
+    assert_eq!(lengths(database, a, 8).len(), 8);
+    // Looks count, and by which method a witness is to be checked.
+    check_one(database, b, NOW, Finding::HeaderChecked);
+    check_one(database, b, NOW, Finding::ProviderAttested { stated: digest("nn") });
+    assert_eq!(lengths(database, b, 8), [(1, State::HeaderChecked), (2, State::ProviderAttested)]);
+    let mut changed = database.nodes().expect("readable").remove(1);
+    changed.rules.method = Method::Header;
+    database.change_node(&changed).expect("the node exists");
+    assert!(database.witnesses(b, 8).expect("readable").iter().all(|witness| witness.method == Method::Header));
+    // Another content has not been shown yet.
+    let other = Row { expected: Expected { bytes: Some(7), digests: vec![digest("other")] }, ..row("n") };
+    import(database, &[b], true, vec![other]);
+    assert_eq!(lengths(database, b, 8), [(2, State::ProviderAttested)]);
 }
 
 fn incidents_come_back(database: &mut dyn AuditDatabase) {

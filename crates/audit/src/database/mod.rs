@@ -32,6 +32,7 @@ mod incident;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
+mod witnesses;
 
 pub use benchmarks::{Benchmark, BenchmarkDatabase, BenchmarkRecord, ExpectedTime};
 pub use error::DatabaseError;
@@ -294,7 +295,10 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// If the database can't be read.
     fn overdue_looks(&mut self, node: NodeId, looked_before: u64, due_before: u64, most: u64) -> Result<Overdue, DatabaseError>;
 
-    /// Returns up to `limit` copies of a node that were verified last: small ones are preferred.
+    /// Returns up to `limit` copies that a node has shown, the best witnesses first: copies that
+    /// were once verified, or looked at by its method, since what they should contain and where
+    /// they are were last replaced. Those that couldn't be read at last come after the others, and
+    /// those that are lost or wrong after them. Empty only if the node has shown none.
     ///
     /// # Errors
     /// If the database can't be read.

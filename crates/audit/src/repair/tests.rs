@@ -122,7 +122,7 @@ fn a_source_that_does_not_verify_is_not_used() {
 fn nothing_is_written_to_a_node_that_is_not_itself() {
     let mut bench = bench();
     bench.places[0].clear();
-    assert!(matches!(bench.repair(0, true), Outcome::Impossible(Obstacle::TargetUnavailable(Unavailability::PlaceEmpty))));
+    assert!(matches!(bench.repair(0, true), Outcome::Impossible(Obstacle::TargetUnavailable(Unavailability::PlaceEmpty { .. }))));
     assert_eq!(bench.content(0), None);
 }
 

@@ -155,6 +155,19 @@ fn an_unmounted_disk_makes_copies_unavailable_and_loses_none() {
 }
 
 #[test]
+fn another_disk_in_its_place_loses_no_copy_and_gets_none() {
+    let place = audit(12);
+    place.good(&["audit", "run"]);
+    fs::rename(place.path("n2"), place.path("elsewhere")).expect("renamed");
+    place.write("n2/holiday.jpg", b"a beach");
+    let ran = place.run(&["audit", "run", "--all"]);
+    assert_eq!(ran.status, 4, "{ran:?}");
+    place.run(&["audit", "repair", "--apply"]);
+    assert_eq!(fs::read_dir(place.path("n2")).expect("readable").count(), 1, "something was written to another disk");
+    assert!(!states(&place).keys().any(|(_, state)| state == "missing"));
+}
+
+#[test]
 fn contradicting_inventories_are_reported_and_replace_only_if_told_to() {
     let place = audit(6);
     place.good(&["audit", "run"]);

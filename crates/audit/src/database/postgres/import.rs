@@ -400,6 +400,10 @@ async fn write_copies(work: &Work<'_>, files: &Files<'_>) -> Result<(), Fault> {
                    $6::smallint[], $7::text[]) AS u(node, file, due_at, verified_at, last_event, state, location) \
                    WHERE c.node = u.node AND c.file = u.file";
         work.execute(sql, &[&nodes, &numbers, &due, &verified, &events, &states, &locations]).await?;
+        // A copy with another content or location has shown nothing yet.
+        let sql =
+            "DELETE FROM witnesses w USING unnest($1::smallint[], $2::bigint[]) AS k(node, file) WHERE w.node = k.node AND w.file = k.file";
+        work.execute(sql, &[&nodes, &numbers]).await?;
     }
     Ok(())
 }

@@ -325,6 +325,7 @@ impl Importing<'_> {
                 )
                 .and_then(|mut statement| statement.execute(params![node.0, known.file, State::Unverified.number(), event]))
                 .map_err(&failed)?;
+            forget_witness(transaction, node, known.file)?;
         }
         Ok(())
     }
@@ -374,6 +375,15 @@ impl Importing<'_> {
             .map_err(&failed)?;
         Ok(())
     }
+}
+
+/// A copy with another content or location has shown nothing yet.
+fn forget_witness(transaction: &Transaction<'_>, node: NodeId, file: i64) -> Result<(), DatabaseError> {
+    transaction
+        .prepare_cached("DELETE FROM witnesses WHERE node = ?1 AND file = ?2")
+        .and_then(|mut statement| statement.execute(params![node.0, file]))
+        .map(drop)
+        .map_err(engine("change the witnesses of a node"))
 }
 
 fn find(transaction: &Transaction<'_>, name: &str, indexed: bool) -> Result<Option<Known>, DatabaseError> {
