@@ -23,6 +23,7 @@ pub(super) const CASES: &[Case] = &[
     ("an inventory can be imported twice", an_inventory_can_be_imported_twice),
     ("rows of one file are one file, in any order", rows_of_one_file_are_one_file),
     ("a contradiction is reported, and replaces only if told to", a_contradiction_is_reported),
+    ("a copy that moved is unverified", a_copy_that_moved_is_unverified),
     ("rows before an error are kept", rows_before_an_error_are_kept),
     ("the longest due is claimed first, and nothing twice", the_longest_due_is_claimed_first),
     ("a claim is not a date", a_claim_is_not_a_date),
@@ -166,6 +167,25 @@ fn a_contradiction_is_reported(database: &mut dyn AuditDatabase) {
     let more = Row { expected: Expected { bytes: None, digests: vec![md5.clone()] }, ..row("y") };
     assert_eq!(import(database, &[a], false, vec![more]).changed, 1);
     assert_eq!(database.history("y").expect("readable").expect("known").expected.digests, [md5, digest("y")]);
+}
+
+fn a_copy_that_moved_is_unverified(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    import(database, &[a, b], false, vec![row("x")]);
+    check_one(database, a, NOW, GOOD());
+    check_one(database, b, NOW, GOOD());
+    let moved = || Row { location: Some("deep/x".into()), node: Some(a), ..row("x") };
+    let under_way = claim(database, a, NOW + DAY_S, 1).remove(0);
+    assert_eq!(import(database, &[], false, vec![moved()]).conflicts, 1);
+    assert_eq!(import(database, &[], true, vec![moved()]).changed, 1);
+    database.record(&[checked(under_way, NOW + DAY_S, GOOD())], &[]).expect("recorded");
+    let copies = database.history("x").expect("readable").expect("known").copies;
+    assert_eq!((copies[0].state, copies[0].verified_at, copies[0].location.as_str()), (State::Unverified, None, "deep/x"));
+    assert_eq!((copies[0].events[0].kind, copies[0].events.len()), (EventKind::ExpectationReplaced, 2));
+    assert_eq!((copies[1].state, copies[1].location.as_str()), (State::Verified, "x"));
+    assert_eq!([states(database, a), states(database, b)], [[(State::Unverified, 1, 1)], [(State::Verified, 1, 1)]]);
+    assert_eq!(database.ages().expect("readable").iter().map(|age| (age.node, age.copies)).collect::<Vec<_>>(), [(a, 1), (b, 1)]);
+    assert_eq!(claim(database, a, NOW, 9).remove(0).location, "deep/x");
 }
 
 fn rows_before_an_error_are_kept(database: &mut dyn AuditDatabase) {
@@ -463,10 +483,10 @@ fn what_a_node_has_shown_stays_a_witness(database: &mut dyn AuditDatabase) {
     changed.rules.method = Method::Header;
     database.change_node(&changed).expect("the node exists");
     assert!(database.witnesses(b, 8).expect("readable").iter().all(|witness| witness.method == Method::Header));
-    // Another content has not been shown yet.
+    // Another content or place has not been shown yet.
     let other = Row { expected: Expected { bytes: Some(7), digests: vec![digest("other")] }, ..row("n") };
-    import(database, &[b], true, vec![other]);
-    assert_eq!(lengths(database, b, 8), [(2, State::ProviderAttested)]);
+    import(database, &[b], true, vec![other, Row { location: Some("elsewhere".into()), ..row("nn") }]);
+    assert!(lengths(database, b, 8).is_empty());
 }
 
 fn incidents_come_back(database: &mut dyn AuditDatabase) {
