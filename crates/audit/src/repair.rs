@@ -125,7 +125,13 @@ impl Repair<'_> {
             Finding::Unavailable(why) => return Ok(Outcome::Impossible(Obstacle::TargetUnavailable(why))),
             _ => {}
         }
-        let (from, mut spooled, bytes) = match self.read_good(file, target, strongest) {
+        let mut failed = Vec::new();
+        let found = self.read_good(file, target, strongest, &mut failed);
+        // One reading proves nothing against a copy, but its next check shouldn't wait.
+        for node in failed {
+            database.make_copy_due(node, file.file, self.clock.wall())?;
+        }
+        let (from, mut spooled, bytes) = match found {
             Ok(found) => found,
             Err(obstacle) => return Ok(Outcome::Impossible(obstacle)),
         };
@@ -167,6 +173,10 @@ impl Repair<'_> {
         copy: &CopyHistory,
         finding: Finding,
     ) -> Result<(), DatabaseError> {
+        if copy.state.is_bad() && finding.state() == State::Unavailable {
+            // What is known of the copy would be forgotten.
+            return Ok(());
+        }
         let claim = Claim {
             node: copy.node,
             file: file.file,
@@ -181,8 +191,15 @@ impl Repair<'_> {
     }
 
     /// Reads a copy that verifies into a spool file, and returns it from its beginning. Copies that
-    /// were verified last are tried first.
-    fn read_good(&self, file: &FileHistory, except: NodeId, strongest: &Digest) -> Result<(&Site<'_>, File, u64), Obstacle> {
+    /// were verified last are tried first. Nodes of copies that didn't verify are added to
+    /// `unverified`.
+    fn read_good(
+        &self,
+        file: &FileHistory,
+        except: NodeId,
+        strongest: &Digest,
+        unverified: &mut Vec<NodeId>,
+    ) -> Result<(&Site<'_>, File, u64), Obstacle> {
         let spool_failed = |source| Obstacle::Spool { folder: self.spool.into(), source };
         let mut candidates: Vec<&CopyHistory> = file.copies.iter().filter(|copy| copy.node != except && !copy.state.is_bad()).collect();
         candidates.sort_by_key(|copy| std::cmp::Reverse((copy.state == State::Verified, copy.verified_at)));
@@ -204,16 +221,16 @@ impl Repair<'_> {
             }
             let bytes = digester.bytes();
             let right = |digests: Vec<Digest>| digests.contains(strongest) && file.expected.bytes.is_none_or(|known| known == bytes);
-            match read {
-                Err(refusal) => tried.push((site.name.to_owned(), refusal.to_string())),
-                Ok(_) if !right(digester.finish()) => {
-                    tried.push((site.name.to_owned(), "what was read is not the expected content".into()))
-                }
+            let why = match read {
+                Err(refusal) => refusal.to_string(),
+                Ok(_) if !right(digester.finish()) => "what was read is not the expected content".into(),
                 Ok(_) => {
                     spool.rewind().map_err(spool_failed)?;
                     return Ok((site, spool, bytes));
                 }
-            }
+            };
+            tried.push((site.name.to_owned(), why));
+            unverified.push(copy.node);
         }
         Err(Obstacle::NoSource { tried })
     }

@@ -379,7 +379,14 @@ fn copies_can_be_made_due(database: &mut dyn AuditDatabase) {
     database.release(&due).expect("claims can be released");
     // Copies that are due already keep their order.
     assert_eq!(database.make_due(a, NOW + 1, 0).expect("copies can be made due"), 1);
-    assert_eq!(claim(database, a, NOW + 1, 1)[0].location, "x");
+    let x = claim(database, a, NOW + 1, 1).remove(0);
+    assert_eq!(x.location, "x");
+    // So does one copy.
+    let due = |database: &mut dyn AuditDatabase, name: &str| database.history(name).expect("readable").expect("known").copies[0].due_at;
+    let y = database.history("y").expect("readable").expect("known");
+    database.make_copy_due(a, y.file, NOW - 3).expect("a copy can be made due");
+    database.make_copy_due(a, y.file, NOW).expect("a copy can be made due");
+    assert_eq!((due(database, "x"), due(database, "y")), (NOW, NOW - 3));
 }
 
 fn a_new_interval_moves_regular_checks(database: &mut dyn AuditDatabase) {

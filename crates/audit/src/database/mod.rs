@@ -281,6 +281,12 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// If the database can't be changed.
     fn make_due(&mut self, node: NodeId, now: u64, after: u64) -> Result<u64, DatabaseError>;
 
+    /// Makes a copy due now that would be due later.
+    ///
+    /// # Errors
+    /// If the database can't be changed.
+    fn make_copy_due(&mut self, node: NodeId, file: FileId, now: u64) -> Result<(), DatabaseError>;
+
     /// When the next copy of a node is due, in seconds since 1970.
     ///
     /// # Errors

@@ -309,6 +309,11 @@ impl AuditDatabase for Sqlite {
         checks::make_due(&mut self.connection, node, now, after).map_err(engine("make copies due"))
     }
 
+    fn make_copy_due(&mut self, node: NodeId, file: FileId, now: u64) -> Result<(), DatabaseError> {
+        let sql = "UPDATE copies SET due_at = ?3 WHERE node = ?1 AND file = ?2 AND due_at > ?3";
+        self.connection.execute(sql, params![node.0, signed(file.0), signed(now)]).map(drop).map_err(engine("make a copy due"))
+    }
+
     fn next_due(&mut self, node: NodeId) -> Result<Option<u64>, DatabaseError> {
         questions::next_due(&self.connection, node).map_err(engine("read what is due"))
     }
