@@ -372,6 +372,8 @@ fn copies_can_be_made_due(database: &mut dyn AuditDatabase) {
     check_one(database, a, NOW + year, GOOD());
     check_one(database, a, NOW, GOOD());
     assert!(claim(database, a, NOW, 9).is_empty());
+    let later = [(0, 9), (0, 1), (NOW + DAY_S, 9)].map(|(after, most)| database.due_after(a, after, most).expect("readable"));
+    assert_eq!(later, [2, 1, 1]);
     assert_eq!(database.make_due(a, NOW, NOW + 2 * DAY_S).expect("copies can be made due"), 1);
     assert_eq!(database.make_due(a, NOW, NOW + 2 * DAY_S).expect("copies can be made due"), 0);
     let due = claim(database, a, NOW, 9);

@@ -293,6 +293,12 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// If the database can't be read.
     fn next_due(&mut self, node: NodeId) -> Result<Option<u64>, DatabaseError>;
 
+    /// Counts the copies of a node that are due after a time, up to `most`.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn due_after(&mut self, node: NodeId, after: u64, most: u64) -> Result<u64, DatabaseError>;
+
     /// Counts the copies of a node that were last looked at before `looked_before`, among those
     /// that have been due since before `due_before`. Only copies whose last check found them there
     /// are counted. If more than `most` have been due for so long, returns that.

@@ -293,6 +293,12 @@ impl AuditDatabase for Postgres {
         self.session.read("read what is due", async |work| questions::next_due(work, node).await)
     }
 
+    fn due_after(&mut self, node: NodeId, after: u64, most: u64) -> Result<u64, DatabaseError> {
+        let (node, after, most) = (small(node), signed(after), signed(most));
+        let sql = "SELECT count(*) FROM (SELECT FROM copies WHERE node = $1 AND due_at > $2 LIMIT $3) c";
+        self.session.read("count what is due", async |work| work.number(sql, &[&node, &after, &most]).await.map(unsigned))
+    }
+
     fn overdue_looks(&mut self, node: NodeId, looked_before: u64, due_before: u64, most: u64) -> Result<Overdue, DatabaseError> {
         let count = async |work: &session::Work<'_>| questions::overdue_looks(work, node, looked_before, due_before, most).await;
         self.session.read("count what is overdue", async |work| count(work).await)

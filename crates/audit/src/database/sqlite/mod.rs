@@ -318,6 +318,12 @@ impl AuditDatabase for Sqlite {
         questions::next_due(&self.connection, node).map_err(engine("read what is due"))
     }
 
+    fn due_after(&mut self, node: NodeId, after: u64, most: u64) -> Result<u64, DatabaseError> {
+        let sql = "SELECT count(*) FROM (SELECT 1 FROM copies INDEXED BY copies_due WHERE node = ?1 AND due_at > ?2 LIMIT ?3)";
+        let count = self.connection.query_row(sql, params![node.0, signed(after), signed(most)], |row| row.get(0));
+        count.map(unsigned).map_err(engine("count what is due"))
+    }
+
     fn overdue_looks(&mut self, node: NodeId, looked_before: u64, due_before: u64, most: u64) -> Result<Overdue, DatabaseError> {
         questions::overdue_looks(&self.connection, node, looked_before, due_before, most).map_err(engine("count what is overdue"))
     }
