@@ -12,8 +12,9 @@
 //!    a fresh         refused, or a third result ------------------> unavailable
 //!    connection
 //!      | the same
-//! 3  read a witness  wrong, missing or refused -------------------> unavailable
-//!      | right
+//! 3  check up to     all wrong, missing or refused --------------> unavailable
+//!    3 witnesses
+//!      | one is right
 //!    size-mismatch, digest-mismatch or missing
 //! ```
 //!
@@ -21,19 +22,22 @@
 //! contradicts the expected digest leads to step 1: it may be the statement that is wrong.
 //!
 //! A witness is a copy that this node has shown before. An unmounted disk, a login page that
-//! answers every request, or a bucket of the same name elsewhere fail it.
+//! answers every request, or a bucket of the same name elsewhere fail it. Where copies are only
+//! looked at, a witness is too: reading it could cost a restore.
 
 use std::time::{Duration, Instant};
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
 
-use crate::copy::{Dispute, Expected, Finding, Method, Unavailability};
+use crate::copy::{Dispute, Expected, Finding, Method, State, Unavailability};
 use crate::place::{Cause, Connection, Place, Refusal, Statement};
 
 /// The algorithm for files of which no digest is known.
 const RECORDED_WITH: Algorithm = Algorithm::Sha256;
 /// Witnesses that are tried before a node is considered not to be itself.
 const WITNESSES_TRIED: usize = 3;
+/// No node has a file of this name; a place that states one answers every request alike.
+const NO_FILE: &str = "fulgurite-audit-asks-for-a-file-that-does-not-exist";
 
 /// A copy that a node has shown: proof that answers come from the right place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +46,27 @@ pub struct Witness {
     pub location: String,
     /// What it contains.
     pub expected: Expected,
+    /// What the last check of it found. A copy that couldn't be read stays a witness: if the whole
+    /// node is another one now, none can be read.
+    pub state: State,
+    /// How copies of its node are checked.
+    pub method: Method,
+}
+
+impl Witness {
+    /// Puts the best witnesses first: those that were right at last, then those that couldn't be
+    /// read; small ones before large ones, and empty ones last, as an empty answer proves little.
+    pub(crate) fn sort(witnesses: &mut [Self]) {
+        witnesses.sort_by_key(|witness| {
+            let trouble = match witness.state {
+                State::Verified | State::HeaderChecked | State::ProviderAttested => 0,
+                State::Unverified | State::Unavailable => 1,
+                State::SizeMismatch | State::DigestMismatch | State::Missing => 2,
+            };
+            let bytes = witness.expected.bytes;
+            (trouble, bytes == Some(0), bytes.unwrap_or(u64::MAX))
+        });
+    }
 }
 
 /// Limits how fast a check reads, and ends it early.
@@ -190,7 +215,7 @@ impl<'a> Checker<'a> {
             let second = stated.map_or_else(|| "the node states no such file".into(), |bytes| format!("the node states {bytes} bytes"));
             return Err(Unavailability::ReadingsDiffer { first: first_dispute, second });
         }
-        self.require_witness(location, matches!(second, Reading::Missing | Reading::Lost { .. }), witnesses)?;
+        self.require_witness(location, &second_dispute, witnesses)?;
         Ok(match second_dispute {
             Dispute::Missing => Finding::Missing,
             Dispute::Lost { why } => Finding::Lost { why },
@@ -218,59 +243,89 @@ impl<'a> Checker<'a> {
             Some(statement) if is_right(statement.bytes) => return Ok(judged(statement, expected)),
             wrong => wrong.map(|statement| statement.bytes),
         };
+        let dispute = first.map_or(Dispute::Missing, |found| Dispute::Size { found });
         if second != first {
-            let dispute = first.map_or(Dispute::Missing, |found| Dispute::Size { found });
             let second = second.map_or_else(|| "no such file".into(), |bytes| format!("{bytes} bytes"));
             return Err(Unavailability::ReadingsDiffer { first: dispute, second });
         }
-        self.require_witness(location, second.is_none(), witnesses)?;
+        self.require_witness(location, &dispute, witnesses)?;
         Ok(Looked::Found(second.map_or(Finding::Missing, |found| Finding::SizeMismatch { found })))
     }
 
-    /// Asks the node what it states about a file; `None` if it states that there is none.
     fn ask(&mut self, method: Method, location: &str) -> Result<Option<Statement>, Unavailability> {
-        let connection = self.connected().map_err(|(refusal, _)| refusal)?;
-        let stated = absent_as_none(match method {
-            Method::Header => connection.length(location).map(|bytes| Statement { bytes, digests: Vec::new() }),
-            Method::Provider | Method::Stream => connection.stated(location),
-        });
+        let stated = self.statement(method, location);
         if stated.is_err() {
             self.connection = None;
         }
-        stated
+        Ok(stated?)
     }
 
-    /// Fails unless the node shows a copy that it had before. A node that never had one only needs
-    /// to have some file, if this copy is missing.
+    /// Asks the node what it states about a file; `None` if it states that there is none.
+    fn statement(&mut self, method: Method, location: &str) -> Result<Option<Statement>, Refusal> {
+        let connection = self.connected().map_err(|(refusal, _)| refusal)?;
+        absent_as_none(match method {
+            Method::Header => connection.length(location).map(|bytes| Statement { bytes, digests: Vec::new() }),
+            Method::Provider | Method::Stream => connection.stated(location),
+        })
+    }
+
+    /// Fails unless the node shows another copy that it had before. If it never had one, it only
+    /// needs to answer as the right place could.
     fn require_witness(
         &mut self,
         location: &str,
-        missing: bool,
+        dispute: &Dispute,
         witnesses: &mut dyn FnMut() -> Vec<Witness>,
     ) -> Result<(), Unavailability> {
+        let looks = looks(dispute);
         let candidates: Vec<Witness> = witnesses().into_iter().filter(|witness| witness.location != location).collect();
         if candidates.is_empty() {
-            return if missing { self.require_any_file() } else { Ok(()) };
+            let answered = match dispute {
+                Dispute::Missing | Dispute::Lost { .. } => self.require_any_file(&looks),
+                Dispute::Size { .. } | Dispute::Digest { .. } | Dispute::Stated { .. } => self.require_no_such_file(&looks),
+            };
+            return answered.map_err(|refusal| Unavailability::Unproven { looks, refusal }).and_then(|answered| answered);
         }
         for witness in candidates.iter().take(WITNESSES_TRIED) {
-            let algorithms = self.algorithms(&witness.expected);
-            let connection = self.connected().map_err(|(refusal, _)| refusal)?;
-            let reading = read(connection, &witness.location, &algorithms, &mut ()).map_err(|(refusal, _)| refusal)?;
-            if dispute(&reading, &witness.expected).is_none() {
-                return Ok(());
+            match self.is_shown(witness) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                // The next witness gets a new connection: this one may be half closed.
+                Err(_) => self.connection = None,
             }
         }
-        Err(Unavailability::WitnessesGone)
+        Err(Unavailability::WitnessesGone { looks })
     }
 
-    fn require_any_file(&mut self) -> Result<(), Unavailability> {
+    /// Checks a witness in the way in which its node's copies are checked.
+    fn is_shown(&mut self, witness: &Witness) -> Result<bool, Refusal> {
+        let (location, expected) = (&witness.location, &witness.expected);
+        if witness.method == Method::Stream {
+            let algorithms = self.algorithms(expected);
+            let connection = self.connected().map_err(|(refusal, _)| refusal)?;
+            let reading = read(connection, location, &algorithms, &mut ()).map_err(|(refusal, _)| refusal)?;
+            return Ok(dispute(&reading, expected).is_none());
+        }
+        let statement = self.statement(witness.method, location)?;
+        // A length that isn't known proves nothing.
+        Ok(statement.is_some_and(|statement| {
+            expected.bytes == Some(statement.bytes) && !matches!(judged(statement, expected), Looked::Contradicted(_))
+        }))
+    }
+
+    fn require_any_file(&mut self, looks: &str) -> Result<Result<(), Unavailability>, Refusal> {
         let mut found = false;
         let connection = self.connected().map_err(|(refusal, _)| refusal)?;
         connection.list(&mut |_| {
             found = true;
             false
         })?;
-        if found { Ok(()) } else { Err(Unavailability::PlaceEmpty) }
+        Ok(if found { Ok(()) } else { Err(Unavailability::PlaceEmpty { looks: looks.to_owned() }) })
+    }
+
+    fn require_no_such_file(&mut self, looks: &str) -> Result<Result<(), Unavailability>, Refusal> {
+        let stated = self.statement(Method::Header, NO_FILE)?;
+        Ok(if stated.is_none() { Ok(()) } else { Err(Unavailability::AnswersAlike { looks: looks.to_owned() }) })
     }
 
     /// The finding of a reading that nothing speaks against.
@@ -382,11 +437,21 @@ fn describe(reading: &Reading) -> String {
     }
 }
 
-fn absent_as_none<T>(stated: Result<T, Refusal>) -> Result<Option<T>, Unavailability> {
+/// What a copy looks like that two readings dispute.
+fn looks(dispute: &Dispute) -> String {
+    match dispute {
+        Dispute::Missing => "missing".into(),
+        Dispute::Lost { why } => format!("lost ({why})"),
+        Dispute::Size { found } => format!("wrong, with {found} bytes"),
+        Dispute::Digest { found } | Dispute::Stated { stated: found } => format!("wrong, with {found:?}"),
+    }
+}
+
+fn absent_as_none<T>(stated: Result<T, Refusal>) -> Result<Option<T>, Refusal> {
     match stated {
         Ok(stated) => Ok(Some(stated)),
         Err(Refusal { cause: Cause::Missing, .. }) => Ok(None),
-        Err(refusal) => Err(refusal.into()),
+        Err(refusal) => Err(refusal),
     }
 }
 

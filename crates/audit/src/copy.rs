@@ -73,6 +73,12 @@ impl State {
         matches!(self, Self::SizeMismatch | Self::DigestMismatch | Self::Missing)
     }
 
+    /// True if the last check found the copy where it should be, and nothing wrong.
+    #[must_use]
+    pub fn is_shown(self) -> bool {
+        matches!(self, Self::Verified | Self::HeaderChecked | Self::ProviderAttested)
+    }
+
     /// The number that stands for it in databases.
     #[must_use]
     pub fn number(self) -> u8 {
@@ -254,13 +260,34 @@ pub enum Unavailability {
         /// The second reading, or the length that the node states.
         second: String,
     },
-    /// The copy looks lost or wrong, but so do copies that this node had before.
+    /// The copy looks lost or wrong, but none of the copies that this node had before can be shown.
     #[error(
-        "the copy looks lost or wrong, but so does every copy tried that was right here before: \
+        "the copy looks {looks}, but none of the copies tried that were here before can be shown now: \
          is this still the right disk, bucket or server?"
     )]
-    WitnessesGone,
+    WitnessesGone {
+        /// What the copy looks like.
+        looks: String,
+    },
     /// The copy looks missing, and the place has no file at all.
-    #[error("the place is empty: is it mounted, and is it the right one?")]
-    PlaceEmpty,
+    #[error("the copy looks {looks}, but the place is empty: is it mounted, and is it the right one?")]
+    PlaceEmpty {
+        /// What the copy looks like.
+        looks: String,
+    },
+    /// The copy looks wrong, and the place also states a file that can't exist.
+    #[error("the copy looks {looks}, but the place answers as if any file existed: is it a login page?")]
+    AnswersAlike {
+        /// What the copy looks like.
+        looks: String,
+    },
+    /// The copy looks lost or wrong. The node has shown no other copy so far, and refused the
+    /// request that would tell whether it is the right place.
+    #[error("the copy looks {looks}, but the node has shown no other copy yet, and refused to tell more: {refusal}")]
+    Unproven {
+        /// What the copy looks like.
+        looks: String,
+        /// The refusal.
+        refusal: Refusal,
+    },
 }

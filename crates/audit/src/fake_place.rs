@@ -32,6 +32,8 @@ struct Files {
     faults: BTreeMap<String, VecDeque<Fault>>,
     /// Applies to each request while set.
     down: Option<Cause>,
+    /// What each request is answered with while set, whatever it asks for.
+    page: Option<Vec<u8>>,
     /// Lengths that the place states, where they differ from the content's.
     stated: BTreeMap<String, u64>,
     /// Digests that the place states.
@@ -66,6 +68,10 @@ impl FakePlace {
         self.change(|files| files.down = cause);
     }
 
+    pub(crate) fn answer_all_with(&self, page: &[u8]) {
+        self.change(|files| files.page = Some(page.into()));
+    }
+
     pub(crate) fn state_length(&self, name: &str, bytes: u64) {
         self.change(|files| files.stated.insert(name.into(), bytes));
     }
@@ -98,7 +104,7 @@ impl Connection for FakePlace {
     fn length(&mut self, location: &str) -> Result<u64, Refusal> {
         self.change(|files| {
             down(files)?;
-            let content = files.content.get(location).ok_or(Refusal::new(Cause::Missing, ""))?;
+            let content = files.page.as_ref().or(files.content.get(location)).ok_or(Refusal::new(Cause::Missing, ""))?;
             Ok(files.stated.get(location).copied().unwrap_or(content.len() as u64))
         })
     }
@@ -113,7 +119,7 @@ impl Connection for FakePlace {
         let (content, fault) = self.change(|files| {
             down(files)?;
             let fault = files.faults.get_mut(location).and_then(VecDeque::pop_front);
-            match (files.content.get(location).cloned(), fault) {
+            match (files.page.as_ref().or(files.content.get(location)).cloned(), fault) {
                 (_, Some(Fault::Refuse(cause))) => Err(Refusal::new(cause, "by the test")),
                 (content, fault) => Ok((content, fault)),
             }

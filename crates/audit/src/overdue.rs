@@ -52,3 +52,17 @@ pub fn overdue_looks(database: &mut dyn AuditDatabase, node: &Node, now: u64) ->
     let looked_before = due_before.saturating_sub(node.rules.interval.as_secs());
     database.overdue_looks(node.id, looked_before, due_before, MOST)
 }
+
+/// Counts the copies of a node whose next look lies further ahead than their interval allows: a
+/// wrong clock dated them. Verifications have dates of their own, so none are counted at a node
+/// whose copies are read.
+///
+/// # Errors
+/// If the database can't be read.
+pub fn future_looks(database: &mut dyn AuditDatabase, node: &Node, now: u64) -> Result<u64, DatabaseError> {
+    if node.rules.method == Method::Stream {
+        return Ok(0);
+    }
+    let latest = now.saturating_add(node.rules.interval.as_secs()).saturating_add(SLACK_S);
+    database.due_after(node.id, latest, MOST)
+}

@@ -166,6 +166,13 @@ impl Repair<'_> {
 
     /// Records a check that was part of the repair.
     fn record(&self, database: &mut dyn AuditDatabase, file: &FileHistory, copy: &CopyHistory, check: &Check) -> Result<(), DatabaseError> {
+        if copy.state.is_bad()
+            && let Finding::Unavailable(why) = &check.finding
+        {
+            // As a result it would replace the copy's state, and what is known would be forgotten.
+            let kind = EventKind::Checked(State::Unavailable);
+            return self.append(database, file, copy.node, kind, check.bytes, why.to_string());
+        }
         let claim = Claim {
             node: copy.node,
             file: file.file,
@@ -240,6 +247,8 @@ impl Repair<'_> {
             let detail = format!("for the copy at {}: {why}", target.name);
             self.append(database, file, site.node, EventKind::SourceRejected, bytes, detail)?;
             tried.push((site.name.to_owned(), why));
+            // One reading proves nothing against a copy, but its next check shouldn't wait.
+            database.make_copy_due(site.node, file.file, self.clock.wall())?;
         }
         Ok(Err(Obstacle::NoSource { tried }))
     }

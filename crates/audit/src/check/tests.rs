@@ -9,6 +9,10 @@ fn expected(content: &[u8]) -> Expected {
     Expected { bytes: Some(content.len() as u64), digests: digester.finish() }
 }
 
+fn witness(location: &str, content: &[u8]) -> Witness {
+    Witness { location: location.into(), expected: expected(content), state: State::Verified, method: Method::Stream }
+}
+
 struct Bench {
     place: FakePlace,
     witnesses: Vec<Witness>,
@@ -19,7 +23,7 @@ fn bench() -> Bench {
     let place = FakePlace::default();
     place.put("a", CONTENT);
     place.put("witness", b"proof");
-    Bench { place, witnesses: vec![Witness { location: "witness".into(), expected: expected(b"proof") }] }
+    Bench { place, witnesses: vec![witness("witness", b"proof")] }
 }
 
 impl Bench {
@@ -180,12 +184,12 @@ fn a_node_that_no_longer_shows_what_it_had_declares_nothing() {
         make_wrong(&bench.place);
         bench.place.delete("witness");
         let finding = bench.finding();
-        assert!(matches!(finding, Finding::Unavailable(Unavailability::WitnessesGone)), "{finding:?}");
+        assert!(matches!(finding, Finding::Unavailable(Unavailability::WitnessesGone { .. })), "{finding:?}");
     }
     // One witness of several is enough: the others may have been lost since.
     let mut bench = bench();
     bench.place.delete("a");
-    bench.witnesses.insert(0, Witness { location: "lost".into(), expected: expected(b"lost") });
+    bench.witnesses.insert(0, witness("lost", b"lost"));
     assert!(matches!(bench.finding(), Finding::Missing));
 }
 
@@ -193,7 +197,7 @@ fn a_node_that_no_longer_shows_what_it_had_declares_nothing() {
 fn a_copy_is_never_its_own_witness() {
     let mut bench = bench();
     bench.place.put("a", b"wrong");
-    bench.witnesses = vec![Witness { location: "a".into(), expected: expected(b"wrong") }];
+    bench.witnesses = vec![witness("a", b"wrong")];
     // Nothing else was ever shown, so two readings have to do.
     assert!(matches!(bench.finding(), Finding::SizeMismatch { found: 5 }));
 }
@@ -205,7 +209,59 @@ fn an_empty_place_without_witnesses_is_unavailable() {
     bench.place.delete("a");
     assert!(matches!(bench.finding(), Finding::Missing));
     bench.place.clear();
-    assert!(matches!(bench.finding(), Finding::Unavailable(Unavailability::PlaceEmpty)));
+    assert!(matches!(bench.finding(), Finding::Unavailable(Unavailability::PlaceEmpty { .. })));
+}
+
+#[test]
+fn a_place_without_witnesses_that_answers_every_request_alike_is_unavailable() {
+    for method in Method::ALL {
+        let mut bench = bench();
+        bench.witnesses.clear();
+        bench.place.answer_all_with(b"<html>log in</html>");
+        let finding = bench.check_with(method, &expected(CONTENT)).finding;
+        assert!(matches!(finding, Finding::Unavailable(Unavailability::AnswersAlike { .. })), "{finding:?}");
+    }
+}
+
+#[test]
+fn a_witness_that_is_refused_does_not_end_the_search() {
+    let mut bench = bench();
+    bench.place.delete("a");
+    for location in ["refused", "cut"] {
+        bench.place.put(location, b"more proof");
+        bench.witnesses.insert(0, witness(location, b"more proof"));
+    }
+    bench.place.fault("refused", Fault::Refuse(Cause::Denied));
+    bench.place.fault("cut", Fault::CutHalf);
+    assert!(matches!(bench.finding(), Finding::Missing));
+    // If none can be shown, the reason tells about the copy.
+    bench.place.fault("witness", Fault::Refuse(Cause::Denied));
+    bench.place.fault("refused", Fault::Refuse(Cause::Denied));
+    bench.place.fault("cut", Fault::CutHalf);
+    let Finding::Unavailable(why) = bench.finding() else { panic!("no witness was shown") };
+    assert!(why.to_string().starts_with("the copy looks missing, but"), "{why}");
+}
+
+#[test]
+fn a_witness_is_looked_at_where_copies_are() {
+    for method in [Method::Header, Method::Provider] {
+        let mut bench = bench();
+        bench.witnesses[0].method = method;
+        bench.place.delete("a");
+        assert!(matches!(bench.check_with(method, &expected(CONTENT)).finding, Finding::Missing));
+        assert_eq!(bench.readings(), 0);
+        bench.place.state_length("witness", 9);
+        let finding = bench.check_with(method, &expected(CONTENT)).finding;
+        assert!(matches!(finding, Finding::Unavailable(Unavailability::WitnessesGone { .. })), "{finding:?}");
+    }
+    let mut bench = bench();
+    bench.witnesses[0].method = Method::Provider;
+    bench.place.delete("a");
+    bench.place.state_digest("witness", digest(Algorithm::Md5, b"other"), true);
+    assert!(is_unavailable(&bench.provider().finding));
+    // Without a known length, an answer proves nothing.
+    bench.witnesses[0] = Witness { expected: Expected::default(), method: Method::Header, ..bench.witnesses[0].clone() };
+    assert!(is_unavailable(&bench.provider().finding));
 }
 
 #[test]
@@ -329,7 +385,7 @@ fn a_stated_digest_alone_never_makes_a_copy_wrong() {
     // Two readings and a witness.
     assert_eq!((check.method, bench.readings()), (Method::Stream, 3));
     bench.place.delete("witness");
-    assert!(matches!(bench.provider().finding, Finding::Unavailable(Unavailability::WitnessesGone)));
+    assert!(matches!(bench.provider().finding, Finding::Unavailable(Unavailability::WitnessesGone { .. })));
     // The object was replaced after it was asked about, or between the readings.
     bench.place.put("a", CONTENT);
     assert!(matches!(bench.provider().finding, Finding::Verified { disputed: Some(Dispute::Stated { .. }) }));

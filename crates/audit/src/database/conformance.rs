@@ -23,6 +23,7 @@ pub(super) const CASES: &[Case] = &[
     ("an inventory can be imported twice", an_inventory_can_be_imported_twice),
     ("rows of one file are one file, in any order", rows_of_one_file_are_one_file),
     ("a contradiction is reported, and replaces only if told to", a_contradiction_is_reported),
+    ("a copy that moved is unverified", a_copy_that_moved_is_unverified),
     ("rows before an error are kept", rows_before_an_error_are_kept),
     ("the longest due is claimed first, and nothing twice", the_longest_due_is_claimed_first),
     ("a claim is not a date", a_claim_is_not_a_date),
@@ -37,7 +38,7 @@ pub(super) const CASES: &[Case] = &[
     ("looks are overdue by their own dates", looks_are_overdue_by_their_own_dates),
     ("an appended event changes nothing else", an_appended_event_changes_nothing_else),
     ("each copy with events is a subject once", each_copy_with_events_is_a_subject_once),
-    ("witnesses are copies that are still verified", witnesses_are_still_verified),
+    ("what a node has shown stays a witness", what_a_node_has_shown_stays_a_witness),
     ("the states of detectors are stored with results", detectors_are_stored),
     ("incidents come back in their order", incidents_come_back),
     ("benchmarks are read once when they are due", benchmarks::are_read_once),
@@ -168,6 +169,25 @@ fn a_contradiction_is_reported(database: &mut dyn AuditDatabase) {
     let more = Row { expected: Expected { bytes: None, digests: vec![md5.clone()] }, ..row("y") };
     assert_eq!(import(database, &[a], false, vec![more]).changed, 1);
     assert_eq!(database.history("y").expect("readable").expect("known").expected.digests, [md5, digest("y")]);
+}
+
+fn a_copy_that_moved_is_unverified(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    import(database, &[a, b], false, vec![row("x")]);
+    check_one(database, a, NOW, GOOD());
+    check_one(database, b, NOW, GOOD());
+    let moved = || Row { location: Some("deep/x".into()), node: Some(a), ..row("x") };
+    let under_way = claim(database, a, NOW + DAY_S, 1).remove(0);
+    assert_eq!(import(database, &[], false, vec![moved()]).conflicts, 1);
+    assert_eq!(import(database, &[], true, vec![moved()]).changed, 1);
+    database.record(&[checked(under_way, NOW + DAY_S, GOOD())], &[]).expect("recorded");
+    let copies = database.history("x").expect("readable").expect("known").copies;
+    assert_eq!((copies[0].state, copies[0].verified_at, copies[0].location.as_str()), (State::Unverified, None, "deep/x"));
+    assert_eq!((copies[0].events[0].kind, copies[0].events.len()), (EventKind::ExpectationReplaced, 2));
+    assert_eq!((copies[1].state, copies[1].location.as_str()), (State::Verified, "x"));
+    assert_eq!([states(database, a), states(database, b)], [[(State::Unverified, 1, 1)], [(State::Verified, 1, 1)]]);
+    assert_eq!(database.ages().expect("readable").iter().map(|age| (age.node, age.copies)).collect::<Vec<_>>(), [(a, 1), (b, 1)]);
+    assert_eq!(claim(database, a, NOW, 9).remove(0).location, "deep/x");
 }
 
 fn rows_before_an_error_are_kept(database: &mut dyn AuditDatabase) {
@@ -354,6 +374,8 @@ fn copies_can_be_made_due(database: &mut dyn AuditDatabase) {
     check_one(database, a, NOW + year, GOOD());
     check_one(database, a, NOW, GOOD());
     assert!(claim(database, a, NOW, 9).is_empty());
+    let later = [(0, 9), (0, 1), (NOW + DAY_S, 9)].map(|(after, most)| database.due_after(a, after, most).expect("readable"));
+    assert_eq!(later, [2, 1, 1]);
     assert_eq!(database.make_due(a, NOW, NOW + 2 * DAY_S).expect("copies can be made due"), 1);
     assert_eq!(database.make_due(a, NOW, NOW + 2 * DAY_S).expect("copies can be made due"), 0);
     let due = claim(database, a, NOW, 9);
@@ -361,7 +383,14 @@ fn copies_can_be_made_due(database: &mut dyn AuditDatabase) {
     database.release(&due).expect("claims can be released");
     // Copies that are due already keep their order.
     assert_eq!(database.make_due(a, NOW + 1, 0).expect("copies can be made due"), 1);
-    assert_eq!(claim(database, a, NOW + 1, 1)[0].location, "x");
+    let x = claim(database, a, NOW + 1, 1).remove(0);
+    assert_eq!(x.location, "x");
+    // So does one copy.
+    let due = |database: &mut dyn AuditDatabase, name: &str| database.history(name).expect("readable").expect("known").copies[0].due_at;
+    let y = database.history("y").expect("readable").expect("known");
+    database.make_copy_due(a, y.file, NOW - 3).expect("a copy can be made due");
+    database.make_copy_due(a, y.file, NOW).expect("a copy can be made due");
+    assert_eq!((due(database, "x"), due(database, "y")), (NOW, NOW - 3));
 }
 
 fn a_new_interval_moves_regular_checks(database: &mut dyn AuditDatabase) {
@@ -412,7 +441,7 @@ fn looks_are_overdue_by_their_own_dates(database: &mut dyn AuditDatabase) {
         || Finding::ProviderAttested { stated: digest("y") },
         GOOD,
         || Finding::Missing,
-        || Finding::Unavailable(Unavailability::PlaceEmpty),
+        || Finding::Unavailable(Unavailability::PlaceEmpty { looks: "missing".into() }),
         || Finding::HeaderChecked,
     ];
     let claims = claim(database, a, NOW, 6);
@@ -489,21 +518,39 @@ fn each_copy_with_events_is_a_subject_once(database: &mut dyn AuditDatabase) {
     assert_eq!(later.iter().map(|(event, subject)| (*event, subject.node)).collect::<Vec<_>>(), [(numbers[1], a), (numbers[2], b)]);
 }
 
-fn witnesses_are_still_verified(database: &mut dyn AuditDatabase) {
+fn what_a_node_has_shown_stays_a_witness(database: &mut dyn AuditDatabase) {
     let [a, b] = two_nodes(database);
     import(database, &[a, b], false, (0..20).map(|index| row(&"n".repeat(index + 1))).collect());
     assert!(database.witnesses(a, 8).expect("readable").is_empty());
-    for _ in 0..20 {
-        check_one(database, a, NOW, GOOD());
-    }
-    let witnesses = database.witnesses(a, 3).expect("readable");
-    assert_eq!(witnesses.len(), 3);
-    assert!(witnesses.is_sorted_by_key(|witness| witness.expected.bytes));
-    assert!(database.witnesses(b, 8).expect("readable").is_empty());
-    for _ in 0..20 {
-        check_one(database, a, NOW + DAY_S, Finding::Missing);
-    }
-    assert!(database.witnesses(a, 8).expect("readable").is_empty());
+    let claims = claim(database, a, NOW, 20);
+    database.record(&claims.into_iter().map(|claim| checked(claim, NOW, GOOD())).collect::<Vec<_>>(), &[]).expect("recorded");
+    let lengths = |database: &mut dyn AuditDatabase, node: NodeId, limit: usize| {
+        let witnesses = database.witnesses(node, limit).expect("readable");
+        witnesses.into_iter().map(|witness| (witness.location.len(), witness.state)).collect::<Vec<_>>()
+    };
+    assert_eq!(lengths(database, a, 3), [1, 2, 3].map(|bytes| (bytes, State::Verified)));
+    assert!(lengths(database, b, 8).is_empty());
+    // Small ones first, then those that couldn't be read, then those that are gone.
+    check_one(database, a, NOW + DAY_S, Finding::Missing);
+    check_one(database, a, NOW + DAY_S, Finding::Unavailable(Unavailability::PlaceEmpty { looks: "missing".into() }));
+    let all = lengths(database, a, 8);
+    assert_eq!((all.len(), all[0], all[6], all[7]), (8, (3, State::Verified), (2, State::Unavailable), (1, State::Missing)));
+    let claims = claim(database, a, NOW + DAY_S, 18);
+    let refused = || Finding::Unavailable(Refusal::new(Cause::TimedOut, "").into());
+    database.record(&claims.into_iter().map(|claim| checked(claim, NOW + DAY_S, refused())).collect::<Vec<_>>(), &[]).expect("recorded");
+    assert_eq!(lengths(database, a, 8).len(), 8);
+    // Looks count, and by which method a witness is to be checked.
+    check_one(database, b, NOW, Finding::HeaderChecked);
+    check_one(database, b, NOW, Finding::ProviderAttested { stated: digest("nn") });
+    assert_eq!(lengths(database, b, 8), [(1, State::HeaderChecked), (2, State::ProviderAttested)]);
+    let mut changed = database.nodes().expect("readable").remove(1);
+    changed.rules.method = Method::Header;
+    database.change_node(&changed).expect("the node exists");
+    assert!(database.witnesses(b, 8).expect("readable").iter().all(|witness| witness.method == Method::Header));
+    // Another content or place has not been shown yet.
+    let other = Row { expected: Expected { bytes: Some(7), digests: vec![digest("other")] }, ..row("n") };
+    import(database, &[b], true, vec![other, Row { location: Some("elsewhere".into()), ..row("nn") }]);
+    assert!(lengths(database, b, 8).is_empty());
 }
 
 fn incidents_come_back(database: &mut dyn AuditDatabase) {

@@ -32,6 +32,7 @@ mod incident;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
+mod witnesses;
 
 pub use benchmarks::{Benchmark, BenchmarkDatabase, BenchmarkRecord, ExpectedTime};
 pub use error::DatabaseError;
@@ -291,11 +292,23 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// If the database can't be changed.
     fn make_due(&mut self, node: NodeId, now: u64, after: u64) -> Result<u64, DatabaseError>;
 
+    /// Makes a copy due now that would be due later.
+    ///
+    /// # Errors
+    /// If the database can't be changed.
+    fn make_copy_due(&mut self, node: NodeId, file: FileId, now: u64) -> Result<(), DatabaseError>;
+
     /// When the next copy of a node is due, in seconds since 1970.
     ///
     /// # Errors
     /// If the database can't be read.
     fn next_due(&mut self, node: NodeId) -> Result<Option<u64>, DatabaseError>;
+
+    /// Counts the copies of a node that are due after a time, up to `most`.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn due_after(&mut self, node: NodeId, after: u64, most: u64) -> Result<u64, DatabaseError>;
 
     /// Counts the copies of a node that were last looked at before `looked_before`, among those
     /// that have been due since before `due_before`. Only copies whose last check found them there
@@ -305,7 +318,10 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// If the database can't be read.
     fn overdue_looks(&mut self, node: NodeId, looked_before: u64, due_before: u64, most: u64) -> Result<Overdue, DatabaseError>;
 
-    /// Returns up to `limit` copies of a node that were verified last: small ones are preferred.
+    /// Returns up to `limit` copies that a node has shown, the best witnesses first: copies that
+    /// were once verified, or looked at by its method, since what they should contain and where
+    /// they are were last replaced. Those that couldn't be read at last come after the others, and
+    /// those that are lost or wrong after them. Empty only if the node has shown none.
     ///
     /// # Errors
     /// If the database can't be read.

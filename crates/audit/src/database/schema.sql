@@ -114,7 +114,7 @@ CREATE TABLE incidents (
     unanswered INTEGER NOT NULL
 );
 
--- The last copies that were verified, a few for each node; slots are used in turn.
+-- Copies that were found right, a few for each node; slots are used in turn.
 CREATE TABLE witnesses (
     node INTEGER NOT NULL,
     slot INTEGER NOT NULL,

@@ -146,8 +146,30 @@ fn a_source_that_does_not_verify_is_not_used() {
 fn nothing_is_written_to_a_node_that_is_not_itself() {
     let mut bench = bench();
     bench.places[0].clear();
-    assert!(matches!(bench.repair(0, true), Outcome::Impossible(Obstacle::TargetUnavailable(Unavailability::PlaceEmpty))));
+    assert!(matches!(bench.repair(0, true), Outcome::Impossible(Obstacle::TargetUnavailable(Unavailability::PlaceEmpty { .. }))));
     assert_eq!(bench.content(0), None);
+}
+
+#[test]
+fn a_repair_that_fails_forgets_neither_the_damage_nor_what_it_saw() {
+    let mut bench = bench();
+    bench.places[0].put("f", b"wrong");
+    assert!(matches!(bench.repair(0, false), Outcome::Repairable { .. }));
+    bench.places[0].set_down(Some(Cause::TimedOut));
+    assert!(matches!(bench.repair(0, true), Outcome::Impossible(Obstacle::TargetUnavailable(_))));
+    let state = |bench: &mut Bench| bench.database.history("f").expect("readable").expect("known").copies[0].state;
+    assert_eq!(state(&mut bench), State::SizeMismatch);
+    // Copies that were verified, and can't be read now, are checked at once.
+    bench.places[0].set_down(None);
+    assert!(matches!(bench.repair(1, false), Outcome::AlreadyGood));
+    assert!(matches!(bench.repair(2, false), Outcome::AlreadyGood));
+    bench.places[1].set_down(Some(Cause::TimedOut));
+    bench.places[2].put("f", &CONTENT.to_ascii_uppercase());
+    assert!(matches!(bench.repair(0, true), Outcome::Impossible(Obstacle::NoSource { .. })));
+    let now = SystemClock::default().wall();
+    let copies = bench.database.history("f").expect("readable").expect("known").copies;
+    assert!(copies[1..].iter().all(|copy| copy.due_at <= now && copy.state == State::Verified), "{copies:?}");
+    assert!(copies[0].due_at > now && copies[0].state == State::SizeMismatch);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::database::{Age, AuditDatabase, Benchmark, BenchmarkRecord, DatabaseEr
 use crate::expectation::Expectation;
 use crate::matrix;
 use crate::node::{DAY_S, Node};
-use crate::overdue::{Overdue, overdue_looks};
+use crate::overdue::{Overdue, future_looks, overdue_looks};
 use crate::series::{Probe, Series};
 use crate::service_level::{DailyRule, DayVerdict, Projection, Tally, Window};
 use crate::slowdown::Detector;
@@ -107,7 +107,8 @@ pub struct NodeSummary {
     pub overdue: Tally,
     /// True if more copies than [`overdue`](Self::overdue) counts have been due for over a day.
     pub more_overdue: bool,
-    /// Copies whose last verification is dated later than today: the clock was or is wrong.
+    /// Copies whose last verification or look is dated later than today: the clock was or is wrong.
+    /// Bytes are counted for verifications only.
     pub future: Tally,
     /// The day of the oldest verification, counted from 1970 in UTC.
     pub oldest_day: Option<u64>,
@@ -147,7 +148,7 @@ pub enum Concern {
     Overdue(u64),
     /// More copies than this have been due for over a day.
     ManyOverdue(u64),
-    /// Verifications are dated later than today.
+    /// Verifications or looks are dated later than today.
     Future(u64),
     /// A cycle takes this many days, longer than the interval.
     Slow(f64),
@@ -185,7 +186,7 @@ impl Summary {
             }
             summary.wrong_readings = benchmarks.iter().filter(|benchmark| benchmark.node == node.id && benchmark.is_wrong()).count() as u64;
             summary.take_ages(&ages, now);
-            summary.take_looks(overdue_looks(database, node, now)?);
+            summary.take_looks(overdue_looks(database, node, now)?, future_looks(database, node, now)?);
             let hours: Vec<&Hour> = hours.iter().filter(|hour| hour.node == node.id).collect();
             summary.take_rates(&hours, hour);
             for method in Method::ALL {
@@ -366,7 +367,9 @@ impl NodeSummary {
         }
     }
 
-    fn take_looks(&mut self, looks: Overdue) {
+    fn take_looks(&mut self, looks: Overdue, future: u64) {
+        // Both may be the same copies.
+        self.future.copies = self.future.copies.max(future);
         add(&mut self.overdue, Tally { copies: looks.at_least(), bytes: 0 });
         self.more_overdue = looks.is_more();
     }

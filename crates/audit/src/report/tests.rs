@@ -322,6 +322,22 @@ fn header_checks_are_enough_for_nodes_that_are_only_looked_at() {
 }
 
 #[test]
+fn looks_dated_in_the_future_are_reported() {
+    let mut audit = Audit::new();
+    let node = audit.node("cold", Medium::Cold);
+    audit.files(node, &["a", "b"]);
+    for at in [NOW + 3_650 * DAY_S, NOW + 3_652 * DAY_S] {
+        audit.check(node, at, 2, Duration::from_secs(1), || Finding::HeaderChecked);
+    }
+    let summary = audit.summary(NOW);
+    assert!(!summary.is_well());
+    assert!(text(&summary).contains("2 copies are dated in the future"), "{}", text(&summary));
+    assert_eq!(metric(&summary, "future_dated_copies{node=\"cold\"}"), Some(2.0));
+    let later = audit.summary(NOW + 3_653 * DAY_S);
+    assert_eq!(later.nodes[0].future.copies, 0);
+}
+
+#[test]
 fn looks_that_are_overdue_are_reported_in_every_form() {
     let mut audit = Audit::new();
     let node = audit.node("cold", Medium::Cold);

@@ -28,7 +28,7 @@ struct LaneState {
     breaker: Breaker,
     files: Pace,
     bytes: Pace,
-    /// Copies that this node has shown, small ones first.
+    /// Copies that this node has shown, the best first.
     witnesses: Vec<Witness>,
     /// The first pause that the recorder hasn't heard of.
     pause: Option<(Duration, String)>,
@@ -130,7 +130,9 @@ impl Lane {
                 Cause::Throttled { retry_after } => Some(Some(retry_after.unwrap_or(crate::breaker::FIRST_PAUSE))),
                 _ => Some(None),
             },
-            Finding::Unavailable(Unavailability::WitnessesGone | Unavailability::PlaceEmpty) => Some(None),
+            Finding::Unavailable(Unavailability::ReadingsDiffer { .. }) => None,
+            // The place is another one, or can't show that it isn't.
+            Finding::Unavailable(_) => Some(None),
             _ => None,
         };
         match failure {
@@ -143,16 +145,19 @@ impl Lane {
                 }
             }
         }
-        let is_this = |witness: &Witness| witness.location == claim.location;
-        match finding {
-            Finding::Verified { .. } if !state.witnesses.iter().any(is_this) => {
-                state.witnesses.push(Witness { location: claim.location.clone(), expected: claim.expected.clone() });
-                state.witnesses.sort_by_key(|witness| witness.expected.bytes);
-                state.witnesses.truncate(WITNESSES);
-            }
-            finding if finding.state().is_bad() => state.witnesses.retain(|witness| !is_this(witness)),
-            _ => {}
+        let now = finding.state();
+        match state.witnesses.iter_mut().find(|witness| witness.location == claim.location) {
+            Some(witness) => witness.state = now,
+            None if now.is_shown() => state.witnesses.push(Witness {
+                location: claim.location.clone(),
+                expected: claim.expected.clone(),
+                state: now,
+                method: self.node.rules.method,
+            }),
+            None => {}
         }
+        Witness::sort(&mut state.witnesses);
+        state.witnesses.truncate(WITNESSES);
         drop(state);
         self.changed.notify_all();
     }

@@ -202,6 +202,46 @@ fn an_unmounted_disk_loses_no_copy() {
     assert_eq!(summaries[1].count(State::Verified), 100);
 }
 
+/// Runs again and again at a node that became another one.
+fn declares_nothing(audit: &mut Audit) {
+    audit.clock.step = Duration::from_millis(50);
+    for hour in 1..6 {
+        audit.clock.set_ahead(200 * DAY_S as i64 + hour * 3_600);
+        let found = audit.run().remove(0);
+        let bad: u64 = State::ALL.into_iter().filter(|state| state.is_bad()).map(|state| found.count(state)).sum();
+        assert_eq!(bad, 0, "in hour {hour}: {:?}", found.found);
+        let gives_up = audit.files > 4;
+        assert_eq!(found.given_up.as_deref().is_some_and(|why| why.contains("right disk")), gives_up, "{found:?}");
+    }
+}
+
+#[test]
+fn another_disk_in_its_place_loses_no_copy_however_often_it_is_checked() {
+    for method in [None, Some(Method::Header), Some(Method::Provider)] {
+        let mut audit = audit(1, 40);
+        audit.run();
+        if let Some(method) = method {
+            audit.nodes[0].rules.method = method;
+            audit.database.change_node(&audit.nodes[0]).expect("the node exists");
+            audit.clock.set_ahead(100 * DAY_S as i64);
+            assert_eq!(audit.run()[0].count(State::HeaderChecked), 40);
+        }
+        audit.places[0].clear();
+        audit.places[0].put("holiday.jpg", b"a beach");
+        declares_nothing(&mut audit);
+    }
+}
+
+#[test]
+fn a_login_page_makes_no_attested_copy_wrong() {
+    let mut audit = audit(1, 4);
+    audit.nodes[0].rules.method = Method::Provider;
+    audit.database.change_node(&audit.nodes[0]).expect("the node exists");
+    audit.run();
+    audit.places[0].answer_all_with(b"<html>log in</html>");
+    declares_nothing(&mut audit);
+}
+
 #[test]
 fn bytes_that_were_found_wrong_are_cleared_by_a_reading_only() {
     let mut audit = audit(1, 30);

@@ -63,12 +63,35 @@ pub(super) fn repair(session: &Session, opened: &mut Opened, repair: &Repair) ->
             }
         }
     }
-    if counts.is_empty() {
+    let unreadable = unreadable(opened, &targets, &repair.files)?;
+    if unreadable > 0 {
+        let copies = text::phrase(unreadable, "copy", "copies");
+        session
+            .warn(&format!("{copies} could not be read, so that nothing is known of them. Check them first, with `fulgurite audit run`."));
+        session.answer(|| json!({ "unreadable": unreadable }));
+        outcome = outcome.worst(Outcome::Unreadable);
+    }
+    if counts.is_empty() && unreadable == 0 {
         session.say("Nothing to repair: no copy is known to be lost or wrong.");
     } else if !repair.apply && counts.contains_key("repairable") {
         session.say("Nothing was written. Repeat the command with --apply to repair these copies.");
     }
     Ok(outcome)
+}
+
+/// Copies that couldn't be read at some nodes, of some files or of all.
+fn unreadable(opened: &mut Opened, nodes: &[NodeId], files: &[String]) -> Result<u64> {
+    let is_one = |state: State, node: NodeId| state == State::Unavailable && nodes.contains(&node);
+    if files.is_empty() {
+        let totals = opened.database.totals()?;
+        return Ok(totals.iter().filter(|total| is_one(total.state, total.node)).map(|total| total.copies).sum());
+    }
+    let mut count = 0;
+    for name in files {
+        let Some(file) = opened.database.history(name)? else { continue };
+        count += file.copies.iter().filter(|copy| is_one(copy.state, copy.node)).count() as u64;
+    }
+    Ok(count)
 }
 
 fn words(opened: &Opened, result: &Repaired) -> (&'static str, String) {

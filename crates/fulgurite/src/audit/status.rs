@@ -8,7 +8,7 @@ use clap::Args;
 use fulgurite_audit::copy::{Method, State};
 use fulgurite_audit::database::{Age, AuditDatabase, Incident, Total};
 use fulgurite_audit::node::{DAY_S, Node};
-use fulgurite_audit::overdue::{Overdue, overdue_looks};
+use fulgurite_audit::overdue::{Overdue, future_looks, overdue_looks};
 use serde_json::{Value, json};
 
 use super::{Opened, date, now};
@@ -35,6 +35,8 @@ struct Standing<'a> {
     /// Copies last verified longer ago than the node's interval, or last looked at, if the node's
     /// method reads no bytes.
     overdue: Overdue,
+    /// Copies whose last verification or look is dated later than today.
+    future: u64,
     /// The day of the oldest verification, in seconds since 1970.
     oldest: Option<u64>,
     /// Known files whose last reading got wrong bytes, or none.
@@ -45,18 +47,30 @@ impl<'a> Standing<'a> {
     /// What is known of each of some nodes.
     fn of_each(database: &mut dyn AuditDatabase, nodes: &'a [Node], now: u64) -> Result<Vec<Self>> {
         let (totals, ages, benchmarks) = (database.totals()?, database.ages()?, database.benchmarks()?);
-        let of = |node| {
+        let mut standings = Vec::new();
+        for node in nodes {
             let mut standing = Self::of(node, &totals, &ages, overdue_looks(database, node, now)?, now);
+            // Both may be the same copies.
+            standing.future = standing.future.max(future_looks(database, node, now)?);
             let wrong = benchmarks.iter().filter(|benchmark| benchmark.node == node.id && benchmark.is_wrong());
             standing.wrong_readings = wrong.count() as u64;
-            Ok(standing)
-        };
-        nodes.iter().map(of).collect()
+            standings.push(standing);
+        }
+        Ok(standings)
     }
 
     fn of(node: &'a Node, totals: &[Total], ages: &[Age], looks: Overdue, now: u64) -> Self {
-        let mut standing =
-            Self { node, by_state: BTreeMap::new(), copies: 0, bytes: 0, never: 0, overdue: looks, oldest: None, wrong_readings: 0 };
+        let mut standing = Self {
+            node,
+            by_state: BTreeMap::new(),
+            copies: 0,
+            bytes: 0,
+            never: 0,
+            overdue: looks,
+            future: 0,
+            oldest: None,
+            wrong_readings: 0,
+        };
         let mut overdue = 0;
         for total in totals.iter().filter(|total| total.node == node.id) {
             standing.by_state.insert(total.state, (total.copies, total.bytes));
@@ -68,6 +82,7 @@ impl<'a> Standing<'a> {
         for age in ages.iter().filter(|age| age.node == node.id) {
             match age.day {
                 None => standing.never += age.copies,
+                Some(day) if day > now / DAY_S => standing.future += age.copies,
                 Some(day) => {
                     standing.oldest = standing.oldest.or(Some(day * DAY_S));
                     overdue += if day < limit { age.copies } else { 0 };
@@ -109,7 +124,8 @@ impl<'a> Standing<'a> {
             return Outcome::Unreadable;
         }
         // Nothing is known of a node without an inventory.
-        let is_incomplete = self.copies == 0 || self.unknown() > 0 || self.overdue != Overdue::Copies(0) || self.wrong_readings > 0;
+        let is_late = self.unknown() > 0 || self.overdue != Overdue::Copies(0);
+        let is_incomplete = self.copies == 0 || is_late || self.future > 0 || self.wrong_readings > 0;
         if is_incomplete { Outcome::Absent } else { Outcome::Good }
     }
 
@@ -128,7 +144,8 @@ impl<'a> Standing<'a> {
         }
         match self.oldest {
             Some(oldest) => line += &format!("; oldest verification on {}", &date(oldest)[..10]),
-            None => line += "; none was ever verified",
+            None if self.never == self.copies => line += "; none was ever verified",
+            None => {}
         }
         if self.never > 0 && self.oldest.is_some() {
             line += &format!("; bytes of {} never read and found right", text::phrase(self.never, "copy", "copies"));
@@ -141,6 +158,10 @@ impl<'a> Standing<'a> {
         if self.wrong_readings > 0 {
             let readings = text::phrase(self.wrong_readings, "reading of a known file", "readings of known files");
             line += &format!("; {readings} got wrong bytes (`audit matrix show`)");
+        }
+        if self.future > 0 {
+            let copies = text::phrase(self.future, "copy is", "copies are");
+            line += &format!("; {copies} dated in the future, so check the clock; `fulgurite audit run` checks them again");
         }
         line
     }
@@ -155,6 +176,7 @@ impl<'a> Standing<'a> {
             "states": states,
             "never_verified": self.never,
             "overdue": self.overdue.at_least(),
+            "future_dated": self.future,
             "more_overdue": self.overdue.is_more(),
             "wrong_readings": self.wrong_readings,
             "oldest_verified_day": self.oldest.map(|oldest| date(oldest)[..10].to_owned()),
@@ -251,4 +273,48 @@ pub(super) fn problems(session: &Session, opened: &mut Opened, problems: &Proble
         session.say("No copy is known to be lost, wrong or unreadable. `fulgurite audit status` tells what was checked.");
     }
     Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fulgurite_audit::copy::{Expected, Finding, NodeId};
+    use fulgurite_audit::database::{Checked, Sqlite};
+    use fulgurite_audit::inventory::Row;
+    use fulgurite_audit::node::Medium;
+
+    use super::*;
+
+    const NOW: u64 = 1_800_000_000;
+
+    #[test]
+    fn dates_in_the_future_are_told_and_end_with_3() {
+        for (medium, ahead_days, finding) in
+            [(Medium::Disk, 30, Finding::Verified { disputed: None }), (Medium::Cold, 3_650, Finding::HeaderChecked)]
+        {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let mut database = Sqlite::create(&folder.path().join("audit.db")).expect("a database");
+            let mut node = Node {
+                id: NodeId(0),
+                name: "n".into(),
+                place: "/mnt".into(),
+                options: Vec::new(),
+                medium,
+                rules: medium.rules(),
+                expected_time: None,
+            };
+            node.id = database.add_node(&node).expect("the name is free");
+            let row = Row { name: "f".into(), expected: Expected::default(), location: None, node: Some(node.id) };
+            database.import(&[], false, NOW, &mut std::iter::once(Ok(row))).expect("imported");
+            let claim = database.claim(node.id, NOW, 1).expect("claimed").remove(0);
+            let (at, method) = (NOW + ahead_days * DAY_S, node.rules.method);
+            database.record(&[Checked { claim, at, method, finding, bytes: 0, stream: Duration::ZERO }], &[]).expect("recorded");
+            let nodes = [node];
+            let standing = Standing::of_each(&mut database, &nodes, NOW).expect("readable").remove(0);
+            assert_eq!(standing.outcome(), Outcome::Absent);
+            assert!(standing.line().contains("1 copy is dated in the future"), "{}", standing.line());
+            assert_eq!(outcome(&mut database, &nodes, NOW + (ahead_days + 1) * DAY_S).expect("readable"), Outcome::Good);
+        }
+    }
 }

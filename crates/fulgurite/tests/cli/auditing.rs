@@ -155,6 +155,40 @@ fn an_unmounted_disk_makes_copies_unavailable_and_loses_none() {
 }
 
 #[test]
+fn another_disk_in_its_place_loses_no_copy_and_gets_none() {
+    let place = audit(12);
+    place.good(&["audit", "run"]);
+    fs::rename(place.path("n2"), place.path("elsewhere")).expect("renamed");
+    place.write("n2/holiday.jpg", b"a beach");
+    let ran = place.run(&["audit", "run", "--all"]);
+    assert_eq!(ran.status, 4, "{ran:?}");
+    place.run(&["audit", "repair", "--apply"]);
+    assert_eq!(fs::read_dir(place.path("n2")).expect("readable").count(), 1, "something was written to another disk");
+    assert!(!states(&place).keys().any(|(_, state)| state == "missing"));
+}
+
+#[test]
+fn a_repair_keeps_what_is_known_and_tells_what_is_not() {
+    let place = audit(3);
+    place.good(&["audit", "run"]);
+    place.write(format!("n2/{}", name(2)), b"wrong");
+    let found = place.run(&["audit", "run", "--all"]);
+    assert_eq!(found.status, 1, "{found:?}");
+    fs::rename(place.path("n2"), place.path("elsewhere")).expect("renamed");
+    for _ in 0..2 {
+        let failed = place.run(&["audit", "repair", "--apply"]);
+        assert_eq!(failed.status, 1, "{failed:?}");
+        says(&failed, "its node can't be used now");
+    }
+    assert_eq!(place.run(&["audit", "run", "--all"]).status, 4);
+    let unknown = place.run(&["audit", "repair", "--apply"]);
+    assert_eq!(unknown.status, 4, "{unknown:?}");
+    says(&unknown, "3 copies could not be read");
+    assert!(!unknown.text().contains("Nothing to repair"), "{unknown:?}");
+    place.good(&["audit", "repair", "--node", "n1"]);
+}
+
+#[test]
 fn contradicting_inventories_are_reported_and_replace_only_if_told_to() {
     let place = audit(6);
     place.good(&["audit", "run"]);

@@ -259,9 +259,11 @@ impl Import<'_> {
                 continue;
             }
             imported.changed += u64::from(!std::mem::replace(&mut replaced, true));
-            copy.location = location(row).map(str::to_owned);
-            copy.due_at = due_again(copy.due_at);
-            copy.changed = true;
+            sums.copy(*node, copy.state, copy.verified_at, bytes, -1);
+            sums.copy(*node, State::Unverified, None, bytes, 1);
+            let earlier = std::mem::replace(&mut copy.location, location(row).map(str::to_owned));
+            let until_then = format!("until then at {:?}", earlier.as_deref().unwrap_or(&row.name));
+            self.forget_checks(copy, *node, file.number, until_then, events);
         }
     }
 
@@ -282,27 +284,36 @@ impl Import<'_> {
         let (before, after) = (file.expected.bytes.map(signed), merged.bytes.map(signed));
         for (node, copy) in &mut file.copies {
             sums.copy(*node, copy.state, copy.verified_at, before, -1);
-            if contradicts && let Some(events) = events {
-                copy.last_event = Some(events.push(Appended {
-                    previous: copy.last_event,
-                    node: *node,
-                    file: file.number,
-                    at: self.now,
-                    kind: EventKind::ExpectationReplaced,
-                    method: Method::Stream,
-                    bytes: 0,
-                    stream: Duration::ZERO,
-                    detail: Some(format!("until then {:?} bytes, {:?}", file.expected.bytes, file.expected.digests)),
-                }));
-                copy.state = State::Unverified;
-                copy.verified_at = None;
-                copy.due_at = due_again(copy.due_at);
-                copy.changed = true;
+            if contradicts {
+                let until_then = format!("until then {:?} bytes, {:?}", file.expected.bytes, file.expected.digests);
+                self.forget_checks(copy, *node, file.number, until_then, events);
             }
             sums.copy(*node, copy.state, copy.verified_at, after, 1);
         }
         file.expected = merged;
         file.changed = true;
+    }
+
+    /// Makes a copy unverified and due whose content or location was replaced.
+    fn forget_checks(&self, copy: &mut Copy, node: NodeId, file: i64, until_then: String, events: &mut Option<Appending>) {
+        // Only a replacement does this, and its events have begun.
+        if let Some(events) = events {
+            copy.last_event = Some(events.push(Appended {
+                previous: copy.last_event,
+                node,
+                file,
+                at: self.now,
+                kind: EventKind::ExpectationReplaced,
+                method: Method::Stream,
+                bytes: 0,
+                stream: Duration::ZERO,
+                detail: Some(until_then),
+            }));
+        }
+        copy.state = State::Unverified;
+        copy.verified_at = None;
+        copy.due_at = due_again(copy.due_at);
+        copy.changed = true;
     }
 }
 
@@ -400,6 +411,10 @@ async fn write_copies(work: &Work<'_>, files: &Files<'_>) -> Result<(), Fault> {
                    $6::smallint[], $7::text[]) AS u(node, file, due_at, verified_at, last_event, state, location) \
                    WHERE c.node = u.node AND c.file = u.file";
         work.execute(sql, &[&nodes, &numbers, &due, &verified, &events, &states, &locations]).await?;
+        // A copy with another content or location has shown nothing yet.
+        let sql =
+            "DELETE FROM witnesses w USING unnest($1::smallint[], $2::bigint[]) AS k(node, file) WHERE w.node = k.node AND w.file = k.file";
+        work.execute(sql, &[&nodes, &numbers]).await?;
     }
     Ok(())
 }

@@ -287,8 +287,20 @@ impl AuditDatabase for Postgres {
         self.session.change("make copies due", LONG_ANSWER, async |work, _| record::make_due(work, node, now, after).await)
     }
 
+    fn make_copy_due(&mut self, node: NodeId, file: FileId, now: u64) -> Result<(), DatabaseError> {
+        let (node, file, now) = (small(node), signed(file.0), signed(now));
+        let sql = "UPDATE copies SET due_at = $3 WHERE node = $1 AND file = $2 AND due_at > $3";
+        self.session.change("make a copy due", ANSWER, async |work, _| work.execute(sql, &[&node, &file, &now]).await.map(drop))
+    }
+
     fn next_due(&mut self, node: NodeId) -> Result<Option<u64>, DatabaseError> {
         self.session.read("read what is due", async |work| questions::next_due(work, node).await)
+    }
+
+    fn due_after(&mut self, node: NodeId, after: u64, most: u64) -> Result<u64, DatabaseError> {
+        let (node, after, most) = (small(node), signed(after), signed(most));
+        let sql = "SELECT count(*) FROM (SELECT FROM copies WHERE node = $1 AND due_at > $2 LIMIT $3) c";
+        self.session.read("count what is due", async |work| work.number(sql, &[&node, &after, &most]).await.map(unsigned))
     }
 
     fn overdue_looks(&mut self, node: NodeId, looked_before: u64, due_before: u64, most: u64) -> Result<Overdue, DatabaseError> {

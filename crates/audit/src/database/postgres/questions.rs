@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::witnesses::{ENOUGH, SLOTS};
 use super::super::{Age, CopyHistory, Event, FileHistory, Hour, Incident, IncidentKind, Problem, Subject, Total};
 use super::history::{chain, decoded_event};
 use super::session::{Fault, Work};
@@ -30,16 +31,33 @@ pub(super) async fn overdue_looks(work: &Work<'_>, node: NodeId, looked_before: 
 }
 
 pub(super) async fn witnesses(work: &Work<'_>, node: NodeId, limit: usize) -> Result<Vec<Witness>, Fault> {
-    let sql = "SELECT DISTINCT f.bytes, coalesce(c.location, f.name), f.digests FROM witnesses w \
-               JOIN copies c ON c.node = w.node AND c.file = w.file JOIN files f ON f.file = w.file \
-               WHERE w.node = $1 AND c.state = $2 ORDER BY f.bytes NULLS FIRST LIMIT $3";
-    let rows = work.rows(sql, &[&small(node), &i16::from(State::Verified.number()), &signed(limit as u64)]).await?;
+    let found = [State::Verified, State::HeaderChecked, State::ProviderAttested].map(|state| i16::from(state.number()));
+    let id = small(node);
+    let sql = "SELECT (SELECT count(DISTINCT file) FROM witnesses WHERE node = $1), greatest( \
+               (SELECT coalesce(sum(copies), 0) FROM totals WHERE node = $1 AND state = ANY($2)), \
+               (SELECT coalesce(sum(copies), 0) FROM ages WHERE node = $1 AND day >= 0))::bigint";
+    let row = work.optional(sql, &[&id, &&found[..]]).await?;
+    let (kept, shown): (i64, i64) = row.map(|row| Ok::<_, Fault>((row.try_get(0)?, row.try_get(1)?))).transpose()?.unwrap_or_default();
+    // Reads copies until it has found a few, which the sums say exist.
+    let more = if unsigned(kept) < ENOUGH && shown > kept { signed(SLOTS) } else { 0 };
+    let sql = "SELECT coalesce(c.location, f.name), f.bytes, f.digests, c.state, n.method FROM ( \
+                   SELECT file FROM witnesses WHERE node = $1 UNION ( \
+                       SELECT file FROM copies WHERE node = $1 AND (state = ANY($2) OR verified_at IS NOT NULL) LIMIT $3) \
+               ) w JOIN nodes n ON n.node = $1 JOIN copies c ON c.node = n.node AND c.file = w.file JOIN files f ON f.file = w.file";
+    let rows = work.rows(sql, &[&id, &&found[..], &more]).await?;
     let witness = |row: &tokio_postgres::Row| {
-        let bytes: Option<i64> = row.try_get(0)?;
-        let expected = Expected { bytes: bytes.map(unsigned), digests: decoded_digests(row.try_get(2)?)? };
-        Ok(Witness { location: row.try_get(1)?, expected })
+        let bytes: Option<i64> = row.try_get(1)?;
+        Ok(Witness {
+            location: row.try_get(0)?,
+            expected: Expected { bytes: bytes.map(unsigned), digests: decoded_digests(row.try_get(2)?)? },
+            state: decoded_state("copies", row.try_get(3)?)?,
+            method: decoded_method("nodes", row.try_get(4)?)?,
+        })
     };
-    rows.iter().map(witness).collect()
+    let mut witnesses = rows.iter().map(witness).collect::<Result<Vec<_>, Fault>>()?;
+    Witness::sort(&mut witnesses);
+    witnesses.truncate(limit);
+    Ok(witnesses)
 }
 
 pub(super) async fn detector(work: &Work<'_>, node: NodeId, series: Series) -> Result<Option<Vec<u8>>, Fault> {

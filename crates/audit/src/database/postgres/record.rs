@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::event::{self, EventKind};
+use super::super::witnesses::Shown;
 use super::super::{Checked, DetectorState, Event, Incident, digests};
 use super::history::{Appended, Appending};
 use super::session::{Fault, HISTORY_LOCK, Work};
@@ -11,9 +12,6 @@ use super::sums::Sums;
 use super::{claims, decoded_state, signed, small, unsigned};
 use crate::copy::{FileId, Finding, Method, NodeId, State};
 use crate::node::{Medium, Rules};
-
-/// Witnesses kept for each node.
-const WITNESS_SLOTS: u64 = 8;
 
 /// A copy as it is now.
 struct Copy {
@@ -47,25 +45,19 @@ pub(super) async fn record(
     let (mut files, mut copies) = locked(work, results, &intervals).await?;
     let mut events = Appending::begin(work).await?;
     let mut sums = Sums::default();
-    // The smallest copy verified at each node: reading it again later costs least.
-    let mut smallest: BTreeMap<NodeId, (u64, FileId)> = BTreeMap::new();
+    let mut shown = Shown::default();
     for result in results {
         let Some(interval) = intervals.get(&result.claim.node) else { continue };
-        if apply(result, *interval, &mut files, &mut copies, &mut events, &mut sums) == Some(State::Verified) {
-            let found = smallest.entry(result.claim.node).or_insert((u64::MAX, result.claim.file));
-            if result.bytes < found.0 {
-                *found = (result.bytes, result.claim.file);
-            }
+        if let Some(state) = apply(result, *interval, &mut files, &mut copies, &mut events, &mut sums) {
+            shown.note(result, state);
         }
     }
     events.write(work).await?;
     write_files(work, &files).await?;
     write_copies(work, &copies).await?;
     sums.apply(work).await?;
-    let slot = i16::try_from((witnessed.wrapping_add(worker.cast_unsigned())) % WITNESS_SLOTS).unwrap_or(0);
-    for (node, (_, file)) in smallest {
-        let sql = "INSERT INTO witnesses VALUES ($1, $2, $3) ON CONFLICT (node, slot) DO UPDATE SET file = excluded.file";
-        work.execute(sql, &[&small(node), &slot, &signed(file.0)]).await?;
+    for node in shown.nodes() {
+        keep_witnesses(work, &shown, node, witnessed.wrapping_add(worker.cast_unsigned())).await?;
     }
     for detector in detectors {
         let sql = "INSERT INTO detectors VALUES ($1, $2, $3) ON CONFLICT (node, series) DO UPDATE SET state = excluded.state";
@@ -73,6 +65,18 @@ pub(super) async fn record(
     }
     let keys: Vec<(NodeId, FileId)> = results.iter().map(|result| (result.claim.node, result.claim.file)).collect();
     claims::release(work, worker, &keys).await
+}
+
+async fn keep_witnesses(work: &Work<'_>, shown: &Shown, node: NodeId, turn: u64) -> Result<(), Fault> {
+    let mut taken = Vec::new();
+    for row in work.rows("SELECT slot, file FROM witnesses WHERE node = $1", &[&small(node)]).await? {
+        taken.push((unsigned(row.try_get::<_, i16>(0)?.into()), FileId(unsigned(row.try_get(1)?))));
+    }
+    for (slot, file) in shown.placed(node, &taken, turn) {
+        let sql = "INSERT INTO witnesses VALUES ($1, $2, $3) ON CONFLICT (node, slot) DO UPDATE SET file = excluded.file";
+        work.execute(sql, &[&small(node), &i16::try_from(slot).unwrap_or(0), &signed(file.0)]).await?;
+    }
+    Ok(())
 }
 
 /// True if the file's length or digest may become known by this result.

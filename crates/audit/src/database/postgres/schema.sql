@@ -142,7 +142,7 @@ CREATE TABLE incidents (
     unanswered bigint NOT NULL
 );
 
--- The last copies that were verified, a few for each node; slots are used in turn.
+-- Copies that were found right, a few for each node; slots are used in turn.
 CREATE TABLE witnesses (
     node smallint NOT NULL,
     slot smallint NOT NULL,

@@ -6,14 +6,12 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::super::event::{self, EventKind};
+use super::super::witnesses::Shown;
 use super::{
     Checked, Claim, DatabaseError, DetectorState, Event, Incident, decoded_digests, decoded_state, digests, engine, signed, unsigned,
 };
 use crate::copy::{Expected, FileId, Finding, Method, NodeId, State};
 use crate::node::DAY_S;
-
-/// Witnesses kept for each node.
-const WITNESS_SLOTS: u64 = 8;
 
 /// Reads the copies of a node that are due, without those that are claimed.
 pub(super) fn due(
@@ -139,8 +137,7 @@ pub(super) fn record(
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
     let mut intervals = BTreeMap::new();
     let mut sums = Sums::default();
-    // The smallest copy verified at each node: reading it again later costs least.
-    let mut smallest: BTreeMap<u16, (u64, FileId)> = BTreeMap::new();
+    let mut shown = Shown::default();
     for result in results {
         let node = result.claim.node;
         if let std::collections::btree_map::Entry::Vacant(entry) = intervals.entry(node) {
@@ -152,20 +149,11 @@ pub(super) fn record(
         }
         let Some(interval) = intervals[&node] else { continue };
         let Some(before) = before(&transaction, result)? else { continue };
-        let recorded = apply(&transaction, result, &before, interval, &mut sums)?;
-        if recorded == State::Verified {
-            let found = smallest.entry(node.0).or_insert((u64::MAX, result.claim.file));
-            if result.bytes < found.0 {
-                *found = (result.bytes, result.claim.file);
-            }
-        }
+        shown.note(result, apply(&transaction, result, &before, interval, &mut sums)?);
     }
-    for (node, (_, file)) in smallest {
+    for node in shown.nodes() {
         *witnessed += 1;
-        transaction
-            .prepare_cached("INSERT OR REPLACE INTO witnesses VALUES (?1, ?2, ?3)")
-            .and_then(|mut statement| statement.execute(params![node, signed(*witnessed % WITNESS_SLOTS), signed(file.0)]))
-            .map_err(&failed)?;
+        keep_witnesses(&transaction, &shown, node, *witnessed).map_err(&failed)?;
     }
     for detector in detectors {
         transaction
@@ -175,6 +163,18 @@ pub(super) fn record(
     }
     sums.apply(&transaction).map_err(&failed)?;
     transaction.commit().map_err(&failed)
+}
+
+fn keep_witnesses(transaction: &Transaction<'_>, shown: &Shown, node: NodeId, turn: u64) -> rusqlite::Result<()> {
+    let taken: Vec<(u64, FileId)> = transaction
+        .prepare_cached("SELECT slot, file FROM witnesses WHERE node = ?1")?
+        .query_map([node.0], |row| Ok((unsigned(row.get(0)?), FileId(unsigned(row.get(1)?)))))?
+        .collect::<Result<_, _>>()?;
+    let mut write = transaction.prepare_cached("INSERT OR REPLACE INTO witnesses VALUES (?1, ?2, ?3)")?;
+    for (slot, file) in shown.placed(node, &taken, turn) {
+        write.execute(params![node.0, signed(slot), signed(file.0)])?;
+    }
+    Ok(())
 }
 
 /// Reads the copy of a result, unless it is gone or was changed since it was claimed.

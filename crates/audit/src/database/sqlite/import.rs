@@ -302,30 +302,50 @@ impl Importing<'_> {
                 continue;
             }
             sums.copy(node, State::Unverified, None, merged.bytes.map(signed), 1);
-            let event = append(
-                transaction,
-                &Appended {
-                    previous: last_event,
-                    node,
-                    file: known.file,
-                    at: signed(self.now),
-                    kind: EventKind::ExpectationReplaced,
-                    method: Method::Stream,
-                    bytes: 0,
-                    stream: 0,
-                    detail: Some(&format!("until then {:?} bytes, {:?}", known.expected.bytes, known.expected.digests)),
-                },
-            )
-            .map_err(&failed)?;
-            // A check that is under way compares with the earlier content; a changed date voids it.
-            transaction
-                .prepare_cached(
-                    "UPDATE copies SET state = ?3, verified_at = NULL, due_at = CASE due_at WHEN 1 THEN 2 ELSE 1 END, last_event = ?4 \
-                     WHERE node = ?1 AND file = ?2",
-                )
-                .and_then(|mut statement| statement.execute(params![node.0, known.file, State::Unverified.number(), event]))
-                .map_err(&failed)?;
+            let until_then = format!("until then {:?} bytes, {:?}", known.expected.bytes, known.expected.digests);
+            self.forget_checks(transaction, node, known.file, last_event, &until_then)?;
         }
+        Ok(())
+    }
+
+    /// Makes a copy unverified and due whose content or location was replaced.
+    fn forget_checks(
+        &self,
+        transaction: &Transaction<'_>,
+        node: NodeId,
+        file: i64,
+        last_event: Option<i64>,
+        until_then: &str,
+    ) -> Result<(), DatabaseError> {
+        let failed = engine("change a copy");
+        let event = append(
+            transaction,
+            &Appended {
+                previous: last_event,
+                node,
+                file,
+                at: signed(self.now),
+                kind: EventKind::ExpectationReplaced,
+                method: Method::Stream,
+                bytes: 0,
+                stream: 0,
+                detail: Some(until_then),
+            },
+        )
+        .map_err(&failed)?;
+        // A check that is under way compares with what was replaced; a changed date voids it.
+        transaction
+            .prepare_cached(
+                "UPDATE copies SET state = ?3, verified_at = NULL, due_at = CASE due_at WHEN 1 THEN 2 ELSE 1 END, last_event = ?4 \
+                 WHERE node = ?1 AND file = ?2",
+            )
+            .and_then(|mut statement| statement.execute(params![node.0, file, State::Unverified.number(), event]))
+            .map_err(&failed)?;
+        // It is no witness any more: it has shown nothing yet.
+        transaction
+            .prepare_cached("DELETE FROM witnesses WHERE node = ?1 AND file = ?2")
+            .and_then(|mut statement| statement.execute(params![node.0, file]))
+            .map_err(&failed)?;
         Ok(())
     }
 
@@ -349,9 +369,11 @@ impl Importing<'_> {
             sums.copy(node, State::Unverified, None, known.expected.bytes.map(signed), 1);
             return Ok(());
         }
-        let earlier: Option<String> = transaction
-            .prepare_cached("SELECT location FROM copies WHERE node = ?1 AND file = ?2")
-            .and_then(|mut statement| statement.query_row(params![node.0, known.file], |row| row.get(0)))
+        let (earlier, state, verified_at, last_event): (Option<String>, u8, Option<i64>, Option<i64>) = transaction
+            .prepare_cached("SELECT location, state, verified_at, last_event FROM copies WHERE node = ?1 AND file = ?2")
+            .and_then(|mut statement| {
+                statement.query_row(params![node.0, known.file], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            })
             .map_err(&failed)?;
         if earlier.as_deref() == location {
             return Ok(());
@@ -369,10 +391,14 @@ impl Importing<'_> {
         }
         self.imported.changed += u64::from(!std::mem::replace(replaced, true));
         transaction
-            .prepare_cached("UPDATE copies SET location = ?3, due_at = CASE due_at WHEN 1 THEN 2 ELSE 1 END WHERE node = ?1 AND file = ?2")
+            .prepare_cached("UPDATE copies SET location = ?3 WHERE node = ?1 AND file = ?2")
             .and_then(|mut statement| statement.execute(params![node.0, known.file, location]))
             .map_err(&failed)?;
-        Ok(())
+        let bytes = known.expected.bytes.map(signed);
+        sums.copy(node, decoded_state(state)?, verified_at, bytes, -1);
+        sums.copy(node, State::Unverified, None, bytes, 1);
+        let until_then = format!("until then at {:?}", earlier.as_deref().unwrap_or(&row.name));
+        self.forget_checks(transaction, node, known.file, last_event, &until_then)
     }
 }
 

@@ -313,8 +313,19 @@ impl AuditDatabase for Sqlite {
         checks::make_due(&mut self.connection, node, now, after).map_err(engine("make copies due"))
     }
 
+    fn make_copy_due(&mut self, node: NodeId, file: FileId, now: u64) -> Result<(), DatabaseError> {
+        let sql = "UPDATE copies SET due_at = ?3 WHERE node = ?1 AND file = ?2 AND due_at > ?3";
+        self.connection.execute(sql, params![node.0, signed(file.0), signed(now)]).map(drop).map_err(engine("make a copy due"))
+    }
+
     fn next_due(&mut self, node: NodeId) -> Result<Option<u64>, DatabaseError> {
         questions::next_due(&self.connection, node).map_err(engine("read what is due"))
+    }
+
+    fn due_after(&mut self, node: NodeId, after: u64, most: u64) -> Result<u64, DatabaseError> {
+        let sql = "SELECT count(*) FROM (SELECT 1 FROM copies INDEXED BY copies_due WHERE node = ?1 AND due_at > ?2 LIMIT ?3)";
+        let count = self.connection.query_row(sql, params![node.0, signed(after), signed(most)], |row| row.get(0));
+        count.map(unsigned).map_err(engine("count what is due"))
     }
 
     fn overdue_looks(&mut self, node: NodeId, looked_before: u64, due_before: u64, most: u64) -> Result<Overdue, DatabaseError> {

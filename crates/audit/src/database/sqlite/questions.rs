@@ -5,6 +5,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::event::EventKind;
+use super::super::witnesses::{ENOUGH, SLOTS};
 use super::super::{Age, CopyHistory, Event, FileHistory, Hour, Incident, IncidentKind, Problem, Subject, Total};
 use super::import::name_hash;
 use super::{DatabaseError, decoded_digests, decoded_state, engine, signed, unsigned};
@@ -46,19 +47,39 @@ pub(super) fn overdue_looks(
 
 pub(super) fn witnesses(connection: &Connection, node: NodeId, limit: usize) -> Result<Vec<Witness>, DatabaseError> {
     let read = engine("read the witnesses of a node");
+    let [verified, looked, attested] = [State::Verified, State::HeaderChecked, State::ProviderAttested].map(State::number);
+    let (kept, shown): (i64, i64) = connection
+        .prepare_cached(
+            "SELECT (SELECT count(DISTINCT file) FROM witnesses WHERE node = ?1), max( \
+             (SELECT coalesce(sum(copies), 0) FROM totals WHERE node = ?1 AND state IN (?2, ?3, ?4)), \
+             (SELECT coalesce(sum(copies), 0) FROM ages WHERE node = ?1 AND day >= 0))",
+        )
+        .and_then(|mut statement| statement.query_row(params![node.0, verified, looked, attested], |row| Ok((row.get(0)?, row.get(1)?))))
+        .map_err(&read)?;
+    // Reads copies by number until it has found a few, which the sums say exist.
+    let more = if unsigned(kept) < ENOUGH && shown > kept { signed(SLOTS) } else { 0 };
     let mut statement = connection
         .prepare_cached(
-            "SELECT coalesce(c.location, f.name), f.bytes, f.digests FROM witnesses w JOIN copies c ON c.node = w.node AND c.file = w.file \
-             JOIN files f ON f.file = w.file WHERE w.node = ?1 AND c.state = ?2 ORDER BY f.bytes LIMIT ?3",
+            "SELECT coalesce(c.location, f.name), f.bytes, f.digests, c.state, n.method FROM ( \
+                 SELECT file FROM witnesses WHERE node = ?1 UNION SELECT file FROM ( \
+                     SELECT file FROM copies WHERE node = ?1 AND (state IN (?2, ?3, ?4) OR verified_at IS NOT NULL) LIMIT ?5) \
+             ) w JOIN nodes n ON n.node = ?1 JOIN copies c ON c.node = n.node AND c.file = w.file JOIN files f ON f.file = w.file",
         )
         .map_err(&read)?;
-    let mut rows = statement.query(params![node.0, State::Verified.number(), signed(limit as u64)]).map_err(&read)?;
+    let mut rows = statement.query(params![node.0, verified, looked, attested, more]).map_err(&read)?;
     let mut witnesses = Vec::new();
     while let Some(row) = rows.next().map_err(&read)? {
-        let (location, bytes, digests): (String, Option<i64>, Vec<u8>) =
-            (|| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))().map_err(&read)?;
-        witnesses.push(Witness { location, expected: Expected { bytes: bytes.map(unsigned), digests: decoded_digests(&digests)? } });
+        let (location, bytes, digests, state, method): (String, Option<i64>, Vec<u8>, u8, u8) =
+            (|| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))().map_err(&read)?;
+        witnesses.push(Witness {
+            location,
+            expected: Expected { bytes: bytes.map(unsigned), digests: decoded_digests(&digests)? },
+            state: decoded_state(state)?,
+            method: decoded_method("nodes", method)?,
+        });
     }
+    Witness::sort(&mut witnesses);
+    witnesses.truncate(limit);
     Ok(witnesses)
 }
 
