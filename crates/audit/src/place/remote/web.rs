@@ -156,7 +156,9 @@ impl Connection for WebConnection {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
-        self.dav()?;
+        if !self.dav {
+            return Err(Refusal::new(Cause::Unsupported, "web servers don't list their files; WebDAV does, with webdavs://"));
+        }
         self.run("listing", false, self.server.list(each))
     }
 
