@@ -210,7 +210,16 @@ fn reach(session: &Session, node: &Node) -> Result<()> {
             }
         };
     }
-    connection.list(&mut |_| false).with_context(|| place.describe())
+    let mut is_empty = true;
+    let listed = connection.list(&mut |_| {
+        is_empty = false;
+        false
+    });
+    listed.with_context(|| place.describe())?;
+    if is_empty {
+        diagnostics::note(&format!("{} lists no files: is the name right?", place.describe()));
+    }
+    Ok(())
 }
 
 fn set(session: &Session, opened: &mut Opened, name: &str, place: Option<&str>, settings: &Settings) -> Result<Outcome> {

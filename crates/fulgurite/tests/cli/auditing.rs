@@ -208,6 +208,12 @@ fn empty_web_server(status: &'static str) -> String {
 fn places_that_list_nothing_are_added_with_a_word() {
     let place = Sandbox::empty();
     place.good(&["audit", "init"]);
+    fs::create_dir(place.path("empty")).expect("a folder");
+    let empty = place.good(&["audit", "node", "add", "empty", "empty"]);
+    assert!(empty.err.contains("lists no files: is the name right?"), "{empty:?}");
+    place.write("full/file", b"x");
+    let full = place.good(&["audit", "node", "add", "full", "full"]);
+    assert!(full.err.is_empty(), "{full:?}");
     says(&place.good(&["audit", "node", "add", "web", &empty_web_server("404 Not Found")]), "The server answers.");
     let login = place.good(&["audit", "node", "add", "login", &empty_web_server("200 OK")]);
     assert!(login.err.contains("is it a login page?"), "{login:?}");
