@@ -433,7 +433,7 @@ fn describe(reading: &Reading) -> String {
     match reading {
         Reading::Missing => "no such file".into(),
         Reading::Lost { why } => format!("the content is lost: {why}"),
-        Reading::Content { bytes, digests } => format!("{bytes} bytes, {digests:?}"),
+        Reading::Content { bytes, digests } => Expected { bytes: Some(*bytes), digests: digests.clone() }.to_string(),
     }
 }
 

@@ -174,6 +174,10 @@ fn a_repair_keeps_what_is_known_and_tells_what_is_not() {
     place.write(format!("n2/{}", name(2)), b"wrong");
     let found = place.run(&["audit", "run", "--all"]);
     assert_eq!(found.status, 1, "{found:?}");
+    // A copy that became wrong in another way is named once.
+    place.write(format!("n2/{}", name(2)), noise(99, content(2).len()));
+    let planned = place.run(&["audit", "repair"]);
+    assert_eq!(planned.text().matches("repairable from").count(), 1, "{planned:?}");
     fs::rename(place.path("n2"), place.path("elsewhere")).expect("renamed");
     for _ in 0..2 {
         let failed = place.run(&["audit", "repair", "--apply"]);
@@ -232,7 +236,12 @@ fn contradicting_inventories_are_reported_and_replace_only_if_told_to() {
     let place = audit(6);
     place.good(&["audit", "run"]);
     place.write("other.csv", format!("path,bytes\n\"{}\",9\n", name(5)));
-    place.run(&["audit", "inventory", "csv", "other.csv"]).fails_with(1, "contradicts what is known");
+    let refused = place.run(&["audit", "inventory", "csv", "other.csv"]);
+    refused.fails_with(1, "contradicts what is known");
+    refused.fails_with(1, "left as it is: 1 byte, sha256:");
+    refused.fails_with(1, "are known, and the list has 9 bytes, no digest");
+    place.write("moved.csv", format!("path,location\n\"{}\",elsewhere\n", name(5)));
+    place.run(&["audit", "inventory", "csv", "moved.csv"]).fails_with(1, "the list has another location");
     place.good(&["audit", "status"]);
     place.good(&["audit", "inventory", "csv", "other.csv", "--replace"]);
     assert_eq!(place.run(&["audit", "status"]).status, 3);
