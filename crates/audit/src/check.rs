@@ -37,7 +37,7 @@ const RECORDED_WITH: Algorithm = Algorithm::Sha256;
 /// Witnesses that are tried before a node is considered not to be itself.
 const WITNESSES_TRIED: usize = 3;
 /// No node has a file of this name; a place that states one answers every request alike.
-const NO_FILE: &str = "fulgurite-audit-asks-for-a-file-that-does-not-exist";
+pub const NO_FILE: &str = "fulgurite-audit-asks-for-a-file-that-does-not-exist";
 
 /// A copy that a node has shown: proof that answers come from the right place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -433,7 +433,7 @@ fn describe(reading: &Reading) -> String {
     match reading {
         Reading::Missing => "no such file".into(),
         Reading::Lost { why } => format!("the content is lost: {why}"),
-        Reading::Content { bytes, digests } => format!("{bytes} bytes, {digests:?}"),
+        Reading::Content { bytes, digests } => Expected { bytes: Some(*bytes), digests: digests.clone() }.to_string(),
     }
 }
 

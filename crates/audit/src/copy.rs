@@ -152,6 +152,29 @@ pub struct Expected {
     pub digests: Vec<Digest>,
 }
 
+impl Expected {
+    /// True if no content can be as both say.
+    #[must_use]
+    pub fn contradicts(&self, other: &Self) -> bool {
+        let is_other = |new: &Digest| self.digests.iter().any(|old| old.algorithm() == new.algorithm() && old != new);
+        self.bytes.zip(other.bytes).is_some_and(|(old, new)| old != new) || other.digests.iter().any(is_other)
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bytes {
+            Some(1) => f.write_str("1 byte")?,
+            Some(bytes) => write!(f, "{bytes} bytes")?,
+            None => f.write_str("an unknown length")?,
+        }
+        if self.digests.is_empty() {
+            f.write_str(", no digest")?;
+        }
+        self.digests.iter().try_for_each(|digest| write!(f, ", {digest:?}"))
+    }
+}
+
 /// What a check found.
 #[derive(Debug, Clone)]
 pub enum Finding {

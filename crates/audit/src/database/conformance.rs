@@ -161,6 +161,7 @@ fn a_contradiction_is_reported(database: &mut dyn AuditDatabase) {
     for copy in &history.copies {
         assert_eq!((copy.state, copy.verified_at), (State::Unverified, None));
         assert_eq!(copy.events[0].kind, EventKind::ExpectationReplaced);
+        assert_eq!(copy.events[0].detail, format!("until then 1 byte, {:?}", digest("x")));
     }
     assert_eq!(history.copies[0].events[1].kind, EventKind::Checked(State::Verified));
     assert_eq!(states(database, a), [(State::Unverified, 2, 8)]);

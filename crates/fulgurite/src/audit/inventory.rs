@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use fulgurite_audit::copy::NodeId;
-use fulgurite_audit::inventory::{Columns, Csv, Imported, listing};
+use fulgurite_audit::inventory::{Columns, Conflict, Csv, Imported, listing};
 use fulgurite_digest::Algorithm;
 use serde_json::json;
 
@@ -136,12 +136,12 @@ pub(super) fn report(session: &Session, imported: &Imported) -> Result<Outcome> 
         text::count(imported.changed, "file"),
     ));
     for conflict in &imported.conflicting {
-        diagnostics::trouble(&format!(
-            "{} contradicts what is known, and was left as it is: known {:?}, listed {:?}",
-            text::harmless(&conflict.name),
-            conflict.known,
-            conflict.listed
-        ));
+        let Conflict { name, known, listed } = conflict;
+        let what = match known.contradicts(listed) {
+            true => format!("{known} are known, and the list has {listed}"),
+            false => "the list has another location".into(),
+        };
+        diagnostics::trouble(&format!("{} contradicts what is known, and was left as it is: {what}", text::harmless(name)));
     }
     if imported.conflicts > imported.conflicting.len() as u64 {
         diagnostics::trouble(&format!("{} more contradict what is known", imported.conflicts - imported.conflicting.len() as u64));

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use fulgurite_audit::check::NO_FILE;
 use fulgurite_audit::copy::{Method, NodeId};
 use fulgurite_audit::node::{DAY_S, Medium, Node, check_name};
-use fulgurite_audit::place::Address;
+use fulgurite_audit::place::{Address, Cause};
 use serde_json::{Value, json};
 
 use super::{Opened, place};
 use crate::channel::one_of;
 use crate::outcome::Misuse;
-use crate::{Outcome, Session, text};
+use crate::{Outcome, Session, diagnostics, text};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -184,7 +185,7 @@ fn add(session: &Session, opened: &mut Opened, name: &str, place_given: &str, se
     settings.apply(&mut node)?;
     (node.place, node.options) = stored(place_given, &node.options)?;
     if !unreached {
-        reach(&node).with_context(|| format!("node {name} was not added; --unreached adds it all the same"))?;
+        reach(session, &node).with_context(|| format!("node {name} was not added; --unreached adds it all the same"))?;
     }
     node.id = opened.database.add_node(&node)?;
     session.say(&format!("Added node {name}: {}", describe(&node)));
@@ -193,10 +194,32 @@ fn add(session: &Session, opened: &mut Opened, name: &str, place_given: &str, se
 }
 
 /// Connects, and asks for the first file.
-fn reach(node: &Node) -> Result<()> {
+fn reach(session: &Session, node: &Node) -> Result<()> {
     let place = place(node)?;
     let mut connection = place.connect().with_context(|| place.describe())?;
-    connection.list(&mut |_| false).with_context(|| place.describe())
+    if node.place.starts_with("http://") || node.place.starts_with("https://") {
+        return match connection.length(NO_FILE) {
+            Err(refusal) if refusal.cause != Cause::Missing => Err(refusal).with_context(|| place.describe()),
+            Err(_) => {
+                session.say("The server answers. Whether it has the right files can't be told: web servers don't list them.");
+                Ok(())
+            }
+            Ok(_) => {
+                diagnostics::note("the server answers as if any file existed, even one of a made-up name: is it a login page?");
+                Ok(())
+            }
+        };
+    }
+    let mut is_empty = true;
+    let listed = connection.list(&mut |_| {
+        is_empty = false;
+        false
+    });
+    listed.with_context(|| place.describe())?;
+    if is_empty {
+        diagnostics::note(&format!("{} lists no files: is the name right?", place.describe()));
+    }
+    Ok(())
 }
 
 fn set(session: &Session, opened: &mut Opened, name: &str, place: Option<&str>, settings: &Settings) -> Result<Outcome> {

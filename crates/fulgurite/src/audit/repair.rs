@@ -1,6 +1,6 @@
 //! `audit repair`: rewrites bad copies from good ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -40,6 +40,8 @@ pub(super) fn repair(session: &Session, opened: &mut Opened, repair: &Repair) ->
     let engine = Engine { sites: &sites, spool: &spool, apply: repair.apply, clock: &clock };
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut outcome = Outcome::Good;
+    // A copy may become wrong in another way meanwhile, and be listed again.
+    let mut tried = HashSet::new();
     for state in [State::Missing, State::SizeMismatch, State::DigestMismatch] {
         let mut after = None;
         // One page is read whole before its copies change state.
@@ -49,7 +51,7 @@ pub(super) fn repair(session: &Session, opened: &mut Opened, repair: &Repair) ->
             after = Some((last.node, last.file));
             for problem in page {
                 let is_named = repair.files.is_empty() || repair.files.contains(&problem.name);
-                if !is_named || !targets.contains(&problem.node) {
+                if !is_named || !targets.contains(&problem.node) || !tried.insert((problem.node, problem.file)) {
                     continue;
                 }
                 let file = opened.database.history(&problem.name)?.context("the file is gone from the database")?;

@@ -174,6 +174,10 @@ fn a_repair_keeps_what_is_known_and_tells_what_is_not() {
     place.write(format!("n2/{}", name(2)), b"wrong");
     let found = place.run(&["audit", "run", "--all"]);
     assert_eq!(found.status, 1, "{found:?}");
+    // A copy that became wrong in another way is named once.
+    place.write(format!("n2/{}", name(2)), noise(99, content(2).len()));
+    let planned = place.run(&["audit", "repair"]);
+    assert_eq!(planned.text().matches("repairable from").count(), 1, "{planned:?}");
     fs::rename(place.path("n2"), place.path("elsewhere")).expect("renamed");
     for _ in 0..2 {
         let failed = place.run(&["audit", "repair", "--apply"]);
@@ -188,12 +192,56 @@ fn a_repair_keeps_what_is_known_and_tells_what_is_not() {
     place.good(&["audit", "repair", "--node", "n1"]);
 }
 
+/// A web server that has no files. Returns its address.
+fn empty_web_server(status: &'static str) -> String {
+    use std::io::{BufRead, BufReader, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("http://{}/files", listener.local_addr().expect("it is bound"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            if lines.any(|line| line.is_empty()) {
+                let _ = write!(&stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn places_that_list_nothing_are_added_with_a_word() {
+    let place = Sandbox::empty();
+    place.good(&["audit", "init"]);
+    fs::create_dir(place.path("empty")).expect("a folder");
+    let empty = place.good(&["audit", "node", "add", "empty", "empty"]);
+    assert!(empty.err.contains("lists no files: is the name right?"), "{empty:?}");
+    place.write("full/file", b"x");
+    let full = place.good(&["audit", "node", "add", "full", "full"]);
+    assert!(full.err.is_empty(), "{full:?}");
+    says(&place.good(&["audit", "node", "add", "web", &empty_web_server("404 Not Found")]), "The server answers.");
+    let login = place.good(&["audit", "node", "add", "login", &empty_web_server("200 OK")]);
+    assert!(login.err.contains("is it a login page?"), "{login:?}");
+    place.run(&["audit", "node", "add", "denied", &empty_web_server("403 Forbidden")]).fails_with(1, "access denied");
+    // What a 404 means there.
+    place.write("list.csv", "path,sha256\na,e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n");
+    place.good(&["audit", "inventory", "csv", "list.csv", "--node", "web"]);
+    assert_eq!(place.run(&["audit", "run", "--node", "web"]).status, 4);
+    let problems = place.run(&["audit", "problems"]);
+    says(&problems, "the copy looks missing, but the node has shown no other copy yet");
+    assert!(!problems.text().contains("read only"), "{problems:?}");
+}
+
 #[test]
 fn contradicting_inventories_are_reported_and_replace_only_if_told_to() {
     let place = audit(6);
     place.good(&["audit", "run"]);
     place.write("other.csv", format!("path,bytes\n\"{}\",9\n", name(5)));
-    place.run(&["audit", "inventory", "csv", "other.csv"]).fails_with(1, "contradicts what is known");
+    let refused = place.run(&["audit", "inventory", "csv", "other.csv"]);
+    refused.fails_with(1, "contradicts what is known");
+    refused.fails_with(1, "left as it is: 1 byte, sha256:");
+    refused.fails_with(1, "are known, and the list has 9 bytes, no digest");
+    place.write("moved.csv", format!("path,location\n\"{}\",elsewhere\n", name(5)));
+    place.run(&["audit", "inventory", "csv", "moved.csv"]).fails_with(1, "the list has another location");
     place.good(&["audit", "status"]);
     place.good(&["audit", "inventory", "csv", "other.csv", "--replace"]);
     assert_eq!(place.run(&["audit", "status"]).status, 3);

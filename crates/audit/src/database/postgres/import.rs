@@ -118,9 +118,7 @@ enum Comparison {
 }
 
 fn compare(known: &Expected, listed: &Expected) -> Comparison {
-    let contradicts = listed.bytes.zip(known.bytes).is_some_and(|(new, old)| new != old)
-        || listed.digests.iter().any(|new| known.digests.iter().any(|old| old.algorithm() == new.algorithm() && old != new));
-    if contradicts {
+    if known.contradicts(listed) {
         return Comparison::Contradicts;
     }
     let mut digests = known.digests.clone();
@@ -285,7 +283,7 @@ impl Import<'_> {
         for (node, copy) in &mut file.copies {
             sums.copy(*node, copy.state, copy.verified_at, before, -1);
             if contradicts {
-                let until_then = format!("until then {:?} bytes, {:?}", file.expected.bytes, file.expected.digests);
+                let until_then = format!("until then {}", file.expected);
                 self.forget_checks(copy, *node, file.number, until_then, events);
             }
             sums.copy(*node, copy.state, copy.verified_at, after, 1);

@@ -234,12 +234,7 @@ impl Importing<'_> {
         sums: &mut Sums,
     ) -> Result<(Known, bool), DatabaseError> {
         let failed = engine("change a file");
-        let contradicts = row.expected.bytes.zip(known.expected.bytes).is_some_and(|(new, old)| new != old)
-            || row
-                .expected
-                .digests
-                .iter()
-                .any(|new| known.expected.digests.iter().any(|old| old.algorithm() == new.algorithm() && old != new));
+        let contradicts = known.expected.contradicts(&row.expected);
         let merged = if !contradicts {
             let mut digests = known.expected.digests.clone();
             for new in &row.expected.digests {
@@ -302,7 +297,7 @@ impl Importing<'_> {
                 continue;
             }
             sums.copy(node, State::Unverified, None, merged.bytes.map(signed), 1);
-            let until_then = format!("until then {:?} bytes, {:?}", known.expected.bytes, known.expected.digests);
+            let until_then = format!("until then {}", known.expected);
             self.forget_checks(transaction, node, known.file, last_event, &until_then)?;
         }
         Ok(())

@@ -58,6 +58,7 @@ impl Sqlite {
         })?;
         drop(file);
         let database = Self::connected(path)?;
+        database.tune()?;
         let create = || {
             let transaction = database.connection.unchecked_transaction()?;
             transaction.execute_batch(SCHEMA)?;
@@ -81,7 +82,10 @@ impl Sqlite {
         }
         let database = Self::connected(path)?;
         let number = |pragma: &str| database.connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
-        let foreign = |_| DatabaseError::Foreign { path: path.into() };
+        let foreign = |error: rusqlite::Error| match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::NotADatabase) => DatabaseError::Foreign { path: path.into() },
+            _ => engine("open the database")(error),
+        };
         if number("application_id").map_err(foreign)? != APPLICATION {
             return Err(DatabaseError::Foreign { path: path.into() });
         }
@@ -89,6 +93,7 @@ impl Sqlite {
         if version != VERSION {
             return Err(DatabaseError::Newer { path: path.into(), found: version, known: VERSION });
         }
+        database.tune()?;
         Ok(database)
     }
 
@@ -100,20 +105,21 @@ impl Sqlite {
             Ok(connection)
         };
         let connection = connect().map_err(engine("open the database"))?;
-        let tune = || {
-            connection.pragma_update(None, "journal_mode", "WAL")?;
-            connection.pragma_update(None, "synchronous", "FULL")?;
-            connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
-            connection.pragma_update(None, "temp_store", "FILE")?;
-            connection.pragma_update(None, "foreign_keys", false)
-        };
-        // A file that isn't a database fails here, and `open` says so.
-        tune().map_err(|error: rusqlite::Error| match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::NotADatabase) => DatabaseError::Foreign { path: path.into() },
-            _ => engine("open the database")(error),
-        })?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(Self { connection, path: path.into(), claimed: HashMap::new(), lock: None, witnessed: 0 })
+    }
+
+    /// Sets how this process uses the database. The journal mode is written into the file, so it
+    /// must be known to be an audit's.
+    fn tune(&self) -> Result<(), DatabaseError> {
+        let tune = || {
+            self.connection.pragma_update(None, "journal_mode", "WAL")?;
+            self.connection.pragma_update(None, "synchronous", "FULL")?;
+            self.connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+            self.connection.pragma_update(None, "temp_store", "FILE")?;
+            self.connection.pragma_update(None, "foreign_keys", false)
+        };
+        tune().map_err(engine("open the database"))
     }
 
     /// Takes the lock of the process that checks copies, unless this one has it.

@@ -32,7 +32,11 @@ fn only_an_audits_database_is_opened() {
     std::fs::write(at("empty"), "").expect("a file");
     assert!(matches!(Sqlite::open(&at("empty")), Err(DatabaseError::Foreign { .. })));
     rusqlite::Connection::open(at("other")).and_then(|other| other.execute_batch("CREATE TABLE t (a)")).expect("a database");
+    let before = std::fs::read(at("other")).expect("readable");
     assert!(matches!(Sqlite::open(&at("other")), Err(DatabaseError::Foreign { .. })));
+    // Nothing of what belongs to others was changed.
+    assert!(std::fs::read(at("other")).expect("readable") == before && std::fs::metadata(at("empty")).expect("there").len() == 0);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 3);
     drop(Sqlite::create(&at("audit")).expect("a database"));
     assert!(matches!(Sqlite::create(&at("audit")), Err(DatabaseError::Exists { .. })));
     let newer = Sqlite::open(&at("audit")).expect("an audit's database");

@@ -269,6 +269,26 @@ fn digests_are_taken_from_the_headers_of_each_kind_of_server() {
 }
 
 #[test]
+fn answers_of_webdav_that_contradict_each_other_prove_nothing() {
+    let heads = [
+        ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "HEAD states that there is none"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 4821\r\n\r\n", "PROPFIND states 3 bytes, and HEAD states 4821"),
+    ];
+    for (head, said) in heads {
+        let server = Server::start(move |request| match request.method.as_str() {
+            "PROPFIND" => answer(
+                "207 Multi-Status",
+                "",
+                "<D:multistatus xmlns:D=\"DAV:\"><D:response><D:href>/dir/file</D:href><D:propstat><D:prop><D:getcontentlength>3</D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>",
+            ),
+            _ => vec![send(head)],
+        });
+        let refusal = web(&server, "webdav", &[]).stated("file").expect_err(said);
+        assert!(refusal.cause == Cause::Fault && refusal.detail.contains(said), "{refusal}");
+    }
+}
+
+#[test]
 fn checksums_are_asked_for_only_with_what_is_stated_and_in_a_signed_header() {
     let server = Server::start(|_| {
         vec![send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nx-amz-checksum-sha256: ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=\r\n\r\n")]

@@ -130,9 +130,16 @@ impl Connection for WebConnection {
                 (None, Ok(bytes)) => Ok(Statement { bytes, digests: digests() }),
                 (None, Err(refusal)) => Err(refusal),
                 (Some(bytes), Ok(stated)) if stated == bytes => Ok(Statement { bytes, digests: digests() }),
-                // Some WebDAV servers don't answer HEAD, or not like GET.
-                (Some(bytes), Ok(_) | Err(Refusal { cause: Cause::Unsupported, .. })) => Ok(Statement { bytes, digests: Vec::new() }),
-                (Some(_), Err(refusal)) => Err(self.server.confirm(refusal).await),
+                // Some WebDAV servers don't answer HEAD.
+                (Some(bytes), Err(Refusal { cause: Cause::Unsupported, .. })) => Ok(Statement { bytes, digests: Vec::new() }),
+                // Answers that contradict each other prove nothing.
+                (Some(bytes), Ok(stated)) => {
+                    Err(Refusal::new(Cause::Fault, format!("PROPFIND states {bytes} bytes, and HEAD states {stated}")))
+                }
+                (Some(bytes), Err(Refusal { cause: Cause::Missing, .. })) => {
+                    Err(Refusal::new(Cause::Fault, format!("PROPFIND states a file of {bytes} bytes, and HEAD states that there is none")))
+                }
+                (Some(_), Err(refusal)) => Err(refusal),
             }
         })
     }
@@ -149,7 +156,9 @@ impl Connection for WebConnection {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Refusal> {
-        self.dav()?;
+        if !self.dav {
+            return Err(Refusal::new(Cause::Unsupported, "web servers don't list their files; WebDAV does, with webdavs://"));
+        }
         self.run("listing", false, self.server.list(each))
     }
 
