@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{
@@ -100,6 +101,9 @@ impl Sqlite {
         };
         let connection = connect().map_err(engine("open the database"))?;
         let tune = || {
+            // Plans must not depend on bound values: SQLite would otherwise plan a statement again
+            // whenever the values differ, which costs more than running it.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
             connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
