@@ -44,8 +44,9 @@ CREATE TABLE copies (
     PRIMARY KEY (node, file)
 ) WITHOUT ROWID;
 CREATE INDEX copies_due ON copies (node, due_at);
--- Few copies are in other states than these, and reports list them.
-CREATE INDEX copies_troubled ON copies (state, node) WHERE state IN (2, 3, 4, 5);
+-- Few copies are in these states, and reports list them. Not IN: SQLite would build a table of its
+-- values for each change, and could not tell that a query for one state may use the index.
+CREATE INDEX copies_troubled ON copies (state, node) WHERE state = 2 OR state = 3 OR state = 4 OR state = 5;
 
 CREATE TABLE events (
     event INTEGER PRIMARY KEY,

@@ -147,7 +147,8 @@ impl<'a, 'b> Recorder<'a, 'b> {
                 self.observer.paused(node, pause, &why);
             }
             let waiting = tracked.lane.waiting();
-            if waiting > QUEUE / 2 || now < tracked.ask_at {
+            let ends_now = self.until == Until::AllTried && tracked.open == 0;
+            if waiting > QUEUE / 2 || (now < tracked.ask_at && !ends_now) {
                 continue;
             }
             let due_until = match self.until {
@@ -156,13 +157,12 @@ impl<'a, 'b> Recorder<'a, 'b> {
             };
             let claims = self.database.claim(node.id, due_until, QUEUE - waiting)?;
             if claims.is_empty() {
-                if self.until == Until::AllTried && tracked.open == 0 {
+                if ends_now {
                     tracked.lane.end();
                     tracked.is_done = true;
                 }
-                if self.until == Until::Stopped {
-                    tracked.ask_at = now + ASK_AGAIN;
-                }
+                // Asking after each result of other lanes would cost them time.
+                tracked.ask_at = now + ASK_AGAIN;
                 continue;
             }
             tracked.open += claims.len();

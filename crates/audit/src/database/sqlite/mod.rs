@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{
@@ -113,6 +114,9 @@ impl Sqlite {
     /// must be known to be an audit's.
     fn tune(&self) -> Result<(), DatabaseError> {
         let tune = || {
+            // Plans must not depend on bound values: SQLite would otherwise plan a statement again
+            // whenever the values differ, which costs more than running it.
+            self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             self.connection.pragma_update(None, "journal_mode", "WAL")?;
             self.connection.pragma_update(None, "synchronous", "FULL")?;
             self.connection.pragma_update(None, "cache_size", -CACHE_KIB)?;

@@ -168,6 +168,15 @@ fn decoded_method(table: &'static str, number: u8) -> Result<Method, DatabaseErr
     Method::from_number(number).ok_or_else(|| DatabaseError::Damaged { table, what: format!("no method has the number {number}") })
 }
 
+/// The state is written out, or the planner couldn't know that the partial index has its rows.
+pub(super) fn problems_query(state: State) -> String {
+    format!(
+        "SELECT c.node, c.file, f.name, c.verified_at, c.last_event FROM copies c JOIN files f ON f.file = c.file \
+         WHERE c.state = {} AND (c.node, c.file) > (?1, ?2) ORDER BY c.node, c.file LIMIT ?3",
+        state.number()
+    )
+}
+
 pub(super) fn problems(
     connection: &Connection,
     state: State,
@@ -176,13 +185,8 @@ pub(super) fn problems(
 ) -> Result<Vec<Problem>, DatabaseError> {
     let read = engine("list copies by state");
     let (node, file) = after.map_or((-1, -1), |(node, file)| (i64::from(node.0), signed(file.0)));
-    let mut statement = connection
-        .prepare_cached(
-            "SELECT c.node, c.file, f.name, c.verified_at, c.last_event FROM copies c JOIN files f ON f.file = c.file \
-             WHERE c.state = ?1 AND (c.node, c.file) > (?2, ?3) ORDER BY c.node, c.file LIMIT ?4",
-        )
-        .map_err(&read)?;
-    let mut rows = statement.query(params![state.number(), node, file, signed(limit as u64)]).map_err(&read)?;
+    let mut statement = connection.prepare_cached(&problems_query(state)).map_err(&read)?;
+    let mut rows = statement.query(params![node, file, signed(limit as u64)]).map_err(&read)?;
     let mut problems = Vec::new();
     while let Some(row) = rows.next().map_err(&read)? {
         let (node, file, name, verified_at, last): (u16, i64, String, Option<i64>, Option<i64>) =
