@@ -102,7 +102,8 @@ fn the_history_cant_be_changed() {
 fn no_question_scans_a_large_table() {
     let (_folder, database) = database();
     let problems = questions::problems_query(State::Missing);
-    // With parameters where the queries have them: a plan may depend on a value that is written out.
+    // With parameters where the queries have them: a plan may depend on a value that is written
+    // out.
     let queries = [
         "SELECT c.file, c.due_at FROM copies c JOIN files f ON f.file = c.file WHERE c.node = ? AND c.due_at <= ? ORDER BY c.due_at, c.file",
         "SELECT file FROM files WHERE name_hash = ? AND name = ?",
