@@ -46,6 +46,17 @@ pub(crate) fn harmless(text: &str) -> String {
     shown
 }
 
+/// The same on one line, so that a name can't look like a line of the answer, and without characters
+/// that change the direction of text.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}' | '\u{feff}');
+        if c.is_control() || turns { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
 /// A path for people, on one line.
 pub(crate) fn path(path: &Path) -> String {
     ObjectName(path.as_os_str().as_bytes().to_vec()).display()
@@ -68,6 +79,11 @@ mod tests {
     fn sizes_have_the_unit_that_fits() {
         assert_eq!([0, 1_023, 1_024, 1_536, 1 << 20, 5 << 30].map(bytes), ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "5.0 GiB"]);
         assert_eq!(bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn names_stay_on_their_line() {
+        assert_eq!(one_line("ü 'a'\nAll is well\u{202e}\t"), "ü 'a'\\nAll is well\\u{202e}\\t");
     }
 
     #[test]

@@ -12,13 +12,13 @@ use crate::{Outcome, Session, text};
 
 pub(super) fn history(session: &Session, opened: &mut Opened, name: &str) -> Result<Outcome> {
     let Some(file) = opened.database.history(name)? else {
-        return Err(Incomplete { text: format!("no inventory has listed {}", text::harmless(name)), outcome: Outcome::Troubled }.into());
+        return Err(Incomplete { text: format!("no inventory has listed {}", text::one_line(name)), outcome: Outcome::Troubled }.into());
     };
     let digests = file.expected.digests.iter().map(|digest| format!("{digest:?}")).collect::<Vec<_>>();
     let length = file.expected.bytes.map_or_else(|| "unknown length".to_owned(), |bytes| format!("{bytes} bytes"));
     session.say(&format!(
         "{}: {length}, {}",
-        text::harmless(name),
+        text::one_line(name),
         if digests.is_empty() { "no digest is known".to_owned() } else { digests.join(", ") }
     ));
     for copy in &file.copies {
@@ -46,7 +46,7 @@ pub(super) fn history(session: &Session, opened: &mut Opened, name: &str) -> Res
 
 fn header(node: &str, name: &str, copy: &CopyHistory) -> String {
     let verified = copy.verified_at.map_or_else(|| "never verified".to_owned(), |at| format!("last verified {}", date(at)));
-    let location = if copy.location == name { String::new() } else { format!(" at {}", text::harmless(&copy.location)) };
+    let location = if copy.location == name { String::new() } else { format!(" at {}", text::one_line(&copy.location)) };
     let due = if copy.due_at < super::now() { "due now".to_owned() } else { format!("due {}", date(copy.due_at)) };
     format!("  {node}{location}: {}, {verified}, {due}", copy.state)
 }
@@ -57,7 +57,7 @@ fn line(event: &Event) -> String {
         line += &format!(", {} in {} ms", text::bytes(event.bytes), event.stream.as_millis());
     }
     if !event.detail.is_empty() {
-        line += &format!(": {}", text::harmless(&event.detail));
+        line += &format!(": {}", text::one_line(&event.detail));
     }
     line
 }

@@ -141,7 +141,7 @@ pub(super) fn report(session: &Session, imported: &Imported) -> Result<Outcome> 
             true => format!("{known} are known, and the list has {listed}"),
             false => "the list has another location".into(),
         };
-        diagnostics::trouble(&format!("{} contradicts what is known, and was left as it is: {what}", text::harmless(name)));
+        diagnostics::trouble(&format!("{} contradicts what is known, and was left as it is: {what}", text::one_line(name)));
     }
     if imported.conflicts > imported.conflicting.len() as u64 {
         diagnostics::trouble(&format!("{} more contradict what is known", imported.conflicts - imported.conflicting.len() as u64));

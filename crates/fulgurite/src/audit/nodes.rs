@@ -251,7 +251,7 @@ fn describe(node: &Node) -> String {
     let rules = &node.rules;
     let mut line = format!(
         "{}, {}, {} every {} days, {}",
-        text::harmless(&node.place),
+        text::one_line(&node.place),
         node.medium.name(),
         rules.method,
         rules.interval.as_secs() / DAY_S,
@@ -267,7 +267,7 @@ fn describe(node: &Node) -> String {
         line += ", all digests";
     }
     for (key, value) in &node.options {
-        line += &format!(", {key}={}", text::harmless(value));
+        line += &format!(", {key}={}", text::one_line(value));
     }
     if let Some((base, slope)) = node.expected_time {
         line += &format!(", expected in {base} s + {slope} ns/B");

@@ -27,7 +27,7 @@ fn found(opened: &mut Opened, copy: &Copy) -> Result<(Box<dyn Place>, String)> {
     let node = opened.node(&copy.node)?.clone();
     let file = opened.database.history(&copy.file)?;
     let found = file.and_then(|file| file.copies.into_iter().find(|found| found.node == node.id));
-    let none = || Misuse(format!("by the inventory, node {} has no copy of {}", node.name, text::harmless(&copy.file)));
+    let none = || Misuse(format!("by the inventory, node {} has no copy of {}", node.name, text::one_line(&copy.file)));
     Ok((place(&node)?, found.ok_or_else(none)?.location))
 }
 

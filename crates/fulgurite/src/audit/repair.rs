@@ -60,7 +60,7 @@ pub(super) fn repair(session: &Session, opened: &mut Opened, repair: &Repair) ->
                 *counts.entry(word).or_default() += 1;
                 let is_good = matches!(result, Repaired::Repaired { .. } | Repaired::AlreadyGood);
                 outcome = outcome.worst(Outcome::troubled_if(!is_good));
-                session.warn(&format!("{}: {}: {word}{detail}", opened.name(problem.node), text::harmless(&problem.name)));
+                session.warn(&format!("{}: {}: {word}{detail}", opened.name(problem.node), text::one_line(&problem.name)));
                 session.answer(|| json!({ "node": opened.name(problem.node), "name": problem.name, "outcome": word, "detail": detail.trim_start_matches([':', ' ']) }));
             }
         }
@@ -101,7 +101,7 @@ fn words(opened: &Opened, result: &Repaired) -> (&'static str, String) {
         Repaired::Repaired { from } => ("repaired", format!(" from the copy at {}, and verified", opened.name(*from))),
         Repaired::AlreadyGood => ("good", ": it verifies now".into()),
         Repaired::Repairable { from } => ("repairable", format!(" from the copy at {}", opened.name(*from))),
-        Repaired::Impossible(obstacle) => ("not repaired", format!(": {}", text::harmless(&obstacle.to_string()))),
+        Repaired::Impossible(obstacle) => ("not repaired", format!(": {}", text::one_line(&obstacle.to_string()))),
         Repaired::NotVerified { from, finding } => {
             ("rewritten but not verified", format!(" from the copy at {}: {}", opened.name(*from), finding.state()))
         }

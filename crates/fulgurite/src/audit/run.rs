@@ -219,7 +219,7 @@ impl Observer for Reporter<'_> {
                 self.printed += 1;
                 if self.printed <= MOST_PRINTED {
                     let node = self.names[&result.claim.node].clone();
-                    self.print(&format!("{node}: {}: {state}", text::harmless(&result.claim.location)));
+                    self.print(&format!("{node}: {}: {state}", text::one_line(&result.claim.location)));
                 } else if self.printed == MOST_PRINTED + 1 {
                     self.print("more copies are lost or wrong; `fulgurite audit problems` lists all of them");
                 }
@@ -236,12 +236,12 @@ impl Observer for Reporter<'_> {
     }
 
     fn paused(&mut self, node: &Node, pause: Duration, why: &str) {
-        let line = format!("node {} is left alone for {} s: {}", node.name, pause.as_secs(), text::harmless(why));
+        let line = format!("node {} is left alone for {} s: {}", node.name, pause.as_secs(), text::one_line(why));
         self.bar.suspend(|| diagnostics::note(&line));
     }
 
     fn given_up(&mut self, node: &Node, why: &str) {
-        let line = format!("node {} is given up for this run: {}", node.name, text::harmless(why));
+        let line = format!("node {} is given up for this run: {}", node.name, text::one_line(why));
         self.bar.suspend(|| diagnostics::trouble(&line));
     }
 
@@ -292,7 +292,7 @@ fn line(node: &Node, summary: &NodeSummary) -> String {
         line += &format!("; {} read, {} while reading", text::bytes(summary.bytes), text::rate(summary.bytes, summary.stream));
     }
     if let Some(why) = &summary.given_up {
-        line += &format!("; given up: {}", text::harmless(why));
+        line += &format!("; given up: {}", text::one_line(why));
     }
     line
 }

@@ -263,7 +263,7 @@ pub(super) fn problems(session: &Session, opened: &mut Opened, problems: &Proble
                     let verified =
                         problem.verified_at.map_or_else(|| "never verified".to_owned(), |at| format!("last verified {}", date(at)));
                     let found = at.map_or_else(String::new, date);
-                    writeln!(out, "{state}  {node}  {}  {found}  {}  ({verified})", text::harmless(&problem.name), text::harmless(detail))?;
+                    writeln!(out, "{state}  {node}  {}  {found}  {}  ({verified})", text::one_line(&problem.name), text::one_line(detail))?;
                 }
             }
         }

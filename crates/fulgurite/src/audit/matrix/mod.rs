@@ -125,7 +125,7 @@ struct Known {
 
 /// The copies of a file at the chosen nodes.
 fn known(opened: &mut Opened, name: &str, chosen: &[String]) -> Result<Vec<Known>> {
-    let shown = text::harmless(name);
+    let shown = text::one_line(name);
     let found = opened.database.history(name)?;
     let file = found.ok_or_else(|| Misuse(format!("no inventory has listed {shown}: import it first (fulgurite audit inventory)")))?;
     let (Some(bytes), false) = (file.expected.bytes, file.expected.digests.is_empty()) else {
@@ -163,7 +163,7 @@ fn add(session: &Session, opened: &mut Opened, files: &[String], which: &Which, 
         let daily = (*bytes as f64 * 86_400.0 / every.as_secs_f64()) as u64;
         session.say(&format!(
             "{} at {} by {probe}, every {}: reads {} a day",
-            text::harmless(name),
+            text::one_line(name),
             node.name,
             interval(every),
             text::bytes(daily)
@@ -208,14 +208,14 @@ fn remove(session: &Session, opened: &mut Opened, files: &[String], which: &Whic
     };
     if let Some(unknown) = files.iter().find(|name| of_file(name).is_empty()) {
         let why = "no such benchmark, and nothing was removed; `fulgurite audit matrix show` lists all";
-        return Err(Misuse(format!("{}: {why}", text::harmless(unknown))).into());
+        return Err(Misuse(format!("{}: {why}", text::one_line(unknown))).into());
     }
     for name in files {
         let mut removed = 0;
         for benchmark in of_file(name) {
             removed += u64::from(opened.database.remove_benchmark(benchmark.node, benchmark.file, benchmark.probe)?);
         }
-        session.say(&format!("{}: ended {}", text::harmless(name), text::count(removed, "benchmark")));
+        session.say(&format!("{}: ended {}", text::one_line(name), text::count(removed, "benchmark")));
         session.answer(|| json!({ "file": name, "removed": removed }));
     }
     Ok(Outcome::Good)

@@ -72,7 +72,7 @@ impl Observer for Reporter<'_> {
         self.count += 1;
         let outcome = judged(record);
         self.outcome = self.outcome.worst(outcome);
-        let line = format!("{}  {}  {}  {}", text::harmless(&benchmark.name), node.name, record.probe, described(record));
+        let line = format!("{}  {}  {}  {}", text::one_line(&benchmark.name), node.name, record.probe, described(record));
         if outcome == Outcome::Good {
             self.session.say(&line)
         } else {

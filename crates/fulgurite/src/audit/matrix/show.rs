@@ -33,7 +33,7 @@ pub(super) fn show(session: &Session, opened: &mut Opened) -> Result<Outcome> {
         });
         session.say(&format!(
             "{}  {node}  {}  {}{}",
-            text::harmless(&benchmark.name),
+            text::one_line(&benchmark.name),
             benchmark.probe,
             benchmark.last.as_ref().map_or_else(|| "not read yet".to_owned(), described),
             if late && benchmark.last.is_some() { "; readings since then are missing" } else { "" }
@@ -81,7 +81,7 @@ pub(super) fn described(record: &BenchmarkRecord) -> String {
         (Some(expected), Some(ratio)) => format!(" of {} expected ({ratio:.2})", time(expected)),
         _ => String::new(),
     };
-    let detail = if record.detail.is_empty() { String::new() } else { format!(": {}", text::harmless(&record.detail)) };
+    let detail = if record.detail.is_empty() { String::new() } else { format!(": {}", text::one_line(&record.detail)) };
     format!("{verdict}  {}{expected}, {}, {}{detail}", time(seconds), text::bytes(record.bytes), date(record.at))
 }
 
