@@ -1,8 +1,10 @@
 //! Rates of an audit's database: import, claims and results.
 //!
-//! `database_rates DATABASE FILES WORKERS`, where DATABASE is a file or `postgres://…`; an audit is
-//! created there. Each file has one copy at each of two nodes. Workers claim 512 copies at a time,
-//! as a run does, and record them in commits of 512, without reading anything.
+//! `database_rates DATABASE FILES WORKERS [NODES [CHECKS]]`, where DATABASE is a file or
+//! `postgres://…`; an audit is created there. Each file has one copy at each of NODES nodes, two by
+//! default. Workers claim 512 copies at a time, as a run does, and record them in commits of 512,
+//! without reading anything, until each copy, or CHECKS of them, is checked. On Linux, bytes
+//! written are those that this process had the disk write, so they mean nothing for PostgreSQL.
 
 use std::error::Error;
 use std::path::Path;
@@ -25,8 +27,8 @@ fn row(index: u64) -> Row {
     Row { name: format!("ark:/99999/fk4{index:012}/1/producer/page-{:04}.tiff", index % 1_000), expected, location: None, node: None }
 }
 
-/// Checks copies until none is due. Returns their number.
-fn work(database: &mut dyn AuditDatabase, nodes: &[NodeId]) -> Result<u64, Box<dyn Error + Send + Sync>> {
+/// Checks copies until none is due, or `most` of them. Returns their number.
+fn work(database: &mut dyn AuditDatabase, nodes: &[NodeId], most: u64) -> Result<u64, Box<dyn Error + Send + Sync>> {
     let mut checks = 0;
     loop {
         let before = checks;
@@ -39,7 +41,7 @@ fn work(database: &mut dyn AuditDatabase, nodes: &[NodeId]) -> Result<u64, Box<d
             };
             database.record(&claims.into_iter().map(result).collect::<Vec<_>>(), &[])?;
         }
-        if checks == before {
+        if checks == before || checks >= most {
             return Ok(checks);
         }
     }
@@ -54,10 +56,27 @@ fn open(address: &str, create: bool) -> Result<Box<dyn AuditDatabase>, Box<dyn E
     })
 }
 
+/// Bytes that this process has had the disk write so far.
+fn written() -> u64 {
+    let counters = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let written = counters.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    written.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+}
+
+/// What the database takes on disk, if it is a file.
+fn on_disk(address: &str) -> u64 {
+    let length = |suffix: &str| std::fs::metadata(format!("{address}{suffix}")).map_or(0, |file| file.len());
+    length("") + length("-wal")
+}
+
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [address, files, workers] = &arguments[..] else { return Err("usage: database_rates DATABASE FILES WORKERS".into()) };
+    let [address, files, workers, options @ ..] = &arguments[..] else {
+        return Err("usage: database_rates DATABASE FILES WORKERS [NODES [CHECKS]]".into());
+    };
     let (files, workers): (u64, u64) = (files.parse()?, workers.parse()?);
+    let count: u64 = options.first().map_or(Ok(2), |nodes| nodes.parse())?;
+    let most: u64 = options.get(1).map_or(Ok(u64::MAX), |checks| checks.parse())?;
     let mut database = open(address, true)?;
     let node = |name: &str| Node {
         id: NodeId(0),
@@ -68,20 +87,32 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         rules: Medium::Cloud.rules(),
         expected_time: None,
     };
-    let nodes = [database.add_node(&node("a"))?, database.add_node(&node("b"))?];
+    let nodes = (0..count).map(|number| database.add_node(&node(&format!("node-{number}")))).collect::<Result<Vec<_>, _>>()?;
     for what in ["import", "import again"] {
-        let begun = Instant::now();
+        let (begun, before) = (Instant::now(), written());
         let imported = database.import(&nodes, false, NOW, &mut (0..files).map(|index| Ok(row(index))))?;
         let seconds = begun.elapsed().as_secs_f64();
-        println!("{what}: {} new copies, {seconds:.1} s, {:.0} rows/s", imported.copies, files as f64 / seconds);
+        println!(
+            "{what}: {} new copies, {seconds:.1} s, {:.0} rows/s; {} bytes on disk, {} written",
+            imported.copies,
+            files as f64 / seconds,
+            on_disk(address),
+            written() - before
+        );
     }
     drop(database);
-    let begun = Instant::now();
+    let (begun, before) = (Instant::now(), written());
+    let most = most.div_ceil(workers.max(1));
     let checks: Result<u64, _> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(|| work(&mut *open(address, false)?, &nodes))).collect();
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(|| work(&mut *open(address, false)?, &nodes, most))).collect();
         workers.into_iter().map(|worker| worker.join().expect("no worker panics")).sum()
     });
     let (checks, seconds) = (checks?, begun.elapsed().as_secs_f64());
-    println!("claim and record, {workers} workers: {checks} checks, {seconds:.1} s, {:.0} checks/s", checks as f64 / seconds);
+    println!(
+        "claim and record, {workers} workers: {checks} checks, {seconds:.1} s, {:.0} checks/s; {} bytes on disk, {} written",
+        checks as f64 / seconds,
+        on_disk(address),
+        written() - before
+    );
     Ok(())
 }
