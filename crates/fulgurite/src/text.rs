@@ -46,8 +46,8 @@ pub(crate) fn harmless(text: &str) -> String {
     shown
 }
 
-/// The same on one line, so that a name can't look like a line of the answer, and without characters
-/// that change the direction of text.
+/// The same on one line, so that a name can't look like a line of the answer, and without
+/// characters that change the direction of text.
 pub(crate) fn one_line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
