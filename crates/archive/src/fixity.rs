@@ -1,12 +1,12 @@
 //! The evidence of an object's copies: where they are, when each was last read in full and found
 //! good, and what was found otherwise. Nothing here reads a platter or a segment.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use fulgurite_domain::{Medium, PlatterId, SetId, SetShape};
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Extent, Health, PlatterRow, SetRow, StagedHealth, UNKNOWN_STORE, VersionRow};
+use crate::catalogue::{Extent, Health, PlatterRow, SetRow, SetState, StagedHealth, UNKNOWN_STORE, VersionRow};
 use crate::unread::Hindrance;
 
 /// How often a version is looked up again that is archived while its copies are looked up.
@@ -184,6 +184,26 @@ impl Archive {
             }
         }
         Ok(None)
+    }
+
+    /// All platters of complete sets with their states, in order of set and position. `store_state`
+    /// is the same as in [`fixity`](Self::fixity).
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if the catalogue fails.
+    pub fn platter_states(&self, store_state: &dyn Fn(&str) -> Option<Hindrance>) -> Result<Vec<(PlatterRow, CopyState)>, ArchiveError> {
+        // Archives have few stores and many platters.
+        let mut hindrances: HashMap<String, Option<Hindrance>> = HashMap::from([(UNKNOWN_STORE.to_owned(), None)]);
+        let mut with_state = |row: PlatterRow| {
+            let hindrance = match hindrances.get(&row.place.store) {
+                Some(known) => *known,
+                None => *hindrances.entry(row.place.store.clone()).or_insert_with(|| store_state(&row.place.store)),
+            };
+            let state = CopyState::of_platter(&row, hindrance);
+            (row, state)
+        };
+        let rows = self.reading().platters()?;
+        Ok(rows.into_iter().filter(|row| row.state == SetState::Complete).map(&mut with_state).collect())
     }
 
     fn staged_copy(&self, row: &VersionRow) -> Result<Option<StagedCopy>, ArchiveError> {

@@ -30,6 +30,14 @@ const NAMED_FOLDERS_MAX: usize = 10;
 /// parts.
 const OTHER_OPEN_FILES: u64 = 2_048;
 
+/// Where the server listens.
+struct Endpoint<'a> {
+    url: &'a str,
+    region: &'a str,
+    /// The dashboard's link, with its token if that was made at this start.
+    dashboard: Option<String>,
+}
+
 /// A key that was created at this start, and its account.
 struct IssuedKey {
     account: String,
@@ -82,7 +90,8 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         if !server.address().ip().is_loopback() && !server.is_tls() {
             tracing::warn!("other machines can reach {endpoint}, and connections are not encrypted: see [tls] in the settings");
         }
-        print_endpoint(session, &home, is_new, &endpoint, &region, issued.as_ref(), recovered);
+        let dashboard = server.dashboard_link().map(|path| format!("{endpoint}{path}"));
+        print_endpoint(session, &home, is_new, &Endpoint { url: &endpoint, region: &region, dashboard }, issued.as_ref(), recovered);
         tokio::spawn(async {
             loop {
                 tokio::time::sleep(TRIM_PERIOD).await;
@@ -256,13 +265,16 @@ fn print_endpoint(
     session: &Session,
     home: &Path,
     is_new: bool,
-    endpoint: &str,
-    region: &str,
+    endpoint: &Endpoint<'_>,
     issued: Option<&IssuedKey>,
     recovered: Option<Recovered>,
 ) {
+    let Endpoint { url, region, dashboard } = endpoint;
     session.answer(|| {
-        let mut answer = json!({ "endpoint": endpoint, "region": region, "archive": home, "new": is_new });
+        let mut answer = json!({ "endpoint": url, "region": region, "archive": home, "new": is_new });
+        if let Some(dashboard) = dashboard {
+            answer["dashboard"] = json!(dashboard);
+        }
         if let Some(IssuedKey { account, key }) = issued {
             answer["account"] = json!(account);
             answer["access_key"] = json!(key.access_key);
@@ -280,11 +292,14 @@ fn print_endpoint(
     if let Some(IssuedKey { account, key: NewKey { access_key, secret_key } }) = issued {
         session.print(format_args!(
             "The account `{account}` has this key. Its secret is shown once. To use it in a shell:\n\n\
-             export AWS_ENDPOINT_URL={endpoint}\nexport AWS_DEFAULT_REGION={region}\nexport AWS_ACCESS_KEY_ID={access_key}\nexport AWS_SECRET_ACCESS_KEY={secret_key}\n\n\
+             export AWS_ENDPOINT_URL={url}\nexport AWS_DEFAULT_REGION={region}\nexport AWS_ACCESS_KEY_ID={access_key}\nexport AWS_SECRET_ACCESS_KEY={secret_key}\n\n\
              aws s3 mb s3://photos\naws s3 cp moon.tif s3://photos/\n"
         ));
     }
-    session.print(format_args!("Serving {} at {endpoint}; Ctrl-C stops it.", home.display()));
+    if let Some(dashboard) = dashboard {
+        session.print(format_args!("Dashboard: {dashboard}"));
+    }
+    session.print(format_args!("Serving {} at {url}; Ctrl-C stops it.", home.display()));
 }
 
 /// Writes the log to standard error; `RUST_LOG` sets its level.

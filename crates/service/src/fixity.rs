@@ -1,8 +1,8 @@
 //! The evidence of an object's copies as JSON: for `GET /bucket/key?fixity` and for the command
 //! line. [docs/s3.md](../../../docs/s3.md) describes the members.
 
-use fulgurite_archive::catalogue::Health;
-use fulgurite_archive::{ObjectFixity, SetFixity, ShardCopy, StagedCopy};
+use fulgurite_archive::catalogue::{Health, PlatterRow};
+use fulgurite_archive::{CopyState, ObjectFixity, SetFixity, ShardCopy, StagedCopy};
 use fulgurite_domain::Medium;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -67,6 +67,19 @@ fn shard_json(copy: &ShardCopy) -> Value {
             "lost_sectors": repair.lost_sectors,
             "from_set": copy.set.to_string(),
         })),
+    })
+}
+
+/// A platter by itself, with its state.
+pub(crate) fn platter_json(row: &PlatterRow, state: CopyState) -> Value {
+    json!({
+        "platter": row.place.platter.to_string(),
+        "set": row.set.to_string(),
+        "position": row.position,
+        "store": row.place.store,
+        "state": state.word(),
+        "verified": time(row.health.verified()),
+        "last_check": row.health.checked.map(|_| last_check_json(&row.health)),
     })
 }
 

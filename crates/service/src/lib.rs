@@ -11,6 +11,7 @@
 //!
 //! browser forms: server -> http::router -> s3::post_object -> auth::access -> s3::put
 //! bulk get:      s3::framework -> s3::bulk_get
+//! dashboard:     http::router -> dashboard
 //! background:    jobs: restores, expiry, sweeping, scrubbing, flushing, backups of State
 //! ```
 
@@ -19,6 +20,7 @@
 mod auth;
 mod command_lock;
 pub mod control;
+mod dashboard;
 pub mod fixity;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;

@@ -150,6 +150,13 @@ impl Server {
         self.tls.is_some()
     }
 
+    /// The path of the dashboard, with its token if that was made at this start; `None` if the
+    /// dashboard is turned off.
+    #[must_use]
+    pub fn dashboard_link(&self) -> Option<String> {
+        self.router.dashboard.link()
+    }
+
     /// Serves until `stop` resolves, then gives requests in progress some time to finish.
     ///
     /// # Errors

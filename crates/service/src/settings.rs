@@ -1,6 +1,7 @@
 //! Settings of the service: `service.toml` in the archive's folder. The first start creates the
 //! file, with defaults and comments.
 
+use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,9 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::state::Quota;
+
+/// Minimum length of a token of the dashboard.
+const TOKEN_BYTES_MIN: usize = 16;
 
 /// The name of the settings file.
 pub const FILE: &str = "service.toml";
@@ -49,6 +53,15 @@ connections_per_address = 512
 # [tls]
 # certificate = "certificate.pem"
 # key = "key.pem"
+
+[dashboard]
+# Pages for people at /-/dashboard. They show names, sizes and health of all objects, to browsers that
+# send the token.
+enabled = true
+
+# The token: 16 or more letters and digits. Without one, each start makes a new one and prints a link
+# with it.
+# token = "…"
 
 [staging]
 # Maximum MiB of content in staging. The server writes a set early when staging is three-quarters full
@@ -107,6 +120,8 @@ pub struct Settings {
     pub metrics_token: Option<String>,
     /// Certificate and key for TLS.
     pub tls: Option<Tls>,
+    /// Pages for people.
+    pub dashboard: Dashboard,
     /// Limit on staged content.
     pub staging: Staging,
     /// Background jobs.
@@ -125,6 +140,56 @@ pub struct Tls {
     pub certificate: PathBuf,
     /// The private key of the certificate.
     pub key: PathBuf,
+}
+
+/// The dashboard: pages for people.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dashboard {
+    /// Whether it is served.
+    pub enabled: bool,
+    /// The token that browsers must send. Without one, each start makes a new one.
+    pub token: Option<DashboardToken>,
+}
+
+impl Default for Dashboard {
+    fn default() -> Self {
+        Self { enabled: true, token: None }
+    }
+}
+
+/// A token that is hard to guess.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct DashboardToken(String);
+
+impl DashboardToken {
+    /// The token itself, a secret.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for DashboardToken {
+    type Error = WeakToken;
+
+    fn try_from(token: String) -> Result<Self, WeakToken> {
+        let is_good =
+            token.len() >= TOKEN_BYTES_MIN && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+        if is_good { Ok(Self(token)) } else { Err(WeakToken) }
+    }
+}
+
+/// A token that is too short, or that links and headers can't carry.
+#[derive(Debug, thiserror::Error)]
+#[error("a token of the dashboard needs {TOKEN_BYTES_MIN} or more letters, digits, `-` and `_`")]
+pub struct WeakToken;
+
+impl fmt::Debug for DashboardToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DashboardToken").finish_non_exhaustive()
+    }
 }
 
 /// Limit on staged content.
@@ -213,6 +278,7 @@ impl Default for Settings {
             connections_per_address: 512,
             metrics_token: None,
             tls: None,
+            dashboard: Dashboard::default(),
             staging: Staging::default(),
             background: Background::default(),
             scrub: Scrub::default(),
@@ -304,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_new_file_mentions_every_setting() {
-        for section in ["", "[tls]", "[staging]", "[background]", "[scrub]", "[restores]"] {
+        for section in ["", "[tls]", "[dashboard]", "[staging]", "[background]", "[scrub]", "[restores]"] {
             let error = toml::from_str::<Settings>(&format!("{section}\nno_such_setting = 0")).expect_err("an unknown setting");
             // The message lists the settings: "unknown field `a`, expected one of `b`, `c`".
             let settings: Vec<&str> = error.message().split('`').skip(3).step_by(2).collect();

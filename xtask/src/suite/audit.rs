@@ -5,15 +5,13 @@
 //! virtual environment below the target directory, Azurite into a folder of Node packages there;
 //! rclone is the one that the step `clients` builds.
 
-use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::cargo::cargo;
 use super::program;
 use super::s3::{self, ReleaseBuild};
-use super::{Outcome, Session, clients, debian};
-use clients::Missing;
+use super::{Outcome, Session, clients, debian, npm};
 
 const FOLDER: &str = "tests/audit";
 const REQUIREMENTS: &str = "tests/audit/requirements.txt";
@@ -40,7 +38,7 @@ pub(super) fn tests(session: &Session) -> Outcome {
         let rclone = clients::rclone(session, &built.target);
         let gcs = clients::go_program(session, &built.target, FOLDER, GCS, "github.com/fsouza/fake-gcs-server");
         let azurite = built.target.join("xtask-azurite");
-        clients::report_setup("Azurite", install_azurite(&session.root.join(FOLDER).join("azurite/package.json"), &azurite));
+        clients::report_setup("Azurite", npm::install(&session.root.join(FOLDER).join("azurite/package.json"), &azurite, AZURITE));
         Ok(s3::run(session, &built, &python, FOLDER, |command| {
             command.env("FULGURITE_PLACE", built.target.join("debug/examples/place")).env("FULGURITE_BIN", &built.program);
             if let Some(rclone) = rclone {
@@ -53,20 +51,4 @@ pub(super) fn tests(session: &Session) -> Outcome {
         }))
     };
     tested().unwrap_or_else(|outcome| outcome)
-}
-
-/// Installs Azurite into a folder, unless that version is there already.
-fn install_azurite(package: &Path, folder: &Path) -> Result<(), Missing> {
-    let wanted = fs::read_to_string(package).map_err(|source| Missing::File { path: package.to_owned(), source })?;
-    if folder.join(AZURITE).is_file() && s3::was_made_for(folder, &wanted) {
-        return Ok(());
-    }
-    clients::empty(folder)?;
-    let path = folder.join("package.json");
-    fs::write(&path, &wanted).map_err(|source| Missing::File { path, source })?;
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(folder);
-    clients::succeed(npm)?;
-    s3::note_made_for(folder, &wanted);
-    Ok(())
 }

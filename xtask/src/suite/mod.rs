@@ -19,9 +19,11 @@ mod attacks;
 mod audit;
 mod cargo;
 mod clients;
+mod dashboard;
 mod debian;
 mod deny;
 mod gpu;
+mod npm;
 mod postgres;
 mod preservation;
 mod program;
@@ -76,6 +78,7 @@ const STEPS: &[Step] = &[
     Step { name: "s3", what: "python3 -m pytest tests/s3", run: s3::tests },
     Step { name: "attacks", what: "python3 -m pytest tests/attacks: hostile clients together with an honest one", run: attacks::tests },
     Step { name: "clients", what: "python3 -m pytest tests/clients: common S3 clients", run: clients::tests },
+    Step { name: "dashboard", what: "python3 -m pytest tests/dashboard: in Chromium, and the types of its scripts", run: dashboard::tests },
     Step { name: "audit", what: "python3 -m pytest tests/audit: places of an audit at real servers", run: audit::tests },
     Step {
         name: "preservation",
@@ -302,7 +305,7 @@ mod tests {
         let selected = |only: &[&str]| {
             selected(&only.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).iter().map(|step| step.name).collect::<Vec<_>>()
         };
-        for step in ["readme", "s3", "attacks", "clients", "audit", "preservation"] {
+        for step in ["readme", "s3", "attacks", "clients", "dashboard", "audit", "preservation"] {
             assert_eq!(selected(&[step]), ["release", step]);
         }
         assert_eq!(selected(&["s3", "fmt", "release"]), ["fmt", "release", "s3"]);

@@ -13,6 +13,11 @@ pub(super) enum Channel {
     Error,
 }
 
+/// Whether a program is in a folder of the path.
+pub(super) fn is_on_path(name: &str) -> bool {
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|folder| folder.join(name).is_file())
+}
+
 /// Runs the program and judges it by its exit status.
 pub(super) fn judge(mut command: Command) -> Outcome {
     match command.status() {

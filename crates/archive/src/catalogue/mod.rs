@@ -85,6 +85,9 @@ pub trait Catalogue: Send {
     fn staged(&mut self, version: VersionRowId) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError>;
     /// What reading has shown of a staged version; `None` if it isn't staged.
     fn staged_health(&mut self, version: VersionRowId) -> Result<Option<StagedHealth>, CatalogueError>;
+    /// Number of staged versions that were damaged when they were last read. Scans all staged
+    /// versions.
+    fn count_damaged_staged(&mut self) -> Result<u64, CatalogueError>;
     /// Records the results of reading staged versions. Those that are no longer staged are skipped.
     fn record_staged(&mut self, checks: &[StagedCheck]) -> Result<(), CatalogueError>;
     /// Versions with an extent on one of these platters, in listing order: up to `limit` after

@@ -234,6 +234,10 @@ impl Catalogue for SqliteCatalogue {
         self.look("find the health of a staged version", |connection| put::staged_health(connection, version))
     }
 
+    fn count_damaged_staged(&mut self) -> Result<u64, CatalogueError> {
+        self.look("count the damaged staged versions", put::count_damaged_staged)
+    }
+
     fn record_staged(&mut self, checks: &[StagedCheck]) -> Result<(), CatalogueError> {
         self.change("record the health of staged versions", |connection| put::record_staged(connection, checks))
     }

@@ -138,6 +138,10 @@ impl Catalogue for FaultyCatalogue {
     fn platters_of(&mut self, set: SetId) -> Result<Vec<PlatterRow>, CatalogueError> {
         self.engine.platters_of(set)
     }
+    fn count_damaged_staged(&mut self) -> Result<u64, CatalogueError> {
+        self.engine.count_damaged_staged()
+    }
+
     fn staged_health(&mut self, version: VersionRowId) -> Result<Option<StagedHealth>, CatalogueError> {
         self.engine.staged_health(version)
     }

@@ -1,6 +1,7 @@
 //! Authentication and authorization: signatures, accounts, bucket policies.
 
 pub(crate) mod access;
+pub(crate) mod bearer;
 pub(crate) mod caller;
 pub(crate) mod policy;
 pub(crate) mod signatures;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fulgurite_archive::UNKNOWN_STORE;
+use fulgurite_archive::catalogue::{PlatterRow, SetRow};
 use http::{Method, StatusCode};
 
 use crate::gateway::Gateway;
@@ -169,13 +170,18 @@ impl Gateway {
     /// read.
     pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
         let (sets, platters) = (self.archive.reading().sets().ok()?, self.archive.reading().platters().ok()?);
+        self.scrub_status_of(&sets, platters.iter())
+    }
+
+    /// The same, by these sets and platters of the catalogue.
+    pub(crate) fn scrub_status_of<'a>(&self, sets: &[SetRow], platters: impl Iterator<Item = &'a PlatterRow>) -> Option<ScrubStatus> {
         let now_s = crate::state::now_ms().div_euclid(1_000) as u64;
         let names = self.archive.stores().iter().map(|store| store.name());
         let usable: HashSet<&str> = names.filter(|name| self.store_state(name).is_none()).collect();
         // A platter of the unknown store may be on any of them.
         let all_are_usable = usable.len() == self.archive.stores().len();
         let is_usable = |store: &str| if store == UNKNOWN_STORE { all_are_usable } else { usable.contains(store) };
-        self.jobs.scrub_progress.status(now_s, &sets, &platters, is_usable)
+        self.jobs.scrub_progress.status(now_s, sets, platters, is_usable)
     }
 }
 

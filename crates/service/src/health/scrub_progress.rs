@@ -112,11 +112,11 @@ impl ScrubProgress {
     }
 
     /// The status at `now_s`, by the platters in the catalogue; `None` if the scrub is turned off.
-    pub(crate) fn status(
+    pub(crate) fn status<'a>(
         &self,
         now_s: u64,
         sets: &[SetRow],
-        platters: &[PlatterRow],
+        platters: impl Iterator<Item = &'a PlatterRow>,
         is_usable: impl Fn(&str) -> bool,
     ) -> Option<ScrubStatus> {
         let settings = self.settings.get()?;
@@ -135,12 +135,12 @@ impl ScrubProgress {
     }
 }
 
-fn status(
+fn status<'a>(
     settings: &Scrub,
     measured: Option<f64>,
     now_s: u64,
     sets: &[SetRow],
-    platters: &[PlatterRow],
+    platters: impl Iterator<Item = &'a PlatterRow>,
     is_usable: impl Fn(&str) -> bool,
 ) -> ScrubStatus {
     let every_s = settings.every_days.saturating_mul(DAY_S);
@@ -159,7 +159,7 @@ fn status(
         cycle_s: 0,
     };
     let mut cycle_bytes = 0_u64;
-    for row in platters.iter().filter(|row| row.state == SetState::Complete) {
+    for row in platters.filter(|row| row.state == SetState::Complete) {
         let bytes = bytes_of.get(&row.set).copied().unwrap_or(0);
         cycle_bytes = cycle_bytes.saturating_add(bytes);
         if row.health.verified().is_some_and(|verified| now_s.saturating_sub(verified) < every_s) {
@@ -238,7 +238,7 @@ mod tests {
         };
         let settings = Scrub { every_days: 30, mib_per_s: 1, repair: true };
         let is_usable = |store: &str| store != "away";
-        let found = status(&settings, None, now, std::slice::from_ref(&set), &rows, is_usable);
+        let found = status(&settings, None, now, std::slice::from_ref(&set), rows.iter(), is_usable);
         let bytes = geometry.file_bytes();
         assert_eq!((found.verified, found.due, found.out_of_reach, found.due_bytes), (2, 3, 1, 3 * bytes));
         assert_eq!(found.due_end, now + (3 * bytes).div_ceil(1 << 20), "at the maximum rate");
@@ -246,7 +246,7 @@ mod tests {
         assert!(!found.is_too_slow());
 
         let slow = bytes as f64 / (6.0 * DAY_S as f64);
-        let found = status(&settings, Some(slow), now, &[set], &rows, is_usable);
+        let found = status(&settings, Some(slow), now, &[set], rows.iter(), is_usable);
         assert!((found.due_end - now).abs_diff(18 * DAY_S) <= 1, "{found:?}");
         assert!(found.is_too_slow(), "{found:?}");
     }

@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Body;
 use s3s::{S3Result, StdError, s3_error};
 
+use crate::auth::bearer;
 use crate::auth::caller::Peer;
 use crate::auth::signatures::{self, Signing, is_form};
 use crate::auth::unsigned;
+use crate::dashboard::{self, Dashboard};
 use crate::gateway::Gateway;
 use crate::health::metrics::Metrics;
 use crate::http::addressing::{Addresses, Domain, is_local};
@@ -45,7 +47,10 @@ const UNCHARGED_RESPONSE_BYTES_MAX: usize = 64 << 10;
 const HEALTH: &str = "/-/health";
 const READY: &str = "/-/ready";
 const METRICS: &str = "/-/metrics";
-const SERVER_PAGES: [&str; 3] = [HEALTH, READY, METRICS];
+const SERVER_PAGES: [&str; 4] = [HEALTH, READY, METRICS, dashboard::PATH];
+
+/// The policy of objects that are shown as pages: they may do all but use their origin.
+const SANDBOX: &str = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
 
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
@@ -59,6 +64,7 @@ pub(crate) struct Router {
     region: String,
     metrics: Metrics,
     metrics_token: Option<String>,
+    pub(crate) dashboard: Dashboard,
 }
 
 impl Router {
@@ -78,18 +84,15 @@ impl Router {
             region: settings.region.clone(),
             metrics: Metrics::default(),
             metrics_token: settings.metrics_token.clone(),
+            dashboard: Dashboard::new(&settings.dashboard),
         }
     }
 
     /// Metrics, for clients with the token. Without a token in the settings, only for this machine
     /// and not through a proxy on it.
     fn metrics(&self, headers: &HeaderMap, peer: IpAddr) -> Response<s3s::Body> {
-        let sent_token = headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         let is_allowed = match &self.metrics_token {
-            // Constant-time comparison, so that a guess doesn't reveal how much of it is right.
-            Some(token) => {
-                sent_token.is_some_and(|sent| aws_lc_rs::constant_time::verify_slices_are_equal(token.as_bytes(), sent.as_bytes()).is_ok())
-            }
+            Some(token) => bearer::has_token(headers, token),
             None => peer.to_canonical().is_loopback() && is_local(headers),
         };
         if !is_allowed {
@@ -115,8 +118,9 @@ impl Router {
 
     /// Answers a request for one of the server's own pages. Probes may send HEAD, which hyper
     /// answers without the body.
-    fn server_page(&self, method: &Method, path: &str, headers: &HeaderMap, peer: IpAddr) -> Response<s3s::Body> {
-        if !SERVER_PAGES.contains(&path) {
+    async fn server_page(&self, method: &Method, uri: &Uri, headers: &HeaderMap, peer: IpAddr) -> Response<s3s::Body> {
+        let path = uri.path();
+        if !SERVER_PAGES.contains(&path) && !dashboard::is_path(path) {
             return page(StatusCode::NOT_FOUND, format!("no such page; the server's own pages are {}\n", SERVER_PAGES.join(", ")));
         }
         if !matches!(*method, Method::GET | Method::HEAD) {
@@ -127,7 +131,8 @@ impl Router {
         match path {
             HEALTH => self.health(),
             READY => self.ready(),
-            _ => self.metrics(headers, peer),
+            METRICS => self.metrics(headers, peer),
+            _ => self.dashboard.answer(&self.gateway, path, uri.query(), headers).await,
         }
     }
 
@@ -235,14 +240,19 @@ impl Router {
         let progress = BodyProgress::new(self.gateway.buffered_bodies.reservation(&memory_owner), first_error.clone());
         let body = RequestBody::new(DrainOnDrop::new(body, expects_continue), &head.headers, self.is_buffered(&head), progress.clone());
         let is_server_page =
-            || self.cors.addresses.is_server_page(&head.headers, |name| !matches!(self.gateway.state.bucket(name), Ok(None)));
+            |headers: &HeaderMap| self.cors.addresses.is_server_page(headers, |name| !matches!(self.gateway.state.bucket(name), Ok(None)));
+        let shares_origin_of_dashboard = method == Method::GET && self.dashboard.is_enabled() && is_server_page(&head.headers);
         let mut response = match facts.path {
-            path if (path == "/-" || path.starts_with("/-/")) && is_server_page() => {
-                self.server_page(&method, path, &head.headers, peer.address)
+            path if (path == "/-" || path.starts_with("/-/")) && is_server_page(&head.headers) => {
+                // Boxed, so that other requests don't carry its future.
+                Box::pin(self.server_page(&method, &head.uri, &head.headers, peer.address)).await
             }
             _ => match with_timeout(self.call_s3(head, body), &progress).await {
                 Ok(Ok(mut response)) => {
                     finish_response(&mut response, facts);
+                    if shares_origin_of_dashboard {
+                        sandbox(&mut response);
+                    }
                     response
                 }
                 Ok(Err(error)) => {
@@ -268,6 +278,16 @@ impl Router {
             response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
+    }
+}
+
+/// Objects share the origin of the dashboard, so one that a browser shows as a page could use the
+/// dashboard with its viewer's token. The sandbox gives the page an origin of its own. Browsers
+/// don't show PDFs in a sandbox; scripts in a PDF can't use the origin anyway.
+fn sandbox(response: &mut Response<s3s::Body>) {
+    let is_pdf = response.headers().get(http::header::CONTENT_TYPE).is_some_and(|media_type| media_type == "application/pdf");
+    if response.status().is_success() && !is_pdf {
+        response.headers_mut().insert(http::header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
     }
 }
 

@@ -8,8 +8,8 @@ use fulgurite_archive::unread::Hindrance;
 use futures_util::{StreamExt, stream};
 use http::Uri;
 use s3s::dto::{GetObjectInput, GetObjectOutput};
-use s3s::{S3Request, S3Response};
-use serde_json::json;
+use s3s::{S3Error, S3Request, S3Response, S3Result};
+use serde_json::{Value, json};
 
 use crate::auth::caller::Caller;
 use crate::fixity::to_json;
@@ -19,6 +19,7 @@ use crate::memory::MemoryOwner;
 use crate::s3::Answer;
 use crate::s3::errors::{busy, internal_error};
 use crate::s3::version::{Version, shown_id};
+use crate::state::Bucket;
 use crate::transfer::download;
 
 /// Maximum number of further lookups of an object that is replaced while its copies are looked up.
@@ -33,23 +34,8 @@ impl Gateway {
     pub(super) fn fixity(&self, request: &S3Request<GetObjectInput>) -> Answer<GetObjectOutput> {
         let S3Request { input, extensions, .. } = request;
         let bucket = self.namespace.bucket(&input.bucket)?;
-        let mut attempts = 0;
-        let fixity = loop {
-            let found = self.namespace.find(&bucket.name, &input.key, input.version_id.as_deref());
-            let version = found.map_err(|error| self.namespace.hide_missing(extensions.get::<Caller>(), &bucket, error))?;
-            let look_up = || self.archive.fixity(&version.row, &|store| self.store_state(store));
-            match tokio::task::block_in_place(look_up).map_err(internal_error("looking for the copies of an object"))? {
-                Some(fixity) => break fixity,
-                // It was replaced since it was found: look for its successor.
-                None if attempts < RETRIES_MAX => attempts += 1,
-                None => return Err(busy("The object changes too fast to look for its copies. Try again.", 1)),
-            }
-        };
-        let version_id = shown_id(&bucket, &Version::new(fixity.version.clone()));
-        let mut body = to_json(&fixity);
-        body["bucket"] = json!(bucket.name);
-        body["key"] = json!(input.key);
-        body["version_id"] = json!(version_id);
+        let hide_missing = |error| self.namespace.hide_missing(extensions.get::<Caller>(), &bucket, error);
+        let (body, version_id) = self.evidence(&bucket, &input.key, input.version_id.as_deref(), hide_missing)?;
         let body = Bytes::from(format!("{body}\n"));
         let length = body.len() as u64;
         let Some(reservation) = self.buffered_responses.try_reserve(&MemoryOwner::own(), body.len()) else {
@@ -68,6 +54,34 @@ impl Gateway {
             ..GetObjectOutput::default()
         };
         Ok(S3Response::new(output))
+    }
+
+    /// The evidence of an object's copies as JSON, and its version ID as S3 shows it. An error that
+    /// the object is missing passes through `hide_missing`.
+    pub(crate) fn evidence(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        version_id: Option<&str>,
+        hide_missing: impl Fn(S3Error) -> S3Error,
+    ) -> S3Result<(Value, Option<String>)> {
+        let mut attempts = 0;
+        let fixity = loop {
+            let version = self.namespace.find(&bucket.name, key, version_id).map_err(&hide_missing)?;
+            let look_up = || self.archive.fixity(&version.row, &|store| self.store_state(store));
+            match tokio::task::block_in_place(look_up).map_err(internal_error("looking for the copies of an object"))? {
+                Some(fixity) => break fixity,
+                // It was replaced since it was found: look for its successor.
+                None if attempts < RETRIES_MAX => attempts += 1,
+                None => return Err(busy("The object changes too fast to look for its copies. Try again.", 1)),
+            }
+        };
+        let version_id = shown_id(bucket, &Version::new(fixity.version.clone()));
+        let mut body = to_json(&fixity);
+        body["bucket"] = json!(bucket.name);
+        body["key"] = json!(key);
+        body["version_id"] = json!(version_id);
+        Ok((body, version_id))
     }
 
     /// Why a store can't be used, by the last check of the stores; `None` if it can.

@@ -19,7 +19,7 @@ use crate::s3::version::{Version, timestamp};
 
 /// Maximum number of names without a key that a page skips before it ends early, if it can return a
 /// token.
-const SKIPPED_NAMES_MAX: usize = 100_000;
+pub(crate) const SKIPPED_NAMES_MAX: usize = 100_000;
 
 /// Options of the entries in a listing.
 struct ListingContext<'a> {
@@ -239,7 +239,7 @@ impl Namespace {
 }
 
 /// The versions of a bucket.
-pub(super) struct VersionRows<'a> {
+pub(crate) struct VersionRows<'a> {
     namespace: &'a Namespace,
     bucket: &'a str,
     /// Prefix of the names to list.
@@ -248,7 +248,7 @@ pub(super) struct VersionRows<'a> {
 }
 
 impl<'a> VersionRows<'a> {
-    pub(super) fn new(namespace: &'a Namespace, bucket: &'a str, prefix: &str, versions: Versions) -> Self {
+    pub(crate) fn new(namespace: &'a Namespace, bucket: &'a str, prefix: &str, versions: Versions) -> Self {
         Self { namespace, bucket, prefix: object_name(bucket, prefix), versions }
     }
 }

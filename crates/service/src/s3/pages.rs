@@ -15,13 +15,13 @@ const ROWS_PER_QUERY: usize = 64;
 
 /// The parameters that all listings share.
 #[derive(Debug)]
-pub(super) struct Parameters {
-    pub(super) prefix: String,
-    pub(super) delimiter: Option<String>,
+pub(crate) struct Parameters {
+    pub(crate) prefix: String,
+    pub(crate) delimiter: Option<String>,
     /// Maximum number of entries.
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
     /// The encoding of names in the response: as they are, or URL.
-    pub(super) encoding: Option<EncodingType>,
+    pub(crate) encoding: Option<EncodingType>,
 }
 
 impl Parameters {
@@ -57,7 +57,7 @@ impl Parameters {
 
     /// The position after all rows with a key, or after everything under it if it is a common
     /// prefix.
-    pub(super) fn after_key<R: Rows>(&self, rows: &R, key: &str) -> Option<R::Position> {
+    pub(crate) fn after_key<R: Rows>(&self, rows: &R, key: &str) -> Option<R::Position> {
         let is_prefix = self.common_prefix(key) == Some(key);
         rows.after(if is_prefix { Last::Prefix(key.as_bytes()) } else { Last::Key(key) })
     }
@@ -81,7 +81,7 @@ macro_rules! listing {
 pub(super) use listing;
 
 /// Rows in order of their keys, which a listing shows by pages.
-pub(super) trait Rows {
+pub(crate) trait Rows {
     type Row;
     /// A position between rows.
     type Position;
@@ -101,7 +101,7 @@ pub(super) trait Rows {
 }
 
 /// What ends a page.
-pub(super) enum Last<'a, Row> {
+pub(crate) enum Last<'a, Row> {
     Row(&'a Row),
     /// All rows with a key.
     Key(&'a str),
@@ -110,26 +110,26 @@ pub(super) enum Last<'a, Row> {
 }
 
 /// An entry of a listing.
-pub(super) enum Entry<Row> {
+pub(crate) enum Entry<Row> {
     /// A row with its key.
     Row(String, Box<Row>),
     Prefix(String),
 }
 
 /// A page.
-pub(super) struct Page<Row> {
-    pub(super) entries: Vec<Entry<Row>>,
-    pub(super) truncated: bool,
+pub(crate) struct Page<Row> {
+    pub(crate) entries: Vec<Entry<Row>>,
+    pub(crate) truncated: bool,
     /// Where the next page resumes if the page ended at names without keys, not after its last
     /// entry: a prefix of those names.
-    pub(super) resume_prefix: Option<Vec<u8>>,
+    pub(crate) resume_prefix: Option<Vec<u8>>,
 }
 
 /// A page after `after`. Its cost is proportional to its number of entries and of skipped names: a
 /// single seek skips all keys under a common prefix, and all names with the same prefix that no key
 /// shares. It skips up to `skips_max` names without a key; only tokens can resume after them, since
 /// markers are keys.
-pub(super) fn page<R: Rows>(rows: &R, parameters: &Parameters, skips_max: usize, mut after: Option<R::Position>) -> S3Result<Page<R::Row>> {
+pub(crate) fn page<R: Rows>(rows: &R, parameters: &Parameters, skips_max: usize, mut after: Option<R::Position>) -> S3Result<Page<R::Row>> {
     let mut page = Page { entries: Vec::new(), truncated: false, resume_prefix: None };
     if parameters.limit == 0 {
         return Ok(page);
@@ -178,7 +178,7 @@ pub(super) fn page<R: Rows>(rows: &R, parameters: &Parameters, skips_max: usize,
 }
 
 impl<Row> Entry<Row> {
-    pub(super) fn key(&self) -> &str {
+    pub(crate) fn key(&self) -> &str {
         let (Self::Row(key, _) | Self::Prefix(key)) = self;
         key
     }
@@ -186,7 +186,7 @@ impl<Row> Entry<Row> {
 
 impl<Row> Page<Row> {
     /// The last entry, if another page follows.
-    pub(super) fn last(&self) -> Option<&Entry<Row>> {
+    pub(crate) fn last(&self) -> Option<&Entry<Row>> {
         self.entries.last().filter(|_| self.truncated)
     }
 

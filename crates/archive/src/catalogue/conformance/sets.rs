@@ -265,6 +265,7 @@ pub(crate) fn staged_versions_remember_when_they_were_read(fixture: &dyn Fixture
     catalogue.record_staged(&[check(a, 10, true), check(b, 11, false), check(VersionRowId(999), 12, true)]).expect("recorded");
     assert_eq!(health(&mut *catalogue, a), Some(StagedHealth { verified: Some(10), damaged: None }));
     assert_eq!(health(&mut *catalogue, b), Some(StagedHealth { verified: None, damaged: Some(11) }));
+    assert_eq!(catalogue.count_damaged_staged().expect("counted"), 1);
     catalogue.record_staged(&[check(a, 20, false), check(b, 21, true)]).expect("recorded");
     assert_eq!(health(&mut *catalogue, a), Some(StagedHealth { verified: Some(10), damaged: Some(20) }), "the earlier date stays");
     assert_eq!(health(&mut *catalogue, b), Some(StagedHealth { verified: Some(21), damaged: None }));
@@ -277,6 +278,7 @@ pub(crate) fn staged_versions_remember_when_they_were_read(fixture: &dyn Fixture
     assert_eq!(health(&mut *catalogue, a), Some(StagedHealth { verified: Some(10), damaged: Some(20) }));
     complete(&mut *catalogue, 1, &[(a, extent(1, 0, 0, 2_500))]);
     assert_eq!(health(&mut *catalogue, a), None, "it is on platters now");
+    assert_eq!(catalogue.count_damaged_staged().expect("counted"), 0);
     catalogue.record_staged(&[check(a, 30, true)]).expect("skipped");
     catalogue.check().expect("sound");
 }

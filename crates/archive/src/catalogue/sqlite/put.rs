@@ -314,6 +314,11 @@ pub(super) fn staged_health(connection: &Connection, row_id: VersionRowId) -> Re
     Ok(Some(StagedHealth { verified: time(verified)?, damaged: time(damaged)? }))
 }
 
+pub(super) fn count_damaged_staged(connection: &Connection) -> Result<u64, EngineError> {
+    let mut statement = connection.prepare_cached("SELECT count(*) FROM staged WHERE part = ?1 AND damaged IS NOT NULL")?;
+    uint(statement.query_row([RECORD_PART], |row| row.get(0))?, "the number of damaged staged versions")
+}
+
 pub(super) fn record_staged(connection: &Connection, checks: &[StagedCheck]) -> Result<(), EngineError> {
     let mut update =
         connection.prepare_cached("UPDATE staged SET verified = ?3, damaged = ?4, row_check = ?5 WHERE version = ?1 AND part = ?2")?;

@@ -1,0 +1,169 @@
+// Shows the view that the address names, and asks for the token if there is none.
+
+import { ApiError, forgetToken, hasToken, setToken } from "./api.js";
+import { h } from "./dom.js";
+import { fixity } from "./fixity.js";
+import { objects } from "./objects.js";
+
+/**
+ * Loads a view and returns its content.
+ *
+ * @typedef {(path: string[], parameters: URLSearchParams, signal: AbortSignal) => Promise<View>} Load
+ * @typedef {{ title: string, content: HTMLElement[] }} View
+ */
+
+/** @type {Record<string, { load: Load, refresh_ms: number }>} */
+const VIEWS = {
+  fixity: { load: fixity, refresh_ms: 5_000 },
+  objects: { load: objects, refresh_ms: 0 },
+};
+
+const view = /** @type {HTMLElement} */ (document.getElementById("view"));
+const notice = /** @type {HTMLElement} */ (document.getElementById("notice"));
+const nav = /** @type {HTMLElement} */ (document.getElementById("nav"));
+
+/** Aborts what belongs to the view that was shown before. */
+let current = new AbortController();
+
+/** The view's name, the decoded rest of its path, and its parameters. */
+function address() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?", 2);
+  const [name, ...rest] = (path ?? "").split("/").map(decode);
+  return { name: name !== undefined && Object.hasOwn(VIEWS, name) ? name : "fixity", rest, parameters: new URLSearchParams(query ?? "") };
+}
+
+/** @param {string} text */
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Takes the token out of the link that the server printed, and out of the address. */
+function takeToken() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token !== null && token !== "") {
+    setToken(token);
+    history.replaceState(null, "", "#/fixity");
+  }
+}
+
+/** @param {string} [failure] */
+function login(failure) {
+  nav.hidden = true;
+  const input = h("input", { id: "token", type: "password", name: "password", autocomplete: "current-password", required: "" });
+  const form = h(
+    "form",
+    { class: "login" },
+    h("h1", {}, "Token"),
+    h("p", { class: "quiet" }, "fulgurite serve prints a link with it when it starts. A token of your own goes into service.toml, as dashboard.token."),
+    h("label", { for: "token" }, "Token"),
+    input,
+    failure !== undefined && h("p", { class: "bad", role: "alert" }, failure),
+    h("button", {}, "Open"),
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    setToken(input.value.trim());
+    void show(true);
+  });
+  document.title = "Fulgurite";
+  view.replaceChildren(form);
+  input.focus();
+}
+
+/** Whether replacing the view would take away what a person is doing in it. */
+function isInUse() {
+  const selection = getSelection();
+  return selection !== null && !selection.isCollapsed && selection.anchorNode !== null && view.contains(selection.anchorNode);
+}
+
+/**
+ * Replaces the view. An element with focus keeps it if the new view has one with its ID.
+ *
+ * @param {View} loaded
+ */
+function replace(loaded) {
+  const focused = document.activeElement?.id ?? "";
+  const scrolled = [...view.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
+  view.replaceChildren(...loaded.content);
+  document.title = `${loaded.title} – Fulgurite`;
+  view.querySelectorAll(".scroll").forEach((box, index) => (box.scrollLeft = scrolled[index] ?? 0));
+  if (focused !== "") document.getElementById(focused)?.focus({ preventScroll: true });
+}
+
+/**
+ * Shows the view of the address.
+ *
+ * @param {boolean} isNew Whether the address changed; else the view is loaded again.
+ */
+async function show(isNew) {
+  current.abort();
+  current = new AbortController();
+  const { signal } = current;
+  if (!hasToken()) {
+    login();
+    return;
+  }
+  const { name, rest, parameters } = address();
+  const { load, refresh_ms } = /** @type {typeof VIEWS[string]} */ (VIEWS[name]);
+  for (const link of nav.querySelectorAll("a")) {
+    link.getAttribute("href") === `#/${name}` ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
+  }
+  try {
+    const loaded = await load(rest, parameters, signal);
+    if (signal.aborted) return;
+    nav.hidden = false;
+    notice.textContent = "";
+    if (isNew || !isInUse()) replace(loaded);
+    if (isNew) {
+      scrollTo(0, 0);
+      view.focus({ preventScroll: true });
+    }
+  } catch (error) {
+    if (signal.aborted) return;
+    if (error instanceof ApiError && error.status === 401) {
+      forgetToken();
+      login("This token is wrong.");
+      return;
+    }
+    nav.hidden = false;
+    const message = error instanceof Error ? error.message : String(error);
+    // What was shown before may be out of date.
+    notice.textContent = isNew ? "" : `Not up to date: ${message}`;
+    if (isNew) replace({ title: "Error", content: [h("h1", {}, "This can't be shown"), h("p", { class: "bad" }, message)] });
+  }
+  if (refresh_ms > 0) schedule(refresh_ms, signal);
+}
+
+/**
+ * Loads the view again after some time, unless another is shown by then. A page that isn't visible
+ * waits until it is.
+ *
+ * @param {number} ms
+ * @param {AbortSignal} signal
+ */
+function schedule(ms, signal) {
+  setTimeout(() => {
+    if (signal.aborted) return;
+    if (document.visibilityState === "visible") {
+      void show(false);
+    } else {
+      document.addEventListener("visibilitychange", () => void (signal.aborted || show(false)), { once: true });
+    }
+  }, ms);
+}
+
+// Links within the page, such as the one that skips to the content, are no addresses of views.
+addEventListener("hashchange", () => {
+  if (location.hash === "#view") {
+    view.focus();
+    return;
+  }
+  takeToken();
+  void show(true);
+});
+takeToken();
+void show(true);

@@ -1,0 +1,202 @@
+"""The dashboard in a real browser, against a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from urllib.parse import quote
+
+from playwright.sync_api import Page, expect
+
+from conftest import PATIENCE_MS, Filled
+from serving import Own
+
+expect.set_options(timeout=PATIENCE_MS)
+
+GOOD = "read within 30 days and found good"
+HOSTILE = "<img src=x onerror=\"document.title='hacked'\">/\"'&<b>.txt"
+
+
+def opened(page: Page, server: Own) -> Page:
+    page.goto(server.said["dashboard"])
+    expect(page.locator("#verdict")).to_be_visible()
+    return page
+
+
+def platter_files(server: Own, store: str) -> list:
+    return [path for path in sorted((server.archive / "platters" / store).rglob("*")) if path.is_file() and path.stat().st_size > 100_000]
+
+
+def test_the_printed_link_opens_the_dashboard_and_hides_its_token(filled: Filled, new_page: Callable[..., Page]):
+    page = opened(new_page(), filled.server)
+    expect(page.locator("#verdict")).to_contain_text(f"All 3 platters were {GOOD}")
+    token = filled.server.said["dashboard"].partition("#token=")[2]
+    assert len(token) > 20 and token not in page.url
+    page.reload()
+    expect(page.locator("#verdict")).to_contain_text(GOOD)
+    assert token not in filled.server.log.read_text()
+
+
+def test_without_the_token_there_is_only_a_form(filled: Filled, new_page: Callable[..., Page]):
+    page = new_page(expected=("401",))
+    page.goto(filled.server.endpoint + "/-/dashboard#/objects/survey")
+    field = page.get_by_label("Token")
+    expect(field).to_be_focused()
+    assert "survey" not in page.content()
+    field.fill("not-the-token-of-this-server")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_have_text("This token is wrong.")
+    page.get_by_label("Token").fill(filled.server.said["dashboard"].partition("#token=")[2])
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="fresh.txt")).to_be_visible()
+
+
+def test_an_object_shows_its_copies_and_when_they_were_verified(filled: Filled, new_page: Callable[..., Page]):
+    page = opened(new_page(), filled.server)
+    page.get_by_role("link", name="Objects").click()
+    page.get_by_role("link", name="survey").click()
+    staged = page.get_by_role("row", name="fresh.txt")
+    expect(staged).to_contain_text("staging")
+    page.get_by_role("link", name="night/").click()
+    page.get_by_role("link", name="1/").click()
+    expect(page.get_by_role("row", name="0002")).to_contain_text("✓ good")
+    page.get_by_role("link", name="0002").click()
+    copies = page.get_by_role("table", name="Copies")
+    expect(copies).to_contain_text("✓ good")
+    expect(copies.locator("time").first).to_contain_text("ago")
+
+    evidence = filled.server.run("--json", "fixity", "survey/night/1/0002")
+    copy = json.loads(evidence.stdout)["copies"][0]
+    expect(copies).to_contain_text(copy["platter"])
+    assert copies.locator("time").first.get_attribute("datetime") == copy["verified"]
+    page.go_back()
+    expect(page.get_by_role("heading", name="night/1/")).to_be_visible()
+
+
+def test_lost_platters_and_absent_stores_are_told_without_a_reload(filled: Filled, new_page: Callable[..., Page]):
+    page = opened(new_page(), filled.server)
+    expect(page.locator("#verdict")).to_contain_text(GOOD)
+    [lost] = platter_files(filled.server, "d1")
+    lost.rename(filled.server.archive / "kept")
+    verified = filled.server.run("verify")
+    assert verified.returncode != 0, verified.stdout
+    expect(page.locator("#verdict")).to_contain_text("1 platter missing from a store that is present")
+    expect(page.locator("#verdict")).not_to_contain_text(GOOD)
+    expect(page.get_by_role("table", name="Platters that are not good")).to_contain_text("✕ missing")
+
+    store = filled.server.archive / "platters" / "d2"
+    store.rename(store.with_name("away"))
+    expect(page.locator("#verdict")).to_contain_text("1 platter on absent stores")
+    expect(page.locator("#verdict")).to_contain_text("1 set has more platters bad or out of reach than its redundancy replaces")
+    expect(page.get_by_role("table", name="Stores").get_by_role("row", name="d2")).to_contain_text("store absent")
+
+    store.with_name("away").rename(store)
+    (filled.server.archive / "kept").rename(lost)
+    expect(page.locator("#verdict")).not_to_contain_text("absent")
+    verified = filled.server.run("verify")
+    assert verified.returncode == 0, verified.stdout
+    expect(page.locator("#verdict")).to_contain_text(GOOD)
+
+
+def test_a_page_that_can_not_be_loaded_again_says_that_it_is_out_of_date(filled: Filled, new_page: Callable[..., Page]):
+    page = opened(new_page(expected=("ERR_CONNECTION_REFUSED", "Failed to load resource")), filled.server)
+    expect(page.get_by_role("status")).to_be_empty()
+    filled.server.stop()
+    expect(page.get_by_role("status")).to_have_text("Not up to date: The server can't be reached.")
+
+
+def test_names_of_objects_never_become_html(filled: Filled, new_page: Callable[..., Page]):
+    filled.s3.put_object(Bucket="survey", Key=HOSTILE, Body=b"x")
+    page = opened(new_page(expected=("404", "400")), filled.server)
+    page.goto(filled.server.endpoint + "/-/dashboard#/objects/survey")
+    folder, name = HOSTILE.split("/")
+    page.get_by_role("link", name=folder + "/", exact=True).click()
+    page.get_by_role("link", name=name, exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
+    assert page.locator("main img, main b").count() == 0
+    assert page.title() == f"{HOSTILE} – Fulgurite"
+    for crooked in ["#/objects/%E0%A4%A", "#/objects/survey?prefix=%ff", "#/__proto__", "#/objects/" + quote("<b>x</b>")]:
+        page.goto(filled.server.endpoint + "/-/dashboard" + crooked)
+        page.reload()
+        expect(page.locator("main h1")).to_be_visible()
+        assert page.locator("main b").count() == 0
+
+
+def test_an_object_that_is_a_page_has_an_origin_of_its_own(filled: Filled, new_page: Callable[..., Page]):
+    script = """<script>
+        let found = [];
+        try { sessionStorage.getItem("fulgurite-token"); found.push("storage"); } catch { found.push("no storage"); }
+        fetch("/-/dashboard/api/overview").then(() => found.push("answer"), () => found.push("no answer"))
+            .finally(() => { document.title = found.join(", "); });
+    </script>"""
+    filled.s3.put_object(Bucket="survey", Key="page.html", Body=script.encode(), ContentType="text/html")
+    page = opened(new_page(expected=("CORS", "Failed to load", "401")), filled.server)
+    link = filled.s3.generate_presigned_url("get_object", Params={"Bucket": "survey", "Key": "page.html"})
+    page.goto(link)
+    expect(page).to_have_title("no storage, no answer")
+    filled.s3.put_object(Bucket="survey", Key="paper.pdf", Body=b"%PDF-1.4", ContentType="application/pdf")
+    answer = page.request.get(filled.s3.generate_presigned_url("get_object", Params={"Bucket": "survey", "Key": "paper.pdf"}))
+    assert answer.ok and "content-security-policy" not in answer.headers, "browsers show no PDF in a sandbox"
+
+
+def test_the_dashboard_works_by_keyboard(filled: Filled, new_page: Callable[..., Page]):
+    page = opened(new_page(), filled.server)
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "Objects":
+            break
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Buckets")).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="fresh.txt")).to_be_visible()
+
+
+def test_each_view_fits_a_phone_and_a_small_screen_in_light_and_dark(filled: Filled, new_page: Callable[..., Page]):
+    filled.s3.put_object(Bucket="survey", Key="a-long-name-without-any-space-" * 20, Body=b"x")
+    colors = set()
+    for width, height, scheme in [(360, 740, "dark"), (1280, 800, "light")]:
+        page = opened(new_page(viewport={"width": width, "height": height}, color_scheme=scheme), filled.server)
+        colors.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        for view in ["fixity", "objects", "objects/survey", "objects/survey?key=night/0/0000"]:
+            page.goto(f"{filled.server.endpoint}/-/dashboard#/{view}")
+            expect(page.locator("main h1")).to_be_visible()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (view, width)
+    assert len(colors) == 2
+
+
+def test_long_listings_have_pages(filled: Filled, new_page: Callable[..., Page]):
+    for number in range(130):
+        filled.s3.put_object(Bucket="survey", Key=f"many/{number:03}", Body=b"x")
+    page = opened(new_page(), filled.server)
+    page.goto(filled.server.endpoint + "/-/dashboard#/objects/survey?prefix=many/")
+    expect(page.get_by_role("link", name="099")).to_be_visible()
+    expect(page.get_by_role("link", name="100")).to_have_count(0)
+    page.get_by_role("link", name="Next page").click()
+    expect(page.get_by_role("link", name="129")).to_be_visible()
+    expect(page.get_by_role("link", name="Next page")).to_have_count(0)
+
+
+def test_a_dashboard_can_be_turned_off_and_have_a_token_of_its_own(archive: Own, new_page: Callable[..., Page]):
+    settings = archive.archive / "service.toml"
+    written = settings.read_text()
+    assert "[dashboard]\n" in written
+    archive.stop()
+    settings.write_text(written.replace("enabled = true", 'enabled = true\ntoken = "moonlight-sonata-14"'))
+    archive.start()
+    assert archive.said["dashboard"] == archive.endpoint + "/-/dashboard"
+    page = new_page()
+    page.goto(archive.said["dashboard"] + "#token=moonlight-sonata-14")
+    expect(page.locator("#verdict")).to_contain_text("No platter was written yet")
+    archive.stop()
+    settings.write_text(written.replace("enabled = true", "enabled = false"))
+    archive.start()
+    assert "dashboard" not in archive.said
+    assert archive.get("/-/dashboard")[0] == 404
+    archive.stop()
+    settings.write_text(written.replace("enabled = true", 'token = "short"'))
+    refused = archive.run("serve", "--listen", "127.0.0.1:0")
+    assert refused.returncode == 1 and "16 or more letters" in refused.stderr, refused.stderr
+    settings.write_text(written)
+    archive.start()
