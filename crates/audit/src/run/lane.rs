@@ -13,8 +13,6 @@ use crate::node::Node;
 use crate::pace::Pace;
 use crate::place::Cause;
 
-/// Claims that may wait in a lane.
-pub(super) const QUEUE: usize = 512;
 const WITNESSES: usize = 8;
 
 pub(super) struct Lane {

@@ -204,7 +204,7 @@ pub fn run(
         let result = record_all(&mut recorder, &receiver, stop);
         lanes.iter().for_each(Lane::end);
         // Results of checks that ended meanwhile.
-        let rest = result.and_then(|()| recorder.drain(&receiver));
+        let rest = result.and_then(|()| recorder.drain(&receiver, stop));
         let mut panicked = None;
         for (lane, worker) in workers {
             if worker.join().is_err() {
@@ -221,7 +221,7 @@ fn record_all(recorder: &mut Recorder<'_, '_>, receiver: &Receiver<worker::Messa
     recorder.supply()?;
     while !stop.is_stopped() && !recorder.is_done() {
         match receiver.recv_timeout(recorder.nap()) {
-            Ok(message) => recorder.take(message, receiver)?,
+            Ok(message) => recorder.take(message, receiver, stop)?,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }

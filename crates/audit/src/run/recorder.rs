@@ -2,18 +2,33 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::lane::{Lane, QUEUE};
+use fulgurite_digest::Digest;
+
+use super::lane::Lane;
 use super::watch::Watch;
 use super::worker::Message;
-use super::{Clock, NodeSummary, Observer, RunError, Until, WholeTimes};
+use super::{Clock, NodeSummary, Observer, RunError, Stop, Until, WholeTimes};
 use crate::copy::State;
-use crate::database::{AuditDatabase, Checked, Incident};
+use crate::database::{AuditDatabase, Checked, Claim, Incident};
 use crate::node::DAY_S;
 
+/// Claims that may wait in a lane at first.
+const QUEUE: usize = 512;
+/// The most that may wait in a lane whose workers would else run out of them: while the recorder
+/// commits, it supplies no lane.
+const QUEUE_MAX: usize = 4_096;
+/// The most bytes of names and digests in a queue that grows.
+const QUEUE_BYTES_MAX: usize = 2 << 20;
 /// Results of one transaction.
 const MOST_RESULTS: usize = 4_096;
+/// Results that come within this time share a commit.
+const BETWEEN_COMMITS: Duration = Duration::from_millis(20);
+/// The recorder looks for results at least this often while it gathers them.
+const GATHER_SLICE: Duration = Duration::from_millis(4);
+/// If no more claims than these are open, the run may be about to end.
+const FEW_OPEN: usize = 64;
 /// Pauses in a row after which a node is given up, if the run is to end.
 const PAUSES: u32 = 3;
 /// Where nothing is due, the database is asked again after this time: an inventory may have been
@@ -33,12 +48,16 @@ pub(super) struct Recorder<'a, 'b> {
     compared: (u64, Duration),
     whole_times: BTreeMap<(usize, u64, State), Duration>,
     watch: Watch,
+    /// When results were last committed. A real time: the cost of a commit is real, too.
+    committed: Instant,
 }
 
 struct Tracked<'a> {
     lane: &'a Lane,
     /// Claims that were handed out and have no result yet.
     open: usize,
+    /// Claims that may wait in the lane.
+    queue: usize,
     ask_at: Duration,
     is_done: bool,
     summary: NodeSummary,
@@ -56,6 +75,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
         let tracked = |lane: &'a Lane| Tracked {
             lane,
             open: 0,
+            queue: QUEUE,
             ask_at: Duration::ZERO,
             is_done: false,
             summary: NodeSummary {
@@ -80,6 +100,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
             compared: (started_at, clock.steady()),
             whole_times: BTreeMap::new(),
             watch,
+            committed: Instant::now(),
         };
         recorder.distrust_future(None)?;
         Ok(recorder)
@@ -148,14 +169,14 @@ impl<'a, 'b> Recorder<'a, 'b> {
             }
             let waiting = tracked.lane.waiting();
             let ends_now = self.until == Until::AllTried && tracked.open == 0;
-            if waiting > QUEUE / 2 || (now < tracked.ask_at && !ends_now) {
+            if waiting > tracked.queue / 2 || (now < tracked.ask_at && !ends_now) {
                 continue;
             }
             let due_until = match self.until {
                 Until::AllTried => self.started_at,
                 Until::Stopped => self.clock.wall(),
             };
-            let claims = self.database.claim(node.id, due_until, QUEUE - waiting)?;
+            let claims = self.database.claim(node.id, due_until, tracked.queue - waiting)?;
             if claims.is_empty() {
                 if ends_now {
                     tracked.lane.end();
@@ -165,18 +186,48 @@ impl<'a, 'b> Recorder<'a, 'b> {
                 tracked.ask_at = now + ASK_AGAIN;
                 continue;
             }
+            if waiting < tracked.queue / 8 && claims.iter().map(held_bytes).sum::<usize>() <= QUEUE_BYTES_MAX / 2 {
+                tracked.queue = (tracked.queue * 2).min(QUEUE_MAX);
+            }
             tracked.open += claims.len();
             tracked.lane.supply(claims);
         }
         Ok(())
     }
 
-    /// Records a result, and all others that wait.
-    pub(super) fn take(&mut self, first: Message, receiver: &Receiver<Message>) -> Result<(), RunError> {
+    /// The result and those that follow it, until [`BETWEEN_COMMITS`] have passed since the last
+    /// commit: each commit costs a sync, however few results it has.
+    fn gather(&self, first: Message, receiver: &Receiver<Message>, stop: &Stop) -> Vec<Message> {
+        let mut messages = vec![first];
+        let open: usize = self.lanes.iter().map(|tracked| tracked.open).sum();
+        while messages.len() < MOST_RESULTS {
+            if let Ok(message) = receiver.try_recv() {
+                messages.push(message);
+                continue;
+            }
+            let wait = BETWEEN_COMMITS.saturating_sub(self.committed.elapsed());
+            // If no other result can come, the lanes are waiting.
+            if wait.is_zero() || messages.len() >= open || stop.is_stopped() {
+                break;
+            }
+            if open - messages.len() > FEW_OPEN {
+                // Being woken for each result costs more than the results wait.
+                std::thread::sleep(wait.min(GATHER_SLICE));
+                continue;
+            }
+            match receiver.recv_timeout(wait) {
+                Ok(message) => messages.push(message),
+                Err(_) => break,
+            }
+        }
+        messages
+    }
+
+    /// Records a result, and those that follow it soon.
+    pub(super) fn take(&mut self, first: Message, receiver: &Receiver<Message>, stop: &Stop) -> Result<(), RunError> {
         let mut results = Vec::new();
         let mut begun = Vec::new();
-        let mut next = Some(first);
-        while let Some(message) = next {
+        for message in self.gather(first, receiver, stop) {
             let (node, claim) = match message {
                 Message::Checked(checked, began) => {
                     let node = checked.claim.node;
@@ -192,7 +243,6 @@ impl<'a, 'b> Recorder<'a, 'b> {
             if let Some(claim) = claim {
                 self.database.release(&[*claim])?;
             }
-            next = if results.len() < MOST_RESULTS { receiver.try_recv().ok() } else { None };
         }
         if results.is_empty() {
             return Ok(());
@@ -200,6 +250,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
         self.report_incidents(&results)?;
         let states = self.watch.states(self.clock.steady(), false);
         self.database.record(&results, &states)?;
+        self.committed = Instant::now();
         let ended = self.clock.steady();
         let whole: Vec<Duration> = begun.into_iter().map(|began| ended.saturating_sub(began)).collect();
         for (result, whole) in results.iter().zip(&whole) {
@@ -257,9 +308,9 @@ impl<'a, 'b> Recorder<'a, 'b> {
     }
 
     /// Records what still comes until all workers have ended, and gives back what was not checked.
-    pub(super) fn drain(&mut self, receiver: &Receiver<Message>) -> Result<(), RunError> {
+    pub(super) fn drain(&mut self, receiver: &Receiver<Message>, stop: &Stop) -> Result<(), RunError> {
         while let Ok(message) = receiver.recv() {
-            self.take(message, receiver)?;
+            self.take(message, receiver, stop)?;
         }
         for tracked in &self.lanes {
             self.database.release(&tracked.lane.abandoned())?;
@@ -273,4 +324,9 @@ impl<'a, 'b> Recorder<'a, 'b> {
         let summary = |tracked: Tracked<'_>| NodeSummary { found: tracked.found.into_iter().collect(), ..tracked.summary };
         self.lanes.into_iter().map(summary).collect()
     }
+}
+
+/// Bytes that a claim holds while it waits.
+fn held_bytes(claim: &Claim) -> usize {
+    size_of::<Claim>() + claim.location.len() + claim.expected.digests.len() * size_of::<Digest>()
 }
