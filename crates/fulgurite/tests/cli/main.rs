@@ -12,6 +12,7 @@ mod demo;
 mod getting;
 mod glass;
 mod inspecting;
+mod inventories;
 mod journals;
 mod keys;
 mod matrix;

@@ -142,6 +142,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("audit node set", &["node"], Some(1)),
         ("audit node list", &[], Some(1)),
         ("audit inventory csv", &["nowhere"], Some(1)),
+        ("audit inventory checksums", &["nowhere"], Some(1)),
         ("audit inventory bagit", &["nowhere"], Some(1)),
         ("audit inventory ocfl", &["nowhere"], Some(1)),
         ("audit inventory archive", &[], Some(1)),
