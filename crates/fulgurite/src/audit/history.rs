@@ -3,6 +3,7 @@
 use anyhow::Result;
 use fulgurite_audit::copy::State;
 use fulgurite_audit::database::{CopyHistory, Event};
+use fulgurite_audit::report::bytes;
 use fulgurite_digest::Digest;
 use serde_json::{Value, json};
 
@@ -54,7 +55,7 @@ fn header(node: &str, name: &str, copy: &CopyHistory) -> String {
 fn line(event: &Event) -> String {
     let mut line = format!("{}  {}", date(event.at), event.kind.name());
     if event.bytes > 0 {
-        line += &format!(", {} in {} ms", text::bytes(event.bytes), event.stream.as_millis());
+        line += &format!(", {} in {} ms", bytes(event.bytes), event.stream.as_millis());
     }
     if !event.detail.is_empty() {
         line += &format!(": {}", text::one_line(&event.detail));

@@ -10,6 +10,7 @@ use fulgurite_audit::copy::{NodeId, State};
 use fulgurite_audit::database::{Checked, Incident, IncidentKind};
 use fulgurite_audit::node::Node;
 use fulgurite_audit::place::Place;
+use fulgurite_audit::report::bytes;
 use fulgurite_audit::run::{NodeSummary, Observer, Stop, SystemClock, Target, Until, run as run_audit};
 use fulgurite_audit::series::Series;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -289,12 +290,16 @@ fn line(node: &Node, summary: &NodeSummary) -> String {
     let found = if found.is_empty() { "nothing was due".to_owned() } else { found.join(", ") };
     let mut line = format!("{}: {found}", node.name);
     if summary.bytes > 0 {
-        line += &format!("; {} read, {} while reading", text::bytes(summary.bytes), text::rate(summary.bytes, summary.stream));
+        line += &format!("; {} read, {} while reading", bytes(summary.bytes), rate(summary.bytes, summary.stream));
     }
     if let Some(why) = &summary.given_up {
         line += &format!("; given up: {}", text::one_line(why));
     }
     line
+}
+
+fn rate(amount: u64, time: Duration) -> String {
+    format!("{}/s", bytes((amount as f64 / time.as_secs_f64().max(1e-6)) as u64))
 }
 
 fn to_json(node: &Node, summary: &NodeSummary) -> Value {

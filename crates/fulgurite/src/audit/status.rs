@@ -9,6 +9,7 @@ use fulgurite_audit::copy::{Method, State};
 use fulgurite_audit::database::{Age, AuditDatabase, Incident, Total};
 use fulgurite_audit::node::{DAY_S, Node};
 use fulgurite_audit::overdue::{Overdue, future_looks, overdue_looks};
+use fulgurite_audit::report::bytes;
 use serde_json::{Value, json};
 
 use super::{Opened, date, now};
@@ -132,13 +133,8 @@ impl<'a> Standing<'a> {
     fn line(&self) -> String {
         let states: Vec<String> =
             self.by_state.iter().map(|(state, (copies, _))| text::phrase(*copies, state.name(), state.name())).collect();
-        let mut line = format!(
-            "{}: {} ({}): {}",
-            self.node.name,
-            text::phrase(self.copies, "copy", "copies"),
-            text::bytes(self.bytes),
-            states.join(", ")
-        );
+        let mut line =
+            format!("{}: {} ({}): {}", self.node.name, text::phrase(self.copies, "copy", "copies"), bytes(self.bytes), states.join(", "));
         if self.copies == 0 {
             return format!("{}: no copies are known; import an inventory", self.node.name);
         }

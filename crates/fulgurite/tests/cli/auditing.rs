@@ -70,6 +70,9 @@ fn an_audit_says_only_what_was_checked() {
     assert_eq!(before.status, 3, "{before:?}");
     says(&before, "n1: 20 copies");
     says(&before, "none was ever verified");
+    // In the units of the report.
+    says(&before, "(375.0 kB)");
+    says(&place.run(&["audit", "report"]), "375.0 kB");
     place.good(&["audit", "run"]);
     let after = place.good(&["audit", "status"]);
     says(&after, "20 verified; oldest verification on 2");
@@ -229,6 +232,21 @@ fn places_that_list_nothing_are_added_with_a_word() {
     let problems = place.run(&["audit", "problems"]);
     says(&problems, "the copy looks missing, but the node has shown no other copy yet");
     assert!(!problems.text().contains("read only"), "{problems:?}");
+}
+
+#[test]
+fn absent_credentials_are_told_with_the_places_that_were_searched() {
+    let place = Sandbox::empty();
+    place.good(&["audit", "init"]);
+    let endpoint = "endpoint=http://127.0.0.1:9";
+    let mut command = place.command();
+    command.args(["audit", "node", "add", "n", "s3://bucket", "--option", endpoint, "--option", "credentials=environment"]);
+    for variable in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"] {
+        command.env_remove(variable);
+    }
+    let ran = command.env("HOME", place.path(".")).env("AWS_EC2_METADATA_DISABLED", "true").output().expect("the program starts");
+    let error = String::from_utf8_lossy(&ran.stderr);
+    assert!(error.contains("no credentials were found in AWS_ACCESS_KEY_ID") && !ran.status.success(), "{error}");
 }
 
 #[test]

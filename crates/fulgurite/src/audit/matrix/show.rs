@@ -8,6 +8,7 @@ use anyhow::Result;
 use fulgurite_audit::copy::NodeId;
 use fulgurite_audit::database::BenchmarkRecord;
 use fulgurite_audit::expectation::Verdict;
+use fulgurite_audit::report::bytes;
 use fulgurite_audit::series::Probe;
 use fulgurite_digest::Digest;
 use serde_json::{Value, json};
@@ -82,7 +83,7 @@ pub(super) fn described(record: &BenchmarkRecord) -> String {
         _ => String::new(),
     };
     let detail = if record.detail.is_empty() { String::new() } else { format!(": {}", text::one_line(&record.detail)) };
-    format!("{verdict}  {}{expected}, {}, {}{detail}", time(seconds), text::bytes(record.bytes), date(record.at))
+    format!("{verdict}  {}{expected}, {}, {}{detail}", time(seconds), bytes(record.bytes), date(record.at))
 }
 
 /// Seconds for people.
