@@ -13,6 +13,7 @@ use crate::place::{Cause, Refusal};
 use crate::series::{Probe, Series};
 
 mod benchmarks;
+mod removal;
 
 const NOW: u64 = 1_800_000_000;
 
@@ -44,6 +45,11 @@ pub(super) const CASES: &[Case] = &[
     ("benchmarks are read once when they are due", benchmarks::are_read_once),
     ("records of benchmarks come back in their order", benchmarks::records_come_back),
     ("a learned time replaces no other", benchmarks::a_learned_time_replaces_no_other),
+    ("a removal takes copies from all sums and keeps their history", removal::keeps_the_history),
+    ("a removal voids checks that are under way", removal::voids_checks_under_way),
+    ("a removal lets a file be listed as new", removal::lets_a_file_be_listed_as_new),
+    ("a removal of a node leaves its history", removal::of_a_node_leaves_its_history),
+    ("a removal works in portions", removal::works_in_portions),
 ];
 
 fn node(name: &str) -> Node {

@@ -77,6 +77,11 @@ pub(super) enum Command {
     ///
     /// For copies of them at other nodes, or for a node that is an archive.
     Archive(super::formats::Objects),
+    /// Remove copies of files from the audit: they are gone on purpose
+    ///
+    /// Nothing is deleted at the nodes. The copies are no longer checked, counted or reported; what
+    /// happened to them stays in the history. A list that contains the files adds them again.
+    Remove(super::removal::Copies),
     /// Import what a node lists: a beginning where no inventory exists
     ///
     /// Names and lengths are known then, but no digests: the first reading of each file records its
@@ -123,6 +128,7 @@ pub(super) fn inventory(session: &Session, opened: &mut Opened, command: &Comman
             csv(session, opened, file, into, &columns)
         }
         Command::Checksums { file, into, algorithm } => checksums(session, opened, file, into, *algorithm),
+        Command::Remove(copies) => super::removal::copies(session, opened, copies),
         Command::Bagit(bags) => super::formats::bagit(session, opened, bags),
         Command::Ocfl(root) => super::formats::ocfl(session, opened, root),
         Command::Archive(objects) => super::formats::archive(session, opened, objects),

@@ -213,7 +213,7 @@ pub(super) fn status(session: &Session, opened: &mut Opened) -> Result<Outcome> 
         outcome = outcome.worst(standing.outcome());
     }
     let incidents = opened.database.incidents(0)?;
-    for incident in open_slowdowns(&incidents) {
+    for incident in open_slowdowns(&incidents).filter(|incident| opened.has(incident.node)) {
         session.warn(&super::run::describe_incident(opened.name(incident.node), incident));
         session.answer(|| json!({ "slow": opened.name(incident.node), "since": incident.since, "factor": incident.factor }));
         outcome = outcome.worst(Outcome::Absent);

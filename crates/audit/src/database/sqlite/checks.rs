@@ -157,7 +157,7 @@ pub(super) fn record(
     }
     for detector in detectors {
         transaction
-            .prepare_cached("INSERT OR REPLACE INTO detectors VALUES (?1, ?2, ?3)")
+            .prepare_cached("INSERT OR REPLACE INTO detectors SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM nodes WHERE node = ?1)")
             .and_then(|mut statement| statement.execute(params![detector.node.0, detector.series.number(), detector.state]))
             .map_err(&failed)?;
     }

@@ -53,7 +53,7 @@ pub(super) fn show(session: &Session, opened: &mut Opened) -> Result<Outcome> {
     if benchmarks.is_empty() {
         session.say("There are no benchmarks. Add one with `fulgurite audit matrix add`.");
     }
-    for incident in open_slowdowns(&opened.database.incidents(0)?) {
+    for incident in open_slowdowns(&opened.database.incidents(0)?).filter(|incident| opened.has(incident.node)) {
         session.warn(&describe_incident(opened.name(incident.node), incident));
         outcome = outcome.worst(Outcome::Absent);
     }
