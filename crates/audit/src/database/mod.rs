@@ -266,6 +266,13 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// If the database can't be read, or another process checks copies.
     fn claim(&mut self, node: NodeId, now: u64, limit: usize) -> Result<Vec<Claim>, DatabaseError>;
 
+    /// Claims copies of these files at a node, due or not, in any order. Files without a copy there
+    /// and copies that are claimed already are left out.
+    ///
+    /// # Errors
+    /// As of [`claim`](Self::claim).
+    fn claim_files(&mut self, node: NodeId, files: &[FileId]) -> Result<Vec<Claim>, DatabaseError>;
+
     /// Gives back claims whose copies were not checked.
     ///
     /// # Errors

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::lane::{Lane, QUEUE};
 use super::watch::Watch;
 use super::worker::Message;
-use super::{Clock, NodeSummary, Observer, RunError, Until, WholeTimes};
-use crate::copy::State;
-use crate::database::{AuditDatabase, Checked, Incident};
+use super::{Chosen, Clock, NodeSummary, Observer, RunError, Until, WholeTimes};
+use crate::copy::{FileId, NodeId, State};
+use crate::database::{AuditDatabase, Checked, Claim, DatabaseError, Incident};
 use crate::node::DAY_S;
 
 /// Results of one transaction.
@@ -37,6 +37,8 @@ pub(super) struct Recorder<'a, 'b> {
 
 struct Tracked<'a> {
     lane: &'a Lane,
+    /// Files whose copies are still to be claimed, if the run checks these only.
+    chosen: Option<&'a [FileId]>,
     /// Claims that were handed out and have no result yet.
     open: usize,
     ask_at: Duration,
@@ -50,11 +52,13 @@ impl<'a, 'b> Recorder<'a, 'b> {
         database: &'a mut dyn AuditDatabase,
         lanes: &'a [Lane],
         until: Until,
+        chosen: Option<&'a Chosen>,
         clock: &'b dyn Clock,
         observer: &'a mut dyn Observer,
     ) -> Result<Self, RunError> {
         let tracked = |lane: &'a Lane| Tracked {
             lane,
+            chosen: chosen.map(|chosen| chosen.get(&lane.node.id).map_or(&[][..], Vec::as_slice)),
             open: 0,
             ask_at: Duration::ZERO,
             is_done: false,
@@ -155,7 +159,10 @@ impl<'a, 'b> Recorder<'a, 'b> {
                 Until::AllTried => self.started_at,
                 Until::Stopped => self.clock.wall(),
             };
-            let claims = self.database.claim(node.id, due_until, QUEUE - waiting)?;
+            let claims = match &mut tracked.chosen {
+                Some(files) => claim_next(&mut *self.database, node.id, files, QUEUE - waiting)?,
+                None => self.database.claim(node.id, due_until, QUEUE - waiting)?,
+            };
             if claims.is_empty() {
                 if ends_now {
                     tracked.lane.end();
@@ -272,5 +279,17 @@ impl<'a, 'b> Recorder<'a, 'b> {
     pub(super) fn summaries(self) -> Vec<NodeSummary> {
         let summary = |tracked: Tracked<'_>| NodeSummary { found: tracked.found.into_iter().collect(), ..tracked.summary };
         self.lanes.into_iter().map(summary).collect()
+    }
+}
+
+/// Claims the next copies of chosen files. Returns none only if there are no more.
+fn claim_next(database: &mut dyn AuditDatabase, node: NodeId, files: &mut &[FileId], limit: usize) -> Result<Vec<Claim>, DatabaseError> {
+    loop {
+        let (next, rest) = files.split_at(limit.min(files.len()));
+        *files = rest;
+        let claims = if next.is_empty() { Vec::new() } else { database.claim_files(node, next)? };
+        if !claims.is_empty() || rest.is_empty() {
+            return Ok(claims);
+        }
     }
 }

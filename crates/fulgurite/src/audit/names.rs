@@ -25,25 +25,26 @@ pub(super) struct List {
 /// Passes on what is known of each file, with its name.
 ///
 /// # Errors
-/// If no inventory has listed one of them, after all others were passed on.
+/// If no inventory has listed one of them, after all others were passed on; or if there are none.
 pub(super) fn each_file(
     opened: &mut Opened,
     names: &[String],
     list: &List,
     mut found: impl FnMut(&Opened, &str, FileHistory) -> Result<()>,
 ) -> Result<()> {
-    let (mut unknown, mut first) = (0, String::new());
-    let mut look = |name: &str| match opened.database.history(name)? {
-        Some(file) => found(opened, name, file),
-        None => {
-            unknown += 1;
-            match unknown {
-                1 => first = format!("no inventory has listed {}", text::one_line(name)),
-                2..=MOST_REPORTED => diagnostics::trouble(&format!("no inventory has listed {}", text::one_line(name))),
-                _ => {}
-            }
-            Ok(())
+    let (mut count, mut unknown, mut first) = (0_u64, 0, String::new());
+    let mut look = |name: &str| {
+        count += 1;
+        if let Some(file) = opened.database.history(name)? {
+            return found(opened, name, file);
         }
+        unknown += 1;
+        match unknown {
+            1 => first = format!("no inventory has listed {}", text::one_line(name)),
+            2..=MOST_REPORTED => diagnostics::trouble(&format!("no inventory has listed {}", text::one_line(name))),
+            _ => {}
+        }
+        Ok(())
     };
     names.iter().try_for_each(|name| look(name))?;
     if let Some(path) = &list.files_from {
@@ -58,6 +59,7 @@ pub(super) fn each_file(
         }
     }
     match unknown {
+        0 if count == 0 => bail!("the list contains no names"),
         0 => Ok(()),
         1 => Err(Incomplete { text: first, outcome: Outcome::Troubled }.into()),
         more => Err(Incomplete { text: format!("{first}, nor {} more", more - 1), outcome: Outcome::Troubled }.into()),

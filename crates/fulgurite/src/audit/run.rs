@@ -16,8 +16,11 @@ use fulgurite_audit::series::Series;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use super::names::List;
 use super::{Opened, now, place, status};
 use crate::{Outcome, Session, diagnostics, text};
+
+mod chosen;
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
@@ -28,13 +31,18 @@ pub(super) struct Run {
     ///
     /// They are made due first: after an interruption, `audit run` without this option goes on with
     /// the rest.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["files", "files_from"])]
     all: bool,
+    /// Check the copies of this file now, due or not, and no others; repeat the option for several
+    #[arg(long = "file", value_name = "NAME")]
+    files: Vec<String>,
+    #[command(flatten)]
+    list: List,
     /// End after this time, such as 90m, 20h or 1d
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
     /// Go on for ever, with whatever becomes due
-    #[arg(long, conflicts_with = "time")]
+    #[arg(long, conflicts_with_all = ["time", "files", "files_from"])]
     forever: bool,
     /// Report each minute what was checked at each node, as a line of JSON in ECS form on standard
     /// error
@@ -63,6 +71,9 @@ const MOST_PRINTED: u64 = 100;
 
 pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<Outcome> {
     let nodes = opened.chosen(&run.nodes)?;
+    if !run.files.is_empty() || run.list.files_from.is_some() {
+        return chosen::run(session, opened, run, &nodes);
+    }
     let places: Vec<Box<dyn Place>> = nodes.iter().map(place).collect::<Result<_>>()?;
     let targets: Vec<Target<'_>> = nodes.iter().zip(&places).map(|(node, place)| Target { node: node.clone(), place: &**place }).collect();
     let stop = Arc::new(Stop::default());

@@ -185,6 +185,18 @@ pub(super) fn due(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) ->
     Ok(Standing::of_each(database, nodes, now)?.iter().map(Standing::due).sum())
 }
 
+/// The exit status of what is known of a copy that its node checks by `method`.
+pub(super) fn outcome_of_copy(state: State, method: Method) -> Outcome {
+    match state {
+        bad if bad.is_bad() => Outcome::Troubled,
+        State::Unavailable => Outcome::Unreadable,
+        State::Unverified => Outcome::Absent,
+        // A look by an earlier method doesn't count where copies are to be read now.
+        State::HeaderChecked | State::ProviderAttested if method == Method::Stream => Outcome::Absent,
+        _ => Outcome::Good,
+    }
+}
+
 /// All copies of some nodes.
 pub(super) fn copies(database: &mut dyn AuditDatabase, nodes: &[Node]) -> Result<u64> {
     let totals = database.totals()?;

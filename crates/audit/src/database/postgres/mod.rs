@@ -262,6 +262,14 @@ impl AuditDatabase for Postgres {
         }
     }
 
+    fn claim_files(&mut self, node: NodeId, files: &[FileId]) -> Result<Vec<Claim>, DatabaseError> {
+        let leased = self
+            .session
+            .change("claim copies", ANSWER, async |work, worker| claims::claim_files(work, worker, LEASE, node, files).await)?;
+        let held = self.held.entry(node).or_default();
+        Ok(leased.into_iter().filter(|claim| held.insert(claim.file)).collect())
+    }
+
     fn release(&mut self, claims: &[Claim]) -> Result<(), DatabaseError> {
         if claims.is_empty() {
             return Ok(());

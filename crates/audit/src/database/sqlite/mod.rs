@@ -325,6 +325,21 @@ impl AuditDatabase for Sqlite {
         Ok(claims)
     }
 
+    fn claim_files(&mut self, node: NodeId, files: &[FileId]) -> Result<Vec<Claim>, DatabaseError> {
+        self.lock()?;
+        let claimed = self.claimed.entry(node).or_default();
+        let mut claims = Vec::new();
+        for file in files {
+            if !claimed.contains(file)
+                && let Some(claim) = checks::copy(&self.connection, node, *file)?
+            {
+                claimed.insert(*file);
+                claims.push(claim);
+            }
+        }
+        Ok(claims)
+    }
+
     fn release(&mut self, claims: &[Claim]) -> Result<(), DatabaseError> {
         for claim in claims {
             if let Some(claimed) = self.claimed.get_mut(&claim.node) {
