@@ -116,7 +116,10 @@ pub(super) fn copies(session: &Session, opened: &mut Opened, asked: &Copies) -> 
     } else {
         let would = if asked.consent.apply { "Removed" } else { "Would remove" };
         let (copies, files) = (text::phrase(copies, "copy", "copies"), text::count(files, "file"));
-        session.say(&format!("{would} {copies} ({}) of {files} from the audit; {last} of them have no copy left.", bytes(size)));
+        // Lengths may be unknown.
+        let size = if size > 0 { format!(" ({})", bytes(size)) } else { String::new() };
+        let left = if last > 0 { format!(" No copy is left of {}.", text::count(last, "file")) } else { String::new() };
+        session.say(&format!("{would} {copies}{size} of {files} from the audit.{left}"));
         if !asked.consent.apply {
             session.say(NOT_APPLIED);
         }

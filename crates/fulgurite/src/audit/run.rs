@@ -97,6 +97,9 @@ pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<O
             outcome = outcome.worst(Outcome::Absent);
         }
     }
+    // A node may have been removed meanwhile.
+    opened.read_nodes()?;
+    let nodes: Vec<Node> = nodes.into_iter().filter(|node| opened.has(node.id)).collect();
     // What was found earlier and not mended is still wrong, and a mail from cron should say so.
     let (standing, lines) = status::troubles(&mut *opened.database, &nodes, now())?;
     for line in lines {

@@ -51,7 +51,7 @@ fn a_copy_that_is_gone_on_purpose_is_removed_with_a_reason_and_keeps_its_history
 
     let removed = remove(&["gone", "gone", "--apply", "--reason", "accession 7 was withdrawn"]);
     assert_eq!(removed.status, 0, "{removed:?}");
-    says(&removed, "Removed 1 copy (4 B) of 1 file from the audit; 0 of them have no copy left.");
+    says(&removed, "Removed 1 copy (4 B) of 1 file from the audit.");
     says(&place.good(&["audit", "status"]), "n1: 2 copies (9 B): 2 verified");
     place.good(&["audit", "run", "--all"]);
     place.good(&["audit", "problems"]);
@@ -84,7 +84,7 @@ fn lists_of_names_are_removed_from_all_nodes() {
     let place = audit();
     place.write("names", "gone\r\n\nother\n");
     let planned = place.good(&["audit", "inventory", "remove", "--files-from", "names"]);
-    says(&planned, "Would remove 4 copies (18 B) of 2 files from the audit; 2 of them have no copy left.");
+    says(&planned, "Would remove 4 copies (18 B) of 2 files from the audit. No copy is left of 2 files.");
     place.write("names", "gone\nodd\nodder\n");
     place.run(&["audit", "inventory", "remove", "--files-from", "names"]).fails_with(1, "no inventory has listed odd, nor 1 more");
     place.write("names", b"\xff\n");
