@@ -63,8 +63,10 @@ pub enum EventType {
     Validation,
     /// Content was restored from another copy or from redundancy.
     Recovery,
-    /// An object was removed.
+    /// An object was deleted.
     Deletion,
+    /// An object was removed from the inventory of a repository.
+    Deaccession,
     /// A copy was made for use outside of the repository.
     Dissemination,
     /// What is known of an object was changed.
@@ -73,7 +75,7 @@ pub enum EventType {
 
 impl EventType {
     /// All types.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::FixityCheck,
         Self::MessageDigestCalculation,
         Self::Replication,
@@ -81,6 +83,7 @@ impl EventType {
         Self::Validation,
         Self::Recovery,
         Self::Deletion,
+        Self::Deaccession,
         Self::Dissemination,
         Self::MetadataModification,
     ];
@@ -96,6 +99,7 @@ impl EventType {
             Self::Validation => "validation",
             Self::Recovery => "recovery",
             Self::Deletion => "deletion",
+            Self::Deaccession => "deaccession",
             Self::Dissemination => "dissemination",
             Self::MetadataModification => "metadata modification",
         }
@@ -112,6 +116,7 @@ impl EventType {
             Self::Validation => "http://id.loc.gov/vocabulary/preservation/eventType/val",
             Self::Recovery => "http://id.loc.gov/vocabulary/preservation/eventType/rec",
             Self::Deletion => "http://id.loc.gov/vocabulary/preservation/eventType/del",
+            Self::Deaccession => "http://id.loc.gov/vocabulary/preservation/eventType/dea",
             Self::Dissemination => "http://id.loc.gov/vocabulary/preservation/eventType/dis",
             Self::MetadataModification => "http://id.loc.gov/vocabulary/preservation/eventType/mem",
         }

@@ -13,6 +13,7 @@ use crate::place::{Cause, Refusal};
 use crate::series::{Probe, Series};
 
 mod benchmarks;
+mod removal;
 
 const NOW: u64 = 1_800_000_000;
 
@@ -26,6 +27,7 @@ pub(super) const CASES: &[Case] = &[
     ("a copy that moved is unverified", a_copy_that_moved_is_unverified),
     ("rows before an error are kept", rows_before_an_error_are_kept),
     ("the longest due is claimed first, and nothing twice", the_longest_due_is_claimed_first),
+    ("copies can be claimed by their files, due or not", copies_can_be_claimed_by_their_files),
     ("a claim is not a date", a_claim_is_not_a_date),
     ("each finding leaves its state, its date and its event", each_finding_leaves_its_state),
     ("a result for a copy that changed meanwhile is dropped", a_stale_result_is_dropped),
@@ -44,6 +46,11 @@ pub(super) const CASES: &[Case] = &[
     ("benchmarks are read once when they are due", benchmarks::are_read_once),
     ("records of benchmarks come back in their order", benchmarks::records_come_back),
     ("a learned time replaces no other", benchmarks::a_learned_time_replaces_no_other),
+    ("a removal takes copies from all sums and keeps their history", removal::keeps_the_history),
+    ("a removal voids checks that are under way", removal::voids_checks_under_way),
+    ("a removal lets a file be listed as new", removal::lets_a_file_be_listed_as_new),
+    ("a removal of a node leaves its history", removal::of_a_node_leaves_its_history),
+    ("a removal works in portions", removal::works_in_portions),
 ];
 
 fn node(name: &str) -> Node {
@@ -222,6 +229,26 @@ fn the_longest_due_is_claimed_first(database: &mut dyn AuditDatabase) {
     assert_eq!(database.next_due(a).expect("readable"), Some(0));
     assert!(claim(database, a, NOW + DAY_S - 10, 9).is_empty());
     assert_eq!(names(&claim(database, a, NOW + DAY_S, 2)), ["3", "2"]);
+}
+
+fn copies_can_be_claimed_by_their_files(database: &mut dyn AuditDatabase) {
+    let [a, b] = two_nodes(database);
+    import(database, &[a], false, vec![row("x"), row("yy"), row("zzz")]);
+    import(database, &[b], false, vec![Row { location: Some("deep/x".into()), ..row("x") }]);
+    check_one(database, a, NOW, GOOD());
+    let files = ["x", "yy", "zzz"].map(|name| database.history(name).expect("readable").expect("known").file);
+    let yy = claim(database, a, NOW, 1).remove(0);
+    assert_eq!(yy.file, files[1]);
+    let wanted = [files[0], files[1], FileId(99), files[0]];
+    let claimed = database.claim_files(a, &wanted).expect("claimed");
+    assert_eq!(claimed.iter().map(|claim| (claim.file, claim.state)).collect::<Vec<_>>(), [(files[0], State::Verified)]);
+    assert_eq!(database.claim_files(b, &files).expect("claimed")[0].location, "deep/x");
+    assert!(database.claim_files(a, &wanted).expect("claimed").is_empty(), "they are being checked");
+    let Ok([x]) = <[Claim; 1]>::try_from(claimed) else { panic!("one was claimed") };
+    database.record(&[checked(x, NOW + 5, Finding::Missing)], &[]).expect("recorded");
+    assert_eq!(database.history("x").expect("readable").expect("known").copies[0].state, State::Missing);
+    database.release(&[yy]).expect("released");
+    assert_eq!(database.claim_files(a, &files).expect("claimed").len(), 3);
 }
 
 fn a_claim_is_not_a_date(database: &mut dyn AuditDatabase) {

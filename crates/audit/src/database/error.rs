@@ -18,6 +18,12 @@ pub enum DatabaseError {
     InUse { path: PathBuf },
     #[error("there is a node {name} already")]
     NodeExists { name: String },
+    #[error("a node {name} was removed, and its history has this name: use another name, or add the same node again with --again")]
+    NodeRemoved { name: String },
+    #[error("no node {name} was removed")]
+    NotRemoved { name: String },
+    #[error("the first import of an inventory is under way, or was interrupted: finish or repeat it before removing anything")]
+    ImportUnfinished,
     #[error("there is no node number {node}")]
     NoSuchNode { node: u16 },
     #[error("the database has more than {most} nodes")]

@@ -22,6 +22,8 @@ pub enum EventKind {
     SourceRejected,
     /// The copy couldn't be rewritten, or not as a whole.
     RepairFailed,
+    /// The copy is no longer listed and checked. Nothing was done at the node.
+    Removed,
 }
 
 const AFTER_DISPUTE: u8 = 32;
@@ -30,6 +32,7 @@ const REPAIRED: u8 = 34;
 const SOURCE_VERIFIED: u8 = 35;
 const SOURCE_REJECTED: u8 = 36;
 const REPAIR_FAILED: u8 = 37;
+const REMOVED: u8 = 38;
 
 impl EventKind {
     /// The kind of a check with this finding.
@@ -54,6 +57,7 @@ impl EventKind {
             Self::SourceVerified => SOURCE_VERIFIED,
             Self::SourceRejected => SOURCE_REJECTED,
             Self::RepairFailed => REPAIR_FAILED,
+            Self::Removed => REMOVED,
         }
     }
 
@@ -67,6 +71,7 @@ impl EventKind {
             SOURCE_VERIFIED => Some(Self::SourceVerified),
             SOURCE_REJECTED => Some(Self::SourceRejected),
             REPAIR_FAILED => Some(Self::RepairFailed),
+            REMOVED => Some(Self::Removed),
             _ => State::from_number(number).map(Self::Checked),
         }
     }
@@ -83,6 +88,7 @@ impl EventKind {
             Self::SourceVerified => "source-verified",
             Self::SourceRejected => "source-rejected",
             Self::RepairFailed => "repair-failed",
+            Self::Removed => "removed",
         }
     }
 }
@@ -170,5 +176,6 @@ mod tests {
             [32, 33, 34]
         );
         assert_eq!([EventKind::SourceVerified, EventKind::SourceRejected, EventKind::RepairFailed].map(EventKind::number), [35, 36, 37]);
+        assert_eq!(EventKind::Removed.number(), 38);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! nodes   where copies are, and the rules for checking them
-//! files   name, length, digests                          one row a file
+//! files   name, length, digests                          one row a file, kept when copies are removed
 //! copies  (node, file): state, when due, last verified   one row a copy
 //! events  what each check found; only ever appended      one row a check
 //!           '-- each event names the one before it of the same copy, and the copy names the last:
@@ -31,6 +31,7 @@ mod event;
 mod incident;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod removed;
 mod sqlite;
 mod witnesses;
 
@@ -40,6 +41,7 @@ pub use event::{Event, EventKind, Subject};
 pub use incident::{DetectorState, Incident, IncidentKind};
 #[cfg(feature = "postgres")]
 pub use postgres::{AddressProblem, Postgres};
+pub use removed::{RemovedCopy, RemovedNode};
 pub use sqlite::Sqlite;
 
 /// The due time of copies whose bytes must be read, whatever the node's method: a benchmark found
@@ -182,6 +184,8 @@ pub struct FileHistory {
     pub expected: Expected,
     /// Its copies, by node.
     pub copies: Vec<CopyHistory>,
+    /// Copies that were removed, by node.
+    pub removed: Vec<RemovedCopy>,
 }
 
 /// Keeps the state of an audit. Each method that changes something does it in one durable
@@ -196,8 +200,40 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// Adds a node; its `id` is ignored and the new one returned.
     ///
     /// # Errors
-    /// If its name is taken, or the database can't be changed.
+    /// If its name is that of a node or of a removed one, or the database can't be changed.
     fn add_node(&mut self, node: &Node) -> Result<NodeId, DatabaseError>;
+
+    /// Adds a node that was removed, under its name and number. It has no copies, and the history
+    /// of those that an inventory lists again goes on.
+    ///
+    /// # Errors
+    /// If no node of its name was removed, or the database can't be changed.
+    fn add_node_again(&mut self, node: &Node) -> Result<NodeId, DatabaseError>;
+
+    /// Returns the removed nodes, by number.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn removed_nodes(&mut self) -> Result<Vec<RemovedNode>, DatabaseError>;
+
+    /// Removes a node and its copies, as [`remove_copies`](Self::remove_copies) does. Returns the
+    /// number of copies. Its settings, expected times and detectors are forgotten.
+    ///
+    /// Commits in portions, with the node in the last one. An interrupted removal can be repeated.
+    ///
+    /// # Errors
+    /// If the node doesn't exist, or the database can't be changed.
+    fn remove_node(&mut self, node: NodeId, at: u64, reason: &str) -> Result<u64, DatabaseError>;
+
+    /// Removes copies: an event for each, and they are no longer checked, counted or listed. Their
+    /// history stays, and checks that are under way are dropped. Copies that are unknown or were
+    /// removed before are ignored. Returns the number of the others.
+    ///
+    /// Commits in portions. An interrupted removal can be repeated.
+    ///
+    /// # Errors
+    /// If the database can't be changed.
+    fn remove_copies(&mut self, copies: &[(NodeId, FileId)], at: u64, reason: &str) -> Result<u64, DatabaseError>;
 
     /// Stores new settings of a node. If its interval changed, copies that wait for their next
     /// regular check are due by the new one; that takes time in proportion to the node's copies.
@@ -208,8 +244,8 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
 
     /// Adds files, each with copies at the nodes that its row names, or else at `nodes`. Files and
     /// copies that exist already are left as they are, but what wasn't known of them is added. If a
-    /// row contradicts what is known, it is a conflict; with `replace`, the row is right, and the
-    /// copies are unverified and due at once.
+    /// row contradicts what is known, it is a conflict; with `replace`, or if all copies of the
+    /// file were removed, the row is right, and the copies are unverified and due at once.
     ///
     /// Commits in portions. An interrupted import can be repeated.
     ///
@@ -229,6 +265,13 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// # Errors
     /// If the database can't be read, or another process checks copies.
     fn claim(&mut self, node: NodeId, now: u64, limit: usize) -> Result<Vec<Claim>, DatabaseError>;
+
+    /// Claims copies of these files at a node, due or not, in any order. Files without a copy there
+    /// and copies that are claimed already are left out.
+    ///
+    /// # Errors
+    /// As of [`claim`](Self::claim).
+    fn claim_files(&mut self, node: NodeId, files: &[FileId]) -> Result<Vec<Claim>, DatabaseError>;
 
     /// Gives back claims whose copies were not checked.
     ///

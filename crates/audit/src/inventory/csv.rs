@@ -3,7 +3,8 @@
 //! The first line names the columns. A file's name is in `name`, `path`, `key` or `file`; its
 //! length in `bytes`, `size` or `length`; a digest in a column called after its algorithm, or in
 //! `digest` or `checksum` beside `algorithm`; where it is at the node in `location` or `url`; the
-//! node in `node`. Other columns are ignored. Fields may be empty where something isn't known.
+//! node in `node`. Other columns are ignored, and those that look like digests are remembered.
+//! Fields may be empty where something isn't known.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,15 @@ pub struct Csv<'a> {
     nodes: &'a dyn Fn(&str) -> Option<NodeId>,
 }
 
+/// Digests that a file may have and the import leaves out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// Columns that look like digests and are ignored.
+    pub columns: Vec<String>,
+    /// True if no column with digests is read.
+    pub no_digests: bool,
+}
+
 /// Which column contains what.
 #[derive(Debug, Default)]
 struct Layout {
@@ -63,6 +73,7 @@ struct Layout {
     named_digest: Option<(usize, usize)>,
     location: Option<usize>,
     node: Option<usize>,
+    unread: Unread,
 }
 
 impl<'a> Csv<'a> {
@@ -103,6 +114,12 @@ impl<'a> Csv<'a> {
         let header: Vec<String> = (0..count).map(|index| csv.field(index).map(str::to_owned)).collect::<Result<_, _>>()?;
         csv.layout = layout(&header, columns).map_err(|problem| csv.problem(problem))?;
         Ok(csv)
+    }
+
+    /// What the first line lets expect and the import leaves out.
+    #[must_use]
+    pub fn unread_digests(&self) -> &Unread {
+        &self.layout.unread
     }
 
     fn problem(&self, problem: LineProblem) -> InventoryError {
@@ -223,7 +240,14 @@ fn layout(header: &[String], columns: &Columns) -> Result<Layout, LineProblem> {
             named_digest = digest.zip(chosen(None, &["algorithm", "digest_algorithm", "checksum_algorithm"])?);
         }
     }
+    let is_read = |index: usize| digests.iter().any(|(read, _)| *read == index) || named_digest.is_some_and(|(digest, _)| digest == index);
+    let is_unread = |(index, column): &(usize, &String)| looks_like_digest(column) && !is_read(*index);
+    let unread = Unread {
+        columns: header.iter().enumerate().filter(is_unread).map(|(_, column)| column.trim().to_owned()).collect(),
+        no_digests: digests.is_empty() && named_digest.is_none(),
+    };
     Ok(Layout {
+        unread,
         count: header.len(),
         name: chosen(columns.name.as_deref(), &["name", "path", "key", "file"])?.ok_or(LineProblem::NoNameColumn)?,
         bytes: chosen(columns.bytes.as_deref(), &["bytes", "size", "length"])?,
@@ -232,6 +256,18 @@ fn layout(header: &[String], columns: &Columns) -> Result<Layout, LineProblem> {
         location: chosen(columns.location.as_deref(), &["location", "url"])?,
         node: chosen(columns.node.as_deref(), &["node"])?,
     })
+}
+
+/// True if a column of this name probably contains digests or other checksums.
+fn looks_like_digest(column: &str) -> bool {
+    const BEGINNINGS: [&str; 9] = ["crc", "xxh", "blake", "etag", "adler", "ripemd", "whirlpool", "tiger", "quickxor"];
+    let plain: String = column.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    let is_numbered = |family: &str| plain.strip_prefix(family).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let is_about_digests = ["algorithm", "type", "date", "time"].iter().any(|end| plain.ends_with(end));
+    let is_digest = ["checksum", "digest", "hash"].iter().any(|word| plain.contains(word))
+        || ["sha", "md", "sm"].into_iter().any(is_numbered)
+        || BEGINNINGS.iter().any(|beginning| plain.starts_with(beginning));
+    is_digest && !is_about_digests
 }
 
 #[cfg(test)]
@@ -281,6 +317,27 @@ mod tests {
         assert_eq!(problem("name,x\n,1\n"), (2, LineProblem::EmptyName));
         let long = format!("name\n{}\n", "x".repeat(LONGEST_LINE + 1));
         assert_eq!(problem(&long).1, LineProblem::LongField { most: LONGEST_LINE });
+    }
+
+    #[test]
+    fn digests_that_are_not_read_are_named() {
+        let unread = |header: &str, columns: &Columns| {
+            let text = format!("{header}\n");
+            let csv = Csv::new(Path::new("list.csv"), Box::new(text.as_bytes()), columns, &|_| None).expect("it has a name column");
+            csv.unread_digests().clone()
+        };
+        let named = |columns: &[&str], no_digests| Unread { columns: columns.iter().map(|name| (*name).to_owned()).collect(), no_digests };
+        let usual = Columns::default();
+        assert_eq!(unread("path,size,shape,shared,hashtype,md5,SHA-512", &usual), named(&[], false));
+        assert_eq!(unread("path,digest,digest_algorithm", &usual), named(&[], false));
+        assert_eq!(unread("path,size", &usual), named(&[], true));
+        assert_eq!(
+            unread("path,sha3-256, CRC32C ,xxh64,sha256,Hash,ETag", &usual),
+            named(&["sha3-256", "CRC32C", "xxh64", "Hash", "ETag"], false)
+        );
+        assert_eq!(unread("path,checksum", &usual), named(&["checksum"], true));
+        let chosen = Columns { digest: Some(("checksum".into(), Algorithm::Md5)), ..Columns::default() };
+        assert_eq!(unread("path,checksum,sha256", &chosen), named(&["sha256"], false));
     }
 
     #[test]

@@ -13,12 +13,14 @@ use crate::database::DatabaseError;
 use crate::place::Refusal;
 
 mod bagit;
+mod checksums;
 mod csv;
 mod listing;
 mod ocfl;
 
 pub use bagit::BagRows;
-pub use csv::{Columns, Csv};
+pub use checksums::Checksums;
+pub use csv::{Columns, Csv, Unread};
 pub use listing::listing;
 pub use ocfl::OcflRows;
 
@@ -78,6 +80,8 @@ pub enum InventoryError {
     },
     #[error("{}, line {line}: {problem}", path.display())]
     Line { path: PathBuf, line: u64, problem: LineProblem },
+    #[error("{}, line {line}: a digest of 128 digits is SHA-512 or BLAKE2b-512: say which, with --algorithm", path.display())]
+    UnclearAlgorithm { path: PathBuf, line: u64 },
     #[error(transparent)]
     Bag(#[from] BagError),
     #[error("{}: {finding}", folder.display())]
@@ -116,6 +120,18 @@ pub enum LineProblem {
     Bytes { text: String },
     #[error("{text:?} is no {algorithm} digest in hexadecimal")]
     Digest { text: String, algorithm: String },
+    #[error("it doesn't begin with a digest")]
+    NoDigest,
+    #[error("a digest of {digits} digits is of no known algorithm")]
+    UnknownLength { digits: usize },
+    #[error("it contains the NUL character; lists made with --zero can't be read")]
+    Nul,
+    #[error("unknown digest algorithm {name:?}")]
+    UnknownAlgorithm { name: String },
+    #[error("its name is escaped in an unknown way")]
+    Escape,
+    #[error("the digest of standard input belongs to no file")]
+    StandardInput,
     #[error("there is no node {name:?}")]
     NoSuchNode { name: String },
 }

@@ -32,5 +32,6 @@ pub use file::{WriteError, write};
 pub use html::html;
 pub use json::json;
 pub use prometheus::prometheus;
+pub use quantities::bytes;
 pub use summary::{AGE_LIMITS_D, Concern, Day, NAMED_PROBLEMS, NamedBenchmark, NamedProblem, NodeSummary, Ratios, Summary};
 pub use text::text;

@@ -33,8 +33,9 @@ pub(super) fn copies(number: u64) -> String {
     format!("{} {}", count(number), if number == 1 { "copy" } else { "copies" })
 }
 
-/// Bytes in decimal units, as in the rule for days.
-pub(super) fn bytes(bytes: u64) -> String {
+/// Writes bytes in decimal units, such as 1.5 GB.
+#[must_use]
+pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if bytes < 1_000 {
         return format!("{bytes} B");

@@ -172,7 +172,7 @@ impl Summary {
         let (totals, ages, hours) = (database.totals()?, database.ages()?, database.hours(hour.saturating_sub(RATIO_HOURS))?);
         // A check dated later than now has a wrong date; whose clock is wrong is not known.
         let hours: Vec<Hour> = hours.into_iter().filter(|found| found.hour <= hour).collect();
-        let slowdowns = slowdowns(database.incidents(0)?);
+        let slowdowns = slowdowns(database.incidents(0)?.into_iter().filter(|incident| nodes.iter().any(|node| node.id == incident.node)));
         let times = database.expected_times()?;
         let benchmarks = database.benchmarks()?;
         let records = database.benchmark_records_from(hour.saturating_sub(RATIO_HOURS) * HOUR_S)?;

@@ -12,12 +12,13 @@
 //! else: a node that stalls blocks its own workers, and its results are simply fewer. The queue of
 //! a lane is short, so memory doesn't depend on the inventory.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::copy::{Method, NodeId, State};
+use crate::copy::{FileId, Method, NodeId, State};
 use crate::database::{AuditDatabase, Checked, DatabaseError, Incident};
 use crate::node::Node;
 use crate::place::Place;
@@ -177,7 +178,10 @@ pub enum RunError {
     },
 }
 
-/// Checks copies until there is nothing left to do, or until it is stopped.
+/// Files whose copies are checked, at each node.
+pub type Chosen = BTreeMap<NodeId, Vec<FileId>>;
+
+/// Checks copies that are due until there is nothing left to do, or until it is stopped.
 ///
 /// # Errors
 /// If the database fails, or a worker panics.
@@ -189,8 +193,35 @@ pub fn run(
     clock: &dyn Clock,
     observer: &mut dyn Observer,
 ) -> Result<Vec<NodeSummary>, RunError> {
+    check(database, targets, until, None, stop, clock, observer)
+}
+
+/// Checks these copies, due or not, each once. Those that another worker is checking are left out.
+///
+/// # Errors
+/// If the database fails, or a worker panics.
+pub fn run_files(
+    database: &mut dyn AuditDatabase,
+    targets: &[Target<'_>],
+    chosen: &Chosen,
+    stop: &Stop,
+    clock: &dyn Clock,
+    observer: &mut dyn Observer,
+) -> Result<Vec<NodeSummary>, RunError> {
+    check(database, targets, Until::AllTried, Some(chosen), stop, clock, observer)
+}
+
+fn check(
+    database: &mut dyn AuditDatabase,
+    targets: &[Target<'_>],
+    until: Until,
+    chosen: Option<&Chosen>,
+    stop: &Stop,
+    clock: &dyn Clock,
+    observer: &mut dyn Observer,
+) -> Result<Vec<NodeSummary>, RunError> {
     let lanes = targets.iter().map(|target| Lane::new(&target.node, database)).collect::<Result<Vec<_>, _>>()?;
-    let mut recorder = Recorder::new(database, &lanes, until, clock, observer)?;
+    let mut recorder = Recorder::new(database, &lanes, until, chosen, clock, observer)?;
     let result = thread::scope(|scope| {
         let (sender, receiver) = channel();
         let mut workers = Vec::new();

@@ -9,9 +9,9 @@ use fulgurite_digest::Digest;
 use super::lane::Lane;
 use super::watch::Watch;
 use super::worker::Message;
-use super::{Clock, NodeSummary, Observer, RunError, Stop, Until, WholeTimes};
-use crate::copy::State;
-use crate::database::{AuditDatabase, Checked, Claim, Incident};
+use super::{Chosen, Clock, NodeSummary, Observer, RunError, Stop, Until, WholeTimes};
+use crate::copy::{FileId, NodeId, State};
+use crate::database::{AuditDatabase, Checked, Claim, DatabaseError, Incident};
 use crate::node::DAY_S;
 
 /// Claims that may wait in a lane at first.
@@ -54,6 +54,8 @@ pub(super) struct Recorder<'a, 'b> {
 
 struct Tracked<'a> {
     lane: &'a Lane,
+    /// Files whose copies are still to be claimed, if the run checks these only.
+    chosen: Option<&'a [FileId]>,
     /// Claims that were handed out and have no result yet.
     open: usize,
     /// Claims that may wait in the lane.
@@ -69,11 +71,13 @@ impl<'a, 'b> Recorder<'a, 'b> {
         database: &'a mut dyn AuditDatabase,
         lanes: &'a [Lane],
         until: Until,
+        chosen: Option<&'a Chosen>,
         clock: &'b dyn Clock,
         observer: &'a mut dyn Observer,
     ) -> Result<Self, RunError> {
         let tracked = |lane: &'a Lane| Tracked {
             lane,
+            chosen: chosen.map(|chosen| chosen.get(&lane.node.id).map_or(&[][..], Vec::as_slice)),
             open: 0,
             queue: QUEUE,
             ask_at: Duration::ZERO,
@@ -176,7 +180,11 @@ impl<'a, 'b> Recorder<'a, 'b> {
                 Until::AllTried => self.started_at,
                 Until::Stopped => self.clock.wall(),
             };
-            let claims = self.database.claim(node.id, due_until, tracked.queue - waiting)?;
+            let wanted = tracked.queue - waiting;
+            let claims = match &mut tracked.chosen {
+                Some(files) => claim_next(&mut *self.database, node.id, files, wanted)?,
+                None => self.database.claim(node.id, due_until, wanted)?,
+            };
             if claims.is_empty() {
                 if ends_now {
                     tracked.lane.end();
@@ -329,4 +337,16 @@ impl<'a, 'b> Recorder<'a, 'b> {
 /// Bytes that a claim holds while it waits.
 fn held_bytes(claim: &Claim) -> usize {
     size_of::<Claim>() + claim.location.len() + claim.expected.digests.len() * size_of::<Digest>()
+}
+
+/// Claims the next copies of chosen files. Returns none only if there are no more.
+fn claim_next(database: &mut dyn AuditDatabase, node: NodeId, files: &mut &[FileId], limit: usize) -> Result<Vec<Claim>, DatabaseError> {
+    loop {
+        let (next, rest) = files.split_at(limit.min(files.len()));
+        *files = rest;
+        let claims = if next.is_empty() { Vec::new() } else { database.claim_files(node, next)? };
+        if !claims.is_empty() || rest.is_empty() {
+            return Ok(claims);
+        }
+    }
 }

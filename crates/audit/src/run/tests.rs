@@ -333,3 +333,20 @@ fn a_clock_that_jumps_during_a_run_is_noticed() {
     assert!(matches!(jump.heard[..], [-7_202..=-7_198]), "{:?}", jump.heard);
     assert_eq!(summaries[0].count(State::Verified), 3_000);
 }
+
+#[test]
+fn chosen_copies_are_checked_once_and_no_others() {
+    let mut audit = audit(2, 1_500);
+    audit.run();
+    audit.places[0].put(&name(7), b"other content");
+    audit.places[0].put(&name(8), b"other content");
+    let file = |audit: &mut Audit, index: usize| audit.database.history(&name(index)).expect("readable").expect("known").file;
+    let files: Vec<FileId> = (7..8).chain(300..1_200).map(|index| file(&mut audit, index)).collect();
+    let chosen = Chosen::from([(audit.nodes[0].id, files)]);
+    let targets: Vec<Target<'_>> =
+        audit.nodes.iter().zip(&audit.places).map(|(node, place)| Target { node: node.clone(), place }).collect();
+    let summaries = run_files(&mut audit.database, &targets, &chosen, &Stop::default(), &audit.clock, &mut ()).expect("the run ends");
+    assert_eq!((summaries[0].checks(), summaries[0].count(State::Verified), summaries[1].checks()), (901, 900, 0));
+    assert_eq!(audit.kind(0, 7), EventKind::Checked(State::SizeMismatch));
+    assert_eq!(audit.kind(0, 8), EventKind::Checked(State::Verified), "it was not chosen");
+}

@@ -61,12 +61,16 @@ pub(super) struct Objects {
 }
 
 /// Rows that can't be imported are reported and counted, and the others are imported.
-struct Tolerant {
-    faults: u64,
+#[derive(Default)]
+pub(super) struct Tolerant {
+    pub(super) faults: u64,
 }
 
+/// Rows that are reported, so that the wrong file doesn't fill the terminal.
+const MOST_REPORTED: u64 = 1_000;
+
 impl Tolerant {
-    fn import(
+    pub(super) fn import(
         &mut self,
         opened: &mut Opened,
         nodes: &[NodeId],
@@ -82,15 +86,21 @@ impl Tolerant {
                 | InventoryError::Line { .. }),
             ) => {
                 self.faults += 1;
-                diagnostics::trouble(&format!("not imported: {error}"));
+                if self.faults <= MOST_REPORTED {
+                    diagnostics::trouble(&format!("not imported: {error}"));
+                }
                 false
             }
             _ => true,
         });
-        opened.database.import(nodes, replace, now(), &mut rows).context("the rows before this one were imported")
+        let imported = opened.database.import(nodes, replace, now(), &mut rows).context("the rows before this one were imported");
+        if self.faults > MOST_REPORTED {
+            diagnostics::trouble(&format!("{} more rows were not imported", self.faults - MOST_REPORTED));
+        }
+        imported
     }
 
-    fn outcome(&self, reported: Outcome) -> Outcome {
+    pub(super) fn outcome(&self, reported: Outcome) -> Outcome {
         reported.worst(Outcome::troubled_if(self.faults > 0))
     }
 }
@@ -101,7 +111,7 @@ fn folder_prefix(prefix: &str) -> String {
 }
 
 /// The nodes that should have the files.
-fn nodes(opened: &Opened, into: &Into) -> Result<Vec<NodeId>> {
+pub(super) fn nodes(opened: &Opened, into: &Into) -> Result<Vec<NodeId>> {
     Ok(opened.chosen(&into.nodes)?.iter().map(|node| node.id).collect())
 }
 
@@ -111,7 +121,7 @@ pub(super) fn bagit(session: &Session, opened: &mut Opened, command: &Bags) -> R
         return Err(Misuse(format!("with several bags, --prefix must contain {BAG}, so that their files stay apart")).into());
     }
     let nodes = nodes(opened, &command.into)?;
-    let mut tolerant = Tolerant { faults: 0 };
+    let mut tolerant = Tolerant::default();
     let mut total = Imported::default();
     for folder in &command.bags {
         let bag = Bag::open(folder.as_path())?;
@@ -144,7 +154,7 @@ pub(super) fn ocfl(session: &Session, opened: &mut Opened, command: &Root) -> Re
     let nodes = nodes(opened, &command.into)?;
     let root = StorageRoot::open(&command.root)?;
     let prefix = folder_prefix(command.prefix.as_deref().unwrap_or_default());
-    let mut tolerant = Tolerant { faults: 0 };
+    let mut tolerant = Tolerant::default();
     let imported = tolerant.import(opened, &nodes, command.into.replace, &mut OcflRows::new(&root, &prefix))?;
     Ok(tolerant.outcome(report(session, &imported)?))
 }
@@ -167,7 +177,7 @@ pub(super) fn archive(session: &Session, opened: &mut Opened, command: &Objects)
         let location = (!prefix.is_empty()).then(|| format!("{prefix}{name}"));
         Some(Ok(Row { name, expected: Expected { bytes: Some(row.record.size), digests }, location, node: None }))
     });
-    let mut tolerant = Tolerant { faults: 0 };
+    let mut tolerant = Tolerant::default();
     let imported = tolerant.import(opened, &nodes, command.into.replace, &mut rows);
     drop(rows);
     let imported = imported?;

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use fulgurite_audit::copy::State;
-use fulgurite_audit::database::{CopyHistory, Event};
+use fulgurite_audit::database::{CopyHistory, Event, RemovedCopy};
+use fulgurite_audit::report::bytes;
 use fulgurite_digest::Digest;
 use serde_json::{Value, json};
 
@@ -27,12 +28,20 @@ pub(super) fn history(session: &Session, opened: &mut Opened, name: &str) -> Res
             session.say(&format!("    {}", line(event)));
         }
     }
+    for copy in &file.removed {
+        let location = located(name, &copy.location);
+        session.say(&format!("  {}{location}: removed{}", opened.name(copy.node), removed_at(copy)));
+        for event in &copy.events {
+            session.say(&format!("    {}", line(event)));
+        }
+    }
     session.answer(|| {
         json!({
             "name": name,
             "bytes": file.expected.bytes,
             "digests": file.expected.digests.iter().map(|digest| (digest.algorithm().name(), Digest::hex(digest))).collect::<std::collections::BTreeMap<_, _>>(),
             "copies": file.copies.iter().map(|copy| copy_json(opened.name(copy.node), copy)).collect::<Vec<_>>(),
+            "removed": file.removed.iter().map(|copy| removed_json(opened.name(copy.node), copy)).collect::<Vec<_>>(),
         })
     });
     let outcome = file.copies.iter().map(|copy| match copy.state {
@@ -46,15 +55,23 @@ pub(super) fn history(session: &Session, opened: &mut Opened, name: &str) -> Res
 
 fn header(node: &str, name: &str, copy: &CopyHistory) -> String {
     let verified = copy.verified_at.map_or_else(|| "never verified".to_owned(), |at| format!("last verified {}", date(at)));
-    let location = if copy.location == name { String::new() } else { format!(" at {}", text::one_line(&copy.location)) };
+    let location = located(name, &copy.location);
     let due = if copy.due_at < super::now() { "due now".to_owned() } else { format!("due {}", date(copy.due_at)) };
     format!("  {node}{location}: {}, {verified}, {due}", copy.state)
+}
+
+fn located(name: &str, location: &str) -> String {
+    if location == name { String::new() } else { format!(" at {}", text::one_line(location)) }
+}
+
+fn removed_at(copy: &RemovedCopy) -> String {
+    copy.events.first().map_or_else(String::new, |event| format!(" {}", date(event.at)))
 }
 
 fn line(event: &Event) -> String {
     let mut line = format!("{}  {}", date(event.at), event.kind.name());
     if event.bytes > 0 {
-        line += &format!(", {} in {} ms", text::bytes(event.bytes), event.stream.as_millis());
+        line += &format!(", {} in {} ms", bytes(event.bytes), event.stream.as_millis());
     }
     if !event.detail.is_empty() {
         line += &format!(": {}", text::one_line(&event.detail));
@@ -69,6 +86,15 @@ fn copy_json(node: &str, copy: &CopyHistory) -> Value {
         "state": copy.state.name(),
         "verified_at": copy.verified_at,
         "due_at": copy.due_at,
+        "events": copy.events.iter().map(event_json).collect::<Vec<_>>(),
+    })
+}
+
+fn removed_json(node: &str, copy: &RemovedCopy) -> Value {
+    json!({
+        "node": node,
+        "location": copy.location,
+        "removed_at": copy.events.first().map(|event| event.at),
         "events": copy.events.iter().map(event_json).collect::<Vec<_>>(),
     })
 }

@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io::{Read, stdin};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use fulgurite_audit::copy::NodeId;
-use fulgurite_audit::inventory::{Columns, Conflict, Csv, Imported, listing};
+use fulgurite_audit::inventory::{Checksums, Columns, Conflict, Csv, Imported, Unread, listing};
 use fulgurite_digest::Algorithm;
 use serde_json::json;
 
+use super::formats::Tolerant;
 use super::{Opened, now, place};
 use crate::outcome::Misuse;
 use crate::{Outcome, Session, diagnostics, text};
@@ -22,7 +23,8 @@ pub(super) enum Command {
     /// A file's name is in the column `name`, `path`, `key` or `file`; its length in `bytes`,
     /// `size` or `length`; a digest in a column called after its algorithm (md5, sha1, sha256,
     /// sha512, blake2b-512 and so on), or in `digest` or `checksum` beside `algorithm`; where it is
-    /// at its node in `location`; its node in `node`. Other columns are ignored.
+    /// at its node in `location`; its node in `node`. Other columns are ignored; those that look
+    /// like digests are named.
     Csv {
         /// The file; - means standard input
         file: PathBuf,
@@ -44,6 +46,22 @@ pub(super) enum Command {
         #[arg(long, value_name = "COLUMN")]
         node_column: Option<String>,
     },
+    /// Import a list of checksums, as sha256sum, md5sum, b2sum or `rclone hashsum` print it
+    ///
+    /// Lines are `DIGEST  NAME`, with a backslash before the digest if the name is escaped, or
+    /// `SHA256 (NAME) = DIGEST`. Comments (#) and empty lines are ignored, and `./` before a name
+    /// is left out. Lengths are not known then: the first check of a file learns its length. Lines
+    /// that can't be used are reported, and the others are imported.
+    Checksums {
+        /// The file; - means standard input
+        file: PathBuf,
+        #[command(flatten)]
+        into: Into,
+        /// Algorithm of digests without a tag. Default: by their length, MD5, SHA-1, SHA-224,
+        /// SHA-256 or SHA-384; 128 digits are SHA-512 or BLAKE2b-512, so name one of these
+        #[arg(long, value_name = "NAME", value_parser = parse_algorithm)]
+        algorithm: Option<Algorithm>,
+    },
     /// Import bags: the files that their manifests list, and the tag files beside the payload
     ///
     /// A file is called by the name of the bag's folder and its path in the bag, such as
@@ -59,6 +77,11 @@ pub(super) enum Command {
     ///
     /// For copies of them at other nodes, or for a node that is an archive.
     Archive(super::formats::Objects),
+    /// Remove copies of files from the audit: they are gone on purpose
+    ///
+    /// Nothing is deleted at the nodes. The copies are no longer checked, counted or reported; what
+    /// happened to them stays in the history. A list that contains the files adds them again.
+    Remove(super::removal::Copies),
     /// Import what a node lists: a beginning where no inventory exists
     ///
     /// Names and lengths are known then, but no digests: the first reading of each file records its
@@ -85,7 +108,11 @@ pub(super) struct Into {
 
 fn parse_digest_column(text: &str) -> Result<(String, Algorithm), String> {
     let (column, algorithm) = text.split_once('=').ok_or("expected COLUMN=ALGORITHM")?;
-    Ok((column.to_owned(), algorithm.parse().map_err(|error: fulgurite_digest::UnknownAlgorithm| error.to_string())?))
+    Ok((column.to_owned(), parse_algorithm(algorithm)?))
+}
+
+fn parse_algorithm(text: &str) -> Result<Algorithm, String> {
+    text.parse().map_err(|error: fulgurite_digest::UnknownAlgorithm| error.to_string())
 }
 
 pub(super) fn inventory(session: &Session, opened: &mut Opened, command: &Command) -> Result<Outcome> {
@@ -100,6 +127,8 @@ pub(super) fn inventory(session: &Session, opened: &mut Opened, command: &Comman
             };
             csv(session, opened, file, into, &columns)
         }
+        Command::Checksums { file, into, algorithm } => checksums(session, opened, file, into, *algorithm),
+        Command::Remove(copies) => super::removal::copies(session, opened, copies),
         Command::Bagit(bags) => super::formats::bagit(session, opened, bags),
         Command::Ocfl(root) => super::formats::ocfl(session, opened, root),
         Command::Archive(objects) => super::formats::archive(session, opened, objects),
@@ -113,16 +142,55 @@ pub(super) fn inventory(session: &Session, opened: &mut Opened, command: &Comman
     }
 }
 
+/// Opens a list, or standard input, with the name that messages have for it.
+pub(super) fn source(file: &Path) -> Result<(&Path, Box<dyn Read>)> {
+    if file == Path::new("-") {
+        return Ok((Path::new("standard input"), Box::new(stdin().lock())));
+    }
+    let opened = File::open(file).map_err(|error| Misuse(format!("can't open {}: {error}", text::path(file))))?;
+    Ok((file, Box::new(opened)))
+}
+
+fn checksums(session: &Session, opened: &mut Opened, file: &Path, into: &Into, algorithm: Option<Algorithm>) -> Result<Outcome> {
+    let nodes = super::formats::nodes(opened, into)?;
+    let (path, source) = source(file)?;
+    let mut tolerant = Tolerant::default();
+    let imported = tolerant.import(opened, &nodes, into.replace, &mut Checksums::new(path, source, algorithm))?;
+    if imported.rows == 0 {
+        let hint = if tolerant.faults > 0 { "; is it a CSV file, for `audit inventory csv`?" } else { "" };
+        bail!("{} contains no line with a checksum{hint}", text::path(path));
+    }
+    Ok(tolerant.outcome(report(session, &imported)?))
+}
+
+/// Names digests of a CSV file that are left out.
+fn note_unread(unread: &Unread) {
+    let named = "name it with --digest-column COLUMN=ALGORITHM";
+    let columns = || unread.columns.iter().map(|column| text::one_line(column)).collect::<Vec<_>>().join(", ");
+    match (unread.columns.is_empty(), unread.no_digests) {
+        (true, false) => {}
+        (true, true) => diagnostics::note(&format!(
+            "no column contains digests, so the first reading of each file records its digest; if one does, {named}"
+        )),
+        (false, true) => diagnostics::note(&format!(
+            "no column contains digests of a known algorithm, so the first reading of each file records its digest; ignored: {}; \
+             if one has a known algorithm, {named}",
+            columns()
+        )),
+        (false, false) => diagnostics::note(&format!(
+            "columns that look like digests are ignored: {}; to read one of a known algorithm instead, {named}",
+            columns()
+        )),
+    }
+}
+
 fn csv(session: &Session, opened: &mut Opened, file: &Path, into: &Into, columns: &Columns) -> Result<Outcome> {
     let nodes: Vec<NodeId> = opened.chosen(&into.nodes)?.iter().map(|node| node.id).collect();
     let known: Vec<(String, NodeId)> = opened.nodes.iter().map(|node| (node.name.clone(), node.id)).collect();
     let find = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, id)| *id);
-    let (path, source): (&Path, Box<dyn Read>) = if file == Path::new("-") {
-        (Path::new("standard input"), Box::new(stdin().lock()))
-    } else {
-        (file, Box::new(File::open(file).map_err(|error| Misuse(format!("can't open {}: {error}", text::path(file))))?))
-    };
+    let (path, source) = source(file)?;
     let mut rows = Csv::new(path, source, columns, &find)?;
+    note_unread(rows.unread_digests());
     let imported = opened.database.import(&nodes, into.replace, now(), &mut rows).context("the rows before this one were imported")?;
     report(session, &imported)
 }

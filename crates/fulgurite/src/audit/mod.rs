@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use fulgurite_audit::copy::NodeId;
-use fulgurite_audit::database::{AuditDatabase, Postgres, Sqlite};
+use fulgurite_audit::database::{AuditDatabase, Postgres, RemovedNode, Sqlite};
 use fulgurite_audit::node::Node;
 use fulgurite_audit::place::{Address, Place};
 
@@ -18,9 +18,11 @@ mod formats;
 mod history;
 mod inventory;
 mod matrix;
+mod names;
 mod nodes;
 mod premis;
 mod read;
+mod removal;
 mod repair;
 mod report;
 mod run;
@@ -42,10 +44,10 @@ pub(crate) struct Audit {
 enum Command {
     /// Create the database of an audit
     Init,
-    /// Add, change or list nodes: places where copies are
+    /// Add, change, list or remove nodes: places where copies are
     #[command(subcommand)]
     Node(nodes::Command),
-    /// Import a list of files that should be at nodes
+    /// Import a list of files that should be at nodes, or remove files from it
     ///
     /// An inventory can be imported again: files and copies that are known stay as they are. A row
     /// that contradicts what is known is reported and changes nothing, unless --replace is given.
@@ -97,6 +99,7 @@ enum Command {
 struct Opened {
     database: Box<dyn AuditDatabase>,
     nodes: Vec<Node>,
+    removed: Vec<RemovedNode>,
 }
 
 pub(crate) fn audit(session: &Session, audit: &Audit) -> Result<Outcome> {
@@ -139,8 +142,14 @@ impl Opened {
             Some(url) => Box::new(Postgres::open(url)?),
             None => Box::new(Sqlite::open(path)?),
         };
-        let nodes = database.nodes()?;
-        Ok(Self { database, nodes })
+        let (nodes, removed) = (database.nodes()?, database.removed_nodes()?);
+        Ok(Self { database, nodes, removed })
+    }
+
+    /// Reads the nodes again: other processes may have changed them.
+    fn read_nodes(&mut self) -> Result<()> {
+        (self.nodes, self.removed) = (self.database.nodes()?, self.database.removed_nodes()?);
+        Ok(())
     }
 
     fn node(&self, name: &str) -> Result<&Node> {
@@ -148,6 +157,9 @@ impl Opened {
             [] => "there are none: add one with `fulgurite audit node add`".to_owned(),
             nodes => format!("nodes are {}", nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ")),
         };
+        if let Some(removed) = self.removed.iter().find(|node| node.name == name) {
+            return Err(Misuse(format!("node {name} was removed on {}: {}", date(removed.at), removed.reason)).into());
+        }
         let found = self.nodes.iter().find(|node| node.name == name);
         found.ok_or_else(|| Misuse(format!("there is no node {name:?}; {}", names())).into())
     }
@@ -166,8 +178,13 @@ impl Opened {
         Ok(chosen)
     }
 
+    fn has(&self, id: NodeId) -> bool {
+        self.nodes.iter().any(|node| node.id == id)
+    }
+
     fn name(&self, id: NodeId) -> &str {
-        self.nodes.iter().find(|node| node.id == id).map_or("a removed node", |node| &node.name)
+        let removed = || self.removed.iter().find(|node| node.id == id).map_or("an unknown node", |node| &node.name);
+        self.nodes.iter().find(|node| node.id == id).map_or_else(removed, |node| &node.name)
     }
 }
 

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use fulgurite_audit::check::NO_FILE;
 use fulgurite_audit::copy::{Method, NodeId};
+use fulgurite_audit::database::{Incident, IncidentKind, RemovedNode};
 use fulgurite_audit::node::{DAY_S, Medium, Node, check_name};
 use fulgurite_audit::place::{Address, Cause};
 use serde_json::{Value, json};
@@ -36,6 +37,9 @@ pub(super) enum Command {
         /// Add it even if it can't be reached now
         #[arg(long)]
         unreached: bool,
+        /// Add a node again that was removed: the history of its copies goes on
+        #[arg(long)]
+        again: bool,
     },
     /// Change the settings of a node
     Set {
@@ -48,7 +52,21 @@ pub(super) enum Command {
         settings: Settings,
     },
     /// List nodes with their places and rules
-    List,
+    List {
+        /// List the nodes that were removed, and why
+        #[arg(long)]
+        removed: bool,
+    },
+    /// Remove a node and its copies from the audit
+    ///
+    /// Nothing is deleted at the node. Its copies are no longer checked, counted or reported; what
+    /// happened to them stays in the history.
+    Remove {
+        /// Name of the node
+        name: String,
+        #[command(flatten)]
+        consent: super::removal::Consent,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -147,9 +165,11 @@ impl Settings {
 
 pub(super) fn node(session: &Session, opened: &mut Opened, command: &Command) -> Result<Outcome> {
     match command {
-        Command::Add { name, place, settings, unreached } => add(session, opened, name, place, settings, *unreached),
+        Command::Add { name, place, settings, unreached, again } => add(session, opened, name, place, settings, *unreached, *again),
         Command::Set { name, place, settings } => set(session, opened, name, place.as_deref(), settings),
-        Command::List => list(session, opened),
+        Command::List { removed: false } => list(session, opened),
+        Command::List { removed: true } => list_removed(session, opened),
+        Command::Remove { name, consent } => super::removal::node(session, opened, name, consent),
     }
 }
 
@@ -169,7 +189,15 @@ fn stored(place: &str, options: &[(String, String)]) -> Result<(String, Vec<(Str
     Ok((address.url(), options))
 }
 
-fn add(session: &Session, opened: &mut Opened, name: &str, place_given: &str, settings: &Settings, unreached: bool) -> Result<Outcome> {
+fn add(
+    session: &Session,
+    opened: &mut Opened,
+    name: &str,
+    place_given: &str,
+    settings: &Settings,
+    unreached: bool,
+    again: bool,
+) -> Result<Outcome> {
     check_name(name).map_err(|error| Misuse(format!("invalid name {name:?}: {error}")))?;
     let is_folder = !place_given.contains("://");
     let medium = if is_folder { Medium::Disk } else { Medium::Cloud };
@@ -187,10 +215,24 @@ fn add(session: &Session, opened: &mut Opened, name: &str, place_given: &str, se
     if !unreached {
         reach(session, &node).with_context(|| format!("node {name} was not added; --unreached adds it all the same"))?;
     }
-    node.id = opened.database.add_node(&node)?;
+    if again {
+        node.id = opened.database.add_node_again(&node)?;
+        end_slowdowns(opened, node.id)?;
+    } else {
+        node.id = opened.database.add_node(&node)?;
+    }
     session.say(&format!("Added node {name}: {}", describe(&node)));
     session.answer(|| to_json(&node));
     Ok(Outcome::Good)
+}
+
+/// Ends slowdowns that were open when the node was removed. Its usual times are learned anew.
+fn end_slowdowns(opened: &mut Opened, node: NodeId) -> Result<()> {
+    let incidents = opened.database.incidents(0)?;
+    let open = super::status::open_slowdowns(&incidents).filter(|incident| incident.node == node);
+    let at = super::now();
+    let ended: Vec<Incident> = open.map(|open| Incident { at, kind: IncidentKind::Learned, factor: None, ..*open }).collect();
+    Ok(opened.database.record_incidents(&ended)?)
 }
 
 /// Connects, and asks for the first file.
@@ -243,6 +285,20 @@ fn list(session: &Session, opened: &Opened) -> Result<Outcome> {
     }
     if opened.nodes.is_empty() {
         session.say("The audit has no nodes. Add one with `fulgurite audit node add`.");
+    }
+    Ok(Outcome::Good)
+}
+
+fn list_removed(session: &Session, opened: &Opened) -> Result<Outcome> {
+    let mut out = std::io::stdout().lock();
+    for RemovedNode { name, place, at, reason, .. } in &opened.removed {
+        match session.json {
+            true => writeln!(out, "{}", json!({ "name": name, "place": place, "removed_at": at, "reason": reason }))?,
+            false => writeln!(out, "{name}: {}, removed {}: {}", text::one_line(place), super::date(*at), text::one_line(reason))?,
+        }
+    }
+    if opened.removed.is_empty() {
+        session.say("No node was removed.");
     }
     Ok(Outcome::Good)
 }

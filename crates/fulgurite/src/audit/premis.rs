@@ -28,7 +28,7 @@ const AGENT_NOTE: &str = "agentVersion is the version that wrote this document; 
 pub(super) fn export<W: Write>(opened: &mut Opened, form: Form, since: u64, out: W) -> Result<W> {
     let last = opened.database.last_event()?;
     // Events up to that one may be of nodes that were added since.
-    opened.nodes = opened.database.nodes()?;
+    opened.read_nodes()?;
     if last <= since && form == Form::Xml {
         bail!("no event comes after event {since}, and a PREMIS document in XML needs at least one object");
     }
@@ -115,6 +115,7 @@ fn meaning(event: &Event) -> (EventType, Outcome) {
         EventKind::ExpectationReplaced => (EventType::MetadataModification, Outcome::Success),
         EventKind::Repaired => (EventType::Recovery, Outcome::Success),
         EventKind::RepairFailed => (EventType::Recovery, Outcome::Fail),
+        EventKind::Removed => (EventType::Deaccession, Outcome::Success),
     }
 }
 
@@ -122,6 +123,7 @@ fn how(event: &Event) -> String {
     match (event.kind, event.method) {
         (EventKind::Repaired, _) => "the copy is rewritten from a copy that was verified just before".into(),
         (EventKind::RepairFailed, _) => "the copy couldn't be rewritten from a copy that was verified just before".into(),
+        (EventKind::Removed, _) => "the copy is removed from the inventory; nothing is deleted at the node".into(),
         (EventKind::ExpectationReplaced, _) => "an inventory replaces what the copy should contain".into(),
         (EventKind::Checked(State::Unavailable), _) => "the copy couldn't be read, so nothing is known about it".into(),
         (EventKind::SourceVerified | EventKind::SourceRejected, _) => "the copy is read for the repair of another one".into(),

@@ -10,13 +10,17 @@ use fulgurite_audit::copy::{NodeId, State};
 use fulgurite_audit::database::{Checked, Incident, IncidentKind};
 use fulgurite_audit::node::Node;
 use fulgurite_audit::place::Place;
+use fulgurite_audit::report::bytes;
 use fulgurite_audit::run::{NodeSummary, Observer, Stop, SystemClock, Target, Until, run as run_audit};
 use fulgurite_audit::series::Series;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use super::names::List;
 use super::{Opened, now, place, status};
 use crate::{Outcome, Session, diagnostics, text};
+
+mod chosen;
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
@@ -27,13 +31,18 @@ pub(super) struct Run {
     ///
     /// They are made due first: after an interruption, `audit run` without this option goes on with
     /// the rest.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["files", "files_from"])]
     all: bool,
+    /// Check the copies of this file now, due or not, and no others; repeat the option for several
+    #[arg(long = "file", value_name = "NAME")]
+    files: Vec<String>,
+    #[command(flatten)]
+    list: List,
     /// End after this time, such as 90m, 20h or 1d
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
     /// Go on for ever, with whatever becomes due
-    #[arg(long, conflicts_with = "time")]
+    #[arg(long, conflicts_with_all = ["time", "files", "files_from"])]
     forever: bool,
     /// Report each minute what was checked at each node, as a line of JSON in ECS form on standard
     /// error
@@ -62,6 +71,9 @@ const MOST_PRINTED: u64 = 100;
 
 pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<Outcome> {
     let nodes = opened.chosen(&run.nodes)?;
+    if !run.files.is_empty() || run.list.files_from.is_some() {
+        return chosen::run(session, opened, run, &nodes);
+    }
     let places: Vec<Box<dyn Place>> = nodes.iter().map(place).collect::<Result<_>>()?;
     let targets: Vec<Target<'_>> = nodes.iter().zip(&places).map(|(node, place)| Target { node: node.clone(), place: &**place }).collect();
     let stop = Arc::new(Stop::default());
@@ -85,6 +97,9 @@ pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<O
             outcome = outcome.worst(Outcome::Absent);
         }
     }
+    // A node may have been removed meanwhile.
+    opened.read_nodes()?;
+    let nodes: Vec<Node> = nodes.into_iter().filter(|node| opened.has(node.id)).collect();
     // What was found earlier and not mended is still wrong, and a mail from cron should say so.
     let (standing, lines) = status::troubles(&mut *opened.database, &nodes, now())?;
     for line in lines {
@@ -289,12 +304,16 @@ fn line(node: &Node, summary: &NodeSummary) -> String {
     let found = if found.is_empty() { "nothing was due".to_owned() } else { found.join(", ") };
     let mut line = format!("{}: {found}", node.name);
     if summary.bytes > 0 {
-        line += &format!("; {} read, {} while reading", text::bytes(summary.bytes), text::rate(summary.bytes, summary.stream));
+        line += &format!("; {} read, {} while reading", bytes(summary.bytes), rate(summary.bytes, summary.stream));
     }
     if let Some(why) = &summary.given_up {
         line += &format!("; given up: {}", text::one_line(why));
     }
     line
+}
+
+fn rate(amount: u64, time: Duration) -> String {
+    format!("{}/s", bytes((amount as f64 / time.as_secs_f64().max(1e-6)) as u64))
 }
 
 fn to_json(node: &Node, summary: &NodeSummary) -> Value {

@@ -9,6 +9,7 @@ use fulgurite_audit::copy::{Method, State};
 use fulgurite_audit::database::{Age, AuditDatabase, Incident, Total};
 use fulgurite_audit::node::{DAY_S, Node};
 use fulgurite_audit::overdue::{Overdue, future_looks, overdue_looks};
+use fulgurite_audit::report::bytes;
 use serde_json::{Value, json};
 
 use super::{Opened, date, now};
@@ -132,13 +133,8 @@ impl<'a> Standing<'a> {
     fn line(&self) -> String {
         let states: Vec<String> =
             self.by_state.iter().map(|(state, (copies, _))| text::phrase(*copies, state.name(), state.name())).collect();
-        let mut line = format!(
-            "{}: {} ({}): {}",
-            self.node.name,
-            text::phrase(self.copies, "copy", "copies"),
-            text::bytes(self.bytes),
-            states.join(", ")
-        );
+        let mut line =
+            format!("{}: {} ({}): {}", self.node.name, text::phrase(self.copies, "copy", "copies"), bytes(self.bytes), states.join(", "));
         if self.copies == 0 {
             return format!("{}: no copies are known; import an inventory", self.node.name);
         }
@@ -189,6 +185,18 @@ pub(super) fn due(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) ->
     Ok(Standing::of_each(database, nodes, now)?.iter().map(Standing::due).sum())
 }
 
+/// The exit status of what is known of a copy that its node checks by `method`.
+pub(super) fn outcome_of_copy(state: State, method: Method) -> Outcome {
+    match state {
+        bad if bad.is_bad() => Outcome::Troubled,
+        State::Unavailable => Outcome::Unreadable,
+        State::Unverified => Outcome::Absent,
+        // A look by an earlier method doesn't count where copies are to be read now.
+        State::HeaderChecked | State::ProviderAttested if method == Method::Stream => Outcome::Absent,
+        _ => Outcome::Good,
+    }
+}
+
 /// All copies of some nodes.
 pub(super) fn copies(database: &mut dyn AuditDatabase, nodes: &[Node]) -> Result<u64> {
     let totals = database.totals()?;
@@ -217,7 +225,7 @@ pub(super) fn status(session: &Session, opened: &mut Opened) -> Result<Outcome> 
         outcome = outcome.worst(standing.outcome());
     }
     let incidents = opened.database.incidents(0)?;
-    for incident in open_slowdowns(&incidents) {
+    for incident in open_slowdowns(&incidents).filter(|incident| opened.has(incident.node)) {
         session.warn(&super::run::describe_incident(opened.name(incident.node), incident));
         session.answer(|| json!({ "slow": opened.name(incident.node), "since": incident.since, "factor": incident.factor }));
         outcome = outcome.worst(Outcome::Absent);

@@ -70,6 +70,9 @@ fn an_audit_says_only_what_was_checked() {
     assert_eq!(before.status, 3, "{before:?}");
     says(&before, "n1: 20 copies");
     says(&before, "none was ever verified");
+    // In the units of the report.
+    says(&before, "(375.0 kB)");
+    says(&place.run(&["audit", "report"]), "375.0 kB");
     place.good(&["audit", "run"]);
     let after = place.good(&["audit", "status"]);
     says(&after, "20 verified; oldest verification on 2");
@@ -229,6 +232,57 @@ fn places_that_list_nothing_are_added_with_a_word() {
     let problems = place.run(&["audit", "problems"]);
     says(&problems, "the copy looks missing, but the node has shown no other copy yet");
     assert!(!problems.text().contains("read only"), "{problems:?}");
+}
+
+#[test]
+fn chosen_files_are_checked_now_and_alone() {
+    let place = audit(12);
+    place.good(&["audit", "run"]);
+    place.write(format!("n1/{}", name(7)), b"wrong");
+    place.write(format!("n1/{}", name(8)), b"wrong");
+    let events_before = events(&place).len();
+    says(&place.good(&["audit", "run", "--file", &name(5)]), "n3: 1 verified");
+    let found = place.run(&["audit", "run", "--file", &name(7), "--file", &name(9), "--file", &name(7)]);
+    assert_eq!(found.status, 1, "{found:?}");
+    says(&found, "n1: 1 verified, 1 size-mismatch");
+    assert_eq!(events(&place).len(), events_before + 9, "other copies were checked");
+    // The exit status tells of these copies only.
+    place.good(&["audit", "run", "--node", "n2", "--file", &name(7)]);
+    place.write("names", format!("{}\n{}\n", name(8), name(9)));
+    let listed = place.run(&["audit", "run", "--node", "n1", "--files-from", "names", "--json"]);
+    assert_eq!((listed.status, &listed.json_lines()[0]["found"]["size-mismatch"]), (1, &1.into()), "{listed:?}");
+    // Nothing is checked if a name is wrong.
+    let events_before = events(&place).len();
+    let unknown = place.run(&["audit", "run", "--file", &name(9), "--file", "absent"]);
+    unknown.fails_with(1, "nothing was checked: no inventory has listed absent");
+    place.run(&["audit", "run", "--file", &name(9), "--all"]).fails_with(2, "--all");
+    place.run(&["audit", "run", "--files-from", "names", "--forever"]).fails_with(2, "--forever");
+    place.run(&["audit", "run", "--files-from", "no-such-list"]).fails_with(2, "can't open no-such-list");
+    place.write("empty", "\n");
+    place.run(&["audit", "run", "--files-from", "empty"]).fails_with(1, "nothing was checked: the list contains no names");
+    place.good(&["audit", "inventory", "remove", &name(9), "--node", "n2", "--apply", "--reason", "test"]);
+    let removed = place.run(&["audit", "run", "--node", "n2", "--file", &name(9)]);
+    removed.fails_with(1, "by the inventory, no copy of folder 2/file 9 is at these nodes");
+    assert_eq!(events(&place).len(), events_before + 1);
+    fs::rename(place.path("n3"), place.path("elsewhere")).expect("renamed");
+    let absent = place.run(&["audit", "run", "--node", "n3", "--file", &name(9)]);
+    assert_eq!(absent.status, 4, "{absent:?}");
+    says(&absent, "n3: folder 2/file 9: unavailable: ");
+}
+
+#[test]
+fn absent_credentials_are_told_with_the_places_that_were_searched() {
+    let place = Sandbox::empty();
+    place.good(&["audit", "init"]);
+    let endpoint = "endpoint=http://127.0.0.1:9";
+    let mut command = place.command();
+    command.args(["audit", "node", "add", "n", "s3://bucket", "--option", endpoint, "--option", "credentials=environment"]);
+    for variable in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"] {
+        command.env_remove(variable);
+    }
+    let ran = command.env("HOME", place.path(".")).env("AWS_EC2_METADATA_DISABLED", "true").output().expect("the program starts");
+    let error = String::from_utf8_lossy(&ran.stderr);
+    assert!(error.contains("no credentials were found in AWS_ACCESS_KEY_ID") && !ran.status.success(), "{error}");
 }
 
 #[test]

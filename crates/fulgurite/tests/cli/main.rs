@@ -3,6 +3,7 @@
 
 mod absent;
 mod attaching;
+mod audit_removals;
 mod auditing;
 mod catalogue;
 mod damage;
@@ -12,6 +13,7 @@ mod demo;
 mod getting;
 mod glass;
 mod inspecting;
+mod inventories;
 mod journals;
 mod keys;
 mod matrix;

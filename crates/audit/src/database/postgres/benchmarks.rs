@@ -95,7 +95,7 @@ async fn record(work: &Work<'_>, record: &BenchmarkRecord, detector: Option<&Det
         work.execute(sql, &[&node, &file, &DUE_TO_BE_READ]).await?;
     }
     if let Some(detector) = detector {
-        let sql = "INSERT INTO detectors VALUES ($1, $2, $3) ON CONFLICT (node, series) DO UPDATE SET state = excluded.state";
+        let sql = "INSERT INTO detectors SELECT $1, $2, $3 WHERE EXISTS (SELECT FROM nodes WHERE node = $1) ON CONFLICT (node, series) DO UPDATE SET state = excluded.state";
         work.execute(sql, &[&small(detector.node), &i16::from(detector.series.number()), &detector.state]).await?;
     }
     Ok(())

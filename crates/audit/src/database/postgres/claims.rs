@@ -34,13 +34,39 @@ pub(super) async fn claim(
                SELECT d.file, d.due_at, coalesce(d.location, f.name), f.bytes, f.digests, d.state FROM leased \
                JOIN due d ON d.file = leased.file JOIN files f ON f.file = leased.file ORDER BY d.due_at, d.file";
     let rows = work.rows(sql, &[&small(node), &signed(now), &signed(limit as u64), &worker, &lease.as_secs_f64()]).await?;
-    let claim = |row: &tokio_postgres::Row| {
-        let bytes: Option<i64> = row.try_get(3)?;
-        let expected = Expected { bytes: bytes.map(unsigned), digests: decoded_digests(row.try_get(4)?)? };
-        let state = decoded_state("copies", row.try_get(5)?)?;
-        Ok(Claim { node, file: FileId(unsigned(row.try_get(0)?)), location: row.try_get(2)?, expected, state, due_at: row.try_get(1)? })
-    };
-    rows.iter().map(claim).collect()
+    rows.iter().map(|row| decoded(node, row)).collect()
+}
+
+/// Leases copies of these files that no worker has leased, due or not.
+pub(super) async fn claim_files(
+    work: &Work<'_>,
+    worker: i64,
+    lease: Duration,
+    node: NodeId,
+    files: &[FileId],
+) -> Result<Vec<Claim>, Fault> {
+    work.needs_no_sync().await?;
+    work.lock(i32::from(small(node))).await?;
+    let sql = "WITH named AS ( \
+                   SELECT c.file, c.due_at, c.location, c.state FROM (SELECT DISTINCT file FROM unnest($2::bigint[]) AS u(file)) k \
+                   JOIN copies c ON c.node = $1 AND c.file = k.file \
+               ), leased AS ( \
+                   INSERT INTO leases AS l SELECT $1, file, $3, statement_timestamp() + make_interval(secs => $4) FROM named ORDER BY file \
+                   ON CONFLICT (node, file) DO UPDATE SET worker = excluded.worker, until = excluded.until \
+                   WHERE l.until <= statement_timestamp() RETURNING l.file \
+               ) \
+               SELECT d.file, d.due_at, coalesce(d.location, f.name), f.bytes, f.digests, d.state FROM leased \
+               JOIN named d ON d.file = leased.file JOIN files f ON f.file = leased.file ORDER BY d.file";
+    let files: Vec<i64> = files.iter().map(|file| signed(file.0)).collect();
+    let rows = work.rows(sql, &[&small(node), &files, &worker, &lease.as_secs_f64()]).await?;
+    rows.iter().map(|row| decoded(node, row)).collect()
+}
+
+fn decoded(node: NodeId, row: &tokio_postgres::Row) -> Result<Claim, Fault> {
+    let bytes: Option<i64> = row.try_get(3)?;
+    let expected = Expected { bytes: bytes.map(unsigned), digests: decoded_digests(row.try_get(4)?)? };
+    let state = decoded_state("copies", row.try_get(5)?)?;
+    Ok(Claim { node, file: FileId(unsigned(row.try_get(0)?)), location: row.try_get(2)?, expected, state, due_at: row.try_get(1)? })
 }
 
 /// Ends leases, unless another worker has them by now.

@@ -16,6 +16,7 @@ use tokio_postgres::types::Type;
 
 use super::super::digests;
 use super::super::event::EventKind;
+use super::super::removed::due_again;
 use super::history::{Appended, Appending};
 use super::session::{ANSWER, Fault, HISTORY_LOCK, IMPORT_LOCK, Session, Work};
 use super::sums::Sums;
@@ -132,11 +133,6 @@ fn compare(known: &Expected, listed: &Expected) -> Comparison {
     if merged == *known { Comparison::Known } else { Comparison::Adds(merged) }
 }
 
-fn due_again(due_at: i64) -> i64 {
-    // A check that is under way compares with the earlier content; a changed date voids it.
-    if due_at == 1 { 2 } else { 1 }
-}
-
 fn location(row: &Row) -> Option<&str> {
     row.location.as_deref().filter(|location| *location != row.name)
 }
@@ -151,6 +147,8 @@ impl Import<'_> {
     /// Adds a portion.
     async fn add(&self, work: &Work<'_>, rows: &[Row], named: usize) -> Result<Imported, Fault> {
         work.lock(IMPORT_LOCK).await?;
+        self.check_nodes(work, rows).await?;
+        let removed = removed(work, rows).await?;
         let mut files = find(work, rows).await?;
         self.read_copies(work, rows, &mut files).await?;
         self.lock_changing(work, rows, &mut files).await?;
@@ -165,16 +163,24 @@ impl Import<'_> {
                 next += 1;
                 File { number: next - 1, expected: row.expected.clone(), added: true, changed: false, copies: BTreeMap::new() }
             });
-            self.add_row(row, file, &mut sums, &mut events, &mut imported, named);
+            self.add_row(row, file, &removed, &mut sums, &mut events, &mut imported, named);
         }
         write_files(work, &files).await?;
         write_copies(work, &files).await?;
+        take_back(work, &files, &removed).await?;
         match events {
             Some(events) => events.write(work).await?,
             None => work.lock(HISTORY_LOCK).await?,
         }
         sums.apply(work).await?;
         Ok(imported)
+    }
+
+    /// Makes sure that no node was removed meanwhile.
+    async fn check_nodes(&self, work: &Work<'_>, rows: &[Row]) -> Result<(), Fault> {
+        let known: Vec<i16> = work.rows("SELECT node FROM nodes", &[]).await?.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+        let unknown = rows.iter().flat_map(|row| self.nodes_of(row)).find(|node| !known.contains(&small(**node)));
+        unknown.map_or(Ok(()), |node| Err(DatabaseError::NoSuchNode { node: node.0 }.into()))
     }
 
     /// Reads the copies of known files at the rows' nodes. Only imports add copies or move them.
@@ -198,7 +204,8 @@ impl Import<'_> {
             let changes = match compare(&file.expected, &row.expected) {
                 Comparison::Known => self.replace && self.nodes_of(row).iter().any(moves),
                 Comparison::Adds(_) => true,
-                Comparison::Contradicts => self.replace,
+                // The row is right if the file has no copies any more.
+                Comparison::Contradicts => true,
             };
             if changes || file.expected.bytes.is_none() {
                 changing.insert(file.number);
@@ -220,7 +227,17 @@ impl Import<'_> {
         attach(work.rows(sql, &[&changing]).await?, files)
     }
 
-    fn add_row(&self, row: &Row, file: &mut File, sums: &mut Sums, events: &mut Option<Appending>, imported: &mut Imported, named: usize) {
+    #[allow(clippy::too_many_arguments, reason = "what a portion collects")]
+    fn add_row(
+        &self,
+        row: &Row,
+        file: &mut File,
+        removed: &Removed,
+        sums: &mut Sums,
+        events: &mut Option<Appending>,
+        imported: &mut Imported,
+        named: usize,
+    ) {
         let known = file.expected.clone();
         let conflict = |imported: &mut Imported, count: u64, known: &Expected| {
             imported.conflicts += count;
@@ -232,7 +249,7 @@ impl Import<'_> {
         match compare(&known, &row.expected) {
             Comparison::Known => {}
             Comparison::Adds(merged) => self.change(file, merged, false, sums, events, imported),
-            Comparison::Contradicts if self.replace => {
+            Comparison::Contradicts if self.replace || file.copies.is_empty() => {
                 self.change(file, row.expected.clone(), true, sums, events, imported);
                 replaced = true;
             }
@@ -243,7 +260,9 @@ impl Import<'_> {
             let Some(copy) = file.copies.get_mut(node) else {
                 let location = location(row).map(str::to_owned);
                 let state = State::Unverified;
-                let copy = Copy { location, state, due_at: 0, verified_at: None, last_event: None, added: true, changed: false };
+                let (due_at, last_event) =
+                    removed.get(&(*node, file.number)).map_or((0, None), |(due, last)| (due_again(*due), Some(*last)));
+                let copy = Copy { location, state, due_at, verified_at: None, last_event, added: true, changed: false };
                 file.copies.insert(*node, copy);
                 imported.copies += 1;
                 sums.copy(*node, State::Unverified, None, bytes, 1);
@@ -310,9 +329,42 @@ impl Import<'_> {
         }
         copy.state = State::Unverified;
         copy.verified_at = None;
+        // A check that is under way compares with the earlier content; a changed date voids it.
         copy.due_at = due_again(copy.due_at);
         copy.changed = true;
     }
+}
+
+/// When removed copies were due, and their last events.
+type Removed = HashMap<(NodeId, i64), (i64, i64)>;
+
+/// Reads the removed copies of the rows' files.
+async fn removed(work: &Work<'_>, rows: &[Row]) -> Result<Removed, Fault> {
+    if work.optional("SELECT 1 FROM removed_copies LIMIT 1", &[]).await?.is_none() {
+        return Ok(Removed::new());
+    }
+    let hashes: BTreeSet<i64> = rows.iter().map(|row| name_hash(&row.name)).collect();
+    let hashes: Vec<i64> = hashes.into_iter().collect();
+    let sql = "SELECT r.node, r.file, r.due_at, r.last_event FROM unnest($1::bigint[]) AS k(hash) \
+               JOIN files f ON f.name_hash = k.hash JOIN removed_copies r ON r.file = f.file";
+    let copy = |row: &tokio_postgres::Row| {
+        Ok(((decoded_node("removed_copies", row.try_get(0)?)?, row.try_get(1)?), (row.try_get(2)?, row.try_get(3)?)))
+    };
+    work.rows(sql, &[&hashes]).await?.iter().map(copy).collect()
+}
+
+/// Ends the removal of copies that are listed again.
+async fn take_back(work: &Work<'_>, files: &Files<'_>, removed: &Removed) -> Result<(), Fault> {
+    if removed.is_empty() {
+        return Ok(());
+    }
+    let added = files.values().flat_map(|file| file.copies.iter().filter(|(_, copy)| copy.added).map(|(node, _)| (*node, file.number)));
+    let (nodes, numbers): (Vec<i16>, Vec<i64>) =
+        added.filter(|key| removed.contains_key(key)).map(|(node, file)| (small(node), file)).unzip();
+    let sql = "DELETE FROM removed_copies r USING unnest($1::smallint[], $2::bigint[]) AS k(node, file) \
+               WHERE r.file = k.file AND r.node = k.node";
+    work.execute(sql, &[&nodes, &numbers]).await?;
+    Ok(())
 }
 
 /// Reads what is known of the rows' files.

@@ -17,7 +17,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::{Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, FileHistory, Hour, Incident, Problem, Total, digests};
+use super::{
+    Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, FileHistory, Hour, Incident, Problem, RemovedNode, Total, digests,
+};
 use crate::check::Witness;
 use crate::copy::{FileId, Method, NodeId, State};
 use crate::inventory::{Imported, InventoryError, Row};
@@ -33,6 +35,7 @@ mod import;
 mod nodes;
 mod questions;
 mod record;
+mod removal;
 mod session;
 mod sums;
 #[cfg(test)]
@@ -43,8 +46,10 @@ pub use address::AddressProblem;
 use address::ServerAddress;
 use session::{ANSWER, LONG_ANSWER, Session};
 
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 const SCHEMA: &str = include_str!("schema.sql");
+/// What version 2 added.
+const SCHEMA_2: &str = include_str!("schema_2.sql");
 /// How long a lease lasts unless it is renewed.
 const LEASE: Duration = Duration::from_secs(5 * 60);
 /// The first version of PostgreSQL that has all that is used here.
@@ -98,7 +103,7 @@ impl Postgres {
             Ok(())
         })?;
         // Two processes may do this at once; the schema lets one succeed.
-        let created = database.session.create(SCHEMA);
+        let created = database.session.create(&[SCHEMA, SCHEMA_2].concat());
         match created {
             Ok(()) => Ok(database),
             Err(error) => Err(if database.version()?.is_some() { exists() } else { error }),
@@ -115,6 +120,10 @@ impl Postgres {
         let name = database.session.address().to_string();
         match database.version()? {
             Some(VERSION) => Ok(database),
+            Some(earlier) if earlier < VERSION => {
+                database.migrate()?;
+                Ok(database)
+            }
             Some(found) => Err(DatabaseError::Newer { path: name.into(), found: found.into(), known: VERSION.into() }),
             None => Err(DatabaseError::NoAudit { database: name }),
         }
@@ -123,6 +132,15 @@ impl Postgres {
     fn connect(url: &str) -> Result<Self, DatabaseError> {
         let session = Session::open(ServerAddress::parse(url)?)?;
         Ok(Self { session, held: HashMap::new(), renewed_at: Instant::now(), renew_every: LEASE / 3, witnessed: 0 })
+    }
+
+    /// Brings the tables of version 1 up to date. Several processes may do it at once.
+    fn migrate(&mut self) -> Result<(), DatabaseError> {
+        self.session.change("bring the tables up to date", ANSWER, async |work, _| {
+            work.batch("LOCK TABLE about IN ACCESS EXCLUSIVE MODE").await?;
+            let version = work.number("SELECT version::bigint FROM about", &[]).await?;
+            if version < i64::from(VERSION) { work.batch(SCHEMA_2).await } else { Ok(()) }
+        })
     }
 
     /// The version of the tables; `None` in a database without an audit.
@@ -198,6 +216,22 @@ impl AuditDatabase for Postgres {
         self.session.change("add a node", ANSWER, async |work, _| nodes::add(work, node).await)
     }
 
+    fn add_node_again(&mut self, node: &Node) -> Result<NodeId, DatabaseError> {
+        self.session.change("add a node", ANSWER, async |work, _| nodes::add_again(work, node).await)
+    }
+
+    fn removed_nodes(&mut self) -> Result<Vec<RemovedNode>, DatabaseError> {
+        self.session.read("read the removed nodes", async |work| removal::removed_nodes(work).await)
+    }
+
+    fn remove_node(&mut self, node: NodeId, at: u64, reason: &str) -> Result<u64, DatabaseError> {
+        removal::node(&mut self.session, node, at, reason)
+    }
+
+    fn remove_copies(&mut self, copies: &[(NodeId, FileId)], at: u64, reason: &str) -> Result<u64, DatabaseError> {
+        removal::copies(&mut self.session, copies, at, reason)
+    }
+
     fn change_node(&mut self, node: &Node) -> Result<(), DatabaseError> {
         self.session.change("change a node", LONG_ANSWER, async |work, _| nodes::change(work, node).await)
     }
@@ -226,6 +260,14 @@ impl AuditDatabase for Postgres {
                 return Ok(claims);
             }
         }
+    }
+
+    fn claim_files(&mut self, node: NodeId, files: &[FileId]) -> Result<Vec<Claim>, DatabaseError> {
+        let leased = self
+            .session
+            .change("claim copies", ANSWER, async |work, worker| claims::claim_files(work, worker, LEASE, node, files).await)?;
+        let held = self.held.entry(node).or_default();
+        Ok(leased.into_iter().filter(|claim| held.insert(claim.file)).collect())
     }
 
     fn release(&mut self, claims: &[Claim]) -> Result<(), DatabaseError> {

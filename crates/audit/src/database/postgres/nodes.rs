@@ -49,15 +49,31 @@ pub(super) async fn add(work: &Work<'_>, node: &Node) -> Result<NodeId, Fault> {
     if work.optional("SELECT 1 FROM nodes WHERE name = $1", &[&node.name]).await?.is_some() {
         return Err(DatabaseError::NodeExists { name: node.name.clone() }.into());
     }
+    if work.optional("SELECT 1 FROM removed_nodes WHERE name = $1", &[&node.name]).await?.is_some() {
+        return Err(DatabaseError::NodeRemoved { name: node.name.clone() }.into());
+    }
     // Numbers are not used again: the history of a removed node would become the new one's.
-    let sql = "SELECT 1 + greatest((SELECT coalesce(max(node), 0) FROM nodes), (SELECT coalesce(max(node), 0) FROM hours))::bigint";
+    let sql = "SELECT 1 + greatest((SELECT coalesce(max(node), 0) FROM nodes), (SELECT coalesce(max(node), 0) FROM hours), \
+               (SELECT coalesce(max(node), 0) FROM removed_nodes))::bigint";
     let next = work.number(sql, &[]).await?;
     let id = u16::try_from(next).ok().filter(|id| *id <= MOST_NODES).ok_or(DatabaseError::TooManyNodes { most: MOST_NODES })?;
+    insert(work, NodeId(id), node).await
+}
+
+/// Adds a node that was removed.
+pub(super) async fn add_again(work: &Work<'_>, node: &Node) -> Result<NodeId, Fault> {
+    work.batch("LOCK TABLE nodes IN SHARE ROW EXCLUSIVE MODE").await?;
+    let removed = work.optional("DELETE FROM removed_nodes WHERE name = $1 RETURNING node", &[&node.name]).await?;
+    let removed = removed.ok_or_else(|| DatabaseError::NotRemoved { name: node.name.clone() })?;
+    insert(work, decoded_node("removed_nodes", removed.try_get(0)?)?, node).await
+}
+
+async fn insert(work: &Work<'_>, id: NodeId, node: &Node) -> Result<NodeId, Fault> {
     let sql = "INSERT INTO nodes (node, name, place, options, medium, interval_s, method, workers, all_digests) \
                VALUES ($1, $2, '', '', 0, 0, 0, 0, false)";
-    work.execute(sql, &[&small(NodeId(id)), &node.name]).await?;
-    write(work, NodeId(id), node).await?;
-    Ok(NodeId(id))
+    work.execute(sql, &[&small(id), &node.name]).await?;
+    write(work, id, node).await?;
+    Ok(id)
 }
 
 pub(super) async fn change(work: &Work<'_>, node: &Node) -> Result<(), Fault> {

@@ -187,12 +187,14 @@ pub(super) async fn history(work: &Work<'_>, name: &str) -> Result<Option<FileHi
             events: chain(work, node, file, row.try_get(5)?).await?,
         });
     }
-    Ok(Some(FileHistory { file: FileId(unsigned(file)), expected, copies }))
+    let removed = super::removal::copies_of(work, file, name).await?;
+    Ok(Some(FileHistory { file: FileId(unsigned(file)), expected, copies, removed }))
 }
 
 pub(super) async fn subjects(work: &Work<'_>, since: u64, after: u64, limit: usize) -> Result<Vec<(u64, Subject)>, Fault> {
-    let sql = "SELECT e.event, e.node, f.name, coalesce(c.location, f.name), f.bytes, f.digests FROM events e \
+    let sql = "SELECT e.event, e.node, f.name, coalesce(c.location, r.location, f.name), f.bytes, f.digests FROM events e \
                JOIN files f ON f.file = e.file LEFT JOIN copies c ON c.node = e.node AND c.file = e.file \
+               LEFT JOIN removed_copies r ON r.file = e.file AND r.node = e.node \
                WHERE e.event > $1 AND coalesce(e.previous, 0) <= $2 ORDER BY e.event LIMIT $3";
     let rows = work.rows(sql, &[&signed(after.max(since)), &signed(since), &signed(limit as u64)]).await?;
     let subject = |row: &tokio_postgres::Row| {

@@ -60,7 +60,7 @@ pub(super) async fn record(
         keep_witnesses(work, &shown, node, witnessed.wrapping_add(worker.cast_unsigned())).await?;
     }
     for detector in detectors {
-        let sql = "INSERT INTO detectors VALUES ($1, $2, $3) ON CONFLICT (node, series) DO UPDATE SET state = excluded.state";
+        let sql = "INSERT INTO detectors SELECT $1, $2, $3 WHERE EXISTS (SELECT FROM nodes WHERE node = $1) ON CONFLICT (node, series) DO UPDATE SET state = excluded.state";
         work.execute(sql, &[&small(detector.node), &i16::from(detector.series.number()), &detector.state]).await?;
     }
     let keys: Vec<(NodeId, FileId)> = results.iter().map(|result| (result.claim.node, result.claim.file)).collect();

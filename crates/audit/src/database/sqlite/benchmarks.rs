@@ -147,7 +147,7 @@ impl BenchmarkDatabase for Sqlite {
                 transaction.execute(sql, params![node, file, DUE_TO_BE_READ])?;
             }
             if let Some(detector) = detector {
-                let sql = "INSERT OR REPLACE INTO detectors VALUES (?1, ?2, ?3)";
+                let sql = "INSERT OR REPLACE INTO detectors SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM nodes WHERE node = ?1)";
                 transaction.execute(sql, params![detector.node.0, detector.series.number(), detector.state])?;
             }
             Ok(())

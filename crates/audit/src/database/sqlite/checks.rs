@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
 use super::super::event::{self, EventKind};
 use super::super::witnesses::Shown;
@@ -33,21 +33,38 @@ pub(super) fn due(
     while claims.len() < limit {
         let Some(row) = rows.next().map_err(&read)? else { break };
         let file = FileId(unsigned(row.get(0).map_err(&read)?));
-        if claimed.contains(&file) {
-            continue;
+        if !claimed.contains(&file) {
+            claims.push(claim(node, file, row)?);
         }
-        let due_at = row.get(1).map_err(&read)?;
-        let location: Option<String> = row.get(2).map_err(&read)?;
-        let location = match location {
-            Some(location) => location,
-            None => row.get(3).map_err(&read)?,
-        };
-        let bytes: Option<i64> = row.get(4).map_err(&read)?;
-        let digests = decoded_digests(row.get_ref(5).and_then(|value| Ok(value.as_blob()?)).map_err(&read)?)?;
-        let state = decoded_state(row.get(6).map_err(&read)?)?;
-        claims.push(Claim { node, file, location, expected: Expected { bytes: bytes.map(unsigned), digests }, state, due_at });
     }
     Ok(claims)
+}
+
+/// Reads one copy, due or not.
+pub(super) fn copy(connection: &Connection, node: NodeId, file: FileId) -> Result<Option<Claim>, DatabaseError> {
+    let read = engine("read a copy");
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT c.file, c.due_at, c.location, f.name, f.bytes, f.digests, c.state FROM copies c JOIN files f ON f.file = c.file \
+             WHERE c.node = ?1 AND c.file = ?2",
+        )
+        .map_err(&read)?;
+    let mut rows = statement.query(params![node.0, signed(file.0)]).map_err(&read)?;
+    rows.next().map_err(&read)?.map(|row| claim(node, file, row)).transpose()
+}
+
+fn claim(node: NodeId, file: FileId, row: &Row<'_>) -> Result<Claim, DatabaseError> {
+    let read = engine("read a copy");
+    let due_at = row.get(1).map_err(&read)?;
+    let location: Option<String> = row.get(2).map_err(&read)?;
+    let location = match location {
+        Some(location) => location,
+        None => row.get(3).map_err(&read)?,
+    };
+    let bytes: Option<i64> = row.get(4).map_err(&read)?;
+    let digests = decoded_digests(row.get_ref(5).and_then(|value| Ok(value.as_blob()?)).map_err(&read)?)?;
+    let state = decoded_state(row.get(6).map_err(&read)?)?;
+    Ok(Claim { node, file, location, expected: Expected { bytes: bytes.map(unsigned), digests }, state, due_at })
 }
 
 /// Changes of sums that a commit makes at once.
@@ -157,7 +174,7 @@ pub(super) fn record(
     }
     for detector in detectors {
         transaction
-            .prepare_cached("INSERT OR REPLACE INTO detectors VALUES (?1, ?2, ?3)")
+            .prepare_cached("INSERT OR REPLACE INTO detectors SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM nodes WHERE node = ?1)")
             .and_then(|mut statement| statement.execute(params![detector.node.0, detector.series.number(), detector.state]))
             .map_err(&failed)?;
     }

@@ -16,6 +16,7 @@ use super::checks::{Appended, Sums, append};
 use super::{DatabaseError, Sqlite, decoded_digests, decoded_state, digests, engine, signed, unsigned};
 use crate::copy::{Expected, Method, NodeId, State};
 use crate::database::EventKind;
+use crate::database::removed::due_again;
 use crate::inventory::{Conflict, Imported, InventoryError, Row};
 
 /// Rows of a transaction.
@@ -36,6 +37,9 @@ struct Importing<'a> {
     now: u64,
     /// False while there is no index of names.
     indexed: bool,
+    /// The nodes of the audit, and whether it has removed copies, as the transaction sees them.
+    known_nodes: Vec<NodeId>,
+    has_removed: bool,
     /// The file of the row before, so that rows of one file needn't be looked up.
     last: Option<(String, Known)>,
     imported: Imported,
@@ -56,7 +60,8 @@ pub(super) fn import(
             .execute_batch(&format!("BEGIN IMMEDIATE; DROP INDEX files_by_name; INSERT INTO unfinished_import VALUES ({now}); COMMIT;"))
             .map_err(engine("begin an import"))?;
     }
-    let mut importing = Importing { nodes, replace, now, indexed: !empty, last: None, imported: Imported::default() };
+    let (known_nodes, has_removed, last, imported) = Default::default();
+    let mut importing = Importing { nodes, replace, now, indexed: !empty, known_nodes, has_removed, last, imported };
     let result = importing.run(connection, rows);
     if empty {
         // Rows that came before a failure stay, as they do with later inventories.
@@ -163,6 +168,7 @@ impl Importing<'_> {
         let failed = engine("add files");
         loop {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
+            self.look(&transaction).map_err(&failed)?;
             let mut sums = Sums::default();
             let mut count = 0;
             let mut error = None;
@@ -188,7 +194,21 @@ impl Importing<'_> {
         }
     }
 
+    /// Reads what another process may have changed since the last portion.
+    fn look(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        let mut nodes = transaction.prepare_cached("SELECT node FROM nodes")?;
+        self.known_nodes = nodes.query_map([], |row| row.get(0).map(NodeId))?.collect::<Result<_, _>>()?;
+        self.has_removed = transaction.query_row("SELECT EXISTS (SELECT 1 FROM removed_copies)", [], |row| row.get(0))?;
+        self.last = None;
+        Ok(())
+    }
+
     fn add(&mut self, transaction: &Transaction<'_>, row: Row, sums: &mut Sums) -> Result<(), DatabaseError> {
+        let own = row.node;
+        let nodes = if own.is_some() { own.as_slice() } else { self.nodes };
+        if let Some(unknown) = nodes.iter().find(|node| !self.known_nodes.contains(node)) {
+            return Err(DatabaseError::NoSuchNode { node: unknown.0 });
+        }
         let same = self.last.take().filter(|(name, _)| *name == row.name);
         let known = match same {
             Some((_, known)) => Some(known),
@@ -198,9 +218,7 @@ impl Importing<'_> {
             Some(known) => self.reconcile(transaction, known, &row, sums)?,
             None => (self.insert(transaction, &row)?, false),
         };
-        let own = row.node;
-        let nodes = own.as_slice();
-        for node in if nodes.is_empty() { self.nodes } else { nodes } {
+        for node in nodes {
             self.add_copy(transaction, *node, &known, &row, sums, &mut replaced)?;
         }
         self.last = Some((row.name, known));
@@ -235,6 +253,7 @@ impl Importing<'_> {
     ) -> Result<(Known, bool), DatabaseError> {
         let failed = engine("change a file");
         let contradicts = known.expected.contradicts(&row.expected);
+        let is_new = contradicts && self.has_removed && !has_copies(transaction, known.file)?;
         let merged = if !contradicts {
             let mut digests = known.expected.digests.clone();
             for new in &row.expected.digests {
@@ -244,7 +263,7 @@ impl Importing<'_> {
             }
             digests.sort();
             Expected { bytes: known.expected.bytes.or(row.expected.bytes), digests }
-        } else if self.replace {
+        } else if self.replace || is_new {
             row.expected.clone()
         } else {
             self.imported.conflicts += 1;
@@ -355,9 +374,10 @@ impl Importing<'_> {
     ) -> Result<(), DatabaseError> {
         let failed = engine("add a copy");
         let location = row.location.as_deref().filter(|location| *location != row.name);
+        let (due_at, last_event) = if self.has_removed { taken_back(transaction, node, known.file).map_err(&failed)? } else { (0, None) };
         let added = transaction
-            .prepare_cached("INSERT OR IGNORE INTO copies VALUES (?1, ?2, 0, 0, NULL, NULL, ?3)")
-            .and_then(|mut statement| statement.execute(params![node.0, known.file, location]))
+            .prepare_cached("INSERT OR IGNORE INTO copies VALUES (?1, ?2, 0, ?4, NULL, ?5, ?3)")
+            .and_then(|mut statement| statement.execute(params![node.0, known.file, location, due_at, last_event]))
             .map_err(&failed)?;
         if added == 1 {
             self.imported.copies += 1;
@@ -395,6 +415,22 @@ impl Importing<'_> {
         let until_then = format!("until then at {:?}", earlier.as_deref().unwrap_or(&row.name));
         self.forget_checks(transaction, node, known.file, last_event, &until_then)
     }
+}
+
+/// True if a file has copies that were not removed.
+fn has_copies(transaction: &Transaction<'_>, file: i64) -> Result<bool, DatabaseError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM nodes n CROSS JOIN copies c ON c.node = n.node AND c.file = ?1)";
+    let mut statement = transaction.prepare_cached(sql).map_err(engine("look up a file"))?;
+    statement.query_row([file], |row| row.get(0)).map_err(engine("look up a file"))
+}
+
+/// Ends the removal of a copy that is listed again. Returns when it is due, and its last event.
+fn taken_back(transaction: &Transaction<'_>, node: NodeId, file: i64) -> rusqlite::Result<(i64, Option<i64>)> {
+    let removed: Option<(i64, i64)> = transaction
+        .prepare_cached("DELETE FROM removed_copies WHERE file = ?1 AND node = ?2 RETURNING due_at, last_event")?
+        .query_row(params![file, node.0], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(removed.map_or((0, None), |(due_at, last_event)| (due_again(due_at), Some(last_event))))
 }
 
 fn find(transaction: &Transaction<'_>, name: &str, indexed: bool) -> Result<Option<Known>, DatabaseError> {

@@ -13,7 +13,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{
-    Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, FileHistory, Hour, Incident, Problem, Subject, Total, digests,
+    Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, EventKind, FileHistory, Hour, Incident, Problem, RemovedNode,
+    Subject, Total, digests,
 };
 use crate::check::Witness;
 use crate::copy::{FileId, Method, NodeId, State};
@@ -26,11 +27,14 @@ mod benchmarks;
 mod checks;
 mod import;
 mod questions;
+mod removal;
 
 /// "Fulg" and "audit", in `PRAGMA application_id`.
 const APPLICATION: i64 = 0x4661_7564;
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 const SCHEMA: &str = include_str!("../schema.sql");
+/// What version 2 added.
+const SCHEMA_2: &str = include_str!("../schema_2.sql");
 /// Pages that SQLite may keep in memory, in KiB.
 const CACHE_KIB: i64 = 48 << 10;
 const MOST_NODES: u16 = 10_000;
@@ -63,6 +67,7 @@ impl Sqlite {
         let create = || {
             let transaction = database.connection.unchecked_transaction()?;
             transaction.execute_batch(SCHEMA)?;
+            transaction.execute_batch(SCHEMA_2)?;
             transaction.pragma_update(None, "application_id", APPLICATION)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
             transaction.commit()
@@ -91,11 +96,25 @@ impl Sqlite {
             return Err(DatabaseError::Foreign { path: path.into() });
         }
         let version = number("user_version").map_err(foreign)?;
-        if version != VERSION {
+        if version > VERSION {
             return Err(DatabaseError::Newer { path: path.into(), found: version, known: VERSION });
         }
         database.tune()?;
+        if version < VERSION {
+            database.migrate().map_err(engine("bring the tables up to date"))?;
+        }
         Ok(database)
+    }
+
+    /// Brings the tables of version 1 up to date. Another process may do it at the same time.
+    fn migrate(&self) -> rusqlite::Result<()> {
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        let version: i64 = self.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version < VERSION {
+            self.connection.execute_batch(SCHEMA_2)?;
+            self.connection.pragma_update(None, "user_version", VERSION)?;
+        }
+        self.connection.execute_batch("COMMIT")
     }
 
     fn connected(path: &Path) -> Result<Self, DatabaseError> {
@@ -219,23 +238,49 @@ impl AuditDatabase for Sqlite {
     fn add_node(&mut self, node: &Node) -> Result<NodeId, DatabaseError> {
         let failed = engine("add a node");
         let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(&failed)?;
-        let taken = transaction.query_row("SELECT 1 FROM nodes WHERE name = ?1", [&node.name], |_| Ok(())).optional().map_err(&failed)?;
-        if taken.is_some() {
+        let has_name = |sql| transaction.query_row(sql, [&node.name], |_| Ok(())).optional().map_err(&failed);
+        if has_name("SELECT 1 FROM nodes WHERE name = ?1")?.is_some() {
             return Err(DatabaseError::NodeExists { name: node.name.clone() });
+        }
+        if has_name("SELECT 1 FROM removed_nodes WHERE name = ?1")?.is_some() {
+            return Err(DatabaseError::NodeRemoved { name: node.name.clone() });
         }
         // Numbers are not used again: the history of a removed node would become the new one's.
         let next: i64 = transaction
             .query_row(
-                "SELECT 1 + max((SELECT coalesce(max(node), 0) FROM nodes), (SELECT coalesce(max(node), 0) FROM hours))",
+                "SELECT 1 + max((SELECT coalesce(max(node), 0) FROM nodes), (SELECT coalesce(max(node), 0) FROM hours), \
+                 (SELECT coalesce(max(node), 0) FROM removed_nodes))",
                 [],
                 |row| row.get(0),
             )
             .map_err(&failed)?;
         let id = u16::try_from(next).ok().filter(|id| *id <= MOST_NODES).ok_or(DatabaseError::TooManyNodes { most: MOST_NODES })?;
-        transaction.execute("INSERT INTO nodes (node, name, place, options, medium, interval_s, method, workers, all_digests) VALUES (?1, ?2, '', '', 0, 0, 0, 0, 0)", params![id, node.name]).map_err(&failed)?;
-        write_node(&transaction, NodeId(id), node).map_err(&failed)?;
+        insert_node(&transaction, NodeId(id), node).map_err(&failed)?;
         transaction.commit().map_err(&failed)?;
         Ok(NodeId(id))
+    }
+
+    fn add_node_again(&mut self, node: &Node) -> Result<NodeId, DatabaseError> {
+        let failed = engine("add a node");
+        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(&failed)?;
+        let sql = "DELETE FROM removed_nodes WHERE name = ?1 RETURNING node";
+        let id: Option<u16> = transaction.query_row(sql, [&node.name], |row| row.get(0)).optional().map_err(&failed)?;
+        let id = NodeId(id.ok_or_else(|| DatabaseError::NotRemoved { name: node.name.clone() })?);
+        insert_node(&transaction, id, node).map_err(&failed)?;
+        transaction.commit().map_err(&failed)?;
+        Ok(id)
+    }
+
+    fn removed_nodes(&mut self) -> Result<Vec<RemovedNode>, DatabaseError> {
+        removal::removed_nodes(&self.connection)
+    }
+
+    fn remove_node(&mut self, node: NodeId, at: u64, reason: &str) -> Result<u64, DatabaseError> {
+        removal::node(&mut self.connection, node, at, reason)
+    }
+
+    fn remove_copies(&mut self, copies: &[(NodeId, FileId)], at: u64, reason: &str) -> Result<u64, DatabaseError> {
+        removal::copies(&mut self.connection, copies, at, reason)
     }
 
     fn change_node(&mut self, node: &Node) -> Result<(), DatabaseError> {
@@ -277,6 +322,21 @@ impl AuditDatabase for Sqlite {
         let claimed = self.claimed.entry(node).or_default();
         let claims = checks::due(&self.connection, node, now, limit, claimed)?;
         claimed.extend(claims.iter().map(|claim| claim.file));
+        Ok(claims)
+    }
+
+    fn claim_files(&mut self, node: NodeId, files: &[FileId]) -> Result<Vec<Claim>, DatabaseError> {
+        self.lock()?;
+        let claimed = self.claimed.entry(node).or_default();
+        let mut claims = Vec::new();
+        for file in files {
+            if !claimed.contains(file)
+                && let Some(claim) = checks::copy(&self.connection, node, *file)?
+            {
+                claimed.insert(*file);
+                claims.push(claim);
+            }
+        }
         Ok(claims)
     }
 
@@ -385,6 +445,15 @@ impl AuditDatabase for Sqlite {
     fn subjects(&mut self, since: u64, after: u64, limit: usize) -> Result<Vec<(u64, Subject)>, DatabaseError> {
         questions::subjects(&self.connection, since, after, limit)
     }
+}
+
+fn insert_node(connection: &Connection, id: NodeId, node: &Node) -> rusqlite::Result<()> {
+    connection.execute(
+        "INSERT INTO nodes (node, name, place, options, medium, interval_s, method, workers, all_digests) \
+         VALUES (?1, ?2, '', '', 0, 0, 0, 0, 0)",
+        params![id.0, node.name],
+    )?;
+    write_node(connection, id, node)
 }
 
 fn write_node(connection: &Connection, id: NodeId, node: &Node) -> rusqlite::Result<()> {

@@ -234,11 +234,12 @@ pub(super) fn history(connection: &Connection, name: &str) -> Result<Option<File
         });
     }
     let expected = Expected { bytes: bytes.map(unsigned), digests: decoded_digests(&digests)? };
-    Ok(Some(FileHistory { file: FileId(unsigned(file)), expected, copies }))
+    let removed = super::removal::copies_of(connection, file, name)?;
+    Ok(Some(FileHistory { file: FileId(unsigned(file)), expected, copies, removed }))
 }
 
 /// Walks from the last event of a copy to its first.
-fn chain(connection: &Connection, last: Option<i64>) -> Result<Vec<Event>, DatabaseError> {
+pub(super) fn chain(connection: &Connection, last: Option<i64>) -> Result<Vec<Event>, DatabaseError> {
     let mut events: Vec<Event> = Vec::new();
     let mut next = last;
     while let Some(number) = next {
@@ -289,8 +290,9 @@ pub(super) fn subjects(connection: &Connection, since: u64, after: u64, limit: u
     let read = engine("read the history");
     let mut statement = connection
         .prepare_cached(
-            "SELECT e.event, e.node, f.name, coalesce(c.location, f.name), f.bytes, f.digests FROM events e JOIN files f ON f.file = e.file \
-             LEFT JOIN copies c ON c.node = e.node AND c.file = e.file WHERE e.event > ?1 AND coalesce(e.previous, 0) <= ?2 \
+            "SELECT e.event, e.node, f.name, coalesce(c.location, r.location, f.name), f.bytes, f.digests FROM events e \
+             JOIN files f ON f.file = e.file LEFT JOIN copies c ON c.node = e.node AND c.file = e.file \
+             LEFT JOIN removed_copies r ON r.file = e.file AND r.node = e.node WHERE e.event > ?1 AND coalesce(e.previous, 0) <= ?2 \
              ORDER BY e.event LIMIT ?3",
         )
         .map_err(&read)?;

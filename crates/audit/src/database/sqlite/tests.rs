@@ -42,7 +42,32 @@ fn only_an_audits_database_is_opened() {
     let newer = Sqlite::open(&at("audit")).expect("an audit's database");
     newer.connection.pragma_update(None, "user_version", VERSION + 1).expect("a newer version");
     drop(newer);
-    assert!(matches!(Sqlite::open(&at("audit")), Err(DatabaseError::Newer { found: 2, known: 1, .. })));
+    assert!(matches!(Sqlite::open(&at("audit")), Err(DatabaseError::Newer { found: 3, known: 2, .. })));
+}
+
+#[test]
+fn a_database_of_version_1_is_brought_up_to_date() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("audit.db");
+    let old = rusqlite::Connection::open(&path).expect("a database");
+    old.execute_batch(SCHEMA).expect("the tables of version 1");
+    old.pragma_update(None, "application_id", APPLICATION).expect("marked");
+    old.pragma_update(None, "user_version", 1).expect("marked");
+    old.execute_batch(
+        "INSERT INTO nodes VALUES (1, 'n', '/n', '', 0, 7776000, 0, 4, NULL, NULL, 0, NULL, NULL); \
+         INSERT INTO copies VALUES (1, 1, 4, 500, 300, 1, NULL); INSERT INTO totals VALUES (1, 4, 1, 5); INSERT INTO ages VALUES (1, 0, 1, 5); \
+         INSERT INTO events VALUES (1, NULL, 1, 1, 400, 4, 0, 0, 0, NULL);",
+    )
+    .expect("rows of version 1");
+    old.execute("INSERT INTO files VALUES (1, ?1, 'f', 5, x'')", [import::name_hash("f")]).expect("a file");
+    drop(old);
+    for round in 0..2 {
+        let mut database = Sqlite::open(&path).expect("an old database opens");
+        let history = database.history("f").expect("readable").expect("known");
+        assert_eq!((history.copies.len(), history.removed.len()), (1 - round, round));
+        let removed = database.remove_copies(&[(NodeId(1), FileId(1))], 600, "moved").expect("copies can be removed");
+        assert_eq!((removed, database.totals().expect("readable").len()), (1 - round as u64, 0));
+    }
 }
 
 #[test]
@@ -76,6 +101,8 @@ fn an_interrupted_first_import_is_started_over() {
         .connection
         .execute_batch("DROP INDEX files_by_name; INSERT INTO unfinished_import VALUES (1); UPDATE totals SET copies = 3")
         .expect("the tables can be changed");
+    let refused = database.remove_copies(&[(NodeId(1), FileId(1))], 1, "");
+    assert!(matches!(refused, Err(DatabaseError::ImportUnfinished)));
     let mut rows = ["c", "d", "c"].map(row).into_iter();
     let imported = database.import(&[], false, 1, &mut rows).expect("imported");
     assert_eq!((imported.files, imported.copies), (2, 2));

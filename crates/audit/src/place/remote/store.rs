@@ -11,7 +11,9 @@ use opendal::{Configurator, ErrorKind, HttpTransporter, OperationContext, Operat
 use super::super::address::{Address, Kind};
 use super::super::location::{self, PART_PREFIX};
 use super::super::{Cause, Connection, Listed, Place, Refusal, StatedDigest, Statement, fill, secret, wrong_length};
+use super::answer::Answer;
 use super::checksums::Asking;
+use super::transport::Notes;
 use super::{Behaviour, Engine, fetch_url, statement};
 
 /// Bytes of a part of a large upload. One is held in memory at a time. S3 requires 5 MiB at least.
@@ -59,6 +61,23 @@ impl Place for Store {
     fn describe(&self) -> String {
         self.address.to_string()
     }
+}
+
+/// A refusal if an operation failed because opendal found no credentials. The service of the
+/// machine is the last place where it looks.
+fn no_credentials(kind: Kind, notes: &Notes, error: &opendal::Error) -> Option<Refusal> {
+    let is_unasked = notes.answer.is_none() && notes.failure.is_none();
+    let is_unsigned = is_unasked && error.to_string().contains("signing credential");
+    if !(notes.asks_machine || is_unsigned) {
+        return None;
+    }
+    let looked = match kind {
+        Kind::Gcs => "the file that GOOGLE_APPLICATION_CREDENTIALS names, in gcloud's own, or at the service account of this machine",
+        _ => "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, in the profiles below ~/.aws, or at the role of this machine",
+    };
+    let refused = notes.answer.as_ref().filter(|answer| !answer.status.is_success()).map(Answer::refusal);
+    let why = notes.failure.clone().or(refused).map_or_else(String::new, |refusal| format!(" ({})", refusal.detail));
+    Some(Refusal::new(Cause::Denied, format!("no credentials were found in {looked}{why}")))
 }
 
 /// The operator of opendal for an address, with all secrets looked up.
@@ -142,6 +161,9 @@ impl StoreConnection {
     /// What an error of opendal means, with what the transport noted.
     fn refusal(&self, error: &opendal::Error) -> Refusal {
         let notes = self.engine.transport.notes();
+        if let Some(refusal) = no_credentials(self.kind, &notes, error) {
+            return refusal;
+        }
         if let Some(failure) = notes.failure {
             return failure;
         }
@@ -407,5 +429,26 @@ mod tests {
             assert_eq!(StoreConnection::check(location).map_err(|refusal| refusal.cause), Err(Cause::Unsupported), "{location:?}");
         }
         assert!(StoreConnection::check("a b/ c /d").is_ok());
+    }
+
+    #[test]
+    fn a_search_for_credentials_that_ends_at_the_machine_is_told() {
+        let error = opendal::Error::new(ErrorKind::Unexpected, "signing http request");
+        let failure = Some(Refusal::new(Cause::TimedOut, "169.254.169.254: no connection within 10 s"));
+        let mut notes = Notes::default();
+        notes.failure = failure;
+        notes.asks_machine = true;
+        let refusal = no_credentials(Kind::S3, &notes, &error).expect("none were found");
+        assert_eq!(refusal.cause, Cause::Denied);
+        for words in ["no credentials were found in AWS_ACCESS_KEY_ID", "~/.aws", "(169.254.169.254: no connection within 10 s)"] {
+            assert!(refusal.detail.contains(words), "{}", refusal.detail);
+        }
+        assert!(no_credentials(Kind::Gcs, &notes, &error).expect("none").detail.contains("GOOGLE_APPLICATION_CREDENTIALS"));
+        // The store itself was asked, or nothing is known of credentials.
+        notes.asks_machine = false;
+        assert!(no_credentials(Kind::S3, &notes, &error).is_none());
+        assert!(no_credentials(Kind::S3, &Notes::default(), &error).is_none());
+        let unsigned = opendal::Error::new(ErrorKind::Unexpected, "failed to load signing credential");
+        assert!(no_credentials(Kind::S3, &Notes::default(), &unsigned).is_some());
     }
 }

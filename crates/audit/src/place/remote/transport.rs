@@ -64,6 +64,8 @@ pub(super) struct Notes {
     pub(super) failure: Option<Refusal>,
     /// Headers of the last successful answer.
     pub(super) headers: HeaderMap,
+    /// True if the last request was for the credentials of this machine.
+    pub(super) asks_machine: bool,
     /// How HEAD asks for checksums, while it does.
     asking: Option<Asking>,
     /// True while an answer is the content of a file, which may have any length.
@@ -182,6 +184,7 @@ impl Shared {
     async fn exchange(self: Arc<Self>, mut parts: request::Parts, mut body: Upload) -> Result<(http::response::Parts, Received), Refusal> {
         for _ in 0..=REDIRECTS_MAX {
             let origin = Origin::of(&parts.uri)?;
+            self.notes().asks_machine = is_of_machine(&origin.host);
             let (response, socket) = self.send(&origin, &parts, &mut body).await?;
             let (answer, incoming) = response.into_parts();
             if self.follows_redirects
@@ -328,6 +331,11 @@ impl Shared {
         drop(notes);
         Ok((head, Received::Reason(reason.into())))
     }
+}
+
+/// True for the services that give a machine in a cloud its credentials.
+fn is_of_machine(host: &str) -> bool {
+    host.starts_with("169.254.") || host == "metadata.google.internal"
 }
 
 /// Where an answer redirects a request to, if the request can be repeated there.

@@ -166,7 +166,7 @@ fn add(session: &Session, opened: &mut Opened, files: &[String], which: &Which, 
             text::one_line(name),
             node.name,
             interval(every),
-            text::bytes(daily)
+            fulgurite_audit::report::bytes(daily)
         ));
         session.answer(|| json!({ "file": name, "node": node.name, "by": probe.name(), "every_s": every.as_secs(), "bytes_a_day": daily }));
     }

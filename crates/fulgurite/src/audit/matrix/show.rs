@@ -8,6 +8,7 @@ use anyhow::Result;
 use fulgurite_audit::copy::NodeId;
 use fulgurite_audit::database::BenchmarkRecord;
 use fulgurite_audit::expectation::Verdict;
+use fulgurite_audit::report::bytes;
 use fulgurite_audit::series::Probe;
 use fulgurite_digest::Digest;
 use serde_json::{Value, json};
@@ -52,7 +53,7 @@ pub(super) fn show(session: &Session, opened: &mut Opened) -> Result<Outcome> {
     if benchmarks.is_empty() {
         session.say("There are no benchmarks. Add one with `fulgurite audit matrix add`.");
     }
-    for incident in open_slowdowns(&opened.database.incidents(0)?) {
+    for incident in open_slowdowns(&opened.database.incidents(0)?).filter(|incident| opened.has(incident.node)) {
         session.warn(&describe_incident(opened.name(incident.node), incident));
         outcome = outcome.worst(Outcome::Absent);
     }
@@ -82,7 +83,7 @@ pub(super) fn described(record: &BenchmarkRecord) -> String {
         _ => String::new(),
     };
     let detail = if record.detail.is_empty() { String::new() } else { format!(": {}", text::one_line(&record.detail)) };
-    format!("{verdict}  {}{expected}, {}, {}{detail}", time(seconds), text::bytes(record.bytes), date(record.at))
+    format!("{verdict}  {}{expected}, {}, {}{detail}", time(seconds), bytes(record.bytes), date(record.at))
 }
 
 /// Seconds for people.

@@ -91,7 +91,8 @@ fn assert_consistent(server: &Server, address: &str) {
     let checks = direct.number("SELECT count(*) FROM events WHERE kind < 33");
     assert_eq!(direct.number("SELECT coalesce(sum(count), 0)::bigint FROM hours"), checks);
     assert_eq!(direct.number("SELECT count(*) - coalesce(max(event), 0) FROM events"), 0, "events have no gaps");
-    let chained = "WITH RECURSIVE chain AS (SELECT e.* FROM copies c JOIN events e ON e.event = c.last_event AND e.node = c.node \
+    let chained = "WITH RECURSIVE heads AS (SELECT node, file, last_event FROM copies UNION ALL SELECT node, file, last_event FROM removed_copies), \
+                   chain AS (SELECT e.* FROM heads c JOIN events e ON e.event = c.last_event AND e.node = c.node \
                    AND e.file = c.file UNION ALL SELECT e.* FROM chain c JOIN events e ON e.event = c.previous AND e.node = c.node \
                    AND e.file = c.file) SELECT count(*) FROM chain";
     assert_eq!(direct.number(chained), direct.number("SELECT count(*) FROM events"), "each event is in the chain of its copy");
@@ -119,8 +120,8 @@ fn only_an_audits_database_is_opened() {
     drop(Postgres::create(&address).expect("an audit can be created"));
     assert!(matches!(Postgres::create(&address), Err(DatabaseError::Exists { .. })));
     drop(Postgres::open(&address).expect("an audit's database"));
-    server.direct(&address).run("UPDATE about SET version = 2");
-    assert!(matches!(Postgres::open(&address), Err(DatabaseError::Newer { found: 2, known: 1, .. })));
+    server.direct(&address).run("UPDATE about SET version = 3");
+    assert!(matches!(Postgres::open(&address), Err(DatabaseError::Newer { found: 3, known: 2, .. })));
     assert!(matches!(Postgres::open(&server.address("absent")), Err(DatabaseError::Engine { doing: "connect to the database", .. })));
     let nowhere = Postgres::open("postgres://audit@/audit?host=/nonexistent");
     assert!(matches!(nowhere, Err(DatabaseError::Engine { doing: "connect to the database", .. })));
@@ -148,6 +149,49 @@ fn several_workers_check_each_copy_once() {
     assert_eq!(direct.number("SELECT count(*) FROM events"), 4_000);
     assert_eq!(direct.number("SELECT count(*) FROM (SELECT DISTINCT node, file FROM events) e"), 4_000);
     assert_eq!(direct.number("SELECT count(*) FROM leases"), 0);
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn an_audit_of_version_1_is_brought_up_to_date_by_several_processes_at_once() {
+    let Some(server) = shared() else { return };
+    let (address, mut database) = audit(&server);
+    let node = add_node(&mut database, "a");
+    import(&mut database, &[node], false, [row("x")]);
+    server.direct(&address).run("DROP TABLE removed_copies; DROP TABLE removed_nodes; UPDATE about SET version = 1");
+    drop(database);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| Postgres::open(&address).expect("an old audit opens"));
+        }
+    });
+    let mut database = Postgres::open(&address).expect("an audit's database");
+    assert_eq!(check_all(&mut database, &[node], 9), 1);
+    assert_eq!(database.remove_node(node, NOW, "moved").expect("the node exists"), 1);
+    assert_eq!(database.history("x").expect("readable").expect("known").removed[0].events.len(), 2);
+    assert_eq!(server.direct(&address).number("SELECT version::bigint FROM about"), 2);
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn a_result_of_another_worker_brings_no_removed_copy_back() {
+    let Some(server) = shared() else { return };
+    let (address, mut worker) = audit(&server);
+    let node = add_node(&mut worker, "a");
+    import(&mut worker, &[node], false, (0..500).map(|index| row(&format!("file {index}"))));
+    let claims = worker.claim(node, NOW, 400).expect("copies can be claimed");
+    let removed = thread::scope(|scope| {
+        let address = &address;
+        let removal = scope.spawn(move || Postgres::open(address).expect("another").remove_node(node, NOW, "left").expect("it exists"));
+        for results in claims.chunks(7) {
+            worker.record(&results.iter().cloned().map(verified).collect::<Vec<_>>(), &[]).expect("recorded or dropped");
+        }
+        removal.join().expect("the removal ends")
+    });
+    assert_eq!(removed, 500);
+    let direct = server.direct(&address);
+    assert_eq!(direct.number("SELECT (SELECT count(*) FROM copies) + (SELECT count(*) FROM leases) + (SELECT count(*) FROM nodes)"), 0);
+    assert_consistent(&server, &address);
 }
 
 const WORKER: &str = "FULGURITE_TEST_WORKER";

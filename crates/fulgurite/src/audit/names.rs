@@ -1,0 +1,67 @@
+//! Files that a command line or a list names.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use fulgurite_audit::database::FileHistory;
+
+use super::{Opened, inventory};
+use crate::outcome::Incomplete;
+use crate::{Outcome, diagnostics, text};
+
+/// Unknown names that are reported, so that the wrong list doesn't fill the terminal.
+const MOST_REPORTED: u64 = 100;
+
+/// A list of names, one a line.
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Read names of files from this file, one a line; - means standard input
+    #[arg(long, value_name = "FILE")]
+    pub(super) files_from: Option<PathBuf>,
+}
+
+/// Passes on what is known of each file, with its name.
+///
+/// # Errors
+/// If no inventory has listed one of them, after all others were passed on; or if there are none.
+pub(super) fn each_file(
+    opened: &mut Opened,
+    names: &[String],
+    list: &List,
+    mut found: impl FnMut(&Opened, &str, FileHistory) -> Result<()>,
+) -> Result<()> {
+    let (mut count, mut unknown, mut first) = (0_u64, 0, String::new());
+    let mut look = |name: &str| {
+        count += 1;
+        if let Some(file) = opened.database.history(name)? {
+            return found(opened, name, file);
+        }
+        unknown += 1;
+        match unknown {
+            1 => first = format!("no inventory has listed {}", text::one_line(name)),
+            2..=MOST_REPORTED => diagnostics::trouble(&format!("no inventory has listed {}", text::one_line(name))),
+            _ => {}
+        }
+        Ok(())
+    };
+    names.iter().try_for_each(|name| look(name))?;
+    if let Some(path) = &list.files_from {
+        let (path, source) = inventory::source(path)?;
+        for (index, line) in BufReader::new(source).split(b'\n').enumerate() {
+            let line = line.with_context(|| format!("can't read {}", text::path(path)))?;
+            let line = line.strip_suffix(b"\r").unwrap_or(&line);
+            let Ok(name) = std::str::from_utf8(line) else { bail!("{}, line {}: it isn't UTF-8", text::path(path), index + 1) };
+            if !name.is_empty() {
+                look(name)?;
+            }
+        }
+    }
+    match unknown {
+        0 if count == 0 => bail!("the list contains no names"),
+        0 => Ok(()),
+        1 => Err(Incomplete { text: first, outcome: Outcome::Troubled }.into()),
+        more => Err(Incomplete { text: format!("{first}, nor {} more", more - 1), outcome: Outcome::Troubled }.into()),
+    }
+}
