@@ -10,10 +10,13 @@ use opendal::{Configurator, ErrorKind, HttpTransporter, OperationContext, Operat
 
 use super::super::address::{Address, Kind};
 use super::super::location::{self, PART_PREFIX};
-use super::super::{Cause, Connection, Listed, Place, Refusal, StatedDigest, Statement, fill, secret, wrong_length};
+use super::super::{Cause, Connection, Listed, Place, Refusal, StatedDigest, Statement, fill, wrong_length};
 use super::checksums::Asking;
+use super::login::{Login, SignedIn};
 use super::{Behaviour, Engine, fetch_url, statement};
 
+/// Where opendal keeps the parts of a large upload to Swift, in the same container.
+const SWIFT_PARTS: &str = ".segments/";
 /// Bytes of a part of a large upload. One is held in memory at a time. S3 requires 5 MiB at least.
 const PART_BYTES: u64 = 8 << 20;
 /// Parts that an upload to S3 may have.
@@ -38,14 +41,29 @@ impl Place for Store {
 
     fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
         let address = &self.address;
-        let secrets = address.secrets()?;
-        let endpoint = address.resolved("endpoint")?.unwrap_or_default();
+        let mut secrets = address.secrets()?;
+        let mut endpoint = address.resolved("endpoint")?;
         let ca_file = address.resolved("ca_file")?;
-        let behaviour = if address.kind == Kind::Gcs { Behaviour::Google } else { Behaviour::Store };
-        let engine = Engine::open(&endpoint, ca_file.as_deref(), address.deadlines(), behaviour, secrets)?;
-        let operator = operator(address)
-            .map_err(|refusal| Refusal::new(refusal.cause, format!("{address}: {}", secret::scrub(&refusal.detail, &engine.secrets))))?;
-        let context = OperationContext::new().with_http_transport(HttpTransporter::new(engine.transport.clone()));
+        let login = if address.kind == Kind::Swift { Login::of(address)? } else { None };
+        secrets.extend(login.as_ref().map(|login| login.secret().to_owned()));
+        let (first_url, behaviour) = match (&login, address.kind) {
+            (Some(login), _) => (Some(login.url()), Behaviour::OpenStack),
+            (None, Kind::Gcs) => (endpoint.as_deref(), Behaviour::Google),
+            (None, _) => (endpoint.as_deref(), Behaviour::Store),
+        };
+        let engine = Engine::open(first_url.unwrap_or_default(), ca_file.as_deref(), address.deadlines(), behaviour, secrets)?;
+        let transporter = match login {
+            Some(login) => {
+                let opening = SignedIn::open(engine.transport.clone(), login, engine.secrets.clone());
+                let (signed_in, account) = engine.run(&address.url(), || engine.transport.begin(false), opening)?;
+                endpoint = Some(account);
+                HttpTransporter::new(signed_in)
+            }
+            None => HttpTransporter::new(engine.transport.clone()),
+        };
+        let operator = operator(address, endpoint.as_deref())
+            .map_err(|refusal| Refusal::new(refusal.cause, format!("{address}: {}", engine.secrets.scrub(&refusal.detail))))?;
+        let context = OperationContext::new().with_http_transport(transporter);
         let asking = Asking::of(address, &engine.transport)?;
         let signs = match address.kind {
             Kind::Swift => address.options.contains_key("temp_url_key"),
@@ -62,17 +80,20 @@ impl Place for Store {
 }
 
 /// The operator of opendal for an address, with all secrets looked up.
-fn operator(address: &Address) -> Result<Operator, Refusal> {
+fn operator(address: &Address, endpoint: Option<&str>) -> Result<Operator, Refusal> {
     let (container, prefix) = address.split();
     let mut settings = vec![("root".to_owned(), format!("/{prefix}"))];
     let mut set = |name: &str, value: &str| settings.push((name.to_owned(), value.to_owned()));
     let container_name = if matches!(address.kind, Kind::Azblob | Kind::Swift) { "container" } else { "bucket" };
     set(container_name, container);
     for (option, _) in address.options() {
-        let ours = option.ends_with("_timeout") || ["ca_file", "anonymous", "credentials"].contains(&option);
+        let ours = option.ends_with("_timeout") || ["ca_file", "anonymous", "credentials", "endpoint"].contains(&option);
         if let Some(value) = address.resolved(option)?.filter(|_| !ours) {
             set(option, &value);
         }
+    }
+    if let Some(endpoint) = endpoint {
+        set("endpoint", endpoint);
     }
     if address.is_true("anonymous") {
         set("skip_signature", "true");
@@ -283,7 +304,8 @@ impl Connection for StoreConnection {
                 let mut entries = self.operator.lister_with("/").recursive(true).await?;
                 while let Some(entry) = entries.try_next().await? {
                     let (path, metadata) = entry.into_parts();
-                    let is_part = path.rsplit('/').next().is_some_and(|name| name.starts_with(PART_PREFIX));
+                    let is_part = path.rsplit('/').next().is_some_and(|name| name.starts_with(PART_PREFIX))
+                        || (self.kind == Kind::Swift && path.starts_with(SWIFT_PARTS));
                     if metadata.is_file() && !is_part && !each(Listed { location: path, bytes: Some(metadata.content_length()) }) {
                         break;
                     }
