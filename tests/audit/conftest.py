@@ -228,6 +228,20 @@ def gcs(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) 
     return Place("gcs://bucket/prefix", [f"endpoint={endpoint}", "anonymous=true"], home)
 
 
+@pytest.fixture(scope="session")
+def b2(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return serve_b2(start, tmp_path_factory.mktemp("b2"))
+
+
+def serve_b2(start: Callable[..., object], home: Path, token_life_s: int = 3600) -> Place:
+    """A bucket of the stand-in for B2."""
+    home.mkdir(exist_ok=True)
+    port = free_port()
+    start("b2", port, sys.executable, Path(__file__).with_name("b2_server.py"), home, port, token_life_s)
+    options = [f"endpoint=http://127.0.0.1:{port}", "bucket_id=b0b0", "application_key_id=key", "application_key=env:B2_KEY"]
+    return Place("b2://bucket/prefix", options, home, {"B2_KEY": "testing"})
+
+
 # So short that tests outlast tokens.
 TOKEN_LIFE_S = 3
 

@@ -23,7 +23,7 @@ FILES = {f"folder {number % 3}/file {number}": random.Random(number).randbytes(1
 FEW = {f"file {number}": random.Random(number).randbytes(number) for number in (1, 2_000, 30_000, 70_000)}
 LARGE = random.Random(99).randbytes(6_000_000)
 # Fixtures of places at real servers. Swift itself notices flipped bits: test_swift.py.
-KINDS = ["sftp", "webdav", "s3", "azure", "gcs"]
+KINDS = ["sftp", "webdav", "s3", "azure", "gcs", "b2"]
 # Short, so that a server that never answers is given up soon.
 DEADLINES = ["connect_timeout=2", "first_byte_timeout=2", "stall_timeout=2"]
 

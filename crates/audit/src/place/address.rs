@@ -174,7 +174,7 @@ impl Kind {
                 "interface",
                 "credentials",
             ],
-            Self::B2 => &["bucket_id", "application_key_id"],
+            Self::B2 => &["endpoint", "bucket_id", "application_key_id"],
             Self::Webdav | Self::Web => &["username"],
         }
     }

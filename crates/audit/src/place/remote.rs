@@ -13,6 +13,7 @@
 //! certificate authorities. Calls block: they must not be made on a thread of another runtime.
 
 mod answer;
+mod b2;
 mod checksums;
 mod connect;
 mod incoming;
@@ -84,7 +85,7 @@ enum Behaviour {
     /// As above, and content that is stored compressed must be asked for as such.
     Google,
     /// As `Store`; another host tells where the store is.
-    OpenStack,
+    Referred,
 }
 
 /// What a connection owns.
@@ -99,7 +100,7 @@ impl Engine {
     fn open(url: &str, ca_file: Option<&str>, deadlines: Deadlines, behaviour: Behaviour, secrets: Vec<String>) -> Result<Self, Refusal> {
         let follows_redirects = behaviour == Behaviour::Web;
         // Another host may use https.
-        let stays = !matches!(behaviour, Behaviour::Web | Behaviour::OpenStack);
+        let stays = !matches!(behaviour, Behaviour::Web | Behaviour::Referred);
         let tls = match url.starts_with("http://") && stays {
             true => None,
             false => match authorities(ca_file) {

@@ -54,8 +54,10 @@ impl Secrets {
 
     pub(super) fn add_token(&self, token: &str) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        tokens.swap(0, 1);
-        tokens[1] = token.to_owned();
+        if tokens[1] != token {
+            tokens.swap(0, 1);
+            token.clone_into(&mut tokens[1]);
+        }
     }
 
     /// Replaces them, and signatures, in a text.
