@@ -127,7 +127,7 @@ impl Login {
         if address.options.contains_key("token") {
             return Ok(None);
         }
-        let unusable = |problem: &str| Refusal::new(Cause::Unsupported, format!("{address}: {problem}"));
+        let unusable = |problem: &str| Refusal::new(Cause::Unsupported, problem);
         let lacking = "the environment has no OS_APPLICATION_CREDENTIAL_ID and OS_APPLICATION_CREDENTIAL_SECRET, \
                        no OS_USERNAME and OS_PASSWORD, and no ST_USER and ST_KEY";
         let credentials = settings.credentials()?.ok_or_else(|| unusable(lacking))?;
