@@ -26,7 +26,9 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from email.message import Message
 from email.utils import formatdate
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +228,66 @@ def gcs(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) 
     return Place("gcs://bucket/prefix", [f"endpoint={endpoint}", "anonymous=true"], home)
 
 
+@pytest.fixture(scope="session")
+def b2(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return serve_b2(start, tmp_path_factory.mktemp("b2"))
+
+
+def serve_b2(start: Callable[..., object], home: Path, token_life_s: int = 3600) -> Place:
+    """A bucket of the stand-in for B2."""
+    home.mkdir(exist_ok=True)
+    port = free_port()
+    start("b2", port, sys.executable, Path(__file__).with_name("b2_server.py"), home, port, token_life_s)
+    options = [f"endpoint=http://127.0.0.1:{port}", "bucket_id=b0b0", "application_key_id=key", "application_key=env:B2_KEY"]
+    return Place("b2://bucket/prefix", options, home, {"B2_KEY": "testing"})
+
+
+# So short that tests outlast tokens.
+TOKEN_LIFE_S = 3
+
+
+@pytest.fixture(scope="session")
+def swift(start: Callable[..., object], tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A container of OpenStack Swift, which keeps objects in files whose names are hashes."""
+    if find_spec("swift") is None:
+        absent("OpenStack Swift")
+    home, port = tmp_path_factory.mktemp("swift"), free_port()
+    start("swift", port, sys.executable, Path(__file__).with_name("swift_server.py"), home, port, TOKEN_LIFE_S)
+    client = Swift(f"http://127.0.0.1:{port}/auth/v1.0")
+    client.send("PUT", "bucket")
+    # Otherwise, signed URLs are refused.
+    client.send("POST", "bucket", headers={"X-Container-Meta-Temp-URL-Key": "signing key"})
+    options = [f"auth_url={client.auth_url}", "user=test:tester", "key=env:SWIFT_KEY", "temp_url_key=env:SWIFT_TEMP_KEY"]
+    return Place("swift://bucket/prefix", options, home, {"SWIFT_KEY": "testing", "SWIFT_TEMP_KEY": "signing key"}, client)
+
+
+class Swift:
+    """Does with a Swift what the program doesn't do."""
+
+    def __init__(self, auth_url: str) -> None:
+        self.auth_url = auth_url
+
+    def token(self) -> tuple[str, str]:
+        """A new token, and the URL of the account."""
+        headers = {"X-Auth-User": "test:tester", "X-Auth-Key": "testing"}
+        with urllib.request.urlopen(urllib.request.Request(self.auth_url, headers=headers), timeout=PATIENCE_S) as answer:
+            return answer.headers["X-Auth-Token"], answer.headers["X-Storage-Url"]
+
+    def send(self, method: str, path: str, content: bytes | None = None, headers: dict[str, str] | None = None) -> Message:
+        token, account = self.token()
+        request = urllib.request.Request(f"{account}/{path}", content, {"X-Auth-Token": token} | (headers or {}), method=method)
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return answer.headers
+
+
 @pytest.fixture(scope="session", params=["sftp", "webdav", "s3"])
 def place(request: pytest.FixtureRequest) -> Place:
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def reference(tmp_path: Path) -> Place:
+    """A folder with good copies."""
+    folder = tmp_path / "reference"
+    folder.mkdir()
+    return Place(str(folder), [], folder)

@@ -22,8 +22,8 @@ FILES = {f"folder {number % 3}/file {number}": random.Random(number).randbytes(1
 # So few that a node isn't left alone after its failures, and larger than what a bad network passes.
 FEW = {f"file {number}": random.Random(number).randbytes(number) for number in (1, 2_000, 30_000, 70_000)}
 LARGE = random.Random(99).randbytes(6_000_000)
-# Fixtures of places at real servers.
-KINDS = ["sftp", "webdav", "s3", "azure", "gcs"]
+# Fixtures of places at real servers. Swift itself notices flipped bits: test_swift.py.
+KINDS = ["sftp", "webdav", "s3", "azure", "gcs", "b2"]
 # Short, so that a server that never answers is given up soon.
 DEADLINES = ["connect_timeout=2", "first_byte_timeout=2", "stall_timeout=2"]
 
@@ -95,13 +95,6 @@ class Audit:
         return [json.loads(line) for line in self.good("export", "--json").splitlines()]
 
 
-@pytest.fixture
-def reference(tmp_path: Path) -> Place:
-    folder = tmp_path / "reference"
-    folder.mkdir()
-    return Place(str(folder), [], folder)
-
-
 def flip(folder: Path, content: bytes) -> None:
     """Flips a bit of a copy, in whatever file a server keeps it."""
     for path in folder.rglob("*"):
@@ -135,7 +128,7 @@ def test_a_flipped_bit_is_found_and_repaired(kind: str, reference: Place, tmp_pa
     [Behaviour(close_after=900), Behaviour(reset_after=900), Behaviour(close_after=0), Behaviour(reset_after=20_000)],
     ids=["closed within answers", "reset within answers", "closed at once", "reset later"],
 )
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "swift"])
 def test_a_bad_network_corrupts_nothing(
     kind: str,
     reference: Place,

@@ -1,9 +1,9 @@
-//! The tests of the audit's places against real servers: OpenSSH, WsgiDAV, rclone's S3 server, the
-//! emulators of Azure and Google, and the program's own.
+//! The tests of the audit's places against real servers: OpenSSH, WsgiDAV, rclone's S3 server,
+//! OpenStack Swift, the emulators of Azure and Google, and the program's own.
 //!
-//! The OpenSSH server is installed if the step runs as root and apt is there. WsgiDAV goes into a
-//! virtual environment below the target directory, Azurite into a folder of Node packages there;
-//! rclone is the one that the step `clients` builds.
+//! The OpenSSH server is installed if the step runs as root and apt is there. WsgiDAV and Swift go
+//! into a virtual environment below the target directory, Azurite into a folder of Node packages
+//! there; rclone is the one that the step `clients` builds.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -158,8 +158,23 @@ impl Kind {
             ],
             Self::Azblob => &["endpoint", "account_name", "anonymous"],
             Self::Gcs => &["endpoint", "credential_path", "anonymous", "credentials", "default_storage_class"],
-            Self::Swift => &["endpoint"],
-            Self::B2 => &["bucket_id", "application_key_id"],
+            Self::Swift => &[
+                "endpoint",
+                "auth_url",
+                "user",
+                "username",
+                "user_domain_name",
+                "user_domain_id",
+                "project_name",
+                "project_id",
+                "project_domain_name",
+                "project_domain_id",
+                "application_credential_id",
+                "region",
+                "interface",
+                "credentials",
+            ],
+            Self::B2 => &["endpoint", "bucket_id", "application_key_id"],
             Self::Webdav | Self::Web => &["username"],
         }
     }
@@ -170,7 +185,7 @@ impl Kind {
             Self::S3 => &["secret_access_key", "session_token"],
             Self::Azblob => &["account_key", "sas_token"],
             Self::Gcs => &["credential", "token"],
-            Self::Swift => &["token", "temp_url_key"],
+            Self::Swift => &["token", "key", "password", "application_credential_secret", "temp_url_key"],
             Self::B2 => &["application_key"],
             Self::Webdav | Self::Web => &["password", "token"],
         }
@@ -201,10 +216,39 @@ impl Kind {
                 &["credential", "credential_path", "token", "credentials", "anonymous"],
                 "credential_path, or credential, or token, or credentials=environment, or anonymous=true",
             )],
-            Self::Swift => &[(&["endpoint"], "endpoint, the URL of the account"), (&["token"], "token")],
+            Self::Swift => &[
+                (
+                    &["token", "key", "password", "application_credential_secret", "credentials"],
+                    "application_credential_id and application_credential_secret, or username and password, or user and key \
+                     (each with auth_url), or credentials=environment, or endpoint and token",
+                ),
+                (&["endpoint", "auth_url", "credentials"], "endpoint, the URL of the account, or auth_url"),
+            ],
             Self::B2 => {
                 &[(&["bucket_id"], "bucket_id"), (&["application_key_id"], "application_key_id"), (&["application_key"], "application_key")]
             }
+            _ => &[],
+        }
+    }
+
+    /// Options that need another one.
+    fn pairs(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::S3 => &[("access_key_id", "secret_access_key"), ("secret_access_key", "access_key_id")],
+            Self::Azblob => &[("account_key", "account_name")],
+            Self::Webdav | Self::Web => &[("password", "username")],
+            Self::Swift => &[
+                ("token", "endpoint"),
+                ("user", "key"),
+                ("key", "user"),
+                ("key", "auth_url"),
+                ("username", "password"),
+                ("password", "username"),
+                ("password", "auth_url"),
+                ("application_credential_id", "application_credential_secret"),
+                ("application_credential_secret", "application_credential_id"),
+                ("application_credential_secret", "auth_url"),
+            ],
             _ => &[],
         }
     }
@@ -254,7 +298,10 @@ impl Address {
             if option == "credentials" && value != "environment" {
                 return Err(invalid("use environment"));
             }
-            if option == "endpoint" && !is_reference(value) && !is_endpoint(value) {
+            if option == "interface" && !["public", "internal", "admin"].contains(&value) {
+                return Err(invalid("use public, internal or admin"));
+            }
+            if ["endpoint", "auth_url"].contains(&option) && !is_reference(value) && !is_endpoint(value) {
                 return Err(invalid("use https://host or http://host:port, without user, password or query"));
             }
             if option == "marker" && super::location::check(value).is_err() {
@@ -269,14 +316,16 @@ impl Address {
         if let Some((_, needed)) = missing {
             return Err(AddressError::MissingOption { scheme: scheme.name, needed });
         }
-        let pairs = [
-            ("access_key_id", "secret_access_key"),
-            ("secret_access_key", "access_key_id"),
-            ("account_key", "account_name"),
-            ("password", "username"),
-        ];
-        if let Some((_, needed)) = pairs.iter().find(|(has, needs)| given(has) && !given(needs)) {
+        if let Some((_, needed)) = kind.pairs().iter().find(|(has, needs)| given(has) && !given(needs)) {
             return Err(AddressError::MissingOption { scheme: scheme.name, needed });
+        }
+        if kind == Kind::Swift {
+            let ways = ["token", "key", "password", "application_credential_secret"];
+            let mut used = ways.into_iter().filter(|option| given(option));
+            if let (Some(_), Some(option)) = (used.next(), used.next()) {
+                let problem = "set only one of token, key, password and application_credential_secret";
+                return Err(AddressError::Value { option, value: read[option].clone(), problem });
+            }
         }
         Ok(Self { kind, path: path.to_owned(), options: read, scheme: scheme.name })
     }
@@ -378,7 +427,7 @@ fn seconds(value: &str) -> Option<Duration> {
     (0.001..=86_400.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }
 
-fn is_endpoint(value: &str) -> bool {
+pub(super) fn is_endpoint(value: &str) -> bool {
     let host = value.strip_prefix("https://").or_else(|| value.strip_prefix("http://"));
     host.is_some_and(|host| !host.is_empty() && !host.starts_with('/') && !host.contains(['@', '?', '#', ' ']))
 }
@@ -450,6 +499,11 @@ mod tests {
             ("azblob://container/p", &[("account_name", "n"), ("account_key", "file:/k")]),
             ("gcs://bucket/p", &[("anonymous", "true")]),
             ("swift://container", &[("endpoint", "https://host/v1/AUTH_a"), ("token", "env:T"), ("stall_timeout", "0.5")]),
+            (
+                "swift://container",
+                &[("auth_url", "https://host:5000/v3"), ("username", "u"), ("password", "env:P"), ("interface", "internal")],
+            ),
+            ("swift://container", &[("credentials", "environment"), ("region", "r")]),
             ("b2://bucket", &[("bucket_id", "i"), ("application_key_id", "k"), ("application_key", "env:K")]),
             ("sftp://user@host:2222/~/copies", &[("key", "/k")]),
             ("webdavs://host:8443/dav/p%20q", &[("username", "u"), ("password", "env:P")]),
@@ -473,6 +527,9 @@ mod tests {
             ("gcs://b", "token"),
             ("swift://c", "token"),
             ("swift://c", "temp_url_key"),
+            ("swift://c", "key"),
+            ("swift://c", "password"),
+            ("swift://c", "application_credential_secret"),
             ("b2://b", "application_key"),
             ("webdav://h", "password"),
             ("https://h", "token"),
@@ -510,6 +567,16 @@ mod tests {
         assert!(refused("s3://b", &[("anonymous", "false")]).contains("need access_key_id"));
         assert!(refused("azblob://c", &[("sas_token", "env:S")]).contains("need account_name"));
         assert!(refused("swift://c", &[("token", "env:S")]).contains("need endpoint"));
+        assert!(refused("swift://c", &[]).contains("application_credential_id and application_credential_secret"));
+        assert!(refused("swift://c", &[("token", "env:S"), ("auth_url", "https://h")]).contains("need endpoint"));
+        assert!(refused("swift://c", &[("user", "u"), ("key", "env:S")]).contains("need endpoint"));
+        let keystone = [("auth_url", "https://h/v3"), ("password", "env:S")];
+        assert!(refused("swift://c", &keystone).contains("need username"));
+        assert!(
+            refused("swift://c", &[&keystone[..], &[("username", "u"), ("token", "env:T"), ("endpoint", "https://h")]].concat())
+                .contains("only one of")
+        );
+        assert!(refused("swift://c", &[("auth_url", "h:5000"), ("password", "env:S")]).contains("https://host"));
         assert!(refused("https://h", &[("password", "env:S")]).contains("need username"));
         assert!(refused("s3://b", &[("connect_timeout", "soon")]).contains("seconds"));
         assert!(refused("s3://b", &[("endpoint", "host:9000")]).contains("https://host"));

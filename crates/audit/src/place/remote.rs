@@ -13,9 +13,11 @@
 //! certificate authorities. Calls block: they must not be made on a thread of another runtime.
 
 mod answer;
+mod b2;
 mod checksums;
 mod connect;
 mod incoming;
+mod login;
 mod outgoing;
 mod propfind;
 mod statement;
@@ -36,7 +38,8 @@ use tokio_rustls::rustls::RootCertStore;
 use self::answer::without_query;
 use self::transport::{Received, Transport, Upload, drain};
 use super::address::{Address, Kind};
-use super::{Cause, Deadlines, Place, Refusal, secret};
+use super::secret::Secrets;
+use super::{Cause, Deadlines, Place, Refusal};
 
 /// The place at an address of one of these kinds.
 pub(super) fn place(address: &Address) -> Result<Box<dyn Place>, Refusal> {
@@ -81,21 +84,24 @@ enum Behaviour {
     Store,
     /// As above, and content that is stored compressed must be asked for as such.
     Google,
+    /// As `Store`; another host tells where the store is.
+    Referred,
 }
 
 /// What a connection owns.
 struct Engine {
     runtime: Option<Runtime>,
     transport: Transport,
-    secrets: Vec<String>,
+    secrets: Arc<Secrets>,
 }
 
 impl Engine {
     /// `url` tells whether certificate authorities are needed.
     fn open(url: &str, ca_file: Option<&str>, deadlines: Deadlines, behaviour: Behaviour, secrets: Vec<String>) -> Result<Self, Refusal> {
         let follows_redirects = behaviour == Behaviour::Web;
-        // A redirect may lead from http to https.
-        let tls = match url.starts_with("http://") && !follows_redirects {
+        // Another host may use https.
+        let stays = !matches!(behaviour, Behaviour::Web | Behaviour::Referred);
+        let tls = match url.starts_with("http://") && stays {
             true => None,
             false => match authorities(ca_file) {
                 Ok(authorities) => Some(connect::tls(authorities)),
@@ -108,7 +114,7 @@ impl Engine {
         Ok(Self {
             runtime: Some(runtime),
             transport: Transport::new(deadlines, tls, follows_redirects, behaviour == Behaviour::Google),
-            secrets,
+            secrets: Arc::new(Secrets::new(secrets)),
         })
     }
 
@@ -124,7 +130,7 @@ impl Engine {
                 true => about.to_owned(),
                 false => format!("{about}: {}", refusal.detail),
             };
-            Refusal::new(refusal.cause, secret::scrub(&detail, &self.secrets))
+            Refusal::new(refusal.cause, self.secrets.scrub(&detail))
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::sync::{Mutex, PoisonError};
 
 use super::{Cause, Refusal};
 
@@ -38,12 +39,40 @@ pub(super) fn resolve(option: &str, value: &str) -> Result<String, Refusal> {
     }
 }
 
+/// What a connection must keep out of messages.
+#[derive(Debug, Default)]
+pub(super) struct Secrets {
+    given: Vec<String>,
+    /// The newest tokens that a service issued. An older one may still be in an answer.
+    tokens: Mutex<[String; 2]>,
+}
+
+impl Secrets {
+    pub(super) fn new(given: Vec<String>) -> Self {
+        Self { given, tokens: Mutex::default() }
+    }
+
+    pub(super) fn add_token(&self, token: &str) {
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if tokens[1] != token {
+            tokens.swap(0, 1);
+            token.clone_into(&mut tokens[1]);
+        }
+    }
+
+    /// Replaces them, and signatures, in a text.
+    pub(super) fn scrub(&self, text: &str) -> String {
+        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        scrub(&scrub(text, &self.given), &*tokens)
+    }
+}
+
 /// What precedes a signature or a token in a URL or a header, in lower case.
 const SIGNED: [&str; 4] = ["signature=", "sig=", "token=", "signature: "];
 
 /// Replaces secrets in a text that a library or a server made, and signatures: some servers repeat
 /// the request in their answers.
-pub(super) fn scrub(text: &str, secrets: &[String]) -> String {
+fn scrub(text: &str, secrets: &[String]) -> String {
     let mut text = text.to_owned();
     for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
         text = text.replace(secret.as_str(), "***");

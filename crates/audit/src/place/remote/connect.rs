@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, client::Resumption};
+use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore, client::Resumption};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::super::{Cause, Refusal};
@@ -127,7 +127,7 @@ async fn open(origin: &Origin, tls: Option<&Arc<ClientConfig>>) -> Result<Socket
         (true, Some(config)) => {
             let name = ServerName::try_from(host.to_owned()).map_err(|error| failed("the host's name is invalid", &error))?;
             let secured = TlsConnector::from(config.clone()).connect(name, stream).await;
-            Stream::Tls(Box::new(secured.map_err(|error| failed("TLS failed", &error))?))
+            Stream::Tls(Box::new(secured.map_err(|error| failed(untrusted(&error).unwrap_or("TLS failed"), &error))?))
         }
     };
     let (sender, connection) = Builder::new().handshake(TokioIo::new(stream)).await.map_err(|error| failed("connecting failed", &error))?;
@@ -144,6 +144,26 @@ async fn open(origin: &Origin, tls: Option<&Arc<ClientConfig>>) -> Result<Socket
         }
     });
     Ok(Socket { origin: origin.clone(), sender, used: false, excess })
+}
+
+/// Says why a certificate isn't trusted, and what to do. `None` if TLS failed for another reason.
+fn untrusted(error: &io::Error) -> Option<&'static str> {
+    let Some(Error::InvalidCertificate(problem)) = error.get_ref()?.downcast_ref() else { return None };
+    Some(match problem {
+        CertificateError::UnknownIssuer => {
+            "the certificate is not trusted, because none of the known authorities issued it; if the place has one of its own, set ca_file"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the certificate is not trusted, because it has expired; the place must renew it"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the certificate is not trusted, because it is not valid yet; check the clock of this machine"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the certificate is not trusted, because it is for another host; check the address"
+        }
+        _ => "the certificate is not trusted",
+    })
 }
 
 enum Stream {

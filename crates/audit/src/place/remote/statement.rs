@@ -52,6 +52,14 @@ pub(super) fn of_b2(headers: &HeaderMap) -> Vec<StatedDigest> {
     sha1.map(certain).into_iter().collect()
 }
 
+/// The length of the whole content, from an answer with a part of it or with all.
+pub(super) fn whole_length(headers: &HeaderMap) -> Option<u64> {
+    match text(headers, "content-range") {
+        Some(range) => range.rsplit_once('/')?.1.parse().ok(),
+        None => text(headers, "content-length")?.parse().ok(),
+    }
+}
+
 /// Reads the headers of a web server's answer to HEAD: those of RFC 9530 and its predecessors, and
 /// `OC-Checksum` of ownCloud and Nextcloud.
 pub(super) fn of_web(headers: &HeaderMap) -> Vec<StatedDigest> {
@@ -167,6 +175,14 @@ mod tests {
         assert_eq!(shown(&of_b2(&headers(&[("x-bz-content-sha1", sha1)]))), "sha1");
         assert_eq!(of_b2(&headers(&[("x-bz-content-sha1", "none")])), []);
         assert_eq!(of_b2(&headers(&[("x-bz-content-sha1", &format!("unverified:{sha1}"))])), []);
+    }
+
+    #[test]
+    fn the_length_of_the_whole_content_is_read() {
+        assert_eq!(whole_length(&headers(&[("content-range", "bytes 0-0/1234"), ("content-length", "1")])), Some(1234));
+        assert_eq!(whole_length(&headers(&[("content-length", "1")])), Some(1));
+        assert_eq!(whole_length(&headers(&[("content-range", "bytes 0-0/*"), ("content-length", "1")])), None);
+        assert_eq!(whole_length(&headers(&[])), None);
     }
 
     #[test]

@@ -10,12 +10,16 @@ use opendal::{Configurator, ErrorKind, HttpTransporter, OperationContext, Operat
 
 use super::super::address::{Address, Kind};
 use super::super::location::{self, PART_PREFIX};
-use super::super::{Cause, Connection, Listed, Place, Refusal, StatedDigest, Statement, fill, secret, wrong_length};
+use super::super::{Cause, Connection, Listed, Place, Refusal, Statement, fill, wrong_length};
 use super::answer::Answer;
+use super::b2::B2Transport;
 use super::checksums::Asking;
+use super::login::{Login, SignedIn};
 use super::transport::Notes;
 use super::{Behaviour, Engine, fetch_url, statement};
 
+/// Where opendal keeps the parts of a large upload to Swift, in the same container.
+const SWIFT_PARTS: &str = ".segments/";
 /// Bytes of a part of a large upload. One is held in memory at a time. S3 requires 5 MiB at least.
 const PART_BYTES: u64 = 8 << 20;
 /// Parts that an upload to S3 may have.
@@ -40,14 +44,33 @@ impl Place for Store {
 
     fn connect(&self) -> Result<Box<dyn Connection>, Refusal> {
         let address = &self.address;
-        let secrets = address.secrets()?;
-        let endpoint = address.resolved("endpoint")?.unwrap_or_default();
+        let mut secrets = address.secrets()?;
+        let mut endpoint = address.resolved("endpoint")?;
         let ca_file = address.resolved("ca_file")?;
-        let behaviour = if address.kind == Kind::Gcs { Behaviour::Google } else { Behaviour::Store };
-        let engine = Engine::open(&endpoint, ca_file.as_deref(), address.deadlines(), behaviour, secrets)?;
-        let operator = operator(address)
-            .map_err(|refusal| Refusal::new(refusal.cause, format!("{address}: {}", secret::scrub(&refusal.detail, &engine.secrets))))?;
-        let context = OperationContext::new().with_http_transport(HttpTransporter::new(engine.transport.clone()));
+        let login = if address.kind == Kind::Swift { Login::of(address)? } else { None };
+        secrets.extend(login.as_ref().map(|login| login.secret().to_owned()));
+        let (first_url, behaviour) = match (&login, address.kind) {
+            (Some(login), _) => (Some(login.url()), Behaviour::Referred),
+            (None, Kind::Gcs) => (endpoint.as_deref(), Behaviour::Google),
+            (None, _) => (endpoint.as_deref(), Behaviour::Store),
+        };
+        let engine = Engine::open(first_url.unwrap_or_default(), ca_file.as_deref(), address.deadlines(), behaviour, secrets)?;
+        let transporter = match login {
+            Some(login) => {
+                let opening = SignedIn::open(engine.transport.clone(), login, engine.secrets.clone());
+                let (signed_in, account) = engine.run(&address.url(), || engine.transport.begin(false), opening)?;
+                endpoint = Some(account);
+                HttpTransporter::new(signed_in)
+            }
+            // opendal has no such setting for B2.
+            None if address.kind == Kind::B2 => {
+                HttpTransporter::new(B2Transport::new(engine.transport.clone(), endpoint.take(), engine.secrets.clone()))
+            }
+            None => HttpTransporter::new(engine.transport.clone()),
+        };
+        let operator = operator(address, endpoint.as_deref())
+            .map_err(|refusal| Refusal::new(refusal.cause, format!("{address}: {}", engine.secrets.scrub(&refusal.detail))))?;
+        let context = OperationContext::new().with_http_transport(transporter);
         let asking = Asking::of(address, &engine.transport)?;
         let signs = match address.kind {
             Kind::Swift => address.options.contains_key("temp_url_key"),
@@ -81,17 +104,20 @@ fn no_credentials(kind: Kind, notes: &Notes, error: &opendal::Error) -> Option<R
 }
 
 /// The operator of opendal for an address, with all secrets looked up.
-fn operator(address: &Address) -> Result<Operator, Refusal> {
+fn operator(address: &Address, endpoint: Option<&str>) -> Result<Operator, Refusal> {
     let (container, prefix) = address.split();
     let mut settings = vec![("root".to_owned(), format!("/{prefix}"))];
     let mut set = |name: &str, value: &str| settings.push((name.to_owned(), value.to_owned()));
     let container_name = if matches!(address.kind, Kind::Azblob | Kind::Swift) { "container" } else { "bucket" };
     set(container_name, container);
     for (option, _) in address.options() {
-        let ours = option.ends_with("_timeout") || ["ca_file", "anonymous", "credentials"].contains(&option);
+        let ours = option.ends_with("_timeout") || ["ca_file", "anonymous", "credentials", "endpoint"].contains(&option);
         if let Some(value) = address.resolved(option)?.filter(|_| !ours) {
             set(option, &value);
         }
+    }
+    if let Some(endpoint) = endpoint {
+        set("endpoint", endpoint);
     }
     if address.is_true("anonymous") {
         set("skip_signature", "true");
@@ -182,6 +208,9 @@ impl StoreConnection {
 
     /// What the store states about a file.
     async fn state(&self, location: &str) -> Result<Statement, Refusal> {
+        if self.kind == Kind::B2 {
+            return self.state_of_b2(location).await;
+        }
         let metadata = match self.operator.stat(location).await {
             Ok(metadata) if metadata.is_file() => metadata,
             Ok(_) => return Err(Refusal::new(Cause::Unsupported, "it is a folder, not a file")),
@@ -191,19 +220,30 @@ impl StoreConnection {
         let digests = match self.kind {
             Kind::S3 => statement::of_s3(&headers()),
             Kind::Swift => statement::of_swift(&headers()),
-            Kind::B2 if metadata.content_length() > 0 => self.named(location).await?,
-            Kind::B2 => Vec::new(),
             _ => metadata.content_md5().and_then(statement::md5).into_iter().collect(),
         };
         Ok(Statement { bytes: metadata.content_length(), digests })
     }
 
-    /// Asks B2 for the first byte of a file, and returns the digests that the answer states.
-    /// opendal takes the first file whose name begins with that of the file, which may be another.
-    async fn named(&self, location: &str) -> Result<Vec<StatedDigest>, Refusal> {
+    /// What B2 states about a file in its answer to a request for the first byte. opendal would
+    /// take the first file whose name begins with that of the file, which may be another.
+    async fn state_of_b2(&self, location: &str) -> Result<Statement, Refusal> {
+        let notes = || self.engine.transport.notes();
+        let refusal = match self.operator.read_with(location).range(0..1).await {
+            Ok(_) => {
+                let bytes = statement::whole_length(&notes().headers);
+                let bytes = bytes.ok_or_else(|| Refusal::new(Cause::Fault, "the answer does not state the length of the file"))?;
+                return Ok(Statement { bytes, digests: statement::of_b2(&notes().headers) });
+            }
+            Err(error) => self.refusal(&error),
+        };
+        let is_empty = notes().answer.is_some_and(|answer| answer.status == http::StatusCode::RANGE_NOT_SATISFIABLE);
+        if !is_empty {
+            return Err(self.confirm(location, refusal).await);
+        }
         self.engine.transport.begin(false);
-        match self.operator.read_with(location).range(0..1).await {
-            Ok(_) => Ok(statement::of_b2(&self.engine.transport.notes().headers)),
+        match self.operator.read(location).await {
+            Ok(content) => Ok(Statement { bytes: content.len() as u64, digests: statement::of_b2(&notes().headers) }),
             Err(error) => Err(self.refusal(&error)),
         }
     }
@@ -228,9 +268,19 @@ impl StoreConnection {
             return seen;
         }
         transport.begin(false);
-        let root = async { self.operator.lister_with("/").limit(1).await?.try_next().await };
+        // B2's files are listed by the bucket's identifier, and read by its name: a listed one must
+        // be readable.
+        let by_name = self.kind == Kind::B2;
+        let root = async { self.operator.lister_with("/").recursive(by_name).limit(1).await?.try_next().await };
         let result = root.await;
         let noted = transport.notes();
+        if let (Ok(Some(entry)), true) = (&result, by_name) {
+            transport.begin(false);
+            let read = self.operator.read_with(entry.path()).range(0..1).await;
+            if read.is_err_and(|error| self.refusal(&error).cause == Cause::Missing) {
+                return Refusal::new(Cause::Fault, "files that the bucket lists can't be read; check the bucket's name and bucket_id");
+            }
+        }
         match result {
             // opendal takes a missing container for an empty one.
             Ok(_) if noted.refused.is_none() => seen,
@@ -305,7 +355,8 @@ impl Connection for StoreConnection {
                 let mut entries = self.operator.lister_with("/").recursive(true).await?;
                 while let Some(entry) = entries.try_next().await? {
                     let (path, metadata) = entry.into_parts();
-                    let is_part = path.rsplit('/').next().is_some_and(|name| name.starts_with(PART_PREFIX));
+                    let is_part = path.rsplit('/').next().is_some_and(|name| name.starts_with(PART_PREFIX))
+                        || (self.kind == Kind::Swift && path.starts_with(SWIFT_PARTS));
                     if metadata.is_file() && !is_part && !each(Listed { location: path, bytes: Some(metadata.content_length()) }) {
                         break;
                     }
@@ -333,6 +384,13 @@ impl Connection for StoreConnection {
                 Cause::Unsupported,
                 format!("{location}: files of more than 625 GiB can't be written to object stores"),
             ));
+        }
+        let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte));
+        let names_stay = is_plain(location) && is_plain(&self.operator.info().root());
+        if self.kind == Kind::B2 && bytes > part_bytes && !names_stay {
+            // opendal would encode the name twice.
+            let problem = "files of more than 8 MiB can be written to B2 only if their names consist of ASCII letters, digits and /._-~";
+            return Err(Refusal::new(Cause::Unsupported, format!("{location}: {problem}")));
         }
         self.run(location, false, async {
             let writer = self.operator.writer(location).await;

@@ -1,6 +1,7 @@
 //! Places behind HTTP against servers on this machine: well-behaved ones, and faults.
 
 mod memory;
+mod openstack;
 mod server;
 
 use std::io::Read as _;

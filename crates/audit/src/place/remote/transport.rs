@@ -96,6 +96,11 @@ impl Transport {
         self.0.notes().clone()
     }
 
+    /// Forgets what happened since these notes were taken.
+    pub(super) fn restore(&self, notes: Notes) {
+        *self.0.notes() = notes;
+    }
+
     /// Sends a request, and returns the answer once its head has arrived. An answer other than
     /// success is noted, and returned with the beginning of its body.
     pub(super) async fn exchange(&self, parts: request::Parts, body: Upload) -> Result<(http::response::Parts, Received), Refusal> {
@@ -138,14 +143,19 @@ impl HttpTransport for Transport {
         {
             asking.ask(&mut parts).await;
         }
-        match self.exchange(parts, Upload::Whole(body)).await {
-            Ok((parts, Received::Content(content))) => Ok(Response::from_parts(parts, HttpBody::new(content, None))),
-            Ok((parts, Received::Reason(body))) => {
-                let stream = futures_util::stream::iter([Ok(Buffer::from(body))]);
-                Ok(Response::from_parts(parts, HttpBody::new(stream, None)))
-            }
-            Err(refusal) => Err(opendal_error(&refusal)),
+        answered(self.exchange(parts, Upload::Whole(body)).await)
+    }
+}
+
+/// The result of an exchange in opendal's form.
+pub(super) fn answered(result: Result<(http::response::Parts, Received), Refusal>) -> opendal::Result<Response<HttpBody>> {
+    match result {
+        Ok((parts, Received::Content(content))) => Ok(Response::from_parts(parts, HttpBody::new(content, None))),
+        Ok((parts, Received::Reason(body))) => {
+            let stream = futures_util::stream::iter([Ok(Buffer::from(body))]);
+            Ok(Response::from_parts(parts, HttpBody::new(stream, None)))
         }
+        Err(refusal) => Err(opendal_error(&refusal)),
     }
 }
 
