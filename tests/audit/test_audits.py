@@ -8,6 +8,8 @@ import os
 import random
 import re
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -161,6 +163,40 @@ def test_a_server_that_never_answers_holds_up_no_other(
     assert said.returncode == 4 and "node far is left alone for" in said.stderr, said
     states = audit.states()
     assert states == {"near": {"verified": len(FILES)}, "far": {"unavailable": len(FILES)}}
+
+
+def test_a_url_of_azure_reads_one_blob_and_nothing_else(azure: Place, reference: Place, tmp_path: Path) -> None:
+    files = {"a b/\u00fc+%#?.txt": b"one", "other": b"two"}
+    audit = Audit(tmp_path, {"cloud": azure, "near": reference}, files)
+    url = audit.good("url", "cloud", "a b/\u00fc+%#?.txt").strip().splitlines()[-1]
+    key = next(iter(azure.environment.values()))
+    assert key not in url and "sp=r&" in url, url
+
+    def answer(method: str, target: str, **headers: str) -> tuple[int, bytes]:
+        request = urllib.request.Request(target, method=method, headers=headers, data=b"x" if method == "PUT" else None)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+                return response.status, response.read()
+        except urllib.error.HTTPError as error:
+            return error.code, b""
+
+    assert answer("GET", url) == (200, b"one")
+    blob, query = url.split("?")
+    other = blob.rsplit("/", 2)[0] + "/other"
+    container = other.rsplit("/", 2)[0]
+    for refused in [
+        answer("GET", f"{other}?{query}"),
+        answer("PUT", url, **{"x-ms-blob-type": "BlockBlob"}),
+        answer("DELETE", url),
+        answer("GET", f"{container}?restype=container&comp=list&{query}"),
+        answer("GET", url.replace("sp=r&", "sp=rw&")),
+    ]:
+        assert refused[0] == 403, refused
+
+    audit.good("matrix", "add", "other")
+    audit.good("matrix", "expect", "cloud", "access", "60+0")
+    said = [json.loads(line) for line in audit.good("matrix", "run", "--all", "--json").splitlines()]
+    assert ("cloud", "access", "PASS") in [(line["node"], line["by"], line["verdict"]) for line in said], said
 
 
 def test_the_matrix_judges_times_and_its_commands_repeat_the_readings(

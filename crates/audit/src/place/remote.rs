@@ -13,6 +13,7 @@
 //! certificate authorities. Calls block: they must not be made on a thread of another runtime.
 
 mod answer;
+mod azure_url;
 mod b2;
 mod checksums;
 mod connect;

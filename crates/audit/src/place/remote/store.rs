@@ -1,7 +1,7 @@
 //! Object stores, through opendal.
 
 use std::io::Read;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
@@ -12,6 +12,7 @@ use super::super::address::{Address, Kind};
 use super::super::location::{self, PART_PREFIX};
 use super::super::{Cause, Connection, Listed, Place, Refusal, Statement, fill, wrong_length};
 use super::answer::Answer;
+use super::azure_url;
 use super::b2::B2Transport;
 use super::checksums::Asking;
 use super::login::{Login, SignedIn};
@@ -72,13 +73,16 @@ impl Place for Store {
             .map_err(|refusal| Refusal::new(refusal.cause, format!("{address}: {}", engine.secrets.scrub(&refusal.detail))))?;
         let context = OperationContext::new().with_http_transport(transporter);
         let asking = Asking::of(address, &engine.transport)?;
-        let signs = match address.kind {
-            Kind::Swift => address.options.contains_key("temp_url_key"),
-            // opendal would only append the operator's own token, which may allow anything.
-            Kind::Azblob => false,
-            _ => !address.is_true("anonymous"),
+        let signing = match address.kind {
+            Kind::Swift if !address.options.contains_key("temp_url_key") => Signing::Impossible,
+            Kind::Azblob => match azure_url::Signer::of(address, &azure_endpoint(address, endpoint)?)? {
+                Some(signer) => Signing::Azure(signer),
+                None => Signing::Impossible,
+            },
+            _ if address.is_true("anonymous") => Signing::Impossible,
+            _ => Signing::Opendal,
         };
-        Ok(Box::new(StoreConnection { engine, operator: operator.with_context(context), kind: address.kind, asking, signs }))
+        Ok(Box::new(StoreConnection { engine, operator: operator.with_context(context), kind: address.kind, asking, signing }))
     }
 
     fn describe(&self) -> String {
@@ -141,10 +145,7 @@ fn operator(address: &Address, endpoint: Option<&str>) -> Result<Operator, Refus
             set("disable_config_load", "true");
             set("disable_vm_metadata", "true");
         }
-        Kind::Azblob if !given("endpoint") => {
-            let account = address.resolved("account_name")?.unwrap_or_default();
-            set("endpoint", &format!("https://{account}.blob.core.windows.net"));
-        }
+        Kind::Azblob if !given("endpoint") => set("endpoint", &azure_endpoint(address, None)?),
         _ => {}
     }
     let built = match address.kind {
@@ -160,14 +161,26 @@ fn operator(address: &Address, endpoint: Option<&str>) -> Result<Operator, Refus
     built.map_err(|error| Refusal::new(Cause::Unsupported, format!("the settings are unusable: {error}")))
 }
 
+/// The endpoint of a place at Azure.
+fn azure_endpoint(address: &Address, given: Option<String>) -> Result<String, Refusal> {
+    let account = || Ok(address.resolved("account_name")?.unwrap_or_default());
+    given.map_or_else(|| account().map(|account| format!("https://{account}.blob.core.windows.net")), Ok)
+}
+
+/// How URLs are signed.
+enum Signing {
+    Opendal,
+    Azure(azure_url::Signer),
+    Impossible,
+}
+
 struct StoreConnection {
     engine: Engine,
     operator: Operator,
     kind: Kind,
     /// How to ask for checksums, where that is possible.
     asking: Option<Asking>,
-    /// Whether URLs can be signed.
-    signs: bool,
+    signing: Signing,
 }
 
 impl StoreConnection {
@@ -442,8 +455,10 @@ impl Connection for StoreConnection {
 
     fn presigned_url(&mut self, location: &str, valid: Duration) -> Result<Option<String>, Refusal> {
         Self::check(location)?;
-        if !self.signs || !self.operator.info().capability().presign_read {
-            return Ok(None);
+        match &self.signing {
+            Signing::Opendal if self.operator.info().capability().presign_read => {}
+            Signing::Azure(signer) => return Ok(signer.url(location, SystemTime::now() + valid)),
+            Signing::Opendal | Signing::Impossible => return Ok(None),
         }
         self.run(location, false, async {
             let signed = self.operator.presign_read(location, valid).await.map_err(|error| self.refusal(&error))?;
