@@ -31,6 +31,7 @@ pub(super) const CASES: &[Case] = &[
     ("a claim is not a date", a_claim_is_not_a_date),
     ("each finding leaves its state, its date and its event", each_finding_leaves_its_state),
     ("a result for a copy that changed meanwhile is dropped", a_stale_result_is_dropped),
+    ("a copy that is lost or wrong stays so while it can't be read", a_bad_copy_stays_bad_until_it_is_read),
     ("a recorded digest is expected from all copies", a_recorded_digest_is_expected),
     ("a length that a verification proves is kept", a_proven_length_is_kept),
     ("sums follow each change", sums_follow_each_change),
@@ -310,6 +311,28 @@ fn each_finding_leaves_its_state(database: &mut dyn AuditDatabase) {
     assert_eq!(all.len(), 9);
     assert!(all.iter().rev().map(|(event, _)| event).eq(&history.copies[0].events));
     assert_eq!(database.events(all[6].0.event, 100).expect("readable").len(), 2);
+}
+
+fn a_bad_copy_stays_bad_until_it_is_read(database: &mut dyn AuditDatabase) {
+    let [a, _] = two_nodes(database);
+    import(database, &[a], false, vec![row("x")]);
+    let unavailable = || Finding::Unavailable(Unavailability::Refused(Refusal::new(Cause::TimedOut, "after 60 s")));
+    let mut now = NOW;
+    let bad = [Finding::Missing, Finding::SizeMismatch { found: 5 }, Finding::DigestMismatch { found: digest("z") }];
+    for finding in bad {
+        let state = finding.state();
+        check_one(database, a, now, finding);
+        now += DAY_S;
+        check_one(database, a, now, unavailable());
+        now += 900;
+        let copy = database.history("x").expect("readable").expect("known").copies.remove(0);
+        assert_eq!((copy.state, copy.due_at), (state, now), "it is tried again as soon as an unavailable one");
+        assert_eq!(copy.events[0].kind, EventKind::Checked(State::Unavailable));
+        let totals = database.totals().expect("readable");
+        assert_eq!(totals.iter().map(|total| (total.state, total.copies)).collect::<Vec<_>>(), [(state, 1)]);
+    }
+    check_one(database, a, now, GOOD());
+    assert_eq!(database.history("x").expect("readable").expect("known").copies[0].state, State::Verified);
 }
 
 fn a_stale_result_is_dropped(database: &mut dyn AuditDatabase) {

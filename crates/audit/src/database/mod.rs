@@ -83,6 +83,15 @@ pub struct Checked {
 }
 
 impl Checked {
+    /// The state that the copy has now. A copy that is lost or wrong stays so while it can't be
+    /// read: the failure is no news of its bytes, and a later look at its length would clear it.
+    fn state_after(&self, before: State) -> State {
+        match self.finding.state() {
+            State::Unavailable if before.is_bad() => before,
+            found => found,
+        }
+    }
+
     /// The file's length, if it wasn't known before and the check proves it.
     fn learned_bytes(&self) -> Option<u64> {
         match &self.finding {

@@ -187,12 +187,25 @@ fn a_repair_keeps_what_is_known_and_tells_what_is_not() {
         assert_eq!(failed.status, 1, "{failed:?}");
         says(&failed, "its node can't be used now");
     }
+    // A run that can't read it doesn't forget either.
+    assert_eq!(place.run(&["audit", "run", "--all"]).status, 1);
+    says(&place.run(&["audit", "status"]), "1 digest-mismatch, 2 unavailable");
+    let failed = place.run(&["audit", "repair", "--apply"]);
+    assert_eq!(failed.status, 1, "{failed:?}");
+    says(&failed, "2 copies could not be read");
+    place.good(&["audit", "repair", "--node", "n1"]);
+}
+
+#[test]
+fn a_repair_tells_what_it_could_not_look_at() {
+    let place = audit(3);
+    place.good(&["audit", "run"]);
+    fs::rename(place.path("n2"), place.path("elsewhere")).expect("renamed");
     assert_eq!(place.run(&["audit", "run", "--all"]).status, 4);
     let unknown = place.run(&["audit", "repair", "--apply"]);
     assert_eq!(unknown.status, 4, "{unknown:?}");
     says(&unknown, "3 copies could not be read");
     assert!(!unknown.text().contains("Nothing to repair"), "{unknown:?}");
-    place.good(&["audit", "repair", "--node", "n1"]);
 }
 
 /// A web server that has no files. Returns its address.

@@ -177,14 +177,15 @@ fn apply(
             sums.copy(*other, copy.state, copy.verified_at, known.bytes, 1);
         }
     }
-    let state = result.finding.state();
+    let found = result.finding.state();
+    let state = result.state_after(state_before);
     let verified_at = if state == State::Verified { Some(signed(result.at)) } else { verified_before };
     let first = match state {
         State::HeaderChecked | State::ProviderAttested => state_before == State::Unverified,
         _ => verified_before.is_none(),
     };
     let rules = Rules { interval, ..Medium::Disk.rules() };
-    let due_at = if due_at_once { result.at } else { rules.next_due(result.at, state, first) };
+    let due_at = if due_at_once { result.at } else { rules.next_due(result.at, found, first) };
     let detail = event::detail(result.method, &result.finding);
     let event = events.push(Appended {
         previous: last_event,

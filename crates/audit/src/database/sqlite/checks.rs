@@ -248,14 +248,15 @@ fn apply(
             .map_err(&failed)?;
         recount_bytes(transaction, file, node, signed(bytes), sums)?;
     }
-    let state = result.finding.state();
+    let found = result.finding.state();
+    let state = result.state_after(before.state);
     let verified_at = if state == State::Verified { Some(signed(result.at)) } else { before.verified_at };
     let first = match state {
         State::HeaderChecked | State::ProviderAttested => before.state == State::Unverified,
         _ => before.verified_at.is_none(),
     };
     let rules = crate::node::Rules { interval, ..crate::node::Medium::Disk.rules() };
-    let due_at = if due_at_once { result.at } else { rules.next_due(result.at, state, first) };
+    let due_at = if due_at_once { result.at } else { rules.next_due(result.at, found, first) };
     let detail = event::detail(result.method, &result.finding);
     let event = append(
         transaction,
