@@ -29,6 +29,7 @@ mod digests;
 mod error;
 mod event;
 mod incident;
+mod portion;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod removed;

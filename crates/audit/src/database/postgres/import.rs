@@ -16,6 +16,7 @@ use tokio_postgres::types::Type;
 
 use super::super::digests;
 use super::super::event::EventKind;
+use super::super::portion::{End, Portion, ROWS};
 use super::super::removed::due_again;
 use super::history::{Appended, Appending};
 use super::session::{ANSWER, Fault, HISTORY_LOCK, IMPORT_LOCK, Session, Work};
@@ -24,12 +25,8 @@ use super::{DatabaseError, decoded_digests, decoded_node, decoded_state, name_ha
 use crate::copy::{Expected, Method, NodeId, State};
 use crate::inventory::{Conflict, Imported, InventoryError, Row};
 
-/// Rows of a portion.
-const ROWS: usize = 50_000;
 /// Copies of a portion; a row may stand for a copy at each of many nodes.
 const COPIES: usize = 200_000;
-/// Bytes of names and locations of a portion.
-const NAME_BYTES: usize = 16 << 20;
 /// Conflicts that are reported with their names; all are counted.
 const CONFLICTS_NAMED: usize = 1_000;
 
@@ -52,8 +49,9 @@ pub(super) fn import(
     // A changed file concerns its copies at all nodes.
     let most_rows = ROWS.min(COPIES / usize::try_from(known_nodes).unwrap_or(COPIES).max(1)).max(1);
     let mut imported = Imported::default();
+    let mut rows = rows.map(|row| row.and_then(storable));
     loop {
-        let (portion, end) = portion(rows, most_rows);
+        let Portion { rows: portion, end } = Portion::collect(&mut rows, most_rows);
         if !portion.is_empty() {
             let named = imported.conflicting.len();
             let done = session.change("add files", ANSWER, async |work, _| import.add(work, &portion, CONFLICTS_NAMED - named).await)?;
@@ -65,31 +63,19 @@ pub(super) fn import(
             imported.conflicting.extend(done.conflicting);
         }
         match end {
-            Some(Ok(())) => return Ok(imported),
-            Some(Err(error)) => return Err(error),
-            None => {}
+            End::Open => {}
+            End::Complete => return Ok(imported),
+            End::Failed(error) => return Err(error),
         }
     }
 }
 
-/// Collects rows for a transaction. The second value is `None` if there may be more rows.
-fn portion(rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>, most: usize) -> (Vec<Row>, Option<Result<(), InventoryError>>) {
-    let mut portion = Vec::new();
-    let mut bytes = 0;
-    while portion.len() < most && bytes < NAME_BYTES {
-        match rows.next() {
-            Some(Ok(row)) => {
-                if row.name.contains('\0') || row.location.as_ref().is_some_and(|location| location.contains('\0')) {
-                    return (portion, Some(Err(DatabaseError::NulInName { name: row.name }.into())));
-                }
-                bytes += row.name.len() + row.location.as_ref().map_or(0, String::len);
-                portion.push(row);
-            }
-            Some(Err(error)) => return (portion, Some(Err(error))),
-            None => return (portion, Some(Ok(()))),
-        }
+/// PostgreSQL can't store the character NUL.
+fn storable(row: Row) -> Result<Row, InventoryError> {
+    if row.name.contains('\0') || row.location.as_ref().is_some_and(|location| location.contains('\0')) {
+        return Err(DatabaseError::NulInName { name: row.name }.into());
     }
-    (portion, None)
+    Ok(row)
 }
 
 /// A file of the portion's rows.

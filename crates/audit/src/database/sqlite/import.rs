@@ -16,11 +16,10 @@ use super::checks::{Appended, Sums, append};
 use super::{DatabaseError, Sqlite, decoded_digests, decoded_state, digests, engine, signed, unsigned};
 use crate::copy::{Expected, Method, NodeId, State};
 use crate::database::EventKind;
+use crate::database::portion::{End, Portion, ROWS};
 use crate::database::removed::due_again;
 use crate::inventory::{Conflict, Imported, InventoryError, Row};
 
-/// Rows of a transaction.
-const PORTION: usize = 50_000;
 /// Conflicts that are reported with their names; all are counted.
 const CONFLICTS_NAMED: usize = 1_000;
 
@@ -167,29 +166,24 @@ impl Importing<'_> {
     ) -> Result<(), InventoryError> {
         let failed = engine("add files");
         loop {
+            let portion = Portion::collect(rows, ROWS);
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
             self.look(&transaction).map_err(&failed)?;
             let mut sums = Sums::default();
-            let mut count = 0;
-            let mut error = None;
-            while count < PORTION {
-                let Some(row) = rows.next() else { break };
-                count += 1;
-                self.imported.rows += u64::from(row.is_ok());
-                match row.and_then(|row| Ok(self.add(&transaction, row, &mut sums)?)) {
-                    Ok(()) => {}
-                    Err(found) => {
-                        error = Some(found);
-                        break;
-                    }
+            let mut end = portion.end;
+            for row in portion.rows {
+                self.imported.rows += 1;
+                if let Err(error) = self.add(&transaction, row, &mut sums) {
+                    end = End::Failed(error.into());
+                    break;
                 }
             }
             sums.apply(&transaction).map_err(&failed)?;
             transaction.commit().map_err(&failed)?;
-            match error {
-                Some(error) => return Err(error),
-                None if count < PORTION => return Ok(()),
-                None => {}
+            match end {
+                End::Open => {}
+                End::Complete => return Ok(()),
+                End::Failed(error) => return Err(error),
             }
         }
     }
