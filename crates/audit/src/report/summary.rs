@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::episodes::{Slowdown, slowdowns};
 use crate::copy::{FileId, Method, NodeId, State};
-use crate::database::{Age, AuditDatabase, Benchmark, BenchmarkRecord, DatabaseError, Hour, Problem};
+use crate::database::{Age, AuditDatabase, Benchmark, BenchmarkRecord, DatabaseError, Hour, Problem, UnfinishedImport};
 use crate::expectation::Expectation;
 use crate::matrix;
 use crate::node::{DAY_S, Node};
@@ -45,6 +45,8 @@ pub struct Summary {
     pub problems: Vec<NamedProblem>,
     /// The benchmark matrix, by file, node and kind.
     pub benchmarks: Vec<NamedBenchmark>,
+    /// Imports that were not completed: copies may be missing in this summary.
+    pub unfinished_imports: Vec<UnfinishedImport>,
 }
 
 /// What was audited on a day.
@@ -211,14 +213,16 @@ impl Summary {
             Some(NamedBenchmark { node: node.name.clone(), benchmark })
         };
         let benchmarks = benchmarks.into_iter().filter_map(named).collect();
-        Ok(Self { now, days: days(&hours, nodes, now), nodes: summaries, problems, benchmarks })
+        let unfinished_imports = database.unfinished_imports()?;
+        Ok(Self { now, days: days(&hours, nodes, now), nodes: summaries, problems, benchmarks, unfinished_imports })
     }
 
-    /// True only if there are nodes, every copy is verified by its node's method, none is overdue,
-    /// no slowdown is open, no known file was read wrong, and each cycle ends within its interval.
+    /// True only if there are nodes, no import is unfinished, every copy is verified by its node's
+    /// method, none is overdue, no slowdown is open, no known file was read wrong, and each cycle
+    /// ends within its interval.
     #[must_use]
     pub fn is_well(&self) -> bool {
-        !self.nodes.is_empty() && self.nodes.iter().all(|node| node.concerns().is_empty())
+        !self.nodes.is_empty() && self.unfinished_imports.is_empty() && self.nodes.iter().all(|node| node.concerns().is_empty())
     }
 
     /// Copies of all nodes in one state.

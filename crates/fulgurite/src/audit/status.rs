@@ -288,7 +288,7 @@ mod tests {
     use std::time::Duration;
 
     use fulgurite_audit::copy::{Expected, Finding, NodeId};
-    use fulgurite_audit::database::{Checked, Sqlite};
+    use fulgurite_audit::database::{Checked, Source, Sqlite};
     use fulgurite_audit::inventory::Row;
     use fulgurite_audit::node::Medium;
 
@@ -314,7 +314,7 @@ mod tests {
             };
             node.id = database.add_node(&node).expect("the name is free");
             let row = Row { name: "f".into(), expected: Expected::default(), location: None, node: Some(node.id) };
-            database.import(&[], false, NOW, &mut std::iter::once(Ok(row))).expect("imported");
+            database.import(Source::list("list"), &[], false, NOW, &mut std::iter::once(Ok(row))).expect("imported");
             let claim = database.claim(node.id, NOW, 1).expect("claimed").remove(0);
             let (at, method) = (NOW + ahead_days * DAY_S, node.rules.method);
             database.record(&[Checked { claim, at, method, finding, bytes: 0, stream: Duration::ZERO }], &[]).expect("recorded");
