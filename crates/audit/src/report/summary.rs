@@ -171,6 +171,8 @@ impl Summary {
     /// If the database can't be read.
     pub fn read(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) -> Result<Self, DatabaseError> {
         let hour = now / HOUR_S;
+        // Read first: an import that isn't among them has added its copies before they are counted.
+        let unfinished_imports = database.unfinished_imports()?;
         let (totals, ages, hours) = (database.totals()?, database.ages()?, database.hours(hour.saturating_sub(RATIO_HOURS))?);
         // A check dated later than now has a wrong date; whose clock is wrong is not known.
         let hours: Vec<Hour> = hours.into_iter().filter(|found| found.hour <= hour).collect();
@@ -213,7 +215,6 @@ impl Summary {
             Some(NamedBenchmark { node: node.name.clone(), benchmark })
         };
         let benchmarks = benchmarks.into_iter().filter_map(named).collect();
-        let unfinished_imports = database.unfinished_imports()?;
         Ok(Self { now, days: days(&hours, nodes, now), nodes: summaries, problems, benchmarks, unfinished_imports })
     }
 
