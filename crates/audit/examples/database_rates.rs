@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fulgurite_audit::copy::{Expected, Finding, Method, NodeId};
-use fulgurite_audit::database::{AuditDatabase, Checked, Postgres, Sqlite};
+use fulgurite_audit::database::{AuditDatabase, Checked, Postgres, Source, Sqlite};
 use fulgurite_audit::inventory::Row;
 use fulgurite_audit::node::{Medium, Node};
 use fulgurite_digest::{Algorithm, Digester};
@@ -90,7 +90,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let nodes = (0..count).map(|number| database.add_node(&node(&format!("node-{number}")))).collect::<Result<Vec<_>, _>>()?;
     for what in ["import", "import again"] {
         let (begun, before) = (Instant::now(), written());
-        let imported = database.import(&nodes, false, NOW, &mut (0..files).map(|index| Ok(row(index))))?;
+        let imported = database.import(Source::list("rates"), &nodes, false, NOW, &mut (0..files).map(|index| Ok(row(index))))?;
         let seconds = begun.elapsed().as_secs_f64();
         println!(
             "{what}: {} new copies, {seconds:.1} s, {:.0} rows/s; {} bytes on disk, {} written",

@@ -107,7 +107,7 @@ pub trait BenchmarkDatabase {
     /// later than the new interval allows, it is due then.
     ///
     /// # Errors
-    /// If the database can't be changed.
+    /// If an unfinished import holds checks, or the database can't be changed.
     fn set_benchmark(&mut self, node: NodeId, file: FileId, probe: Probe, every: Duration, now: u64) -> Result<(), DatabaseError>;
 
     /// Removes a benchmark; its records stay. Returns false if there was none.
@@ -120,7 +120,7 @@ pub trait BenchmarkDatabase {
     /// returns false, and the caller must not read. A reader that dies leaves out one reading.
     ///
     /// # Errors
-    /// If the database can't be changed.
+    /// If an unfinished import holds checks, or the database can't be changed.
     fn claim_benchmark(&mut self, benchmark: &Benchmark, next: u64) -> Result<bool, DatabaseError>;
 
     /// Gives back a claim whose reading was interrupted: it is due again as before.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fulgurite_digest::{Algorithm, Digest, Digester};
 
-use super::{AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, EventKind, Incident, IncidentKind, Subject};
+use super::{AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, EventKind, Incident, IncidentKind, Source, Subject};
 use crate::copy::{Dispute, Expected, FileId, Finding, Method, NodeId, State, Unavailability};
 use crate::inventory::{Imported, InventoryError, LineProblem, Row};
 use crate::node::{DAY_S, Medium, Node, Rules};
@@ -14,8 +14,12 @@ use crate::series::{Probe, Series};
 
 mod benchmarks;
 mod removal;
+mod unfinished;
 
 const NOW: u64 = 1_800_000_000;
+
+/// A list that can be imported again.
+pub(super) const LIST: Source<'_> = Source::list("list");
 
 type Case = (&'static str, fn(&mut dyn AuditDatabase));
 
@@ -52,6 +56,10 @@ pub(super) const CASES: &[Case] = &[
     ("a removal lets a file be listed as new", removal::lets_a_file_be_listed_as_new),
     ("a removal of a node leaves its history", removal::of_a_node_leaves_its_history),
     ("a removal works in portions", removal::works_in_portions),
+    ("an import is unfinished until its last row", unfinished::until_the_last_row),
+    ("an import that fails stays unfinished", unfinished::after_a_failure),
+    ("an import completes earlier ones of the same list only", unfinished::completes_the_same_list_only),
+    ("an unfinished import can be dismissed", unfinished::can_be_dismissed),
 ];
 
 fn node(name: &str) -> Node {
@@ -78,7 +86,7 @@ fn row(name: &str) -> Row {
 }
 
 fn import(database: &mut dyn AuditDatabase, nodes: &[NodeId], replace: bool, rows: Vec<Row>) -> Imported {
-    database.import(nodes, replace, NOW, &mut rows.into_iter().map(Ok)).expect("the inventory is right")
+    database.import(LIST, nodes, replace, NOW, &mut rows.into_iter().map(Ok)).expect("the inventory is right")
 }
 
 fn two_nodes(database: &mut dyn AuditDatabase) -> [NodeId; 2] {
@@ -204,7 +212,7 @@ fn rows_before_an_error_are_kept(database: &mut dyn AuditDatabase) {
     for (round, name) in ["x", "y"].into_iter().enumerate() {
         let error = InventoryError::Line { path: "list".into(), line: 2, problem: LineProblem::EmptyName };
         let mut rows = vec![Ok(row(name)), Err(error), Ok(row("never read"))].into_iter();
-        assert!(matches!(database.import(&[a], false, NOW, &mut rows), Err(InventoryError::Line { line: 2, .. })));
+        assert!(matches!(database.import(LIST, &[a], false, NOW, &mut rows), Err(InventoryError::Line { line: 2, .. })));
         assert_eq!(states(database, a)[0].1, round as u64 + 1);
         assert!(database.history(name).expect("readable").is_some());
     }

@@ -22,8 +22,13 @@ pub enum DatabaseError {
     NodeRemoved { name: String },
     #[error("no node {name} was removed")]
     NotRemoved { name: String },
-    #[error("the first import of an inventory is under way, or was interrupted: finish or repeat it before removing anything")]
+    #[error(
+        "the first import of an inventory isn't complete: wait for its end or repeat it, as `fulgurite audit status` says; until then, \
+         copies are neither checked nor removed"
+    )]
     ImportUnfinished,
+    #[error("another process is importing the first inventory: repeat this once it has ended")]
+    ImportUnderWay,
     #[error("there is no node number {node}")]
     NoSuchNode { node: u16 },
     #[error("the database has more than {most} nodes")]

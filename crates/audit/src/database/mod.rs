@@ -29,10 +29,12 @@ mod digests;
 mod error;
 mod event;
 mod incident;
+mod portion;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod removed;
 mod sqlite;
+mod unfinished;
 mod witnesses;
 
 pub use benchmarks::{Benchmark, BenchmarkDatabase, BenchmarkRecord, ExpectedTime};
@@ -43,6 +45,7 @@ pub use incident::{DetectorState, Incident, IncidentKind};
 pub use postgres::{AddressProblem, Postgres};
 pub use removed::{RemovedCopy, RemovedNode};
 pub use sqlite::Sqlite;
+pub use unfinished::{Source, UnfinishedImport};
 
 /// The due time of copies whose bytes must be read, whatever the node's method: a benchmark found
 /// them wrong. It is no date.
@@ -231,7 +234,8 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// Commits in portions, with the node in the last one. An interrupted removal can be repeated.
     ///
     /// # Errors
-    /// If the node doesn't exist, or the database can't be changed.
+    /// If the node doesn't exist, an unfinished import holds checks, or the database can't be
+    /// changed.
     fn remove_node(&mut self, node: NodeId, at: u64, reason: &str) -> Result<u64, DatabaseError>;
 
     /// Removes copies: an event for each, and they are no longer checked, counted or listed. Their
@@ -241,7 +245,7 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// Commits in portions. An interrupted removal can be repeated.
     ///
     /// # Errors
-    /// If the database can't be changed.
+    /// If an unfinished import holds checks, or the database can't be changed.
     fn remove_copies(&mut self, copies: &[(NodeId, FileId)], at: u64, reason: &str) -> Result<u64, DatabaseError>;
 
     /// Stores new settings of a node. If its interval changed, copies that wait for their next
@@ -256,20 +260,39 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// row contradicts what is known, it is a conflict; with `replace`, or if all copies of the
     /// file were removed, the row is right, and the copies are unverified and due at once.
     ///
-    /// Commits in portions. An interrupted import can be repeated.
+    /// Commits in portions. An interrupted import can be repeated. From its first portion to its
+    /// last one, and after an error, it is among the
+    /// [`unfinished_imports`](Self::unfinished_imports). If it had rows, earlier imports of the
+    /// same repeatable `source` count as completed, too.
     ///
     /// # Errors
-    /// If a row can't be read, a row names no node, or the database can't be changed.
+    /// If a row can't be read, a row names no node, another process imports into an empty audit, or
+    /// the database can't be changed.
     fn import(
         &mut self,
+        source: Source<'_>,
         nodes: &[NodeId],
         replace: bool,
         now: u64,
         rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>,
     ) -> Result<Imported, InventoryError>;
 
+    /// Returns the imports that were not completed, by number.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    fn unfinished_imports(&mut self) -> Result<Vec<UnfinishedImport>, DatabaseError>;
+
+    /// Forgets that an import wasn't completed. Rows that it has added stay, unless it
+    /// [`holds_checks`](UnfinishedImport::holds_checks). Returns false if it isn't unfinished.
+    ///
+    /// # Errors
+    /// If the import is under way and holds checks, or the database can't be changed.
+    fn dismiss_import(&mut self, number: u64) -> Result<bool, DatabaseError>;
+
     /// Claims up to `limit` copies of a node that are due, longest due first. A claimed copy isn't
     /// claimed again until its result is recorded or it is released; claims end with their worker.
+    /// Claims nothing while an unfinished import holds checks.
     ///
     /// # Errors
     /// If the database can't be read, or another process checks copies.
@@ -279,7 +302,7 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// and copies that are claimed already are left out.
     ///
     /// # Errors
-    /// As of [`claim`](Self::claim).
+    /// As of [`claim`](Self::claim), or if an unfinished import holds checks.
     fn claim_files(&mut self, node: NodeId, files: &[FileId]) -> Result<Vec<Claim>, DatabaseError>;
 
     /// Gives back claims whose copies were not checked.
@@ -302,21 +325,22 @@ pub trait AuditDatabase: BenchmarkDatabase + Send {
     /// with the results that they have seen.
     ///
     /// # Errors
-    /// If the database can't be changed; then nothing was recorded.
+    /// If an unfinished import holds checks, or the database can't be changed; then nothing was
+    /// recorded.
     fn record(&mut self, results: &[Checked], detectors: &[DetectorState]) -> Result<(), DatabaseError>;
 
     /// Records that a copy was rewritten: an event, and the copy is due at once. Its state stays
     /// until a check.
     ///
     /// # Errors
-    /// If the database can't be changed.
+    /// If an unfinished import holds checks, or the database can't be changed.
     fn record_repair(&mut self, node: NodeId, file: FileId, at: u64, detail: &str) -> Result<(), DatabaseError>;
 
     /// Appends an event to the history of a copy, and changes neither its state nor its dates. The
     /// event's number is ignored. Nothing happens if the copy is gone.
     ///
     /// # Errors
-    /// If the database can't be changed.
+    /// If an unfinished import holds checks, or the database can't be changed.
     fn append_event(&mut self, event: &Event) -> Result<(), DatabaseError>;
 
     /// Appends what detectors reported.

@@ -9,7 +9,7 @@ use fulgurite_bagit::{BagError, Finding};
 use fulgurite_ocfl::{ObjectError, RootError};
 
 use crate::copy::{Expected, NodeId};
-use crate::database::DatabaseError;
+use crate::database::{DatabaseError, UnfinishedImport};
 use crate::place::Refusal;
 
 mod bagit;
@@ -66,6 +66,8 @@ pub struct Imported {
     pub conflicts: u64,
     /// The first of those.
     pub conflicting: Vec<Conflict>,
+    /// Earlier imports of the same list, unfinished until now.
+    pub completed: Vec<UnfinishedImport>,
 }
 
 /// An inventory can't be imported. Rows before the error were imported.
@@ -92,6 +94,8 @@ pub enum InventoryError {
     OcflRoot(#[from] RootError),
     #[error(transparent)]
     OcflObject(#[from] ObjectError),
+    #[error("can't read the list")]
+    List(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("can't list the node's files")]
     Listing(#[from] Refusal),
     #[error(transparent)]

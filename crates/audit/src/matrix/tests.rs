@@ -4,7 +4,7 @@ use fulgurite_digest::{Algorithm, Digester};
 
 use super::*;
 use crate::copy::Expected;
-use crate::database::{BenchmarkDatabase as _, IncidentKind, Sqlite};
+use crate::database::{BenchmarkDatabase as _, IncidentKind, Source, Sqlite};
 use crate::expectation::{Expectation, Fit, Verdict};
 use crate::fake_place::{FakePlace, Fault};
 use crate::inventory::Row;
@@ -127,7 +127,7 @@ impl Matrix {
             places.iter().for_each(|place| place.put(name, content));
         }
         let ids: Vec<NodeId> = nodes.iter().map(|node| node.id).collect();
-        database.import(&ids, false, NOW, &mut rows.into_iter()).expect("the inventory is right");
+        database.import(Source::list("list"), &ids, false, NOW, &mut rows.into_iter()).expect("the inventory is right");
         let [files, plain] = places;
         let signing = Signing { files, fetched: Mutex::default() };
         Self { _folder: folder, database, nodes, signing, plain, clock: HandClock(Mutex::new(NOW)) }
@@ -343,7 +343,7 @@ fn without_a_digest_no_bytes_are_right() {
     let mut matrix = Matrix::new();
     matrix.add(1, "small", Probe::Audit);
     let row = Row { name: "small".into(), expected: Expected { bytes: Some(14), digests: Vec::new() }, location: None, node: None };
-    matrix.database.import(&[matrix.nodes[1].id], true, NOW, &mut std::iter::once(Ok(row))).expect("replaced");
+    matrix.database.import(Source::list("list"), &[matrix.nodes[1].id], true, NOW, &mut std::iter::once(Ok(row))).expect("replaced");
     let record = matrix.run(false, &mut ()).remove(0);
     assert_eq!((record.verdict, record.bytes), (Some(Verdict::Unanswered), 0));
     assert!(record.detail.contains("its digest isn't known any more"), "{record:?}");

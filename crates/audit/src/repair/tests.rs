@@ -1,7 +1,7 @@
 use fulgurite_digest::Algorithm;
 
 use super::*;
-use crate::database::{EventKind, Sqlite};
+use crate::database::{EventKind, Source, Sqlite};
 use crate::fake_place::{FakePlace, Fault};
 use crate::inventory::Row;
 use crate::node::{Medium, Node};
@@ -45,7 +45,7 @@ fn with_length(bytes: Option<u64>) -> Bench {
     digester.update(CONTENT);
     let expected = Expected { bytes, digests: digester.finish() };
     let row = Row { name: "f".into(), expected, location: None, node: None };
-    database.import(&NODES, false, 1, &mut std::iter::once(Ok(row))).expect("imported");
+    database.import(Source::list("list"), &NODES, false, 1, &mut std::iter::once(Ok(row))).expect("imported");
     Bench { folder, database, places }
 }
 
@@ -116,7 +116,7 @@ fn what_changed_while_a_copy_was_read_is_not_overwritten() {
     let file = bench.database.history("f").expect("readable").expect("known");
     let expected = Expected { bytes: Some(5), digests: vec![Digest::new(Algorithm::Sha256, &[7; 32]).expect("32 bytes")] };
     let row = Row { name: "f".into(), expected, location: None, node: None };
-    bench.database.import(&NODES, true, 2, &mut std::iter::once(Ok(row))).expect("imported");
+    bench.database.import(Source::list("list"), &NODES, true, 2, &mut std::iter::once(Ok(row))).expect("imported");
     let sites = [0, 1, 2].map(|index| Site { node: NODES[index], name: ["a", "b", "c"][index], place: &bench.places[index] });
     let repair = Repair { sites: &sites, spool: bench.folder.path(), apply: true, clock: &SystemClock::default() };
     let outcome = repair.repair(&mut bench.database, "f", &file, NODES[1]).expect("the database works");

@@ -6,7 +6,7 @@ use super::escape::html as escaped;
 use super::figures::{SHOWN_NODES, ages, cycles, timeline};
 use super::quantities::{bytes, count, day, days, factor, time};
 use super::summary::Summary;
-use super::text::{concern, headline, projection, reading, slowdown, verdict};
+use super::text::{concern, headline, projection, reading, remedy, slowdown, verdict};
 use crate::copy::State;
 use crate::expectation::Verdict;
 use crate::service_level::{DayVerdict, Projection};
@@ -39,6 +39,14 @@ pub fn html(summary: &Summary) -> String {
         escaped(&headline(summary)),
         time(summary.now)
     );
+    for import in &summary.unfinished_imports {
+        let (source, remedy) = (escaped(&import.source), escaped(&remedy(import)));
+        let _ = writeln!(
+            out,
+            "<p class=\"bad\">Inventory: the import of {source} that began {} UTC isn't complete: {remedy}.</p>",
+            time(import.began_at)
+        );
+    }
     if !summary.nodes.is_empty() {
         nodes(&mut out, summary);
         states(&mut out, summary);

@@ -6,6 +6,7 @@ use super::quantities::day;
 use super::summary::{AGE_LIMITS_D, NamedBenchmark, NodeSummary, Summary};
 use super::text::{concern, headline, verdict};
 use super::{End, Slowdown};
+use crate::database::UnfinishedImport;
 use crate::expectation::Verdict;
 use crate::node::DAY_S;
 use crate::service_level::{Projection, Tally};
@@ -37,6 +38,7 @@ pub fn json(summary: &Summary) -> Value {
         "days": days.collect::<Vec<_>>(),
         "problem_count": summary.problem_count(),
         "problems": problems.collect::<Vec<_>>(),
+        "unfinished_imports": summary.unfinished_imports.iter().map(unfinished_import).collect::<Vec<_>>(),
         "benchmarks": summary.benchmarks.iter().map(benchmark).collect::<Vec<_>>(),
     })
 }
@@ -78,6 +80,10 @@ fn of_node(node: &NodeSummary) -> Value {
         "ratios": ratios.collect::<Vec<_>>(),
         "slowdowns": node.slowdowns.iter().map(slowdown).collect::<Vec<_>>(),
     })
+}
+
+fn unfinished_import(import: &UnfinishedImport) -> Value {
+    json!({ "number": import.number, "source": import.source, "began_at": import.began_at, "holds_checks": import.holds_checks })
 }
 
 fn tally(tally: Tally) -> Value {

@@ -34,4 +34,4 @@ pub use json::json;
 pub use prometheus::prometheus;
 pub use quantities::bytes;
 pub use summary::{AGE_LIMITS_D, Concern, Day, NAMED_PROBLEMS, NamedBenchmark, NamedProblem, NodeSummary, Ratios, Summary};
-pub use text::text;
+pub use text::{text, unfinished_import};

@@ -74,7 +74,9 @@ pub fn prometheus(summary: &Summary) -> String {
             out.line("benchmarks", &format!("{{node=\"{}\",method=\"{method}\",verdict=\"{verdict}\"}}", label(&node.node.name)), count);
         }
     }
-    out.head("well", "1 if all copies are verified and none is overdue, each node keeps up, and none is slow.");
+    out.head("unfinished_imports", "Imports of inventories that are under way, were interrupted, or failed.");
+    out.line("unfinished_imports", "", summary.unfinished_imports.len());
+    out.head("well", "1 if all copies are verified and none is overdue, each node keeps up, none is slow, and no import is unfinished.");
     out.line("well", "", u8::from(summary.is_well()));
     out.head("report_timestamp_seconds", "Time of this report.");
     out.line("report_timestamp_seconds", "", summary.now);

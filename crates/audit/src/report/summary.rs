@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::episodes::{Slowdown, slowdowns};
 use crate::copy::{FileId, Method, NodeId, State};
-use crate::database::{Age, AuditDatabase, Benchmark, BenchmarkRecord, DatabaseError, Hour, Problem};
+use crate::database::{Age, AuditDatabase, Benchmark, BenchmarkRecord, DatabaseError, Hour, Problem, UnfinishedImport};
 use crate::expectation::Expectation;
 use crate::matrix;
 use crate::node::{DAY_S, Node};
@@ -45,6 +45,8 @@ pub struct Summary {
     pub problems: Vec<NamedProblem>,
     /// The benchmark matrix, by file, node and kind.
     pub benchmarks: Vec<NamedBenchmark>,
+    /// Imports that were not completed: copies may be missing in this summary.
+    pub unfinished_imports: Vec<UnfinishedImport>,
 }
 
 /// What was audited on a day.
@@ -169,6 +171,8 @@ impl Summary {
     /// If the database can't be read.
     pub fn read(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) -> Result<Self, DatabaseError> {
         let hour = now / HOUR_S;
+        // Read first: an import that isn't among them has added its copies before they are counted.
+        let unfinished_imports = database.unfinished_imports()?;
         let (totals, ages, hours) = (database.totals()?, database.ages()?, database.hours(hour.saturating_sub(RATIO_HOURS))?);
         // A check dated later than now has a wrong date; whose clock is wrong is not known.
         let hours: Vec<Hour> = hours.into_iter().filter(|found| found.hour <= hour).collect();
@@ -211,14 +215,15 @@ impl Summary {
             Some(NamedBenchmark { node: node.name.clone(), benchmark })
         };
         let benchmarks = benchmarks.into_iter().filter_map(named).collect();
-        Ok(Self { now, days: days(&hours, nodes, now), nodes: summaries, problems, benchmarks })
+        Ok(Self { now, days: days(&hours, nodes, now), nodes: summaries, problems, benchmarks, unfinished_imports })
     }
 
-    /// True only if there are nodes, every copy is verified by its node's method, none is overdue,
-    /// no slowdown is open, no known file was read wrong, and each cycle ends within its interval.
+    /// True only if there are nodes, no import is unfinished, every copy is verified by its node's
+    /// method, none is overdue, no slowdown is open, no known file was read wrong, and each cycle
+    /// ends within its interval.
     #[must_use]
     pub fn is_well(&self) -> bool {
-        !self.nodes.is_empty() && self.nodes.iter().all(|node| node.concerns().is_empty())
+        !self.nodes.is_empty() && self.unfinished_imports.is_empty() && self.nodes.iter().all(|node| node.concerns().is_empty())
     }
 
     /// Copies of all nodes in one state.

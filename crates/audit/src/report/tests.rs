@@ -4,7 +4,9 @@ use fulgurite_digest::{Algorithm, Digest};
 
 use super::*;
 use crate::copy::{Expected, Finding, Method, NodeId, State, Unavailability};
-use crate::database::{AuditDatabase, BenchmarkDatabase as _, BenchmarkRecord, Checked, DetectorState, Incident, IncidentKind, Sqlite};
+use crate::database::{
+    AuditDatabase, BenchmarkDatabase as _, BenchmarkRecord, Checked, DetectorState, Incident, IncidentKind, Source, Sqlite,
+};
 use crate::expectation::{Expectation, Verdict};
 use crate::inventory::Row;
 use crate::node::{DAY_S, Medium, Node};
@@ -50,7 +52,7 @@ impl Audit {
             node: Some(node),
         };
         let rows: Vec<Row> = names.iter().map(row).collect();
-        self.database.import(&[node], false, NOW, &mut rows.into_iter().map(Ok)).expect("imported");
+        self.database.import(Source::list("list"), &[node], false, NOW, &mut rows.into_iter().map(Ok)).expect("imported");
     }
 
     /// Checks up to `limit` copies at `at`; each takes `stream`.
@@ -127,6 +129,29 @@ fn all_is_well_only_if_every_copy_is_verified_in_time() {
     assert_eq!(late.nodes[0].concerns(), [Concern::Overdue(3), Concern::Unknown]);
     assert_eq!(metric(&late, "cycle_seconds{node=\"a\"}"), None);
     assert!(first_line(&late).starts_with("Not well"));
+}
+
+#[test]
+fn all_is_not_well_while_an_import_is_unfinished() {
+    let mut audit = Audit::new();
+    let node = audit.node("a", Medium::Disk);
+    audit.files(node, &["x"]);
+    audit.check(node, NOW - 60, 1, EXPECTED, GOOD);
+    assert_eq!(metric(&audit.summary(NOW), "unfinished_imports"), Some(0.0));
+    let error = crate::inventory::InventoryError::Read { path: "list".into(), source: std::io::Error::other("cut") };
+    let imported = audit.database.import(Source::list("csv <list>"), &[node], false, NOW - 50, &mut std::iter::once(Err(error)));
+    assert!(imported.is_err());
+    let summary = audit.summary(NOW);
+    assert!(!summary.is_well() && summary.nodes[0].concerns().is_empty());
+    assert_eq!(first_line(&summary), "Not well: an inventory isn't imported completely.");
+    assert_eq!((metric(&summary, "well"), metric(&summary, "unfinished_imports")), (Some(0.0), Some(1.0)));
+    let [text, html, _, json, _] = forms(&summary);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("the import of csv <list> that began") && text.contains("dismiss 2"), "{text}");
+    assert!(html.contains("csv &lt;list&gt;") && html.contains("dismiss 2"), "{html}");
+    assert!(json.contains(r#"{"began_at":"#) && json.contains(r#""number":2"#), "{json}");
+    audit.database.dismiss_import(2).expect("dismissed");
+    assert!(audit.summary(NOW).is_well());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::quantities::{bytes, copies, count, day, days, factor, time};
 use super::summary::{Concern, NodeSummary, Summary};
 use super::{End, Slowdown};
 use crate::copy::State;
-use crate::database::Benchmark;
+use crate::database::{Benchmark, UnfinishedImport};
 use crate::service_level::{DayVerdict, Projection};
 
 /// Columns of a mail. Names of files may be longer.
@@ -22,6 +22,10 @@ pub fn text(summary: &Summary) -> String {
     let mut out = Vec::new();
     wrap(&mut out, "", &headline(summary));
     wrap(&mut out, "", &format!("Fixity audit, {} UTC.", time(summary.now)));
+    for import in &summary.unfinished_imports {
+        out.push(String::new());
+        wrap(&mut out, "", &format!("Inventory: {}.", unfinished_import(import)));
+    }
     for node in &summary.nodes {
         out.push(String::new());
         of_node(&mut out, node);
@@ -102,7 +106,27 @@ pub(super) fn headline(summary: &Summary) -> String {
     let others = if others > 0 { format!(" and {others} more") } else { String::new() };
     let bad: u64 = summary.nodes.iter().map(|node| node.bad().copies).fold(0, u64::saturating_add);
     let bad = if bad > 0 { format!("{} lost or wrong; ", copies(bad)) } else { String::new() };
-    format!("Not well: {bad}see {}{others}.", names.join(", "))
+    let unfinished = if summary.unfinished_imports.is_empty() { "" } else { "an inventory isn't imported completely; " };
+    if names.is_empty() {
+        return format!("Not well: {}.", unfinished.trim_end_matches("; "));
+    }
+    format!("Not well: {bad}{unfinished}see {}{others}.", names.join(", "))
+}
+
+/// What is wrong with an import that wasn't completed, and what to do.
+#[must_use]
+pub fn unfinished_import(import: &UnfinishedImport) -> String {
+    format!("the import of {} that began {} UTC isn't complete: {}", line(&import.source), time(import.began_at), remedy(import))
+}
+
+/// What to do about an import that wasn't completed.
+pub(super) fn remedy(import: &UnfinishedImport) -> String {
+    let held = if import.holds_checks { ". Until an import is complete, no copy is checked" } else { "" };
+    format!(
+        "it is under way, was interrupted, or failed. If it isn't under way, repeat it, or dismiss it with `fulgurite audit inventory \
+         dismiss {}`{held}",
+        import.number
+    )
 }
 
 /// A concern in words.

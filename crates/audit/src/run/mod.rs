@@ -181,10 +181,11 @@ pub enum RunError {
 /// Files whose copies are checked, at each node.
 pub type Chosen = BTreeMap<NodeId, Vec<FileId>>;
 
-/// Checks copies that are due until there is nothing left to do, or until it is stopped.
+/// Checks copies that are due until there is nothing left to do, or until it is stopped. While an
+/// unfinished import holds checks, a run that never ends waits.
 ///
 /// # Errors
-/// If the database fails, or a worker panics.
+/// If the database fails, a worker panics, or an unfinished import holds checks.
 pub fn run(
     database: &mut dyn AuditDatabase,
     targets: &[Target<'_>],
@@ -199,7 +200,7 @@ pub fn run(
 /// Checks these copies, due or not, each once. Those that another worker is checking are left out.
 ///
 /// # Errors
-/// If the database fails, or a worker panics.
+/// If the database fails, a worker panics, or an unfinished import holds checks.
 pub fn run_files(
     database: &mut dyn AuditDatabase,
     targets: &[Target<'_>],
@@ -220,6 +221,10 @@ fn check(
     clock: &dyn Clock,
     observer: &mut dyn Observer,
 ) -> Result<Vec<NodeSummary>, RunError> {
+    // Nothing could be claimed, and the run would end as if nothing were due.
+    if until == Until::AllTried && database.unfinished_imports()?.iter().any(|import| import.holds_checks) {
+        return Err(DatabaseError::ImportUnfinished.into());
+    }
     let lanes = targets.iter().map(|target| Lane::new(&target.node, database)).collect::<Result<Vec<_>, _>>()?;
     let mut recorder = Recorder::new(database, &lanes, until, chosen, clock, observer)?;
     let result = thread::scope(|scope| {

@@ -4,7 +4,7 @@ use fulgurite_digest::{Algorithm, Digester};
 
 use super::*;
 use crate::copy::Expected;
-use crate::database::{EventKind, Sqlite};
+use crate::database::{EventKind, Source, Sqlite};
 use crate::fake_place::{FakePlace, Fault};
 use crate::inventory::Row;
 use crate::node::{DAY_S, Medium, Rules};
@@ -92,7 +92,7 @@ fn audit(nodes: usize, files: usize) -> Audit {
         let expected = Expected { bytes: Some(digester.bytes()), digests: digester.finish() };
         Ok(Row { name: name(index), expected, location: None, node: None })
     });
-    database.import(&ids, false, NOW, &mut rows).expect("imported");
+    database.import(Source::list("list"), &ids, false, NOW, &mut rows).expect("imported");
     Audit { _folder: folder, database, nodes: audit.1, places: audit.0, clock: TestClock::new(), files }
 }
 

@@ -8,18 +8,19 @@ use clap::Args;
 use fulgurite_archive::Access;
 use fulgurite_archive::catalogue::Versions;
 use fulgurite_audit::copy::{Expected, NodeId};
+use fulgurite_audit::database::Source;
 use fulgurite_audit::inventory::{BagRows, Imported, InventoryError, OcflRows, Row};
 use fulgurite_bagit::{Bag, Options};
 use fulgurite_digest::{Algorithm, Digest};
 use fulgurite_ocfl::StorageRoot;
 
 use super::archive_place::files;
-use super::inventory::{Into, report};
+use super::inventory::{Into, explained, import_name, path_word, report};
 use super::{Opened, now};
 use crate::gaps::{find_gaps, say_gaps};
 use crate::list::name_of;
 use crate::outcome::Misuse;
-use crate::text::{self, count};
+use crate::text;
 use crate::{Outcome, Session, diagnostics};
 
 /// Stands for the name of a bag's folder in a prefix.
@@ -73,6 +74,7 @@ impl Tolerant {
     pub(super) fn import(
         &mut self,
         opened: &mut Opened,
+        source: Source<'_>,
         nodes: &[NodeId],
         replace: bool,
         rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>,
@@ -93,7 +95,7 @@ impl Tolerant {
             }
             _ => true,
         });
-        let imported = opened.database.import(nodes, replace, now(), &mut rows).context("the rows before this one were imported");
+        let imported = opened.database.import(source, nodes, replace, now(), &mut rows).map_err(explained);
         if self.faults > MOST_REPORTED {
             diagnostics::trouble(&format!("{} more rows were not imported", self.faults - MOST_REPORTED));
         }
@@ -121,16 +123,29 @@ pub(super) fn bagit(session: &Session, opened: &mut Opened, command: &Bags) -> R
         return Err(Misuse(format!("with several bags, --prefix must contain {BAG}, so that their files stay apart")).into());
     }
     let nodes = nodes(opened, &command.into)?;
+    let bags = command.bags.iter().map(|folder| Ok((Bag::open(folder.as_path())?, name_of_folder(folder)?)));
+    let bags = bags.collect::<Result<Vec<(Bag, String)>>>()?;
+    // One import of all bags: it is complete once the last one is.
+    let mut rows = bags.iter().flat_map(|(bag, name)| -> Box<dyn Iterator<Item = Result<Row, InventoryError>>> {
+        let location = folder_prefix(&prefix.replace(BAG, name));
+        match BagRows::new(bag, &Options::default(), &format!("{name}/"), &location) {
+            Ok(rows) => Box::new(rows),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    });
+    let folders: Vec<String> = command.bags.iter().map(|folder| path_word(folder)).collect();
+    let name = name_of_import("bagit", &folders, command.prefix.as_deref(), &command.into);
     let mut tolerant = Tolerant::default();
-    let mut total = Imported::default();
-    for folder in &command.bags {
-        let bag = Bag::open(folder.as_path())?;
-        let name = name_of_folder(folder)?;
-        let location = folder_prefix(&prefix.replace(BAG, &name));
-        let mut rows = BagRows::new(&bag, &Options::default(), &format!("{name}/"), &location)?;
-        add(&mut total, tolerant.import(opened, &nodes, command.into.replace, &mut rows)?);
-    }
-    Ok(tolerant.outcome(report(session, &total)?))
+    let imported = tolerant.import(opened, Source::list(&name), &nodes, command.into.replace, &mut rows)?;
+    Ok(tolerant.outcome(report(session, &imported)?))
+}
+
+/// What an import is called while it is unfinished.
+fn name_of_import(command: &str, what: &[String], prefix: Option<&str>, into: &Into) -> String {
+    let mut words = vec![command];
+    words.extend(what.iter().map(String::as_str));
+    words.extend(prefix.iter().flat_map(|prefix| ["--prefix", prefix]));
+    import_name(&words, &into.nodes, into.replace)
 }
 
 fn name_of_folder(folder: &Path) -> Result<String> {
@@ -139,23 +154,13 @@ fn name_of_folder(folder: &Path) -> Result<String> {
     name.map(str::to_owned).with_context(|| format!("the name of {} is not UTF-8, or it has none", text::path(folder)))
 }
 
-fn add(total: &mut Imported, more: Imported) {
-    total.rows += more.rows;
-    total.files += more.files;
-    total.copies += more.copies;
-    total.changed += more.changed;
-    total.conflicts += more.conflicts;
-    if total.conflicting.is_empty() {
-        total.conflicting = more.conflicting;
-    }
-}
-
 pub(super) fn ocfl(session: &Session, opened: &mut Opened, command: &Root) -> Result<Outcome> {
     let nodes = nodes(opened, &command.into)?;
     let root = StorageRoot::open(&command.root)?;
     let prefix = folder_prefix(command.prefix.as_deref().unwrap_or_default());
     let mut tolerant = Tolerant::default();
-    let imported = tolerant.import(opened, &nodes, command.into.replace, &mut OcflRows::new(&root, &prefix))?;
+    let name = name_of_import("ocfl", &[path_word(&command.root)], command.prefix.as_deref(), &command.into);
+    let imported = tolerant.import(opened, Source::list(&name), &nodes, command.into.replace, &mut OcflRows::new(&root, &prefix))?;
     Ok(tolerant.outcome(report(session, &imported)?))
 }
 
@@ -165,9 +170,12 @@ pub(super) fn archive(session: &Session, opened: &mut Opened, command: &Objects)
     let name = command.name.as_deref().map_or_else(Vec::new, name_of);
     let below = if name.is_empty() { Vec::new() } else { [&name[..], b"/"].concat() };
     let prefix = folder_prefix(command.prefix.as_deref().unwrap_or_default());
-    let mut failure = None;
     let mut unnamed = 0_u64;
-    let mut rows = files(&archive, &below).map_while(|row| row.map_err(|error| failure = Some(error)).ok()).filter_map(|row| {
+    let mut rows = files(&archive, &below).filter_map(|row| {
+        let row = match row {
+            Ok(row) => row,
+            Err(error) => return Some(Err(InventoryError::List(error.into()))),
+        };
         let Ok(name) = String::from_utf8(row.record.name.0.clone()) else {
             unnamed += 1;
             diagnostics::trouble(&format!("not imported: {}: its name is not UTF-8", row.record.name.display()));
@@ -178,12 +186,12 @@ pub(super) fn archive(session: &Session, opened: &mut Opened, command: &Objects)
         Some(Ok(Row { name, expected: Expected { bytes: Some(row.record.size), digests }, location, node: None }))
     });
     let mut tolerant = Tolerant::default();
-    let imported = tolerant.import(opened, &nodes, command.into.replace, &mut rows);
+    let mut words = vec!["--archive".to_owned(), path_word(&session.home()?)];
+    words.extend(command.name.as_deref().map(|name| text::path(Path::new(name))));
+    let import = name_of_import("archive", &words, command.prefix.as_deref(), &command.into);
+    let imported = tolerant.import(opened, Source::list(&import), &nodes, command.into.replace, &mut rows);
     drop(rows);
     let imported = imported?;
-    if let Some(error) = failure {
-        return Err(error).context(format!("{} were imported before", count(imported.rows, "row")));
-    }
     tolerant.faults += unnamed;
     let reported = tolerant.outcome(report(session, &imported)?);
     Ok(reported.worst(say_gaps(&find_gaps(&archive, &name, Versions::Newest)?, "more may be stored than was imported")))

@@ -4,15 +4,17 @@ use std::fs::File;
 use std::io::{Read, stdin};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use fulgurite_audit::copy::NodeId;
-use fulgurite_audit::inventory::{Checksums, Columns, Conflict, Csv, Imported, Unread, listing};
+use fulgurite_audit::database::{DatabaseError, Source};
+use fulgurite_audit::inventory::{Checksums, Columns, Conflict, Csv, Imported, InventoryError, Unread, listing};
 use fulgurite_digest::Algorithm;
 use serde_json::json;
 
 use super::formats::Tolerant;
-use super::{Opened, now, place};
+use super::matrix::command::quoted;
+use super::{Opened, date, now, place};
 use crate::outcome::Misuse;
 use crate::{Outcome, Session, diagnostics, text};
 
@@ -82,6 +84,14 @@ pub(super) enum Command {
     /// Nothing is deleted at the nodes. The copies are no longer checked, counted or reported; what
     /// happened to them stays in the history. A list that contains the files adds them again.
     Remove(super::removal::Copies),
+    /// Forget that an import wasn't completed: its list is obsolete, or complete elsewhere
+    ///
+    /// `audit status` names such an import and its number. Rows that it has imported stay. Only an
+    /// interrupted first import is undone, as no copy can be checked before.
+    Dismiss {
+        /// The number of the import
+        number: u64,
+    },
     /// Import what a node lists: a beginning where no inventory exists
     ///
     /// Names and lengths are known then, but no digests: the first reading of each file records its
@@ -129,6 +139,7 @@ pub(super) fn inventory(session: &Session, opened: &mut Opened, command: &Comman
         }
         Command::Checksums { file, into, algorithm } => checksums(session, opened, file, into, *algorithm),
         Command::Remove(copies) => super::removal::copies(session, opened, copies),
+        Command::Dismiss { number } => dismiss(session, opened, *number),
         Command::Bagit(bags) => super::formats::bagit(session, opened, bags),
         Command::Ocfl(root) => super::formats::ocfl(session, opened, root),
         Command::Archive(objects) => super::formats::archive(session, opened, objects),
@@ -136,7 +147,9 @@ pub(super) fn inventory(session: &Session, opened: &mut Opened, command: &Comman
             let node = opened.node(node)?.clone();
             let place = place(&node)?;
             let database = &mut opened.database;
-            let imported = listing(&*place, node.id, |rows| database.import(&[], *replace, now(), rows))?;
+            let name = import_name(&["listing", &node.name], &[], *replace);
+            let imported = listing(&*place, node.id, |rows| database.import(Source::list(&name), &[], *replace, now(), rows));
+            let imported = imported.map_err(explained)?;
             report(session, &imported)
         }
     }
@@ -151,11 +164,53 @@ pub(super) fn source(file: &Path) -> Result<(&Path, Box<dyn Read>)> {
     Ok((file, Box::new(opened)))
 }
 
+/// What an import is called while it is unfinished: its command. Options that decide only how its
+/// list is read are left out.
+pub(super) fn import_name(command: &[&str], nodes: &[String], replace: bool) -> String {
+    let nodes = nodes.iter().flat_map(|node| ["--node", node]);
+    let words = nodes.chain(replace.then_some("--replace"));
+    // Options are words that begin with a dash.
+    let word = |word: &str| if word.starts_with("--") { word.to_owned() } else { quoted(word) };
+    command.iter().copied().chain(words).map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// A path in the name of an import: the same list from any folder.
+pub(super) fn path_word(path: &Path) -> String {
+    text::path(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
+}
+
+/// The name of the import of a list, and whether the list is a file. Standard input, and pipes such
+/// as /dev/fd/63, may be another list each time.
+fn import_of(command: &str, file: &Path, into: &Into) -> (String, bool) {
+    let is_stdin = file == Path::new("-");
+    let word = if is_stdin { "-".to_owned() } else { path_word(file) };
+    (import_name(&[command, &word], &into.nodes, into.replace), !is_stdin && file.is_file())
+}
+
+/// Why an import failed, and what became of the rows before.
+pub(super) fn explained(error: InventoryError) -> anyhow::Error {
+    match error {
+        InventoryError::Database(DatabaseError::ImportUnderWay) => error.into(),
+        _ => anyhow::Error::new(error).context("the rows before this one were imported"),
+    }
+}
+
+fn dismiss(session: &Session, opened: &mut Opened, number: u64) -> Result<Outcome> {
+    if !opened.database.dismiss_import(number)? {
+        return Err(Misuse(format!("no import {number} is unfinished; `fulgurite audit status` names those that are")).into());
+    }
+    session.say(&format!("Import {number} is dismissed."));
+    session.answer(|| json!({ "dismissed": number }));
+    Ok(Outcome::Good)
+}
+
 fn checksums(session: &Session, opened: &mut Opened, file: &Path, into: &Into, algorithm: Option<Algorithm>) -> Result<Outcome> {
     let nodes = super::formats::nodes(opened, into)?;
     let (path, source) = source(file)?;
     let mut tolerant = Tolerant::default();
-    let imported = tolerant.import(opened, &nodes, into.replace, &mut Checksums::new(path, source, algorithm))?;
+    let (name, is_file) = import_of("checksums", file, into);
+    let import = Source { name: &name, is_repeatable: is_file };
+    let imported = tolerant.import(opened, import, &nodes, into.replace, &mut Checksums::new(path, source, algorithm))?;
     if imported.rows == 0 {
         let hint = if tolerant.faults > 0 { "; is it a CSV file, for `audit inventory csv`?" } else { "" };
         bail!("{} contains no line with a checksum{hint}", text::path(path));
@@ -191,7 +246,9 @@ fn csv(session: &Session, opened: &mut Opened, file: &Path, into: &Into, columns
     let (path, source) = source(file)?;
     let mut rows = Csv::new(path, source, columns, &find)?;
     note_unread(rows.unread_digests());
-    let imported = opened.database.import(&nodes, into.replace, now(), &mut rows).context("the rows before this one were imported")?;
+    let (name, is_file) = import_of("csv", file, into);
+    let import = Source { name: &name, is_repeatable: is_file };
+    let imported = opened.database.import(import, &nodes, into.replace, now(), &mut rows).map_err(explained)?;
     report(session, &imported)
 }
 
@@ -214,6 +271,9 @@ pub(super) fn report(session: &Session, imported: &Imported) -> Result<Outcome> 
     if imported.conflicts > imported.conflicting.len() as u64 {
         diagnostics::trouble(&format!("{} more contradict what is known", imported.conflicts - imported.conflicting.len() as u64));
     }
+    for earlier in &imported.completed {
+        session.say(&format!("The import that began {} wasn't completed; this one replaces it.", date(earlier.began_at)));
+    }
     session.answer(|| {
         json!({
             "rows": imported.rows,
@@ -221,6 +281,7 @@ pub(super) fn report(session: &Session, imported: &Imported) -> Result<Outcome> 
             "copies": imported.copies,
             "changed": imported.changed,
             "conflicts": imported.conflicts,
+            "completed_imports": imported.completed.iter().map(|import| import.number).collect::<Vec<_>>(),
         })
     });
     Ok(Outcome::troubled_if(imported.conflicts > 0))

@@ -79,6 +79,9 @@ pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<O
     let stop = Arc::new(Stop::default());
     stop_on_signals(Arc::clone(&stop), run.time)?;
     let until = if run.forever || run.time.is_some() { Until::Stopped } else { Until::AllTried };
+    for import in opened.database.unfinished_imports()?.iter().filter(|import| import.holds_checks) {
+        diagnostics::note(&status::unfinished_line(import));
+    }
     if run.all {
         for node in &nodes {
             opened.database.make_due(node.id, now(), 0)?;
@@ -101,11 +104,12 @@ pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<O
     opened.read_nodes()?;
     let nodes: Vec<Node> = nodes.into_iter().filter(|node| opened.has(node.id)).collect();
     // What was found earlier and not mended is still wrong, and a mail from cron should say so.
+    let imports = opened.database.unfinished_imports()?;
     let (standing, lines) = status::troubles(&mut *opened.database, &nodes, now())?;
     for line in lines {
         session.warn(&line);
     }
-    Ok(outcome.worst(standing))
+    Ok(outcome.worst(standing).worst(status::unfinished(session, &imports)))
 }
 
 /// Stops the run on Ctrl-C or SIGTERM, or after a time.

@@ -6,10 +6,10 @@ use std::io::{BufWriter, Write};
 use anyhow::Result;
 use clap::Args;
 use fulgurite_audit::copy::{Method, State};
-use fulgurite_audit::database::{Age, AuditDatabase, Incident, Total};
+use fulgurite_audit::database::{Age, AuditDatabase, Incident, Total, UnfinishedImport};
 use fulgurite_audit::node::{DAY_S, Node};
 use fulgurite_audit::overdue::{Overdue, future_looks, overdue_looks};
-use fulgurite_audit::report::bytes;
+use fulgurite_audit::report::{bytes, unfinished_import};
 use serde_json::{Value, json};
 
 use super::{Opened, date, now};
@@ -216,14 +216,38 @@ pub(super) fn troubles(database: &mut dyn AuditDatabase, nodes: &[Node], now: u6
     Ok((standings.iter().map(Standing::outcome).fold(Outcome::Good, Outcome::worst), lines))
 }
 
+/// What is wrong with an import that wasn't completed, as a line.
+pub(super) fn unfinished_line(import: &UnfinishedImport) -> String {
+    format!("Inventory: {}", unfinished_import(import))
+}
+
+/// Names imports that weren't completed. Returns their part of the exit status. They must have been
+/// read before the copies: then an import that isn't among them has added its copies.
+pub(super) fn unfinished(session: &Session, imports: &[UnfinishedImport]) -> Outcome {
+    for import in imports {
+        session.warn(&unfinished_line(import));
+        session.answer(|| {
+            json!({
+                "unfinished_import": import.number,
+                "source": import.source,
+                "began_at": import.began_at,
+                "holds_checks": import.holds_checks,
+            })
+        });
+    }
+    if imports.is_empty() { Outcome::Good } else { Outcome::Absent }
+}
+
 pub(super) fn status(session: &Session, opened: &mut Opened) -> Result<Outcome> {
     let mut outcome = Outcome::Good;
     let nodes = opened.chosen(&[])?;
+    let imports = opened.database.unfinished_imports()?;
     for standing in Standing::of_each(&mut *opened.database, &nodes, now())? {
         session.warn(&standing.line());
         session.answer(|| standing.to_json());
         outcome = outcome.worst(standing.outcome());
     }
+    outcome = outcome.worst(unfinished(session, &imports));
     let incidents = opened.database.incidents(0)?;
     for incident in open_slowdowns(&incidents).filter(|incident| opened.has(incident.node)) {
         session.warn(&super::run::describe_incident(opened.name(incident.node), incident));
@@ -288,7 +312,7 @@ mod tests {
     use std::time::Duration;
 
     use fulgurite_audit::copy::{Expected, Finding, NodeId};
-    use fulgurite_audit::database::{Checked, Sqlite};
+    use fulgurite_audit::database::{Checked, Source, Sqlite};
     use fulgurite_audit::inventory::Row;
     use fulgurite_audit::node::Medium;
 
@@ -314,7 +338,7 @@ mod tests {
             };
             node.id = database.add_node(&node).expect("the name is free");
             let row = Row { name: "f".into(), expected: Expected::default(), location: None, node: Some(node.id) };
-            database.import(&[], false, NOW, &mut std::iter::once(Ok(row))).expect("imported");
+            database.import(Source::list("list"), &[], false, NOW, &mut std::iter::once(Ok(row))).expect("imported");
             let claim = database.claim(node.id, NOW, 1).expect("claimed").remove(0);
             let (at, method) = (NOW + ahead_days * DAY_S, node.rules.method);
             database.record(&[Checked { claim, at, method, finding, bytes: 0, stream: Duration::ZERO }], &[]).expect("recorded");

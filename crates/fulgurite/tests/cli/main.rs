@@ -29,6 +29,7 @@ mod staging;
 mod stores;
 mod support;
 mod twin;
+mod unfinished_imports;
 mod unwritable;
 mod usage;
 mod walking;

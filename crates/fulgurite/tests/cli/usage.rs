@@ -148,6 +148,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("audit inventory ocfl", &["nowhere"], Some(1)),
         ("audit inventory archive", &[], Some(1)),
         ("audit inventory remove", &["name"], Some(1)),
+        ("audit inventory dismiss", &["1"], Some(1)),
         ("audit inventory listing", &["node"], Some(1)),
         ("audit run", &[], Some(1)),
         ("audit status", &[], Some(1)),

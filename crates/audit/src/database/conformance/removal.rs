@@ -113,7 +113,7 @@ pub(super) fn of_a_node_leaves_its_history(database: &mut dyn AuditDatabase) {
     let gone = |result: Result<(), DatabaseError>| assert!(matches!(result, Err(DatabaseError::NoSuchNode { node }) if node == b.0));
     gone(database.remove_node(b, NOW, WHY).map(drop));
     gone(database.change_node(&Node { id: b, ..node("b") }));
-    let import_to_b = database.import(&[a, b], false, NOW, &mut std::iter::once(Ok(row("x"))));
+    let import_to_b = database.import(LIST, &[a, b], false, NOW, &mut std::iter::once(Ok(row("x"))));
     assert!(matches!(import_to_b, Err(InventoryError::Database(DatabaseError::NoSuchNode { node })) if node == b.0));
     // Its number isn't used again, and its name is that of the same node.
     let c = database.add_node(&node("c")).expect("the name is free");

@@ -16,20 +16,18 @@ use tokio_postgres::types::Type;
 
 use super::super::digests;
 use super::super::event::EventKind;
+use super::super::portion::{End, Portion, ROWS};
 use super::super::removed::due_again;
+use super::super::{Source, UnfinishedImport};
 use super::history::{Appended, Appending};
 use super::session::{ANSWER, Fault, HISTORY_LOCK, IMPORT_LOCK, Session, Work};
 use super::sums::Sums;
-use super::{DatabaseError, decoded_digests, decoded_node, decoded_state, name_hash, signed, small, unsigned};
+use super::{DatabaseError, decoded_digests, decoded_node, decoded_state, name_hash, signed, small, storable, unsigned};
 use crate::copy::{Expected, Method, NodeId, State};
 use crate::inventory::{Conflict, Imported, InventoryError, Row};
 
-/// Rows of a portion.
-const ROWS: usize = 50_000;
 /// Copies of a portion; a row may stand for a copy at each of many nodes.
 const COPIES: usize = 200_000;
-/// Bytes of names and locations of a portion.
-const NAME_BYTES: usize = 16 << 20;
 /// Conflicts that are reported with their names; all are counted.
 const CONFLICTS_NAMED: usize = 1_000;
 
@@ -41,6 +39,7 @@ struct Import<'a> {
 
 pub(super) fn import(
     session: &mut Session,
+    source: Source<'_>,
     nodes: &[NodeId],
     replace: bool,
     now: u64,
@@ -51,45 +50,72 @@ pub(super) fn import(
     let known_nodes = session.read("count the nodes", async |work| work.number("SELECT count(*) FROM nodes", &[]).await)?;
     // A changed file concerns its copies at all nodes.
     let most_rows = ROWS.min(COPIES / usize::try_from(known_nodes).unwrap_or(COPIES).max(1)).max(1);
+    let number = session.change("begin an import", ANSWER, async |work, _| {
+        let sql = "INSERT INTO imports (began_at, source) VALUES ($1, $2) RETURNING import";
+        work.number(sql, &[&signed(now), &storable(source.name)]).await
+    })?;
     let mut imported = Imported::default();
+    let mut rows = rows.map(|row| row.and_then(without_nul));
     loop {
-        let (portion, end) = portion(rows, most_rows);
-        if !portion.is_empty() {
-            let named = imported.conflicting.len();
-            let done = session.change("add files", ANSWER, async |work, _| import.add(work, &portion, CONFLICTS_NAMED - named).await)?;
+        let Portion { rows: portion, end } = Portion::collect(&mut rows, most_rows);
+        let is_last = matches!(end, End::Complete);
+        if !portion.is_empty() || is_last {
+            let (named, rows_before) = (imported.conflicting.len(), imported.rows);
+            let done = session.change("add files", ANSWER, async |work, _| {
+                let mut done = import.add(work, &portion, CONFLICTS_NAMED - named).await?;
+                if is_last {
+                    // A list without rows completes nothing.
+                    let has_rows = rows_before + done.rows > 0;
+                    done.completed = complete(work, number, source, has_rows).await?;
+                }
+                Ok(done)
+            })?;
             imported.rows += done.rows;
             imported.files += done.files;
             imported.copies += done.copies;
             imported.changed += done.changed;
             imported.conflicts += done.conflicts;
             imported.conflicting.extend(done.conflicting);
+            imported.completed = done.completed;
         }
         match end {
-            Some(Ok(())) => return Ok(imported),
-            Some(Err(error)) => return Err(error),
-            None => {}
+            End::Open => {}
+            End::Complete => return Ok(imported),
+            End::Failed(error) => return Err(error),
         }
     }
 }
 
-/// Collects rows for a transaction. The second value is `None` if there may be more rows.
-fn portion(rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>, most: usize) -> (Vec<Row>, Option<Result<(), InventoryError>>) {
-    let mut portion = Vec::new();
-    let mut bytes = 0;
-    while portion.len() < most && bytes < NAME_BYTES {
-        match rows.next() {
-            Some(Ok(row)) => {
-                if row.name.contains('\0') || row.location.as_ref().is_some_and(|location| location.contains('\0')) {
-                    return (portion, Some(Err(DatabaseError::NulInName { name: row.name }.into())));
-                }
-                bytes += row.name.len() + row.location.as_ref().map_or(0, String::len);
-                portion.push(row);
-            }
-            Some(Err(error)) => return (portion, Some(Err(error))),
-            None => return (portion, Some(Ok(()))),
-        }
+/// Notes that an import is complete. Returns earlier ones of the same list, which are complete with
+/// it.
+async fn complete(work: &Work<'_>, number: i64, source: Source<'_>, has_rows: bool) -> Result<Vec<UnfinishedImport>, Fault> {
+    work.execute("DELETE FROM imports WHERE import = $1", &[&number]).await?;
+    if !source.is_repeatable || !has_rows {
+        return Ok(Vec::new());
     }
-    (portion, None)
+    let sql = "DELETE FROM imports WHERE source = $1 AND import < $2 RETURNING import, began_at, source";
+    work.rows(sql, &[&storable(source.name), &number]).await?.iter().map(unfinished_import).collect()
+}
+
+pub(super) async fn unfinished(work: &Work<'_>) -> Result<Vec<UnfinishedImport>, Fault> {
+    work.rows("SELECT import, began_at, source FROM imports ORDER BY import", &[]).await?.iter().map(unfinished_import).collect()
+}
+
+fn unfinished_import(row: &tokio_postgres::Row) -> Result<UnfinishedImport, Fault> {
+    Ok(UnfinishedImport {
+        number: unsigned(row.try_get(0)?),
+        began_at: unsigned(row.try_get(1)?),
+        source: row.try_get(2)?,
+        holds_checks: false,
+    })
+}
+
+/// PostgreSQL can't store the character NUL.
+fn without_nul(row: Row) -> Result<Row, InventoryError> {
+    if row.name.contains('\0') || row.location.as_ref().is_some_and(|location| location.contains('\0')) {
+        return Err(DatabaseError::NulInName { name: row.name }.into());
+    }
+    Ok(row)
 }
 
 /// A file of the portion's rows.

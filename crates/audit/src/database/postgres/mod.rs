@@ -18,7 +18,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::{
-    Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, FileHistory, Hour, Incident, Problem, RemovedNode, Total, digests,
+    Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, FileHistory, Hour, Incident, Problem, RemovedNode, Source, Total,
+    UnfinishedImport, digests,
 };
 use crate::check::Witness;
 use crate::copy::{FileId, Method, NodeId, State};
@@ -238,12 +239,22 @@ impl AuditDatabase for Postgres {
 
     fn import(
         &mut self,
+        source: Source<'_>,
         nodes: &[NodeId],
         replace: bool,
         now: u64,
         rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>,
     ) -> Result<Imported, InventoryError> {
-        import::import(&mut self.session, nodes, replace, now, rows)
+        import::import(&mut self.session, source, nodes, replace, now, rows)
+    }
+
+    fn unfinished_imports(&mut self) -> Result<Vec<UnfinishedImport>, DatabaseError> {
+        self.session.read("read the unfinished imports", async |work| import::unfinished(work).await)
+    }
+
+    fn dismiss_import(&mut self, number: u64) -> Result<bool, DatabaseError> {
+        let (sql, number) = ("DELETE FROM imports WHERE import = $1", signed(number));
+        self.session.change("dismiss an import", ANSWER, async |work, _| Ok(work.execute(sql, &[&number]).await? > 0))
     }
 
     fn claim(&mut self, node: NodeId, now: u64, limit: usize) -> Result<Vec<Claim>, DatabaseError> {

@@ -6,6 +6,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::super::benchmarks::{Benchmark, BenchmarkDatabase, BenchmarkRecord, ExpectedTime};
 use super::super::{DUE_TO_BE_READ, DatabaseError, DetectorState};
+use super::import::refuse_unfinished;
 use super::{Sqlite, decoded_digests, engine, signed, unsigned};
 use crate::copy::{Expected, FileId, NodeId};
 use crate::expectation::{Expectation, Verdict};
@@ -88,6 +89,7 @@ impl BenchmarkDatabase for Sqlite {
     }
 
     fn set_benchmark(&mut self, node: NodeId, file: FileId, probe: Probe, every: Duration, now: u64) -> Result<(), DatabaseError> {
+        refuse_unfinished(&self.connection)?;
         let (every, now) = (signed(every.as_secs()), signed(now));
         let sql = "INSERT INTO benchmarks (node, file, probe, every_s, due_at) VALUES (?1, ?2, ?3, ?4, ?5) \
                    ON CONFLICT (node, file, probe) DO UPDATE SET every_s = excluded.every_s, due_at = min(due_at, ?5 + excluded.every_s)";
@@ -102,6 +104,7 @@ impl BenchmarkDatabase for Sqlite {
     }
 
     fn claim_benchmark(&mut self, benchmark: &Benchmark, next: u64) -> Result<bool, DatabaseError> {
+        refuse_unfinished(&self.connection)?;
         let sql = "UPDATE benchmarks SET due_at = ?5 WHERE node = ?1 AND file = ?2 AND probe = ?3 AND due_at = ?4";
         let Benchmark { node, file, probe, due_at, .. } = benchmark;
         let moved = self.connection.execute(sql, params![node.0, signed(file.0), probe.number(), signed(*due_at), signed(next)]);

@@ -7,13 +7,15 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 
 use super::super::event::{self, EventKind};
 use super::super::witnesses::Shown;
+use super::import::refuse_unfinished;
 use super::{
     Checked, Claim, DatabaseError, DetectorState, Event, Incident, decoded_digests, decoded_state, digests, engine, signed, unsigned,
 };
 use crate::copy::{Expected, FileId, Finding, Method, NodeId, State};
 use crate::node::DAY_S;
 
-/// Reads the copies of a node that are due, without those that are claimed.
+/// Reads the copies of a node that are due, without those that are claimed. Returns none while the
+/// first import is unfinished.
 pub(super) fn due(
     connection: &Connection,
     node: NodeId,
@@ -25,7 +27,7 @@ pub(super) fn due(
     let mut statement = connection
         .prepare_cached(
             "SELECT c.file, c.due_at, c.location, f.name, f.bytes, f.digests, c.state FROM copies c JOIN files f ON f.file = c.file \
-             WHERE c.node = ?1 AND c.due_at <= ?2 ORDER BY c.due_at, c.file",
+             WHERE c.node = ?1 AND c.due_at <= ?2 AND NOT EXISTS (SELECT 1 FROM imports WHERE holds_checks) ORDER BY c.due_at, c.file",
         )
         .map_err(&read)?;
     let mut rows = statement.query(params![node.0, signed(now)]).map_err(&read)?;
@@ -152,6 +154,9 @@ pub(super) fn record(
 ) -> Result<(), DatabaseError> {
     let failed = engine("record results");
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
+    if !results.is_empty() {
+        refuse_unfinished(&transaction)?;
+    }
     let mut intervals = BTreeMap::new();
     let mut sums = Sums::default();
     let mut shown = Shown::default();
@@ -334,11 +339,15 @@ pub(super) fn append(transaction: &Transaction<'_>, event: &Appended<'_>) -> rus
     Ok(transaction.last_insert_rowid())
 }
 
-pub(super) fn record_repair(connection: &mut Connection, node: NodeId, file: FileId, at: u64, detail: &str) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+pub(super) fn record_repair(connection: &mut Connection, node: NodeId, file: FileId, at: u64, detail: &str) -> Result<(), DatabaseError> {
+    let failed = engine("record a repair");
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
+    refuse_unfinished(&transaction)?;
     let copy = params![node.0, signed(file.0)];
-    let previous =
-        transaction.query_row("SELECT last_event FROM copies WHERE node = ?1 AND file = ?2", copy, |row| row.get(0)).optional()?;
+    let previous = transaction
+        .query_row("SELECT last_event FROM copies WHERE node = ?1 AND file = ?2", copy, |row| row.get(0))
+        .optional()
+        .map_err(&failed)?;
     if let Some(previous) = previous {
         let event = append(
             &transaction,
@@ -353,20 +362,27 @@ pub(super) fn record_repair(connection: &mut Connection, node: NodeId, file: Fil
                 stream: 0,
                 detail: Some(detail),
             },
-        )?;
-        transaction.execute(
-            "UPDATE copies SET due_at = ?3, last_event = ?4 WHERE node = ?1 AND file = ?2",
-            params![node.0, signed(file.0), signed(at), event],
-        )?;
+        )
+        .map_err(&failed)?;
+        transaction
+            .execute(
+                "UPDATE copies SET due_at = ?3, last_event = ?4 WHERE node = ?1 AND file = ?2",
+                params![node.0, signed(file.0), signed(at), event],
+            )
+            .map_err(&failed)?;
     }
-    transaction.commit()
+    transaction.commit().map_err(&failed)
 }
 
-pub(super) fn append_event(connection: &mut Connection, event: &Event) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+pub(super) fn append_event(connection: &mut Connection, event: &Event) -> Result<(), DatabaseError> {
+    let failed = engine("append an event");
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
+    refuse_unfinished(&transaction)?;
     let (node, file) = (event.node, signed(event.file.0));
     let sql = "SELECT last_event FROM copies WHERE node = ?1 AND file = ?2";
-    let Some(previous) = transaction.query_row(sql, params![node.0, file], |row| row.get(0)).optional()? else { return Ok(()) };
+    let Some(previous) = transaction.query_row(sql, params![node.0, file], |row| row.get(0)).optional().map_err(&failed)? else {
+        return Ok(());
+    };
     let number = append(
         &transaction,
         &Appended {
@@ -380,9 +396,12 @@ pub(super) fn append_event(connection: &mut Connection, event: &Event) -> rusqli
             stream: micros(event.stream),
             detail: (!event.detail.is_empty()).then_some(&event.detail),
         },
-    )?;
-    transaction.execute("UPDATE copies SET last_event = ?3 WHERE node = ?1 AND file = ?2", params![node.0, file, number])?;
-    transaction.commit()
+    )
+    .map_err(&failed)?;
+    transaction
+        .execute("UPDATE copies SET last_event = ?3 WHERE node = ?1 AND file = ?2", params![node.0, file, number])
+        .map_err(&failed)?;
+    transaction.commit().map_err(&failed)
 }
 
 pub(super) fn record_incidents(connection: &mut Connection, incidents: &[Incident]) -> rusqlite::Result<()> {

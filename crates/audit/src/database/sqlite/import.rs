@@ -1,26 +1,31 @@
 //! Importing inventories.
 //!
+//! An import has a row in the table `imports` from before its first portion until it is complete.
+//!
 //! The first inventory is imported without the index of names, which is built afterwards in one
-//! sort: keeping it up to date row by row would rewrite most of its pages again and again. Until
-//! the index exists, a row in the table `unfinished_import` says so, and the next import starts
-//! over. Rows of one file that follow each other are recognized at once, others when the index is
-//! built.
+//! sort: keeping it up to date row by row would rewrite most of its pages again and again. Rows of
+//! one file that follow each other are recognized at once, others when the index is built. Until
+//! then the row says `holds_checks`: if the import is interrupted, the next one starts over and
+//! gives other numbers to files, so no event may refer to these. A lock on a file (`.import-lock`)
+//! tells whether the first import is still under way.
 //!
 //! Looking up the copies of one file goes from the few nodes to their copies. `CROSS JOIN` tells
 //! SQLite so; by itself it would read all copies.
+
+use std::fs::File;
+use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use twox_hash::XxHash3_64;
 
 use super::checks::{Appended, Sums, append};
-use super::{DatabaseError, Sqlite, decoded_digests, decoded_state, digests, engine, signed, unsigned};
+use super::{DatabaseError, Sqlite, decoded_digests, decoded_state, digests, engine, lock_beside, signed, unsigned};
 use crate::copy::{Expected, Method, NodeId, State};
-use crate::database::EventKind;
+use crate::database::portion::{End, Portion, ROWS};
 use crate::database::removed::due_again;
+use crate::database::{EventKind, Source, UnfinishedImport};
 use crate::inventory::{Conflict, Imported, InventoryError, Row};
 
-/// Rows of a transaction.
-const PORTION: usize = 50_000;
 /// Conflicts that are reported with their names; all are counted.
 const CONFLICTS_NAMED: usize = 1_000;
 
@@ -37,6 +42,8 @@ struct Importing<'a> {
     now: u64,
     /// False while there is no index of names.
     indexed: bool,
+    /// The number of the next file, if it isn't that after the last one.
+    first_file: Option<i64>,
     /// The nodes of the audit, and whether it has removed copies, as the transaction sees them.
     known_nodes: Vec<NodeId>,
     has_removed: bool,
@@ -47,55 +54,153 @@ struct Importing<'a> {
 
 pub(super) fn import(
     database: &mut Sqlite,
+    source: Source<'_>,
     nodes: &[NodeId],
     replace: bool,
     now: u64,
     rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>,
 ) -> Result<Imported, InventoryError> {
-    let connection = &mut database.connection;
-    give_up_unfinished(connection)?;
-    let empty = connection.query_row("SELECT NOT EXISTS (SELECT 1 FROM files)", [], |row| row.get(0)).map_err(engine("read the files"))?;
-    if empty {
-        connection
-            .execute_batch(&format!("BEGIN IMMEDIATE; DROP INDEX files_by_name; INSERT INTO unfinished_import VALUES ({now}); COMMIT;"))
-            .map_err(engine("begin an import"))?;
-    }
+    let begun = begin(database, source.name, now)?;
     let (known_nodes, has_removed, last, imported) = Default::default();
-    let mut importing = Importing { nodes, replace, now, indexed: !empty, known_nodes, has_removed, last, imported };
-    let result = importing.run(connection, rows);
-    if empty {
+    let first_file = begun.first.as_ref().map(|first| first.first_file);
+    let indexed = begun.first.is_none();
+    let mut importing = Importing { nodes, replace, now, indexed, first_file, known_nodes, has_removed, last, imported };
+    let ending = Ending { number: begun.number, source };
+    let result = importing.run(&mut database.connection, rows, &ending);
+    if begun.first.is_some() {
         // Rows that came before a failure stay, as they do with later inventories.
-        let merged = finish_first(connection, &mut importing)?;
+        let merged = finish_first(&mut database.connection, &mut importing, result.is_ok().then_some(&ending))?;
         importing.imported.files -= merged;
     }
     result.map(|()| importing.imported)
 }
 
-/// Removes what an interrupted first import left.
-fn give_up_unfinished(connection: &Connection) -> Result<(), DatabaseError> {
-    let unfinished: bool = connection
-        .query_row("SELECT EXISTS (SELECT 1 FROM unfinished_import)", [], |row| row.get(0))
-        .map_err(engine("look for an unfinished import"))?;
-    if !unfinished {
-        return Ok(());
+struct Begun {
+    number: i64,
+    first: Option<First>,
+}
+
+/// What an import without an index needs.
+struct First {
+    /// The number of its first file.
+    first_file: i64,
+    _lock: File,
+}
+
+/// Notes that an import begins. If there are no files, it is the first one; if an earlier one was
+/// interrupted that was, too.
+fn begin(database: &mut Sqlite, source: &str, now: u64) -> Result<Begun, DatabaseError> {
+    let failed = engine("begin an import");
+    let transaction = database.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
+    let interrupted = holds_checks(&transaction)?;
+    let is_first =
+        interrupted || transaction.query_row("SELECT NOT EXISTS (SELECT 1 FROM files)", [], |row| row.get(0)).map_err(&failed)?;
+    let first = if is_first {
+        let lock = lock(&database.path)?;
+        if interrupted {
+            give_up(&transaction).map_err(&failed)?;
+        }
+        transaction.execute_batch("DROP INDEX files_by_name").map_err(&failed)?;
+        // Earlier versions checked copies whose numbers were given up later. Events of such a check
+        // must not become those of another file.
+        let sql = "SELECT 1 + max((SELECT coalesce(max(file), 0) FROM events), (SELECT coalesce(max(file), 0) FROM benchmark_records))";
+        let first_file = transaction.query_row(sql, [], |row| row.get(0)).map_err(&failed)?;
+        Some(First { first_file, _lock: lock })
+    } else {
+        None
+    };
+    transaction
+        .execute("INSERT INTO imports (began_at, source, holds_checks) VALUES (?1, ?2, ?3)", params![signed(now), source, is_first])
+        .map_err(&failed)?;
+    let number = transaction.last_insert_rowid();
+    transaction.commit().map_err(&failed)?;
+    Ok(Begun { number, first })
+}
+
+/// Takes the lock of the first import.
+fn lock(database: &Path) -> Result<File, DatabaseError> {
+    lock_beside(database, ".import-lock")?.ok_or(DatabaseError::ImportUnderWay)
+}
+
+/// Removes what an interrupted first import left. That it wasn't completed is still known.
+fn give_up(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.execute_batch(
+        "DELETE FROM copies; DELETE FROM files; DELETE FROM totals; DELETE FROM ages; DELETE FROM witnesses; DELETE FROM benchmarks; \
+         CREATE INDEX IF NOT EXISTS files_by_name ON files (name_hash); UPDATE imports SET holds_checks = 0",
+    )
+}
+
+/// True while the first import isn't complete.
+fn holds_checks(connection: &Connection) -> Result<bool, DatabaseError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM imports WHERE holds_checks)";
+    let failed = engine("look for an unfinished import");
+    connection.prepare_cached(sql).and_then(|mut statement| statement.query_row([], |row| row.get(0))).map_err(failed)
+}
+
+/// Refuses what would refer to files whose numbers may be given up.
+pub(super) fn refuse_unfinished(connection: &Connection) -> Result<(), DatabaseError> {
+    if holds_checks(connection)? { Err(DatabaseError::ImportUnfinished) } else { Ok(()) }
+}
+
+pub(super) fn unfinished(connection: &Connection) -> rusqlite::Result<Vec<UnfinishedImport>> {
+    let mut statement = connection.prepare_cached("SELECT import, began_at, source, holds_checks FROM imports ORDER BY import")?;
+    statement.query_map([], unfinished_import)?.collect()
+}
+
+fn unfinished_import(row: &rusqlite::Row<'_>) -> rusqlite::Result<UnfinishedImport> {
+    Ok(UnfinishedImport { number: unsigned(row.get(0)?), began_at: unsigned(row.get(1)?), source: row.get(2)?, holds_checks: row.get(3)? })
+}
+
+pub(super) fn dismiss(database: &mut Sqlite, number: u64) -> Result<bool, DatabaseError> {
+    let failed = engine("dismiss an import");
+    let transaction = database.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
+    let sql = "DELETE FROM imports WHERE import = ?1 RETURNING holds_checks";
+    let dismissed: Option<bool> = transaction.query_row(sql, [signed(number)], |row| row.get(0)).optional().map_err(&failed)?;
+    let _lock = if dismissed == Some(true) {
+        let lock = lock(&database.path)?;
+        give_up(&transaction).map_err(&failed)?;
+        Some(lock)
+    } else {
+        None
+    };
+    transaction.commit().map_err(&failed)?;
+    Ok(dismissed.is_some())
+}
+
+/// Which import is complete at its end.
+struct Ending<'a> {
+    number: i64,
+    source: Source<'a>,
+}
+
+impl Ending<'_> {
+    /// Notes that an import is complete, in the transaction of its last rows.
+    fn note(&self, transaction: &Transaction<'_>, imported: &mut Imported) -> Result<(), DatabaseError> {
+        let failed = engine("complete an import");
+        transaction.execute("DELETE FROM imports WHERE import = ?1", [self.number]).map_err(&failed)?;
+        // A list without rows completes nothing.
+        if self.source.is_repeatable && imported.rows > 0 {
+            let sql = "DELETE FROM imports WHERE source = ?1 AND import < ?2 RETURNING import, began_at, source, holds_checks";
+            let mut statement = transaction.prepare_cached(sql).map_err(&failed)?;
+            let rows = statement.query_map(params![self.source.name, self.number], unfinished_import);
+            imported.completed = rows.and_then(Iterator::collect).map_err(&failed)?;
+        }
+        Ok(())
     }
-    connection
-        .execute_batch(
-            "BEGIN IMMEDIATE; DELETE FROM copies; DELETE FROM files; DELETE FROM totals; DELETE FROM ages; \
-             CREATE INDEX IF NOT EXISTS files_by_name ON files (name_hash); DELETE FROM unfinished_import; COMMIT;",
-        )
-        .map_err(engine("remove an unfinished import"))
 }
 
 /// Builds the index of names after the first import, and merges rows of one file. Returns how many
-/// files were merged into others.
-fn finish_first(connection: &mut Connection, importing: &mut Importing<'_>) -> Result<u64, DatabaseError> {
+/// files were merged into others. `ending` is `None` after a failure.
+fn finish_first(connection: &mut Connection, importing: &mut Importing<'_>, ending: Option<&Ending<'_>>) -> Result<u64, DatabaseError> {
     let failed = engine("index the names");
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
     transaction.execute_batch("CREATE INDEX files_by_name ON files (name_hash)").map_err(&failed)?;
     importing.indexed = true;
     let merged = merge_duplicates(&transaction, importing)?;
-    transaction.execute_batch("DELETE FROM unfinished_import").map_err(&failed)?;
+    transaction.execute_batch("UPDATE imports SET holds_checks = 0").map_err(&failed)?;
+    if let Some(ending) = ending {
+        ending.note(&transaction, &mut importing.imported)?;
+    }
     transaction.commit().map_err(&failed)?;
     Ok(merged)
 }
@@ -164,32 +269,32 @@ impl Importing<'_> {
         &mut self,
         connection: &mut Connection,
         rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>,
+        ending: &Ending<'_>,
     ) -> Result<(), InventoryError> {
         let failed = engine("add files");
         loop {
+            let portion = Portion::collect(rows, ROWS);
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
             self.look(&transaction).map_err(&failed)?;
             let mut sums = Sums::default();
-            let mut count = 0;
-            let mut error = None;
-            while count < PORTION {
-                let Some(row) = rows.next() else { break };
-                count += 1;
-                self.imported.rows += u64::from(row.is_ok());
-                match row.and_then(|row| Ok(self.add(&transaction, row, &mut sums)?)) {
-                    Ok(()) => {}
-                    Err(found) => {
-                        error = Some(found);
-                        break;
-                    }
+            let mut end = portion.end;
+            for row in portion.rows {
+                self.imported.rows += 1;
+                if let Err(error) = self.add(&transaction, row, &mut sums) {
+                    end = End::Failed(error.into());
+                    break;
                 }
             }
             sums.apply(&transaction).map_err(&failed)?;
+            // The first import still has to build its index.
+            if matches!(end, End::Complete) && self.indexed {
+                ending.note(&transaction, &mut self.imported)?;
+            }
             transaction.commit().map_err(&failed)?;
-            match error {
-                Some(error) => return Err(error),
-                None if count < PORTION => return Ok(()),
-                None => {}
+            match end {
+                End::Open => {}
+                End::Complete => return Ok(()),
+                End::Failed(error) => return Err(error),
             }
         }
     }
@@ -228,13 +333,14 @@ impl Importing<'_> {
     fn insert(&mut self, transaction: &Transaction<'_>, row: &Row) -> Result<Known, DatabaseError> {
         let failed = engine("add a file");
         transaction
-            .prepare_cached("INSERT INTO files (name_hash, name, bytes, digests) VALUES (?1, ?2, ?3, ?4)")
+            .prepare_cached("INSERT INTO files (file, name_hash, name, bytes, digests) VALUES (?5, ?1, ?2, ?3, ?4)")
             .and_then(|mut statement| {
                 statement.execute(params![
                     name_hash(&row.name),
                     row.name,
                     row.expected.bytes.map(signed),
-                    digests::encode(&row.expected.digests)
+                    digests::encode(&row.expected.digests),
+                    self.first_file.take(),
                 ])
             })
             .map_err(failed)?;

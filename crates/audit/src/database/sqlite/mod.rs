@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{
     Age, AuditDatabase, Checked, Claim, DatabaseError, DetectorState, Event, EventKind, FileHistory, Hour, Incident, Problem, RemovedNode,
-    Subject, Total, digests,
+    Source, Subject, Total, UnfinishedImport, digests,
 };
 use crate::check::Witness;
 use crate::copy::{FileId, Method, NodeId, State};
@@ -150,17 +150,23 @@ impl Sqlite {
         if self.lock.is_some() {
             return Ok(());
         }
-        let mut path = self.path.clone().into_os_string();
-        path.push(".lock");
-        let path = PathBuf::from(path);
-        let failed = |source| DatabaseError::File { doing: "lock", path: path.clone(), source };
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => self.lock = Some(file),
-            Err(std::fs::TryLockError::WouldBlock) => return Err(DatabaseError::InUse { path: self.path.clone() }),
-            Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
-        }
+        let lock = lock_beside(&self.path, ".lock")?;
+        self.lock = Some(lock.ok_or_else(|| DatabaseError::InUse { path: self.path.clone() })?);
         Ok(())
+    }
+}
+
+/// Takes the lock on a file beside a database; `None` if another process has it.
+fn lock_beside(database: &Path, suffix: &str) -> Result<Option<File>, DatabaseError> {
+    let mut path = database.as_os_str().to_owned();
+    path.push(suffix);
+    let path = PathBuf::from(path);
+    let failed = |source| DatabaseError::File { doing: "lock", path: path.clone(), source };
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+        Err(std::fs::TryLockError::Error(source)) => Err(failed(source)),
     }
 }
 
@@ -309,12 +315,21 @@ impl AuditDatabase for Sqlite {
 
     fn import(
         &mut self,
+        source: Source<'_>,
         nodes: &[NodeId],
         replace: bool,
         now: u64,
         rows: &mut dyn Iterator<Item = Result<Row, InventoryError>>,
     ) -> Result<Imported, InventoryError> {
-        import::import(self, nodes, replace, now, rows)
+        import::import(self, source, nodes, replace, now, rows)
+    }
+
+    fn unfinished_imports(&mut self) -> Result<Vec<UnfinishedImport>, DatabaseError> {
+        import::unfinished(&self.connection).map_err(engine("read the unfinished imports"))
+    }
+
+    fn dismiss_import(&mut self, number: u64) -> Result<bool, DatabaseError> {
+        import::dismiss(self, number)
     }
 
     fn claim(&mut self, node: NodeId, now: u64, limit: usize) -> Result<Vec<Claim>, DatabaseError> {
@@ -327,6 +342,7 @@ impl AuditDatabase for Sqlite {
 
     fn claim_files(&mut self, node: NodeId, files: &[FileId]) -> Result<Vec<Claim>, DatabaseError> {
         self.lock()?;
+        import::refuse_unfinished(&self.connection)?;
         let claimed = self.claimed.entry(node).or_default();
         let mut claims = Vec::new();
         for file in files {
@@ -360,11 +376,11 @@ impl AuditDatabase for Sqlite {
     }
 
     fn record_repair(&mut self, node: NodeId, file: FileId, at: u64, detail: &str) -> Result<(), DatabaseError> {
-        checks::record_repair(&mut self.connection, node, file, at, detail).map_err(engine("record a repair"))
+        checks::record_repair(&mut self.connection, node, file, at, detail)
     }
 
     fn append_event(&mut self, event: &Event) -> Result<(), DatabaseError> {
-        checks::append_event(&mut self.connection, event).map_err(engine("append an event"))
+        checks::append_event(&mut self.connection, event)
     }
 
     fn record_incidents(&mut self, incidents: &[Incident]) -> Result<(), DatabaseError> {

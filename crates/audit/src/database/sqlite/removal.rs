@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use super::super::removed::{PORTION, RemovedCopy, RemovedNode, detail};
 use super::checks::{Appended, Sums, append};
+use super::import::refuse_unfinished;
 use super::questions::chain;
 use super::{DatabaseError, EventKind, decoded_digests, decoded_state, engine, signed, unsigned};
 use crate::copy::{Expected, FileId, Method, NodeId};
@@ -45,14 +46,6 @@ pub(super) fn node(connection: &mut Connection, node: NodeId, at: u64, reason: &
             return Ok(removed);
         }
     }
-}
-
-/// What an unfinished first import added is given up by the next one, with the numbers of its
-/// files.
-fn refuse_unfinished(transaction: &Transaction<'_>) -> Result<(), DatabaseError> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM unfinished_import)";
-    let unfinished: bool = transaction.query_row(sql, [], |row| row.get(0)).map_err(engine("look for an unfinished import"))?;
-    if unfinished { Err(DatabaseError::ImportUnfinished) } else { Ok(()) }
 }
 
 fn forget_node(transaction: &Transaction<'_>, node: NodeId, at: u64, reason: &str) -> Result<(), DatabaseError> {

@@ -1,6 +1,9 @@
 use super::*;
-use crate::copy::Expected;
-use crate::database::conformance::CASES;
+use crate::copy::{Expected, Finding};
+use crate::database::BenchmarkDatabase as _;
+use crate::database::conformance::{CASES, LIST};
+use crate::database::portion::ROWS;
+use crate::series::Probe;
 
 fn database() -> (tempfile::TempDir, Sqlite) {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -71,6 +74,35 @@ fn a_database_of_version_1_is_brought_up_to_date() {
 }
 
 #[test]
+fn an_import_that_version_1_left_unfinished_is_migrated_and_its_file_numbers_are_not_reused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("audit.db");
+    let old = rusqlite::Connection::open(&path).expect("a database");
+    old.execute_batch(SCHEMA).expect("the tables of version 1");
+    old.pragma_update(None, "application_id", APPLICATION).expect("marked");
+    old.pragma_update(None, "user_version", 1).expect("marked");
+    // Version 1 checked copies while the import was unfinished.
+    old.execute_batch(
+        "INSERT INTO nodes VALUES (1, 'n', '/n', '', 0, 7776000, 0, 4, NULL, NULL, 0, NULL, NULL); \
+         INSERT INTO files VALUES (7, 0, 'f', 5, x''); INSERT INTO copies VALUES (1, 7, 4, 500, 300, 1, NULL); \
+         INSERT INTO events VALUES (1, NULL, 1, 7, 400, 4, 0, 0, 0, NULL); INSERT INTO benchmarks VALUES (1, 7, 0, 60, 0, NULL); \
+         INSERT INTO totals VALUES (1, 4, 1, 5); DROP INDEX files_by_name; INSERT INTO unfinished_import VALUES (300);",
+    )
+    .expect("rows of version 1");
+    drop(old);
+    let mut database = Sqlite::open(&path).expect("an old database opens");
+    let unfinished = database.unfinished_imports().expect("readable");
+    assert_eq!((unfinished.len(), unfinished[0].began_at, unfinished[0].holds_checks), (1, 300, true));
+    assert!(database.claim(NodeId(1), 900, 9).expect("nothing is claimed").is_empty());
+    database.import(LIST, &[], false, 500, &mut ["g", "h"].map(row).into_iter()).expect("imported");
+    assert!(database.events(0, 9).expect("readable").is_empty(), "the event of `f` became one of another file");
+    assert!(database.benchmarks().expect("readable").is_empty());
+    assert_eq!(["g", "h"].map(|name| database.history(name).expect("readable").expect("known").file), [FileId(8), FileId(9)]);
+    assert!(database.dismiss_import(unfinished[0].number).expect("dismissed"));
+    assert_eq!(database.claim(NodeId(1), 900, 9).expect("claimed").len(), 2);
+}
+
+#[test]
 fn two_processes_cant_check_at_once_but_read() {
     let (folder, mut first) = database();
     let mut second = Sqlite::open(&folder.path().join("audit.db")).expect("it can be read");
@@ -81,9 +113,7 @@ fn two_processes_cant_check_at_once_but_read() {
     second.claim(NodeId(1), 1, 1).expect("the first has ended");
 }
 
-#[test]
-fn an_interrupted_first_import_is_started_over() {
-    let (_folder, mut database) = database();
+fn add_node(database: &mut Sqlite) {
     let node = Node {
         id: NodeId(0),
         name: "n".into(),
@@ -93,22 +123,152 @@ fn an_interrupted_first_import_is_started_over() {
         rules: Medium::Disk.rules(),
         expected_time: None,
     };
-    database.add_node(&node).expect("the name is free");
-    let mut rows = ["a", "b", "a"].map(row).into_iter();
-    database.import(&[], false, 1, &mut rows).expect("imported");
-    // As if the process had ended before the index was built.
-    database
-        .connection
-        .execute_batch("DROP INDEX files_by_name; INSERT INTO unfinished_import VALUES (1); UPDATE totals SET copies = 3")
-        .expect("the tables can be changed");
-    let refused = database.remove_copies(&[(NodeId(1), FileId(1))], 1, "");
-    assert!(matches!(refused, Err(DatabaseError::ImportUnfinished)));
+    assert_eq!(database.add_node(&node).expect("the name is free"), NodeId(1));
+}
+
+/// Imports a portion and dies before the next one, as if the process were killed.
+fn killed(mut database: Sqlite, source: Source<'_>) {
+    let names = (0..).map(|index| format!("file {index}")).take(ROWS);
+    let mut rows = names.map(|name| row(&name)).chain(std::iter::once_with(|| std::panic::resume_unwind(Box::new("killed"))));
+    let import = std::panic::AssertUnwindSafe(|| database.import(source, &[], false, 1, &mut rows));
+    assert!(std::panic::catch_unwind(import).is_err());
+}
+
+fn checked(claim: Claim) -> Checked {
+    let finding = Finding::Verified { disputed: None };
+    Checked { claim, at: 2, method: Method::Stream, finding, bytes: 0, stream: Duration::ZERO }
+}
+
+/// Everything that would leave an event, or a number, of a file whose number may be given up.
+fn refuses_checks(database: &mut Sqlite) {
+    let (node, file) = (NodeId(1), FileId(1));
+    assert!(database.claim(node, 9, 9).expect("nothing is claimed").is_empty());
+    let claim = Claim { node, file, location: "file 0".into(), expected: Expected::default(), state: State::Unverified, due_at: 0 };
+    let event = Event {
+        event: 0,
+        node,
+        file,
+        at: 2,
+        kind: EventKind::Repaired,
+        method: Method::Stream,
+        bytes: 0,
+        stream: Duration::ZERO,
+        detail: String::new(),
+    };
+    for refused in [
+        database.claim_files(node, &[file]).map(drop),
+        database.record(&[checked(claim)], &[]),
+        database.record_repair(node, file, 2, ""),
+        database.append_event(&event),
+        database.set_benchmark(node, file, Probe::Audit, Duration::from_secs(60), 2),
+        database.remove_copies(&[(node, file)], 2, "").map(drop),
+        database.remove_node(node, 2, "").map(drop),
+    ] {
+        assert!(matches!(refused, Err(DatabaseError::ImportUnfinished)), "{refused:?}");
+    }
+    assert_eq!(database.last_event().expect("readable"), 0);
+}
+
+#[test]
+fn an_interrupted_first_import_holds_checks_and_is_started_over() {
+    let (folder, mut database) = database();
+    add_node(&mut database);
+    killed(database, LIST);
+    let mut database = Sqlite::open(&folder.path().join("audit.db")).expect("it opens");
+    let unfinished = database.unfinished_imports().expect("readable");
+    assert_eq!((unfinished.len(), unfinished[0].began_at, unfinished[0].holds_checks), (1, 1, true));
+    assert_eq!(database.totals().expect("readable")[0].copies, ROWS as u64);
+    refuses_checks(&mut database);
+    // Another list takes its place, and the interrupted one is still to be repeated.
     let mut rows = ["c", "d", "c"].map(row).into_iter();
-    let imported = database.import(&[], false, 1, &mut rows).expect("imported");
-    assert_eq!((imported.files, imported.copies), (2, 2));
+    let imported = database.import(Source::list("another"), &[], false, 2, &mut rows).expect("imported");
+    assert_eq!((imported.files, imported.copies, imported.completed.len()), (2, 2, 0));
     assert_eq!(database.totals().expect("readable")[0].copies, 2);
-    assert!(database.history("a").expect("readable").is_none());
+    assert!(database.history("file 0").expect("readable").is_none());
     assert!(database.history("d").expect("readable").is_some());
+    assert_eq!(database.unfinished_imports().expect("readable"), [UnfinishedImport { holds_checks: false, ..unfinished[0].clone() }]);
+    let claims = database.claim(NodeId(1), 9, 9).expect("claimed");
+    database.record(&claims.into_iter().map(checked).collect::<Vec<_>>(), &[]).expect("recorded");
+    let mut rows = ["file 0", "d"].map(row).into_iter();
+    let imported = database.import(LIST, &[], false, 3, &mut rows).expect("imported");
+    assert_eq!((imported.files, imported.completed.len()), (1, 1));
+    assert!(database.unfinished_imports().expect("readable").is_empty());
+    assert_eq!(database.history("d").expect("readable").expect("known").copies[0].events.len(), 1);
+}
+
+#[test]
+fn an_interrupted_first_import_can_be_dismissed() {
+    let (folder, mut database) = database();
+    add_node(&mut database);
+    killed(database, LIST);
+    let mut database = Sqlite::open(&folder.path().join("audit.db")).expect("it opens");
+    assert!(database.dismiss_import(1).expect("dismissed"));
+    assert!(database.unfinished_imports().expect("readable").is_empty());
+    assert!(database.totals().expect("readable").is_empty() && database.history("file 0").expect("readable").is_none());
+    let imported = database.import(LIST, &[], false, 2, &mut ["x", "x"].map(row).into_iter()).expect("imported");
+    assert_eq!((imported.files, imported.copies), (1, 1));
+    assert_eq!(database.claim(NodeId(1), 9, 9).expect("claimed").len(), 1);
+}
+
+#[test]
+fn an_interrupted_later_import_holds_no_checks() {
+    let (folder, mut database) = database();
+    add_node(&mut database);
+    database.import(LIST, &[], false, 1, &mut std::iter::once(row("x"))).expect("imported");
+    killed(database, Source::list("more"));
+    let mut database = Sqlite::open(&folder.path().join("audit.db")).expect("it opens");
+    let unfinished = database.unfinished_imports().expect("readable");
+    assert_eq!((unfinished.len(), &*unfinished[0].source, unfinished[0].holds_checks), (1, "more", false));
+    let claims = database.claim(NodeId(1), 9, 9).expect("claimed");
+    assert_eq!(claims.len(), 9);
+    database.record(&claims.into_iter().map(checked).collect::<Vec<_>>(), &[]).expect("recorded");
+    let imported = database.import(Source::list("more"), &[], false, 2, &mut std::iter::once(row("file 0"))).expect("imported");
+    assert_eq!((imported.files, imported.completed), (0, unfinished));
+    assert_eq!(database.totals().expect("readable").iter().map(|total| total.copies).sum::<u64>(), ROWS as u64 + 1);
+}
+
+#[test]
+fn a_first_import_under_way_refuses_another_and_holds_no_transaction() {
+    let (folder, mut database) = database();
+    add_node(&mut database);
+    let path = folder.path().join("audit.db");
+    let look = |_: &Result<Row, InventoryError>| {
+        // No transaction waits for the list.
+        let mut other = Sqlite::open(&path).expect("it opens");
+        assert_eq!(other.unfinished_imports().expect("readable").len(), 1);
+        refuses_checks(&mut other);
+        other.make_due(NodeId(1), 5, 9).expect("it can be changed");
+        let second = other.import(Source::list("other"), &[], false, 1, &mut std::iter::once(row("y")));
+        assert!(matches!(second, Err(InventoryError::Database(DatabaseError::ImportUnderWay))), "{second:?}");
+        assert!(matches!(other.dismiss_import(1), Err(DatabaseError::ImportUnderWay)));
+        assert_eq!(other.unfinished_imports().expect("readable").len(), 1);
+    };
+    let mut rows = ["x", "y"].map(row).into_iter().inspect(look);
+    assert_eq!(database.import(LIST, &[], false, 1, &mut rows).expect("imported").files, 2);
+    assert!(database.unfinished_imports().expect("readable").is_empty());
+    assert_eq!(database.claim(NodeId(1), 9, 9).expect("claimed").len(), 2);
+}
+
+#[test]
+fn imports_side_by_side_complete_only_themselves() {
+    let (folder, mut database) = database();
+    add_node(&mut database);
+    database.import(LIST, &[], false, 1, &mut std::iter::once(row("x"))).expect("imported");
+    let path = folder.path().join("audit.db");
+    let sources = |database: &mut Sqlite| -> Vec<String> {
+        database.unfinished_imports().expect("readable").into_iter().map(|import| import.source).collect()
+    };
+    let look = |_: &Result<Row, InventoryError>| {
+        let mut other = Sqlite::open(&path).expect("it opens");
+        for source in [Source::list("other"), Source::stream("-")] {
+            let imported = other.import(source, &[], false, 1, &mut std::iter::once(row("y"))).expect("imported");
+            assert!(imported.completed.is_empty());
+            assert_eq!(sources(&mut other), ["-"]);
+        }
+    };
+    let mut rows = std::iter::once(row("z")).inspect(look);
+    database.import(Source::stream("-"), &[], false, 1, &mut rows).expect("imported");
+    assert!(sources(&mut database).is_empty());
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn tool(algorithm: Option<Algorithm>) -> &'static str {
 }
 
 /// A word for a POSIX shell.
-fn quoted(word: &str) -> String {
+pub(in super::super) fn quoted(word: &str) -> String {
     let is_plain =
         !word.is_empty() && !word.starts_with('-') && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./:@+,".contains(&byte));
     if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }

@@ -18,7 +18,7 @@ use crate::channel::one_of;
 use crate::outcome::Misuse;
 use crate::{Outcome, Session, text};
 
-mod command;
+pub(super) mod command;
 mod run;
 mod show;
 

@@ -12,7 +12,8 @@ use fulgurite_digest::{Algorithm, Digest};
 use super::*;
 use crate::copy::{Expected, Finding};
 use crate::database::EventKind;
-use crate::database::conformance::CASES;
+use crate::database::conformance::{CASES, LIST};
+use crate::database::portion::ROWS;
 use crate::node::Medium;
 
 mod proxy;
@@ -50,7 +51,7 @@ fn row(name: &str) -> Row {
 }
 
 fn import(database: &mut Postgres, nodes: &[NodeId], replace: bool, rows: impl IntoIterator<Item = Row>) -> Imported {
-    database.import(nodes, replace, NOW, &mut rows.into_iter().map(Ok)).expect("the inventory is right")
+    database.import(LIST, nodes, replace, NOW, &mut rows.into_iter().map(Ok)).expect("the inventory is right")
 }
 
 fn checked(claim: Claim, finding: Finding) -> Checked {
@@ -158,7 +159,7 @@ fn an_audit_of_version_1_is_brought_up_to_date_by_several_processes_at_once() {
     let (address, mut database) = audit(&server);
     let node = add_node(&mut database, "a");
     import(&mut database, &[node], false, [row("x")]);
-    server.direct(&address).run("DROP TABLE removed_copies; DROP TABLE removed_nodes; UPDATE about SET version = 1");
+    server.direct(&address).run("DROP TABLE removed_copies; DROP TABLE removed_nodes; DROP TABLE imports; UPDATE about SET version = 1");
     drop(database);
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -170,6 +171,38 @@ fn an_audit_of_version_1_is_brought_up_to_date_by_several_processes_at_once() {
     assert_eq!(database.remove_node(node, NOW, "moved").expect("the node exists"), 1);
     assert_eq!(database.history("x").expect("readable").expect("known").removed[0].events.len(), 2);
     assert_eq!(server.direct(&address).number("SELECT version::bigint FROM about"), 2);
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn imports_side_by_side_complete_only_themselves() {
+    let Some(server) = shared() else { return };
+    let (address, mut database) = audit(&server);
+    let node = add_node(&mut database, "a");
+    let sources = |database: &mut Postgres| -> Vec<String> {
+        database.unfinished_imports().expect("readable").into_iter().map(|import| import.source).collect()
+    };
+    let look = |_: &Result<Row, InventoryError>| {
+        let mut other = Postgres::open(&address).expect("another process");
+        for source in [LIST, Source::stream("-")] {
+            other.import(source, &[node], false, NOW, &mut std::iter::once(Ok(row("y")))).expect("imported");
+            assert_eq!(sources(&mut other), ["-"]);
+        }
+        assert_eq!(check_all(&mut other, &[node], 9), 1, "other copies can be checked");
+    };
+    let mut rows = std::iter::once(Ok(row("z"))).inspect(look);
+    database.import(Source::stream("-"), &[node], false, NOW, &mut rows).expect("imported");
+    assert!(sources(&mut database).is_empty());
+    // As if the process were killed after its first portion.
+    let rows = (0..ROWS).map(|index| Ok(row(&format!("file {index}"))));
+    let mut rows = rows.chain(std::iter::once_with(|| std::panic::resume_unwind(Box::new("killed"))));
+    let killed = std::panic::AssertUnwindSafe(|| database.import(LIST, &[node], false, NOW, &mut rows));
+    assert!(std::panic::catch_unwind(killed).is_err());
+    let mut database = Postgres::open(&address).expect("another process");
+    assert_eq!(sources(&mut database), ["list"]);
+    assert_eq!(database.totals().expect("readable").iter().map(|total| total.copies).sum::<u64>(), ROWS as u64 + 2);
+    assert_eq!(import(&mut database, &[node], false, [row("file 0")]).completed.len(), 1);
+    assert!(sources(&mut database).is_empty());
 }
 
 #[test]
@@ -442,7 +475,7 @@ fn the_character_nul_is_refused_in_names_and_replaced_in_details() {
     let (_, mut database) = audit(&server);
     let node = add_node(&mut database, "a");
     let mut rows = [Ok(row("x")), Ok(row("a\0b")), Ok(row("y"))].into_iter();
-    let error = database.import(&[node], false, NOW, &mut rows).expect_err("it can't be stored");
+    let error = database.import(LIST, &[node], false, NOW, &mut rows).expect_err("it can't be stored");
     assert!(matches!(&error, InventoryError::Database(DatabaseError::NulInName { name }) if name == "a\0b"), "{error}");
     assert!(database.history("a\0b").expect("readable").is_none() && database.history("y").expect("readable").is_none());
     let claim = database.claim(node, NOW, 9).expect("copies can be claimed").remove(0);
