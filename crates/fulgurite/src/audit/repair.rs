@@ -11,7 +11,7 @@ use fulgurite_audit::repair::{Outcome as Repaired, Repair as Engine, Site};
 use fulgurite_audit::run::SystemClock;
 use serde_json::json;
 
-use super::{Opened, place};
+use super::{Opened, place, status};
 use crate::{Outcome, Session, text};
 
 #[derive(Debug, Args)]
@@ -31,6 +31,8 @@ pub(super) struct Repair {
 }
 
 pub(super) fn repair(session: &Session, opened: &mut Opened, repair: &Repair) -> Result<Outcome> {
+    // Copies that no list has named yet may be lost or wrong.
+    let imports = opened.database.unfinished_imports()?;
     let targets: Vec<NodeId> = opened.chosen(&repair.nodes)?.iter().map(|node| node.id).collect();
     let places: Vec<(NodeId, String, Box<dyn Place>)> =
         opened.nodes.iter().map(|node| Ok((node.id, node.name.clone(), place(node)?))).collect::<Result<_>>()?;
@@ -73,7 +75,8 @@ pub(super) fn repair(session: &Session, opened: &mut Opened, repair: &Repair) ->
         session.answer(|| json!({ "unreadable": unreadable }));
         outcome = outcome.worst(Outcome::Unreadable);
     }
-    if counts.is_empty() && unreadable == 0 {
+    outcome = outcome.worst(status::unfinished(session, &imports));
+    if counts.is_empty() && unreadable == 0 && imports.is_empty() {
         session.say("Nothing to repair: no copy is known to be lost or wrong.");
     } else if !repair.apply && counts.contains_key("repairable") {
         session.say("Nothing was written. Repeat the command with --apply to repair these copies.");

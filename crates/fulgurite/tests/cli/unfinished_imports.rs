@@ -79,6 +79,9 @@ fn a_killed_first_import_holds_all_checks_until_it_is_repeated() {
     let unfinished = "csv ";
     says(&place.run(&["audit", "status"]), 3, unfinished);
     says(&place.run(&["audit", "status"]), 3, "list.csv that began");
+    let repair = place.run(&["audit", "repair"]);
+    says(&repair, 3, unfinished);
+    assert!(!repair.text().contains("Nothing to repair"), "{repair:?}");
     says(&place.run(&["audit", "report"]), 3, "Not well: an inventory isn't imported completely; see n.");
     for run in [&["audit", "run"][..], &["audit", "run", "--all"], &["audit", "run", "--file", "file 1"]] {
         place.run(run).fails_with(1, "the first import of an inventory isn't complete");
