@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -46,7 +47,11 @@ def test_without_the_token_there_is_only_a_form(filled: Filled, new_page: Callab
     field.fill("not-the-token-of-this-server")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_have_text("This token is wrong.")
-    page.get_by_label("Token").fill(filled.server.said["dashboard"].partition("#token=")[2])
+    page.get_by_label("Token").fill("moonlight\u2013sonata\u2013fourteen")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_have_text("This token is wrong.")
+    # The whole link does, too.
+    page.get_by_label("Token").fill(filled.server.said["dashboard"])
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="fresh.txt")).to_be_visible()
 
@@ -86,7 +91,7 @@ def test_lost_platters_and_absent_stores_are_told_without_a_reload(filled: Fille
 
     store = filled.server.archive / "platters" / "d2"
     store.rename(store.with_name("away"))
-    expect(page.locator("#verdict")).to_contain_text("1 platter on absent stores")
+    expect(page.locator("#verdict")).to_contain_text("1 platter on absent or unknown stores")
     expect(page.locator("#verdict")).to_contain_text("1 set has more platters bad or out of reach than its redundancy replaces")
     expect(page.get_by_role("table", name="Stores").get_by_role("row", name="d2")).to_contain_text("store absent")
 
@@ -103,6 +108,50 @@ def test_a_page_that_can_not_be_loaded_again_says_that_it_is_out_of_date(filled:
     expect(page.get_by_role("status")).to_be_empty()
     filled.server.stop()
     expect(page.get_by_role("status")).to_have_text("Not up to date: The server can't be reached.")
+
+
+def test_a_server_that_hangs_is_named(filled: Filled, new_page: Callable[..., Page]):
+    page = opened(new_page(), filled.server)
+    filled.server.process.send_signal(signal.SIGSTOP)
+    try:
+        expect(page.get_by_role("status")).to_have_text("Not up to date: The server didn't answer within 20 seconds.")
+        page.get_by_role("link", name="Objects").click()
+        expect(page.get_by_role("status")).to_have_text("Loading …")
+    finally:
+        filled.server.process.send_signal(signal.SIGCONT)
+    expect(page.get_by_role("heading", name="Buckets")).to_be_visible()
+    expect(page.get_by_role("status")).to_be_empty()
+
+
+def test_a_page_that_waits_for_its_reader_says_so(filled: Filled, new_page: Callable[..., Page]):
+    page = opened(new_page(), filled.server)
+    page.locator("#verdict").select_text()
+    expect(page.get_by_role("status")).to_have_text("Not up to date: the page waits while text in it is selected.")
+    page.evaluate("getSelection().removeAllRanges()")
+    expect(page.get_by_role("status")).to_be_empty()
+
+
+def test_dates_are_told_by_the_clock_of_the_server(filled: Filled, new_page: Callable[..., Page]):
+    page = new_page()
+    page.clock.install(time="2020-01-01")
+    page.goto(filled.server.said["dashboard"])
+    page.goto(filled.server.endpoint + "/-/dashboard#/objects/survey?key=night/0/0000")
+    verified = page.get_by_role("table", name="Copies").locator("time").first
+    expect(verified).to_contain_text("ago")
+    assert "day" not in verified.inner_text()
+
+
+def test_a_lost_platter_stays_lost_when_its_store_goes_away(filled: Filled, new_page: Callable[..., Page]):
+    [lost] = platter_files(filled.server, "d1")
+    content = bytearray(lost.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 50_000] = bytes(50_000)
+    lost.write_bytes(content)
+    assert filled.server.run("verify").returncode == 1
+    (filled.server.archive / "platters" / "d1").rename(filled.server.archive / "away")
+    page = opened(new_page(), filled.server)
+    expect(page.get_by_role("table", name="Stores").get_by_role("row", name="d1")).to_contain_text("store absent")
+    expect(page.locator("#verdict")).to_contain_text("1 platter damaged when last read")
+    (filled.server.archive / "away").rename(filled.server.archive / "platters" / "d1")
 
 
 def test_names_of_objects_never_become_html(filled: Filled, new_page: Callable[..., Page]):
@@ -137,6 +186,9 @@ def test_an_object_that_is_a_page_has_an_origin_of_its_own(filled: Filled, new_p
     filled.s3.put_object(Bucket="survey", Key="paper.pdf", Body=b"%PDF-1.4", ContentType="application/pdf")
     answer = page.request.get(filled.s3.generate_presigned_url("get_object", Params={"Bucket": "survey", "Key": "paper.pdf"}))
     assert answer.ok and "content-security-policy" not in answer.headers, "browsers show no PDF in a sandbox"
+    known = {"If-None-Match": page.request.get(link).headers["etag"]}
+    again = page.request.get(link, headers=known)
+    assert again.status == 304 and "sandbox" in again.headers["content-security-policy"], again.headers
 
 
 def test_the_dashboard_works_by_keyboard(filled: Filled, new_page: Callable[..., Page]):

@@ -52,11 +52,13 @@ impl CopyState {
     fn of_platter(row: &PlatterRow, hindrance: Option<Hindrance>) -> Self {
         let health = &row.health;
         match hindrance {
+            // An absence mends nothing.
+            _ if health.is_damaged() => Self::Damaged,
+            Some(_) if health.missing => Self::Missing,
             Some(Hindrance::Absent) => Self::Absent,
             Some(Hindrance::Unreadable) => Self::Unreadable,
             None if row.place.store == UNKNOWN_STORE => Self::Absent,
             None if health.missing => Self::Missing,
-            None if health.is_damaged() => Self::Damaged,
             None if health.unreadable.is_some() => Self::Unreadable,
             None if health.verified().is_none() => Self::Unverified,
             None => Self::Good,

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fulgurite_archive::CopyState;
 use fulgurite_archive::catalogue::{PlatterRow, SetRow};
+use fulgurite_archive::{CatalogueGaps, CopyState};
 use fulgurite_domain::SetId;
 use s3s::S3Result;
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use crate::dashboard::{blocking, to_body};
 use crate::fixity::{platter_json, rfc_3339};
 use crate::gateway::Gateway;
+use crate::health::scrub_progress::believable;
 use crate::state::now_ms;
 
 /// Upper bounds of the ages of verifications that are counted together, in days.
@@ -64,6 +65,7 @@ impl Gateway {
         let platters = blocking(what, || self.archive.platter_states(&|store| self.store_state(store)))?;
         let totals = blocking(what, || self.archive.reading().totals())?;
         let damaged_staged = blocking(what, || self.archive.reading().count_damaged_staged())?;
+        let gaps = blocking(what, || CatalogueGaps::find(&self.archive, &|_, _| true))?;
         let now_s = now_ms().div_euclid(1_000) as u64;
         let cycle = self.scrub_status_of(&sets, platters.iter().map(|(row, _)| row)).map(|status| {
             json!({
@@ -89,6 +91,8 @@ impl Gateway {
             "ages": ages(now_s, &platters),
             "sets": count_sets(&sets, &platters),
             "listed": listed(&platters),
+            "unlisted": gaps.unlisted + gaps.out_of_sight,
+            "unseen": gaps.unseen.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "stores": by_store(&stores.usable, &stores.absent, &stores.unreadable, &platters),
             "objects": totals.objects,
             "versions": totals.versions,
@@ -118,12 +122,14 @@ fn count_states(states: impl Iterator<Item = CopyState>) -> Value {
 }
 
 /// Number of platters by the age of their last verification: up to `days_max`, above the bound
-/// before it; `null` for older ones. `never` counts those without one.
+/// before it; `null` for older ones. `never` counts those without one, `future` those dated by a
+/// wrong clock.
 fn ages(now_s: u64, platters: &[(PlatterRow, CopyState)]) -> Value {
     let mut counts = [0_u64; AGES_DAYS.len() + 1];
-    let mut never = 0_u64;
+    let (mut never, mut future) = (0_u64, 0_u64);
     for (row, _) in platters {
-        match row.health.verified() {
+        match believable(row.health.verified(), now_s) {
+            None if row.health.verified().is_some() => future += 1,
             None => never += 1,
             Some(verified) => {
                 let age_s = now_s.saturating_sub(verified);
@@ -133,7 +139,7 @@ fn ages(now_s: u64, platters: &[(PlatterRow, CopyState)]) -> Value {
     }
     let bounds = AGES_DAYS.iter().copied().map(Some).chain([None]);
     let counted: Vec<Value> = bounds.zip(counts).map(|(days_max, count)| json!({ "days_max": days_max, "platters": count })).collect();
-    json!({ "verified": counted, "never": never })
+    json!({ "verified": counted, "never": never, "future": future })
 }
 
 /// Sets by how many platters they can still lose. `out_of_reach`: more are lost or out of reach

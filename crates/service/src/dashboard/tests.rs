@@ -1,5 +1,6 @@
 //! The dashboard through the router, as a browser gets it.
 
+use fulgurite_archive::catalogue::Health;
 use fulgurite_archive::watch::Unwatched;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -93,12 +94,37 @@ async fn the_overview_tells_the_state_of_platters_sets_and_stores() {
 
     // The platter vanishes from its store, and a check notices that.
     let row = test.gateway.archive.reading().platters().expect("platters")[0].clone();
-    let health = fulgurite_archive::catalogue::Health { missing: true, ..row.health };
-    test.gateway.archive.catalogue().record_health(row.place.platter, health).expect("recorded");
+    let record = |health| test.gateway.archive.catalogue().record_health(row.place.platter, health).expect("recorded");
+    record(Health { missing: true, ..row.health });
     let overview = test.gateway.fixity_overview().expect("an overview");
     assert_eq!((&overview["platters"]["missing"], &overview["sets"]["out_of_reach"]), (&json!(1), &json!(1)));
     assert_eq!((&overview["listed"][0]["state"], &overview["listed"][0]["store"]), (&json!("missing"), &json!("d1")));
     assert_eq!(overview["stores"][0]["platters"]["missing"], json!(1));
+
+    // A wrong clock dated its verification.
+    let now_s = crate::state::now_ms().unsigned_abs() / 1_000;
+    record(Health::intact_at(now_s + 100 * 86_400));
+    let overview = test.gateway.fixity_overview().expect("an overview");
+    assert_eq!((&overview["ages"]["future"], &overview["ages"]["verified"][0]["platters"]), (&json!(1), &json!(0)));
+    assert_eq!((&overview["cycle"]["verified"], &overview["cycle"]["due"]), (&json!(0), &json!(1)), "it is to be read again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_can_not_take_over_a_host_of_the_dashboard() {
+    let test = TestGateway::new();
+    let domain = crate::http::addressing::Domain::new("example.org");
+    let router = Router::new(test.gateway.clone(), domain, &Settings::default());
+    let status = async |host: &str| {
+        let request = Request::builder().method(Method::GET).uri(PATH).header("host", host).body(Full::new(bytes::Bytes::new()));
+        soon(router.answer(request.expect("a request"), Peer { address: [127, 0, 0, 1].into(), is_tls: false })).await.status()
+    };
+    for host in ["example.org", "127.0.0.1:9000", "[::1]"] {
+        assert_eq!(status(host).await, StatusCode::OK, "{host}");
+    }
+    // An account that may create buckets could create one of this name.
+    for host in ["archive.internal", "localhost:9000"] {
+        assert_eq!(status(host).await, StatusCode::NOT_FOUND, "{host}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

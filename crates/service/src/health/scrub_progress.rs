@@ -19,6 +19,12 @@ const ACTIVE_MS: i64 = 1_000;
 const MEASURED: Duration = Duration::from_secs(600);
 const DAY_S: u64 = 86_400;
 
+/// A date that is later than `now_s`, by more than clocks may differ, was made by a wrong clock:
+/// nothing is known of when it was.
+pub(crate) fn believable(at: Option<u64>, now_s: u64) -> Option<u64> {
+    at.filter(|at| *at <= now_s.saturating_add(DAY_S))
+}
+
 /// Progress of the scrub since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct ScrubProgress {
@@ -162,7 +168,7 @@ fn status<'a>(
     for row in platters.filter(|row| row.state == SetState::Complete) {
         let bytes = bytes_of.get(&row.set).copied().unwrap_or(0);
         cycle_bytes = cycle_bytes.saturating_add(bytes);
-        if row.health.verified().is_some_and(|verified| now_s.saturating_sub(verified) < every_s) {
+        if believable(row.health.verified(), now_s).is_some_and(|verified| now_s.saturating_sub(verified) < every_s) {
             status.verified += 1;
         } else if is_usable(&row.place.store) {
             status.due += 1;

@@ -118,6 +118,12 @@ impl Addresses {
         !is_below && !is_bucket(&named)
     }
 
+    /// Whether no bucket can ever have the host of a request as its name: without a domain in the
+    /// settings any host, else only the domain itself and IP addresses.
+    pub(crate) fn is_bucketless(&self, headers: &HeaderMap) -> bool {
+        matches!(self.of_host(headers), Some(None))
+    }
+
     /// The bucket and key of a request. The key is empty if the request addresses the bucket
     /// itself. `None` if it addresses no bucket, or its host or path is invalid.
     pub(crate) fn find(&self, uri: &Uri, headers: &HeaderMap) -> Option<(String, String)> {
@@ -179,6 +185,20 @@ mod tests {
         for host in ["b.example.org", "B.example.ORG:80", "photos.elsewhere", "photos.elsewhere:80"] {
             assert!(!is_server_page(Some("example.org"), host), "{host}");
             assert!(is_server_page(None, host), "{host}");
+        }
+    }
+
+    #[test]
+    fn with_a_domain_only_that_and_addresses_never_name_a_bucket() {
+        let is_bucketless = |domain: Option<&str>, host: &str| {
+            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).expect("a host"))]);
+            Addresses::new(domain.map(|name| Domain::new(name).expect("a domain"))).is_bucketless(&headers)
+        };
+        for host in ["example.org", "EXAMPLE.org:80", "127.0.0.1:8333", "[::1]", "[::1]:8333"] {
+            assert!(is_bucketless(Some("example.org"), host) && is_bucketless(None, host), "{host}");
+        }
+        for host in ["b.example.org", "localhost", "localhost:9000", "archive.internal", "", "a..b"] {
+            assert!(!is_bucketless(Some("example.org"), host) && is_bucketless(None, host), "{host}");
         }
     }
 

@@ -52,6 +52,8 @@ const SERVER_PAGES: [&str; 4] = [HEALTH, READY, METRICS, dashboard::PATH];
 /// The policy of objects that are shown as pages: they may do all but use their origin.
 const SANDBOX: &str = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
 
+const DASHBOARD_ELSEWHERE: &str = "the settings have a domain, so the dashboard is served only there and at the server's IP addresses\n";
+
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
 /// Answers requests; all connections share it.
@@ -132,6 +134,8 @@ impl Router {
             HEALTH => self.health(),
             READY => self.ready(),
             METRICS => self.metrics(headers, peer),
+            // A bucket could take another host over later, with a page of its own at this path.
+            _ if !self.addresses.is_bucketless(headers) => page(StatusCode::NOT_FOUND, DASHBOARD_ELSEWHERE),
             _ => self.dashboard.answer(&self.gateway, path, uri.query(), headers).await,
         }
     }
@@ -241,7 +245,8 @@ impl Router {
         let body = RequestBody::new(DrainOnDrop::new(body, expects_continue), &head.headers, self.is_buffered(&head), progress.clone());
         let is_server_page =
             |headers: &HeaderMap| self.cors.addresses.is_server_page(headers, |name| !matches!(self.gateway.state.bucket(name), Ok(None)));
-        let shares_origin_of_dashboard = method == Method::GET && self.dashboard.is_enabled() && is_server_page(&head.headers);
+        let shares_origin_of_dashboard =
+            method == Method::GET && self.dashboard.is_enabled() && self.addresses.is_bucketless(&head.headers);
         let mut response = match facts.path {
             path if (path == "/-" || path.starts_with("/-/")) && is_server_page(&head.headers) => {
                 // Boxed, so that other requests don't carry its future.
@@ -285,8 +290,11 @@ impl Router {
 /// dashboard with its viewer's token. The sandbox gives the page an origin of its own. Browsers
 /// don't show PDFs in a sandbox; scripts in a PDF can't use the origin anyway.
 fn sandbox(response: &mut Response<s3s::Body>) {
-    let is_pdf = response.headers().get(http::header::CONTENT_TYPE).is_some_and(|media_type| media_type == "application/pdf");
-    if response.status().is_success() && !is_pdf {
+    let media_type = response.headers().get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_pdf = media_type.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/pdf"));
+    // Headers of a 304 replace those of the page that the browser has kept.
+    let is_shown = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
+    if is_shown && !is_pdf {
         response.headers_mut().insert(http::header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
     }
 }

@@ -21,6 +21,7 @@ use fulgurite_domain::PlatterId;
 use tokio::sync::watch;
 
 use crate::gateway::Gateway;
+use crate::health::scrub_progress::believable;
 use crate::settings::Scrub;
 use crate::state::now_ms;
 
@@ -97,10 +98,12 @@ fn due(
     let mut in_order: Vec<&PlatterRow> = platters.iter().filter(can_be_read).collect();
     // By the last look, not by the last success: otherwise platters that stay missing would be
     // looked for again and again before all others.
-    in_order.sort_by_key(|row| row.health.checked);
-    let checked: Vec<Option<u64>> = in_order.iter().map(|row| row.health.checked).collect();
+    in_order.sort_by_key(|row| believable(row.health.checked, now_s));
+    let checked: Vec<Option<u64>> = in_order.iter().map(|row| believable(row.health.checked, now_s)).collect();
     let behind = behind_pace(&checked, now_s, every_s);
-    let is_due = |rank: usize, health: &Health| rank < behind || health.checked.is_none_or(|at| now_s.saturating_sub(at) >= period(health));
+    let is_due = |rank: usize, health: &Health| {
+        rank < behind || believable(health.checked, now_s).is_none_or(|at| now_s.saturating_sub(at) >= period(health))
+    };
     let due = in_order.into_iter().enumerate().filter(|(rank, row)| is_due(*rank, &row.health));
     due.map(|(_, row)| row.place.platter).collect()
 }

@@ -2,6 +2,16 @@
 // browser sends cookies with requests of any page.
 
 const TOKEN = "fulgurite-token";
+/** How long an answer may take. */
+const PATIENCE_MS = 20_000;
+
+/** The server's clock minus the browser's, by the last answer. */
+let clock_ms = 0;
+
+/** The server's time. Dates of the archive are compared with it, whatever the browser's clock says. */
+export function now() {
+  return Date.now() + clock_ms;
+}
 
 /** A request that failed. */
 export class ApiError extends Error {
@@ -15,9 +25,18 @@ export class ApiError extends Error {
   }
 }
 
-/** @param {string} token */
-export function setToken(token) {
+/**
+ * Keeps a token, or the one in a link.
+ *
+ * @param {string} given
+ * @returns {boolean} False if it can't be a token.
+ */
+export function setToken(given) {
+  const token = given.trim().replace(/^.*#token=/, "");
+  // Headers carry nothing else.
+  if (!/^[\x21-\x7e]+$/.test(token)) return false;
   sessionStorage.setItem(TOKEN, token);
+  return true;
 }
 
 export function forgetToken() {
@@ -32,24 +51,29 @@ export function hasToken() {
  * The answer of one of the server's pages.
  *
  * @param {string} page
- * @param {Record<string, string>} [parameters]
- * @param {AbortSignal} [signal]
+ * @param {Record<string, string>} parameters
+ * @param {AbortSignal} signal
  * @returns {Promise<any>}
  */
-export async function load(page, parameters = {}, signal) {
+export async function load(page, parameters, signal) {
   const query = new URLSearchParams(parameters).toString();
   const url = `/-/dashboard/api/${page}${query === "" ? "" : `?${query}`}`;
+  const timeout = AbortSignal.timeout(PATIENCE_MS);
   let response;
   let answer;
   try {
     const headers = { authorization: `Bearer ${sessionStorage.getItem(TOKEN) ?? ""}` };
-    response = await fetch(url, { headers, signal: signal ?? null, cache: "no-store", credentials: "omit" });
+    response = await fetch(url, { headers, signal: AbortSignal.any([signal, timeout]), cache: "no-store", credentials: "omit" });
     answer = await response.json();
   } catch (error) {
-    if (signal?.aborted) throw error;
-    const message = response === undefined ? "The server can't be reached." : `The server answered ${response.status} without JSON.`;
+    if (signal.aborted) throw error;
+    const silent = `The server didn't answer within ${PATIENCE_MS / 1_000} seconds.`;
+    const wrong = response === undefined ? "The server can't be reached." : `The server answered ${response.status} without JSON.`;
+    const message = timeout.aborted ? silent : wrong;
     throw new ApiError(response?.status ?? 0, message);
   }
+  const date = Date.parse(response.headers.get("date") ?? "");
+  if (!Number.isNaN(date)) clock_ms = date - Date.now();
   if (!response.ok) throw new ApiError(response.status, String(answer.error ?? response.status));
   return answer;
 }

@@ -15,12 +15,16 @@ import { objects } from "./objects.js";
 /** @type {Record<string, { load: Load, refresh_ms: number }>} */
 const VIEWS = {
   fixity: { load: fixity, refresh_ms: 5_000 },
-  objects: { load: objects, refresh_ms: 0 },
+  objects: { load: objects, refresh_ms: 10_000 },
 };
 
 const view = /** @type {HTMLElement} */ (document.getElementById("view"));
 const notice = /** @type {HTMLElement} */ (document.getElementById("notice"));
 const nav = /** @type {HTMLElement} */ (document.getElementById("nav"));
+
+const skip = /** @type {HTMLElement} */ (document.getElementById("skip"));
+/** When a view that is still loading says so. */
+const LOADING_MS = 500;
 
 /** Aborts what belongs to the view that was shown before. */
 let current = new AbortController();
@@ -44,8 +48,7 @@ function decode(text) {
 /** Takes the token out of the link that the server printed, and out of the address. */
 function takeToken() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (token !== null && token !== "") {
-    setToken(token);
+  if (token !== null && setToken(token)) {
     history.replaceState(null, "", "#/fixity");
   }
 }
@@ -53,6 +56,7 @@ function takeToken() {
 /** @param {string} [failure] */
 function login(failure) {
   nav.hidden = true;
+  notice.textContent = "";
   const input = h("input", { id: "token", type: "password", name: "password", autocomplete: "current-password", required: "" });
   const form = h(
     "form",
@@ -66,8 +70,11 @@ function login(failure) {
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    setToken(input.value.trim());
-    void show(true);
+    if (setToken(input.value)) {
+      void show(true);
+    } else {
+      login("This token is wrong.");
+    }
   });
   document.title = "Fulgurite";
   view.replaceChildren(form);
@@ -81,17 +88,19 @@ function isInUse() {
 }
 
 /**
- * Replaces the view. An element with focus keeps it if the new view has one with its ID.
+ * Replaces the view. A link with focus keeps it if the new view has the same link.
  *
  * @param {View} loaded
  */
 function replace(loaded) {
-  const focused = document.activeElement?.id ?? "";
+  const focused = document.activeElement?.getAttribute("href") ?? null;
   const scrolled = [...view.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
   view.replaceChildren(...loaded.content);
   document.title = `${loaded.title} – Fulgurite`;
   view.querySelectorAll(".scroll").forEach((box, index) => (box.scrollLeft = scrolled[index] ?? 0));
-  if (focused !== "") document.getElementById(focused)?.focus({ preventScroll: true });
+  if (focused === null) return;
+  const same = [...view.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused);
+  same?.focus({ preventScroll: true });
 }
 
 /**
@@ -112,12 +121,16 @@ async function show(isNew) {
   for (const link of nav.querySelectorAll("a")) {
     link.getAttribute("href") === `#/${name}` ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   }
+  const loading = setTimeout(() => {
+    if (isNew && !signal.aborted) notice.textContent = "Loading …";
+  }, LOADING_MS);
   try {
     const loaded = await load(rest, parameters, signal);
     if (signal.aborted) return;
     nav.hidden = false;
-    notice.textContent = "";
-    if (isNew || !isInUse()) replace(loaded);
+    const keeps = !isNew && isInUse();
+    notice.textContent = keeps ? "Not up to date: the page waits while text in it is selected." : "";
+    if (!keeps) replace(loaded);
     if (isNew) {
       scrollTo(0, 0);
       view.focus({ preventScroll: true });
@@ -134,6 +147,8 @@ async function show(isNew) {
     // What was shown before may be out of date.
     notice.textContent = isNew ? "" : `Not up to date: ${message}`;
     if (isNew) replace({ title: "Error", content: [h("h1", {}, "This can't be shown"), h("p", { class: "bad" }, message)] });
+  } finally {
+    clearTimeout(loading);
   }
   if (refresh_ms > 0) schedule(refresh_ms, signal);
 }
@@ -156,12 +171,12 @@ function schedule(ms, signal) {
   }, ms);
 }
 
-// Links within the page, such as the one that skips to the content, are no addresses of views.
+// It is no address of a view.
+skip.addEventListener("click", (event) => {
+  event.preventDefault();
+  view.focus();
+});
 addEventListener("hashchange", () => {
-  if (location.hash === "#view") {
-    view.focus();
-    return;
-  }
   takeToken();
   void show(true);
 });

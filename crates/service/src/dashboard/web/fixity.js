@@ -11,7 +11,8 @@ import { bytes, count, duration, many, state, when } from "./format.js";
  * @typedef {{ platter: string, set: string, position: number, store: string, state: string, verified: string | null,
  *   last_check: { at: string, found: string, lost_sectors: number, lost_tracks: number } | null }} Platter
  * @typedef {{ not_ready: string[], cycle: Cycle | null, platters: States,
- *   ages: { verified: { days_max: number | null, platters: number }[], never: number },
+ *   ages: { verified: { days_max: number | null, platters: number }[], never: number, future: number }, now: string,
+ *   unlisted: number, unseen: string[],
  *   sets: { all: number, whole: number, reduced: number, out_of_reach: number }, listed: Platter[],
  *   stores: { store: string, state: string, platters: States }[], objects: number, versions: number, content_bytes: number,
  *   staged: { versions: number, stored_bytes: number, damaged: number, oldest: string | null } }} Overview
@@ -24,6 +25,7 @@ export async function fixity(_path, _parameters, signal) {
   const content = [
     h("h1", {}, "Fixity of the platters"),
     verdict(overview),
+    h("p", { class: "quiet" }, "As of ", h("time", { datetime: overview.now }, overview.now.replace("T", " ").replace("Z", " UTC")), "."),
     cards(figures(overview)),
     h("h2", {}, "Last read in full and found good"),
     ages(overview),
@@ -39,7 +41,7 @@ export async function fixity(_path, _parameters, signal) {
  *
  * @param {Overview} overview
  */
-function verdict({ not_ready, cycle, platters, sets, staged }) {
+function verdict({ not_ready, cycle, platters, sets, staged, ages, unlisted, unseen }) {
   /** @type {[string, string][]} */
   const lines = not_ready.map((reason) => ["bad", `✕ The server isn't ready: ${reason}.`]);
   if (sets.out_of_reach > 0) {
@@ -49,11 +51,14 @@ function verdict({ not_ready, cycle, platters, sets, staged }) {
   if (staged.damaged > 0) lines.push(["bad", `✕ ${many(staged.damaged, "staged version")} damaged when last read.`]);
   if (platters.damaged > 0) lines.push(["bad", `✕ ${many(platters.damaged, "platter")} damaged when last read.`]);
   if (platters.missing > 0) lines.push(["bad", `✕ ${many(platters.missing, "platter")} missing from a store that is present.`]);
-  if (platters.absent > 0) lines.push(["warn", `– ${many(platters.absent, "platter")} on absent stores.`]);
+  if (unlisted > 0) lines.push(["bad", `✕ ${many(unlisted, "version")} can't be listed: see fulgurite status.`]);
+  if (unseen.length > 0) lines.push(["bad", `✕ The catalogue may not be complete: its rebuild could not read ${unseen.join(", ")}.`]);
+  if (platters.absent > 0) lines.push(["warn", `– ${many(platters.absent, "platter")} on absent or unknown stores.`]);
   if (platters.unreadable > 0) lines.push(["warn", `! ${many(platters.unreadable, "platter")} could not be read.`]);
   if (platters.unverified > 0) lines.push(["warn", `? ${many(platters.unverified, "platter")} never read in full since the catalogue knows them.`]);
+  if (ages.future > 0) lines.push(["warn", `? ${many(ages.future, "platter")} verified on a date that is yet to come: a clock was wrong.`]);
   if (cycle?.is_too_slow) lines.push(["warn", `! One cycle takes ${duration(cycle.cycle_s)} at this rate, longer than the ${many(cycle.every_days, "day")} of scrub.every_days.`]);
-  if (cycle !== null && cycle.due > 0) lines.push(["warn", `! ${many(cycle.due, "platter")} not read within ${many(cycle.every_days, "day")}; being read now.`]);
+  if (cycle !== null && cycle.due > 0) lines.push(["warn", `! ${many(cycle.due, "platter")} due: not read within ${many(cycle.every_days, "day")}.`]);
   if (lines.length === 0 && platters.all === 0) lines.push(["quiet", staged.versions > 0 ? "No platter was written yet: all content is in staging." : "The archive is empty."]);
   if (lines.length === 0 && cycle === null) lines.push(["warn", "? All platters were good when last read. Nothing reads them again: the scrub is turned off."]);
   if (lines.length === 0 && cycle !== null) {
@@ -91,7 +96,7 @@ function figures({ cycle, platters, sets, objects, content_bytes, staged }) {
 }
 
 /** @param {Overview} overview */
-function ages({ ages: { verified, never }, platters, cycle }) {
+function ages({ ages: { verified, never, future }, platters, cycle }) {
   let from = 0;
   /** @type {[string, number, boolean][]} */
   const lines = verified.map(({ days_max, platters: found }) => {
@@ -101,6 +106,7 @@ function ages({ ages: { verified, never }, platters, cycle }) {
     return [text, found, isLate];
   });
   lines.push(["never", never, true]);
+  if (future > 0) lines.push(["in the future", future, true]);
   const rows = lines.map(([text, found, isLate]) => {
     const fill = h("div", { class: isLate ? "fill warn" : "fill" });
     fill.style.setProperty("width", `${platters.all === 0 ? 0 : (100 * found) / platters.all}%`);

@@ -1,5 +1,6 @@
 // Numbers, times and states as text.
 
+import { now } from "./api.js";
 import { h } from "./dom.js";
 
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
@@ -10,7 +11,8 @@ const DAY_S = 86_400;
 /** @param {number} value */
 export function bytes(value) {
   let unit = 0;
-  while (value >= 1_000 && unit < UNITS.length - 1) {
+  // Three digits of 999,960 would be 1,000.
+  while (value >= 999.5 && unit < UNITS.length - 1) {
     value /= 1_000;
     unit += 1;
   }
@@ -49,8 +51,9 @@ export function duration(seconds) {
  */
 export function when(time, never = "never") {
   if (time === null) return h("span", { class: "warn" }, never);
-  const seconds = (Date.now() - Date.parse(time)) / 1_000;
-  const text = seconds >= 0 ? `${duration(seconds)} ago` : `in ${duration(-seconds)}`;
+  const seconds = (now() - Date.parse(time)) / 1_000;
+  // The server's Date header has no fractions of a second.
+  const text = seconds >= -1 ? `${duration(Math.max(0, seconds))} ago` : `in ${duration(-seconds)}`;
   return h("time", { datetime: time, title: time }, text);
 }
 

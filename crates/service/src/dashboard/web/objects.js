@@ -52,7 +52,7 @@ function crumbs(bucket, prefix) {
   let end = 0;
   while ((end = prefix.indexOf("/", end) + 1) > 0) {
     const part = prefix.slice(0, end);
-    links.push(" / ", h("a", { href: to(bucket, { prefix: part }) }, lastPart(part)));
+    links.push(" / ", h("a", { href: to(bucket, { prefix: part }) }, h("bdi", {}, lastPart(part))));
   }
   return h("nav", { class: "crumbs", "aria-label": "Path" }, h("span", {}, links));
 }
@@ -87,13 +87,13 @@ async function listing(bucket, prefix, after, signal) {
   /** @type {Page} */
   const page = await load("objects", { bucket, prefix, after }, signal);
   const folders = page.prefixes.map((under) =>
-    h("tr", {}, h("th", { scope: "row", class: "key" }, h("a", { href: to(bucket, { prefix: under }) }, `${lastPart(under.slice(prefix.length))}/`)), h("td", { colspan: "6" })),
+    h("tr", {}, h("th", { scope: "row", class: "key" }, h("a", { href: to(bucket, { prefix: under }) }, h("bdi", {}, `${lastPart(under.slice(prefix.length))}/`))), h("td", { colspan: "6" })),
   );
   const files = page.objects.map((listed) =>
     h(
       "tr",
       {},
-      h("th", { scope: "row", class: "key" }, h("a", { href: to(bucket, { key: listed.key }) }, listed.key.slice(prefix.length) || listed.key)),
+      h("th", { scope: "row", class: "key" }, h("a", { href: to(bucket, { key: listed.key }) }, h("bdi", {}, listed.key.slice(prefix.length) || listed.key))),
       h("td", { class: "number" }, bytes(listed.bytes)),
       h("td", {}, listed.class),
       h("td", {}, listed.is_staged ? "staging" : "platters"),
@@ -111,7 +111,7 @@ async function listing(bucket, prefix, after, signal) {
     { text: "Oldest verified" },
     { text: "Platters to spare", kind: "number" },
   ];
-  const content = [crumbs(bucket, prefix), h("h1", {}, prefix === "" ? bucket : prefix)];
+  const content = [crumbs(bucket, prefix), h("h1", {}, h("bdi", {}, prefix === "" ? bucket : prefix))];
   const isEmpty = folders.length + files.length === 0;
   content.push(isEmpty ? h("p", { class: "quiet" }, after === "" ? "There are no objects here." : "There are no more objects.") : table(`Objects in ${bucket}`, columns, [...folders, ...files]));
   if (page.next !== null) content.push(h("p", {}, h("a", { href: to(bucket, { prefix, after: page.next }), id: "next" }, "Next page")));
@@ -129,7 +129,7 @@ async function object(bucket, key, versionId, signal) {
   const evidence = await load("object", versionId === null ? { bucket, key } : { bucket, key, versionId }, signal);
   const content = [
     crumbs(bucket, key.slice(0, key.lastIndexOf("/") + 1)),
-    h("h1", {}, key),
+    h("h1", {}, h("bdi", {}, key)),
     cards([
       ["Size", bytes(evidence.bytes)],
       ["Version", evidence.version_id ?? "unversioned"],
