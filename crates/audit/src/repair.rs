@@ -18,7 +18,8 @@
 //! Each step leaves an event once it has happened.
 //!
 //! A copy that verifies is never written to. Without a known digest nothing can verify, so nothing
-//! is repaired.
+//! is repaired. A digest that was only recorded from one copy is as good as that copy: unless
+//! another copy has it too, it doesn't tell which copy is wrong.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -64,6 +65,11 @@ pub enum Outcome {
 pub enum Obstacle {
     #[error("no digest of the file is known, so no copy can be trusted")]
     NoDigest,
+    #[error(
+        "its digest is known only from a reading of the copy at {recorded_at}, which may be the wrong one, and no other copy has it. \
+         Import a list with the right digests and --replace, or repeat the command with --trust-recorded"
+    )]
+    Unconfirmed { recorded_at: String },
     #[error("the inventory changed meanwhile; repeat the command")]
     Changed,
     #[error("its node can't be used now: {0}")]
@@ -98,6 +104,8 @@ pub struct Repair<'a> {
     pub spool: &'a Path,
     /// Write, instead of only finding out what could be written.
     pub apply: bool,
+    /// Take a digest for right that was recorded from one copy, although no other copy has it.
+    pub trusts_recorded: bool,
     /// The time.
     pub clock: &'a dyn Clock,
 }
@@ -127,6 +135,10 @@ impl Repair<'_> {
             Finding::Verified { .. } => return Ok(Outcome::AlreadyGood),
             Finding::Unavailable(why) => return Ok(Outcome::Impossible(Obstacle::TargetUnavailable(why))),
             _ => {}
+        }
+        if let Some(recorder) = unconfirmed(file).filter(|_| !self.trusts_recorded) {
+            let recorded_at = site(recorder).map_or_else(|| recorder.0.to_string(), |site| site.name.to_owned());
+            return Ok(Outcome::Impossible(Obstacle::Unconfirmed { recorded_at }));
         }
         let (from, mut spooled, bytes) = match self.read_good(database, file, at, strongest)? {
             Ok(found) => found,
@@ -252,6 +264,17 @@ impl Repair<'_> {
         }
         Ok(Err(Obstacle::NoSource { tried }))
     }
+}
+
+/// The node of the copy from which the file's digest was recorded, if no inventory has stated one
+/// since and no other copy has it.
+fn unconfirmed(file: &FileHistory) -> Option<NodeId> {
+    let events = || file.copies.iter().flat_map(|copy| copy.events.iter().map(move |event| (event, copy.node)));
+    let last = |kind: EventKind| events().filter(|(event, _)| event.kind == kind).max_by_key(|(event, _)| event.event);
+    let (recorded, recorder) = last(EventKind::Checked(State::Unverified))?;
+    let is_stated = last(EventKind::ExpectationReplaced).is_some_and(|(stated, _)| stated.event > recorded.event);
+    let is_confirmed = file.copies.iter().any(|copy| copy.node != recorder && copy.state == State::Verified);
+    (!is_stated && !is_confirmed).then_some(recorder)
 }
 
 fn check(place: &dyn Place, copy: &CopyHistory, expected: &Expected, witnesses: &[Witness]) -> Check {

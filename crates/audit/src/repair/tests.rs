@@ -64,7 +64,7 @@ fn a_repair_proves_the_length_that_was_read() {
 impl Bench {
     fn repair(&mut self, target: usize, apply: bool) -> Outcome {
         let sites = [0, 1, 2].map(|index| Site { node: NODES[index], name: ["a", "b", "c"][index], place: &self.places[index] });
-        let repair = Repair { sites: &sites, spool: self.folder.path(), apply, clock: &SystemClock::default() };
+        let repair = Repair { sites: &sites, spool: self.folder.path(), apply, trusts_recorded: false, clock: &SystemClock::default() };
         let file = self.database.history("f").expect("readable").expect("known");
         repair.repair(&mut self.database, "f", &file, NODES[target]).expect("the database works")
     }
@@ -118,7 +118,7 @@ fn what_changed_while_a_copy_was_read_is_not_overwritten() {
     let row = Row { name: "f".into(), expected, location: None, node: None };
     bench.database.import(Source::list("list"), &NODES, true, 2, &mut std::iter::once(Ok(row))).expect("imported");
     let sites = [0, 1, 2].map(|index| Site { node: NODES[index], name: ["a", "b", "c"][index], place: &bench.places[index] });
-    let repair = Repair { sites: &sites, spool: bench.folder.path(), apply: true, clock: &SystemClock::default() };
+    let repair = Repair { sites: &sites, spool: bench.folder.path(), apply: true, trusts_recorded: false, clock: &SystemClock::default() };
     let outcome = repair.repair(&mut bench.database, "f", &file, NODES[1]).expect("the database works");
     assert!(matches!(outcome, Outcome::Impossible(Obstacle::Changed)), "{outcome:?}");
     assert_eq!(bench.content(1).as_deref(), Some(&b"wrong"[..]));

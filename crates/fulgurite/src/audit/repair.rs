@@ -19,6 +19,10 @@ pub(super) struct Repair {
     /// Write. Without this option, the command only tells what it would do
     #[arg(long)]
     apply: bool,
+    /// Take a digest for right that is known only from a reading of one copy. Without this option,
+    /// such a file is repaired only if another copy has the same digest
+    #[arg(long)]
+    trust_recorded: bool,
     /// Repair only copies of this node; repeat the option for several
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
@@ -39,7 +43,7 @@ pub(super) fn repair(session: &Session, opened: &mut Opened, repair: &Repair) ->
     let sites: Vec<Site<'_>> = places.iter().map(|(node, name, place)| Site { node: *node, name, place: &**place }).collect();
     let spool = repair.spool.clone().unwrap_or_else(std::env::temp_dir);
     let clock = SystemClock::default();
-    let engine = Engine { sites: &sites, spool: &spool, apply: repair.apply, clock: &clock };
+    let engine = Engine { sites: &sites, spool: &spool, apply: repair.apply, trusts_recorded: repair.trust_recorded, clock: &clock };
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut outcome = Outcome::Good;
     // A copy may become wrong in another way meanwhile, and be listed again.

@@ -208,6 +208,62 @@ fn a_repair_tells_what_it_could_not_look_at() {
     assert!(!unknown.text().contains("Nothing to repair"), "{unknown:?}");
 }
 
+#[test]
+fn a_digest_that_one_copy_gave_condemns_no_others() {
+    let place = Sandbox::empty();
+    place.good(&["audit", "init"]);
+    for (node, content) in [("a", "wrong"), ("b", "right"), ("c", "right")] {
+        place.write(format!("{node}/x"), content);
+        place.good(&["audit", "node", "add", node, node]);
+    }
+    place.write("list.csv", "path\nx\n");
+    place.good(&["audit", "inventory", "csv", "list.csv"]);
+    // The first reading records a digest, here that of the damaged copy, and the others differ.
+    place.good(&["audit", "node", "set", "a", "--workers", "1"]);
+    assert_eq!(place.run(&["audit", "run", "--node", "a"]).status, 3);
+    assert_eq!(place.run(&["audit", "run"]).status, 1);
+    let refused = place.run(&["audit", "repair", "--apply"]);
+    assert_eq!(refused.status, 1, "{refused:?}");
+    says(&refused, "known only from a reading of the copy at a, which may be the wrong one");
+    for node in ["b", "c"] {
+        assert_eq!(fs::read(place.path(format!("{node}/x"))).expect("read"), b"right");
+    }
+
+    // A list decides.
+    place.write("list.sha256", "27042f4e6eca7d0b2a7ee4026df2ecfa51d3339e6d122aa099118ecd8563bad9  x\n");
+    assert_eq!(place.run(&["audit", "inventory", "checksums", "list.sha256"]).status, 1, "it contradicts what was recorded");
+    place.good(&["audit", "inventory", "checksums", "list.sha256", "--replace"]);
+    assert_eq!(place.run(&["audit", "run", "--all"]).status, 1);
+    says(&place.good(&["audit", "repair", "--apply"]), "a: x: repaired from the copy at");
+    assert_eq!(fs::read(place.path("a/x")).expect("read"), b"right");
+    place.good(&["audit", "status"]);
+}
+
+#[test]
+fn a_digest_that_two_copies_have_repairs_a_third() {
+    let place = Sandbox::empty();
+    place.good(&["audit", "init"]);
+    for (node, content) in [("a", "right"), ("b", "right"), ("c", "wrong")] {
+        place.write(format!("{node}/x"), content);
+        place.good(&["audit", "node", "add", node, node]);
+    }
+    place.write("list.csv", "path\nx\n");
+    place.good(&["audit", "inventory", "csv", "list.csv"]);
+    place.run(&["audit", "run", "--node", "a"]);
+    assert_eq!(place.run(&["audit", "run"]).status, 1);
+    says(&place.good(&["audit", "repair", "--apply"]), "c: x: repaired from the copy at b");
+
+    // With two copies only, a person decides.
+    place.write("list.csv", "path\ny\n");
+    place.write("a/y", "right");
+    place.write("b/y", "wrong");
+    place.good(&["audit", "inventory", "csv", "list.csv", "--node", "a", "--node", "b"]);
+    place.run(&["audit", "run", "--node", "a"]);
+    assert_eq!(place.run(&["audit", "run"]).status, 1);
+    assert_eq!(place.run(&["audit", "repair", "--apply"]).status, 1);
+    says(&place.good(&["audit", "repair", "--apply", "--trust-recorded"]), "b: y: repaired from the copy at a");
+}
+
 /// A web server that has no files. Returns its address.
 fn empty_web_server(status: &'static str) -> String {
     use std::io::{BufRead, BufReader, Write};

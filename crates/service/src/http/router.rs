@@ -255,9 +255,6 @@ impl Router {
             _ => match with_timeout(self.call_s3(head, body), &progress).await {
                 Ok(Ok(mut response)) => {
                     finish_response(&mut response, facts);
-                    if shares_origin_of_dashboard {
-                        sandbox(&mut response);
-                    }
                     response
                 }
                 Ok(Err(error)) => {
@@ -269,6 +266,9 @@ impl Router {
         };
         if let Some(error) = first_error.take() {
             response = error_response(error, facts);
+        }
+        if shares_origin_of_dashboard && !response.headers().contains_key(http::header::CONTENT_SECURITY_POLICY) {
+            sandbox(&mut response);
         }
         let mut response = self.reserve_response_memory(response, &memory_owner, facts);
         if let Some((uri, headers)) = cors_request
