@@ -302,7 +302,10 @@ pub(super) fn problems(session: &Session, opened: &mut Opened, problems: &Proble
     }
     out.flush()?;
     if outcome == Outcome::Good {
-        session.say("No copy is known to be lost, wrong or unreadable. `fulgurite audit status` tells what was checked.");
+        session.say(&match problems.state {
+            None => "No copy is known to be lost, wrong or unreadable. `fulgurite audit status` tells what was checked.".to_owned(),
+            Some(state) => format!("No copy is in state {state}. `fulgurite audit problems` lists those in other states."),
+        });
     }
     Ok(outcome)
 }

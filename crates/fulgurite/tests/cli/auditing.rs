@@ -197,6 +197,26 @@ fn a_repair_keeps_what_is_known_and_tells_what_is_not() {
 }
 
 #[test]
+fn nothing_to_repair_or_list_is_said_of_the_chosen_copies_only() {
+    let place = audit(3);
+    place.good(&["audit", "run"]);
+    fs::remove_file(place.path(format!("n2/{}", name(2)))).expect("removed");
+    place.run(&["audit", "run", "--all"]).fails_with(1, "");
+    says(&place.good(&["audit", "problems", "--state", "digest-mismatch"]), "No copy is in state digest-mismatch.");
+    let at_one = place.good(&["audit", "repair", "--apply", "--node", "n1"]);
+    says(&at_one, "no copy at n1 is known to be lost or wrong");
+    let of_one = place.good(&["audit", "repair", "--file", &name(1)]);
+    says(&of_one, &format!("no copy of {} is known to be lost or wrong", name(1)));
+    let of_some = place.good(&["audit", "repair", "--file", &name(1), "--file", &name(0), "--node", "n2", "--node", "n3"]);
+    says(&of_some, "no copy of these files at these nodes is known");
+    place.run(&["audit", "repair", "--apply", "--file", "never listed"]).fails_with(1, "no inventory has listed never listed");
+    place.good(&["audit", "inventory", "remove", &name(1), "--node", "n1", "--apply", "--reason", "r"]);
+    place.run(&["audit", "repair", "--file", &name(1), "--node", "n1"]).fails_with(1, "is at these nodes");
+    place.good(&["audit", "repair", "--apply"]);
+    says(&place.good(&["audit", "repair"]), "Nothing to repair: no copy is known to be lost or wrong.");
+}
+
+#[test]
 fn a_repair_tells_what_it_could_not_look_at() {
     let place = audit(3);
     place.good(&["audit", "run"]);
