@@ -62,6 +62,21 @@ fn lines_that_cannot_be_used_are_named_and_end_with_1() {
 }
 
 #[test]
+fn names_outside_the_folder_are_not_imported() {
+    let place = node();
+    place.shell("cd n && sha256sum a > ../SUMS && sha256sum $PWD/a ../n/a >> ../SUMS && sha256sum $PWD/a > ../ABSOLUTE");
+    let hint = "is not relative to the node's folder: make the list inside that folder";
+    let imported = place.run(&["audit", "inventory", "checksums", "SUMS"]);
+    imported.fails_with(1, "SUMS, line 2: the name \"/");
+    imported.fails_with(1, &format!("SUMS, line 3: the name \"../n/a\" {hint}"));
+    assert!(imported.text().starts_with("Read 1 row"), "{imported:?}");
+    place.good(&["audit", "run"]);
+    let absolute = place.run(&["audit", "inventory", "checksums", "ABSOLUTE"]);
+    absolute.fails_with(1, hint);
+    absolute.fails_with(1, "ABSOLUTE contains no line that can be used");
+}
+
+#[test]
 fn digests_that_are_left_out_are_named() {
     let place = node();
     let note = |list: &str, options: &[&str]| {
