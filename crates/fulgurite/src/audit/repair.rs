@@ -36,6 +36,11 @@ pub(super) fn repair(session: &Session, opened: &mut Opened, repair: &Repair) ->
     let imports = opened.database.unfinished_imports()?;
     let targets: Vec<NodeId> = opened.chosen(&repair.nodes)?.iter().map(|node| node.id).collect();
     check_files(opened, &repair.files, &targets).context("nothing was repaired")?;
+    for node in status::never_found(&mut *opened.database, &opened.nodes)? {
+        if targets.contains(&node) {
+            session.warn(&status::never_found_hint(opened.name(node)));
+        }
+    }
     let places: Vec<(NodeId, String, Box<dyn Place>)> =
         opened.nodes.iter().map(|node| Ok((node.id, node.name.clone(), place(node)?))).collect::<Result<_>>()?;
     let sites: Vec<Site<'_>> = places.iter().map(|(node, name, place)| Site { node: *node, name, place: &**place }).collect();

@@ -77,6 +77,32 @@ fn names_outside_the_folder_are_not_imported() {
 }
 
 #[test]
+fn a_list_whose_names_match_no_copy_is_noticed() {
+    let place = node();
+    place.good(&["audit", "node", "add", "two", "n", "--medium", "cold"]);
+    place.shell("sha256sum n/a 'n/deep/b c' > SUMS");
+    let imported = place.good(&["audit", "inventory", "checksums", "SUMS", "--node", "n"]);
+    assert!(imported.text().contains("2 copies are new"), "{imported:?}");
+    place.shell("cd n && sha256sum a > ../RIGHT");
+    place.good(&["audit", "inventory", "checksums", "RIGHT", "--node", "two"]);
+    let hint = |node: &str| format!("every copy at {node} is missing, and none was ever found: do the list's names match the node's?");
+    let says = |command: &[&str], node: &str| place.run(command).text().contains(&hint(node));
+    assert!(!says(&["audit", "status"], "n"));
+    assert!(says(&["audit", "run"], "n"));
+    assert!(says(&["audit", "status"], "n") && says(&["audit", "repair"], "n"));
+    assert!(!says(&["audit", "repair", "--node", "two"], "n"));
+    // What was found once and is gone now is another matter.
+    place.shell("mv n/a n/b");
+    place.run(&["audit", "run", "--all"]);
+    assert!(says(&["audit", "status"], "n") && !says(&["audit", "status"], "two"));
+    // The right list, beside the wrong one.
+    place.shell("mv n/b n/a");
+    place.good(&["audit", "inventory", "checksums", "RIGHT", "--node", "n"]);
+    place.run(&["audit", "run", "--all"]).fails_with(1, "");
+    assert!(!says(&["audit", "status"], "n"));
+}
+
+#[test]
 fn digests_that_are_left_out_are_named() {
     let place = node();
     let note = |list: &str, options: &[&str]| {
