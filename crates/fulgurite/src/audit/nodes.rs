@@ -122,6 +122,10 @@ pub(super) fn parse_expected(text: &str) -> Result<(f64, f64), &'static str> {
 }
 
 impl Settings {
+    fn sets(&self, key: &str) -> bool {
+        self.options.iter().any(|option| option.split_once('=').is_some_and(|(set, _)| set == key))
+    }
+
     /// Applies what is given.
     fn apply(&self, node: &mut Node) -> Result<()> {
         for option in &self.options {
@@ -173,8 +177,9 @@ pub(super) fn node(session: &Session, opened: &mut Opened, command: &Command) ->
     }
 }
 
-/// A place as it is stored: folders with their full path, because an audit is run from anywhere.
-fn stored(place: &str, options: &[(String, String)]) -> Result<(String, Vec<(String, String)>)> {
+/// A place as it is stored: folders and files with their full path, because an audit is run from
+/// anywhere. Options that `given` doesn't set were stored earlier, and stay as they are.
+fn stored(place: &str, options: &[(String, String)], given: &Settings) -> Result<(String, Vec<(String, String)>)> {
     if let Some(archive) = super::archive_place::stored(place, options)? {
         return Ok((archive, Vec::new()));
     }
@@ -183,8 +188,9 @@ fn stored(place: &str, options: &[(String, String)]) -> Result<(String, Vec<(Str
         true => place.into(),
     };
     let place = place.to_str().context("the folder's path isn't UTF-8")?;
-    let address = Address::parse(place, options.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+    let mut address = Address::parse(place, options.iter().map(|(key, value)| (key.as_str(), value.as_str())))
         .map_err(|error| Misuse(error.to_string()))?;
+    address.make_paths_absolute(|option| given.sets(option)).context("can't make the paths of the options absolute")?;
     let options = address.options().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     Ok((address.url(), options))
 }
@@ -211,7 +217,7 @@ fn add(
         expected_time: None,
     };
     settings.apply(&mut node)?;
-    (node.place, node.options) = stored(place_given, &node.options)?;
+    (node.place, node.options) = stored(place_given, &node.options, settings)?;
     if !unreached {
         reach(session, &node).with_context(|| format!("node {name} was not added; --unreached adds it all the same"))?;
     }
@@ -268,7 +274,7 @@ fn set(session: &Session, opened: &mut Opened, name: &str, place: Option<&str>, 
     let mut node = opened.node(name)?.clone();
     settings.apply(&mut node)?;
     let place = place.unwrap_or(&node.place).to_owned();
-    (node.place, node.options) = stored(&place, &node.options)?;
+    (node.place, node.options) = stored(&place, &node.options, settings)?;
     opened.database.change_node(&node)?;
     session.say(&format!("Changed node {name}: {}", describe(&node)));
     session.answer(|| to_json(&node));

@@ -197,6 +197,21 @@ fn a_repair_keeps_what_is_known_and_tells_what_is_not() {
 }
 
 #[test]
+fn paths_of_keys_and_secrets_are_stored_absolute() {
+    let place = audit(1);
+    let s3 = ["s3://b", "--option", "access_key_id=a", "--option", "secret_access_key=file:secret", "--option", "region=r"];
+    place.good(&[&["audit", "node", "add", "s", "--unreached"][..], &s3].concat());
+    place.good(&["audit", "node", "add", "h", "sftp://h/p", "--unreached", "--option", "key=ssh/key", "--option", "marker=m"]);
+    place.good(&["audit", "node", "set", "h", "--option", "known_hosts=ssh/known"]);
+    let nodes = place.good(&["audit", "node", "list", "--json"]).json_lines();
+    let option = |node: usize, key: &str| nodes[node]["options"][key].as_str().expect("an option").to_owned();
+    let full = |path: &str| fs::canonicalize(place.path("")).expect("a folder").join(path).to_str().expect("UTF-8").to_owned();
+    assert_eq!(option(3, "secret_access_key"), format!("file:{}", full("secret")));
+    assert_eq!((option(4, "key"), option(4, "known_hosts")), (full("ssh/key"), full("ssh/known")));
+    assert_eq!(option(4, "marker"), "m");
+}
+
+#[test]
 fn nothing_to_repair_or_list_is_said_of_the_chosen_copies_only() {
     let place = audit(3);
     place.good(&["audit", "run"]);
