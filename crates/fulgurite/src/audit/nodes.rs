@@ -50,6 +50,9 @@ pub(super) enum Command {
         place: Option<String>,
         #[command(flatten)]
         settings: Settings,
+        /// Change the place even if it can't be reached now
+        #[arg(long, requires = "place")]
+        unreached: bool,
     },
     /// List nodes with their places and rules
     List {
@@ -126,6 +129,13 @@ impl Settings {
         self.options.iter().any(|option| option.split_once('=').is_some_and(|(set, _)| set == key))
     }
 
+    fn is_empty(&self) -> bool {
+        let Self { options, medium, method, interval_days, workers, mib_per_second, files_per_second, all_digests, expect } = self;
+        let has_limits = mib_per_second.is_some() || files_per_second.is_some();
+        let has_rules = method.is_some() || interval_days.is_some() || workers.is_some() || all_digests.is_some() || expect.is_some();
+        options.is_empty() && medium.is_none() && !has_limits && !has_rules
+    }
+
     /// Applies what is given.
     fn apply(&self, node: &mut Node) -> Result<()> {
         for option in &self.options {
@@ -170,7 +180,7 @@ impl Settings {
 pub(super) fn node(session: &Session, opened: &mut Opened, command: &Command) -> Result<Outcome> {
     match command {
         Command::Add { name, place, settings, unreached, again } => add(session, opened, name, place, settings, *unreached, *again),
-        Command::Set { name, place, settings } => set(session, opened, name, place.as_deref(), settings),
+        Command::Set { name, place, settings, unreached } => set(session, opened, name, place.as_deref(), settings, *unreached),
         Command::List { removed: false } => list(session, opened),
         Command::List { removed: true } => list_removed(session, opened),
         Command::Remove { name, consent } => super::removal::node(session, opened, name, consent),
@@ -270,11 +280,24 @@ fn reach(session: &Session, node: &Node) -> Result<()> {
     Ok(())
 }
 
-fn set(session: &Session, opened: &mut Opened, name: &str, place: Option<&str>, settings: &Settings) -> Result<Outcome> {
+fn set(
+    session: &Session,
+    opened: &mut Opened,
+    name: &str,
+    new_place: Option<&str>,
+    settings: &Settings,
+    unreached: bool,
+) -> Result<Outcome> {
     let mut node = opened.node(name)?.clone();
+    if new_place.is_none() && settings.is_empty() {
+        return Err(Misuse("nothing to change: give --place, --option or another setting".into()).into());
+    }
     settings.apply(&mut node)?;
-    let place = place.unwrap_or(&node.place).to_owned();
+    let place = new_place.unwrap_or(&node.place).to_owned();
     (node.place, node.options) = stored(&place, &node.options, settings)?;
+    if new_place.is_some() && !unreached {
+        reach(session, &node).with_context(|| format!("node {name} was not changed; --unreached changes it all the same"))?;
+    }
     opened.database.change_node(&node)?;
     session.say(&format!("Changed node {name}: {}", describe(&node)));
     session.answer(|| to_json(&node));

@@ -212,6 +212,25 @@ fn paths_of_keys_and_secrets_are_stored_absolute() {
 }
 
 #[test]
+fn a_change_of_a_node_is_checked_as_a_new_node_is() {
+    let place = audit(1);
+    let list = || place.good(&["audit", "node", "list"]).text();
+    let before = list();
+    place.run(&["audit", "node", "set", "n1"]).fails_with(2, "nothing to change");
+    place.run(&["audit", "node", "set", "n1", "--unreached"]).fails_with(2, "--place");
+    place.run(&["audit", "node", "set", "n1", "--place", "nowhere"]).fails_with(1, "node n1 was not changed; --unreached changes it");
+    assert_eq!(list(), before);
+    place.good(&["audit", "node", "set", "n1", "--place", "nowhere", "--unreached"]);
+    assert!(list().contains("/nowhere,"), "{}", list());
+    fs::create_dir(place.path("empty")).expect("created");
+    place.good(&["audit", "node", "set", "n1", "--place", "empty"]).fails_with(0, "lists no files: is the name right?");
+    // Other settings need no connection.
+    fs::remove_dir(place.path("empty")).expect("removed");
+    place.good(&["audit", "node", "set", "n1", "--workers", "2"]);
+    assert!(list().contains("2 workers"), "{}", list());
+}
+
+#[test]
 fn nothing_to_repair_or_list_is_said_of_the_chosen_copies_only() {
     let place = audit(3);
     place.good(&["audit", "run"]);
