@@ -114,6 +114,10 @@ impl<'a> Checksums<'a> {
         }
         let name = below(&name);
         check_name(name).map_err(|problem| self.problem(problem))?;
+        // Places refuse such locations, so these copies could never be checked.
+        if name.starts_with('/') || name.split('/').any(|part| part == "..") {
+            return Err(self.problem(LineProblem::OutsideName { name: name.to_owned() }));
+        }
         Ok(Row { name: name.to_owned(), expected: Expected { bytes: None, digests: vec![digest] }, location: None, node: None })
     }
 
@@ -235,9 +239,9 @@ mod tests {
 
     #[test]
     fn names_are_relative_to_the_folder() {
-        let list = ["./a/b", "././a", ".//a", "a/./b", "../a", ".a", "./-"].map(|name| format!("{MD5}  {name}\n")).concat();
+        let list = ["./a/b", "././a", ".//a", "a/./b", "..a/b..", ".a", "./-"].map(|name| format!("{MD5}  {name}\n")).concat();
         let names: Vec<String> = listed(&list).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["a/b", "a", "a", "a/./b", "../a", ".a", "-"]);
+        assert_eq!(names, ["a/b", "a", "a", "a/./b", "..a/b..", ".a", "-"]);
     }
 
     #[test]
@@ -249,6 +253,9 @@ mod tests {
         assert_eq!(problem(&format!("{MD5}  a\0{MD5}  b\0")), LineProblem::Nul);
         assert_eq!(problem(&format!("{MD5}  -")), LineProblem::StandardInput);
         assert_eq!(problem(&format!("{MD5}  ./")), LineProblem::EmptyName);
+        for name in ["/srv/a", "../a", "./../a", "a/../b", "a/.."] {
+            assert_eq!(problem(&format!("{MD5}  {name}")), LineProblem::OutsideName { name: name.trim_start_matches("./").into() });
+        }
         assert_eq!(problem(&format!("\\{MD5}  a\\tb")), LineProblem::Escape);
         assert_eq!(problem(&format!("SM3 (a) = {SHA256}")), LineProblem::UnknownAlgorithm { name: "SM3".into() });
         assert_eq!(problem(&format!("MD5 (a) = {SHA256}")), LineProblem::Digest { text: SHA256.into(), algorithm: "md5".into() });

@@ -136,6 +136,8 @@ pub enum LineProblem {
     Escape,
     #[error("the digest of standard input belongs to no file")]
     StandardInput,
+    #[error("the name {name:?} is not relative to the node's folder: make the list inside that folder")]
+    OutsideName { name: String },
     #[error("there is no node {name:?}")]
     NoSuchNode { name: String },
 }

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 #[cfg(not(feature = "remote"))]
@@ -197,6 +198,15 @@ impl Kind {
         deadlines.iter().chain(tls).copied()
     }
 
+    /// True if the option's value is the path of a file on this machine.
+    fn is_path(self, option: &str) -> bool {
+        match self {
+            Self::Sftp => ["key", "known_hosts", "config"].contains(&option),
+            Self::Gcs if option == "credential_path" => true,
+            _ => option == "ca_file",
+        }
+    }
+
     fn options(self) -> Vec<&'static str> {
         self.plain().iter().chain(self.secret()).copied().chain(self.shared()).collect()
     }
@@ -340,6 +350,30 @@ impl Address {
     /// The options, sorted by name. Secrets are named, not shown.
     pub fn options(&self) -> impl Iterator<Item = (&str, &str)> {
         self.options.iter().map(|(option, value)| (option.as_str(), value.as_str()))
+    }
+
+    /// Makes relative paths of local files absolute in the options that `which` accepts, because
+    /// an audit is run from any folder. This includes the files of secrets, but not the marker.
+    ///
+    /// # Errors
+    /// If the current folder is unknown, or its path isn't UTF-8.
+    pub fn make_paths_absolute(&mut self, which: impl Fn(&str) -> bool) -> io::Result<()> {
+        for (option, value) in self.options.iter_mut().filter(|(option, _)| which(option)) {
+            let (prefix, path) = match value.strip_prefix("file:") {
+                Some(path) => ("file:", path),
+                // OpenSSH expands these itself.
+                None if self.kind == Kind::Sftp && (value == "none" || value.starts_with(['~', '%', '$'])) => continue,
+                None if self.kind.is_path(option) && !value.starts_with("env:") => ("", value.as_str()),
+                None => continue,
+            };
+            if path.is_empty() {
+                continue;
+            }
+            let absolute = std::path::absolute(path)?;
+            let absolute = absolute.to_str().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path isn't UTF-8"))?;
+            *value = format!("{prefix}{absolute}");
+        }
+        Ok(())
     }
 
     /// The place at this address. Opens no connection, and looks up no secret.
@@ -514,6 +548,26 @@ mod tests {
             assert_eq!(again, address);
             assert_eq!(address.options().count(), options.len());
         }
+    }
+
+    #[test]
+    fn paths_of_local_files_become_absolute() {
+        let here = std::env::current_dir().expect("a folder").to_str().expect("UTF-8").to_owned();
+        let absolute = |url: &str, options: &[(&str, &str)]| {
+            let mut address = Address::parse(url, options.iter().copied()).expect("valid");
+            address.make_paths_absolute(|option| option != "stall_timeout").expect("absolute");
+            address.options().map(|(_, value)| value.replace(&here, "HERE")).collect::<Vec<_>>()
+        };
+        let sftp = [("config", "none"), ("key", "ssh/key"), ("known_hosts", "~/known"), ("marker", "m")];
+        assert_eq!(absolute("sftp://h/p", &sftp), ["none", "HERE/ssh/key", "~/known", "m"]);
+        let s3 = [("access_key_id", "a"), ("ca_file", "ca.pem"), ("secret_access_key", "file:s"), ("session_token", "env:T")];
+        assert_eq!(absolute("s3://b", &s3), ["a", "HERE/ca.pem", "file:HERE/s", "env:T"]);
+        assert_eq!(absolute("gcs://b", &[("credential_path", "a/c"), ("token", "file:/t")]), ["HERE/a/c", "file:/t"]);
+        let swift = [("auth_url", "https://h"), ("key", "file:k"), ("user", "u")];
+        assert_eq!(absolute("swift://c", &swift), ["https://h", "file:HERE/k", "u"]);
+        let mut left = Address::parse("sftp://h/p", [("key", "k")]).expect("valid");
+        left.make_paths_absolute(|_| false).expect("nothing to do");
+        assert_eq!(left.options().collect::<Vec<_>>(), [("key", "k")]);
     }
 
     #[test]

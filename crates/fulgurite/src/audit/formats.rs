@@ -9,7 +9,7 @@ use fulgurite_archive::Access;
 use fulgurite_archive::catalogue::Versions;
 use fulgurite_audit::copy::{Expected, NodeId};
 use fulgurite_audit::database::Source;
-use fulgurite_audit::inventory::{BagRows, Imported, InventoryError, OcflRows, Row};
+use fulgurite_audit::inventory::{BagRows, Imported, InventoryError, LineProblem, OcflRows, Row};
 use fulgurite_bagit::{Bag, Options};
 use fulgurite_digest::{Algorithm, Digest};
 use fulgurite_ocfl::StorageRoot;
@@ -65,6 +65,8 @@ pub(super) struct Objects {
 #[derive(Default)]
 pub(super) struct Tolerant {
     pub(super) faults: u64,
+    /// True if a name led out of the node's folder.
+    pub(super) has_outside_names: bool,
 }
 
 /// Rows that are reported, so that the wrong file doesn't fill the terminal.
@@ -88,6 +90,7 @@ impl Tolerant {
                 | InventoryError::Line { .. }),
             ) => {
                 self.faults += 1;
+                self.has_outside_names |= matches!(error, InventoryError::Line { problem: LineProblem::OutsideName { .. }, .. });
                 if self.faults <= MOST_REPORTED {
                     diagnostics::trouble(&format!("not imported: {error}"));
                 }

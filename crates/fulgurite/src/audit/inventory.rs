@@ -212,8 +212,12 @@ fn checksums(session: &Session, opened: &mut Opened, file: &Path, into: &Into, a
     let import = Source { name: &name, is_repeatable: is_file };
     let imported = tolerant.import(opened, import, &nodes, into.replace, &mut Checksums::new(path, source, algorithm))?;
     if imported.rows == 0 {
-        let hint = if tolerant.faults > 0 { "; is it a CSV file, for `audit inventory csv`?" } else { "" };
-        bail!("{} contains no line with a checksum{hint}", text::path(path));
+        let what = match (tolerant.has_outside_names, tolerant.faults) {
+            (true, _) => "no line that can be used",
+            (false, 0) => "no line with a checksum",
+            (false, _) => "no line with a checksum; is it a CSV file, for `audit inventory csv`?",
+        };
+        bail!("{} contains {what}", text::path(path));
     }
     Ok(tolerant.outcome(report(session, &imported)?))
 }

@@ -22,6 +22,12 @@ pub(super) struct List {
     pub(super) files_from: Option<PathBuf>,
 }
 
+/// The error for a file without a copy at the chosen nodes.
+pub(super) fn no_copy_here(name: &str) -> anyhow::Error {
+    let text = format!("by the inventory, no copy of {} is at these nodes", text::one_line(name));
+    Incomplete { text, outcome: Outcome::Troubled }.into()
+}
+
 /// Passes on what is known of each file, with its name.
 ///
 /// # Errors

@@ -50,6 +50,9 @@ pub(super) enum Command {
         place: Option<String>,
         #[command(flatten)]
         settings: Settings,
+        /// Change the place even if it can't be reached now
+        #[arg(long, requires = "place")]
+        unreached: bool,
     },
     /// List nodes with their places and rules
     List {
@@ -122,6 +125,17 @@ pub(super) fn parse_expected(text: &str) -> Result<(f64, f64), &'static str> {
 }
 
 impl Settings {
+    fn sets(&self, key: &str) -> bool {
+        self.options.iter().any(|option| option.split_once('=').is_some_and(|(set, _)| set == key))
+    }
+
+    fn is_empty(&self) -> bool {
+        let Self { options, medium, method, interval_days, workers, mib_per_second, files_per_second, all_digests, expect } = self;
+        let has_limits = mib_per_second.is_some() || files_per_second.is_some();
+        let has_rules = method.is_some() || interval_days.is_some() || workers.is_some() || all_digests.is_some() || expect.is_some();
+        options.is_empty() && medium.is_none() && !has_limits && !has_rules
+    }
+
     /// Applies what is given.
     fn apply(&self, node: &mut Node) -> Result<()> {
         for option in &self.options {
@@ -166,15 +180,16 @@ impl Settings {
 pub(super) fn node(session: &Session, opened: &mut Opened, command: &Command) -> Result<Outcome> {
     match command {
         Command::Add { name, place, settings, unreached, again } => add(session, opened, name, place, settings, *unreached, *again),
-        Command::Set { name, place, settings } => set(session, opened, name, place.as_deref(), settings),
+        Command::Set { name, place, settings, unreached } => set(session, opened, name, place.as_deref(), settings, *unreached),
         Command::List { removed: false } => list(session, opened),
         Command::List { removed: true } => list_removed(session, opened),
         Command::Remove { name, consent } => super::removal::node(session, opened, name, consent),
     }
 }
 
-/// A place as it is stored: folders with their full path, because an audit is run from anywhere.
-fn stored(place: &str, options: &[(String, String)]) -> Result<(String, Vec<(String, String)>)> {
+/// A place as it is stored: folders and files with their full path, because an audit is run from
+/// anywhere. Options that `given` doesn't set were stored earlier, and stay as they are.
+fn stored(place: &str, options: &[(String, String)], given: &Settings) -> Result<(String, Vec<(String, String)>)> {
     if let Some(archive) = super::archive_place::stored(place, options)? {
         return Ok((archive, Vec::new()));
     }
@@ -183,8 +198,9 @@ fn stored(place: &str, options: &[(String, String)]) -> Result<(String, Vec<(Str
         true => place.into(),
     };
     let place = place.to_str().context("the folder's path isn't UTF-8")?;
-    let address = Address::parse(place, options.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+    let mut address = Address::parse(place, options.iter().map(|(key, value)| (key.as_str(), value.as_str())))
         .map_err(|error| Misuse(error.to_string()))?;
+    address.make_paths_absolute(|option| given.sets(option)).context("can't make the paths of the options absolute")?;
     let options = address.options().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     Ok((address.url(), options))
 }
@@ -211,7 +227,7 @@ fn add(
         expected_time: None,
     };
     settings.apply(&mut node)?;
-    (node.place, node.options) = stored(place_given, &node.options)?;
+    (node.place, node.options) = stored(place_given, &node.options, settings)?;
     if !unreached {
         reach(session, &node).with_context(|| format!("node {name} was not added; --unreached adds it all the same"))?;
     }
@@ -264,11 +280,24 @@ fn reach(session: &Session, node: &Node) -> Result<()> {
     Ok(())
 }
 
-fn set(session: &Session, opened: &mut Opened, name: &str, place: Option<&str>, settings: &Settings) -> Result<Outcome> {
+fn set(
+    session: &Session,
+    opened: &mut Opened,
+    name: &str,
+    new_place: Option<&str>,
+    settings: &Settings,
+    unreached: bool,
+) -> Result<Outcome> {
     let mut node = opened.node(name)?.clone();
+    if new_place.is_none() && settings.is_empty() {
+        return Err(Misuse("nothing to change: give --place, --option or another setting".into()).into());
+    }
     settings.apply(&mut node)?;
-    let place = place.unwrap_or(&node.place).to_owned();
-    (node.place, node.options) = stored(&place, &node.options)?;
+    let place = new_place.unwrap_or(&node.place).to_owned();
+    (node.place, node.options) = stored(&place, &node.options, settings)?;
+    if new_place.is_some() && !unreached {
+        reach(session, &node).with_context(|| format!("node {name} was not changed; --unreached changes it all the same"))?;
+    }
     opened.database.change_node(&node)?;
     session.say(&format!("Changed node {name}: {}", describe(&node)));
     session.answer(|| to_json(&node));

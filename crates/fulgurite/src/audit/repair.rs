@@ -11,6 +11,7 @@ use fulgurite_audit::repair::{Outcome as Repaired, Repair as Engine, Site};
 use fulgurite_audit::run::SystemClock;
 use serde_json::json;
 
+use super::names::{List, each_file, no_copy_here};
 use super::{Opened, place, status};
 use crate::{Outcome, Session, text};
 
@@ -38,6 +39,12 @@ pub(super) fn repair(session: &Session, opened: &mut Opened, repair: &Repair) ->
     // Copies that no list has named yet may be lost or wrong.
     let imports = opened.database.unfinished_imports()?;
     let targets: Vec<NodeId> = opened.chosen(&repair.nodes)?.iter().map(|node| node.id).collect();
+    check_files(opened, &repair.files, &targets).context("nothing was repaired")?;
+    for node in status::never_found(&mut *opened.database, &opened.nodes)? {
+        if targets.contains(&node) {
+            session.warn(&status::never_found_hint(opened.name(node)));
+        }
+    }
     let places: Vec<(NodeId, String, Box<dyn Place>)> =
         opened.nodes.iter().map(|node| Ok((node.id, node.name.clone(), place(node)?))).collect::<Result<_>>()?;
     let sites: Vec<Site<'_>> = places.iter().map(|(node, name, place)| Site { node: *node, name, place: &**place }).collect();
@@ -81,11 +88,37 @@ pub(super) fn repair(session: &Session, opened: &mut Opened, repair: &Repair) ->
     }
     outcome = outcome.worst(status::unfinished(session, &imports));
     if counts.is_empty() && unreadable == 0 && imports.is_empty() {
-        session.say("Nothing to repair: no copy is known to be lost or wrong.");
+        session.say(&format!("Nothing to repair: no copy{} is known to be lost or wrong.", limits(repair)));
     } else if !repair.apply && counts.contains_key("repairable") {
         session.say("Nothing was written. Repeat the command with --apply to repair these copies.");
     }
     Ok(outcome)
+}
+
+/// Fails if a file is unknown or has no copy at these nodes.
+fn check_files(opened: &mut Opened, files: &[String], nodes: &[NodeId]) -> Result<()> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    each_file(opened, files, &List { files_from: None }, |_, name, file| match file.copies.iter().any(|copy| nodes.contains(&copy.node)) {
+        true => Ok(()),
+        false => Err(no_copy_here(name)),
+    })
+}
+
+/// The files and nodes to which the command is limited, after the word "copy".
+fn limits(repair: &Repair) -> String {
+    let files = match &*repair.files {
+        [] => String::new(),
+        [file] => format!(" of {}", text::one_line(file)),
+        _ => " of these files".into(),
+    };
+    let nodes = match &*repair.nodes {
+        [] => String::new(),
+        [node] => format!(" at {node}"),
+        _ => " at these nodes".into(),
+    };
+    files + &nodes
 }
 
 /// Copies that couldn't be read at some nodes, of some files or of all.

@@ -5,8 +5,8 @@ use std::io::{BufWriter, Write};
 
 use anyhow::Result;
 use clap::Args;
-use fulgurite_audit::copy::{Method, State};
-use fulgurite_audit::database::{Age, AuditDatabase, Incident, Total, UnfinishedImport};
+use fulgurite_audit::copy::{Method, NodeId, State};
+use fulgurite_audit::database::{Age, AuditDatabase, Hour, Incident, Total, UnfinishedImport};
 use fulgurite_audit::node::{DAY_S, Node};
 use fulgurite_audit::overdue::{Overdue, future_looks, overdue_looks};
 use fulgurite_audit::report::{bytes, unfinished_import};
@@ -42,12 +42,15 @@ struct Standing<'a> {
     oldest: Option<u64>,
     /// Known files whose last reading got wrong bytes, or none.
     wrong_readings: u64,
+    /// True if all copies are missing and no check ever found one.
+    none_found: bool,
 }
 
 impl<'a> Standing<'a> {
     /// What is known of each of some nodes.
     fn of_each(database: &mut dyn AuditDatabase, nodes: &'a [Node], now: u64) -> Result<Vec<Self>> {
         let (totals, ages, benchmarks) = (database.totals()?, database.ages()?, database.benchmarks()?);
+        let none_found = never_found(database, nodes)?;
         let mut standings = Vec::new();
         for node in nodes {
             let mut standing = Self::of(node, &totals, &ages, overdue_looks(database, node, now)?, now);
@@ -55,6 +58,7 @@ impl<'a> Standing<'a> {
             standing.future = standing.future.max(future_looks(database, node, now)?);
             let wrong = benchmarks.iter().filter(|benchmark| benchmark.node == node.id && benchmark.is_wrong());
             standing.wrong_readings = wrong.count() as u64;
+            standing.none_found = none_found.contains(&node.id);
             standings.push(standing);
         }
         Ok(standings)
@@ -71,6 +75,7 @@ impl<'a> Standing<'a> {
             future: 0,
             oldest: None,
             wrong_readings: 0,
+            none_found: false,
         };
         let mut overdue = 0;
         for total in totals.iter().filter(|total| total.node == node.id) {
@@ -162,6 +167,15 @@ impl<'a> Standing<'a> {
         line
     }
 
+    /// The line about the node, and a hint if it has none of its copies.
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.line()];
+        if self.none_found {
+            lines.push(never_found_hint(&self.node.name));
+        }
+        lines
+    }
+
     fn to_json(&self) -> Value {
         let states: BTreeMap<&str, Value> =
             self.by_state.iter().map(|(state, (copies, bytes))| (state.name(), json!({ "copies": copies, "bytes": bytes }))).collect();
@@ -175,9 +189,31 @@ impl<'a> Standing<'a> {
             "future_dated": self.future,
             "more_overdue": self.overdue.is_more(),
             "wrong_readings": self.wrong_readings,
+            "never_found_any": self.none_found,
             "oldest_verified_day": self.oldest.map(|oldest| date(oldest)[..10].to_owned()),
         })
     }
+}
+
+/// Nodes whose copies are all missing, where no check ever found one.
+pub(super) fn never_found(database: &mut dyn AuditDatabase, nodes: &[Node]) -> Result<Vec<NodeId>> {
+    let totals = database.totals()?;
+    let is_all_missing = |node: &&Node| {
+        let mut totals = totals.iter().filter(|total| total.node == node.id && total.copies > 0).peekable();
+        totals.peek().is_some() && totals.all(|total| total.state == State::Missing)
+    };
+    let mut found: Vec<NodeId> = nodes.iter().filter(is_all_missing).map(|node| node.id).collect();
+    if !found.is_empty() {
+        let hours = database.hours(0)?;
+        let was_found = |hour: &&Hour| !matches!(hour.state, State::Missing | State::Unavailable);
+        found.retain(|node| !hours.iter().filter(was_found).any(|hour| hour.node == *node));
+    }
+    Ok(found)
+}
+
+/// What is probably wrong with a node of [`never_found`].
+pub(super) fn never_found_hint(name: &str) -> String {
+    format!("every copy at {name} is missing, and none was ever found: do the list's names match the node's?")
 }
 
 /// Copies that may be due: never checked, or overdue. An estimate.
@@ -212,7 +248,12 @@ pub(super) fn outcome(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64
 pub(super) fn troubles(database: &mut dyn AuditDatabase, nodes: &[Node], now: u64) -> Result<(Outcome, Vec<String>)> {
     let standings = Standing::of_each(database, nodes, now)?;
     let troubled = standings.iter().filter(|standing| standing.outcome() != Outcome::Good);
-    let lines = troubled.map(|standing| format!("Now {}", standing.line())).collect();
+    let lines = troubled.flat_map(|standing| {
+        let mut lines = standing.lines();
+        lines[0].insert_str(0, "Now ");
+        lines
+    });
+    let lines = lines.collect();
     Ok((standings.iter().map(Standing::outcome).fold(Outcome::Good, Outcome::worst), lines))
 }
 
@@ -243,7 +284,7 @@ pub(super) fn status(session: &Session, opened: &mut Opened) -> Result<Outcome> 
     let nodes = opened.chosen(&[])?;
     let imports = opened.database.unfinished_imports()?;
     for standing in Standing::of_each(&mut *opened.database, &nodes, now())? {
-        session.warn(&standing.line());
+        standing.lines().iter().for_each(|line| session.warn(line));
         session.answer(|| standing.to_json());
         outcome = outcome.worst(standing.outcome());
     }
@@ -302,7 +343,10 @@ pub(super) fn problems(session: &Session, opened: &mut Opened, problems: &Proble
     }
     out.flush()?;
     if outcome == Outcome::Good {
-        session.say("No copy is known to be lost, wrong or unreadable. `fulgurite audit status` tells what was checked.");
+        session.say(&match problems.state {
+            None => "No copy is known to be lost, wrong or unreadable. `fulgurite audit status` tells what was checked.".to_owned(),
+            Some(state) => format!("No copy is in state {state}. `fulgurite audit problems` lists those in other states."),
+        });
     }
     Ok(outcome)
 }
@@ -311,7 +355,7 @@ pub(super) fn problems(session: &Session, opened: &mut Opened, problems: &Proble
 mod tests {
     use std::time::Duration;
 
-    use fulgurite_audit::copy::{Expected, Finding, NodeId};
+    use fulgurite_audit::copy::{Expected, Finding};
     use fulgurite_audit::database::{Checked, Source, Sqlite};
     use fulgurite_audit::inventory::Row;
     use fulgurite_audit::node::Medium;

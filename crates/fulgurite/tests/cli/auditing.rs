@@ -197,6 +197,60 @@ fn a_repair_keeps_what_is_known_and_tells_what_is_not() {
 }
 
 #[test]
+fn paths_of_keys_and_secrets_are_stored_absolute() {
+    let place = audit(1);
+    let s3 = ["s3://b", "--option", "access_key_id=a", "--option", "secret_access_key=file:secret", "--option", "region=r"];
+    place.good(&[&["audit", "node", "add", "s", "--unreached"][..], &s3].concat());
+    place.good(&["audit", "node", "add", "h", "sftp://h/p", "--unreached", "--option", "key=ssh/key", "--option", "marker=m"]);
+    place.good(&["audit", "node", "set", "h", "--option", "known_hosts=ssh/known"]);
+    let nodes = place.good(&["audit", "node", "list", "--json"]).json_lines();
+    let option = |node: usize, key: &str| nodes[node]["options"][key].as_str().expect("an option").to_owned();
+    let full = |path: &str| fs::canonicalize(place.path("")).expect("a folder").join(path).to_str().expect("UTF-8").to_owned();
+    assert_eq!(option(3, "secret_access_key"), format!("file:{}", full("secret")));
+    assert_eq!((option(4, "key"), option(4, "known_hosts")), (full("ssh/key"), full("ssh/known")));
+    assert_eq!(option(4, "marker"), "m");
+}
+
+#[test]
+fn a_change_of_a_node_is_checked_as_a_new_node_is() {
+    let place = audit(1);
+    let list = || place.good(&["audit", "node", "list"]).text();
+    let before = list();
+    place.run(&["audit", "node", "set", "n1"]).fails_with(2, "nothing to change");
+    place.run(&["audit", "node", "set", "n1", "--unreached"]).fails_with(2, "--place");
+    place.run(&["audit", "node", "set", "n1", "--place", "nowhere"]).fails_with(1, "node n1 was not changed; --unreached changes it");
+    assert_eq!(list(), before);
+    place.good(&["audit", "node", "set", "n1", "--place", "nowhere", "--unreached"]);
+    assert!(list().contains("/nowhere,"), "{}", list());
+    fs::create_dir(place.path("empty")).expect("created");
+    place.good(&["audit", "node", "set", "n1", "--place", "empty"]).fails_with(0, "lists no files: is the name right?");
+    // Other settings need no connection.
+    fs::remove_dir(place.path("empty")).expect("removed");
+    place.good(&["audit", "node", "set", "n1", "--workers", "2"]);
+    assert!(list().contains("2 workers"), "{}", list());
+}
+
+#[test]
+fn nothing_to_repair_or_list_is_said_of_the_chosen_copies_only() {
+    let place = audit(3);
+    place.good(&["audit", "run"]);
+    fs::remove_file(place.path(format!("n2/{}", name(2)))).expect("removed");
+    place.run(&["audit", "run", "--all"]).fails_with(1, "");
+    says(&place.good(&["audit", "problems", "--state", "digest-mismatch"]), "No copy is in state digest-mismatch.");
+    let at_one = place.good(&["audit", "repair", "--apply", "--node", "n1"]);
+    says(&at_one, "no copy at n1 is known to be lost or wrong");
+    let of_one = place.good(&["audit", "repair", "--file", &name(1)]);
+    says(&of_one, &format!("no copy of {} is known to be lost or wrong", name(1)));
+    let of_some = place.good(&["audit", "repair", "--file", &name(1), "--file", &name(0), "--node", "n2", "--node", "n3"]);
+    says(&of_some, "no copy of these files at these nodes is known");
+    place.run(&["audit", "repair", "--apply", "--file", "never listed"]).fails_with(1, "no inventory has listed never listed");
+    place.good(&["audit", "inventory", "remove", &name(1), "--node", "n1", "--apply", "--reason", "r"]);
+    place.run(&["audit", "repair", "--file", &name(1), "--node", "n1"]).fails_with(1, "is at these nodes");
+    place.good(&["audit", "repair", "--apply"]);
+    says(&place.good(&["audit", "repair"]), "Nothing to repair: no copy is known to be lost or wrong.");
+}
+
+#[test]
 fn a_repair_tells_what_it_could_not_look_at() {
     let place = audit(3);
     place.good(&["audit", "run"]);

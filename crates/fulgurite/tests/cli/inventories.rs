@@ -62,6 +62,47 @@ fn lines_that_cannot_be_used_are_named_and_end_with_1() {
 }
 
 #[test]
+fn names_outside_the_folder_are_not_imported() {
+    let place = node();
+    place.shell("cd n && sha256sum a > ../SUMS && sha256sum $PWD/a ../n/a >> ../SUMS && sha256sum $PWD/a > ../ABSOLUTE");
+    let hint = "is not relative to the node's folder: make the list inside that folder";
+    let imported = place.run(&["audit", "inventory", "checksums", "SUMS"]);
+    imported.fails_with(1, "SUMS, line 2: the name \"/");
+    imported.fails_with(1, &format!("SUMS, line 3: the name \"../n/a\" {hint}"));
+    assert!(imported.text().starts_with("Read 1 row"), "{imported:?}");
+    place.good(&["audit", "run"]);
+    let absolute = place.run(&["audit", "inventory", "checksums", "ABSOLUTE"]);
+    absolute.fails_with(1, hint);
+    absolute.fails_with(1, "ABSOLUTE contains no line that can be used");
+}
+
+#[test]
+fn a_list_whose_names_match_no_copy_is_noticed() {
+    let place = node();
+    place.good(&["audit", "node", "add", "two", "n", "--medium", "cold"]);
+    place.shell("sha256sum n/a 'n/deep/b c' > SUMS");
+    let imported = place.good(&["audit", "inventory", "checksums", "SUMS", "--node", "n"]);
+    assert!(imported.text().contains("2 copies are new"), "{imported:?}");
+    place.shell("cd n && sha256sum a > ../RIGHT");
+    place.good(&["audit", "inventory", "checksums", "RIGHT", "--node", "two"]);
+    let hint = |node: &str| format!("every copy at {node} is missing, and none was ever found: do the list's names match the node's?");
+    let says = |command: &[&str], node: &str| place.run(command).text().contains(&hint(node));
+    assert!(!says(&["audit", "status"], "n"));
+    assert!(says(&["audit", "run"], "n"));
+    assert!(says(&["audit", "status"], "n") && says(&["audit", "repair"], "n"));
+    assert!(!says(&["audit", "repair", "--node", "two"], "n"));
+    // What was found once and is gone now is another matter.
+    place.shell("mv n/a n/b");
+    place.run(&["audit", "run", "--all"]);
+    assert!(says(&["audit", "status"], "n") && !says(&["audit", "status"], "two"));
+    // The right list, beside the wrong one.
+    place.shell("mv n/b n/a");
+    place.good(&["audit", "inventory", "checksums", "RIGHT", "--node", "n"]);
+    place.run(&["audit", "run", "--all"]).fails_with(1, "");
+    assert!(!says(&["audit", "status"], "n"));
+}
+
+#[test]
 fn digests_that_are_left_out_are_named() {
     let place = node();
     let note = |list: &str, options: &[&str]| {

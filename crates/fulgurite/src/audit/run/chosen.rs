@@ -10,10 +10,9 @@ use fulgurite_audit::node::Node;
 use fulgurite_audit::place::Place;
 use fulgurite_audit::run::{Chosen, Stop, SystemClock, Target, run_files};
 
-use super::super::names::each_file;
+use super::super::names::{each_file, no_copy_here};
 use super::super::{Opened, place, status};
 use super::{MOST_PRINTED, Reporter, Run, line, stop_on_signals, to_json};
-use crate::outcome::Incomplete;
 use crate::{Outcome, Session, text};
 
 pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run, nodes: &[Node]) -> Result<Outcome> {
@@ -54,8 +53,7 @@ fn choose(opened: &mut Opened, run: &Run, nodes: &[Node]) -> Result<(Vec<String>
             has_copy = true;
         }
         if !has_copy {
-            let text = format!("by the inventory, no copy of {} is at these nodes", text::one_line(name));
-            return Err(Incomplete { text, outcome: Outcome::Troubled }.into());
+            return Err(no_copy_here(name));
         }
         names.push(name.to_owned());
         Ok(())
