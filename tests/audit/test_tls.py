@@ -116,7 +116,7 @@ def test_copies_are_unavailable_while_the_certificate_is_not_trusted(
     ]:
         options = [option for option in place.options if option.startswith("endpoint=")]
         words = [word for option in [*options, f"ca_file={ca_file}"] for word in ("--option", option)]
-        audit.good("node", "set", "far", "--place", place.url, *words)
+        audit.good("node", "set", "far", "--place", place.url, "--unreached", *words)
         said = audit.run("run", "--all")
         assert said.returncode == 4, said
         assert audit.states() == {"far": {"unavailable": len(FEW)}, "near": {"verified": len(FEW)}}
