@@ -1,6 +1,6 @@
 //! Files that a command line or a list names.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -13,6 +13,9 @@ use crate::{Outcome, diagnostics, text};
 
 /// Unknown names that are reported, so that the wrong list doesn't fill the terminal.
 const MOST_REPORTED: u64 = 100;
+
+/// Names have at most 16 KiB, so a file with such lines is no list.
+const LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// A list of names, one a line.
 #[derive(Debug, Args)]
@@ -28,10 +31,10 @@ pub(super) fn no_copy_here(name: &str) -> anyhow::Error {
     Incomplete { text, outcome: Outcome::Troubled }.into()
 }
 
-/// Passes on what is known of each file, with its name.
+/// Passes what is known of each file to `found`, with its name.
 ///
 /// # Errors
-/// If no inventory has listed one of them, after all others were passed on; or if there are none.
+/// If a name is in no inventory, after all known files were passed on; or if there are no names.
 pub(super) fn each_file(
     opened: &mut Opened,
     names: &[String],
@@ -55,10 +58,20 @@ pub(super) fn each_file(
     names.iter().try_for_each(|name| look(name))?;
     if let Some(path) = &list.files_from {
         let (path, source) = inventory::source(path)?;
-        for (index, line) in BufReader::new(source).split(b'\n').enumerate() {
-            let line = line.with_context(|| format!("can't read {}", text::path(path)))?;
-            let line = line.strip_suffix(b"\r").unwrap_or(&line);
-            let Ok(name) = std::str::from_utf8(line) else { bail!("{}, line {}: it isn't UTF-8", text::path(path), index + 1) };
+        let mut source = BufReader::new(source);
+        let mut line = Vec::new();
+        for number in 1_u64.. {
+            line.clear();
+            let read = (&mut source).take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+            if read.with_context(|| format!("can't read {}", text::path(path)))? == 0 {
+                break;
+            }
+            if line.len() as u64 == LINE_BYTES_MAX {
+                bail!("{}, line {number}: it is longer than any name", text::path(path));
+            }
+            let line = line.strip_suffix(b"\n").unwrap_or(&line);
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let Ok(name) = std::str::from_utf8(line) else { bail!("{}, line {number}: it isn't UTF-8", text::path(path)) };
             if !name.is_empty() {
                 look(name)?;
             }

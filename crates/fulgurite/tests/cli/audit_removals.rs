@@ -89,6 +89,8 @@ fn lists_of_names_are_removed_from_all_nodes() {
     place.run(&["audit", "inventory", "remove", "--files-from", "names"]).fails_with(1, "no inventory has listed odd, nor 1 more");
     place.write("names", b"\xff\n");
     place.run(&["audit", "inventory", "remove", "--files-from", "names"]).fails_with(1, "names, line 1: it isn't UTF-8");
+    place.write("names", [b"odd\n".as_slice(), &[b'x'; 70_000]].concat());
+    place.run(&["audit", "inventory", "remove", "--files-from", "names"]).fails_with(1, "names, line 2: it is longer than any name");
     let removed = place.run_with_input(
         &["audit", "inventory", "remove", "--files-from", "-", "--apply", "--reason", "withdrawn", "--json"],
         b"gone\nother\n",

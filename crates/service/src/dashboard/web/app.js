@@ -1,4 +1,4 @@
-// Shows the view that the address names, and asks for the token if there is none.
+// Shows the view in the URL's fragment. Without a token, shows the form for it.
 
 import { ApiError, forgetToken, hasToken, setToken } from "./api.js";
 import { h } from "./dom.js";
