@@ -457,7 +457,7 @@ impl Connection for StoreConnection {
         Self::check(location)?;
         match &self.signing {
             Signing::Opendal if self.operator.info().capability().presign_read => {}
-            Signing::Azure(signer) => return Ok(signer.url(location, SystemTime::now() + valid)),
+            Signing::Azure(signer) => return Ok(SystemTime::now().checked_add(valid).and_then(|until| signer.url(location, until))),
             Signing::Opendal | Signing::Impossible => return Ok(None),
         }
         self.run(location, false, async {
