@@ -292,9 +292,8 @@ impl Router {
 fn sandbox(response: &mut Response<s3s::Body>) {
     let media_type = response.headers().get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_pdf = media_type.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/pdf"));
-    // Headers of a 304 replace those of the page that the browser has kept.
-    let is_shown = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
-    if is_shown && !is_pdf {
+    // A 304 leaves the policy of the page that the browser keeps, which may be a PDF.
+    if response.status().is_success() && !is_pdf {
         response.headers_mut().insert(http::header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
     }
 }
