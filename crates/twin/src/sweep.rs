@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use fulgurite_settings::{Override, SettingErrors, Sweep};
+
 use crate::scenario::Scenario;
-use crate::settings::{Override, SettingErrors, Sweep};
 use crate::simulation::{Repeated, Run, RunError};
 
 /// A combination of settings.

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use fulgurite_settings::{Override, SettingErrors};
 use fulgurite_twin::scenario::Scenario;
-use fulgurite_twin::settings::{Override, SettingErrors};
 use fulgurite_twin::simulation::RunError;
 use fulgurite_twin::sweep::{Point, PointRuns};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

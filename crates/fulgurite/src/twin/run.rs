@@ -1,9 +1,9 @@
 //! `twin run`: runs one scenario with one or more seeds.
 
 use anyhow::Result;
+use fulgurite_table::{Column, Table, Value};
 use fulgurite_twin::results::{self, Figure, figures};
 use fulgurite_twin::sweep::{Point, PointRuns, run_points};
-use fulgurite_twin::table::{Column, Table, Value};
 use serde_json::{Map, json};
 
 use super::{RUNS, Run, VERSION, bar, failed, report_missed, threads, write};

@@ -6,9 +6,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use fulgurite_table::{Table, Value};
 use fulgurite_twin::results::{summary, table};
 use fulgurite_twin::sweep::PointRuns;
-use fulgurite_twin::table::{Table, Value};
 
 use super::VERSION;
 use crate::Session;

@@ -110,7 +110,7 @@ fn results_are_never_overwritten_and_can_be_reproduced() {
 #[test]
 fn errors_name_the_file_that_contains_them() {
     let place = place();
-    place.run(&["twin", "run", "/dev/zero"]).fails_with(2, "expected a scenario of at most 1024 KiB");
+    place.run(&["twin", "run", "/dev/zero"]).fails_with(2, "expected a file of at most 1024 KiB");
     place.write("full.toml", "[library]\nslots = 1\n");
     place.run(&["twin", "run", "full.toml"]).fails_with(2, "full.toml: ");
     place.write("faulty.toml", "[[faults.planned]]\nat = '1 s'\nwhat = 'drive-down'\nnumber = 3\nlibrary = 4\n");

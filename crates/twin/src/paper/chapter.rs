@@ -1,7 +1,7 @@
 //! A chapter: the text, figures and tables of one experiment.
 
-use crate::table::{Column, Table, TableError, Value};
 use fulgurite_plot::Figure;
+use fulgurite_table::{Column, Table, TableError, Value};
 
 use super::aggregate::{Estimate, Measured, Sample};
 

@@ -24,10 +24,11 @@ pub use aggregate::{Estimate, Measured, Sample};
 pub use chapter::{Chapter, Drawing, Sheet};
 pub use chapters::NAMES;
 
+use fulgurite_plot::PlotError;
+use fulgurite_table::TableError;
+
 use crate::placement_program::ProgramError;
 use crate::simulation::RunError;
-use crate::table::TableError;
-use fulgurite_plot::PlotError;
 
 /// Which chapters to run, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,8 +7,9 @@ mod tables;
 pub use expectations::Missed;
 pub use tables::{summary, table};
 
+use fulgurite_table::Value;
+
 use crate::simulation::Run;
-use crate::table::Value;
 
 /// One figure of a run.
 #[derive(Debug, Clone, PartialEq)]

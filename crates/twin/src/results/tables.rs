@@ -1,10 +1,11 @@
 //! Results as tables: one row per run, or one row per combination of a sweep.
 
+use fulgurite_table::{Column, Kind, Table, Value};
+
 use super::{Figure, figures};
 use crate::simulation::Run;
 use crate::statistics::confidence;
 use crate::sweep::PointRuns;
-use crate::table::{Column, Kind, Table, Value};
 
 const CONFIDENCE_LEVEL: f64 = 0.95;
 

@@ -21,7 +21,7 @@ pub enum RunError {
     Trace { path: PathBuf, source: TraceError },
     /// The Parquet file of a trace can't be read.
     #[error("the trace {}: {source}", path.display())]
-    TraceRows { path: PathBuf, source: crate::table::RowsError },
+    TraceRows { path: PathBuf, source: fulgurite_table::RowsError },
     #[error("the trace {}: no read arrives in the measured interval from {from} to {until} (run.warm_up, run.measured)", path.display())]
     NothingMeasured { path: PathBuf, from: Micros, until: Micros },
     /// Measured requests did not end (I6).

@@ -2,11 +2,11 @@
 
 use fulgurite_decode::Policy;
 use fulgurite_domain::Micros;
+use fulgurite_settings::setting_type::{bytes, choice, count, duration, file, flag, frequency, number, per_hour, rate, share};
+use fulgurite_settings::{Reader, Section};
 use fulgurite_workload::AccountLayout;
 
 use crate::scenario::{Bursts, Decode, Expectations, Ingest, Pattern, RunSettings, Scenario, SizeLaw, Steady, Workload, WorkloadKind};
-use crate::settings::setting_type::{bytes, choice, count, duration, file, flag, frequency, number, per_hour, rate, share};
-use crate::settings::{Reader, Section};
 
 const PATTERNS: [(&str, Pattern); 3] = [("poisson", Pattern::Poisson), ("constant", Pattern::Constant), ("modulated", Pattern::Modulated)];
 const SIZE_LAWS: [(&str, SizeLaw); 3] = [("mixture", SizeLaw::Mixture), ("fixed", SizeLaw::Fixed), ("exponential", SizeLaw::Exponential)];
