@@ -1,8 +1,9 @@
 //! The commands of the digital twin: they read scenarios, plans and journals, run them with the
 //! crate `twin`, and print the results.
 //!
-//! Exit status: 0 if everything is as expected; 1 if an expectation of the scenario was missed, a
-//! run didn't finish or a replay differs; 2 if a scenario, plan, journal or argument is invalid.
+//! Exit status: 0 if everything is as expected; 1 if an expectation of the scenario was missed,
+//! requests had not ended when a run stopped, or a replay differs; 2 if a scenario, plan, journal
+//! or argument is invalid.
 
 mod check;
 mod journal;
@@ -153,19 +154,20 @@ fn overrides(set: &[String]) -> Result<Vec<Override>, SettingErrors> {
     set.iter().map(|text| Override::parse("--set", text)).collect()
 }
 
-/// The error of a command whose run failed. A run that doesn't finish is a failure; all other
-/// errors are mistakes in the scenario that only show while it runs, and count as misuse.
+/// The error of a command whose run failed: a mistake in the scenario that only shows while it
+/// runs, so it counts as misuse.
 fn failed(scenario: &Path, error: RunError) -> anyhow::Error {
-    match error {
-        RunError::Unfinished { .. } => error.into(),
-        error => Misuse(format!("{}: {error}", scenario.display())).into(),
-    }
+    Misuse(format!("{}: {error}", scenario.display())).into()
 }
 
-/// Prints the expectations of scenarios that runs missed.
+/// Prints which runs stopped before all requests had ended, and the expectations that runs missed.
 fn report_missed(points: &[PointRuns]) -> Outcome {
     let mut is_missed = false;
     for (point, run) in points.iter().flat_map(|point| point.runs.iter().map(|run| (&point.point, run))) {
+        if let Some(unfinished) = &run.unfinished {
+            is_missed = true;
+            crate::diagnostics::trouble(&format!("{}: {unfinished}", name_of(point, run.seed)));
+        }
         for missed in point.scenario.expect.missed(run) {
             is_missed = true;
             crate::diagnostics::trouble(&format!("{}: not as expected: {missed}", name_of(point, run.seed)));

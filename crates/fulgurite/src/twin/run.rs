@@ -3,13 +3,14 @@
 use anyhow::Result;
 use fulgurite_table::{Column, Table, Value};
 use fulgurite_twin::results::{self, Figure, figures};
+use fulgurite_twin::simulation::Run;
 use fulgurite_twin::sweep::{Point, PointRuns, run_points};
 use serde_json::{Map, json};
 
-use super::{RUNS, Run, VERSION, bar, failed, report_missed, threads, write};
+use super::{RUNS, VERSION, bar, failed, report_missed, threads, write};
 use crate::{Outcome, Session, text};
 
-pub(super) fn run(session: &Session, run: &Run) -> Result<Outcome> {
+pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     let mut scenario = run.chosen.read()?;
     if let Some(seed) = run.seed {
         scenario.run.seed = seed;
@@ -42,6 +43,9 @@ fn heading(point: &PointRuns) -> String {
     format!("{}, {seeds}, policy {}, fulgurite {VERSION}", scenario.name, scenario.policy.name.text())
 }
 
+/// The figures that are lower bounds if requests were censored.
+const COMPLETION_TIMES: [&str; 6] = ["mean_s", "p50_s", "p90_s", "p99_s", "tail_s", "longest_s"];
+
 /// A table with a line for each figure: the values of a single run, or means over several.
 fn shown(point: &PointRuns) -> Table {
     let (heading, rows): (_, Vec<[Value; 4]>) = if let [run] = point.runs.as_slice() {
@@ -56,7 +60,14 @@ fn shown(point: &PointRuns) -> Table {
     };
     let columns = [Column::text(heading, ""), Column::f64("value", "", ""), Column::text("unit", ""), Column::text("meaning", "")];
     let mut table = Table::new(columns);
+    let censored: u64 = point.runs.iter().map(Run::censored).sum();
     for [name, value, unit, meaning] in rows {
+        let meaning = match (&name, meaning) {
+            (Value::Text(name), Value::Text(meaning)) if censored > 0 && COMPLETION_TIMES.contains(&name.as_str()) => {
+                format!("{meaning} A lower bound, censored: {}.", text::count(censored, "request")).into()
+            }
+            (_, meaning) => meaning,
+        };
         let value = if let Value::I64(whole) = value { Value::F64(whole as f64) } else { value };
         table.push([name, value, unit, meaning]).expect("four values");
     }

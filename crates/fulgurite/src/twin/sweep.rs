@@ -12,8 +12,8 @@ use crate::{Outcome, Session};
 /// Maximum number of combinations; more are a mistake.
 const POINTS_MAX: usize = 100_000;
 /// The figures printed for each combination; files contain all figures.
-const SHOWN: [&str; 8] =
-    ["seeds", "mean_s", "tail_s", "tail_s_low", "tail_s_high", "bound_tail_s", "drives_utilization", "joules_per_operation"];
+const SHOWN: [&str; 9] =
+    ["seeds", "mean_s", "tail_s", "tail_s_low", "tail_s_high", "censored", "bound_tail_s", "drives_utilization", "joules_per_operation"];
 
 pub(super) fn sweep(session: &Session, sweep: &Sweep) -> Result<Outcome> {
     let varied = fulgurite_settings::Sweep::parse(sweep.vary.iter().map(String::as_str), POINTS_MAX)?;

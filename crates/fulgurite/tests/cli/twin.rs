@@ -79,12 +79,47 @@ fn missed_expectations_exit_with_1_and_invalid_scenarios_with_2() {
     let place = place();
     let ran = place.run(&["twin", "run", "small.toml", "--set", "expect.tail=1 s"]);
     ran.fails_with(1, "small, seed 1: not as expected: the 99.9th percentile of completion times is ");
-    place.run(&["twin", "run", "small.toml", "--set", "run.cool_down=0 s"]).fails_with(1, "had not ended at");
     place.run(&["twin", "run", "small.toml", "--set", "shuttles.cuont=1"]).fails_with(2, "did you mean `count`?");
     place.run(&["twin", "run", "small.toml", "--set", "library.platters=9999"]).fails_with(2, "9999 platters in each library, but ");
     place.run(&["twin", "sweep", "small.toml", "--vary", "shuttles.count=8,99"]).fails_with(2, "--vary shuttles.count=99");
     place.run(&["twin", "run", "none.toml"]).fails_with(2, "none.toml");
     place.run(&["twin", "run"]).fails_with(2, "SCENARIO");
+}
+
+/// A request each second, and no time for the last ones to end.
+const CUT_SHORT: [&str; 4] = ["--set", "run.cool_down=0 s", "--set", "workload.rate=1 /s"];
+
+#[test]
+fn a_run_that_stops_too_early_reports_lower_bounds_and_exits_with_1() {
+    let place = place();
+    let ran = place.run(&[&["twin", "run", "small.toml", "--out", "out"], CUT_SHORT.as_slice()].concat());
+    ran.fails_with(1, "requests of the measured interval had not ended at");
+    ran.fails_with(1, "when the cool-down was over; the first of them, request ");
+    let tail = ran.text().lines().find(|line| line.trim_start().starts_with("tail_s ")).unwrap_or_default().to_owned();
+    assert!(tail.contains("99.9th percentile of completion times. A lower bound, censored: "), "{tail}");
+    assert!(String::from_utf8(place.read("out/runs.csv")).unwrap().starts_with("scenario,seed,requests,censored,"));
+
+    // A limit that the lower bound keeps isn't kept.
+    let json = place.run(&[&["twin", "run", "small.toml", "--json", "--set", "expect.tail=10 h"], CUT_SHORT.as_slice()].concat()).json();
+    let run = &json["runs"][0];
+    assert!(run["figures"]["censored"].as_u64().is_some_and(|censored| censored > 0), "{json}");
+    let missed = run["missed"][0].as_str().unwrap_or_default();
+    assert!(missed.starts_with("the 99.9th percentile of completion times is at least "), "{json}");
+    let ran = place.run(&[&["twin", "record", "small.toml", "a.journal"], CUT_SHORT.as_slice()].concat());
+    ran.fails_with(1, "small, seed 1: ");
+    ran.fails_with(1, " had not ended at ");
+    assert!(place.good(&["twin", "replay", "a.journal"]).text().contains("the same"));
+}
+
+#[test]
+fn a_sweep_marks_the_points_that_stop_too_early_and_runs_the_others() {
+    let place = place();
+    let ran = place.run(&["twin", "sweep", "small.toml", "--vary", "run.cool_down=0 s,30 d", "--set", "workload.rate=1 /s", "--json"]);
+    ran.fails_with(1, "small, run.cool_down=0 s, seed 2: ");
+    let points = ran.json()["points"].clone();
+    let censored = |point: usize| points[point]["censored"].as_f64().unwrap();
+    assert!(censored(0) > 0.0 && censored(1) == 0.0, "{points}");
+    assert!(points[0]["tail_s_low"].is_null() && points[1]["tail_s_low"].is_number(), "a lower bound has no interval: {points}");
 }
 
 #[test]

@@ -56,7 +56,12 @@ fn completion_figures(run: &Run) -> Vec<Figure> {
     let mut percentile = |part: f64| completions.percentile(part).map(|micros| micros as f64 / 1e6);
     vec![
         whole("requests", "Requests that arrived in the measured interval.", run.requests),
-        whole("reads", "Shards of those requests.", run.reads),
+        whole(
+            "censored",
+            "Those that had not ended when the run stopped. If there are any, completion times are lower bounds.",
+            run.censored(),
+        ),
+        whole("reads", "Shards of the requests.", run.reads),
         whole("bytes", "Bytes of the requested files.", run.bytes),
         maybe(
             "mean_s",
@@ -164,7 +169,12 @@ fn load_figures(run: &Run) -> Vec<Figure> {
         real("requests_present_most", "", "Maximum number of requests in progress.", system.requests_most),
         real("platters_waiting", "", "Mean number of platters queued to be fetched, sampled once a minute.", system.platters_waiting),
         whole("platters_waiting_most", "Maximum sampled number of platters queued to be fetched.", system.platters_waiting_most),
-        real("ended_s", "s", "End of the last measured request, from the start of the warm-up.", run.ended_at.seconds()),
+        real(
+            "ended_s",
+            "s",
+            "End of the last measured request, or of a run with censored ones, from the start of the warm-up.",
+            run.ended_at.seconds(),
+        ),
     ]
 }
 

@@ -154,7 +154,7 @@ pub(super) fn run(reader: &mut Reader, base: &RunSettings) -> RunSettings {
             "cool_down",
             duration(..),
             base.cool_down,
-            "Maximum time after the interval for counted requests to end; a longer run fails.",
+            "Maximum time after the interval for counted requests to end. Those that don't are censored: a run reports lower bounds of completion times and fails.",
         ),
         seed: section.setting_or("seed", count(0..=u64::MAX), base.seed, "The first seed."),
         seeds: section.setting_or("seeds", count(1..=1_000_000), base.seeds, "Number of seeds of a sweep, from the first one on."),
