@@ -16,6 +16,7 @@
 //! | [`scenario`] | all inputs of a run, read from TOML with the crate `settings` |
 //! | [`simulation`] | runs a scenario; [`kernel`] is its event queue, the crate `decode` its decode service |
 //! | [`sweep`] | runs all combinations of varied settings, with several seeds each |
+//! | [`timeline`] | the course of a run over simulated time, as figures and a table |
 //! | [`results`] | the figures of runs, and their comparison with what the scenario expects |
 //! | [`statistics`] | percentiles, moments, time averages, confidence intervals |
 //! | [`bound`] | a lower bound on completion times, for any policy |
@@ -41,3 +42,4 @@ pub mod scenario;
 pub mod simulation;
 pub mod statistics;
 pub mod sweep;
+pub mod timeline;

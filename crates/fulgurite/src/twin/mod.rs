@@ -6,6 +6,7 @@
 //! or argument is invalid.
 
 mod check;
+mod clock;
 mod journal;
 mod paper;
 mod plan;
@@ -80,6 +81,11 @@ pub(crate) struct Run {
     /// Write the results to this folder as CSV and Parquet, with the complete scenario
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Draw the run over simulated time into this folder: completion times, queues, and what drives
+    /// and shuttles do, as SVG and PNG, with the data in timeline.csv. With several seeds, draws
+    /// the first
+    #[arg(long, value_name = "FOLDER")]
+    plot: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -194,7 +200,7 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The bar of commands that run a scenario several times.
+/// The bar of a sweep.
 const RUNS: &str = "running                [{bar:30}] {pos}/{len} runs  {eta} left";
 /// The program's version, for results.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,13 +1,17 @@
 //! `twin run`: runs one scenario with one or more seeds.
 
+use std::sync::Mutex;
+
 use anyhow::Result;
 use fulgurite_table::{Column, Table, Value};
 use fulgurite_twin::results::{self, Figure, figures};
 use fulgurite_twin::simulation::Run;
-use fulgurite_twin::sweep::{Point, PointRuns, run_points};
+use fulgurite_twin::sweep::{Point, PointRuns, run_points_with};
+use fulgurite_twin::timeline::Timeline;
 use serde_json::{Map, json};
 
-use super::{RUNS, VERSION, bar, failed, report_missed, threads, write};
+use super::clock::{self, Clock};
+use super::{VERSION, bar, failed, report_missed, threads, write};
 use crate::{Outcome, Session, text};
 
 pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
@@ -19,8 +23,21 @@ pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     if let Some(folder) = &run.out {
         write::prepare(folder)?;
     }
-    let bar = bar(session, run.seeds.into(), RUNS);
-    let points = run_points(vec![Point { varied: Vec::new(), scenario }], None, threads(), &|done| bar.set_position(done as u64));
+    if let Some(folder) = &run.plot {
+        write::prepare_plot(folder)?;
+    }
+    let bar = bar(session, u64::from(run.seeds) * clock::STEPS, clock::TEMPLATE);
+    let timeline = Mutex::new(None);
+    let first = scenario.run.seed;
+    let observer = |point: &Point, seed: u64| {
+        let is_drawn = run.plot.is_some() && seed == first;
+        (Clock::new(&bar, &point.scenario), is_drawn.then(|| Timeline::new(&point.scenario)))
+    };
+    let points = run_points_with(vec![Point { varied: Vec::new(), scenario }], None, threads(), &observer, &|_, (_, drawn)| {
+        if drawn.is_some() {
+            *timeline.lock().expect("nothing panics while it holds this lock") = drawn;
+        }
+    });
     bar.finish_and_clear();
     let points = points.map_err(|error| failed(&run.chosen.scenario, error))?;
     let point = &points[0];
@@ -30,6 +47,9 @@ pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     session.say(&shown(point).to_string());
     if let Some(folder) = &run.out {
         write::write(session, folder, &points)?;
+    }
+    if let (Some(folder), Some(timeline)) = (&run.plot, timeline.into_inner().expect("nothing panicked while it held this lock")) {
+        write::write_plot(session, folder, &points[0].point.scenario.name, first, &timeline)?;
     }
     Ok(report_missed(&points))
 }

@@ -143,6 +143,22 @@ fn results_are_never_overwritten_and_can_be_reproduced() {
 }
 
 #[test]
+fn a_run_is_drawn_over_time() {
+    let place = place();
+    let shown = place.good(&["twin", "run", "small.toml", "--seeds", "2", "--plot", "drawn"]).text();
+    assert!(shown.contains("Drawn in drawn."), "{shown}");
+    for name in ["completions", "queues", "drives", "shuttles"] {
+        let svg = String::from_utf8(place.read(format!("drawn/{name}.svg"))).unwrap();
+        assert!(svg.contains("small, seed 1: "), "the first seed is drawn: {svg}");
+        assert!(place.read(format!("drawn/{name}.png")).starts_with(b"\x89PNG"));
+    }
+    place.good(&["twin", "run", "small.toml", "--plot", "again"]);
+    assert_eq!(place.read("drawn/timeline.csv"), place.read("again/timeline.csv"));
+    assert_eq!(place.read("drawn/queues.png"), place.read("again/queues.png"));
+    place.run(&["twin", "run", "small.toml", "--plot", "drawn"]).fails_with(1, "timeline.csv already exists");
+}
+
+#[test]
 fn errors_name_the_file_that_contains_them() {
     let place = place();
     place.run(&["twin", "run", "/dev/zero"]).fails_with(2, "expected a file of at most 1024 KiB");

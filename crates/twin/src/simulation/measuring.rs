@@ -12,7 +12,7 @@ use fulgurite_library::{Congestion, Drive, Region, RequestId, Shard, Shuttle};
 use fulgurite_mechanics::{DriveStatistics, Mechanics, MotionLog, ShuttleStatistics};
 
 use super::figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
-use super::observer::Ended;
+use super::observer::{Ended, platters_waiting};
 use super::requests::OpenRequest;
 use crate::bound::{ARRIVALS_MAX, Arrival, Bound};
 use crate::scenario::{RunSettings, Scenario, Stock};
@@ -108,8 +108,7 @@ impl Measuring {
                 self.next_measurement = Micros::NEVER;
                 return;
             }
-            let lines = region.controllers().iter().flat_map(|one| one.panel().lanes().map(|lane| one.panel().queue().platters_in(lane)));
-            let waiting = lines.map(u64::from).sum();
+            let waiting = platters_waiting(region);
             self.samples += 1;
             self.waiting_sum += waiting;
             self.waiting_max = self.waiting_max.max(waiting);

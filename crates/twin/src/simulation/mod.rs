@@ -34,7 +34,7 @@ use fulgurite_mechanics::{Mechanics, MotionLog};
 pub use decoding::DecodeFigures;
 pub use error::{RunError, StopReason, Unfinished};
 pub use figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
-pub use observer::{Ended, Observer, Request};
+pub use observer::{Activity, Ended, Observer, Request, Sample};
 pub use repeated::Repeated;
 
 use crate::kernel::Queue;
@@ -223,6 +223,9 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
             if at >= measured_until && self.open.measured_open == 0 || at > latest {
                 break StopReason::Over;
             }
+            if at >= self.observer.next_sample() {
+                self.sample_until(at);
+            }
             self.now = at;
             self.events += 1;
             match next {
@@ -230,12 +233,27 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
                 None => self.handle_arrival()?,
             }
         };
-        self.measuring.measure(self.now.max(measured_until), &self.region, &self.mechanics);
+        let end = self.now.max(measured_until);
+        self.measuring.measure(end, &self.region, &self.mechanics);
+        self.sample_until(end);
+        self.observer.end(&Sample::of(end, &self.region, &self.mechanics));
         self.requests.read_to_end()?;
         if let Some(path) = self.scenario.workload.trace.clone().filter(|_| self.measuring.requests() == 0) {
             return Err(RunError::NothingMeasured { path, from: self.scenario.run.warm_up, until: measured_until });
         }
         Ok(self.finish(stop_reason))
+    }
+
+    /// Gives the observer the samples that it wants, up to this instant.
+    fn sample_until(&mut self, at: Micros) {
+        loop {
+            let next = self.observer.next_sample();
+            if next > at {
+                break;
+            }
+            self.observer.sample(&Sample::of(next, &self.region, &self.mechanics));
+            assert!(self.observer.next_sample() > next, "an observer wants its next sample after the one it has just received");
+        }
     }
 
     fn begin(&mut self) {
