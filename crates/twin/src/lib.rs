@@ -16,6 +16,7 @@
 //! | [`scenario`] | all inputs of a run, read from TOML with the crate `settings` |
 //! | [`simulation`] | runs a scenario; [`kernel`] is its event queue, the crate `decode` its decode service |
 //! | [`sweep`] | runs all combinations of varied settings, with several seeds each |
+//! | [`compare`] | compares two scenarios, seed by seed |
 //! | [`timeline`] | the course of a run over simulated time, as figures and a table |
 //! | [`results`] | the figures of runs, and their comparison with what the scenario expects |
 //! | [`statistics`] | percentiles, moments, time averages, confidence intervals |
@@ -30,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bound;
+pub mod compare;
 mod jobs;
 pub mod journal;
 pub mod kernel;

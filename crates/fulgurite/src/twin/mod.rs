@@ -7,6 +7,7 @@
 
 mod check;
 mod clock;
+mod compare;
 mod journal;
 mod paper;
 mod plan;
@@ -34,6 +35,8 @@ pub(crate) enum Twin {
     Run(Run),
     /// Run a scenario with all combinations of varied settings
     Sweep(Sweep),
+    /// Compare two scenarios, or two settings of one, seed by seed
+    Compare(compare::Compare),
     /// Repeat the evaluation of Project Silica: every figure and table about the system
     Paper(paper::Paper),
     /// Plan how many libraries, drives and shuttles the coming years need
@@ -137,6 +140,7 @@ pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
     match twin {
         Twin::Run(run) => run::run(session, run),
         Twin::Sweep(sweep) => sweep::sweep(session, sweep),
+        Twin::Compare(asked) => compare::compare(session, asked),
         Twin::Paper(options) => paper::paper(session, options),
         Twin::Plan(plan) => plan::plan(session, plan),
         Twin::Record(record) => journal::record(session, record),

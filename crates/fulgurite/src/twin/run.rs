@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use anyhow::Result;
 use fulgurite_table::{Column, Table, Value};
-use fulgurite_twin::results::{self, Figure, figures};
+use fulgurite_twin::results::{self, Figure, LOWER_BOUNDS_IF_CENSORED, figures};
 use fulgurite_twin::simulation::Run;
 use fulgurite_twin::sweep::{Point, PointRuns, run_points_with};
 use fulgurite_twin::timeline::Timeline;
@@ -63,9 +63,6 @@ fn heading(point: &PointRuns) -> String {
     format!("{}, {seeds}, policy {}, fulgurite {VERSION}", scenario.name, scenario.policy.name.text())
 }
 
-/// The figures that are lower bounds if requests were censored.
-const COMPLETION_TIMES: [&str; 6] = ["mean_s", "p50_s", "p90_s", "p99_s", "tail_s", "longest_s"];
-
 /// A table with a line for each figure: the values of a single run, or means over several.
 fn shown(point: &PointRuns) -> Table {
     let (heading, rows): (_, Vec<[Value; 4]>) = if let [run] = point.runs.as_slice() {
@@ -83,7 +80,7 @@ fn shown(point: &PointRuns) -> Table {
     let censored: u64 = point.runs.iter().map(Run::censored).sum();
     for [name, value, unit, meaning] in rows {
         let meaning = match (&name, meaning) {
-            (Value::Text(name), Value::Text(meaning)) if censored > 0 && COMPLETION_TIMES.contains(&name.as_str()) => {
+            (Value::Text(name), Value::Text(meaning)) if censored > 0 && LOWER_BOUNDS_IF_CENSORED.contains(&name.as_str()) => {
                 format!("{meaning} A lower bound, censored: {}.", text::count(censored, "request")).into()
             }
             (_, meaning) => meaning,

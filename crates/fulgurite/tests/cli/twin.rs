@@ -159,6 +159,46 @@ fn a_run_is_drawn_over_time() {
 }
 
 #[test]
+fn two_policies_are_compared_seed_by_seed() {
+    let place = place();
+    let compare = ["twin", "compare", "small.toml", "--seeds", "3", "--against", "policy.name=partitioned"];
+    let shown = place.good(&compare).text();
+    for says in ["A: small, policy fulgurite", "B: small, policy partitioned, policy.name=partitioned", "Geometric mean of A/B: "] {
+        assert!(shown.contains(says), "{says:?} is not in {shown}");
+    }
+    // The values are those of single runs, and the ratio follows from them.
+    let json = place.good(&[&compare, ["--json", "--figure", "mean_s"].as_slice()].concat()).json();
+    let single = |set: &str| place.good(&["twin", "run", "small.toml", "--seed", "2", "--set", set, "--json"]).json();
+    for (side, policy) in [("a", "policy.name=fulgurite"), ("b", "policy.name=partitioned")] {
+        assert_eq!(json["seeds"][1][side], single(policy)["runs"][0]["figures"]["mean_s"], "{json}");
+    }
+    let ratios: Vec<f64> = (0..3).map(|seed| json["seeds"][seed]["ratio"].as_f64().unwrap()).collect();
+    let mean = json["ratio"]["mean"].as_f64().unwrap();
+    assert!((mean.powi(3) - ratios.iter().product::<f64>()).abs() < 1e-9, "{json}");
+    assert_eq!(json["paired"].as_bool(), Some(true));
+    let is_inside = json["ratio"]["low"].as_f64().unwrap() <= 1.0 && json["ratio"]["high"].as_f64().unwrap() >= 1.0;
+    assert_eq!(json["verdict"].as_str().unwrap().starts_with("no difference shown"), is_inside, "{json}");
+
+    let one = place.good(&["twin", "compare", "small.toml", "--seeds", "1", "--against", "policy.name=partitioned"]).text();
+    assert!(one.contains("no verdict: one seed") && !one.contains("Geometric mean"), "{one}");
+}
+
+#[test]
+fn a_comparison_says_when_it_is_not_paired_or_censored() {
+    let place = place();
+    place.write("busier.toml", "base = 'small.toml'\n[workload]\nrate = '0.5 /s'\n");
+    let ran = place.run(&["twin", "compare", "small.toml", "busier.toml", "--seeds", "2"]);
+    ran.fails_with(0, "note: A and B don't get the same requests");
+    let against = ["twin", "compare", "small.toml", "--seeds", "2", "--set", "workload.rate=1 /s", "--against", "run.cool_down=0 s"];
+    let ran = place.run(&against);
+    ran.fails_with(1, "B: small, seed 1: ");
+    assert!(ran.text().contains("no verdict: the values of 0 runs of A and 2 of B are lower bounds"), "{ran:?}");
+    place.run(&["twin", "compare", "small.toml"]).fails_with(2, "B would be the same as A");
+    place.run(&["twin", "compare", "small.toml", "--against", "shuttles.cuont=1"]).fails_with(2, "--against shuttles.cuont=1");
+    place.run(&["twin", "compare", "small.toml", "--against", "run.seed=2", "--figure", "tail"]).fails_with(2, "tail_s");
+}
+
+#[test]
 fn errors_name_the_file_that_contains_them() {
     let place = place();
     place.run(&["twin", "run", "/dev/zero"]).fails_with(2, "expected a file of at most 1024 KiB");

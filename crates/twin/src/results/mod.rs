@@ -38,6 +38,15 @@ pub fn figures(run: &Run) -> Vec<Figure> {
     all
 }
 
+/// Names of all figures.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    figures(&Run::default()).into_iter().map(|figure| figure.name).collect()
+}
+
+/// Figures that are lower bounds if requests were censored.
+pub const LOWER_BOUNDS_IF_CENSORED: [&str; 7] = ["mean_s", "p50_s", "p90_s", "p99_s", "tail_s", "longest_s", "ended_s"];
+
 fn real(name: &'static str, unit: &'static str, about: &'static str, value: f64) -> Figure {
     Figure { name, unit, about, value: Value::F64(value) }
 }

@@ -11,7 +11,7 @@ use crate::statistics::Recorder;
 
 /// The results of a run. Requests are those that arrived in the measured interval; drives, shuttles
 /// and the system are measured over that interval.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Run {
     /// The scenario's name.
     pub scenario: String,
