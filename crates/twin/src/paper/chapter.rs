@@ -218,6 +218,7 @@ pub(super) fn compared(ratio: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulation::Run;
 
     #[test]
     fn times_are_formatted_in_a_suitable_unit() {
@@ -227,6 +228,24 @@ mod tests {
         assert_eq!(time_within(&Estimate::of(&[1_200.0, 1_260.0, 1_260.0, 1_260.0, 1_320.0])), "21.0 ± 0.9 min");
         assert_eq!(time_within(&Estimate::of(&[7_200.0])), "2.00 h");
         assert_eq!(time_within(&Estimate { is_at_least: true, ..Estimate::of(&[7_200.0]) }), "≥ 2.00 h");
+    }
+
+    #[test]
+    fn censored_runs_are_marked_in_tables_and_data() {
+        let sample = |censored: u64| {
+            let run = |seed| Measured { seed, censored, tail_s: 7_200.0, ..Measured::of(Run::default()) };
+            Sample::new((1..=5).map(run).collect())
+        };
+        assert_eq!(time_within(&sample(0).tail()), "2.00 ± 0.00 h");
+        assert_eq!(time_within(&sample(3).tail()), "≥ 2.00 h");
+        for (censored, notes) in [(0, 0), (3, 1)] {
+            let mut chapter = Chapter::new("one", "One");
+            let sample = sample(censored);
+            chapter.runs("runs", [Column::f64("x", "", "")], [([1.0.into()], &sample)]).unwrap();
+            assert_eq!(chapter.blocks.len(), notes);
+            assert_eq!(chapter.sheets[0].table.value(0, "censored"), Some(&Value::F64(censored as f64)));
+            assert_eq!(chapter.sheets[0].table.value(0, "tail_low") == Some(&Value::Missing), censored > 0);
+        }
     }
 
     #[test]
