@@ -1,5 +1,5 @@
-//! Tables of results, written as CSV, as Parquet or to the terminal. Parquet files of anyone are
-//! read back row by row, in bounded memory.
+//! Tables of results, written as CSV, as Parquet or to the terminal. Parquet files of
+//! any program are read row by row, in bounded memory.
 //!
 //! ```text
 //! Table ---- write_csv ------> RFC 4180, for anything

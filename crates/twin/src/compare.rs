@@ -1,8 +1,8 @@
 //! Comparison of two scenarios, such as two policies, seed by seed.
 //!
-//! Both run with the same seeds, so they get the same requests unless their workloads differ. What
-//! a seed makes of the load then affects both alike and cancels out in the ratio, and a few seeds
-//! show differences that are small beside the spread between seeds.
+//! Both run with the same seeds, so they get the same requests unless their workloads differ. The
+//! randomness of the load then affects both alike and cancels out in the ratio, so a few seeds show
+//! differences that are smaller than the spread between seeds.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -8,9 +8,9 @@
 //!      requests that arrive in a bin: their completion times, whenever they end
 //! ```
 //!
-//! A bin is as long as makes about 100 of the warm-up and the measured interval. If the cool-down
-//! makes them too many, neighbours are merged, so memory is bounded by the bins and the requests in
-//! progress.
+//! The warm-up and the measured interval have at most 120 bins, of a round length. If a long
+//! cool-down adds too many, neighbouring bins are merged, so memory is bounded by the bins and the
+//! requests in progress.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::scenario::Scenario;
 use crate::simulation::{Activity, Ended, Observer, Request, Sample};
 use crate::statistics::Recorder;
 
-/// Most bins of the warm-up and the measured interval.
+/// Maximum number of bins of the warm-up and the measured interval.
 const BINS_WANTED: u64 = 120;
 /// Number of bins at which neighbours are merged.
 const BINS_MAX: usize = 256;
@@ -315,7 +315,7 @@ impl Observer for Timeline {
     }
 }
 
-/// The shortest length of which at most [`BINS_WANTED`] make up this time.
+/// The shortest length that divides this time into at most [`BINS_WANTED`] bins.
 fn bin_length(time: Micros) -> Micros {
     let least_s = time.0.div_ceil(BINS_WANTED * Micros::SECOND.0);
     let length_s = LENGTHS_S.into_iter().find(|length_s| *length_s >= least_s).unwrap_or(least_s.div_ceil(DAY_S) * DAY_S);

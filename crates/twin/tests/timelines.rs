@@ -1,4 +1,4 @@
-//! The course of a run over time agrees with its figures, and watching it changes nothing.
+//! The timeline of a run agrees with its figures, and recording it doesn't change the run.
 
 use fulgurite_domain::Micros;
 use fulgurite_table::{Table, Value};
@@ -64,7 +64,7 @@ fn bins_add_up_to_the_figures_of_the_run() {
 }
 
 #[test]
-fn watching_a_run_changes_nothing_and_the_same_seed_gives_the_same_bytes() {
+fn a_timeline_does_not_change_the_run_and_the_same_seed_gives_the_same_bytes() {
     let scenario = scenario();
     let plain = run(&scenario, SEED).unwrap();
     let (watched, timeline) = drawn(&scenario);
