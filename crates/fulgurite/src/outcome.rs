@@ -7,7 +7,7 @@ use fulgurite_archive::ArchiveError;
 use fulgurite_archive::inspect::InspectError;
 use fulgurite_archive::object::ReadError;
 use fulgurite_archive::unread::Hindrance;
-use fulgurite_twin::settings::SettingErrors;
+use fulgurite_settings::SettingErrors;
 
 /// How a command ended. If several outcomes apply, the greatest one wins: see
 /// [`worst`](Self::worst).

@@ -7,8 +7,8 @@
 use std::path::Path;
 use std::time::Instant;
 
+use fulgurite_settings::Override;
 use fulgurite_twin::scenario::Scenario;
-use fulgurite_twin::settings::Override;
 use fulgurite_twin::simulation;
 
 fn main() {

@@ -3,9 +3,9 @@
 //! `cargo run --release -p fulgurite-twin --example own_policy`
 
 use fulgurite_library::{Layout, Panel, Policy, Rectangle, Shuttle, Task, rectangles};
+use fulgurite_table::{Column, Table, Value};
 use fulgurite_twin::scenario::{PolicyName, Scenario};
 use fulgurite_twin::simulation::{Run, RunError, run, run_with_policy};
-use fulgurite_twin::table::{Column, Table, Value};
 
 /// Each shuttle fetches the platter with the most waiting requests in its part of the panel.
 struct MostWanted(Vec<Rectangle>);

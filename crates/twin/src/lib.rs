@@ -5,18 +5,19 @@
 //! returns a [`Run`](simulation::Run) with the measurements.
 //!
 //! ```text
-//!   settings   scenario files ---> scenario ---> simulation ---> Run ---> table, figures
-//!                                                 |  kernel: events in time order
-//!                                                 |  bound: what no policy can beat
-//!                                                 '  statistics: percentiles, time averages
+//!   scenario files ---> scenario ---> simulation ---> Run ---> tables, figures
+//!                                         |  kernel: events in time order
+//!                                         |  bound: what no policy can beat
+//!                                         '  statistics: percentiles, time averages
 //! ```
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | [`scenario`] | all inputs of a run, read with [`settings`] |
-//! | [`settings`] | TOML files with units, defaults, ranges and a generated reference |
+//! | [`scenario`] | all inputs of a run, read from TOML with the crate `settings` |
 //! | [`simulation`] | runs a scenario; [`kernel`] is its event queue, the crate `decode` its decode service |
 //! | [`sweep`] | runs all combinations of varied settings, with several seeds each |
+//! | [`compare`] | compares two scenarios, seed by seed |
+//! | [`timeline`] | the course of a run over simulated time, as figures and a table |
 //! | [`results`] | the figures of runs, and their comparison with what the scenario expects |
 //! | [`statistics`] | percentiles, moments, time averages, confidence intervals |
 //! | [`bound`] | a lower bound on completion times, for any policy |
@@ -25,12 +26,12 @@
 //! | [`paper`] | repeats the evaluation of Project Silica |
 //! | `overheads` | overheads and failure rates of the codes, for [`paper`] |
 //! | [`placement_program`] | placement as integer and linear programs for a solver |
-//! | [`table`] | writes results as tables; the crate `plot` draws figures |
 //! | `jobs` | a thread pool |
 
 #![forbid(unsafe_code)]
 
 pub mod bound;
+pub mod compare;
 mod jobs;
 pub mod journal;
 pub mod kernel;
@@ -40,8 +41,7 @@ pub mod placement_program;
 pub mod plan;
 pub mod results;
 pub mod scenario;
-pub mod settings;
 pub mod simulation;
 pub mod statistics;
 pub mod sweep;
-pub mod table;
+pub mod timeline;

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use fulgurite_settings::{Override, SettingErrors, Sweep};
+
 use crate::scenario::Scenario;
-use crate::settings::{Override, SettingErrors, Sweep};
-use crate::simulation::{Repeated, Run, RunError};
+use crate::simulation::{Observer, Repeated, Run, RunError};
 
 /// A combination of settings.
 #[derive(Debug, Clone)]
@@ -53,6 +54,18 @@ pub fn run_points(
     threads: usize,
     done: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<PointRuns>, RunError> {
+    run_points_with(points, seeds, threads, &|_, _| (), &|finished, ()| done(finished))
+}
+
+/// Like [`run_points`], with an observer of each run: `observer` makes it from the point and the
+/// seed, and `done` also takes it back.
+pub fn run_points_with<O: Observer>(
+    points: Vec<Point>,
+    seeds: Option<u32>,
+    threads: usize,
+    observer: &(dyn Fn(&Point, u64) -> O + Sync),
+    done: &(dyn Fn(usize, O) + Sync),
+) -> Result<Vec<PointRuns>, RunError> {
     let seeds_of = |point: &Point| seeds.unwrap_or(point.scenario.run.seeds).max(1);
     let jobs: Vec<(usize, u64)> = points
         .iter()
@@ -66,13 +79,14 @@ pub fn run_points(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(&(point, seed)) = jobs.get(index) else { break };
-            let result = repeated[point].run(seed);
+            let mut observer = observer(&points[point], seed);
+            let result = repeated[point].run_with(seed, &mut observer);
             if result.is_err() {
                 // The sweep fails as a whole, so no further jobs are started.
                 next.store(jobs.len(), Ordering::Relaxed);
             }
             results.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
-            done(finished.fetch_add(1, Ordering::Relaxed) + 1);
+            done(finished.fetch_add(1, Ordering::Relaxed) + 1, observer);
         }
     };
     std::thread::scope(|scope| {

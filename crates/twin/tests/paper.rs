@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use fulgurite_table::Value;
 use fulgurite_twin::paper::{self, NAMES, Paper, PaperError, Settings};
-use fulgurite_twin::table::Value;
 
 /// One quick run, shared by all tests.
 fn quick() -> &'static Paper {

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use fulgurite_domain::Micros;
+use fulgurite_settings::{Override, Sweep};
+use fulgurite_table::Value;
 use fulgurite_twin::results::{summary, table};
 use fulgurite_twin::scenario::{PolicyName, Scenario, Workload, WorkloadKind};
-use fulgurite_twin::settings::{Override, Sweep};
 use fulgurite_twin::sweep::{Point, PointRuns, run_points};
-use fulgurite_twin::table::Value;
 
 /// Half an hour of a small library with a burst, faults, a tenth of the platters unavailable, and
 /// every other kind of random draw.

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use fulgurite_settings::Override;
+use fulgurite_table::{Column, Kind, Table, Value};
 use fulgurite_twin::results::figures;
 use fulgurite_twin::scenario::Scenario;
-use fulgurite_twin::settings::Override;
 use fulgurite_twin::simulation::{RunError, run, workload_statistics};
-use fulgurite_twin::table::{Column, Kind, Table, Value};
 
 fn scenario(trace: &str) -> (tempfile::TempDir, Scenario) {
     let folder = tempfile::tempdir().unwrap();

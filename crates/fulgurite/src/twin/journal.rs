@@ -24,10 +24,15 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
     let finished = run_with(&scenario, seed, &mut journal, |_| ())?;
     let file = journal.finish(finished.at).with_context(|| format!("can't write the journal {path}"))?;
     file.sync_all().with_context(|| format!("can't write the journal {path}"))?;
-    let requests = finished.run.requests;
-    session.answer(|| json!({ "journal": record.journal, "seed": seed, "requests": requests, "until_us": finished.at.0 }));
+    let (requests, censored) = (finished.run.requests, finished.run.censored());
+    session.answer(
+        || json!({ "journal": record.journal, "seed": seed, "requests": requests, "censored": censored, "until_us": finished.at.0 }),
+    );
     session.say(&format!("{path}: {}, seed {seed}, until {}", text::harmless(&scenario.name), finished.at));
-    Ok(Outcome::Good)
+    if let Some(unfinished) = &finished.run.unfinished {
+        crate::diagnostics::trouble(&format!("{}, seed {seed}: {unfinished}", text::harmless(&scenario.name)));
+    }
+    Ok(Outcome::troubled_if(censored > 0))
 }
 
 pub(super) fn run_again(session: &Session, journal: &Path) -> Result<Outcome> {

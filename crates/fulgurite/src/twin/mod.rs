@@ -1,10 +1,13 @@
 //! The commands of the digital twin: they read scenarios, plans and journals, run them with the
 //! crate `twin`, and print the results.
 //!
-//! Exit status: 0 if everything is as expected; 1 if an expectation of the scenario was missed, a
-//! run didn't finish or a replay differs; 2 if a scenario, plan, journal or argument is invalid.
+//! Exit status: 0 if everything is as expected; 1 if an expectation of the scenario was missed,
+//! requests had not ended when a run stopped, or a replay differs; 2 if a scenario, plan, journal
+//! or argument is invalid.
 
 mod check;
+mod clock;
+mod compare;
 mod journal;
 mod paper;
 mod plan;
@@ -16,8 +19,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use fulgurite_settings::{Override, SettingErrors};
 use fulgurite_twin::scenario::Scenario;
-use fulgurite_twin::settings::{Override, SettingErrors};
 use fulgurite_twin::simulation::RunError;
 use fulgurite_twin::sweep::{Point, PointRuns};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -32,6 +35,8 @@ pub(crate) enum Twin {
     Run(Run),
     /// Run a scenario with all combinations of varied settings
     Sweep(Sweep),
+    /// Compare two scenarios, or two settings of one, seed by seed
+    Compare(compare::Compare),
     /// Repeat the evaluation of Project Silica: every figure and table about the system
     Paper(paper::Paper),
     /// Plan how many libraries, drives and shuttles the coming years need
@@ -79,6 +84,11 @@ pub(crate) struct Run {
     /// Write the results to this folder as CSV and Parquet, with the complete scenario
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Draw the run over simulated time into this folder: completion times, queues, and what drives
+    /// and shuttles do, as SVG and PNG, with the data in timeline.csv. With several seeds, draws
+    /// the first
+    #[arg(long, value_name = "FOLDER")]
+    plot: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -130,6 +140,7 @@ pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
     match twin {
         Twin::Run(run) => run::run(session, run),
         Twin::Sweep(sweep) => sweep::sweep(session, sweep),
+        Twin::Compare(asked) => compare::compare(session, asked),
         Twin::Paper(options) => paper::paper(session, options),
         Twin::Plan(plan) => plan::plan(session, plan),
         Twin::Record(record) => journal::record(session, record),
@@ -153,19 +164,20 @@ fn overrides(set: &[String]) -> Result<Vec<Override>, SettingErrors> {
     set.iter().map(|text| Override::parse("--set", text)).collect()
 }
 
-/// The error of a command whose run failed. A run that doesn't finish is a failure; all other
-/// errors are mistakes in the scenario that only show while it runs, and count as misuse.
+/// The error of a command whose run failed: a mistake in the scenario that only shows while it
+/// runs, so it counts as misuse.
 fn failed(scenario: &Path, error: RunError) -> anyhow::Error {
-    match error {
-        RunError::Unfinished { .. } => error.into(),
-        error => Misuse(format!("{}: {error}", scenario.display())).into(),
-    }
+    Misuse(format!("{}: {error}", scenario.display())).into()
 }
 
-/// Prints the expectations of scenarios that runs missed.
+/// Prints which runs stopped before all requests had ended, and the expectations that runs missed.
 fn report_missed(points: &[PointRuns]) -> Outcome {
     let mut is_missed = false;
     for (point, run) in points.iter().flat_map(|point| point.runs.iter().map(|run| (&point.point, run))) {
+        if let Some(unfinished) = &run.unfinished {
+            is_missed = true;
+            crate::diagnostics::trouble(&format!("{}: {unfinished}", name_of(point, run.seed)));
+        }
         for missed in point.scenario.expect.missed(run) {
             is_missed = true;
             crate::diagnostics::trouble(&format!("{}: not as expected: {missed}", name_of(point, run.seed)));
@@ -192,7 +204,7 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The bar of commands that run a scenario several times.
+/// The bar of a sweep.
 const RUNS: &str = "running                [{bar:30}] {pos}/{len} runs  {eta} left";
 /// The program's version, for results.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

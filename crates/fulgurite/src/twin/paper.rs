@@ -8,7 +8,7 @@ use fulgurite_twin::paper::{self, NAMES, Settings};
 use serde_json::json;
 
 use super::bar;
-use crate::{Outcome, Session};
+use crate::{Outcome, Session, text};
 
 #[derive(Debug, Args)]
 pub(crate) struct Paper {
@@ -49,9 +49,14 @@ pub(crate) fn paper(session: &Session, options: &Paper) -> Result<Outcome> {
     }
     session.say(&format!("{} runs, {} million events; {} files", paper.runs, paper.events / 1_000_000, written.len()));
     session.say(&format!("{}", options.out.join("paper.md").display()));
+    if paper.censored > 0 {
+        let runs = text::phrase(paper.censored, "run", "runs");
+        let text = format!("{runs} stopped before all requests had ended; their tails are lower bounds, marked ≥");
+        crate::diagnostics::trouble(&text);
+    }
     session.answer(|| {
         let files: Vec<_> = written.iter().map(|path| path.display().to_string()).collect();
-        json!({ "runs": paper.runs, "events": paper.events, "files": files })
+        json!({ "runs": paper.runs, "events": paper.events, "censored": paper.censored, "files": files })
     });
-    Ok(Outcome::Good)
+    Ok(Outcome::troubled_if(paper.censored > 0))
 }

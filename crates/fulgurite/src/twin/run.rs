@@ -1,15 +1,20 @@
 //! `twin run`: runs one scenario with one or more seeds.
 
+use std::sync::Mutex;
+
 use anyhow::Result;
-use fulgurite_twin::results::{self, Figure, figures};
-use fulgurite_twin::sweep::{Point, PointRuns, run_points};
-use fulgurite_twin::table::{Column, Table, Value};
+use fulgurite_table::{Column, Table, Value};
+use fulgurite_twin::results::{self, Figure, LOWER_BOUNDS_IF_CENSORED, figures};
+use fulgurite_twin::simulation::Run;
+use fulgurite_twin::sweep::{Point, PointRuns, run_points_with};
+use fulgurite_twin::timeline::Timeline;
 use serde_json::{Map, json};
 
-use super::{RUNS, Run, VERSION, bar, failed, report_missed, threads, write};
+use super::clock::{self, Clock};
+use super::{VERSION, bar, failed, report_missed, threads, write};
 use crate::{Outcome, Session, text};
 
-pub(super) fn run(session: &Session, run: &Run) -> Result<Outcome> {
+pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     let mut scenario = run.chosen.read()?;
     if let Some(seed) = run.seed {
         scenario.run.seed = seed;
@@ -18,8 +23,21 @@ pub(super) fn run(session: &Session, run: &Run) -> Result<Outcome> {
     if let Some(folder) = &run.out {
         write::prepare(folder)?;
     }
-    let bar = bar(session, run.seeds.into(), RUNS);
-    let points = run_points(vec![Point { varied: Vec::new(), scenario }], None, threads(), &|done| bar.set_position(done as u64));
+    if let Some(folder) = &run.plot {
+        write::prepare_plot(folder)?;
+    }
+    let bar = bar(session, u64::from(run.seeds) * clock::STEPS, clock::TEMPLATE);
+    let timeline = Mutex::new(None);
+    let first = scenario.run.seed;
+    let observer = |point: &Point, seed: u64| {
+        let is_drawn = run.plot.is_some() && seed == first;
+        (Clock::new(&bar, &point.scenario), is_drawn.then(|| Timeline::new(&point.scenario)))
+    };
+    let points = run_points_with(vec![Point { varied: Vec::new(), scenario }], None, threads(), &observer, &|_, (_, drawn)| {
+        if drawn.is_some() {
+            *timeline.lock().expect("nothing panics while it holds this lock") = drawn;
+        }
+    });
     bar.finish_and_clear();
     let points = points.map_err(|error| failed(&run.chosen.scenario, error))?;
     let point = &points[0];
@@ -29,6 +47,9 @@ pub(super) fn run(session: &Session, run: &Run) -> Result<Outcome> {
     session.say(&shown(point).to_string());
     if let Some(folder) = &run.out {
         write::write(session, folder, &points)?;
+    }
+    if let (Some(folder), Some(timeline)) = (&run.plot, timeline.into_inner().expect("nothing panicked while it held this lock")) {
+        write::write_plot(session, folder, &points[0].point.scenario.name, first, &timeline)?;
     }
     Ok(report_missed(&points))
 }
@@ -56,7 +77,14 @@ fn shown(point: &PointRuns) -> Table {
     };
     let columns = [Column::text(heading, ""), Column::f64("value", "", ""), Column::text("unit", ""), Column::text("meaning", "")];
     let mut table = Table::new(columns);
+    let censored: u64 = point.runs.iter().map(Run::censored).sum();
     for [name, value, unit, meaning] in rows {
+        let meaning = match (&name, meaning) {
+            (Value::Text(name), Value::Text(meaning)) if censored > 0 && LOWER_BOUNDS_IF_CENSORED.contains(&name.as_str()) => {
+                format!("{meaning} A lower bound, censored: {}.", text::count(censored, "request")).into()
+            }
+            (_, meaning) => meaning,
+        };
         let value = if let Value::I64(whole) = value { Value::F64(whole as f64) } else { value };
         table.push([name, value, unit, meaning]).expect("four values");
     }

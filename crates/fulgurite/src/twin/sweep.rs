@@ -1,10 +1,9 @@
 //! `twin sweep`: runs all combinations of varied settings, each with several seeds, in parallel.
 
 use anyhow::Result;
+use fulgurite_table::Table;
 use fulgurite_twin::results::summary;
-use fulgurite_twin::settings;
 use fulgurite_twin::sweep::{points, run_points};
-use fulgurite_twin::table::Table;
 use serde_json::json;
 
 use super::{RUNS, Sweep, VERSION, bar, failed, overrides, report_missed, threads, write};
@@ -13,11 +12,11 @@ use crate::{Outcome, Session};
 /// Maximum number of combinations; more are a mistake.
 const POINTS_MAX: usize = 100_000;
 /// The figures printed for each combination; files contain all figures.
-const SHOWN: [&str; 8] =
-    ["seeds", "mean_s", "tail_s", "tail_s_low", "tail_s_high", "bound_tail_s", "drives_utilization", "joules_per_operation"];
+const SHOWN: [&str; 9] =
+    ["seeds", "mean_s", "tail_s", "tail_s_low", "tail_s_high", "censored", "bound_tail_s", "drives_utilization", "joules_per_operation"];
 
 pub(super) fn sweep(session: &Session, sweep: &Sweep) -> Result<Outcome> {
-    let varied = settings::Sweep::parse(sweep.vary.iter().map(String::as_str), POINTS_MAX)?;
+    let varied = fulgurite_settings::Sweep::parse(sweep.vary.iter().map(String::as_str), POINTS_MAX)?;
     let points = points(&sweep.chosen.scenario, &overrides(&sweep.chosen.set)?, &varied)?;
     let runs = points.iter().map(|point| u64::from(sweep.seeds.unwrap_or(point.scenario.run.seeds))).sum();
     if let Some(folder) = &sweep.out {

@@ -6,19 +6,42 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use fulgurite_table::{Table, Value};
 use fulgurite_twin::results::{summary, table};
 use fulgurite_twin::sweep::PointRuns;
-use fulgurite_twin::table::{Table, Value};
+use fulgurite_twin::timeline::Timeline;
 
 use super::VERSION;
 use crate::Session;
 
+/// The data of figures over time.
+const TIMELINE: &str = "timeline.csv";
+
 /// Creates the folder, and fails if it already contains results. Called before anything runs, so
 /// that no run is in vain.
 pub(super) fn prepare(folder: &Path) -> Result<()> {
+    prepare_for(folder, "runs.csv")
+}
+
+/// Like [`prepare`], for figures over time.
+pub(super) fn prepare_plot(folder: &Path) -> Result<()> {
+    prepare_for(folder, TIMELINE)
+}
+
+fn prepare_for(folder: &Path, first: &str) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let runs = folder.join("runs.csv");
-    ensure!(!runs.exists(), "{} already exists, and is not replaced: name another folder", crate::text::path(&runs));
+    let path = folder.join(first);
+    ensure!(!path.exists(), "{} already exists, and is not replaced: name another folder", crate::text::path(&path));
+    Ok(())
+}
+
+/// Writes the figures of a run over time, and their data.
+pub(super) fn write_plot(session: &Session, folder: &Path, scenario: &str, seed: u64, timeline: &Timeline) -> Result<()> {
+    write_csv(&folder.join(TIMELINE), &timeline.table())?;
+    for (name, figure) in timeline.figures(&format!("{scenario}, seed {seed}")) {
+        figure.write(folder, name).with_context(|| folder.join(name).display().to_string())?;
+    }
+    session.say(&format!("Drawn in {}.", crate::text::path(folder)));
     Ok(())
 }
 

@@ -79,12 +79,47 @@ fn missed_expectations_exit_with_1_and_invalid_scenarios_with_2() {
     let place = place();
     let ran = place.run(&["twin", "run", "small.toml", "--set", "expect.tail=1 s"]);
     ran.fails_with(1, "small, seed 1: not as expected: the 99.9th percentile of completion times is ");
-    place.run(&["twin", "run", "small.toml", "--set", "run.cool_down=0 s"]).fails_with(1, "had not ended at");
     place.run(&["twin", "run", "small.toml", "--set", "shuttles.cuont=1"]).fails_with(2, "did you mean `count`?");
     place.run(&["twin", "run", "small.toml", "--set", "library.platters=9999"]).fails_with(2, "9999 platters in each library, but ");
     place.run(&["twin", "sweep", "small.toml", "--vary", "shuttles.count=8,99"]).fails_with(2, "--vary shuttles.count=99");
     place.run(&["twin", "run", "none.toml"]).fails_with(2, "none.toml");
     place.run(&["twin", "run"]).fails_with(2, "SCENARIO");
+}
+
+/// A request each second, and no time for the last ones to end.
+const CUT_SHORT: [&str; 4] = ["--set", "run.cool_down=0 s", "--set", "workload.rate=1 /s"];
+
+#[test]
+fn a_run_that_stops_too_early_reports_lower_bounds_and_exits_with_1() {
+    let place = place();
+    let ran = place.run(&[&["twin", "run", "small.toml", "--out", "out"], CUT_SHORT.as_slice()].concat());
+    ran.fails_with(1, "requests of the measured interval had not ended at");
+    ran.fails_with(1, "when the cool-down was over; the first of them, request ");
+    let tail = ran.text().lines().find(|line| line.trim_start().starts_with("tail_s ")).unwrap_or_default().to_owned();
+    assert!(tail.contains("99.9th percentile of completion times. A lower bound, censored: "), "{tail}");
+    assert!(String::from_utf8(place.read("out/runs.csv")).unwrap().starts_with("scenario,seed,requests,censored,"));
+
+    // A limit that the lower bound keeps isn't kept.
+    let json = place.run(&[&["twin", "run", "small.toml", "--json", "--set", "expect.tail=10 h"], CUT_SHORT.as_slice()].concat()).json();
+    let run = &json["runs"][0];
+    assert!(run["figures"]["censored"].as_u64().is_some_and(|censored| censored > 0), "{json}");
+    let missed = run["missed"][0].as_str().unwrap_or_default();
+    assert!(missed.starts_with("the 99.9th percentile of completion times is at least "), "{json}");
+    let ran = place.run(&[&["twin", "record", "small.toml", "a.journal"], CUT_SHORT.as_slice()].concat());
+    ran.fails_with(1, "small, seed 1: ");
+    ran.fails_with(1, " had not ended at ");
+    assert!(place.good(&["twin", "replay", "a.journal"]).text().contains("the same"));
+}
+
+#[test]
+fn a_sweep_marks_the_points_that_stop_too_early_and_runs_the_others() {
+    let place = place();
+    let ran = place.run(&["twin", "sweep", "small.toml", "--vary", "run.cool_down=0 s,30 d", "--set", "workload.rate=1 /s", "--json"]);
+    ran.fails_with(1, "small, run.cool_down=0 s, seed 2: ");
+    let points = ran.json()["points"].clone();
+    let censored = |point: usize| points[point]["censored"].as_f64().unwrap();
+    assert!(censored(0) > 0.0 && censored(1) == 0.0, "{points}");
+    assert!(points[0]["tail_s_low"].is_null() && points[1]["tail_s_low"].is_number(), "a lower bound has no interval: {points}");
 }
 
 #[test]
@@ -108,9 +143,65 @@ fn results_are_never_overwritten_and_can_be_reproduced() {
 }
 
 #[test]
+fn a_run_is_drawn_over_time() {
+    let place = place();
+    let shown = place.good(&["twin", "run", "small.toml", "--seeds", "2", "--plot", "drawn"]).text();
+    assert!(shown.contains("Drawn in drawn."), "{shown}");
+    for name in ["completions", "queues", "drives", "shuttles"] {
+        let svg = String::from_utf8(place.read(format!("drawn/{name}.svg"))).unwrap();
+        assert!(svg.contains("small, seed 1: "), "the first seed is drawn: {svg}");
+        assert!(place.read(format!("drawn/{name}.png")).starts_with(b"\x89PNG"));
+    }
+    place.good(&["twin", "run", "small.toml", "--plot", "again"]);
+    assert_eq!(place.read("drawn/timeline.csv"), place.read("again/timeline.csv"));
+    assert_eq!(place.read("drawn/queues.png"), place.read("again/queues.png"));
+    place.run(&["twin", "run", "small.toml", "--plot", "drawn"]).fails_with(1, "timeline.csv already exists");
+}
+
+#[test]
+fn two_policies_are_compared_seed_by_seed() {
+    let place = place();
+    let compare = ["twin", "compare", "small.toml", "--seeds", "3", "--against", "policy.name=partitioned"];
+    let shown = place.good(&compare).text();
+    for says in ["A: small, policy fulgurite", "B: small, policy partitioned, policy.name=partitioned", "Geometric mean of A/B: "] {
+        assert!(shown.contains(says), "{says:?} is not in {shown}");
+    }
+    // The values are those of single runs, and the ratio follows from them.
+    let json = place.good(&[&compare, ["--json", "--figure", "mean_s"].as_slice()].concat()).json();
+    let single = |set: &str| place.good(&["twin", "run", "small.toml", "--seed", "2", "--set", set, "--json"]).json();
+    for (side, policy) in [("a", "policy.name=fulgurite"), ("b", "policy.name=partitioned")] {
+        assert_eq!(json["seeds"][1][side], single(policy)["runs"][0]["figures"]["mean_s"], "{json}");
+    }
+    let ratios: Vec<f64> = (0..3).map(|seed| json["seeds"][seed]["ratio"].as_f64().unwrap()).collect();
+    let mean = json["ratio"]["mean"].as_f64().unwrap();
+    assert!((mean.powi(3) - ratios.iter().product::<f64>()).abs() < 1e-9, "{json}");
+    assert_eq!(json["paired"].as_bool(), Some(true));
+    let is_inside = json["ratio"]["low"].as_f64().unwrap() <= 1.0 && json["ratio"]["high"].as_f64().unwrap() >= 1.0;
+    assert_eq!(json["verdict"].as_str().unwrap().starts_with("no difference shown"), is_inside, "{json}");
+
+    let one = place.good(&["twin", "compare", "small.toml", "--seeds", "1", "--against", "policy.name=partitioned"]).text();
+    assert!(one.contains("no verdict: one seed") && !one.contains("Geometric mean"), "{one}");
+}
+
+#[test]
+fn a_comparison_says_when_it_is_not_paired_or_censored() {
+    let place = place();
+    place.write("busier.toml", "base = 'small.toml'\n[workload]\nrate = '0.5 /s'\n");
+    let ran = place.run(&["twin", "compare", "small.toml", "busier.toml", "--seeds", "2"]);
+    ran.fails_with(0, "note: A and B don't get the same requests");
+    let against = ["twin", "compare", "small.toml", "--seeds", "2", "--set", "workload.rate=1 /s", "--against", "run.cool_down=0 s"];
+    let ran = place.run(&against);
+    ran.fails_with(1, "B: small, seed 1: ");
+    assert!(ran.text().contains("no verdict: the values of 0 runs of A and 2 of B are lower bounds"), "{ran:?}");
+    place.run(&["twin", "compare", "small.toml"]).fails_with(2, "B would be the same as A");
+    place.run(&["twin", "compare", "small.toml", "--against", "shuttles.cuont=1"]).fails_with(2, "--against shuttles.cuont=1");
+    place.run(&["twin", "compare", "small.toml", "--against", "run.seed=2", "--figure", "tail"]).fails_with(2, "tail_s");
+}
+
+#[test]
 fn errors_name_the_file_that_contains_them() {
     let place = place();
-    place.run(&["twin", "run", "/dev/zero"]).fails_with(2, "expected a scenario of at most 1024 KiB");
+    place.run(&["twin", "run", "/dev/zero"]).fails_with(2, "expected a file of at most 1024 KiB");
     place.write("full.toml", "[library]\nslots = 1\n");
     place.run(&["twin", "run", "full.toml"]).fails_with(2, "full.toml: ");
     place.write("faulty.toml", "[[faults.planned]]\nat = '1 s'\nwhat = 'drive-down'\nnumber = 3\nlibrary = 4\n");

@@ -168,6 +168,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("demo", &["--into=file"], Some(1)),
         ("twin run", &["nowhere.toml"], Some(2)),
         ("twin sweep", &["nowhere.toml", "--vary=shuttles.count=8"], Some(2)),
+        ("twin compare", &["nowhere.toml", "elsewhere.toml"], Some(2)),
         ("twin record", &["nowhere.toml", "journal"], Some(2)),
         ("twin replay", &["nowhere"], Some(1)),
         ("twin plan", &["nowhere.toml"], Some(2)),

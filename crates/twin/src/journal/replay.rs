@@ -6,11 +6,11 @@ use std::io::BufRead;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Actor, Command, Event, Fault, Library, Region, RegionOutcome, RequestId};
+use fulgurite_settings::SettingErrors;
 
 use super::digest::OutputDigest;
 use super::{Detail, Fact, JournalError, JournalReader};
 use crate::scenario::{Scenario, ScenarioError};
-use crate::settings::SettingErrors;
 
 /// The result of a replay without differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -9,6 +9,9 @@ use crate::statistics::{Interval, confidence};
 pub struct Measured {
     pub seed: u64,
     pub requests: u64,
+    /// Requests that had not ended when the run stopped. If there are any, completion times are
+    /// lower bounds.
+    pub censored: u64,
     pub bytes: u64,
     /// 99.9th percentile of completion times: the tail.
     pub tail_s: f64,
@@ -39,6 +42,7 @@ impl Measured {
         Self {
             seed: run.seed,
             requests: run.requests,
+            censored: run.censored(),
             bytes: run.bytes,
             tail_s: run.percentile_s(0.999),
             p99_s: run.percentile_s(0.99),
@@ -69,8 +73,10 @@ impl Measured {
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// With two seeds or more.
+    /// With two seeds or more, unless the mean is a lower bound.
     pub interval: Option<Interval>,
+    /// True if the mean is a lower bound, because requests of a run were censored.
+    pub is_at_least: bool,
 }
 
 /// With fewer seeds an interval reflects chance more than the mean.
@@ -81,7 +87,7 @@ impl Estimate {
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        Self { mean, interval: confidence(values, 0.95) }
+        Self { mean, interval: confidence(values, 0.95), is_at_least: false }
     }
 
     /// The interval, if enough seeds make it worth showing.
@@ -127,7 +133,14 @@ impl Sample {
     /// The tail in seconds.
     #[must_use]
     pub fn tail(&self) -> Estimate {
-        self.estimate(|run| run.tail_s)
+        let estimate = self.estimate(|run| run.tail_s);
+        if self.is_censored() { Estimate { interval: None, is_at_least: true, ..estimate } } else { estimate }
+    }
+
+    /// True if requests of a run had not ended when it stopped.
+    #[must_use]
+    pub fn is_censored(&self) -> bool {
+        self.0.iter().any(|run| run.censored > 0)
     }
 
     /// Mean of the tail that no policy can beat; `None` unless it is known for all runs.

@@ -1,7 +1,7 @@
 //! A chapter: the text, figures and tables of one experiment.
 
-use crate::table::{Column, Table, TableError, Value};
 use fulgurite_plot::Figure;
+use fulgurite_table::{Column, Table, TableError, Value};
 
 use super::aggregate::{Estimate, Measured, Sample};
 
@@ -87,7 +87,9 @@ impl Chapter {
         ];
         let measured = MEASURED.iter().map(|(name, unit, description, _)| Column::f64(name, unit, description));
         let mut table = Table::new(varied.into_iter().chain(tail).chain(measured));
+        let mut is_censored = false;
         for (varied, sample) in rows {
+            is_censored |= sample.is_censored();
             let tail = sample.tail();
             let fixed: [Value; 6] = [
                 (sample.runs().len() as u32).into(),
@@ -101,6 +103,9 @@ impl Chapter {
             table.push(varied.into_iter().chain(fixed).chain(measured))?;
         }
         self.sheet(name, table);
+        if is_censored {
+            self.add_paragraph(CENSORED);
+        }
         Ok(())
     }
 }
@@ -109,9 +114,12 @@ impl Chapter {
 type Measurement = (&'static str, &'static str, &'static str, fn(&Measured) -> f64);
 
 /// The measurements of every run, except the tail and its bounds, which have columns of their own.
-const MEASURED: [Measurement; 28] = [
+const MEASURED: [Measurement; 29] = [
     ("requests", "", "Requests that arrived in the measured interval.", |run| run.requests as f64),
-    ("bytes", "B", "Bytes of their files.", |run| run.bytes as f64),
+    ("censored", "", "Those that had not ended when the run stopped. If there are any, completion times are lower bounds.", |run| {
+        run.censored as f64
+    }),
+    ("bytes", "B", "Bytes of the requested files.", |run| run.bytes as f64),
     ("p99", "s", "99th percentile of completion times.", |run| run.p99_s),
     ("median", "s", "Median of completion times.", |run| run.median_s),
     ("mean", "s", "Mean of completion times.", |run| run.mean_s),
@@ -144,17 +152,21 @@ const MEASURED: [Measurement; 28] = [
     ("events", "", "Events of the run.", |run| run.events as f64),
 ];
 
+/// The note under a chapter with censored runs.
+const CENSORED: &str = "Runs with values above 0 in the column `censored` of the data stopped before all requests had ended: their tails, marked ≥, are lower bounds, and so are the points in figures; their ratios to other tails may be wrong in either direction.";
+
 /// A duration in a suitable unit, with three digits.
 pub(super) fn time(seconds: f64) -> String {
     let (value, unit) = scaled(seconds);
     format!("{} {unit}", digits(value))
 }
 
-/// Like [`time`], with half the width of its interval.
+/// Like [`time`], with half the width of its interval, or with ≥ before a lower bound.
 pub(super) fn time_within(estimate: &Estimate) -> String {
     let (value, unit) = scaled(estimate.mean);
     let scale = if value > 0.0 { estimate.mean / value } else { 1.0 };
     match estimate.half_width() {
+        _ if estimate.is_at_least => format!("≥ {} {unit}", digits(value)),
         Some(half) => format!("{} ± {} {unit}", digits(value), digits_like(half / scale, value)),
         None => format!("{} {unit}", digits(value)),
     }
@@ -206,6 +218,7 @@ pub(super) fn compared(ratio: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulation::Run;
 
     #[test]
     fn times_are_formatted_in_a_suitable_unit() {
@@ -214,6 +227,25 @@ mod tests {
         assert_eq!(time_within(&Estimate::of(&[1_200.0, 1_320.0])), "21.0 min", "two seeds are too few for an interval");
         assert_eq!(time_within(&Estimate::of(&[1_200.0, 1_260.0, 1_260.0, 1_260.0, 1_320.0])), "21.0 ± 0.9 min");
         assert_eq!(time_within(&Estimate::of(&[7_200.0])), "2.00 h");
+        assert_eq!(time_within(&Estimate { is_at_least: true, ..Estimate::of(&[7_200.0]) }), "≥ 2.00 h");
+    }
+
+    #[test]
+    fn censored_runs_are_marked_in_tables_and_data() {
+        let sample = |censored: u64| {
+            let run = |seed| Measured { seed, censored, tail_s: 7_200.0, ..Measured::of(Run::default()) };
+            Sample::new((1..=5).map(run).collect())
+        };
+        assert_eq!(time_within(&sample(0).tail()), "2.00 ± 0.00 h");
+        assert_eq!(time_within(&sample(3).tail()), "≥ 2.00 h");
+        for (censored, notes) in [(0, 0), (3, 1)] {
+            let mut chapter = Chapter::new("one", "One");
+            let sample = sample(censored);
+            chapter.runs("runs", [Column::f64("x", "", "")], [([1.0.into()], &sample)]).unwrap();
+            assert_eq!(chapter.blocks.len(), notes);
+            assert_eq!(chapter.sheets[0].table.value(0, "censored"), Some(&Value::F64(censored as f64)));
+            assert_eq!(chapter.sheets[0].table.value(0, "tail_low") == Some(&Value::Missing), censored > 0);
+        }
     }
 
     #[test]

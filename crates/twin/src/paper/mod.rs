@@ -24,10 +24,11 @@ pub use aggregate::{Estimate, Measured, Sample};
 pub use chapter::{Chapter, Drawing, Sheet};
 pub use chapters::NAMES;
 
+use fulgurite_plot::PlotError;
+use fulgurite_table::TableError;
+
 use crate::placement_program::ProgramError;
 use crate::simulation::RunError;
-use crate::table::TableError;
-use fulgurite_plot::PlotError;
 
 /// Which chapters to run, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +123,8 @@ pub struct Paper {
     pub runs: u64,
     /// Events of all runs.
     pub events: u64,
+    /// Runs that stopped before all requests had ended.
+    pub censored: u64,
 }
 
 /// Runs the evaluation. `progress` gets the completed share of the work, from any thread.
@@ -139,5 +142,5 @@ pub fn run(settings: &Settings, progress: &(dyn Fn(f64) + Sync)) -> Result<Paper
     let reports = chapters::plan(&mut plan);
     let results = plan.run_all(progress)?;
     let chapters = reports.into_iter().map(|report| report(&results)).collect::<Result<_, _>>()?;
-    Ok(Paper { settings: settings.clone(), chapters, runs: results.runs(), events: results.events() })
+    Ok(Paper { settings: settings.clone(), chapters, runs: results.runs(), events: results.events(), censored: results.censored() })
 }

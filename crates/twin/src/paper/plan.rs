@@ -170,4 +170,9 @@ impl Results {
     pub(super) fn events(&self) -> u64 {
         self.samples.iter().flat_map(|sample| sample.runs()).map(|run| run.events).sum()
     }
+
+    /// Number of runs that stopped before all requests had ended.
+    pub(super) fn censored(&self) -> u64 {
+        self.samples.iter().flat_map(|sample| sample.runs()).filter(|run| run.censored > 0).count() as u64
+    }
 }

@@ -11,8 +11,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fulgurite_table::Table;
+
 use super::{Paper, PaperError};
-use crate::table::Table;
 
 /// The folder of the figures, next to the page.
 pub(super) const FIGURES: &str = "paper";

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use fulgurite_domain::Micros;
+use fulgurite_settings::setting_type::{bytes, choice, count, duration, file, frequency, number, power, rate, seconds, share, text};
+use fulgurite_settings::{Document, Override, Reader, SettingErrors, read_file};
 use fulgurite_workload::IngestSpec;
 
 use super::report::time;
 use super::{Case, Failures, IngestPlan, Limits, Margin, Plan, PowerDraw, Reads, ServiceLevel};
 use crate::scenario::{Scenario, WorkloadKind};
-use crate::settings::setting_type::{bytes, choice, count, duration, file, frequency, number, power, rate, seconds, share, text};
-use crate::settings::{Document, Override, Reader, SettingErrors, read_file};
 
 impl Plan {
     /// Reads the file at `path` and the files it is based on, with the overrides of the command
@@ -47,9 +47,7 @@ pub fn reference() -> String {
     let mut reader = Reader::new(Document::empty("reference"));
     // Nothing is given, so no scenario can be wrong.
     let _ = read_settings(&mut reader);
-    let page = reader.reference();
-    let settings = page.find("\n## ").map_or("", |begin| &page[begin..]);
-    format!("{INTRODUCTION}{settings}")
+    reader.reference(INTRODUCTION)
 }
 
 /// Declares every setting.

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::{Limit, Outcome, Unmet, YearPlan};
 use crate::scenario::WorkloadKind;
-use crate::table::{Column, Table, Value};
 use fulgurite_plot::{Axis, Figure, Panel, Point};
+use fulgurite_table::{Column, Table, Value};
 
 /// A duration in a suitable unit.
 pub(super) fn time(seconds: f64) -> String {

@@ -1,9 +1,10 @@
 use std::path::Path;
 
+use fulgurite_settings::Override;
+
 use super::search::Search;
 use super::trial::{Trials, scenario};
 use super::{Case, Limit, Plan, Size, plan, reference};
-use crate::settings::Override;
 
 /// A small archive under a steady load, measured for two hours, so that a trial is quick.
 const SMALL: &str = r#"

@@ -130,11 +130,10 @@ impl<'p> Trials<'p> {
         let (first, others) = seeds.split_at(if gives_up { BEFORE_GIVING_UP.min(seeds.len()) } else { seeds.len() });
         for seeds in [first, others] {
             for run in runs(&repeated, seeds) {
-                match run {
-                    Ok((run, departures)) => sum.add(run, departures, plan.service.share, repeated.scenario()),
+                match run? {
                     // Slower than any service level.
-                    Err(RunError::Unfinished { .. }) => sum.tails_s.push(f64::INFINITY),
-                    Err(error) => return Err(error.into()),
+                    (run, _) if run.unfinished.is_some() => sum.tails_s.push(f64::INFINITY),
+                    (run, departures) => sum.add(run, departures, plan.service.share, repeated.scenario()),
                 }
             }
             if gives_up && sum.trial(plan, year, size, case).short_of.is_some() {

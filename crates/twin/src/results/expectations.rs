@@ -16,12 +16,24 @@ pub enum Missed {
         found_s: f64,
         expected: Micros,
     },
+    #[error("{what} is at least {found_s:.3} s, because {censored} requests had not ended; expected at most {expected}")]
+    Censored {
+        what: &'static str,
+        /// Lower bound of the time, in seconds.
+        found_s: f64,
+        censored: u64,
+        expected: Micros,
+    },
     #[error("a share of {found:.4} of the requests ended without their bytes; expected at most {expected}")]
     Lost {
         /// Measured share, 0 to 1.
         found: f64,
         expected: f64,
     },
+    #[error(
+        "the tail is at least {found:.3} times the bound, because {censored} requests had not ended; expected at most {expected} times"
+    )]
+    CensoredOverBound { found: f64, censored: u64, expected: f64 },
     #[error("the tail is {found:.3} times the bound; expected at most {expected} times")]
     OverBound { found: f64, expected: f64 },
     #[error(
@@ -31,11 +43,13 @@ pub enum Missed {
 }
 
 impl Expectations {
-    /// The expectations that this run missed.
+    /// The expectations that this run missed. A limit of a completion time also counts as missed if
+    /// requests were unfinished, because the run gives only a lower bound of that time.
     #[must_use]
     pub fn missed(&self, run: &Run) -> Vec<Missed> {
         let mut completions = run.completions.clone();
         let tail_s = completions.percentile(crate::bound::TAIL_QUANTILE).unwrap_or(0) as f64 / 1e6;
+        let censored = run.censored();
         let mut missed = Vec::new();
         let times = [
             ("the 99.9th percentile of completion times", tail_s, self.tail_at_most),
@@ -43,8 +57,11 @@ impl Expectations {
             ("the mean completion time", run.mean_s(), self.mean_at_most),
         ];
         for (what, found_s, expected) in times {
-            if let Some(expected) = expected.filter(|expected| found_s > expected.seconds()) {
+            let Some(expected) = expected else { continue };
+            if found_s > expected.seconds() {
                 missed.push(Missed::Time { what, found_s, expected });
+            } else if censored > 0 {
+                missed.push(Missed::Censored { what, found_s, censored, expected });
             }
         }
         let lost = run.outcomes.lost();
@@ -55,6 +72,9 @@ impl Expectations {
             match run.bound.map(|bound| bound.tail.seconds()).filter(|bound_s| *bound_s > 0.0) {
                 None => missed.push(Missed::NoBound),
                 Some(bound_s) if tail_s > expected * bound_s => missed.push(Missed::OverBound { found: tail_s / bound_s, expected }),
+                Some(bound_s) if censored > 0 => {
+                    missed.push(Missed::CensoredOverBound { found: tail_s / bound_s, censored, expected });
+                }
                 Some(_) => {}
             }
         }

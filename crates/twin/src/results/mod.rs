@@ -7,8 +7,9 @@ mod tables;
 pub use expectations::Missed;
 pub use tables::{summary, table};
 
+use fulgurite_table::Value;
+
 use crate::simulation::Run;
-use crate::table::Value;
 
 /// One figure of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +38,15 @@ pub fn figures(run: &Run) -> Vec<Figure> {
     all
 }
 
+/// Names of all figures.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    figures(&Run::default()).into_iter().map(|figure| figure.name).collect()
+}
+
+/// Figures that are lower bounds if requests were censored.
+pub const LOWER_BOUNDS_IF_CENSORED: [&str; 7] = ["mean_s", "p50_s", "p90_s", "p99_s", "tail_s", "longest_s", "ended_s"];
+
 fn real(name: &'static str, unit: &'static str, about: &'static str, value: f64) -> Figure {
     Figure { name, unit, about, value: Value::F64(value) }
 }
@@ -55,7 +65,12 @@ fn completion_figures(run: &Run) -> Vec<Figure> {
     let mut percentile = |part: f64| completions.percentile(part).map(|micros| micros as f64 / 1e6);
     vec![
         whole("requests", "Requests that arrived in the measured interval.", run.requests),
-        whole("reads", "Shards of those requests.", run.reads),
+        whole(
+            "censored",
+            "Those that had not ended when the run stopped. If there are any, completion times are lower bounds.",
+            run.censored(),
+        ),
+        whole("reads", "Shards of the requests.", run.reads),
         whole("bytes", "Bytes of the requested files.", run.bytes),
         maybe(
             "mean_s",
@@ -163,7 +178,12 @@ fn load_figures(run: &Run) -> Vec<Figure> {
         real("requests_present_most", "", "Maximum number of requests in progress.", system.requests_most),
         real("platters_waiting", "", "Mean number of platters queued to be fetched, sampled once a minute.", system.platters_waiting),
         whole("platters_waiting_most", "Maximum sampled number of platters queued to be fetched.", system.platters_waiting_most),
-        real("ended_s", "s", "End of the last measured request, from the start of the warm-up.", run.ended_at.seconds()),
+        real(
+            "ended_s",
+            "s",
+            "End of the last measured request, or of a run with censored ones, from the start of the warm-up.",
+            run.ended_at.seconds(),
+        ),
     ]
 }
 

@@ -1,10 +1,11 @@
 //! Results as tables: one row per run, or one row per combination of a sweep.
 
+use fulgurite_table::{Column, Kind, Table, Value};
+
 use super::{Figure, figures};
 use crate::simulation::Run;
 use crate::statistics::confidence;
 use crate::sweep::PointRuns;
-use crate::table::{Column, Kind, Table, Value};
 
 const CONFIDENCE_LEVEL: f64 = 0.95;
 
@@ -35,7 +36,7 @@ pub fn table(points: &[PointRuns]) -> Table {
 }
 
 /// One row per point: means over the seeds, with 95 % intervals for the mean and tail completion
-/// times.
+/// times unless requests of a run were unfinished.
 ///
 /// # Panics
 /// If the points don't vary the same number of settings. They must be the same settings, in the
@@ -63,7 +64,9 @@ pub fn summary(points: &[PointRuns]) -> Table {
             let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
             row.push(mean.into());
             if WITH_INTERVAL.contains(&by_run[0][index].name) {
-                let interval = confidence(&values, CONFIDENCE_LEVEL);
+                // An interval around lower bounds says nothing about the mean.
+                let is_known = point.runs.iter().all(|run| run.unfinished.is_none());
+                let interval = is_known.then(|| confidence(&values, CONFIDENCE_LEVEL)).flatten();
                 row.push(interval.map(|interval| interval.low()).into());
                 row.push(interval.map(|interval| interval.high()).into());
             }

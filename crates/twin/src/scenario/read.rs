@@ -9,13 +9,13 @@ use fulgurite_domain::SetShape;
 use fulgurite_library::placement::{ZoneShape, Zones};
 use fulgurite_library::{Drive, Layout, LayoutError, Library, Shuttle, Techniques, Verification};
 use fulgurite_mechanics::{Battery, Breakdown, DriveTimes, Faults, Motion, Power, Service, Settings, SettingsError};
+use fulgurite_settings::setting_type::{
+    acceleration, bytes, choice, count, drag, duration, energy, flag, length, mass, number, power, rate, seconds, share, speed, text,
+};
+use fulgurite_settings::{Document, Override, Reader, Section, SettingErrors, read_file};
 
 use self::demand::{decode, expect, ingest, run, workload};
 use super::{LibraryFault, PolicyChoice, PolicyName, Scenario, ScenarioError, Sets};
-use crate::settings::setting_type::{
-    acceleration, bytes, choice, count, drag, duration, energy, flag, length, mass, number, power, rate, seconds, share, speed, text,
-};
-use crate::settings::{Document, Override, Reader, Section, SettingErrors, read_file};
 
 const VERIFICATIONS: [(&str, Verification); 3] =
     [("endless", Verification::Endless), ("written", Verification::Written), ("off", Verification::Off)];
@@ -85,9 +85,10 @@ impl Scenario {
 /// The reference page of all settings in scenario files.
 #[must_use]
 pub fn reference() -> String {
+    const INTRODUCTION: &str = include_str!("introduction.txt");
     let mut reader = Reader::new(Document::empty("reference"));
     read_settings(&mut reader, &Scenario::default());
-    reader.reference()
+    reader.reference(INTRODUCTION)
 }
 
 /// Reports a conflict at the setting that causes it.
@@ -241,7 +242,7 @@ fn shuttles(reader: &mut Reader, base: &Scenario, layout: Layout) -> (Motion, Po
 }
 
 /// Accepts the time of a motion, up to a day.
-fn time() -> crate::settings::setting_type::Quantity<f64> {
+fn time() -> fulgurite_settings::setting_type::Quantity<f64> {
     seconds("0 s"..="86400 s")
 }
 

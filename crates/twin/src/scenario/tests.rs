@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use fulgurite_domain::SetShape;
 use fulgurite_library::Drive;
 use fulgurite_mechanics::{Battery, Service};
+use fulgurite_settings::Override;
 
 use super::*;
-use crate::settings::Override;
 
 fn read(text: &str) -> Scenario {
     Scenario::parse("a.toml", text, &[]).unwrap_or_else(|errors| panic!("{errors}"))

@@ -78,21 +78,21 @@ impl Decoding {
     }
 }
 
-impl Observer for Option<Decoding> {
+impl Observer for Decoding {
     fn ended(&mut self, ended: &Ended) {
-        let Some(decoding) = self.as_mut().filter(|_| matches!(ended.outcome, RegionOutcome::Read | RegionOutcome::Recovered)) else {
+        if !matches!(ended.outcome, RegionOutcome::Read | RegionOutcome::Recovered) {
             return;
-        };
-        decoding.advance(ended.at);
+        }
+        self.advance(ended.at);
         let job = Job {
             id: ended.id.0,
             class: Class::Deferrable,
             ready: ended.at,
-            work: Micros::from_seconds(ended.bytes as f64 / decoding.bytes_per_second).max(Micros(1)),
+            work: Micros::from_seconds(ended.bytes as f64 / self.bytes_per_second).max(Micros(1)),
             width: ended.bytes.div_ceil(SECTOR_BYTES).clamp(1, u64::from(u32::MAX)) as u32,
             deadline: ended.deadline,
         };
-        decoding.turned_away += u64::from(decoding.service.submit(job).is_err());
+        self.turned_away += u64::from(self.service.submit(job).is_err());
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
         // One worker needs two days for each of 20 jobs.
         let mut decode = Decode { throughput_bytes_s: 1e6, ..Decode::default() };
         decode.service.workers = [1; 24];
-        let mut decoding = Some(Decoding::new(&decode));
+        let mut decoding = Decoding::new(&decode);
         for id in 0..20 {
             let deadline = if id == 19 { Micros::NEVER } else { Micros::HOUR };
             let ended = Ended {
@@ -121,7 +121,7 @@ mod tests {
             };
             decoding.ended(&ended);
         }
-        let figures = decoding.unwrap().figures(Micros::ZERO);
+        let figures = decoding.figures(Micros::ZERO);
         assert!(figures.waits.count() < 20, "some still wait");
         assert_eq!((figures.jobs, figures.late), (20, 19));
     }

@@ -1,4 +1,4 @@
-//! Runs that could not be completed.
+//! Runs that could not be completed, and those that stopped before all requests had ended.
 
 use std::path::PathBuf;
 
@@ -21,15 +21,29 @@ pub enum RunError {
     Trace { path: PathBuf, source: TraceError },
     /// The Parquet file of a trace can't be read.
     #[error("the trace {}: {source}", path.display())]
-    TraceRows { path: PathBuf, source: crate::table::RowsError },
+    TraceRows { path: PathBuf, source: fulgurite_table::RowsError },
     #[error("the trace {}: no read arrives in the measured interval from {from} to {until} (run.warm_up, run.measured)", path.display())]
     NothingMeasured { path: PathBuf, from: Micros, until: Micros },
-    /// Measured requests did not end (I6).
-    #[error(
-        "{requests} requests of the measured interval had not ended at {at}, {reason}; the first of them, request {}, arrived at {arrived}",
-        first.0
-    )]
-    Unfinished { requests: u64, first: RequestId, arrived: Micros, at: Micros, reason: StopReason },
+}
+
+/// Measured requests that had not ended when a run stopped (I6). Their completion times are
+/// censored: they are recorded as the time from arrival to the stop, which is a lower bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{requests} requests of the measured interval had not ended at {at}, {reason}; the first of them, request {}, arrived at {arrived}",
+    first.0
+)]
+pub struct Unfinished {
+    /// Number of these requests.
+    pub requests: u64,
+    /// The one that arrived first.
+    pub first: RequestId,
+    /// When it arrived.
+    pub arrived: Micros,
+    /// When the run stopped.
+    pub at: Micros,
+    /// Why it stopped.
+    pub reason: StopReason,
 }
 
 /// Why a run stopped.

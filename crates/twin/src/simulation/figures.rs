@@ -5,33 +5,38 @@ use fulgurite_library::{Congestion, RegionOutcome};
 use fulgurite_mechanics::{DriveState, DriveStatistics, ShuttleState, ShuttleStatistics};
 
 use super::decoding::DecodeFigures;
+use super::error::Unfinished;
 use crate::bound::Bound;
 use crate::statistics::Recorder;
 
 /// The results of a run. Requests are those that arrived in the measured interval; drives, shuttles
 /// and the system are measured over that interval.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Run {
     /// The scenario's name.
     pub scenario: String,
     /// The seed.
     pub seed: u64,
-    /// Number of measured requests; all of them ended.
+    /// Number of measured requests.
     pub requests: u64,
+    /// Measured requests that had not ended when the run stopped; `None` if all ended.
+    pub unfinished: Option<Unfinished>,
     /// Number of their shards.
     pub reads: u64,
     /// Bytes of the files that they asked for, whatever their outcome.
     pub bytes: u64,
     /// Completion times in microseconds, from a request's arrival to its end (for one with its
-    /// bytes, the last of them leaving the library), for every outcome.
+    /// bytes, the last of them leaving the library), for every outcome. If requests were
+    /// unfinished, their times until the run stopped are among them, so all percentiles are lower
+    /// bounds.
     pub completions: Recorder,
-    /// Their outcomes.
+    /// Outcomes of the requests that ended.
     pub outcomes: Outcomes,
     /// Shards recovered from other platters of their set, over the whole run.
     pub recoveries: u64,
     /// Arrivals and due events over the whole run.
     pub events: u64,
-    /// End of the last measured request.
+    /// End of the last measured request, or of the run if some were unfinished.
     pub ended_at: Micros,
     /// Drives of all libraries.
     pub drives: DriveFigures,
@@ -237,6 +242,13 @@ pub struct SystemFigures {
 }
 
 impl Run {
+    /// Number of requests whose completion times are lower bounds, because they had not ended when
+    /// the run stopped.
+    #[must_use]
+    pub fn censored(&self) -> u64 {
+        self.unfinished.map_or(0, |unfinished| unfinished.requests)
+    }
+
     /// A percentile of the completion times in seconds, such as `part` = 0.999 for the tail; 0
     /// without requests.
     pub fn percentile_s(&mut self, part: f64) -> f64 {

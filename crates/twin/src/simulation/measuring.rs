@@ -4,7 +4,7 @@
 //!  0            warm-up        begin              measured                 end      cool-down
 //!  |---------------------------|--------------------------------------------|-----------------|
 //!                              ^ figures of drives and shuttles, less those ^
-//!     requests that arrive here:    count, whenever they end                                  ^ all of them ended
+//!     requests that arrive here:    count, whenever they end                                  ^ those still open are censored
 //! ```
 
 use fulgurite_domain::Micros;
@@ -12,7 +12,8 @@ use fulgurite_library::{Congestion, Drive, Region, RequestId, Shard, Shuttle};
 use fulgurite_mechanics::{DriveStatistics, Mechanics, MotionLog, ShuttleStatistics};
 
 use super::figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
-use super::observer::Ended;
+use super::observer::{Ended, platters_waiting};
+use super::requests::OpenRequest;
 use crate::bound::{ARRIVALS_MAX, Arrival, Bound};
 use crate::scenario::{RunSettings, Scenario, Stock};
 use crate::statistics::{Recorder, TimeWeighted};
@@ -107,8 +108,7 @@ impl Measuring {
                 self.next_measurement = Micros::NEVER;
                 return;
             }
-            let lines = region.controllers().iter().flat_map(|one| one.panel().lanes().map(|lane| one.panel().queue().platters_in(lane)));
-            let waiting = lines.map(u64::from).sum();
+            let waiting = platters_waiting(region);
             self.samples += 1;
             self.waiting_sum += waiting;
             self.waiting_max = self.waiting_max.max(waiting);
@@ -145,6 +145,13 @@ impl Measuring {
         }
     }
 
+    /// A measured request had not ended when the run stopped.
+    pub(super) fn censored(&mut self, at: Micros, request: &OpenRequest) {
+        self.completions.record(at.since(request.arrived).0);
+        self.bytes += request.bytes;
+        self.last_end = at;
+    }
+
     pub(super) fn requests(&self) -> u64 {
         self.requests
     }
@@ -166,6 +173,7 @@ impl Measuring {
             scenario: scenario.name.clone(),
             seed: 0,
             requests: self.requests,
+            unfinished: None,
             reads: self.reads,
             bytes: self.bytes,
             completions: self.completions,

@@ -32,9 +32,9 @@ use fulgurite_library::{
 use fulgurite_mechanics::{Mechanics, MotionLog};
 
 pub use decoding::DecodeFigures;
-pub use error::{RunError, StopReason};
+pub use error::{RunError, StopReason, Unfinished};
 pub use figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
-pub use observer::{Ended, Observer, Request};
+pub use observer::{Activity, Ended, Observer, Request, Sample};
 pub use repeated::Repeated;
 
 use crate::kernel::Queue;
@@ -60,7 +60,8 @@ pub struct Finished<L = ()> {
 /// Runs a scenario.
 ///
 /// # Errors
-/// [`RunError`] if the scenario can't be run or a measured request doesn't end.
+/// [`RunError`] if the scenario can't be run. Measured requests that don't end are no error:
+/// [`Run::unfinished`] reports them.
 pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, RunError> {
     Ok(run_with(scenario, seed, (), |_| ())?.run)
 }
@@ -222,6 +223,9 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
             if at >= measured_until && self.open.measured_open == 0 || at > latest {
                 break StopReason::Over;
             }
+            if at >= self.observer.next_sample() {
+                self.sample_until(at);
+            }
             self.now = at;
             self.events += 1;
             match next {
@@ -229,12 +233,27 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
                 None => self.handle_arrival()?,
             }
         };
-        self.measuring.measure(self.now.max(measured_until), &self.region, &self.mechanics);
+        let end = self.now.max(measured_until);
+        self.measuring.measure(end, &self.region, &self.mechanics);
+        self.sample_until(end);
+        self.observer.end(&Sample::of(end, &self.region, &self.mechanics));
         self.requests.read_to_end()?;
         if let Some(path) = self.scenario.workload.trace.clone().filter(|_| self.measuring.requests() == 0) {
             return Err(RunError::NothingMeasured { path, from: self.scenario.run.warm_up, until: measured_until });
         }
-        self.finish(stop_reason)
+        Ok(self.finish(stop_reason))
+    }
+
+    /// Gives the observer the samples that it wants, up to this instant.
+    fn sample_until(&mut self, at: Micros) {
+        loop {
+            let next = self.observer.next_sample();
+            if next > at {
+                break;
+            }
+            self.observer.sample(&Sample::of(next, &self.region, &self.mechanics));
+            assert!(self.observer.next_sample() > next, "an observer wants its next sample after the one it has just received");
+        }
     }
 
     fn begin(&mut self) {
@@ -362,16 +381,17 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         }
     }
 
-    fn finish(self, reason: StopReason) -> Result<Finished<L>, RunError> {
-        if let Some((first, open)) = self.open.unfinished().next() {
-            let (requests, at) = (self.open.measured_open, self.now);
-            return Err(RunError::Unfinished { requests, first, arrived: open.arrived, at, reason });
-        }
+    fn finish(mut self, reason: StopReason) -> Finished<L> {
+        let (requests, at) = (self.open.measured_open, self.now);
+        let unfinished = self.open.unfinished().next();
+        let unfinished = unfinished.map(|(first, open)| Unfinished { requests, first, arrived: open.arrived, at, reason });
+        self.open.unfinished().for_each(|(_, open)| self.measuring.censored(at, &open));
         let unfinished_us: u64 = self.open.in_progress().map(|open| self.now.since(open.arrived).0).sum();
         let mut run = self.measuring.into_run(self.now, unfinished_us, self.scenario, self.stock);
         run.seed = self.seed;
+        run.unfinished = unfinished;
         run.events = self.events;
         run.recoveries = self.region.recovered();
-        Ok(Finished { run, region: self.region, mechanics: self.mechanics, at: self.now })
+        Finished { run, region: self.region, mechanics: self.mechanics, at: self.now }
     }
 }

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _};
 use std::path::Path;
 
+use fulgurite_table::{Kind, ParquetRows, RowsError, Stored, Value, Wanted, stored};
 use fulgurite_workload::{Cell, Header, Read, Trace, TraceError, TraceRows, TraceSettings};
 
 use super::error::RunError;
-use crate::table::{Kind, ParquetRows, RowsError, Stored, Value, Wanted, stored};
 
 /// The reads of a trace, one after another, in bounded memory.
 pub(super) enum Traced {

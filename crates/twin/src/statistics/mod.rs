@@ -7,6 +7,7 @@
 //!              TimeWeighted  queue lengths, utilization
 //!              batch_means   an interval from a single long run
 //! many runs    confidence    one value from each independent run -> Interval (Student's t)
+//! two systems  mean_ratio    two values from each seed -> the ratio, with its interval
 //! ```
 //!
 //! Recorders and moments merge. Nothing here depends on a clock or on chance: the same samples in
@@ -14,12 +15,14 @@
 
 mod confidence;
 mod moments;
+mod paired;
 mod recorder;
 mod student;
 mod time_weighted;
 
 pub use confidence::{Interval, batch_means, confidence};
 pub use moments::Moments;
+pub use paired::{MeanRatio, mean_ratio};
 pub use recorder::Recorder;
 pub use student::student_t_quantile;
 pub use time_weighted::TimeWeighted;

@@ -22,8 +22,8 @@ use super::aggregate::{Estimate, Measured, Sample};
 use super::chapter::{Chapter, compared, digits, percent, time, time_within};
 use super::plan::{Plan, Point, Results};
 use crate::scenario::{PolicyName, Scenario, Workload, WorkloadKind};
-use crate::table::{Column, Table, Value};
 use fulgurite_plot::{self as plot, Axis, Figure, Panel};
+use fulgurite_table::{Column, Table, Value};
 
 /// Reports on the runs that a chapter planned.
 pub(super) type Report = Box<dyn FnOnce(&Results) -> Result<Chapter, PaperError>>;

@@ -2,11 +2,11 @@
 
 use fulgurite_decode::Policy;
 use fulgurite_domain::Micros;
+use fulgurite_settings::setting_type::{bytes, choice, count, duration, file, flag, frequency, number, per_hour, rate, share};
+use fulgurite_settings::{Reader, Section};
 use fulgurite_workload::AccountLayout;
 
 use crate::scenario::{Bursts, Decode, Expectations, Ingest, Pattern, RunSettings, Scenario, SizeLaw, Steady, Workload, WorkloadKind};
-use crate::settings::setting_type::{bytes, choice, count, duration, file, flag, frequency, number, per_hour, rate, share};
-use crate::settings::{Reader, Section};
 
 const PATTERNS: [(&str, Pattern); 3] = [("poisson", Pattern::Poisson), ("constant", Pattern::Constant), ("modulated", Pattern::Modulated)];
 const SIZE_LAWS: [(&str, SizeLaw); 3] = [("mixture", SizeLaw::Mixture), ("fixed", SizeLaw::Fixed), ("exponential", SizeLaw::Exponential)];
@@ -154,7 +154,7 @@ pub(super) fn run(reader: &mut Reader, base: &RunSettings) -> RunSettings {
             "cool_down",
             duration(..),
             base.cool_down,
-            "Maximum time after the interval for counted requests to end; a longer run fails.",
+            "Maximum time after the interval for counted requests to end. Those that don't are censored: a run reports lower bounds of completion times and fails.",
         ),
         seed: section.setting_or("seed", count(0..=u64::MAX), base.seed, "The first seed."),
         seeds: section.setting_or("seeds", count(1..=1_000_000), base.seeds, "Number of seeds of a sweep, from the first one on."),

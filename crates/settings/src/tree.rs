@@ -1,4 +1,4 @@
-//! A parsed scenario: tables and values with their positions, so that every value stays traceable
+//! A parsed file: tables and values with their positions, so that every value stays traceable
 //! after files are merged.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub(super) enum Value {
     Table(Rc<Table>),
 }
 
-/// Larger scenarios are rejected without being parsed.
+/// Larger files are rejected without being parsed.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
 /// Parses a text. The parser rejects nesting deeper than 80.

@@ -1,4 +1,4 @@
-//! Layered scenarios: a file, the files it is based on, and settings from the command line.
+//! Layered settings: a file, the files it is based on, and settings from the command line.
 //!
 //! ```text
 //!   --set drives.throughput="120 MB/s"      wins
@@ -19,11 +19,11 @@ use super::error::{Problem, SettingErrors};
 use super::place::{Origin, SourceSpan};
 use super::tree::{self, Entry, Table, Value};
 
-/// A scenario before its settings are read.
+/// A file, its bases and overrides, before the settings are read.
 #[derive(Debug, Clone)]
 pub struct Document {
     pub(super) root: Rc<Table>,
-    /// The scenario as a whole: missing settings are reported here.
+    /// The file as a whole: missing settings are reported here.
     pub(super) whole: SourceSpan,
     origins: usize,
 }
@@ -65,7 +65,7 @@ impl Document {
     pub fn parse(name: &str, text: &str) -> Result<Self, SettingErrors> {
         Self::load(name, &|path| match path == name {
             true => Ok(text.to_owned()),
-            false => Err(io::Error::new(io::ErrorKind::Unsupported, "a scenario that is read from a text can't have a base")),
+            false => Err(io::Error::new(io::ErrorKind::Unsupported, "settings that are read from a text can't have a base")),
         })
     }
 
@@ -102,7 +102,7 @@ impl Document {
             let mut table = tree::parse(&origin)?;
             if let Some(base) = table.remove(BASE) {
                 let Value::Text(base_path) = base.value else {
-                    let expected = "a quoted scenario path".to_owned();
+                    let expected = "a quoted path".to_owned();
                     let problem = Problem::Invalid { setting: BASE.to_owned(), expected, found: base.value.found(), hint: String::new() };
                     return Err(SettingErrors::one(base.place, problem));
                 };

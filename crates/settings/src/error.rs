@@ -1,4 +1,4 @@
-//! Errors of a scenario or plan, each with its position, setting, expected value and found value;
+//! Errors of settings, each with its position, setting, expected value and found value;
 //! all reported at once, in file order.
 
 use std::fmt;
@@ -27,9 +27,9 @@ pub enum Problem {
     Unreadable { path: String, reason: String },
     /// A file larger than any written by hand or by this program. How large is unknown: only the
     /// allowed bytes and one more are read.
-    #[error("expected a scenario of at most {} KiB; found a longer one", .allowed / 1024)]
+    #[error("expected a file of at most {} KiB; found a longer one", .allowed / 1024)]
     TooLong { allowed: usize },
-    #[error("`base`: a scenario cannot be based on itself: {}", .0.join(" -> "))]
+    #[error("`base`: a file cannot be based on itself: {}", .0.join(" -> "))]
     Circle(Vec<String>),
     /// A chain of bases longer than anyone can follow.
     #[error("`base`: expected at most {0} files, each based on the next")]
@@ -62,7 +62,7 @@ pub enum Problem {
     },
 }
 
-/// What a name in a scenario stands for.
+/// What a name in a file stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A setting.
@@ -85,7 +85,7 @@ fn end(hint: &str) -> String {
     if hint.is_empty() { String::new() } else { format!("; {hint}") }
 }
 
-/// All errors of a scenario, sorted by file and line; contains at least one.
+/// All errors of the settings, sorted by file and line; contains at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingErrors(Vec<SettingError>);
 

@@ -6,7 +6,7 @@ use std::io;
 use fulgurite_domain::Micros;
 
 use super::{Example, Policy, read};
-use crate::settings::{Document, Override, SettingErrors};
+use crate::{Document, Override, SettingErrors};
 
 fn load(files: &[(&str, &str)], settings: &[&str]) -> Result<Example, SettingErrors> {
     let files: BTreeMap<_, _> = files.iter().map(|(path, text)| (*path, (*text).to_owned())).collect();
@@ -63,10 +63,10 @@ fn an_error_names_the_file_that_contains_its_value() {
 fn cyclic_and_missing_bases_are_rejected() {
     let circle = [("s/a.toml", "\nbase = '../s/b.toml'"), ("s/../s/b.toml", "base = './a.toml'")];
     let path = "s/a.toml -> s/../s/b.toml -> s/../s/./a.toml";
-    assert_eq!(fails(&circle), format!("s/../s/b.toml:1:8: `base`: a scenario cannot be based on itself: {path}"));
+    assert_eq!(fails(&circle), format!("s/../s/b.toml:1:8: `base`: a file cannot be based on itself: {path}"));
     assert_eq!(fails(&[("s/a.toml", "base = 'b.toml'")]), "s/a.toml:1:8: s/b.toml cannot be read: no such file");
     assert_eq!(fails(&[]), "s/a.toml: s/a.toml cannot be read: no such file");
-    assert_eq!(fails(&[("s/a.toml", "base = 1")]), "s/a.toml:1:8: `base`: expected a quoted scenario path; found 1");
+    assert_eq!(fails(&[("s/a.toml", "base = 1")]), "s/a.toml:1:8: `base`: expected a quoted path; found 1");
     let chain: Vec<_> = (0..20).map(|index| (format!("s/{index}.toml"), format!("base = '{}.toml'", index + 1))).collect();
     let mut files: Vec<_> = chain.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     files.push(("s/a.toml", "base = '0.toml'"));

@@ -1,8 +1,8 @@
 //! The exact text of every error.
 
 use super::{errors, example, read};
-use crate::settings::setting_type::{flag, rate};
-use crate::settings::{Document, Override, Reader};
+use crate::setting_type::{flag, rate};
+use crate::{Document, Override, Reader};
 
 #[track_caller]
 fn check(text: &str, expected: &str) {
@@ -145,7 +145,7 @@ fn an_unknown_name_comes_with_a_suggestion_or_all_valid_names() {
         "a.toml:3:9: unknown section `faults.0.repairs`; did you mean `repair`?",
     );
     check("drives.seek.medain = '1 s'", "a.toml:1:13: unknown setting `drives.seek.medain`; did you mean `median`?");
-    check("base = 'b.toml'", "a.toml:1:8: b.toml cannot be read: a scenario that is read from a text can't have a base");
+    check("base = 'b.toml'", "a.toml:1:8: b.toml cannot be read: settings that are read from a text can't have a base");
 }
 
 #[test]

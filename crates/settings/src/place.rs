@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// A file or argument that supplied values.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// Sort order of errors: the scenario, its bases, then arguments in the order given.
+    /// Sort order of errors: the file, its bases, then arguments in the order given.
     pub(super) order: usize,
     /// Name in errors: the path as given, or the argument.
     pub(super) name: String,

@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::{InvalidValue, RawValue, SettingType};
-use crate::settings::place::SourceSpan;
-use crate::settings::tree::Value;
+use crate::place::SourceSpan;
+use crate::tree::Value;
 
 /// Several values of one type.
 #[derive(Debug, Clone)]

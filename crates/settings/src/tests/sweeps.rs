@@ -1,7 +1,7 @@
 //! Tests of `--vary` arguments.
 
 use super::read;
-use crate::settings::{Axis, Document, Sweep};
+use crate::{Axis, Document, Sweep};
 
 fn values(argument: &str) -> Vec<String> {
     Axis::parse(argument).unwrap().values().iter().map(|value| value.text().to_owned()).collect()
@@ -30,7 +30,7 @@ fn lists_and_ranges_are_read_exactly() {
 fn combinations_come_in_order_and_are_read_like_other_settings() {
     let sweep = Sweep::parse(["drives.throughput=30 MB/s,60 MB/s", "drives.count=4..8:2"], 6).unwrap();
     assert_eq!((sweep.point_count(), sweep.axes()[1].name()), (6, "drives.count"));
-    let scenario = |point: Vec<&crate::settings::Override>| {
+    let scenario = |point: Vec<&crate::Override>| {
         let mut document = Document::empty("defaults");
         point.into_iter().for_each(|setting| document.apply(setting));
         let (example, _) = read(document).unwrap();

@@ -5,9 +5,9 @@ use std::ops::{RangeBounds, RangeInclusive};
 use std::path::PathBuf;
 
 use super::{InvalidValue, Limits, RawValue, SettingType, with_range};
-use crate::settings::document::beside;
-use crate::settings::suggest;
-use crate::settings::tree::{Value, quoted};
+use crate::document::beside;
+use crate::suggest;
+use crate::tree::{Value, quoted};
 
 /// A number without a unit.
 #[derive(Debug, Clone, Copy)]
@@ -231,7 +231,7 @@ impl SettingType for Text {
 #[derive(Debug, Clone, Copy)]
 pub struct File;
 
-/// The path of a file, relative to the folder of the scenario that names it, or to the current
+/// The path of a file, relative to the folder of the file that names it, or to the current
 /// folder on the command line.
 #[must_use]
 pub fn file() -> File {

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::{example, read};
-use crate::settings::{Document, Reader};
+use crate::{Document, Reader};
 
 #[test]
-fn the_complete_scenario_has_every_setting() {
+fn the_complete_file_has_every_setting() {
     let text = "title = \"\\\"Ü\\\" \\\\ \\u0007\"\n[drives]\nthroughput = '0.12 GB/s'\n[reads]\nsizes = ['1024 B']\ntrace = 't.csv'\n[[faults]]\nat = '90 min'\n";
     let (_, complete) = read(Document::parse("a.toml", text).unwrap()).unwrap();
     let hours = ["\"50 %\""; 24].join(", ");
@@ -46,7 +46,7 @@ after = "4 h"
 fn the_reference_lists_every_setting_once() {
     let mut reader = Reader::new(Document::parse("a.toml", "[[faults]]\nat = '1 h'\n[[faults]]\nat = '2 h'\n").unwrap());
     let _ = example(&mut reader);
-    let page = reader.reference();
+    let page = reader.reference("# Example\n");
     let sections = page.split_once("\n## Before").unwrap().1.split_once("\n## Units").unwrap().0;
     let expected = r#" the first section
 
@@ -99,11 +99,11 @@ Reads.
 
     let mut without = Reader::new(Document::empty("a.toml"));
     let _ = example(&mut without);
-    assert_eq!(without.reference(), page, "the page depends on the declared settings only, not on the scenario");
+    assert_eq!(without.reference("# Example\n"), page, "the page depends on the declared settings only, not on the file");
 }
 
 #[test]
-fn an_empty_scenario_has_all_defaults() {
+fn an_empty_file_has_all_defaults() {
     let (defaults, complete) = read(Document::empty("defaults")).unwrap();
     assert_eq!((defaults.drive_count, defaults.faults.len()), (20, 0));
     assert_eq!(read(Document::parse("b.toml", &complete).unwrap()).unwrap(), (defaults, complete));
@@ -111,7 +111,7 @@ fn an_empty_scenario_has_all_defaults() {
 
 proptest! {
     #[test]
-    fn the_complete_scenario_reads_back_as_the_same(
+    fn the_complete_file_reads_back_as_the_same(
         title in ".{0,20}",
         seed: u64,
         throughput in 1e6..1e9,

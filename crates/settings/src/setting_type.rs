@@ -50,7 +50,7 @@ pub trait SettingType {
     fn sample(&self) -> Self::Value;
 }
 
-/// A value as the scenario has it, before it is parsed.
+/// A value as the file has it, before it is parsed.
 #[derive(Debug, Clone, Copy)]
 pub struct RawValue<'a> {
     pub(super) value: &'a Value,

@@ -1,4 +1,4 @@
-//! A section: one table of a scenario while it is read. A [`Reader`] opens it.
+//! A section: one table of a file while it is read. A [`Reader`] opens it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use super::schema::{Schema, SectionId};
 use super::setting_type::{RawValue, SettingType};
 use super::tree::{Table, Value, parse_argument};
 
-/// A table of a scenario while it is read. The methods panic if a default is invalid or a setting
+/// A table of a file while it is read. The methods panic if a default is invalid or a setting
 /// is declared twice: programming errors.
 #[derive(Debug)]
 pub struct Section<'r> {
     reader: &'r mut Reader,
-    /// `None` if the scenario has no such table: all settings have their defaults.
+    /// `None` if the file has no such table: all settings have their defaults.
     table: Option<Rc<Table>>,
     /// Position at which missing settings are reported.
     place: SourceSpan,
@@ -71,7 +71,7 @@ impl Section<'_> {
         read.or(default)
     }
 
-    /// Declares a setting that every scenario must give.
+    /// Declares a setting that every file must give.
     pub fn required<K: SettingType>(&mut self, name: &'static str, setting_type: K, about: &'static str) -> K::Value {
         self.reader.schema.add_setting(self.schema, name, &setting_type, "must be given".to_owned(), about);
         if let Some(value) = self.read(name, &setting_type) {
@@ -84,7 +84,7 @@ impl Section<'_> {
         setting_type.sample()
     }
 
-    /// Declares a setting that every scenario must give unless the program has a default.
+    /// Declares a setting that every file must give unless the program has a default.
     pub fn required_or<K: SettingType>(
         &mut self,
         name: &'static str,
@@ -110,8 +110,8 @@ impl Section<'_> {
         self.tables_or(name, about, &[], |section, _| read(section))
     }
 
-    /// Like [`Section::tables`], with default elements for scenarios that have none: each is passed
-    /// to `read` as the default of its settings. For elements of the scenario, and for the
+    /// Like [`Section::tables`], with default elements for files that have none: each is passed
+    /// to `read` as the default of its settings. For elements of the file, and for the
     /// reference, `read` gets `None`.
     pub fn tables_or<T>(
         &mut self,
@@ -161,7 +161,7 @@ impl Section<'_> {
         value.unwrap_or_else(|| panic!("the default {text} of `{}` is not {}", joined(&self.path, name), setting_type.expected()))
     }
 
-    /// True if the scenario gives this setting or section.
+    /// True if the file gives this setting or section.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.table.as_ref().is_some_and(|table| table.contains_key(name))
@@ -176,7 +176,7 @@ impl Section<'_> {
     }
 
     fn report_invalid(&mut self, place: SourceSpan, setting: &str, expected: String, found: String, hint: String) {
-        // The sample for the reference belongs to no scenario.
+        // The sample for the reference belongs to no file.
         if self.canonical.is_some() {
             self.reader.report(place, Problem::Invalid { setting: setting.to_owned(), expected, found, hint });
         }

@@ -1,4 +1,4 @@
-//! The complete scenario as TOML, with every setting and its value. It is printed and stored with
+//! The complete file as TOML, with every setting and its value. It is printed and stored with
 //! each result, so that results stay repeatable after defaults change.
 
 use std::fmt::Write as _;

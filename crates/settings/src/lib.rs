@@ -1,4 +1,4 @@
-//! Scenario files: settings with units, defaults and ranges, read from TOML.
+//! Settings with units, defaults and ranges, read from TOML: the scenarios and plans of the twin.
 //!
 //! A [`Document`] combines a file, the files it is based on, and settings from the command line.
 //! The program asks a [`Reader`] for one setting after another, and the reader records each as it
@@ -9,13 +9,13 @@
 //!  typical.toml  slow.toml  --set ...    drives.setting("throughput", rate(..), "60 MB/s", "...")
 //!        |           |         |                          |
 //!        +-----------+---------+---> Document ---> Reader +---> the value, or a stand-in and an error
-//!                                                         +---> reference()  docs/scenarios.md
-//!                                                         +---> finish()     the complete scenario,
-//!                                                                            or all errors by line
+//!                                                         +---> reference()  a page of Markdown
+//!                                                         +---> finish()     the complete file, or
+//!                                                                            all errors by line
 //! ```
 //!
 //! ```
-//! use fulgurite_twin::settings::{Document, Reader, setting_type::{count, duration, rate}};
+//! use fulgurite_settings::{Document, Reader, setting_type::{count, duration, rate}};
 //!
 //! let text = "[drives]\nthroughput = \"120 MB/s\"\n\n[[faults]]\nat = \"3 h\"\n";
 //! let mut reader = Reader::new(Document::parse("fast.toml", text)?);
@@ -31,8 +31,10 @@
 //! assert_eq!((count, throughput, faults[0].seconds()), (20, 120e6, 10_800.0));
 //! let drives = "[drives]\ncount = 20\nthroughput = \"120 MB/s\"\n";
 //! assert_eq!(complete, format!("{drives}\n[[faults]]\nat = \"3 h\"\n"));
-//! # Ok::<(), fulgurite_twin::settings::SettingErrors>(())
+//! # Ok::<(), fulgurite_settings::SettingErrors>(())
 //! ```
+
+#![forbid(unsafe_code)]
 
 mod canonical;
 mod decimal;

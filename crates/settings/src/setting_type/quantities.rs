@@ -9,8 +9,8 @@ use std::ops::RangeBounds;
 use fulgurite_domain::Micros;
 
 use super::{InvalidValue, Limits, RawValue, SettingType, with_range};
-use crate::settings::quantity::{Dimension, QuantityError};
-use crate::settings::tree::{Value, quoted};
+use crate::quantity::{Dimension, QuantityError};
+use crate::tree::{Value, quoted};
 
 /// The Rust type of a quantity: real, or a whole number of base units.
 pub trait QuantityValue: Copy + PartialOrd {

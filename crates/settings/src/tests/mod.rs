@@ -96,7 +96,7 @@ fn read(document: Document) -> Result<(Example, String), SettingErrors> {
     reader.finish().map(|complete| (value, complete))
 }
 
-/// The errors of a scenario, one per line.
+/// The errors of a file, one per line.
 fn errors(text: &str) -> String {
     Document::parse("a.toml", text).and_then(read).map_or_else(|errors| errors.to_string(), |_| "none".to_owned())
 }

@@ -1,15 +1,17 @@
-//! Tables: results of experiments, written as CSV, as Parquet or to the terminal. Parquet traces
-//! are read back row by row.
+//! Tables of results, written as CSV, as Parquet or to the terminal. Parquet files of
+//! any program are read row by row, in bounded memory.
 //!
 //! ```text
 //! Table ---- write_csv ------> RFC 4180, for anything
 //!   |  \---- write_parquet --> with units, descriptions and notes (scenario, seed, version), for pandas and the like
 //!   '------- Display --------> aligned, with sensible digits, for people
 //!
-//! ParquetRows <--- a trace that someone else wrote
+//! ParquetRows <--- a file that another program wrote, such as a trace
 //! ```
 //!
 //! The same table gives the same bytes on every machine.
+
+#![forbid(unsafe_code)]
 
 mod columnar;
 mod csv;

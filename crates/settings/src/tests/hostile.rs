@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::{errors, read};
-use crate::settings::{Document, Override, Sweep, read_file};
+use crate::{Document, Override, Sweep, read_file};
 
 #[test]
 fn deep_nesting_ends_with_an_error() {
@@ -24,9 +24,9 @@ fn deep_nesting_ends_with_an_error() {
 }
 
 #[test]
-fn oversized_scenarios_are_rejected_unread() {
+fn oversized_files_are_rejected_unread() {
     let found = errors(&"\u{7}garbage = [[[".repeat(800_000));
-    let expected = "expected a scenario of at most 1024 KiB; found a longer one";
+    let expected = "expected a file of at most 1024 KiB; found a longer one";
     assert_eq!(found, format!("a.toml: {expected}"));
     // The limit splits a character of this file.
     let folder = tempfile::tempdir().unwrap();

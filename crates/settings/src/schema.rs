@@ -1,5 +1,4 @@
-//! The schema of scenario files: records each setting that is declared, and prints the reference
-//! page.
+//! The schema of a file: records each setting that is declared, and prints the reference page.
 
 use std::fmt::Write as _;
 
@@ -30,21 +29,6 @@ struct SettingRecord {
     range: String,
     about: &'static str,
 }
-
-const INTRODUCTION: &str = "\
-# Scenario files
-
-A scenario is a TOML file. Omitted settings have the default given here; unknown settings and
-sections are rejected.
-
-- A quantity is a number and its unit in quotes: `throughput = \"60 MB/s\"`. A number without a
-  required unit is rejected.
-- `base = \"typical.toml\"` before the first section inherits another scenario, and this file
-  overrides parts of it; the path is relative to this file. Tables are merged key by key, lists and
-  arrays of tables are replaced as a whole.
-- `--set drives.throughput=\"120 MB/s\"` changes a setting for one run; `--vary` takes a list (`30
-  MB/s,60 MB/s`) or a range (`8..40:4`, both ends included) and runs all combinations.
-";
 
 impl Schema {
     pub(super) const TOP: SectionId = SectionId(0);
@@ -108,8 +92,8 @@ impl Schema {
         others.filter(|(_, record)| record.settings.iter().any(|setting| setting.name == name)).map(|(_, record)| whole(record)).next()
     }
 
-    pub(super) fn reference(&self) -> String {
-        let mut out = INTRODUCTION.to_owned();
+    pub(super) fn reference(&self, introduction: &str) -> String {
+        let mut out = introduction.to_owned();
         self.print_section(Self::TOP, &mut out);
         out.push_str(&units());
         out

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::settings::quantity::{Dimension, QuantityError};
+use crate::quantity::{Dimension, QuantityError};
 
 const WHOLE: [Dimension; 3] = [Dimension::Duration, Dimension::Length, Dimension::Size];
 const REAL: [Dimension; 11] = [

@@ -2,7 +2,7 @@
 //! exist.
 //!
 //! Each request returns a value. If the value in the file is invalid or missing, it is a
-//! placeholder, and [`Reader::finish`] returns all errors instead of a scenario. A scenario is
+//! placeholder, and [`Reader::finish`] returns all errors instead of the settings. A file is
 //! therefore read in one expression, one line per setting, and all its errors are reported
 //! together.
 
@@ -34,14 +34,14 @@ impl Reader {
         Self { document, errors: Vec::new(), schema: Schema::new(), canonical: canonical::Tables::new() }
     }
 
-    /// The Markdown reference of all settings declared so far.
+    /// The Markdown reference: the introduction, all settings declared so far, and the units.
     #[must_use]
-    pub fn reference(&self) -> String {
-        self.schema.reference()
+    pub fn reference(&self, introduction: &str) -> String {
+        self.schema.reference(introduction)
     }
 
-    /// Finishes reading. Returns the complete scenario as TOML with every setting; it reads back as
-    /// the same scenario.
+    /// Finishes reading. Returns the complete file as TOML with every setting; it reads back as the
+    /// same values.
     ///
     /// # Errors
     /// All errors found, including settings and sections that were never declared.
