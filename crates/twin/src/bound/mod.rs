@@ -168,4 +168,6 @@ impl Bound {
 }
 
 #[cfg(test)]
+mod optimum;
+#[cfg(test)]
 mod tests;
