@@ -429,6 +429,28 @@ fn no_schedule_of_a_tiny_library_beats_the_bound() {
 }
 
 #[test]
+fn the_bound_allows_platters_to_be_held_between_requests() {
+    for seed in 0..20 {
+        let mut stream = Stream::new(seed, "held platters");
+        let (scenario, stock) = library(&mut stream, 1, [1, 0], 2);
+        // Both are fetched in advance and stay in the drive; returning them each time would take
+        // the shuttle too long.
+        let request = |index: u64| Arrival {
+            at: Micros::from_seconds(200.0 + 10.0 * index as f64),
+            request: index,
+            platter: RegionPlatter(index as u32 % 2),
+            tracks: Tracks { first: 100 * index as u32, count: 1 },
+            has_other_shards: false,
+            is_measured: true,
+        };
+        let instance = Instance { scenario, stock, arrivals: (0..8).map(request).collect() };
+        let (bound, optimum) = (instance.bound(&instance.scenario, 0), instance.optimum(0));
+        assert!(optimum < 2_000_000, "seed {seed}: the optimum is {optimum} us");
+        assert!(bound <= optimum + ROUNDING, "seed {seed}: the bound is {bound} us and the optimum {optimum} us");
+    }
+}
+
+#[test]
 fn the_formula_for_bursts_agrees_with_the_search() {
     for seed in 0..10 {
         let instance = burst(seed, 4 + (seed % 2) as u32);
