@@ -20,7 +20,8 @@
 //!   that hit all of these intervals. The greedy count gives it: an instant is the end of the first
 //!   interval that it hits, and a request that arrives at or after that instant starts a new one.
 //! - *Drives.* A visit costs a drive a mount and an unmount. Each request costs the reading of its
-//!   tracks, plus a seek unless some other request of the run ends where it begins.
+//!   tracks, plus a seek unless some other request of the run ends where it begins, for the same
+//!   platter or for an unavailable one of its set.
 //! - *The platter itself.* It is in one drive at a time, so its requests are read one after
 //!   another.
 //!
@@ -40,8 +41,11 @@
 //! holds. The windows are the busy periods of the servers if work could be shared out without loss:
 //! once with one visit per platter and period, and once with as many visits as T requires. Random
 //! times are replaced by their means, which is accurate for the number of visits that make up a
-//! tail. All hardware is assumed to work all the time. Requests for unavailable platters are
-//! ignored.
+//! tail. It isn't exact if one platter or drive decides: in bursts of 300 to 10,000 reads of one
+//! platter, the longest request took up to 0.7 % less than its bound with default seeks, and 8 %
+//! less with exponential reading times. All hardware is assumed to work all the time: while a fault
+//! makes a platter unreachable, reads of the rest of its set replace it, and they may cost less.
+//! Requests for unavailable platters are ignored.
 
 mod servers;
 mod windows;
@@ -125,9 +129,19 @@ impl Bound {
         let mut bound = Self::default();
         let mut ends: Vec<(RegionPlatter, u32)> = arrivals.iter().map(|arrival| (arrival.platter, arrival.tracks.end())).collect();
         ends.sort_unstable();
+        let set_of = |platter: RegionPlatter| platter.0 / u32::from(stock.sets.shape.platters());
+        // Each read of an unavailable platter is replaced by reads of the same tracks of others of
+        // its set, and the head is then at their end.
+        let is_unavailable = |platter: &RegionPlatter| stock.unavailable.binary_search(platter).is_ok();
+        let replaced = arrivals.iter().filter(|arrival| is_unavailable(&arrival.platter));
+        let mut recovery_ends: Vec<(u32, u32)> = replaced.map(|arrival| (set_of(arrival.platter), arrival.tracks.end())).collect();
+        recovery_ends.sort_unstable();
+        let needs_seek = |platter: RegionPlatter, first: u32| {
+            ends.binary_search(&(platter, first)).is_err() && recovery_ends.binary_search(&(set_of(platter), first)).is_err()
+        };
         let mut by_library: Vec<Vec<&Arrival>> = vec![Vec::new(); scenario.libraries.into()];
         for arrival in arrivals.iter().filter(|arrival| arrival.is_measured) {
-            if stock.unavailable.binary_search(&arrival.platter).is_err() {
+            if !is_unavailable(&arrival.platter) {
                 by_library[usize::from(stock.sets.places[arrival.platter.0 as usize].0.0)].push(arrival);
             }
         }
@@ -143,7 +157,7 @@ impl Bound {
                 request: arrival.request,
                 platter: stock.sets.places[arrival.platter.0 as usize].1.0,
                 drive_s: servers.reading_s(arrival.tracks.count)
-                    + if ends.binary_search(&(arrival.platter, arrival.tracks.first)).is_ok() { 0.0 } else { servers.seek_s },
+                    + if needs_seek(arrival.platter, arrival.tracks.first) { servers.seek_s } else { 0.0 },
                 has_other_shards: arrival.has_other_shards,
             };
             let jobs: Vec<Job> = arrivals.iter().map(job).collect();
@@ -167,5 +181,7 @@ impl Bound {
     }
 }
 
+#[cfg(test)]
+mod optimum;
 #[cfg(test)]
 mod tests;

@@ -120,6 +120,29 @@ fn unavailable_platters_and_unneeded_shuttles_do_not_count_in_the_bound() {
 }
 
 #[test]
+fn a_read_that_begins_where_a_recovery_ends_needs_no_seek() {
+    let mut scenario = Scenario::default();
+    scenario.sets.unavailable = 0.05;
+    let stock = scenario.stock(1).unwrap();
+    let members = u32::from(stock.sets.shape.platters());
+    let is_unavailable = |platter: u32| stock.unavailable.binary_search(&RegionPlatter(platter)).is_ok();
+    let lost = stock.unavailable[0].0;
+    let other = (lost / members * members..).find(|platter| !is_unavailable(*platter)).unwrap();
+    // Pairs of requests: a track of the lost platter, then the next one of the other platter. If
+    // recovery reads the other platter, it reads 2,000 adjacent tracks without a seek.
+    let request = |index: u64, platter, pair: u64| Arrival {
+        tracks: Tracks { first: 2 * pair as u32 + u32::from(platter == other), count: 1 },
+        ..arrival(5.0, index, platter, 1)
+    };
+    let pairs = |first: u32| -> Vec<Arrival> {
+        (0..1_000).flat_map(|pair| [request(2 * pair, first, pair), request(2 * pair + 1, other, pair)]).collect()
+    };
+    close(bound(&scenario, &pairs(lost)).longest, 1_000.0 / 3.0);
+    let elsewhere = (0..).find(|platter| platter / members != lost / members && is_unavailable(*platter)).unwrap();
+    close(bound(&scenario, &pairs(elsewhere)).longest, 1_000.0 * (1.0 / 3.0 + mean_seek_s(&scenario.mechanics.drive)));
+}
+
+#[test]
 fn no_policy_beats_the_bound_and_every_run_has_one() {
     let mut scenario = Scenario { platters: 380, ..Scenario::default() };
     scenario.run.warm_up = Micros(600_000_000);
