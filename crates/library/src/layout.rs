@@ -89,7 +89,8 @@ pub struct Layout {
     pub shelves: u8,
     /// Storage racks: 7 for sets of 16+3 (P).
     pub storage_racks: u8,
-    /// Slots on each shelf of a storage rack: 100 (proposed).
+    /// Slots on each shelf of a storage rack: 300 (proposed). Platters are about 2 mm thick and
+    /// stand like books, 4 mm apart.
     pub slots: u16,
     /// Width of a rack: 1.2 m (proposed).
     pub rack_width_um: i64,
@@ -109,7 +110,7 @@ impl Default for Layout {
         Self {
             shelves: 10,
             storage_racks: 7,
-            slots: 100,
+            slots: 300,
             rack_width_um: 1_200_000,
             drives: [10, 10],
             shuttles: 20,
@@ -298,11 +299,11 @@ mod tests {
     #[test]
     fn slot_positions_agree_with_their_cells() {
         let layout = Layout::default().check().expect("in range");
-        assert_eq!(layout.slot_count(), 7_000);
+        assert_eq!(layout.slot_count(), 21_000);
         for slot in (0..layout.slot_count()).map(Slot) {
             let cell = layout.cell_of(slot);
             assert_eq!(layout.cell_at(layout.slot_position(slot)), cell);
-            assert_eq!(layout.slot(cell, (slot.0 % 100) as u16), slot);
+            assert_eq!(layout.slot(cell, (slot.0 % 300) as u16), slot);
             assert!((2..9).contains(&cell.rack));
         }
     }

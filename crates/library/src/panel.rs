@@ -11,6 +11,9 @@ use crate::placement::Zones;
 use crate::traffic::Traffic;
 use crate::{Bay, Berth, Cell, CommandId, Congestion, Drive, Lane, Layout, Pace, Platter, Position, Queue, Rectangle, Shuttle, Side, Slot};
 
+/// Reading a platter takes long from here on.
+const LONG_READ: Micros = Micros(600_000_000);
+
 /// The state of one panel. Policies read it; only the controller changes it.
 #[derive(Debug, Clone)]
 pub struct Panel {
@@ -65,6 +68,7 @@ impl Panel {
             active: Bay(0),
             operation: None,
             interrupted: None,
+            mounted_at: [Micros::ZERO; 2],
             head: None,
             down: false,
             should_verify: true,
@@ -74,7 +78,7 @@ impl Panel {
         let rests = crate::rectangle::resting_places(&layout);
         let mut panel = Self {
             now: Micros::ZERO,
-            queue: Queue::new(platters.len(), lanes),
+            queue: Queue::new(platters.len(), lanes, long_tracks(&pace)),
             traffic: Traffic::new(&layout, pace, rests.into_iter()),
             blocked_cells: 0,
             blocked: vec![0; usize::from(layout.racks()) * usize::from(layout.shelves)],
@@ -193,6 +197,12 @@ impl Panel {
         self.shuttles.iter().enumerate().filter(move |(_, state)| idle(state)).map(|(index, _)| Shuttle(index as u16))
     }
 
+    /// Whether a shuttle is due for charging.
+    #[must_use]
+    pub fn is_battery_low(&self, shuttle: Shuttle) -> bool {
+        self.shuttles[usize::from(shuttle.0)].battery_low
+    }
+
     /// True unless the shuttle is lost.
     #[must_use]
     pub fn is_working(&self, shuttle: Shuttle) -> bool {
@@ -280,13 +290,23 @@ impl Panel {
         self.bays(drive).iter().position(is_empty).map(|index| Bay(index as u8))
     }
 
-    /// The bay whose platter is released and not yet claimed by a shuttle. A platter without a home
-    /// counts only if there is a spare slot.
+    /// A bay for a platter that a shuttle is to bring: an empty one, else one from which another
+    /// shuttle takes a customer's platter first. Each bay expects one platter at most.
+    #[must_use]
+    pub fn bay_to_fill(&self, drive: Drive) -> Option<Bay> {
+        let will_be_empty = |bay: &BayState| bay.incoming.is_none() && bay.held.is_some_and(|held| held.purpose == Purpose::Customer);
+        self.empty_bay(drive).or_else(|| self.bays(drive).iter().position(will_be_empty).map(|index| Bay(index as u8)))
+    }
+
+    /// The bay whose platter is released, not yet claimed by a shuttle and not requested again. A
+    /// platter without a home counts only if there is a spare slot.
     #[must_use]
     pub fn released_bay(&self, drive: Drive) -> Option<Bay> {
         let has_room = |held: Held| self.home(held.platter).is_some() || self.spare_slot(self.layout.drive_position(drive)).is_some();
-        let is_released =
-            |bay: &BayState| bay.held.is_some_and(|held| held.stage == Stage::Released && held.collector.is_none() && has_room(held));
+        let is_done = |held: Held| held.purpose == Purpose::Verification || self.queue.requests_for(held.platter) == 0;
+        let is_released = |bay: &BayState| {
+            bay.held.is_some_and(|held| held.stage == Stage::Released && held.collector.is_none() && is_done(held) && has_room(held))
+        };
         self.bays(drive).iter().position(is_released).map(|index| Bay(index as u8))
     }
 
@@ -384,6 +404,10 @@ impl Panel {
     pub(crate) fn dock_near(&self, position: Position) -> Position {
         self.layout.dock_position(position.shelf, self.layout.side_of(position.x_um))
     }
+}
+
+fn long_tracks(pace: &Pace) -> u32 {
+    LONG_READ.0.checked_div(pace.track.0).map_or(u32::MAX, |tracks| tracks.clamp(1, u64::from(u32::MAX)) as u32)
 }
 
 pub(crate) fn lane_at(layout: &Layout, position: Position) -> Lane {

@@ -18,6 +18,10 @@ use fulgurite_domain::Micros;
 
 use crate::{Platter, ReadRequest, RequestId, Tracks};
 
+/// Requests for a platter that arrive within this time of each other are read in order of their
+/// tracks.
+const BATCH: Micros = Micros(60_000_000);
+
 /// The end of a list.
 const NONE: u32 = u32::MAX;
 
@@ -47,13 +51,13 @@ struct Node {
 /// The requests for a platter, as a linked list of nodes, and its place in a lane's line.
 #[derive(Debug, Clone, Copy)]
 struct PlatterQueue {
-    /// The list is in order of arrival until it is first sorted. `is_by_track` says that all of it
-    /// is in the order in which the drive's head passes the requests; later arrivals go to its end.
+    /// The list is in order of arrival, except that its first `sorted` requests may be in the order
+    /// in which the drive's head passes them.
     first: u32,
     last: u32,
     tracks: u32,
     requests: u32,
-    is_by_track: bool,
+    sorted: u32,
     /// When the oldest request arrived, if known.
     oldest: Option<Micros>,
     lane: Option<Lane>,
@@ -64,17 +68,8 @@ struct PlatterQueue {
 
 impl PlatterQueue {
     /// A platter without requests.
-    const EMPTY: Self = Self {
-        first: NONE,
-        last: NONE,
-        tracks: 0,
-        requests: 0,
-        is_by_track: false,
-        oldest: None,
-        lane: None,
-        previous: NONE,
-        following: NONE,
-    };
+    const EMPTY: Self =
+        Self { first: NONE, last: NONE, tracks: 0, requests: 0, sorted: 0, oldest: None, lane: None, previous: NONE, following: NONE };
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -92,15 +87,30 @@ pub struct Queue {
     free: u32,
     platter_queues: Vec<PlatterQueue>,
     lines: Vec<Line>,
+    platters: u32,
     requests: u64,
+    /// From this many tracks on, reading a platter takes long.
+    long_tracks: u32,
+    /// The platters in lines that take long to read.
+    long_reads: Vec<Platter>,
 }
 
 impl Queue {
-    /// Creates empty queues for this number of platters and lanes.
+    /// Creates empty queues for this number of platters and lanes. A platter with `long_tracks` or
+    /// more requested tracks takes long to read.
     #[must_use]
-    pub fn new(platters: usize, lanes: usize) -> Self {
+    pub fn new(platters: usize, lanes: usize, long_tracks: u32) -> Self {
         let line = Line { first: NONE, last: NONE, platters: 0, tracks: 0 };
-        Self { nodes: Vec::new(), free: NONE, platter_queues: vec![PlatterQueue::EMPTY; platters], lines: vec![line; lanes], requests: 0 }
+        Self {
+            nodes: Vec::new(),
+            free: NONE,
+            platter_queues: vec![PlatterQueue::EMPTY; platters],
+            lines: vec![line; lanes],
+            platters: 0,
+            requests: 0,
+            long_tracks,
+            long_reads: Vec::new(),
+        }
     }
 
     pub(crate) fn add_platter(&mut self) {
@@ -111,6 +121,18 @@ impl Queue {
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests
+    }
+
+    /// Platters in the lines of all lanes.
+    #[must_use]
+    pub fn platters(&self) -> u32 {
+        self.platters
+    }
+
+    /// The platters in lines that take long to read.
+    #[must_use]
+    pub fn long_reads(&self) -> &[Platter] {
+        &self.long_reads
     }
 
     /// Platters in a lane's line.
@@ -139,7 +161,8 @@ impl Queue {
     #[must_use]
     pub fn oldest(&self, platter: Platter) -> Option<Micros> {
         let platter_queue = &self.platter_queues[platter.0 as usize];
-        platter_queue.oldest.or_else(|| self.waiting(platter).map(|(_, request)| request.arrived).min())
+        let earliest = || self.waiting(platter).take(platter_queue.sorted.max(1) as usize).map(|(_, request)| request.arrived).min();
+        platter_queue.oldest.or_else(earliest)
     }
 
     fn waiting(&self, platter: Platter) -> impl Iterator<Item = (u32, WaitingRequest)> + '_ {
@@ -189,12 +212,15 @@ impl Queue {
             self.nodes[platter_queue.last as usize].next = index;
         }
         platter_queue.last = index;
-        platter_queue.is_by_track = false;
         platter_queue.tracks = platter_queue.tracks.saturating_add(request.tracks.count);
         platter_queue.requests += 1;
         self.requests += 1;
+        let was_long = platter_queue.tracks - request.tracks.count.min(platter_queue.tracks) >= self.long_tracks;
         if let Some(lane) = platter_queue.lane {
             self.lines[usize::from(lane.0)].tracks += u64::from(request.tracks.count);
+            if !was_long && platter_queue.tracks >= self.long_tracks {
+                self.long_reads.push(request.platter);
+            }
         }
     }
 
@@ -202,7 +228,7 @@ impl Queue {
     /// passes going up from that track.
     pub(crate) fn pop(&mut self, platter: Platter, at: Option<u32>) -> Option<WaitingRequest> {
         if let Some(track) = at
-            && !self.platter_queues[platter.0 as usize].is_by_track
+            && self.platter_queues[platter.0 as usize].sorted == 0
         {
             self.sort(platter, track);
         }
@@ -217,9 +243,9 @@ impl Queue {
             (platter_queue.last, platter_queue.oldest) = (NONE, None);
         } else if platter_queue.oldest == Some(request.arrived) {
             // In order of arrival the next request is the oldest; otherwise `oldest` has to search.
-            // No policy mixes the two orders.
-            platter_queue.oldest = (!platter_queue.is_by_track).then(|| self.nodes[next as usize].request.arrived);
+            platter_queue.oldest = (platter_queue.sorted <= 1).then(|| self.nodes[next as usize].request.arrived);
         }
+        platter_queue.sorted = platter_queue.sorted.saturating_sub(1);
         // A saturated sum would go wrong here, but no library has 2^32 tracks waiting on one
         // platter.
         platter_queue.tracks = platter_queue.tracks.saturating_sub(request.tracks.count);
@@ -234,11 +260,17 @@ impl Queue {
         Some(request)
     }
 
-    /// Sorts all waiting requests once; later calls take from the front. The head goes up from
-    /// where it is, then starts again from the first track as often as needed; a request that it
-    /// could only read by going back waits for the next pass.
+    /// Sorts the requests that arrived with the oldest one; later calls take from the front. The
+    /// head goes up from where it is, then starts again from the first track as often as needed; a
+    /// request that it could only read by going back waits for the next pass. Requests that arrived
+    /// later keep their order, so none waits much longer than it would by age.
     fn sort(&mut self, platter: Platter, track: u32) {
-        let mut remaining: Vec<(Tracks, u32)> = self.waiting(platter).map(|(index, request)| (request.tracks, index)).collect();
+        let Some((_, first)) = self.waiting(platter).next() else { return };
+        let arrived_together = |(_, request): &(u32, WaitingRequest)| request.arrived.since(first.arrived) <= BATCH;
+        let mut remaining: Vec<(Tracks, u32)> =
+            self.waiting(platter).take_while(arrived_together).map(|(index, request)| (request.tracks, index)).collect();
+        let sorted = remaining.len() as u32;
+        let rest = self.waiting(platter).nth(remaining.len()).map_or(NONE, |(index, _)| index);
         // The sort is stable: equal tracks stay in order of arrival.
         remaining.sort_by_key(|(tracks, _)| tracks.first);
         let mut order = Vec::with_capacity(remaining.len());
@@ -254,14 +286,17 @@ impl Queue {
             });
             head = 0;
         }
-        let mut next = NONE;
+        let mut next = rest;
         for index in order.iter().rev() {
             self.nodes[*index as usize].next = next;
             next = *index;
         }
         let platter_queue = &mut self.platter_queues[platter.0 as usize];
-        (platter_queue.first, platter_queue.last) = (next, order.last().copied().unwrap_or(NONE));
-        platter_queue.is_by_track = true;
+        platter_queue.first = next;
+        if rest == NONE {
+            platter_queue.last = order.last().copied().unwrap_or(NONE);
+        }
+        platter_queue.sorted = sorted;
     }
 
     /// Inserts a platter with requests into a lane's line, by the age of its oldest request. Does
@@ -291,7 +326,11 @@ impl Queue {
             self.platter_queues[following as usize].previous = index;
         }
         line.platters += 1;
+        self.platters += 1;
         let platter_queue = &mut self.platter_queues[index as usize];
+        if platter_queue.tracks >= self.long_tracks {
+            self.long_reads.push(platter);
+        }
         line.tracks += u64::from(platter_queue.tracks);
         (platter_queue.lane, platter_queue.previous, platter_queue.following) = (Some(lane), previous, following);
     }
@@ -303,6 +342,10 @@ impl Queue {
         let (previous, following, tracks) = (platter_queue.previous, platter_queue.following, platter_queue.tracks);
         let line = &mut self.lines[usize::from(lane.0)];
         line.platters -= 1;
+        self.platters -= 1;
+        if tracks >= self.long_tracks {
+            self.long_reads.retain(|other| *other != platter);
+        }
         line.tracks = line.tracks.saturating_sub(u64::from(tracks));
         if previous == NONE {
             line.first = following;
@@ -333,7 +376,7 @@ mod tests {
 
     #[test]
     fn platters_queue_in_order_of_their_oldest_request() {
-        let mut queue = Queue::new(5, 2);
+        let mut queue = Queue::new(5, 2, 100);
         for (now, platter) in [(1, 3), (2, 1), (3, 4), (4, 3)] {
             ask(&mut queue, now, now, platter, 0);
         }
@@ -352,7 +395,7 @@ mod tests {
 
     #[test]
     fn requests_of_a_platter_come_in_order_of_arrival_or_of_their_tracks() {
-        let mut queue = Queue::new(1, 1);
+        let mut queue = Queue::new(1, 1, 100);
         for (id, first) in [(1, 50), (2, 10), (3, 30), (4, 12)] {
             ask(&mut queue, id, id, 0, first);
         }
@@ -368,7 +411,7 @@ mod tests {
 
     #[test]
     fn requests_the_head_has_passed_wait_for_its_next_pass() {
-        let mut queue = Queue::new(1, 1);
+        let mut queue = Queue::new(1, 1, 100);
         // Two requests for the same tracks, one that overlaps them, one that follows, and one
         // before the head.
         for (now, id, first) in [(5, 1, 10), (6, 2, 10), (7, 3, 11), (8, 4, 12), (9, 5, 3)] {
@@ -385,7 +428,7 @@ mod tests {
 
     #[test]
     fn the_oldest_request_is_known_after_any_mix_of_pops_and_pushes() {
-        let mut queue = Queue::new(1, 1);
+        let mut queue = Queue::new(1, 1, 100);
         for (now, id, first) in [(5, 1, 30), (6, 2, 10), (7, 3, 20)] {
             ask(&mut queue, now, id, 0, first);
         }
@@ -406,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_platter_without_requests_joins_no_line() {
-        let mut queue = Queue::new(1, 1);
+        let mut queue = Queue::new(1, 1, 100);
         queue.enqueue_platter(Platter(0), Lane(0));
         assert_eq!(line(&queue, 0), [0_u32; 0]);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{
-    Action, Actor, Bay, Berth, Carry, Command, Controller, Drive, Event, Fault, Inventory, Job, Layout, LeastCost, NoShuttles, Operation,
+    Action, Actor, Balanced, Bay, Berth, Carry, Command, Controller, Drive, Event, Fault, Inventory, Job, Layout, NoShuttles, Operation,
     Outcome, Pace, Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques, Tracks,
     Verification, Whereabouts,
 };
@@ -102,8 +102,8 @@ fn policies(layout: &Layout) -> Vec<Box<dyn Policy>> {
     vec![
         Box::new(ShortestPaths),
         Box::new(Partitioned::new(layout, Some(100))),
-        Box::new(LeastCost::new(layout, Techniques::default())),
-        Box::new(LeastCost::new(layout, Techniques { exchanges: false, ..Techniques::default() })),
+        Box::new(Balanced::new(layout, &Pace::default(), Techniques::default())),
+        Box::new(Balanced::new(layout, &Pace::default(), Techniques { exchanges: false, ..Techniques::default() })),
     ]
 }
 
@@ -131,7 +131,7 @@ fn every_platter_is_read_once_for_many_requests_and_goes_back_to_its_own_slot() 
 #[test]
 fn under_load_both_bays_serve_customers_and_verification_returns_afterwards() {
     let layout = Layout::default();
-    let mut driver = Driver::new(Box::new(LeastCost::new(&layout, Techniques::default())), &layout, Verification::Endless);
+    let mut driver = Driver::new(Box::new(Balanced::new(&layout, &Pace::default(), Techniques::default())), &layout, Verification::Endless);
     let is_verifying = |driver: &Driver, drive: Drive| {
         let bays = driver.controller.panel().bays(drive);
         bays.iter().any(|bay| bay.held.is_some_and(|held| held.purpose == fulgurite_library::Purpose::Verification))
@@ -246,7 +246,7 @@ fn a_platter_whose_slot_is_blocked_goes_home_after_the_repair_even_without_a_spa
 #[test]
 fn a_repaired_shuttle_whose_spare_slot_was_taken_finds_another_place() {
     let layout = Layout::default();
-    let mut driver = full(Box::new(LeastCost::new(&layout, Techniques::default())), &layout, 1, Verification::Endless);
+    let mut driver = full(Box::new(Balanced::new(&layout, &Pace::default(), Techniques::default())), &layout, 1, Verification::Endless);
     // So many platters near three drives that both bays of each are wanted.
     let cells = [0, 3, 5].map(|shelf| fulgurite_library::Cell { rack: 2, shelf });
     let wanted: Vec<u32> = cells.iter().flat_map(|cell| (0..60).map(|index| layout.slot(*cell, index).0)).collect();
@@ -291,7 +291,7 @@ fn an_interruption_counts_once_and_only_for_the_verification_that_made_way() {
     let layout = Layout::default();
     let homes: Vec<Slot> = (0..300).map(|index| Slot(index * (layout.slot_count() / 300))).collect();
     let inventory = Inventory { homes, written: 299, tracks: 10, verification: Verification::Written, ..Inventory::default() };
-    let mut driver = Driver::with(Box::new(LeastCost::new(&layout, Techniques::default())), &layout, &inventory);
+    let mut driver = Driver::with(Box::new(Balanced::new(&layout, &Pace::default(), Techniques::default())), &layout, &inventory);
     driver.deliver(Event::PlatterWritten { platter: Platter(299) });
     driver.run(Micros::HOUR);
     let verifying =

@@ -43,7 +43,7 @@ fn main() -> Result<(), RunError> {
     // instants.
     for seed in 1..=3 {
         row("most wanted", seed, run_with_policy(&scenario, seed, |layout: &Layout| Box::new(MostWanted(rectangles(layout))))?);
-        for name in [PolicyName::Partitioned, PolicyName::LeastCost] {
+        for name in [PolicyName::Partitioned, PolicyName::Balanced] {
             scenario.policy.name = name;
             row(name.text(), seed, run(&scenario, seed)?);
         }

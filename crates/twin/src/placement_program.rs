@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn the_planner_fills_a_library_to_within_one_percent_of_what_is_possible() {
         for (racks, members, most) in [(6, 15, 400), (7, 19, 200), (8, 19, 421), (10, 27, 200)] {
-            let layout = Layout { storage_racks: racks, ..Layout::default() };
+            let layout = Layout { storage_racks: racks, slots: 100, ..Layout::default() };
             let bound = most_sets(&layout, &Zones::default(), members).expect("a bound");
             assert_eq!(bound, most, "{members} in {racks} racks");
             let filled = fill(&layout, &Zones::default(), members).expect("a filling").sets.len() as u32;

@@ -37,7 +37,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// Peak bytes allocated while a hundred libraries run for two minutes with files of this mean size.
 fn peak(tracks: u32, mean_bytes: u64) -> usize {
-    let mut scenario = Scenario { libraries: 100, platters: 0, tracks, ..Scenario::default() };
+    let mut scenario = Scenario { libraries: 100, platters: 7_000, tracks, ..Scenario::default() };
     scenario.run.warm_up = Micros(30_000_000);
     scenario.run.measured = Micros(90_000_000);
     scenario.workload.bursts.count = 0;

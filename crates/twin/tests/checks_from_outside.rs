@@ -80,25 +80,25 @@ runs! {
     no_shuttles_passes: NoShuttles, |_| ();
     shortest_paths_passes: ShortestPaths, |_| ();
     partitioned_passes: Partitioned, |_| ();
-    fulgurite_passes: LeastCost, |_| ();
+    balanced_passes: Balanced, |_| ();
     no_shuttles_passes_when_drives_fail: NoShuttles, drives_fail;
     shortest_paths_passes_when_drives_fail: ShortestPaths, drives_fail;
     partitioned_passes_when_drives_fail: Partitioned, drives_fail;
-    fulgurite_passes_when_drives_fail: LeastCost, drives_fail;
+    balanced_passes_when_drives_fail: Balanced, drives_fail;
     shortest_paths_passes_when_shuttles_stop: ShortestPaths, shuttles_stop;
     partitioned_passes_when_shuttles_stop: Partitioned, shuttles_stop;
-    fulgurite_passes_when_shuttles_stop: LeastCost, shuttles_stop;
+    balanced_passes_when_shuttles_stop: Balanced, shuttles_stop;
     no_shuttles_passes_in_libraries_that_lack_platters: NoShuttles, three_libraries_lack_platters;
     shortest_paths_passes_in_libraries_that_lack_platters: ShortestPaths, three_libraries_lack_platters;
     partitioned_passes_in_libraries_that_lack_platters: Partitioned, three_libraries_lack_platters;
-    fulgurite_passes_in_libraries_that_lack_platters: LeastCost, three_libraries_lack_platters;
+    balanced_passes_in_libraries_that_lack_platters: Balanced, three_libraries_lack_platters;
     no_shuttles_passes_while_platters_are_written: NoShuttles, platters_are_written;
     shortest_paths_passes_while_platters_are_written: ShortestPaths, platters_are_written;
     partitioned_passes_while_platters_are_written: Partitioned, platters_are_written;
-    fulgurite_passes_while_platters_are_written: LeastCost, platters_are_written;
+    balanced_passes_while_platters_are_written: Balanced, platters_are_written;
     shortest_paths_passes_when_batteries_run_low: ShortestPaths, batteries_run_low;
     partitioned_passes_when_batteries_run_low: Partitioned, batteries_run_low;
-    fulgurite_passes_when_batteries_run_low: LeastCost, batteries_run_low;
+    balanced_passes_when_batteries_run_low: Balanced, batteries_run_low;
 }
 
 #[test]

@@ -304,7 +304,7 @@ fn idler(policy: Lazy, promise: Promise) -> Idled {
 
 #[test]
 fn shuttles_and_drives_that_idle_while_a_platter_waits_are_found() {
-    for promise in [Promise::ShuttlesServeAll, Promise::ShuttlesServeTheirOwn] {
+    for promise in [Promise::ShuttlesServeAll, Promise::ShuttlesServeTheirOwn, Promise::SectionsAreAttended] {
         let idled = idler(Lazy(None), promise);
         assert!(matches!(idled, Idled::WhileRoom { platter: Platter(44), .. }), "{idled}");
         let layout = scenario(PolicyName::Partitioned, 20, 0.3).layout;

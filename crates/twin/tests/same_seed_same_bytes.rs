@@ -29,7 +29,7 @@ fn tiny(name: PolicyName) -> Scenario {
 }
 
 fn run(threads: usize) -> Vec<PointRuns> {
-    let points = [PolicyName::NoShuttles, PolicyName::Partitioned, PolicyName::LeastCost];
+    let points = [PolicyName::NoShuttles, PolicyName::Partitioned, PolicyName::Balanced];
     let point = |name: PolicyName| Point { varied: vec![("policy.name".to_owned(), name.text().to_owned())], scenario: tiny(name) };
     run_points(points.map(point).to_vec(), None, threads, &|_| ()).unwrap_or_else(|error| panic!("{error}"))
 }

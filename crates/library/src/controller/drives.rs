@@ -5,8 +5,14 @@
 //!                      \--verify ... verify--> (all tracks read back) --unmount--> released
 //! ```
 
+use fulgurite_domain::Micros;
+
 use crate::panel::{Held, Operation, Purpose, Stage};
 use crate::{Action, Bay, Berth, Command, Controller, Drive, Outcome, Platter, Tracks, Whereabouts};
+
+/// Two platters with many requests in one drive take turns of this length. Each turn costs an
+/// unmount, a switch and a mount, 1 % of it.
+const TURN: Micros = Micros(300_000_000);
 
 impl Controller {
     /// Starts a drive's next operation, unless the current one can't be interrupted.
@@ -70,14 +76,16 @@ impl Controller {
         };
         let bays = self.panel.bays(drive).iter().enumerate();
         let held = bays.filter_map(|(index, bay)| Some((rank(&bay.held?)?, Bay(index as u8), bay.held?)));
-        held.min_by_key(|(rank, bay, _)| (*rank, *bay)).map(|(_, bay, held)| (bay, held))
+        let mounted_at = self.panel.drives[usize::from(drive.0)].mounted_at;
+        held.min_by_key(|(rank, bay, _)| (*rank, mounted_at[usize::from(bay.0)], *bay)).map(|(_, bay, held)| (bay, held))
     }
 
     /// Reads the next request of a mounted platter, or unmounts it if there is none.
     fn read_next(&mut self, drive: Drive, bay: Bay, platter: Platter, commands: &mut Vec<Command>) {
         let head = self.drive(drive).head;
         let by_track = if self.reads_by_track { head.or(Some(0)) } else { None };
-        match self.panel.queue.pop(platter, by_track) {
+        let next = if self.is_turn_over(drive, bay) { None } else { self.panel.queue.pop(platter, by_track) };
+        match next {
             Some(waiting) => {
                 let (tracks, request) = (waiting.tracks, waiting.id);
                 let adjacent = head == Some(tracks.first);
@@ -86,6 +94,15 @@ impl Controller {
             }
             None => self.command_drive(drive, Operation::Unmount, Action::Unmount { bay, platter }, commands),
         }
+    }
+
+    /// Whether a mounted platter has to make way for the one in the other bay: it was mounted for
+    /// long, and requests for the other wait.
+    fn is_turn_over(&self, drive: Drive, bay: Bay) -> bool {
+        let state = &self.panel.drives[usize::from(drive.0)];
+        let waits =
+            |held: Held| held.purpose == Purpose::Customer && held.collector.is_none() && self.panel.queue.requests_for(held.platter) > 0;
+        self.panel.now.since(state.mounted_at[usize::from(bay.0)]) >= TURN && state.bays[1 - usize::from(bay.0)].held.is_some_and(waits)
     }
 
     pub(super) fn finish_drive_operation(&mut self, drive: Drive, operation: Operation, commands: &mut Vec<Command>) {
@@ -97,7 +114,9 @@ impl Controller {
             }
             Operation::Mount => {
                 self.set_stage(drive, active, Stage::Mounted);
-                self.drive(drive).head = None;
+                let now = self.panel.now;
+                let state = self.drive(drive);
+                (state.head, state.mounted_at[usize::from(active.0)]) = (None, now);
             }
             Operation::Unmount => self.finish_unmount(drive, active),
             Operation::Read(request, _) => commands.push(Command::Finish { request, outcome: Outcome::Read }),

@@ -163,7 +163,7 @@ impl Controller {
                 };
                 assert!(self.panel.queue.lane_of(platter).is_some(), "a policy wanted {platter:?} fetched, which no request waits for");
                 let bay =
-                    self.panel.empty_bay(drive).unwrap_or_else(|| panic!("a policy sent {platter:?} to {drive:?}, which has no room"));
+                    self.panel.bay_to_fill(drive).unwrap_or_else(|| panic!("a policy sent {platter:?} to {drive:?}, which has no room"));
                 self.panel.queue.remove_platter(platter);
                 self.panel.platters[platter.0 as usize].claimed = true;
                 self.drive(drive).bays[usize::from(bay.0)].incoming = Some(platter);
@@ -285,14 +285,14 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bay, Held, LeastCost, Purpose, Slot, Techniques, Verification};
+    use crate::{Balanced, Bay, Held, Purpose, Slot, Techniques, Verification};
 
     #[test]
     fn interrupted_tracks_count_for_the_platter_under_the_head() {
         let inventory =
             Inventory { homes: vec![Slot(0), Slot(900)], tracks: 10, verification: Verification::Written, ..Inventory::default() };
         let layout = Layout::default();
-        let policy = LeastCost::new(&layout, Techniques::default());
+        let policy = Balanced::new(&layout, &Pace::default(), Techniques::default());
         let mut controller = Controller::new(layout, Pace::default(), &inventory, Box::new(policy));
         // Platter 0 waits to be stored; platter 1 is mounted in the other bay.
         let (drive, mut commands) = (Drive(0), Vec::new());

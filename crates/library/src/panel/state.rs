@@ -1,5 +1,7 @@
 //! The states of shuttles, drives and platters, as the controller believes them to be.
 
+use fulgurite_domain::Micros;
+
 use crate::placement::Zones;
 use crate::{Bay, Berth, CommandId, Lane, Platter, Position, RequestId, Shuttle, Slot, Tracks};
 
@@ -64,6 +66,8 @@ pub(crate) struct DriveState {
     pub(crate) operation: Option<(CommandId, Operation)>,
     /// A verification that made way for another command, and its platter, until it is answered.
     pub(crate) interrupted: Option<(CommandId, Platter)>,
+    /// When the platter of each bay was last mounted.
+    pub(crate) mounted_at: [Micros; 2],
     /// The track after the last one read, if a platter is mounted.
     pub(crate) head: Option<u32>,
     pub(crate) down: bool,

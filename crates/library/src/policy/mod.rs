@@ -2,12 +2,12 @@
 //! looks at the [`Panel`] and gives one shuttle one task; it is asked again until it has none. The
 //! controller handles queues, drives, traffic, failures and housekeeping.
 
-mod least_cost;
+mod balanced;
 mod no_shuttles;
 mod partitioned;
 mod shortest_paths;
 
-pub use least_cost::{LeastCost, Techniques};
+pub use balanced::{Balanced, Techniques};
 pub use no_shuttles::NoShuttles;
 pub use partitioned::Partitioned;
 pub use shortest_paths::ShortestPaths;

@@ -80,7 +80,7 @@ fn an_empty_battery_stops_its_shuttle_on_the_way() {
     let power = Power { idle_w: 0.0, ..Power::default() };
     let battery = Some(Battery { capacity_j: 15.0, low_j: 1.0, charging_w: 1.0 });
     let mut rig = Rig::new(Settings { power, battery, ..Settings::default() });
-    let command = rig.command(SHUTTLE, Action::Move { to: rig.mechanics.layout().slot_position(Slot(6_000)) });
+    let command = rig.command(SHUTTLE, Action::Move { to: rig.mechanics.layout().slot_position(Slot(18_000)) });
     let Some(Event::Failed { command: failed, fault: Fault::Stopped { x_um } }) = rig.next(Micros::HOUR) else {
         panic!("{:?}", rig.delivered_events)
     };

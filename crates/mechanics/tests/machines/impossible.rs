@@ -48,7 +48,7 @@ fn a_pick_needs_an_empty_shuttle_in_front_of_the_platter() {
     refused(&[], SHUTTLE, pick(slot(1), 0), "but the berth is at");
     refused(&[(SHUTTLE, go(at(1)))], SHUTTLE, pick(slot(1), 0), "nothing is there");
     refused(&[(SHUTTLE, pick(slot(0), 0))], SHUTTLE, pick(slot(0), 0), "it carries platter 0");
-    refused(&[], SHUTTLE, pick(slot(7_000), 0), "the berth doesn't exist");
+    refused(&[], SHUTTLE, pick(slot(21_000), 0), "the berth doesn't exist");
     let door = Rig::new(Settings::default()).mechanics.layout().drive_position(Drive(0));
     let bay = Berth::Bay(Drive(0), Bay(0));
     refused(&[(SHUTTLE, go(door)), (DRIVE, mount(0, 1))], SHUTTLE, pick(bay, 1), "it is mounted");

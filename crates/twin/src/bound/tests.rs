@@ -19,6 +19,11 @@ fn arrival(at_s: f64, request: u64, platter: u32, count: u32) -> Arrival {
     }
 }
 
+/// A library of 3,800 platters.
+fn library() -> Scenario {
+    Scenario { platters: 3_800, ..Scenario::default() }
+}
+
 fn bound(scenario: &Scenario, arrivals: &[Arrival]) -> Bound {
     Bound::of(scenario, &scenario.stock(1).unwrap(), arrivals, arrivals.len() as u64)
 }
@@ -30,7 +35,7 @@ fn close(found: Micros, wanted_s: f64) {
 
 #[test]
 fn a_burst_on_all_platters_takes_their_handling_divided_by_the_shuttles() {
-    let scenario = Scenario::default();
+    let scenario = library();
     let arrivals: Vec<Arrival> = (0..3_800).map(|platter| arrival(100.0, platter.into(), platter, 1)).collect();
     let servers = Servers::of(&scenario, &scenario.stock(1).unwrap(), Library(0));
     let all: f64 = servers.handling_s.iter().sum();
@@ -52,7 +57,7 @@ fn a_burst_on_all_platters_takes_their_handling_divided_by_the_shuttles() {
 
 #[test]
 fn without_foresight_the_work_starts_anew_when_fetched_platters_are_requested_again() {
-    let mut scenario = Scenario::default();
+    let mut scenario = library();
     // Half of the platters; a thousand seconds later the other half, and those that were fetched
     // meanwhile.
     let wanted = (0..1_900).map(|platter| (0.0, platter)).chain((0..1_100).chain(1_900..3_800).map(|platter| (1_000.0, platter)));
@@ -71,7 +76,7 @@ fn without_foresight_the_work_starts_anew_when_fetched_platters_are_requested_ag
 
 #[test]
 fn one_platter_is_read_by_one_drive() {
-    let scenario = Scenario::default();
+    let scenario = library();
     let arrivals: Vec<Arrival> = (0..10_000).map(|request| arrival(5.0, request, 7, 5)).collect();
     let bound = bound(&scenario, &arrivals);
     // 10,000 reads of five thirds of a second with a seek, which takes 0.648 s in the mean; the
@@ -88,7 +93,7 @@ fn one_platter_is_read_by_one_drive() {
 
 #[test]
 fn requests_for_one_platter_share_a_visit_if_they_can_wait_for_each_other() {
-    let scenario = Scenario::default();
+    let scenario = library();
     // Each platter is requested again a thousand seconds later: requests that wait that long need
     // one visit.
     let both = |again_s: f64| -> Vec<Arrival> {
@@ -108,7 +113,7 @@ fn requests_for_one_platter_share_a_visit_if_they_can_wait_for_each_other() {
 #[test]
 fn unavailable_platters_and_unneeded_shuttles_do_not_count_in_the_bound() {
     let arrivals: Vec<Arrival> = (0..3_800).map(|platter| arrival(100.0, platter.into(), platter, 1)).collect();
-    let mut scenario = Scenario::default();
+    let mut scenario = library();
     let all = bound(&scenario, &arrivals);
     scenario.sets.unavailable = 0.1;
     let fewer = bound(&scenario, &arrivals);
@@ -121,7 +126,7 @@ fn unavailable_platters_and_unneeded_shuttles_do_not_count_in_the_bound() {
 
 #[test]
 fn a_read_that_begins_where_a_recovery_ends_needs_no_seek() {
-    let mut scenario = Scenario::default();
+    let mut scenario = library();
     scenario.sets.unavailable = 0.05;
     let stock = scenario.stock(1).unwrap();
     let members = u32::from(stock.sets.shape.platters());
@@ -169,7 +174,7 @@ fn no_policy_beats_the_bound_and_every_run_has_one() {
 
 #[test]
 fn an_approach_starts_at_the_nearest_neighbour() {
-    let scenario = Scenario::default();
+    let scenario = library();
     let stock = scenario.stock(1).unwrap();
     let servers = Servers::of(&scenario, &stock, Library(0));
     let (layout, pace) = (&scenario.layout, scenario.pace());

@@ -137,7 +137,7 @@ fn cost(scenario: &Scenario) -> f64 {
     let relative_cost = match scenario.policy.name {
         PolicyName::NoShuttles => 0.2,
         PolicyName::Partitioned => 1.0,
-        PolicyName::LeastCost => 3.0,
+        PolicyName::Balanced => 3.0,
         PolicyName::ShortestPaths => 12.0 * f64::from(scenario.layout.shuttles) / 20.0,
     };
     (reads * EVENTS_PER_READ + drive_hours * EVENTS_PER_DRIVE_HOUR) * relative_cost / 1e6

@@ -70,9 +70,9 @@ fn the_drives_for_verification_match_a_hand_computation() {
 fn the_capacity_is_that_of_the_placement() {
     let plan = small(&["margin.slots=0 %"]);
     let mut search = Search::new(&plan).unwrap();
-    // docs/placement.md: 200 sets of 19 in 7 racks; two libraries are filled to 99.9 %.
-    assert_eq!(search.capacity(1).unwrap(), 200 * 19);
-    assert!(search.capacity(2).unwrap() > 2 * 6_900);
+    // docs/placement.md: 600 sets of 19 in 7 racks; two libraries are filled to 99.9 %.
+    assert_eq!(search.capacity(1).unwrap(), 600 * 19);
+    assert!(search.capacity(2).unwrap() > 2 * 20_900);
 }
 
 #[test]

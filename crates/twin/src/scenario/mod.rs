@@ -153,7 +153,7 @@ impl Default for Scenario {
             libraries: 1,
             away: 0,
             layout: Layout { storage_racks: 8, ..Layout::default() },
-            platters: 3_800,
+            platters: 7_000,
             tracks: 100_000,
             verification: Verification::Endless,
             sets: Sets { shape: SetShape { information: 16, redundancy: 3 }, zones: Zones::default(), unavailable: 0.0 },

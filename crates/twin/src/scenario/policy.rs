@@ -1,6 +1,6 @@
 //! Selects the policy of a run by name, with its settings.
 
-use fulgurite_library::{Layout, LeastCost, NoShuttles, Partitioned, Policy, ShortestPaths, Techniques};
+use fulgurite_library::{Balanced, Layout, NoShuttles, Pace, Partitioned, Policy, ShortestPaths, Techniques};
 
 /// The name of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,8 +11,8 @@ pub enum PolicyName {
     ShortestPaths,
     /// The policy of the paper.
     Partitioned,
-    /// Least-cost dispatch, `fulgurite` in scenario files.
-    LeastCost,
+    /// Balances the waiting work over shuttles and drives.
+    Balanced,
 }
 
 impl PolicyName {
@@ -21,7 +21,7 @@ impl PolicyName {
         ("no-shuttles", Self::NoShuttles),
         ("shortest-paths", Self::ShortestPaths),
         ("partitioned", Self::Partitioned),
-        ("fulgurite", Self::LeastCost),
+        ("balanced", Self::Balanced),
     ];
 
     /// The name in scenario files.
@@ -39,29 +39,29 @@ pub struct PolicyChoice {
     /// `partitioned`: how many more bytes must wait in the fullest rectangle than in the emptiest
     /// before idle shuttles help there; `None` if they never do.
     pub steals_above: Option<u64>,
-    /// `fulgurite`: which of its techniques are enabled.
+    /// `balanced`: the settings of its techniques.
     pub techniques: Techniques,
 }
 
 impl Default for PolicyChoice {
-    /// Least-cost dispatch. The threshold of the paper's policy is 1 GB, the size of the largest
+    /// The balanced policy. The threshold of the paper's policy is 1 GB, the size of the largest
     /// shards; less is not worth the trip.
     fn default() -> Self {
-        Self { name: PolicyName::LeastCost, steals_above: Some(1_000_000_000), techniques: Techniques::default() }
+        Self { name: PolicyName::Balanced, steals_above: Some(1_000_000_000), techniques: Techniques::default() }
     }
 }
 
 impl PolicyChoice {
-    /// Builds the policy for a panel with this layout and track size.
+    /// Builds the policy for a panel with this layout, pace and track size.
     #[must_use]
-    pub fn build(&self, layout: &Layout, track_bytes: u64) -> Box<dyn Policy> {
+    pub fn build(&self, layout: &Layout, pace: &Pace, track_bytes: u64) -> Box<dyn Policy> {
         match self.name {
             PolicyName::NoShuttles => Box::new(NoShuttles),
             PolicyName::ShortestPaths => Box::new(ShortestPaths),
             PolicyName::Partitioned => {
                 Box::new(Partitioned::new(layout, self.steals_above.map(|bytes| bytes.div_ceil(track_bytes.max(1)))))
             }
-            PolicyName::LeastCost => Box::new(LeastCost::new(layout, self.techniques)),
+            PolicyName::Balanced => Box::new(Balanced::new(layout, pace, self.techniques)),
         }
     }
 }

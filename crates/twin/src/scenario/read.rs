@@ -351,7 +351,7 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
         "`partitioned`: how many more bytes must wait in the fullest rectangle than in the emptiest before idle shuttles help.",
     );
     // `ideas`, not `techniques`: recorded journals contain scenarios with this name.
-    let mut section = section.section("ideas", "The techniques of `fulgurite`; each can be disabled to measure its contribution.");
+    let mut section = section.section("ideas", "The techniques of `balanced`; each can be disabled to measure its contribution.");
     let techniques = Techniques {
         exchanges: section.setting_or("exchanges", flag(), base.techniques.exchanges, "Both bays of a drive serve customers under load."),
         window: section.setting_or(
@@ -366,18 +366,23 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
             base.techniques.age_counts,
             "Seconds of travel that one second of age offsets when the nearest platter is chosen.",
         ),
-        shares: section.setting_or("shares", flag(), base.techniques.shares, "Shuttles help outside of their rectangle."),
         reads_by_track: section.setting_or(
             "reads_by_track",
             flag(),
             base.techniques.reads_by_track,
             "Reads of one platter are served in track order.",
         ),
-        help_above: section.setting_or(
-            "help_above",
-            count(0..=100_000),
-            base.techniques.help_above,
-            "A shuttle with nothing to do in its rectangle helps in a neighbouring half of a shelf in which at least this many platters wait.",
+        moves_above: section.setting_or(
+            "moves_above",
+            duration(..),
+            base.techniques.moves_above,
+            "How much more urgent another section must be before a shuttle moves there that has work in its own.",
+        ),
+        assists_above: section.setting_or(
+            "assists_above",
+            duration(..),
+            base.techniques.assists_above,
+            "How much more urgent the section at the other end of the shelf must be before a shuttle fetches from it.",
         ),
         one_verifies_of: section.setting_or(
             "one_verifies_of",

@@ -94,13 +94,12 @@ fn conflicting_settings_are_rejected_at_their_position() {
 fn platters_fill_complete_sets_and_the_error_says_how_many_fit() {
     let racks = |storage_racks| Scenario { layout: Layout { storage_racks, ..Layout::default() }, ..Scenario::default() };
     let stock = racks(7).stock(1).unwrap();
-    assert_eq!((stock.written, stock.readable.count), (3_800, 3_200));
-    assert_eq!(Scenario { platters: 3_818, ..racks(7) }.stock(1).unwrap().written, 3_800, "less than a set more");
-    assert_eq!(Scenario { platters: 0, ..racks(7) }.stock(1).unwrap().written, 3_800);
-    assert_eq!(Scenario { platters: 0, ..racks(8) }.stock(1).unwrap().written, 419 * 19);
+    assert_eq!((stock.written, stock.readable.count), (368 * 19, 368 * 16), "7,000 platters, less than a set more");
+    assert_eq!(Scenario { platters: 0, ..racks(7) }.stock(1).unwrap().written, 600 * 19);
+    assert_eq!(Scenario { platters: 0, ..racks(8) }.stock(1).unwrap().written, 1_261 * 19);
     assert_eq!(
-        Scenario { platters: 3_819, ..racks(7) }.stock(1).unwrap_err().to_string(),
-        "3819 platters in each library, but only 3800 fit: 200 sets of 16+3 in 1 libraries under the blast zone rule"
+        Scenario { platters: 11_419, ..racks(7) }.stock(1).unwrap_err().to_string(),
+        "11419 platters in each library, but only 11400 fit: 600 sets of 16+3 in 1 libraries under the blast zone rule"
     );
     let none = Scenario { platters: 18, ..Scenario::default() }.stock(1).unwrap_err();
     assert!(matches!(none, ScenarioError::NoSet { wanted: 18, .. }));
@@ -110,7 +109,7 @@ fn platters_fill_complete_sets_and_the_error_says_how_many_fit() {
     };
     assert_eq!(ingest(5, 190), "5 platters in each of 1 libraries don't make a complete set of 16+3");
     let all = "the slots that the room for ingest leaves in each of 1 libraries don't make a complete set of 16+3";
-    assert_eq!(ingest(0, 3_800), all);
+    assert_eq!(ingest(0, 11_400), all);
     let few = racks(6).stock(1).unwrap_err();
     assert!(matches!(few, ScenarioError::Placement(_)), "{few}");
 }
@@ -145,8 +144,8 @@ fn no_set_loses_more_platters_than_it_has_redundancy() {
         scenario.sets.unavailable = share;
         scenario.check().unwrap();
         let stock = scenario.stock(7).unwrap();
-        assert_eq!(stock.unavailable.len(), (share * 3_800.0 + 0.5) as usize);
-        for set in 0..200 {
+        assert_eq!(stock.unavailable.len(), (share * 368.0 * 19.0 + 0.5) as usize);
+        for set in 0..368 {
             assert!(stock.unavailable.iter().filter(|platter| platter.0 / 19 == set).count() <= 3);
         }
     }
@@ -165,7 +164,7 @@ fn the_workload_reads_only_information_platters() {
     let all: Vec<u32> = (0..stock.readable.count).map(|index| stock.region_platter(index).0).collect();
     assert!(all.windows(2).all(|two| two[0] < two[1]));
     assert!(all.iter().all(|platter| platter % 19 < 16));
-    assert_eq!(all.last(), Some(&(199 * 19 + 15)));
+    assert_eq!(all.last(), Some(&(367 * 19 + 15)));
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Scenario {
     /// The controllers at the start of a run, before any event.
     #[must_use]
     pub fn region(&self, stock: &Stock) -> Region {
-        self.region_with(stock, |layout| self.policy.build(layout, self.mechanics.drive.track_bytes))
+        self.region_with(stock, |layout| self.policy.build(layout, &self.pace(), self.mechanics.drive.track_bytes))
     }
 
     /// [`Scenario::region`] with another policy.

@@ -1,6 +1,7 @@
 //! The contribution of each technique of `fulgurite`.
 
 use super::*;
+use fulgurite_domain::Micros;
 use fulgurite_library::Techniques;
 
 /// The name of a technique, and how to disable it.
@@ -9,7 +10,7 @@ type Technique = (&'static str, fn(&mut Techniques));
 const TECHNIQUES: [Technique; 4] = [
     ("exchange", |techniques| techniques.exchanges = false),
     ("near among old", |techniques| techniques.window = 1),
-    ("sharing", |techniques| techniques.shares = false),
+    ("assistance", |techniques| techniques.assists_above = Micros::NEVER),
     ("by track", |techniques| techniques.reads_by_track = false),
 ];
 
@@ -85,7 +86,7 @@ fn plan_variants(plan: &mut Plan) -> Vec<(String, Point)> {
     let scenario = interval(plan, WorkloadKind::Iops, PolicyName::Partitioned);
     variants.push(("partitioned".into(), plan.headline(&scenario)));
     let mut ours = |plan: &mut Plan, name: String, techniques: Techniques| {
-        let mut scenario = interval(plan, WorkloadKind::Iops, PolicyName::LeastCost);
+        let mut scenario = interval(plan, WorkloadKind::Iops, PolicyName::Balanced);
         scenario.policy.techniques = techniques;
         variants.push((name, plan.headline(&scenario)));
     };

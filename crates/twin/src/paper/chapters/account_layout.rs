@@ -13,7 +13,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut points: Vec<(&'static str, f64, Point)> = Vec::new();
     for (layout, name) in LAYOUTS {
         for rate in plan.along(&RATES) {
-            let mut scenario = interval(plan, WorkloadKind::Typical, PolicyName::LeastCost);
+            let mut scenario = interval(plan, WorkloadKind::Typical, PolicyName::Balanced);
             (scenario.workload.rate, scenario.workload.layout, scenario.workload.bursts.count) = (rate, layout, 0);
             scenario.workload.steady.account_files = FILES;
             if !plan.settings().quick {

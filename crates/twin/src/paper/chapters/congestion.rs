@@ -3,7 +3,7 @@
 use super::*;
 
 const SHUTTLES: [u16; 9] = [8, 12, 16, 20, 24, 28, 32, 36, 40];
-const MOVING: [PolicyName; 3] = [PolicyName::Partitioned, PolicyName::LeastCost, PolicyName::ShortestPaths];
+const MOVING: [PolicyName; 3] = [PolicyName::Partitioned, PolicyName::Balanced, PolicyName::ShortestPaths];
 
 pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut points: Vec<(PolicyName, u16, Point)> = Vec::new();

@@ -37,7 +37,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut tasks = Vec::new();
     let deadlines = plan.along(&DEADLINES);
     for (kind, name) in INTERVALS {
-        let scenario = interval(plan, kind, PolicyName::LeastCost);
+        let scenario = interval(plan, kind, PolicyName::Balanced);
         for seed in plan.settings().first_seed..plan.settings().first_seed + u64::from(plan.settings().sweep_seeds) {
             let (scenario, deadlines) = (scenario.clone(), deadlines.clone());
             let task = plan.task(4.0, move || {

@@ -9,7 +9,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut points: Vec<(f64, u16, Point)> = Vec::new();
     for share in UNAVAILABLE {
         for libraries in if plan.settings().quick { vec![1, 3] } else { LIBRARIES.to_vec() } {
-            let mut scenario = interval(plan, WorkloadKind::Typical, PolicyName::LeastCost);
+            let mut scenario = interval(plan, WorkloadKind::Typical, PolicyName::Balanced);
             scenario.libraries = libraries;
             scenario.sets.unavailable = share;
             let factor = f64::from(libraries);

@@ -13,7 +13,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             let scenario = interval(plan, kind, policy);
             points.push((kind, policy_label(policy), point_of(plan, &scenario, true)));
         }
-        let mut scenario = interval(plan, kind, PolicyName::LeastCost);
+        let mut scenario = interval(plan, kind, PolicyName::Balanced);
         scenario.policy.techniques.exchanges = false;
         points.push((kind, "without exchange", plan.point(&scenario)));
     }
@@ -77,7 +77,7 @@ fn short(policy: &str) -> &'static str {
         "no shuttles" => "NS",
         "shortest paths" => "SP",
         "partitioned" => "P",
-        "fulgurite" => "F",
+        "balanced" => "F",
         _ => "F−",
     }
 }

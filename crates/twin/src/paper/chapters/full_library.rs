@@ -34,7 +34,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             vec![format!("{mb_s} MB/s"), rate.to_string(), time_within(&theirs.tail()), time_within(&ours.tail())]
         };
         let rows = grid.pairs(results).into_iter().map(row).collect();
-        chapter.list(["drives", "reads a second", "partitioned", "fulgurite"], rows);
+        chapter.list(["drives", "reads a second", "partitioned", "balanced"], rows);
         grid.add_runs(results, &mut chapter, Column::f64("rate", "1/s", "Requests a second."))?;
         Ok(chapter)
     })

@@ -3,7 +3,7 @@
 use super::*;
 
 const THROUGHPUTS: [f64; 3] = [30.0, 60.0, 120.0];
-const MOVING: [PolicyName; 2] = [PolicyName::Partitioned, PolicyName::LeastCost];
+const MOVING: [PolicyName; 2] = [PolicyName::Partitioned, PolicyName::Balanced];
 
 pub(super) struct Grid {
     throughputs: Vec<f64>,
@@ -46,7 +46,7 @@ impl Grid {
                 panel = panel.line(policy_label(policy), self.of(results, policy, mb_s).map(|(x, sample)| tail_at(x, sample)));
             }
             let longest = self.of(results, MOVING[0], mb_s).map(|(_, sample)| sample.tail().mean).fold(0.0, f64::max);
-            figure = figure.panel(with_bound(marks(panel, longest), self.of(results, PolicyName::LeastCost, mb_s)));
+            figure = figure.panel(with_bound(marks(panel, longest), self.of(results, PolicyName::Balanced, mb_s)));
         }
         figure
     }

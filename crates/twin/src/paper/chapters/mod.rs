@@ -76,14 +76,14 @@ const INTERVALS: [(WorkloadKind, &str); 3] =
     [(WorkloadKind::Typical, "Typical"), (WorkloadKind::Iops, "IOPS"), (WorkloadKind::Volume, "Volume")];
 
 /// The policies, in the same order and so in the same colours in all figures.
-const POLICIES: [PolicyName; 4] = [PolicyName::NoShuttles, PolicyName::Partitioned, PolicyName::LeastCost, PolicyName::ShortestPaths];
+const POLICIES: [PolicyName; 4] = [PolicyName::NoShuttles, PolicyName::Partitioned, PolicyName::Balanced, PolicyName::ShortestPaths];
 
 fn policy_label(policy: PolicyName) -> &'static str {
     match policy {
         PolicyName::NoShuttles => "no shuttles",
         PolicyName::ShortestPaths => "shortest paths",
         PolicyName::Partitioned => "partitioned",
-        PolicyName::LeastCost => "fulgurite",
+        PolicyName::Balanced => "fulgurite",
     }
 }
 

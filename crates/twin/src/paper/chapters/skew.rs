@@ -3,7 +3,7 @@
 use super::*;
 
 const EXPONENTS: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25];
-const VARIANTS: [&str; 4] = ["no shuttles", "partitioned, no stealing", "partitioned", "fulgurite"];
+const VARIANTS: [&str; 4] = ["no shuttles", "partitioned, no stealing", "partitioned", "balanced"];
 
 pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut points: Vec<(&'static str, f64, Point)> = Vec::new();
@@ -11,7 +11,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         for exponent in plan.along(&EXPONENTS) {
             let policy = match variant {
                 "no shuttles" => PolicyName::NoShuttles,
-                "fulgurite" => PolicyName::LeastCost,
+                "balanced" => PolicyName::Balanced,
                 _ => PolicyName::Partitioned,
             };
             let mut scenario = interval(plan, WorkloadKind::Iops, policy);
@@ -32,16 +32,16 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         for variant in VARIANTS {
             panel = panel.line(variant, of(variant).map(|point| tail_at(point.1, results.sample(point.2))).collect::<Vec<_>>());
         }
-        panel = with_bound(panel, of("fulgurite").map(|point| (point.1, results.sample(point.2))));
+        panel = with_bound(panel, of("balanced").map(|point| (point.1, results.sample(point.2))));
         chapter.draw("skew", Figure::new("").panel(panel), "Tail on IOPS against the exponent of Zipf's law.");
-        let exponents: Vec<f64> = of("fulgurite").map(|point| point.1).collect();
+        let exponents: Vec<f64> = of("balanced").map(|point| point.1).collect();
         let find = |variant: &'static str, exponent: f64| {
             let point = of(variant).find(|point| point.1 == exponent).expect("every variant has every exponent");
             results.sample(point.2)
         };
         let rows = exponents.iter().map(|&exponent| {
             let tails = VARIANTS.map(|variant| time_within(&find(variant, exponent).tail()));
-            let ratio = find("fulgurite", exponent).ratio_to(find("partitioned", exponent), |run| run.tail_s).mean;
+            let ratio = find("balanced", exponent).ratio_to(find("partitioned", exponent), |run| run.tail_s).mean;
             std::iter::once(exponent.to_string()).chain(tails).chain([compared(ratio)]).collect()
         });
         let head = ["exponent", VARIANTS[0], VARIANTS[1], VARIANTS[2], VARIANTS[3], "fulgurite to partitioned"];

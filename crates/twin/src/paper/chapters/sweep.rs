@@ -96,7 +96,7 @@ impl Sweep {
                 longest = points.iter().fold(longest, |longest, point| longest.max(point.y));
                 panel = panel.line(policy_label(policy), points);
             }
-            panel = with_bound(panel, self.of(kind, PolicyName::LeastCost).map(|(x, point)| (x, results.sample(point))));
+            panel = with_bound(panel, self.of(kind, PolicyName::Balanced).map(|(x, point)| (x, results.sample(point))));
             if shows_service_level(longest) {
                 panel = panel.level(SERVICE_LEVEL_S, SERVICE_LEVEL);
             }
@@ -120,7 +120,7 @@ impl Sweep {
         };
         let mut rows: Vec<Vec<String>> = POLICIES.into_iter().map(row).collect();
         for (name, bound) in [(BOUND_NAME, Sample::bound as fn(&Sample) -> Option<f64>), ("bound, nothing foreseen", Sample::unforeseen)] {
-            let bound = |kind| bound(results.sample(self.at(kind, PolicyName::LeastCost, x)?)).map(time);
+            let bound = |kind| bound(results.sample(self.at(kind, PolicyName::Balanced, x)?)).map(time);
             let bounds = INTERVALS.map(|(kind, _)| bound(kind).unwrap_or("–".to_owned()));
             rows.push(std::iter::once(name.to_owned()).chain(bounds).collect());
         }
@@ -133,7 +133,7 @@ impl Sweep {
         let mut sentences = Vec::new();
         for (kind, name) in INTERVALS {
             let ratio = |x: f64| {
-                let ours = results.sample(self.at(kind, PolicyName::LeastCost, x)?);
+                let ours = results.sample(self.at(kind, PolicyName::Balanced, x)?);
                 let theirs = results.sample(self.at(kind, PolicyName::Partitioned, x)?);
                 Some(ours.ratio_to(theirs, |run| run.tail_s).mean)
             };
@@ -165,7 +165,7 @@ pub(super) fn throughput(plan: &mut Plan) -> Report {
         chapter.add_paragraph(format!("At {x} MB/s:"));
         sweep.list(results, x, &mut chapter);
         chapter.add_paragraph(sweep.compare(results));
-        if let Some(sample) = sweep.at(WorkloadKind::Iops, PolicyName::LeastCost, x).map(|point| results.sample(point)) {
+        if let Some(sample) = sweep.at(WorkloadKind::Iops, PolicyName::Balanced, x).map(|point| results.sample(point)) {
             let over = |bound: fn(&Measured) -> Option<f64>| {
                 let ratio = sample.over(bound)?;
                 let half = ratio.half_width().map_or(String::new(), |half| format!(" ± {}", percent(half)));

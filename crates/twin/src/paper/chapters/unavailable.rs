@@ -31,7 +31,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             ]
         };
         let rows = grid.pairs(results).into_iter().map(row).collect();
-        chapter.list(["drives", "unavailable", "requests recovered", "requests lost", "partitioned", "fulgurite"], rows);
+        chapter.list(["drives", "unavailable", "requests recovered", "requests lost", "partitioned", "balanced"], rows);
         grid.add_runs(results, &mut chapter, Column::f64("unavailable", "", "Share of unavailable platters."))?;
         Ok(chapter)
     })

@@ -139,7 +139,8 @@ impl Checks {
         let promise = match scenario.policy.name {
             PolicyName::NoShuttles => Promise::DrivesFetch,
             PolicyName::ShortestPaths => Promise::ShuttlesServeAll,
-            PolicyName::Partitioned | PolicyName::LeastCost => Promise::ShuttlesServeTheirOwn,
+            PolicyName::Partitioned => Promise::ShuttlesServeTheirOwn,
+            PolicyName::Balanced => Promise::SectionsAreAttended,
         };
         let (zones, tracks) = (scenario.sets.zones.clone(), scenario.tracks);
         Self { zones, tracks, promise, now: Micros::ZERO, state: None, violation: None }

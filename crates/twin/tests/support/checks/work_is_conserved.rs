@@ -6,7 +6,8 @@
 //! | --- | --- |
 //! | `no-shuttles` | no working drive is without a customer while a platter waits |
 //! | `shortest-paths` | no shuttle is free while a platter waits and some drive has room, or while a platter is to be taken from a drive |
-//! | `partitioned`, `fulgurite` | the same, within the shuttle's rectangle, for the shuttles working there |
+//! | `partitioned` | the same, within the shuttle's rectangle, for the shuttles working there |
+//! | `balanced` | no shuttle is free while a section in which none has a task has a waiting platter and a drive with room, or a platter to be taken from a drive; one shuttle may wait for each section whose platters wait for a drive |
 //!
 //! A shuttle is free if it works, has no task and need not charge. A drive has room if it is
 //! reachable, holds no customer's platter, is promised none, and has an empty bay. Several events
@@ -16,7 +17,8 @@ use std::collections::BTreeSet;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{
-    Action, Actor, Berth, Command, Drive, Event, Library, Operation, Panel, Platter, Rectangle, Region, Shuttle, rectangles,
+    Action, Actor, Berth, Command, Drive, Event, Job, Library, Operation, Panel, Platter, Rectangle, Region, Section, Shuttle, rectangles,
+    sections,
 };
 use fulgurite_twin::journal::Fact;
 
@@ -31,6 +33,8 @@ pub(crate) enum Promise {
     ShuttlesServeAll,
     /// No shuttle idles in its rectangle.
     ShuttlesServeTheirOwn,
+    /// No shuttle idles while a section is unattended.
+    SectionsAreAttended,
 }
 
 /// An actor idled.
@@ -73,6 +77,10 @@ impl WorkIsConserved {
         let endless = |panel: &Panel| (0..panel.platter_count()).map(Platter).filter(|platter| panel.home(*platter).is_none()).collect();
         let groups = |panel: &Panel| match promise {
             Promise::ShuttlesServeTheirOwn => rectangles(panel.layout()),
+            Promise::SectionsAreAttended => {
+                let group = |Section { lanes, drives, .. }| Rectangle { lanes, drives, shuttles: Vec::new() };
+                sections(panel.layout()).into_iter().map(group).collect()
+            }
             Promise::DrivesFetch | Promise::ShuttlesServeAll => vec![Rectangle {
                 lanes: panel.lanes().collect(),
                 drives: panel.drives().collect(),
@@ -175,6 +183,9 @@ impl WorkIsConserved {
         let is_in_work = |shuttle: &Shuttle| match self.promise {
             Promise::ShuttlesServeTheirOwn => panel.working_in(group).any(|other| other == *shuttle),
             Promise::ShuttlesServeAll | Promise::DrivesFetch => true,
+            Promise::SectionsAreAttended => {
+                !is_attended(panel, group) && panel.idle_shuttles().count() > self.sections_without_room(library, panel)
+            }
         };
         let shuttle = panel.idle_shuttles().find(is_in_work)?;
         if let Some(drive) = drives.clone().find(|drive| panel.released_bay(*drive).is_some()) {
@@ -184,4 +195,23 @@ impl WorkIsConserved {
         let drive = drives.find(|drive| panel.empty_bay(*drive).is_some() && panel.customers(*drive) == 0)?;
         Some(Idled::WhileRoom { since: now, now, library, shuttle, platter, drive })
     }
+}
+
+impl WorkIsConserved {
+    /// Sections in which platters wait, but no drive has room.
+    fn sections_without_room(&self, library: Library, panel: &Panel) -> usize {
+        let has_room = |drive: &Drive| panel.empty_bay(*drive).is_some() && panel.customers(*drive) == 0 && panel.is_reachable(*drive);
+        let waits = |group: &&Rectangle| group.lanes.iter().any(|lane| panel.queue().platters_in(*lane) > 0);
+        self.groups[usize::from(library.0)].iter().filter(waits).filter(|group| !group.drives.iter().any(has_room)).count()
+    }
+}
+
+/// Whether some shuttle has a task that takes a platter from or to a section.
+fn is_attended(panel: &Panel, section: &Rectangle) -> bool {
+    let is_here = |berth: Berth| match berth {
+        Berth::Bay(drive, _) => section.drives.contains(&drive),
+        berth => section.lanes.contains(&panel.lane_at(panel.layout().berth_position(berth))),
+    };
+    let mut shuttles = (0..panel.layout().shuttles).map(Shuttle).filter(|shuttle| panel.is_working(*shuttle));
+    shuttles.any(|shuttle| matches!(panel.job(shuttle), Job::Carry(carry) if is_here(carry.from) || is_here(carry.to)))
 }

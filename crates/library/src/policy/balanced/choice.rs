@@ -1,0 +1,169 @@
+//! Which platter a shuttle fetches, to which drive, and which it takes home.
+
+use fulgurite_domain::Micros;
+
+use super::verification::has_verification;
+use super::{Balanced, WAIT_FOR_DRIVE};
+use crate::{Drive, Operation, Panel, Platter, Position, Purpose, Stage, Task};
+
+/// Weight of the extra carry time to a drive other than the platter's own: a crab takes as much
+/// energy as 15 m of rail, and shuttles on one half of a shelf hinder each other.
+const EXTRA_CARRY_WEIGHT: u64 = 30;
+/// The window is at most this part of the platters waiting in a section: one in four.
+const WINDOW_PART: u32 = 2;
+/// Platters of the opposite section among which a shuttle chooses that helps there.
+const ASSIST_WINDOW: usize = 16;
+/// A shuttle that helps keeps this far from others.
+const ASSIST_DISTANCE_UM: i64 = 1_000_000;
+
+impl Balanced {
+    /// Takes home a platter that a drive at the shuttle's own position has released.
+    pub(super) fn collect_here(&self, panel: &Panel, at: Position) -> Option<Task> {
+        let here = self.sections.iter().filter(|section| section.door.shelf == at.shelf).flat_map(|section| &section.drives);
+        let mut here = here.filter(|drive| panel.layout().drive_position(**drive) == at);
+        here.find_map(|drive| {
+            Some(Task::Collect { drive: *drive, bay: panel.released_bay(*drive).filter(|_| panel.is_reachable(*drive))? })
+        })
+    }
+
+    /// Takes home the nearest platter that a drive of the section has released.
+    pub(super) fn collect(&self, panel: &Panel, section: usize, at: Position) -> Option<Task> {
+        let released = self.sections[section].drives.iter().filter_map(|drive| {
+            let bay = panel.released_bay(*drive).filter(|_| panel.is_reachable(*drive))?;
+            Some((panel.pace().travel(at, panel.layout().drive_position(*drive)), *drive, bay))
+        });
+        released.min().map(|(_, drive, bay)| Task::Collect { drive, bay })
+    }
+
+    pub(super) fn has_released(&self, panel: &Panel, section: usize) -> bool {
+        self.sections[section].drives.iter().any(|drive| panel.released_bay(*drive).is_some() && panel.is_reachable(*drive))
+    }
+
+    /// Whether a drive can receive a platter and will read it soon.
+    fn is_usable(&self, panel: &Panel, drive: Drive) -> bool {
+        panel.empty_bay(drive).is_some()
+            && panel.customers(drive) <= u32::from(self.techniques.exchanges && !has_verification(panel, drive))
+            && panel.is_reachable(drive)
+            && customer_work(panel, drive) <= WAIT_FOR_DRIVE
+    }
+
+    pub(super) fn has_usable_drive(&self, panel: &Panel, section: usize) -> bool {
+        self.sections[section].drives.iter().any(|drive| self.is_usable(panel, *drive))
+    }
+
+    pub(super) fn is_drive_free_soon(&self, panel: &Panel, section: usize) -> bool {
+        let drives = self.sections[section].drives.iter().filter(|drive| panel.is_reachable(**drive));
+        drives.map(|drive| customer_work(panel, *drive)).min().is_some_and(|work| work <= WAIT_FOR_DRIVE)
+    }
+
+    /// Fetches a platter of a section to one of its drives.
+    pub(super) fn fetch(&mut self, panel: &Panel, section: usize, at: Position) -> Option<Task> {
+        if !self.has_usable_drive(panel, section) {
+            return None;
+        }
+        let mut candidates = std::mem::take(&mut self.candidates);
+        candidates.clear();
+        match self.urgent_long_read(panel, section) {
+            Some(platter) => candidates.push(platter),
+            None => self.add_oldest(panel, section, &mut candidates),
+        }
+        let best = self.best(panel, at, &candidates, section);
+        self.candidates = candidates;
+        best
+    }
+
+    /// A platter that takes longer to read than the section takes to fetch all others.
+    fn urgent_long_read(&self, panel: &Panel, section: usize) -> Option<Platter> {
+        let (takes, platter) = self.long_read(panel, section)?;
+        (takes >= self.urgency(panel, section, self.workers[section])).then_some(platter)
+    }
+
+    /// Adds the oldest platters of a section.
+    fn add_oldest(&self, panel: &Panel, section: usize, candidates: &mut Vec<Platter>) {
+        // Short queues are served strictly by age; otherwise the oldest would pay for what the
+        // others gain.
+        let window = (self.waiting(panel, section) / WINDOW_PART).clamp(1, self.techniques.window.max(1)) as usize;
+        let lanes = &self.sections[section].lanes;
+        candidates.extend(lanes.iter().flat_map(|lane| panel.queue().line(*lane).take(window)));
+        if lanes.len() > 1 {
+            candidates.sort_unstable_by_key(|platter| (panel.queue().oldest(*platter), *platter));
+            candidates.truncate(window);
+        }
+    }
+
+    /// The platter and drive of a section with the lowest cost: the travel to the platter, the wait
+    /// for the drive and the extra carry, less a credit for age.
+    fn best(&self, panel: &Panel, at: Position, platters: &[Platter], section: usize) -> Option<Task> {
+        let (pace, layout, now) = (panel.pace(), panel.layout(), panel.now());
+        let drives = self.sections[section].drives.iter().copied().filter(|drive| self.is_usable(panel, *drive));
+        let options = drives.flat_map(|drive| {
+            let (door, busy) = (layout.drive_position(drive), customer_work(panel, drive));
+            platters.iter().map(move |platter| {
+                let place = panel.platter_position(*platter);
+                let to_platter = pace.travel(at, place);
+                // Every fetch of this platter pays for the ways to the drive and home. The
+                // comparison counts only the extra cost, less a credit for age.
+                let least = pace.along(place.x_um - layout.door_um(layout.side_of(place.x_um))).0;
+                let age = panel.queue().oldest(*platter).map_or(Micros::ZERO, |oldest| now.since(oldest));
+                let credit = (age.seconds() * self.techniques.age_counts * 1e6) as i64;
+                let carry = pace.travel(place, door);
+                let arrives = to_platter + pace.pick + carry + pace.place;
+                let waits = busy.since(arrives);
+                ((to_platter.0 + waits.0 + EXTRA_CARRY_WEIGHT * carry.0.saturating_sub(least)) as i64 - credit, *platter, drive)
+            })
+        });
+        options.min().map(|(_, platter, drive)| Task::Fetch { platter, drive })
+    }
+
+    /// Fetches the first platter of a section whose own drives are taken for long, to the drive of
+    /// another section that it reaches soonest.
+    pub(super) fn fetch_abroad(&self, panel: &Panel, section: usize, at: Position) -> Option<Task> {
+        let platter = self.urgent_long_read(panel, section).or_else(|| self.oldest(panel, section))?;
+        let place = panel.platter_position(platter);
+        let picked = panel.pace().travel(at, place) + panel.pace().pick;
+        let drives = panel.drives().filter(|drive| self.is_usable(panel, *drive)).map(|drive| {
+            let arrives = picked + panel.pace().travel(place, panel.layout().drive_position(drive));
+            (arrives.max(customer_work(panel, drive)), self.waiting(panel, self.section_of_drive[usize::from(drive.0)]), drive)
+        });
+        drives.min().map(|(.., drive)| Task::Fetch { platter, drive })
+    }
+
+    /// Fetches a platter from the other end of the shelf to a drive of the shuttle's own section,
+    /// if that section is more urgent than its own, or its own has nothing to do.
+    pub(super) fn assist(&self, panel: &Panel, own: usize, at: Position, urgency: Option<Micros>) -> Option<Task> {
+        let above = self.techniques.assists_above;
+        if above == Micros::NEVER || !self.has_usable_drive(panel, own) {
+            return None;
+        }
+        let least = urgency.map_or(above, |urgency| urgency + above + Micros(urgency.0 / 16));
+        let other = self.opposite[own]?;
+        if self.waiting(panel, other) < 2 || self.urgency(panel, other, self.workers[other]) <= least {
+            return None;
+        }
+        let door = self.sections[own].door;
+        let lines = self.sections[other].lanes.iter().flat_map(|lane| panel.queue().line(*lane).take(ASSIST_WINDOW));
+        let is_near = |one: Position, two: Position| one.shelf == two.shelf && (one.x_um - two.x_um).abs() < ASSIST_DISTANCE_UM;
+        let shuttles = (0..panel.layout().shuttles).map(crate::Shuttle);
+        let is_apart =
+            |place: Position| shuttles.clone().all(|shuttle| panel.position(shuttle) == at || !is_near(panel.position(shuttle), place));
+        let costs = lines.map(|platter| {
+            let place = panel.platter_position(platter);
+            (panel.pace().travel(at, place) + panel.pace().travel(place, door), platter, place)
+        });
+        let (_, platter, _) = costs.filter(|(.., place)| is_apart(*place)).min_by_key(|(cost, platter, _)| (*cost, *platter))?;
+        let drive = *self.sections[own].drives.iter().find(|drive| self.is_usable(panel, **drive))?;
+        Some(Task::Fetch { platter, drive })
+    }
+}
+
+/// Rough estimate of the time that a drive needs for its customers.
+pub(super) fn customer_work(panel: &Panel, drive: Drive) -> Micros {
+    let bays = panel.bays(drive).iter();
+    let customers = bays.filter_map(|bay| bay.held).filter(|held| held.purpose == Purpose::Customer && held.stage != Stage::Released);
+    let waiting: u64 = customers.clone().map(|held| u64::from(panel.queue().tracks_for(held.platter))).sum();
+    let reading = match panel.operation(drive) {
+        Some(Operation::Read(_, tracks)) => u64::from(tracks.count),
+        _ => 0,
+    };
+    Micros(customers.count() as u64 * panel.pace().visit.0 + (waiting + reading) * panel.pace().track.0)
+}

@@ -1,0 +1,317 @@
+//! The balanced policy: each shuttle works where platters would otherwise wait longest.
+//!
+//! A library is as fast as its shuttles: each platter costs one of them a pick, a carry to a drive,
+//! a place, a pick, a carry home and a place. All other shuttle time is waste. It comes in four
+//! kinds, and the policy has a technique against each:
+//!
+//! - **Shuttles in the wrong place.** The panel is cut into [sections](Section), one for each end
+//!   of a shelf with drives, and no shuttle owns any. The *urgency* of a section is the age that
+//!   its last platter will reach: the age of its oldest request, plus the time that fetching all
+//!   of its platters takes. A shuttle stays in its section until one without a shuttle is much
+//!   more urgent, so it rarely changes shelves. It also fetches platters from the other end of its
+//!   shelf, if they would wait much longer there. ([`Techniques::moves_above`],
+//!   [`Techniques::assists_above`])
+//! - **Waiting for the drive.** A shuttle that brought a platter waits until it is read, or returns
+//!   for it later. If the drive's second bay is free too, the shuttle leaves one platter, takes the
+//!   one that was read meanwhile, and never waits. So while many platters are queued, platters
+//!   under verification are set aside in a slot. ([`Techniques::exchanges`])
+//! - **Empty trips**, from where a shuttle left a platter to where it picks the next. The oldest
+//!   platter can be anywhere; one of the oldest few is near. ([`Techniques::window`])
+//! - **Drives taken for long.** A platter with hours of requests starts before the others, since
+//!   the last of its requests ends hours later. While it is read, the other platters of its
+//!   section go to other drives.
+
+mod choice;
+mod techniques;
+mod verification;
+
+use fulgurite_domain::Micros;
+
+pub use techniques::Techniques;
+
+use self::verification::Suspension;
+use crate::rectangle::resting_places;
+use crate::section::{Section, sections};
+use crate::{Berth, Job, Layout, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
+
+/// A shuttle waits for a drive of its section that is free again within this time.
+const WAIT_FOR_DRIVE: Micros = Micros(30_000_000);
+
+/// Balances the waiting work over shuttles and drives.
+#[derive(Debug, Clone)]
+pub struct Balanced {
+    techniques: Techniques,
+    sections: Vec<Section>,
+    /// Mean shuttle time for a platter of each section.
+    handling: Vec<Micros>,
+    /// The section at the other end of each one's shelf.
+    opposite: Vec<Option<usize>>,
+    section_of_drive: Vec<usize>,
+    /// The section in which each shuttle works.
+    section_of_shuttle: Vec<usize>,
+    suspension: Suspension,
+    /// Working shuttles of each section, counted for the current decision.
+    workers: Vec<u32>,
+    /// Scratch lists; kept for their allocation.
+    candidates: Vec<Platter>,
+    free: Vec<Shuttle>,
+    standing_by: Vec<Shuttle>,
+}
+
+/// What a shuttle does next.
+enum Next {
+    Do(Task),
+    /// Wait for a drive of its section.
+    Wait,
+    /// There is nothing to do in its section.
+    Free,
+    /// Its section has enough shuttles.
+    StandBy,
+}
+
+impl Balanced {
+    /// Creates the policy for a panel with this layout, whose shuttles have this pace.
+    #[must_use]
+    pub fn new(layout: &Layout, pace: &Pace, techniques: Techniques) -> Self {
+        let sections = sections(layout);
+        let nearest = |place: &Position| {
+            let way = |section: &usize| (pace.travel(*place, sections[*section].door), *section);
+            (0..sections.len()).min_by_key(way).expect("a panel has at least one section")
+        };
+        let middle_um = layout.middle_um();
+        let handling = sections.iter().map(|section| {
+            let middle = Position { x_um: (section.door.x_um + middle_um) / 2, ..section.door };
+            pace.handling(middle, section.door) + pace.along(SEARCH_UM)
+        });
+        let opposite = |of: &Section| sections.iter().position(|other| other.door.shelf == of.door.shelf && other.door != of.door);
+        let of_drive = |drive| sections.iter().position(|section| section.drives.contains(&drive)).expect("each drive is in one section");
+        Self {
+            techniques,
+            handling: handling.collect(),
+            opposite: sections.iter().map(opposite).collect(),
+            section_of_drive: (0..layout.drive_count()).map(|drive| of_drive(crate::Drive(drive))).collect(),
+            section_of_shuttle: resting_places(layout).iter().map(nearest).collect(),
+            suspension: Suspension::new(layout, &sections),
+            workers: vec![0; sections.len()],
+            candidates: Vec::new(),
+            free: Vec::new(),
+            standing_by: Vec::new(),
+            sections,
+        }
+    }
+
+    fn section_of(&self, shuttle: Shuttle) -> usize {
+        self.section_of_shuttle[usize::from(shuttle.0)]
+    }
+
+    fn waiting(&self, panel: &Panel, section: usize) -> u32 {
+        self.sections[section].lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum()
+    }
+
+    fn oldest(&self, panel: &Panel, section: usize) -> Option<Platter> {
+        panel.oldest_in(self.sections[section].lanes.iter().copied())
+    }
+
+    fn count_workers(&mut self, panel: &Panel) {
+        self.workers.fill(0);
+        for (index, section) in self.section_of_shuttle.iter().enumerate() {
+            let shuttle = Shuttle(index as u16);
+            self.workers[*section] += u32::from(panel.is_working(shuttle) && !self.is_away(panel, shuttle));
+        }
+        // The others stand by.
+        for (section, workers) in self.workers.iter_mut().enumerate() {
+            *workers = (*workers).min(self.sections[section].drives.len() as u32);
+        }
+    }
+
+    /// Whether a shuttle charges or has a task that doesn't concern its section.
+    fn is_away(&self, panel: &Panel, shuttle: Shuttle) -> bool {
+        let own = &self.sections[self.section_of(shuttle)];
+        let concerns_own = |berth: Berth| match berth {
+            Berth::Bay(drive, _) => own.drives.contains(&drive),
+            berth => own.lanes.contains(&panel.lane_at(panel.layout().berth_position(berth))),
+        };
+        match panel.job(shuttle) {
+            Job::Idle => panel.is_battery_low(shuttle),
+            Job::Carry(carry) => !concerns_own(carry.from) && !concerns_own(carry.to),
+            Job::Charge(_) => true,
+        }
+    }
+
+    /// Shuttles that can work in a section at once without hindering each other.
+    fn room(&self, section: usize) -> u32 {
+        self.sections[section].drives.len() as u32
+    }
+
+    /// Whether a shuttle is one of those that work in its section, and doesn't stand by.
+    fn is_member(&self, panel: &Panel, shuttle: Shuttle) -> bool {
+        let own = self.section_of(shuttle);
+        let before = self.section_of_shuttle.iter().take(usize::from(shuttle.0)).enumerate();
+        let members = before.filter(|(other, section)| {
+            let other = Shuttle(*other as u16);
+            **section == own && panel.is_working(other) && !self.is_away(panel, other)
+        });
+        let members = members.count();
+        (members as u32) < self.room(own)
+    }
+
+    /// How long the last platter that waits in a section now will have waited, if `workers`
+    /// shuttles work there; zero if none waits.
+    fn urgency(&self, panel: &Panel, section: usize, workers: u32) -> Micros {
+        let Some(oldest) = self.oldest(panel, section) else { return Micros::ZERO };
+        let age = panel.queue().oldest(oldest).map_or(Micros::ZERO, |at| panel.now().since(at));
+        let fetching = u64::from(self.waiting(panel, section)) * self.handling[section].0 / u64::from(workers.max(1));
+        let long = self.long_read(panel, section).map_or(Micros::ZERO, |(takes, _)| takes);
+        (age + Micros(fetching)).max(long)
+    }
+
+    /// The platter of a section whose requests take longest to read, if that is long, and how long
+    /// they will have waited if it is fetched now.
+    fn long_read(&self, panel: &Panel, section: usize) -> Option<(Micros, Platter)> {
+        let lanes = &self.sections[section].lanes;
+        let of_section = |platter: &&Platter| panel.queue().lane_of(**platter).is_some_and(|lane| lanes.contains(&lane));
+        let takes = |platter: Platter| {
+            let age = panel.queue().oldest(platter).map_or(Micros::ZERO, |at| panel.now().since(at));
+            age + Micros(u64::from(panel.queue().tracks_for(platter)) * panel.pace().track.0)
+        };
+        panel.queue().long_reads().iter().filter(of_section).map(|platter| (takes(*platter), *platter)).max()
+    }
+
+    /// What a shuttle does in its section, or in a more urgent one.
+    fn next(&mut self, panel: &Panel, shuttle: Shuttle) -> Next {
+        let (own, at) = (self.section_of(shuttle), panel.position(shuttle));
+        if !self.is_member(panel, shuttle) {
+            return Next::StandBy;
+        }
+        if let Some(task) = self.collect_here(panel, at) {
+            return Next::Do(task);
+        }
+        let waits = self.waiting(panel, own) > 0;
+        if waits && self.has_usable_drive(panel, own) {
+            let urgency = self.urgency(panel, own, self.workers[own]);
+            let task = self.move_to_more_urgent(panel, shuttle, urgency);
+            let task = task.or_else(|| self.assist(panel, own, at, Some(urgency)));
+            return task.or_else(|| self.fetch(panel, own, at)).map_or(Next::Wait, Next::Do);
+        }
+        if let Some(task) = self.collect(panel, own, at) {
+            return Next::Do(task);
+        }
+        if waits {
+            if self.is_drive_free_soon(panel, own) {
+                return Next::Wait;
+            }
+            if let Some(task) = self.fetch_abroad(panel, own, at) {
+                return Next::Do(task);
+            }
+        }
+        Next::Free
+    }
+
+    /// Moves a shuttle to the most urgent section without enough shuttles, if that is much more
+    /// urgent than its own.
+    fn move_to_more_urgent(&mut self, panel: &Panel, shuttle: Shuttle, own_urgency: Micros) -> Option<Task> {
+        let (own, at) = (self.section_of(shuttle), panel.position(shuttle));
+        let least = own_urgency + self.techniques.moves_above + Micros(own_urgency.0 / 16);
+        let mut best: Option<(Micros, usize)> = None;
+        for other in (0..self.sections.len()).filter(|other| *other != own && self.workers[*other] < self.room(*other)) {
+            let Some(oldest) = self.oldest(panel, other) else { continue };
+            let urgency = self.urgency(panel, other, self.workers[other] + 1);
+            let urgency = Micros(urgency.0.saturating_sub(panel.pace().travel(at, panel.platter_position(oldest)).0));
+            if urgency > least && best.is_none_or(|(most, _)| urgency > most) && self.has_work_for_another(panel, other) {
+                best = Some((urgency, other));
+            }
+        }
+        self.work_in(panel, shuttle, best?.1)
+    }
+
+    /// Gives a shuttle a task in another section, which becomes its own.
+    fn work_in(&mut self, panel: &Panel, shuttle: Shuttle, section: usize) -> Option<Task> {
+        let at = panel.position(shuttle);
+        let task = self.fetch(panel, section, at).or_else(|| self.collect(panel, section, at));
+        let task = task.or_else(|| if self.is_drive_free_soon(panel, section) { None } else { self.fetch_abroad(panel, section, at) });
+        if task.is_some() {
+            // A shuttle of that section that is away gets the other section instead.
+            let own = std::mem::replace(&mut self.section_of_shuttle[usize::from(shuttle.0)], section);
+            let is_absent = |other: &Shuttle| *other != shuttle && self.section_of(*other) == section && self.is_away(panel, *other);
+            if let Some(other) = (0..self.section_of_shuttle.len()).map(|index| Shuttle(index as u16)).find(is_absent) {
+                self.section_of_shuttle[usize::from(other.0)] = own;
+            }
+        }
+        task
+    }
+
+    fn has_work_for_another(&self, panel: &Panel, section: usize) -> bool {
+        let waits = self.waiting(panel, section) > 0;
+        waits && (self.has_usable_drive(panel, section) || !self.is_drive_free_soon(panel, section)) || self.has_released(panel, section)
+    }
+
+    /// The nearest pair of a free shuttle and one of these sections with work and no shuttle.
+    fn nearest_unattended(&self, panel: &Panel, sections: std::ops::Range<usize>) -> Option<(Shuttle, usize)> {
+        let mut best: Option<(Micros, Shuttle, usize)> = None;
+        for section in sections.filter(|section| self.workers[*section] == 0) {
+            if !self.has_work_for_another(panel, section) {
+                continue;
+            }
+            let place = self.oldest(panel, section).map_or(self.sections[section].door, |oldest| panel.platter_position(oldest));
+            for shuttle in self.free.iter().chain(&self.standing_by) {
+                let way = panel.pace().travel(panel.position(*shuttle), place);
+                if best.is_none_or(|(least, ..)| way < least) {
+                    best = Some((way, *shuttle, section));
+                }
+            }
+        }
+        best.map(|(_, shuttle, section)| (shuttle, section))
+    }
+}
+
+/// The empty trip to the next platter that [`Balanced::urgency`] assumes.
+const SEARCH_UM: i64 = 250_000;
+
+impl Policy for Balanced {
+    fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
+        panel.idle_shuttles().next()?;
+        self.suspension.update(panel, &self.sections, &self.techniques);
+        if panel.queue().platters() == 0 && !(0..self.sections.len()).any(|section| self.has_released(panel, section)) {
+            return None;
+        }
+        self.count_workers(panel);
+        self.free.clear();
+        self.standing_by.clear();
+        for shuttle in panel.idle_shuttles() {
+            match self.next(panel, shuttle) {
+                Next::Do(task) => return Some((shuttle, task)),
+                Next::Wait => {}
+                Next::Free => self.free.push(shuttle),
+                Next::StandBy => self.standing_by.push(shuttle),
+            }
+        }
+        if let Some((shuttle, section)) = self.nearest_unattended(panel, 0..self.sections.len())
+            && let Some(task) = self.work_in(panel, shuttle, section)
+        {
+            return Some((shuttle, task));
+        }
+        let free = std::mem::take(&mut self.free);
+        let assists = |shuttle: &Shuttle| Some((*shuttle, self.assist(panel, self.section_of(*shuttle), panel.position(*shuttle), None)?));
+        let task = free.iter().find_map(assists);
+        self.free = free;
+        task
+    }
+
+    fn should_verify(&self, _: &Panel, drive: crate::Drive) -> bool {
+        self.suspension.verifies(drive)
+    }
+
+    fn pauses_verification(&self) -> bool {
+        self.techniques.exchanges
+    }
+
+    fn deadline(&self, panel: &Panel) -> Option<Micros> {
+        // Only an idle shuttle could bring verification back.
+        panel.idle_shuttles().next()?;
+        self.suspension.deadline(panel, &self.sections, &self.techniques)
+    }
+
+    fn reads_by_track(&self) -> bool {
+        self.techniques.reads_by_track
+    }
+}

@@ -1,0 +1,73 @@
+//! When verification makes way for customers.
+//!
+//! While many platters wait, the platter under verification is set aside in a spare slot, and both
+//! bays of the drive serve customers.
+
+use fulgurite_domain::Micros;
+
+use super::Techniques;
+use crate::section::Section;
+use crate::{Drive, Layout, Panel, Purpose};
+
+#[derive(Debug, Clone)]
+pub(super) struct Suspension {
+    /// The drives that should use both bays for customers.
+    customers_only: Vec<bool>,
+    /// When each section last had a waiting platter.
+    last_waiting: Vec<Micros>,
+}
+
+impl Suspension {
+    pub(super) fn new(layout: &Layout, sections: &[Section]) -> Self {
+        Self { customers_only: vec![false; usize::from(layout.drive_count())], last_waiting: vec![Micros::ZERO; sections.len()] }
+    }
+
+    pub(super) fn verifies(&self, drive: Drive) -> bool {
+        !self.customers_only[usize::from(drive.0)]
+    }
+
+    /// Decides which drives use both bays for customers: from when many platters wait in a section
+    /// until none has waited for a while.
+    pub(super) fn update(&mut self, panel: &Panel, sections: &[Section], techniques: &Techniques) {
+        if !techniques.exchanges {
+            return;
+        }
+        // Drives that have yet to set their platter aside may take a spare slot each.
+        let due = panel.drives().filter(|drive| !self.verifies(*drive) && has_verification(panel, *drive)).count() as u32;
+        let mut spare = panel.spare_slots().saturating_sub(due);
+        for (section, last_waiting) in sections.iter().zip(&mut self.last_waiting) {
+            let waiting: u32 = section.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
+            let many = techniques.set_aside_above * section.drives.len() as u32;
+            if waiting > 0 {
+                *last_waiting = panel.now();
+            }
+            let every = techniques.one_verifies_of;
+            // The last drive of each group keeps verifying.
+            let keeps = |drive: &Drive| every > 0 && u32::from(drive.0) % every == every - 1;
+            for drive in section.drives.iter().filter(|drive| !keeps(drive)) {
+                let customers_only = &mut self.customers_only[usize::from(drive.0)];
+                *customers_only = if *customers_only {
+                    panel.now().since(*last_waiting) < techniques.brought_back_after
+                } else {
+                    // A platter without a home is set aside in a spare slot.
+                    let begins = waiting >= many && spare > 0;
+                    spare -= u32::from(begins);
+                    begins
+                };
+            }
+        }
+    }
+
+    /// When a section will have had no waiting platter for long enough.
+    pub(super) fn deadline(&self, panel: &Panel, sections: &[Section], techniques: &Techniques) -> Option<Micros> {
+        let quiet = sections.iter().zip(&self.last_waiting).filter(|(section, _)| {
+            let is_suspended = section.drives.iter().any(|drive| !self.verifies(*drive));
+            is_suspended && section.lanes.iter().all(|lane| panel.queue().platters_in(*lane) == 0)
+        });
+        quiet.map(|(_, last_waiting)| *last_waiting + techniques.brought_back_after).min()
+    }
+}
+
+pub(super) fn has_verification(panel: &Panel, drive: Drive) -> bool {
+    panel.bays(drive).iter().any(|bay| bay.held.is_some_and(|held| held.purpose == Purpose::Verification))
+}
