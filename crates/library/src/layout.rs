@@ -19,6 +19,9 @@ use std::fmt;
 /// The write rack and the left read rack.
 pub(crate) const RACKS_BEFORE_STORAGE: u8 = 2;
 
+/// The doors of two drives on one shelf are a third of the rack's width apart.
+const DOORS_APART_PART: i64 = 3;
+
 /// The default spacing, which is valid with racks of any width.
 const SPACING_DEFAULT_UM: i64 = 350_000;
 
@@ -94,8 +97,9 @@ pub struct Layout {
     pub slots: u16,
     /// Width of a rack: 1.2 m (proposed).
     pub rack_width_um: i64,
-    /// Drives in the left and the right read rack, each on its own shelf: up to 10 per rack, at
-    /// least 2 in all (P).
+    /// Drives in the left and the right read rack: up to 10 per rack, at least 2 in all (P). With
+    /// more drives than shelves, some shelves have two, side by side; the paper's figures also have
+    /// 40 drives, but it doesn't say where they are.
     pub drives: [u8; 2],
     /// Shuttles: 8 to 40 are studied, at most two per drive (P).
     pub shuttles: u16,
@@ -144,7 +148,7 @@ impl Layout {
         range("slots", self.slots.into(), (1..=10_000).contains(&self.slots), "1 to 10,000 on a shelf of a rack")?;
         length("rack_width", self.rack_width_um, (500_000..=10_000_000).contains(&self.rack_width_um), "0.5 to 10 m")?;
         for (what, drives) in [("drives_left", self.drives[0]), ("drives_right", self.drives[1])] {
-            range(what, drives.into(), drives <= self.shelves, "at most one for each shelf")?;
+            range(what, drives.into(), u16::from(drives) <= 2 * u16::from(self.shelves), "at most two for each shelf")?;
         }
         range("drives", self.drive_count().into(), self.drive_count() >= 1, "1 or more in all")?;
         range("shuttles", self.shuttles.into(), self.shuttles <= 2 * self.drive_count(), "at most two for each drive")?;
@@ -220,7 +224,7 @@ impl Layout {
         if drive.0 < u16::from(self.drives[0]) { Side::Left } else { Side::Right }
     }
 
-    /// The shelf a drive is on. If there are fewer drives than shelves, they are spread evenly.
+    /// The shelf a drive is on. Drives are spread evenly over the shelves of their rack.
     #[must_use]
     pub fn drive_shelf(&self, drive: Drive) -> u8 {
         let (index, count) = match self.drive_side(drive) {
@@ -233,10 +237,25 @@ impl Layout {
     /// Position of a shuttle that serves a drive. It reaches both bays from there.
     #[must_use]
     pub fn drive_position(&self, drive: Drive) -> Position {
-        Position { shelf: self.drive_shelf(drive), x_um: self.door_um(self.drive_side(drive)) }
+        let (side, shelf) = (self.drive_side(drive), self.drive_shelf(drive));
+        let is_beside =
+            |other: u16| other < self.drive_count() && self.drive_side(Drive(other)) == side && self.drive_shelf(Drive(other)) == shelf;
+        let middle_um = self.door_um(side);
+        let apart_um = self.rack_width_um / DOORS_APART_PART;
+        let x_um = if self.drives[usize::from(side == Side::Right)] <= self.shelves {
+            middle_um
+        } else if is_beside(drive.0 + 1) {
+            middle_um - apart_um / 2
+        } else if drive.0.checked_sub(1).is_some_and(is_beside) {
+            middle_um + apart_um / 2
+        } else {
+            middle_um
+        };
+        Position { shelf, x_um }
     }
 
-    /// The x of the drives' doors: the middle of the read rack.
+    /// The x of the door of a shelf's only drive, or between the doors of its two: the middle of
+    /// the read rack.
     #[must_use]
     pub fn door_um(&self, side: Side) -> i64 {
         match side {
@@ -249,7 +268,7 @@ impl Layout {
     /// of the way of the door.
     #[must_use]
     pub fn dock_position(&self, shelf: u8, side: Side) -> Position {
-        let outwards = self.rack_width_um / 2 - self.rack_width_um / 10;
+        let outwards = self.rack_width_um / 2 - self.rack_width_um / 30;
         let x_um = match side {
             Side::Left => self.door_um(side) - outwards,
             Side::Right => self.door_um(side) + outwards,
@@ -309,8 +328,8 @@ mod tests {
     }
 
     #[test]
-    fn every_drive_has_a_shelf_of_its_own_in_its_read_rack() {
-        for drives in [[10, 10], [2, 0], [3, 7], [0, 1], [5, 5]] {
+    fn every_drive_has_a_place_of_its_own_in_its_read_rack() {
+        for drives in [[10, 10], [2, 0], [3, 7], [0, 1], [5, 5], [20, 20], [15, 11]] {
             let layout = Layout { drives, shuttles: 1, ..Layout::default() }.check().expect("in range");
             let mut seen = std::collections::BTreeSet::new();
             for drive in (0..layout.drive_count()).map(Drive) {
@@ -323,10 +342,13 @@ mod tests {
 
     #[test]
     fn a_shuttle_at_a_dock_leaves_the_door_free() {
-        let layout = Layout::default();
-        for side in [Side::Left, Side::Right] {
-            let distance = (layout.dock_position(3, side).x_um - layout.door_um(side)).abs();
-            assert!(distance >= layout.spacing_um);
+        let layout = Layout::default().check().expect("in range");
+        for layout in [layout.clone(), Layout { drives: [20, 20], ..layout }] {
+            for drive in (0..layout.drive_count()).map(Drive) {
+                let door = layout.drive_position(drive);
+                let distance = (layout.dock_position(door.shelf, layout.drive_side(drive)).x_um - door.x_um).abs();
+                assert!(distance >= layout.spacing_um, "{drive:?}: {distance} um");
+            }
         }
     }
 

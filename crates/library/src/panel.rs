@@ -1,5 +1,6 @@
 //! The panel, as the controller believes it to be. Policies read it to decide what moves next.
 
+mod custody;
 mod state;
 
 use fulgurite_domain::Micros;
@@ -248,6 +249,21 @@ impl Panel {
         !self.drives[usize::from(drive.0)].down && (self.blocked_cells == 0 || !is_blocked())
     }
 
+    /// Written platters that wait to be verified or are being verified. Endless verification
+    /// doesn't count.
+    #[must_use]
+    pub fn unverified(&self) -> u32 {
+        if self.verification != Verification::Written {
+            return 0;
+        }
+        let is_unverified = |held: &Held| {
+            let state = &self.platters[held.platter.0 as usize];
+            held.purpose == Purpose::Verification && state.verified < state.tracks
+        };
+        let held = self.drives.iter().flat_map(|drive| drive.bays).filter_map(|bay| bay.held);
+        (self.port.len() + self.paused_verifications.len() + held.filter(is_unverified).count()) as u32
+    }
+
     /// What a drive is doing.
     #[must_use]
     pub fn operation(&self, drive: Drive) -> Option<Operation> {
@@ -288,14 +304,6 @@ impl Panel {
     pub fn empty_bay(&self, drive: Drive) -> Option<Bay> {
         let is_empty = |bay: &BayState| bay.held.is_none() && bay.incoming.is_none();
         self.bays(drive).iter().position(is_empty).map(|index| Bay(index as u8))
-    }
-
-    /// A bay for a platter that a shuttle is to bring: an empty one, else one from which another
-    /// shuttle takes a customer's platter first. Each bay expects one platter at most.
-    #[must_use]
-    pub fn bay_to_fill(&self, drive: Drive) -> Option<Bay> {
-        let will_be_empty = |bay: &BayState| bay.incoming.is_none() && bay.held.is_some_and(|held| held.purpose == Purpose::Customer);
-        self.empty_bay(drive).or_else(|| self.bays(drive).iter().position(will_be_empty).map(|index| Bay(index as u8)))
     }
 
     /// The bay whose platter is released, not yet claimed by a shuttle and not requested again. A

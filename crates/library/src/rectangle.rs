@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn every_lane_and_drive_is_in_one_rectangle_and_no_two_shuttles_start_at_one_place() {
         for shuttles in 0..=40 {
-            for drives in [[10, 10], [2, 10], [1, 1], [0, 3], [7, 5]] {
+            for drives in [[10, 10], [2, 10], [1, 1], [0, 3], [7, 5], [20, 20]] {
                 let layout = Layout { shuttles: shuttles.min(2 * (drives[0] + drives[1]) as u16), drives, ..Layout::default() };
                 let layout = layout.check().expect("in range");
                 let all = rectangles(&layout);

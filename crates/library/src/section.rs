@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn every_lane_and_every_drive_is_in_one_section() {
-        for drives in [[10, 10], [5, 5], [2, 10], [1, 1], [0, 3], [7, 5]] {
+        for drives in [[10, 10], [5, 5], [2, 10], [1, 1], [0, 3], [7, 5], [20, 20], [13, 4]] {
             let layout = Layout { drives, shuttles: 1, ..Layout::default() }.check().expect("in range");
             let all = sections(&layout);
             let mut lanes: Vec<u16> = all.iter().flat_map(|one| &one.lanes).map(|lane| lane.0).collect();

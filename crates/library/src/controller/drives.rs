@@ -8,7 +8,7 @@
 use fulgurite_domain::Micros;
 
 use crate::panel::{Held, Operation, Purpose, Stage};
-use crate::{Action, Bay, Berth, Command, Controller, Drive, Outcome, Platter, Tracks, Whereabouts};
+use crate::{Action, Bay, Command, Controller, Drive, Outcome, Platter, Tracks};
 
 /// Two platters with many requests in one drive take turns of this length. Each turn costs an
 /// unmount, a switch and a mount, 1 % of it.
@@ -25,12 +25,9 @@ impl Controller {
         if !state.should_verify {
             // Verification platters that were not mounted yet are released as they are.
             let arrived = |held: &&mut Held| held.purpose == Purpose::Verification && held.stage == Stage::Arrived;
-            let mut released = false;
             for held in self.drive(drive).bays.iter_mut().filter_map(|bay| bay.held.as_mut()).filter(arrived) {
                 held.stage = Stage::Released;
-                released = true;
             }
-            self.is_changed |= released;
         }
         let Some((bay, held)) = self.next_to_serve(drive) else { return };
         if is_verifying && held.purpose == Purpose::Verification && state.should_verify {
@@ -137,19 +134,14 @@ impl Controller {
 
     /// Lets a shuttle take an unmounted platter.
     pub(super) fn release(&mut self, drive: Drive, bay: Bay) {
-        self.is_changed = true;
         if !self.needs_no_shuttles {
             self.set_stage(drive, bay, Stage::Released);
             return;
         }
         // Without shuttles, the platter is home at once.
-        let Some(held) = self.drive(drive).bays[usize::from(bay.0)].held.take() else { return };
-        let state = &mut self.panel.platters[held.platter.0 as usize];
-        state.claimed = false;
-        if let Some(home) = state.home {
-            state.whereabouts = Whereabouts::Berth(Berth::Slot(home));
+        if let Some(platter) = self.panel.vanish(drive, bay) {
+            self.enqueue(platter);
         }
-        self.enqueue(held.platter);
     }
 
     pub(super) fn set_stage(&mut self, drive: Drive, bay: Bay, stage: Stage) {
@@ -159,37 +151,41 @@ impl Controller {
     }
 
     /// Asks the policy whether the drive should verify.
-    pub(super) fn update_verification(&mut self, drive: Drive, commands: &mut Vec<Command>) {
+    ///
+    /// Returns true if that has changed.
+    pub(super) fn update_verification(&mut self, drive: Drive, commands: &mut Vec<Command>) -> bool {
         let verifies = self.policy.should_verify(&self.panel, drive);
-        if self.drive(drive).should_verify != verifies {
-            self.drive(drive).should_verify = verifies;
+        let is_changed = std::mem::replace(&mut self.drive(drive).should_verify, verifies) != verifies;
+        if is_changed {
             self.start_next_operation(drive, commands);
         }
+        is_changed
     }
 
     /// Without shuttles, requested platters appear in drives at once. Written platters stay at the
     /// port, because no shuttle fetches them.
-    pub(super) fn load_drives(&mut self, commands: &mut Vec<Command>) {
+    /// Returns true if a drive got one.
+    pub(super) fn load_drives(&mut self, commands: &mut Vec<Command>) -> bool {
+        let mut is_changed = false;
         for drive in self.panel.drives() {
-            if self.drive(drive).down {
-                continue;
+            if self.panel.queue.platters() == 0 {
+                break;
             }
-            if self.panel.customers(drive) == 0
+            if !self.drive(drive).down
+                && self.panel.customers(drive) == 0
                 && let Some(platter) = self.panel.oldest_in(self.panel.lanes())
             {
-                self.load_drive(drive, platter, commands);
+                is_changed |= self.load_drive(drive, platter, commands);
             }
         }
+        is_changed
     }
 
     /// Without shuttles: puts a platter into an empty bay.
-    fn load_drive(&mut self, drive: Drive, platter: Platter, commands: &mut Vec<Command>) {
-        let Some(bay) = self.panel.empty_bay(drive) else { return };
-        self.panel.queue.remove_platter(platter);
-        self.drive(drive).bays[usize::from(bay.0)].held =
-            Some(Held { platter, purpose: Purpose::Customer, stage: Stage::Arrived, collector: None });
-        let state = &mut self.panel.platters[platter.0 as usize];
-        (state.whereabouts, state.claimed) = (Whereabouts::Berth(Berth::Bay(drive, bay)), true);
+    fn load_drive(&mut self, drive: Drive, platter: Platter, commands: &mut Vec<Command>) -> bool {
+        let Some(bay) = self.panel.empty_bay(drive) else { return false };
+        self.panel.appear(platter, drive, bay);
         self.start_next_operation(drive, commands);
+        true
     }
 }

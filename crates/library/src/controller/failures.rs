@@ -29,7 +29,6 @@ impl Controller {
             (Actor::Drive(drive), _) => self.mark_drive_down(drive, commands),
             (Actor::Shuttle(_), Fault::DriveDown) => self.unexpected_answers += 1,
         }
-        self.is_changed = true;
     }
 
     fn mark_shuttle_lost(&mut self, shuttle: Shuttle, x_um: i64, commands: &mut Vec<Command>) {
@@ -41,7 +40,7 @@ impl Controller {
             if state.carrying.is_none() {
                 self.cancel_job(shuttle, carry);
             } else {
-                self.clear_incoming(carry);
+                self.panel.forget_destination(carry);
                 self.release_destination(carry);
             }
         }
@@ -154,7 +153,6 @@ impl Controller {
             }
             _ => self.unexpected_answers += 1,
         }
-        self.is_changed = true;
     }
 
     pub(super) fn set_available(&mut self, platter: Platter, is_available: bool, commands: &mut Vec<Command>) {
@@ -165,8 +163,6 @@ impl Controller {
         state.unavailable = !is_available;
         if is_available {
             self.enqueue(platter);
-            // It may be displaced, or waiting to be verified.
-            self.is_changed = true;
         } else {
             self.end_requests(platter, commands);
         }

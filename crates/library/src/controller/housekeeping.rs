@@ -52,7 +52,7 @@ impl Controller {
             return None;
         }
         // The port hands out one platter at a time, so only one shuttle comes.
-        let first = self.panel.port.front().filter(|platter| !self.panel.platters[platter.0 as usize].claimed);
+        let first = self.panel.port.front().filter(|platter| !self.panel.is_claimed(**platter));
         let port = first.map(|platter| (*platter, Berth::Port));
         let aside = self.panel.paused_verifications.iter().filter_map(|platter| match self.panel.whereabouts(*platter) {
             Whereabouts::Berth(from @ Berth::Slot(_)) => Some((*platter, from)),
@@ -74,9 +74,7 @@ impl Controller {
         })?;
         let bay = self.panel.empty_bay(drive)?;
         self.panel.paused_verifications.retain(|other| *other != platter);
-        self.panel.platters[platter.0 as usize].claimed = true;
-        self.drive(drive).bays[usize::from(bay.0)].incoming = Some(platter);
-        self.shuttle(shuttle).job = Job::Carry(Carry { platter, from, to: Berth::Bay(drive, bay) });
+        self.take_on(shuttle, Carry { platter, from, to: Berth::Bay(drive, bay) });
         Some(shuttle)
     }
 
@@ -114,14 +112,12 @@ impl Controller {
                 self.panel.displaced_platters.swap_remove(index);
                 continue;
             }
-            if state.claimed || !self.panel.is_available(platter) || !self.is_berth_reachable(Berth::Slot(home)) {
+            if self.panel.is_claimed(platter) || !self.panel.is_available(platter) || !self.is_berth_reachable(Berth::Slot(home)) {
                 index += 1;
                 continue;
             }
             let shuttle = nearest_idle(&self.panel, state.at)?;
-            self.panel.queue.remove_platter(platter);
-            self.panel.platters[platter.0 as usize].claimed = true;
-            self.shuttle(shuttle).job = Job::Carry(Carry { platter, from, to: Berth::Slot(home) });
+            self.take_on(shuttle, Carry { platter, from, to: Berth::Slot(home) });
             return Some(shuttle);
         }
         None
@@ -152,6 +148,5 @@ impl Controller {
         state.at = self.panel.layout.port_position();
         state.whereabouts = Whereabouts::Berth(Berth::Port);
         self.panel.port.push_back(platter);
-        self.is_changed = true;
     }
 }

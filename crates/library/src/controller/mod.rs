@@ -35,8 +35,6 @@ pub struct Controller {
     pauses_verification: bool,
     /// Number of commands so far; numbers them.
     commands: u64,
-    /// State changed in a way that the policy or housekeeping could act on.
-    is_changed: bool,
     /// Legs that traffic has started and that no command was sent for yet.
     legs: Vec<(Shuttle, Position)>,
     /// Shuttles with a platter that can't be placed anywhere now. They try again after each change.
@@ -62,7 +60,6 @@ impl Controller {
             pauses_verification: policy.pauses_verification(),
             policy,
             commands: 0,
-            is_changed: false,
             legs: Vec::new(),
             stranded: Vec::new(),
             unexpected_answers: 0,
@@ -87,17 +84,14 @@ impl Controller {
             Event::PlatterAvailable { platter } => self.set_available(platter, true, commands),
             Event::ChargeLow { shuttle } => {
                 self.panel.shuttles[usize::from(shuttle.0)].battery_low = true;
-                self.is_changed = true;
             }
             Event::Woken if self.commands == 0 => {
                 for drive in self.panel.drives() {
                     self.start_next_operation(drive, commands);
                 }
-                self.is_changed = true;
             }
-            // Settling retries shuttles that wait for a path; the policy runs again only if its
-            // deadline has passed.
-            Event::Woken => self.is_changed |= self.policy.deadline(&self.panel).is_some_and(|at| at <= now),
+            // Settling asks the policy again, and retries shuttles that wait for a path.
+            Event::Woken => {}
         }
         self.settle(commands);
     }
@@ -122,31 +116,42 @@ impl Controller {
         self.unexpected_answers
     }
 
+    /// Applies the rules that follow from the state, until none has an effect. They run after every
+    /// event, so no event can forget to ask for them.
     fn settle(&mut self, commands: &mut Vec<Command>) {
-        while self.is_changed {
-            self.is_changed = false;
-            for shuttle in std::mem::take(&mut self.stranded) {
-                self.continue_job(shuttle, commands);
-            }
-            if self.needs_no_shuttles {
-                self.load_drives(commands);
-            } else {
-                while let Some((shuttle, task)) = self.policy.assign(&self.panel) {
-                    self.assign_task(shuttle, task);
-                    self.continue_job(shuttle, commands);
-                }
-                if self.pauses_verification {
-                    for drive in self.panel.drives() {
-                        self.update_verification(drive, commands);
-                    }
-                }
-                while let Some(shuttle) = self.assign_chore() {
-                    self.continue_job(shuttle, commands);
-                }
-            }
+        while self.retry_stranded(commands) | if self.needs_no_shuttles { self.load_drives(commands) } else { self.assign_work(commands) } {
         }
         self.panel.traffic.retry(&mut self.legs);
         self.send_legs(commands);
+    }
+
+    /// Lets shuttles with a platter that fits nowhere look for a place again. Returns true if one
+    /// has found it.
+    fn retry_stranded(&mut self, commands: &mut Vec<Command>) -> bool {
+        let stranded = std::mem::take(&mut self.stranded);
+        stranded.iter().for_each(|shuttle| self.continue_job(*shuttle, commands));
+        self.stranded.len() < stranded.len()
+    }
+
+    /// Gives idle shuttles tasks and chores, and tells drives whether to verify. Returns true if
+    /// anything changed.
+    fn assign_work(&mut self, commands: &mut Vec<Command>) -> bool {
+        let mut is_changed = false;
+        while let Some((shuttle, task)) = self.policy.assign(&self.panel) {
+            self.assign_task(shuttle, task);
+            self.continue_job(shuttle, commands);
+            is_changed = true;
+        }
+        if self.pauses_verification {
+            for drive in self.panel.drives() {
+                is_changed |= self.update_verification(drive, commands);
+            }
+        }
+        while let Some(shuttle) = self.assign_chore() {
+            self.continue_job(shuttle, commands);
+            is_changed = true;
+        }
+        is_changed
     }
 
     /// Gives a shuttle its task.
@@ -163,23 +168,24 @@ impl Controller {
                 };
                 assert!(self.panel.queue.lane_of(platter).is_some(), "a policy wanted {platter:?} fetched, which no request waits for");
                 let bay =
-                    self.panel.bay_to_fill(drive).unwrap_or_else(|| panic!("a policy sent {platter:?} to {drive:?}, which has no room"));
-                self.panel.queue.remove_platter(platter);
-                self.panel.platters[platter.0 as usize].claimed = true;
-                self.drive(drive).bays[usize::from(bay.0)].incoming = Some(platter);
+                    self.panel.empty_bay(drive).unwrap_or_else(|| panic!("a policy sent {platter:?} to {drive:?}, which has no room"));
                 Carry { platter, from, to: Berth::Bay(drive, bay) }
             }
             Task::Collect { drive, bay } => {
-                let held = self.drive(drive).bays[usize::from(bay.0)].held.as_mut().filter(|held| held.stage == Stage::Released);
+                let held = self.panel.bays(drive)[usize::from(bay.0)].held.filter(|held| held.stage == Stage::Released);
                 let held = held.unwrap_or_else(|| panic!("a policy wanted a platter from {drive:?}, {bay:?} that is not released"));
                 assert!(held.collector.is_none(), "a policy wanted a platter from {drive:?}, {bay:?} that another shuttle is fetching");
-                held.collector = Some(shuttle);
                 let platter = held.platter;
                 let to = self.choose_destination_slot(platter);
                 let to = to.unwrap_or_else(|| panic!("a policy wanted {platter:?} collected, for which there is no slot"));
                 Carry { platter, from: Berth::Bay(drive, bay), to: Berth::Slot(to) }
             }
         };
+        self.take_on(shuttle, carry);
+    }
+
+    pub(super) fn take_on(&mut self, shuttle: Shuttle, carry: Carry) {
+        self.panel.take_on(shuttle, carry);
         self.shuttle(shuttle).job = Job::Carry(carry);
     }
 
@@ -207,11 +213,10 @@ impl Controller {
     fn enqueue(&mut self, platter: Platter) {
         let state = &self.panel.platters[platter.0 as usize];
         let is_in_slot = matches!(state.whereabouts, Whereabouts::Berth(Berth::Slot(_)));
-        if is_in_slot && !state.claimed && self.panel.queue.requests_for(platter) > 0 && self.panel.is_available(platter) {
+        if is_in_slot && !self.panel.is_claimed(platter) && self.panel.queue.requests_for(platter) > 0 && self.panel.is_available(platter) {
             let lane = state.lane;
             if self.panel.queue.lane_of(platter) != Some(lane) {
                 self.panel.queue.enqueue_platter(platter, lane);
-                self.is_changed = true;
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::panel::ShuttleOperation;
 use crate::traffic::Stance;
-use crate::{Action, Berth, Carry, Cell, Command, Controller, Held, Job, Platter, Position, Purpose, Shuttle, Slot, Stage, Whereabouts};
+use crate::{Action, Berth, Carry, Cell, Command, Controller, Job, Platter, Position, Purpose, Shuttle, Slot, Whereabouts};
 
 impl Controller {
     /// Starts the next step of a shuttle's job, unless the shuttle is moving or busy.
@@ -128,11 +128,9 @@ impl Controller {
             Berth::Slot(slot) => self.release_borrowed_slot(slot, carry.platter),
             Berth::Port => {
                 self.panel.port.retain(|platter| *platter != carry.platter);
-                self.is_changed = true;
             }
             Berth::Bay(drive, bay) => {
                 self.drive(drive).bays[usize::from(bay.0)].held = None;
-                self.is_changed = true;
                 if let Some(incoming) = self.drive(drive).bays[usize::from(bay.0)].incoming {
                     self.continue_delivery_of(incoming, commands);
                 }
@@ -147,8 +145,6 @@ impl Controller {
     fn release_borrowed_slot(&mut self, slot: Slot, platter: Platter) {
         if self.panel.platters[platter.0 as usize].home != Some(slot) {
             self.panel.release_spare_slot(slot);
-            // A stranded platter may fit there.
-            self.is_changed |= !self.stranded.is_empty();
         }
     }
 
@@ -162,20 +158,12 @@ impl Controller {
     fn finish_place(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
         let Job::Carry(carry) = self.shuttle(shuttle).job else { unreachable!("only a carrying shuttle places") };
         self.shuttle(shuttle).carrying = None;
-        let at = self.panel.layout.berth_position(carry.to);
-        let lane = self.panel.lane_at(at);
-        let state = &mut self.panel.platters[carry.platter.0 as usize];
-        (state.whereabouts, state.at, state.lane, state.claimed) = (Whereabouts::Berth(carry.to), at, lane, false);
+        let state = &self.panel.platters[carry.platter.0 as usize];
         let needs_verifying = state.verified < state.tracks;
+        self.panel.arrive(carry, if needs_verifying { Purpose::Verification } else { Purpose::Customer });
         self.become_idle(shuttle);
         match carry.to {
-            Berth::Bay(drive, bay) => {
-                let purpose = if needs_verifying { Purpose::Verification } else { Purpose::Customer };
-                let held = Held { platter: carry.platter, purpose, stage: Stage::Arrived, collector: None };
-                let state = &mut self.drive(drive).bays[usize::from(bay.0)];
-                (state.held, state.incoming) = (Some(held), None);
-                self.start_next_operation(drive, commands);
-            }
+            Berth::Bay(drive, _) => self.start_next_operation(drive, commands),
             Berth::Slot(_) => {
                 if needs_verifying {
                     self.panel.paused_verifications.push(carry.platter);
@@ -189,7 +177,6 @@ impl Controller {
     pub(super) fn become_idle(&mut self, shuttle: Shuttle) {
         self.shuttle(shuttle).job = Job::Idle;
         self.panel.traffic.set_stance(shuttle, Stance::Free);
-        self.is_changed = true;
     }
 
     fn is_occupied(&self, berth: Berth) -> bool {
@@ -216,26 +203,10 @@ impl Controller {
 
     /// Cancels a job before its platter is picked.
     pub(super) fn cancel_job(&mut self, shuttle: Shuttle, carry: Carry) {
-        self.clear_incoming(carry);
-        if let Berth::Bay(drive, bay) = carry.from
-            && let Some(held) = self.drive(drive).bays[usize::from(bay.0)].held.as_mut().filter(|held| held.platter == carry.platter)
-        {
-            held.collector = None;
-        }
         self.release_destination(carry);
-        self.panel.platters[carry.platter.0 as usize].claimed = false;
+        self.panel.give_up(carry);
         self.become_idle(shuttle);
         self.enqueue(carry.platter);
-    }
-
-    pub(super) fn clear_incoming(&mut self, carry: Carry) {
-        if let Berth::Bay(drive, bay) = carry.to {
-            let state = &mut self.drive(drive).bays[usize::from(bay.0)];
-            if state.incoming == Some(carry.platter) {
-                state.incoming = None;
-                self.is_changed = true;
-            }
-        }
     }
 
     /// Frees a spare slot reserved for a platter that won't come.
@@ -252,21 +223,18 @@ impl Controller {
     /// none is open, the shuttle waits, and its job keeps the old one without a reservation.
     fn redirect(&mut self, shuttle: Shuttle, carry: Carry) {
         let wants_drive = matches!(carry.to, Berth::Bay(..));
-        self.clear_incoming(carry);
+        self.panel.forget_destination(carry);
         self.release_destination(carry);
         let at = self.panel.position(shuttle);
         let rooms = self.panel.drives().filter(|drive| self.panel.is_reachable(*drive));
         let rooms = rooms.filter_map(|drive| {
             Some((self.panel.pace.travel(at, self.panel.layout.drive_position(drive)), drive, self.panel.empty_bay(drive)?))
         });
-        let to = match rooms.min().filter(|_| wants_drive) {
-            Some((_, drive, bay)) => {
-                self.drive(drive).bays[usize::from(bay.0)].incoming = Some(carry.platter);
-                Berth::Bay(drive, bay)
-            }
-            None => self.choose_destination_slot(carry.platter).map_or(carry.to, Berth::Slot),
+        let carry = match rooms.min().filter(|_| wants_drive) {
+            Some((_, drive, bay)) => self.panel.change_destination(carry, Berth::Bay(drive, bay)),
+            None => self.choose_destination_slot(carry.platter).map_or(carry, |slot| Carry { to: Berth::Slot(slot), ..carry }),
         };
-        self.shuttle(shuttle).job = Job::Carry(Carry { to, ..carry });
+        self.shuttle(shuttle).job = Job::Carry(carry);
         self.panel.traffic.drop_goal(shuttle);
         self.panel.traffic.set_stance(shuttle, Stance::Free);
     }

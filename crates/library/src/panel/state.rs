@@ -135,7 +135,7 @@ pub(crate) struct PlatterState {
     pub(crate) verified: u32,
     /// True while a job moves it from a slot or the port (without shuttles, while it is in a
     /// drive), so that no other job takes it.
-    pub(crate) claimed: bool,
+    pub(super) claimed: bool,
     /// True between [`Event::PlatterUnavailable`](crate::Event::PlatterUnavailable) and
     /// [`Event::PlatterAvailable`](crate::Event::PlatterAvailable).
     pub(crate) unavailable: bool,

@@ -34,6 +34,9 @@ use crate::rectangle::resting_places;
 use crate::section::{Section, sections};
 use crate::{Berth, Job, Layout, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
 
+/// Shuttles that work in a section at once. Two on one half of a shelf can't pass each other, and
+/// fetch less than one.
+const WORKERS_MAX: u32 = 1;
 /// A shuttle waits for a drive of its section that is free again within this time.
 const WAIT_FOR_DRIVE: Micros = Micros(30_000_000);
 
@@ -119,9 +122,7 @@ impl Balanced {
             self.workers[*section] += u32::from(panel.is_working(shuttle) && !self.is_away(panel, shuttle));
         }
         // The others stand by.
-        for (section, workers) in self.workers.iter_mut().enumerate() {
-            *workers = (*workers).min(self.sections[section].drives.len() as u32);
-        }
+        self.workers.iter_mut().for_each(|workers| *workers = (*workers).min(WORKERS_MAX));
     }
 
     /// Whether a shuttle charges or has a task that doesn't concern its section.
@@ -138,11 +139,6 @@ impl Balanced {
         }
     }
 
-    /// Shuttles that can work in a section at once without hindering each other.
-    fn room(&self, section: usize) -> u32 {
-        self.sections[section].drives.len() as u32
-    }
-
     /// Whether a shuttle is one of those that work in its section, and doesn't stand by.
     fn is_member(&self, panel: &Panel, shuttle: Shuttle) -> bool {
         let own = self.section_of(shuttle);
@@ -152,7 +148,7 @@ impl Balanced {
             **section == own && panel.is_working(other) && !self.is_away(panel, other)
         });
         let members = members.count();
-        (members as u32) < self.room(own)
+        (members as u32) < WORKERS_MAX
     }
 
     /// How long the last platter that waits in a section now will have waited, if `workers`
@@ -213,7 +209,7 @@ impl Balanced {
         let (own, at) = (self.section_of(shuttle), panel.position(shuttle));
         let least = own_urgency + self.techniques.moves_above + Micros(own_urgency.0 / 16);
         let mut best: Option<(Micros, usize)> = None;
-        for other in (0..self.sections.len()).filter(|other| *other != own && self.workers[*other] < self.room(*other)) {
+        for other in (0..self.sections.len()).filter(|other| *other != own && self.workers[*other] < WORKERS_MAX) {
             let Some(oldest) = self.oldest(panel, other) else { continue };
             let urgency = self.urgency(panel, other, self.workers[other] + 1);
             let urgency = Micros(urgency.0.saturating_sub(panel.pace().travel(at, panel.platter_position(oldest)).0));

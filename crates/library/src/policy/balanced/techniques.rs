@@ -25,6 +25,9 @@ pub struct Techniques {
     pub set_aside_above: u32,
     /// One in this many drives never stops verifying, whatever waits; 0 for none.
     pub one_verifies_of: u32,
+    /// Verification is never set aside in so many drives that more than this many written platters
+    /// wait for it: for each further one, a drive verifies, whatever waits.
+    pub unverified_at_most: u32,
     /// Verification returns after no platter has waited for this long.
     pub brought_back_after: Micros,
 }
@@ -34,12 +37,13 @@ impl Default for Techniques {
         Self {
             exchanges: true,
             window: 32,
-            age_counts: 0.01,
+            age_counts: 0.007,
             moves_above: Micros(100_000_000),
             assists_above: Micros(100_000_000),
             reads_by_track: true,
             set_aside_above: 6,
             one_verifies_of: 0,
+            unverified_at_most: 10,
             brought_back_after: Micros(120_000_000),
         }
     }

@@ -1,7 +1,10 @@
 //! When verification makes way for customers.
 //!
 //! While many platters wait, the platter under verification is set aside in a spare slot, and both
-//! bays of the drive serve customers.
+//! bays of the drive serve customers. The backlog of verification limits that: from some number of
+//! unverified platters on, each further one takes a drive back to verification. So the backlog
+//! stays below that number plus the number of drives, as long as the drives can verify what is
+//! written at all, and staging needs no more room than for that.
 
 use fulgurite_domain::Micros;
 
@@ -35,6 +38,8 @@ impl Suspension {
         // Drives that have yet to set their platter aside may take a spare slot each.
         let due = panel.drives().filter(|drive| !self.verifies(*drive) && has_verification(panel, *drive)).count() as u32;
         let mut spare = panel.spare_slots().saturating_sub(due);
+        let drives = self.customers_only.len() as u32;
+        let needed = panel.unverified().saturating_sub(techniques.unverified_at_most).min(drives);
         for (section, last_waiting) in sections.iter().zip(&mut self.last_waiting) {
             let waiting: u32 = section.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
             let many = techniques.set_aside_above * section.drives.len() as u32;
@@ -43,10 +48,12 @@ impl Suspension {
             }
             let every = techniques.one_verifies_of;
             // The last drive of each group keeps verifying.
-            let keeps = |drive: &Drive| every > 0 && u32::from(drive.0) % every == every - 1;
-            for drive in section.drives.iter().filter(|drive| !keeps(drive)) {
+            let keeps = |drive: &Drive| every > 0 && u32::from(drive.0) % every == every - 1 || u32::from(drive.0) >= drives - needed;
+            for drive in &section.drives {
                 let customers_only = &mut self.customers_only[usize::from(drive.0)];
-                *customers_only = if *customers_only {
+                *customers_only = if keeps(drive) {
+                    false
+                } else if *customers_only {
                     panel.now().since(*last_waiting) < techniques.brought_back_after
                 } else {
                     // A platter without a home is set aside in a spare slot.
