@@ -7,7 +7,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Panel, Platter, Whereabouts};
 use fulgurite_mechanics::{Mechanics, MotionLog, NoTwoShuttlesMeet, Whereabouts as Truth};
 use fulgurite_twin::scenario::Scenario;
-use fulgurite_twin::simulation::{Ended, Finished, Observer, Request, run_with};
+use fulgurite_twin::simulation::{Ended, Finished, Observer, Request, run, run_with};
 
 fn all() -> Vec<(PathBuf, Scenario)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
@@ -78,6 +78,19 @@ fn platters_are_conserved<L: MotionLog>(panel: &Panel, machines: &Mechanics<L>) 
         there += usize::from(believed != Whereabouts::Unwritten);
     }
     assert_eq!(machines.count_platters(), there);
+}
+
+/// The figures that README and CHANGELOG quote rest on these intervals.
+#[test]
+fn full_intervals_keep_their_tails() {
+    for (path, scenario) in all() {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if ["typical", "iops", "volume", "unavailable", "write-heavy"].contains(&name.as_str()) {
+            let run = run(&scenario, scenario.run.seed).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let missed = scenario.expect.missed(&run);
+            assert!(missed.is_empty(), "{name}: {}", missed[0]);
+        }
+    }
 }
 
 #[test]

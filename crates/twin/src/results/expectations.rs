@@ -40,6 +40,8 @@ pub enum Missed {
         "the scenario limits the tail over the bound, but no bound is known: there were too many reads to compute it, or so few that it is 0"
     )]
     NoBound,
+    #[error("{found} written platters waited to be verified or were being verified; expected at most {expected}")]
+    Unverified { found: u64, expected: u32 },
 }
 
 impl Expectations {
@@ -67,6 +69,10 @@ impl Expectations {
         let lost = run.outcomes.lost();
         if lost > self.lost_at_most {
             missed.push(Missed::Lost { found: lost, expected: self.lost_at_most });
+        }
+        let unverified = run.system.unverified_most;
+        if let Some(expected) = self.unverified_at_most.filter(|expected| unverified > u64::from(*expected)) {
+            missed.push(Missed::Unverified { found: unverified, expected });
         }
         if let Some(expected) = self.tail_over_bound_at_most {
             match run.bound.map(|bound| bound.tail.seconds()).filter(|bound_s| *bound_s > 0.0) {

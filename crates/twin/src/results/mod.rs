@@ -177,6 +177,7 @@ fn load_figures(run: &Run) -> Vec<Figure> {
         real("requests_present", "", "Mean number of requests in progress over the measured interval.", system.requests),
         real("requests_present_most", "", "Maximum number of requests in progress.", system.requests_most),
         real("platters_waiting", "", "Mean number of platters queued to be fetched, sampled once a minute.", system.platters_waiting),
+        whole("unverified_most", "Maximum sampled number of written platters that were not verified yet.", system.unverified_most),
         whole("platters_waiting_most", "Maximum sampled number of platters queued to be fetched.", system.platters_waiting_most),
         real(
             "ended_s",

@@ -143,6 +143,8 @@ pub struct Expectations {
     pub lost_at_most: f64,
     /// Maximum ratio of the tail to the bound that no policy can beat.
     pub tail_over_bound_at_most: Option<f64>,
+    /// Written platters that wait to be verified or are being verified.
+    pub unverified_at_most: Option<u32>,
 }
 
 impl Default for Scenario {

@@ -262,9 +262,9 @@ fn battery(reader: &mut Reader, base: &Scenario) -> Option<Battery> {
 
 fn drives(reader: &mut Reader, base: &Scenario, layout: Layout) -> (DriveTimes, Layout) {
     let drive = &base.mechanics.drive;
-    let mut section = reader.section("drives", "Read drives, in a read rack at each end, each on its own shelf.");
-    let left = section.setting_or("left", count(0..=100), layout.drives[0], "Drives of the left read rack.");
-    let right = section.setting_or("right", count(0..=100), layout.drives[1], "Drives of the right read rack.");
+    let mut section = reader.section("drives", "Read drives, in a read rack at each end, at most two on each shelf of it.");
+    let left = section.setting_or("left", count(0..=200), layout.drives[0], "Drives of the left read rack.");
+    let right = section.setting_or("right", count(0..=200), layout.drives[1], "Drives of the right read rack.");
     let throughput_bytes_s = section.setting_or(
         "throughput",
         rate("1 B/s"..="1 TB/s"),
@@ -389,6 +389,12 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
             count(0..=100_000),
             base.techniques.one_verifies_of,
             "One of this many drives keeps verifying under load and does not exchange platters; 0 for none.",
+        ),
+        unverified_at_most: section.setting_or(
+            "unverified_at_most",
+            count(0..=100_000),
+            base.techniques.unverified_at_most,
+            "Written platters that may wait to be verified under load: for each further one, a drive verifies, whatever waits.",
         ),
         set_aside_above: section.setting_or(
             "set_aside_above",

@@ -57,6 +57,7 @@ fn a_printed_scenario_reads_back_the_same() {
         mean_at_most: None,
         lost_at_most: 0.25,
         tail_over_bound_at_most: Some(1.1),
+        unverified_at_most: Some(30),
     };
     same(&scenario);
     scenario.workload = Workload { trace: Some("some/where.csv".into()), ..Workload::preset(WorkloadKind::Trace) };

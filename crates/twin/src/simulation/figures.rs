@@ -234,6 +234,8 @@ pub struct SystemFigures {
     pub platters_waiting: f64,
     /// Maximum sampled number.
     pub platters_waiting_most: u64,
+    /// Maximum sampled number of written platters that were not verified yet.
+    pub unverified_most: u64,
     /// Request-seconds over the whole run, from the number present: the left side of Little's law.
     pub request_seconds_present: f64,
     /// Request-seconds over the whole run, from the time each request spent until it or the run

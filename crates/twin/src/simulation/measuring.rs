@@ -41,6 +41,7 @@ pub(super) struct Measuring {
     samples: u64,
     waiting_sum: u64,
     waiting_max: u64,
+    unverified_max: u64,
     last_end: Micros,
     /// All reads, for the bound; `None` if there are too many.
     arrivals: Option<Vec<Arrival>>,
@@ -89,6 +90,7 @@ impl Measuring {
             samples: 0,
             waiting_sum: 0,
             waiting_max: 0,
+            unverified_max: 0,
             last_end: Micros::ZERO,
             arrivals: Some(Vec::new()),
         }
@@ -112,6 +114,8 @@ impl Measuring {
             self.samples += 1;
             self.waiting_sum += waiting;
             self.waiting_max = self.waiting_max.max(waiting);
+            let unverified = region.controllers().iter().map(|one| u64::from(one.panel().unverified())).sum();
+            self.unverified_max = self.unverified_max.max(unverified);
             self.next_measurement = (mark + SAMPLING_INTERVAL).min(self.end);
         }
     }
@@ -188,6 +192,7 @@ impl Measuring {
                 requests_most: self.present_at_end.1,
                 platters_waiting: if self.samples > 0 { self.waiting_sum as f64 / self.samples as f64 } else { 0.0 },
                 platters_waiting_most: self.waiting_max,
+                unverified_most: self.unverified_max,
                 request_seconds_present: self.present_all.integral(now),
                 request_seconds_spent: (self.spent_us + unfinished_us) as f64 / 1e6,
             },

@@ -179,5 +179,11 @@ pub(super) fn expect(reader: &mut Reader, base: &Expectations) -> Expectations {
             base.tail_over_bound_at_most,
             "Maximum ratio of the tail to the bound that no policy can beat.",
         ),
+        unverified_at_most: section.optional_or(
+            "unverified",
+            count(0..=u32::MAX),
+            base.unverified_at_most,
+            "Maximum number of written platters that wait to be verified or are being verified.",
+        ),
     }
 }
