@@ -341,7 +341,7 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
         "name",
         choice(&PolicyName::ALL),
         base.name,
-        "`no-shuttles` and `shortest-paths` are baselines, `partitioned` is the paper's policy, `fulgurite` dispatches at the least cost.",
+        "`no-shuttles` and `shortest-paths` are baselines, `partitioned` is the paper's policy, `balanced` sends shuttles where platters would wait longest.",
     );
     let steals = section.setting_or("steals", flag(), base.steals_above.is_some(), "`partitioned`: whether idle shuttles help elsewhere.");
     let steals_above = section.setting_or(
