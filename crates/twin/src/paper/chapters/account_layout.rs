@@ -26,7 +26,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let mut chapter = Chapter::new("accounts", "Files that are read together");
         chapter.add_paragraph(format!(
             "The paper puts files that are likely to be read together on one platter, next to each other. Here the {FILES} files of an account, with a typical interval's sizes, are requested at one instant; accounts arrive as a Poisson process, without bursts. Their files are consecutive on one platter, or each on a randomly drawn platter. \
-             Both layouts get requests for the same files at the same instants. `fulgurite`, 20 shuttles, 20 drives of 60 MB/s; 4 hours after one of warm-up."
+             Both layouts get requests for the same files at the same instants. `balanced`, 20 shuttles, 20 drives of 60 MB/s; 4 hours after one of warm-up."
         ));
         let of = |layout: &'static str| points.iter().filter(move |point| point.0 == layout);
         let x = || Axis::new("Files asked for", "1/s").log();

@@ -51,7 +51,7 @@ impl Grid {
         figure
     }
 
-    /// Throughput, other setting, and the samples of `partitioned` and `fulgurite`.
+    /// Throughput, other setting, and the samples of `partitioned` and `balanced`.
     pub(super) fn pairs<'r>(&self, results: &'r Results) -> Vec<(f64, f64, [&'r Sample; 2])> {
         let both = |&mb_s: &f64| {
             let [theirs, ours] = MOVING.map(|policy| self.of(results, policy, mb_s));

@@ -83,7 +83,7 @@ fn policy_label(policy: PolicyName) -> &'static str {
         PolicyName::NoShuttles => "no shuttles",
         PolicyName::ShortestPaths => "shortest paths",
         PolicyName::Partitioned => "partitioned",
-        PolicyName::Balanced => "fulgurite",
+        PolicyName::Balanced => "balanced",
     }
 }
 
@@ -93,7 +93,7 @@ const BOUND_NAME: &str = "bound";
 const SERVICE_LEVEL_S: f64 = 15.0 * 3_600.0;
 const SERVICE_LEVEL: &str = "service level: 15 h";
 
-/// An interval under a policy: 20 shuttles, 20 drives of 60 MB/s, 3,800 platters. A quick look
+/// An interval under a policy: 20 shuttles, 20 drives of 60 MB/s, 7,000 platters. A quick look
 /// takes half an hour with a fifth of the requests and no bursts.
 fn interval(plan: &Plan, kind: WorkloadKind, policy: PolicyName) -> Scenario {
     let mut scenario =

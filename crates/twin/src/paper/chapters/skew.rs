@@ -44,7 +44,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             let ratio = find("balanced", exponent).ratio_to(find("partitioned", exponent), |run| run.tail_s).mean;
             std::iter::once(exponent.to_string()).chain(tails).chain([compared(ratio)]).collect()
         });
-        let head = ["exponent", VARIANTS[0], VARIANTS[1], VARIANTS[2], VARIANTS[3], "fulgurite to partitioned"];
+        let head = ["exponent", VARIANTS[0], VARIANTS[1], VARIANTS[2], VARIANTS[3], "balanced to partitioned"];
         chapter.list(head, rows.collect());
         chapter.add_paragraph("With more skew, more requests share a visit, so the load on shuttles falls. The rest depends on the places of the popular platters.");
         let columns = [
