@@ -3,10 +3,11 @@
 use super::grid::Grid;
 use super::*;
 
+const THROUGHPUTS: [f64; 3] = [30.0, 60.0, 120.0];
 const RATES: [f64; 8] = [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 1.1, 1.6];
 
 pub(super) fn plan(plan: &mut Plan) -> Report {
-    let grid = Grid::plan(plan, &RATES, |plan, policy, rate| {
+    let grid = Grid::plan(plan, &THROUGHPUTS, &RATES, |plan, policy, rate| {
         let mut scenario = interval(plan, WorkloadKind::FullLibrary, policy);
         scenario.workload.rate = rate;
         scenario.platters = 0;
@@ -36,7 +37,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         };
         let rows = grid.pairs(results).into_iter().map(row).collect();
         chapter.list(["drives", "reads a second", "partitioned", "balanced"], rows);
-        grid.add_runs(results, &mut chapter, Column::f64("rate", "1/s", "Requests a second."))?;
+        grid.add_runs(results, &mut chapter, "full-library", Column::f64("rate", "1/s", "Requests a second."))?;
         Ok(chapter)
     })
 }

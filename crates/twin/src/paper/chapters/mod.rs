@@ -10,6 +10,7 @@ mod deployment;
 mod drives;
 mod full_library;
 mod grid;
+mod sensitivity;
 mod skew;
 mod sweep;
 mod unavailable;
@@ -29,7 +30,7 @@ use fulgurite_table::{Column, Table, Value};
 pub(super) type Report = Box<dyn FnOnce(&Results) -> Result<Chapter, PaperError>>;
 
 /// The names of all chapters, in the order of the page.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "workload",
     "throughput",
     "shuttles",
@@ -43,6 +44,7 @@ pub const NAMES: [&str; 13] = [
     "accounts",
     "decode",
     "deployments",
+    "sensitivity",
 ];
 
 const PLANNERS: [fn(&mut Plan) -> Report; NAMES.len()] = [
@@ -59,6 +61,7 @@ const PLANNERS: [fn(&mut Plan) -> Report; NAMES.len()] = [
     account_layout::plan,
     decoding::plan,
     deployment::plan,
+    sensitivity::plan,
 ];
 
 pub(super) fn plan(plan: &mut Plan) -> Vec<Report> {
