@@ -40,11 +40,16 @@ impl Grid {
         here.map(move |point| (point.2, results.sample(point.3)))
     }
 
-    /// A panel for each throughput. `marks` adds to a panel; its second argument is the longest
+    /// A panel for each throughput, or for the first two and the last if there are more than a
+    /// figure can hold. `marks` adds to a panel; its second argument is the longest
     /// tail of the first line.
     pub(super) fn figure(&self, results: &Results, x: impl Fn() -> Axis, marks: impl Fn(Panel, f64) -> Panel) -> Figure {
+        let shown = match self.throughputs[..] {
+            [first, second, _, .., last] => vec![first, second, last],
+            _ => self.throughputs.clone(),
+        };
         let mut figure = Figure::new("").one_scale();
-        for (&mb_s, letter) in self.throughputs.iter().zip(["a", "b", "c", "d"]) {
+        for (&mb_s, letter) in shown.iter().zip(["a", "b", "c"]) {
             let mut panel = Panel::new(x(), tails().log()).titled(&format!("({letter}) {mb_s} MB/s"));
             for policy in MOVING {
                 panel = panel.line(policy_label(policy), self.of(results, policy, mb_s).map(|(x, sample)| tail_at(x, sample)));

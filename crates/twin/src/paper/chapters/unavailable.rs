@@ -4,7 +4,7 @@ use super::grid::Grid;
 use super::*;
 
 const THROUGHPUTS: [f64; 4] = [30.0, 60.0, 120.0, 210.0];
-const SHARES: [f64; 4] = [0.0, 0.02, 0.05, 0.1];
+const SHARES: [f64; 3] = [0.0, 0.05, 0.1];
 
 pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut grid = |kind, throughputs: &[f64]| {
