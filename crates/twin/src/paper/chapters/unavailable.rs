@@ -22,7 +22,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("unavailable", "Unavailable platters");
         chapter.add_paragraph(
-            "With 20 shuttles and 20 drives, on IOPS and Volume as in the paper, and on Typical at 60 MB/s in addition. Up to 10 % of all platters, chosen at random, are unavailable, but never more of a set than its three redundancy platters. A read of one of them becomes reads of the matching tracks of 16 others, \
+            "With 20 shuttles and 20 drives, on IOPS and Volume as in the paper, and on Typical at 60 MB/s in addition; figures leave out 120 MB/s. Up to 10 % of all platters, chosen at random, are unavailable, but never more of a set than its three redundancy platters. A read of one of them becomes reads of the matching tracks of 16 others, \
              and the request completes when all of these have arrived. At 10 % this makes two and a half times as many reads.",
         );
         let level = |panel: Panel, longest| if shows_service_level(longest) { panel.level(SERVICE_LEVEL_S, SERVICE_LEVEL) } else { panel };
