@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::chapter::{Block, Chapter};
+use super::chapter::{Block, Chapter, digits};
 use super::write::FIGURES;
 use super::{Paper, Settings};
 use crate::scenario::Scenario;
@@ -24,14 +24,42 @@ The paper's traces, its library and its controller are not public. The following
 The levels of the three intervals are *calibrated* to six numbers: with 20 drives of 60 MB/s and no shuttles, tails of 2.6 minutes (Typical), 15 to 22 minutes (IOPS) and 4.6 hours (Volume), and reads for 6 %, 31 % and 26 % of the drives' time. Blast zones are chosen to reproduce Table 1.
 Everything else on this page is a *prediction* of the model: no policy and no machine was fitted to any other number.
 
-The following are *proposed*, without a source: slots, widths and shelf pitch of racks (100 slots, 1.2 m), speed and acceleration of shuttles (1 m/s, 0.5 m/s²), the level of pick and place (2.17 and 2.0 s), energies, the work-stealing threshold (1 GB), sizes of bursts, prices of computing. \
-Paths and handling times determine how much a shuttle can carry, so the absolute tails of policies with shuttles depend on these proposals. Comparisons of policies on the same hardware depend on them less.
+The following are *proposed*, without a source:
+
+- {slots} slots on each shelf of a rack of {width} m: platters about 2 mm thick stand like books, {pitch} mm apart;
+- about {platters} platters. The paper derives its number from the data stored at the time, and calls 10 % of it \"several hundreds of platters, or multiple blast zones\";
+- top speed ({speed} m/s) and acceleration ({acceleration} m/s²) of shuttles, and the level of pick and place ({pick} and {place} s);
+- the work-stealing threshold of `partitioned` ({threshold} GB);
+- shelf pitch, energies, sizes of bursts, prices of computing.
+
+Paths and handling times determine how much a shuttle can carry, so the absolute tails of policies with shuttles depend on these proposals. The chapter *Sensitivity to proposed settings* shows how much each moves the tails, and the comparison of policies.
 
 ## Method
 
 Completion time runs from a request's arrival until its last byte leaves the library, without decoding; the *tail* is its 99.9th percentile. Unless noted, the requests that count arrive in 12 hours, after 6 hours of warm-up. \
 All policies get the same requests for each seed. The number after ± is half the width of the 95 % confidence interval of the mean over seeds (Student's t), given for five seeds or more; the whiskers in figures show the same interval. Comparisons of policies are means of the ratios of each seed.
 ";
+
+fn introduction(command: &str) -> String {
+    let scenario = Scenario::default();
+    let (layout, motion) = (&scenario.layout, &scenario.mechanics.motion);
+    let width_m = layout.rack_width_um as f64 / 1e6;
+    let threshold = scenario.policy.steals_above.map_or("none".to_owned(), |bytes| (bytes as f64 / 1e9).to_string());
+    [
+        ("{command}", command.to_owned()),
+        ("{slots}", layout.slots.to_string()),
+        ("{width}", width_m.to_string()),
+        ("{pitch}", digits(width_m * 1e3 / f64::from(layout.slots))),
+        ("{platters}", scenario.platters.to_string()),
+        ("{speed}", motion.speed_m_s.to_string()),
+        ("{acceleration}", motion.acceleration_m_s2.to_string()),
+        ("{pick}", motion.pick_s.to_string()),
+        ("{place}", motion.place_s.to_string()),
+        ("{threshold}", threshold),
+    ]
+    .into_iter()
+    .fold(INTRODUCTION.to_owned(), |text, (name, value)| text.replace(name, &value))
+}
 
 impl Paper {
     fn command(&self) -> String {
@@ -50,7 +78,7 @@ impl Paper {
     /// The page, as Markdown. It links figures in a sibling folder.
     #[must_use]
     pub fn page(&self) -> String {
-        let mut page = INTRODUCTION.replace("{command}", &self.command());
+        let mut page = introduction(&self.command());
         let line = |page: &mut String, text: &str| {
             page.push_str(text);
             page.push('\n');

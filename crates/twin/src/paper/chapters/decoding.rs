@@ -112,7 +112,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
 fn introduction() -> String {
     let prices = Service::default().prices;
     format!(
-        "Images from the drives are decoded elsewhere, by workers that are paid by the hour; the paper excludes this from completion times, and so do we. Here {WORKERS} workers each take {SECTOR_S} s for a sector (proposed), at a price of {} by day and {} from 23:00 to 7:00 (proposed). Runs begin at midnight, under `fulgurite`. \
+        "Images from the drives are decoded elsewhere, by workers that are paid by the hour; the paper excludes this from completion times, and so do we. Here {WORKERS} workers each take {SECTOR_S} s for a sector (proposed), at a price of {} by day and {} from 23:00 to 7:00 (proposed). Runs begin at midnight, under `balanced`. \
          *At once* decodes all available images; *cheapest* moves work to the cheapest hours before its deadline. The deadline counts from the request's arrival, so it includes the time in the library.",
         prices[12], prices[0],
     )

@@ -3,6 +3,8 @@
 use super::*;
 
 const LIBRARIES: [u16; 3] = [1, 10, 100];
+/// Size of the files in the estimate of how many fit.
+const FILE_BYTES: f64 = 20e6;
 const UNAVAILABLE: [f64; 2] = [0.0, 0.05];
 
 pub(super) fn plan(plan: &mut Plan) -> Report {
@@ -25,11 +27,17 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("deployments", "Several libraries");
         let most = points.iter().map(|point| point.1).max().unwrap_or(1);
+        let scenario = results.scenario(points[0].2);
+        let shape = scenario.sets.shape;
+        let information = f64::from(scenario.platters) * f64::from(shape.information) / f64::from(shape.platters());
+        let platter_bytes = f64::from(scenario.tracks) * scenario.mechanics.drive.track_bytes as f64;
         chapter.add_paragraph(format!(
-            "Sets spread over 1, 10 and 100 libraries of 3,800 platters each, with typical requests (without bursts) in proportion, with all platters available and with 5 % of them unavailable. A region keeps no state per file; it needs memory only for its platters and current work: {most} libraries have {} million platters of 2 TB, room for {} billion files of 20 MB. \
+            "Sets spread over 1, 10 and 100 libraries of {} platters each, with typical requests (without bursts) in proportion, with all platters available and with 5 % of them unavailable. A region keeps no state per file; it needs memory only for its platters and current work: {most} libraries have {} million platters of {} TB, room for {} billion files of 20 MB. \
              Half an hour is measured, after ten minutes of warm-up; 100 libraries have one seed.",
-            digits(f64::from(most) * 3_800.0 / 1e6),
-            digits(f64::from(most) * 3_800.0 * 16.0 / 19.0 * 2e12 / 20e6 / 1e9),
+            scenario.platters,
+            digits(f64::from(most) * f64::from(scenario.platters) / 1e6),
+            digits(platter_bytes / 1e12),
+            digits(f64::from(most) * information * platter_bytes / FILE_BYTES / 1e9),
         ));
         let of = |share: f64| points.iter().filter(move |point| point.0 == share);
         let mut panel = Panel::new(Axis::new("Libraries", "").log(), tails().from(0.0));

@@ -20,8 +20,8 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("drives", "How drives spend their time");
         chapter.add_paragraph(
-            "Reading includes mounting, seeking and unmounting, as in the paper, which doesn't count switching between the bays as utilization. Every drive always has a platter to verify, except while `fulgurite` has set it aside: \
-             while many requests wait, both bays serve customers. *Without exchange* is `fulgurite` with verification left in place.",
+            "Reading includes mounting, seeking and unmounting, as in the paper, which doesn't count switching between the bays as utilization. Every drive always has a platter to verify, except while `balanced` has set it aside: \
+             while many requests wait, both bays serve customers. *Without exchange* is `balanced` with verification left in place.",
         );
         let mut figure = Figure::new("").one_scale();
         for ((kind, name), letter) in INTERVALS.into_iter().zip(["a", "b", "c"]) {
@@ -40,7 +40,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.draw(
             "drives",
             figure,
-            "Drives' time by interval and policy at 20 shuttles and 20 drives of 60 MB/s. NS: no shuttles; P: partitioned; F: fulgurite; SP: shortest paths; F−: fulgurite without exchange.",
+            "Drives' time by interval and policy at 20 shuttles and 20 drives of 60 MB/s. NS: no shuttles; P: partitioned; B: balanced; SP: shortest paths; B−: balanced without exchange.",
         );
         let mut rows = Vec::new();
         for (index, (kind, name)) in INTERVALS.into_iter().enumerate() {
@@ -63,7 +63,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         }
         chapter.list(["interval", "policy", "reading", "published", "verifying", "switching", "idle", "utilization"], rows);
         chapter.add_paragraph(
-            "The intervals are calibrated to the read shares of `no-shuttles`. Slower policies read in fewer visits, since more requests for a platter have arrived by the time it is mounted.",
+            "The intervals are calibrated to the read shares of `no-shuttles`. A policy under which platters wait longer reads in fewer visits, since more requests for a platter have arrived by the time it is mounted.",
         );
         let columns = [Column::text("interval", "The interval."), Column::text("policy", "The policy.")];
         let rows = points.iter().map(|(kind, policy, point)| ([kind.text().into(), (*policy).into()], results.sample(*point)));
@@ -77,7 +77,7 @@ fn short(policy: &str) -> &'static str {
         "no shuttles" => "NS",
         "shortest paths" => "SP",
         "partitioned" => "P",
-        "balanced" => "F",
-        _ => "F−",
+        "balanced" => "B",
+        _ => "B−",
     }
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 
-const THROUGHPUTS: [f64; 3] = [30.0, 60.0, 120.0];
 const MOVING: [PolicyName; 2] = [PolicyName::Partitioned, PolicyName::Balanced];
 
 pub(super) struct Grid {
@@ -12,9 +11,14 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Plans the points at these values of the other setting.
-    pub(super) fn plan(plan: &mut Plan, values: &[f64], scenario: impl Fn(&Plan, PolicyName, f64) -> Scenario) -> Self {
-        let throughputs = plan.along(&THROUGHPUTS);
+    /// Plans the points at these throughputs and values of the other setting.
+    pub(super) fn plan(
+        plan: &mut Plan,
+        throughputs: &[f64],
+        values: &[f64],
+        scenario: impl Fn(&Plan, PolicyName, f64) -> Scenario,
+    ) -> Self {
+        let throughputs = plan.along(throughputs);
         let mut points = Vec::new();
         for &mb_s in &throughputs {
             for policy in MOVING {
@@ -36,11 +40,16 @@ impl Grid {
         here.map(move |point| (point.2, results.sample(point.3)))
     }
 
-    /// A panel for each throughput. `marks` adds to a panel; its second argument is the longest
+    /// A panel for each throughput, or for the first two and the last if there are more than a
+    /// figure can hold. `marks` adds to a panel; its second argument is the longest
     /// tail of the first line.
     pub(super) fn figure(&self, results: &Results, x: impl Fn() -> Axis, marks: impl Fn(Panel, f64) -> Panel) -> Figure {
+        let shown = match self.throughputs[..] {
+            [first, second, _, .., last] => vec![first, second, last],
+            _ => self.throughputs.clone(),
+        };
         let mut figure = Figure::new("").one_scale();
-        for (&mb_s, letter) in self.throughputs.iter().zip(["a", "b", "c"]) {
+        for (&mb_s, letter) in shown.iter().zip(["a", "b", "c"]) {
             let mut panel = Panel::new(x(), tails().log()).titled(&format!("({letter}) {mb_s} MB/s"));
             for policy in MOVING {
                 panel = panel.line(policy_label(policy), self.of(results, policy, mb_s).map(|(x, sample)| tail_at(x, sample)));
@@ -51,7 +60,7 @@ impl Grid {
         figure
     }
 
-    /// Throughput, other setting, and the samples of `partitioned` and `fulgurite`.
+    /// Throughput, other setting, and the samples of `partitioned` and `balanced`.
     pub(super) fn pairs<'r>(&self, results: &'r Results) -> Vec<(f64, f64, [&'r Sample; 2])> {
         let both = |&mb_s: &f64| {
             let [theirs, ours] = MOVING.map(|policy| self.of(results, policy, mb_s));
@@ -60,12 +69,12 @@ impl Grid {
         self.throughputs.iter().flat_map(both).collect()
     }
 
-    pub(super) fn add_runs(&self, results: &Results, chapter: &mut Chapter, column: Column) -> Result<(), PaperError> {
+    pub(super) fn add_runs(&self, results: &Results, chapter: &mut Chapter, name: &str, column: Column) -> Result<(), PaperError> {
         let columns = [Column::text("policy", "The policy."), Column::f64("throughput", "MB/s", "Throughput of each drive."), column];
         let rows = self
             .points
             .iter()
             .map(|(policy, mb_s, x, point)| ([policy.text().into(), (*mb_s).into(), (*x).into()], results.sample(*point)));
-        Ok(chapter.runs(chapter.name, columns, rows)?)
+        Ok(chapter.runs(name, columns, rows)?)
     }
 }

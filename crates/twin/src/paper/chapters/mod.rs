@@ -10,6 +10,7 @@ mod deployment;
 mod drives;
 mod full_library;
 mod grid;
+mod sensitivity;
 mod skew;
 mod sweep;
 mod unavailable;
@@ -29,7 +30,7 @@ use fulgurite_table::{Column, Table, Value};
 pub(super) type Report = Box<dyn FnOnce(&Results) -> Result<Chapter, PaperError>>;
 
 /// The names of all chapters, in the order of the page.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "workload",
     "throughput",
     "shuttles",
@@ -43,6 +44,7 @@ pub const NAMES: [&str; 13] = [
     "accounts",
     "decode",
     "deployments",
+    "sensitivity",
 ];
 
 const PLANNERS: [fn(&mut Plan) -> Report; NAMES.len()] = [
@@ -59,6 +61,7 @@ const PLANNERS: [fn(&mut Plan) -> Report; NAMES.len()] = [
     account_layout::plan,
     decoding::plan,
     deployment::plan,
+    sensitivity::plan,
 ];
 
 pub(super) fn plan(plan: &mut Plan) -> Vec<Report> {
@@ -83,7 +86,7 @@ fn policy_label(policy: PolicyName) -> &'static str {
         PolicyName::NoShuttles => "no shuttles",
         PolicyName::ShortestPaths => "shortest paths",
         PolicyName::Partitioned => "partitioned",
-        PolicyName::Balanced => "fulgurite",
+        PolicyName::Balanced => "balanced",
     }
 }
 
@@ -93,7 +96,7 @@ const BOUND_NAME: &str = "bound";
 const SERVICE_LEVEL_S: f64 = 15.0 * 3_600.0;
 const SERVICE_LEVEL: &str = "service level: 15 h";
 
-/// An interval under a policy: 20 shuttles, 20 drives of 60 MB/s, 3,800 platters. A quick look
+/// An interval under a policy: 20 shuttles, 20 drives of 60 MB/s, 7,000 platters. A quick look
 /// takes half an hour with a fifth of the requests and no bursts.
 fn interval(plan: &Plan, kind: WorkloadKind, policy: PolicyName) -> Scenario {
     let mut scenario =

@@ -127,7 +127,7 @@ impl Sweep {
         chapter.list(["", "Typical", "IOPS", "Volume"], rows);
     }
 
-    /// Compares the tail of `fulgurite` with that of `partitioned` over all places, in one sentence
+    /// Compares the tail of `balanced` with that of `partitioned` over all places, in one sentence
     /// per interval.
     fn compare(&self, results: &Results) -> String {
         let mut sentences = Vec::new();
@@ -143,7 +143,7 @@ impl Sweep {
                 (low, high) if low == high => low,
                 (low, high) => format!("from {low} to {high}"),
             };
-            sentences.push(format!("On {name} the tail of `fulgurite` is {span} that of `partitioned`."));
+            sentences.push(format!("On {name} the tail of `balanced` is {span} that of `partitioned`."));
         }
         sentences.join(" ")
     }
@@ -156,7 +156,7 @@ pub(super) fn throughput(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("throughput", "Tail against drive throughput");
         chapter.add_paragraph(
-            "The 99.9th percentile of completion times with 20 shuttles and 20 drives, at throughputs of 30 to 210 MB/s. `no-shuttles` is the paper's lower bound: drives never wait for a platter. It reads the requests for a platter in order of arrival and keeps verifying, so a policy that does neither can be below it if drives are the limit, as on Volume. \
+            "The 99.9th percentile of completion times with 20 shuttles and 20 drives, at throughputs of 30 to 210 MB/s. `no-shuttles` is the paper's lower bound: drives never wait for a platter. It reads the requests for a platter in order of arrival and keeps verifying, so a policy that does neither can be below it if drives are the limit. \
              The bound (dashed) is ours: no policy can beat it with these shuttles and drives, not even one that knows all future requests and so postpones, during a burst, platters that will be requested again before its end. \
              The tables also give the bound that policies without this knowledge can't expect to beat.",
         );
@@ -174,7 +174,7 @@ pub(super) fn throughput(plan: &mut Plan) -> Report {
             let sample_text = over(|run| run.bound_s).map(|above| {
                 let unforeseen = over(|run| run.unforeseen_s).map(|above| format!(", and {above} the one for those that don't"));
                 format!(
-                    " On IOPS, `fulgurite` is {above} the bound that holds even for policies that know the future{}.",
+                    " On IOPS, `balanced` is {above} the bound that holds even for policies that know the future{}.",
                     unforeseen.unwrap_or_default()
                 )
             });
@@ -193,7 +193,7 @@ pub(super) fn shuttles(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("shuttles", "Tail against the number of shuttles");
         chapter.add_paragraph(
-            "20 drives of 60 MB/s, and 8 to 40 shuttles: at most two per drive, as in the paper. With 20, each shuttle has half a shelf and one drive. With fewer, a rectangle has several shelves and its shuttle has to crab; with more, two shuttles share a rectangle.",
+            "20 drives of 60 MB/s, and 8 to 40 shuttles: at most two per drive, as in the paper. Under `partitioned`, each of 20 shuttles has half a shelf and one drive; with fewer, a rectangle has several shelves and its shuttle has to crab; with more, two shuttles share a rectangle. Under `balanced` no shuttle owns a part of the panel: shuttles move to the end of a shelf where platters would otherwise wait longest.",
         );
         chapter.draw("shuttles", sweep.figure(results), "Tail against the number of shuttles. 20 drives of 60 MB/s.");
         let last = sweep.places[sweep.places.len() - 1];
