@@ -31,10 +31,10 @@ pub use policy::{PolicyChoice, PolicyName};
 pub use read::reference;
 pub use workload::{Bursts, Ingest, Pattern, SizeLaw, Steady, Workload, WorkloadKind};
 
-/// All inputs of a run except the seed. The default is the library of the design: 8 storage racks
-/// with 3,800 platters in sets of 16+3 (7 racks also hold such sets, but only in patterns that
-/// leave halves of some shelves with 100 platters and give others 250), 20 shuttles, 20 drives of
-/// 60 MB/s that always have something to verify, and the typical workload.
+/// All inputs of a run except the seed. The default is an early library: 8 storage racks with 7,000
+/// platters in sets of 16+3 (7 racks also hold such sets, but only in patterns that leave some
+/// halves of shelves with less than half the platters of others), 20 shuttles, 20 drives of 60 MB/s
+/// that always have something to verify, and the typical workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     /// Names the results: the file name without its extension.

@@ -193,7 +193,7 @@ pub(super) fn shuttles(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("shuttles", "Tail against the number of shuttles");
         chapter.add_paragraph(
-            "20 drives of 60 MB/s, and 8 to 40 shuttles: at most two per drive, as in the paper. Under `partitioned`, each of 20 shuttles has half a shelf and one drive; with fewer, a rectangle has several shelves and its shuttle has to crab; with more, two shuttles share a rectangle. Under `balanced` no shuttle owns a part of the panel: shuttles move to the end of a shelf where platters would otherwise wait longest.",
+            "20 drives of 60 MB/s, and 8 to 40 shuttles: at most two per drive, as in the paper. Under `partitioned`, each of 20 shuttles has half a shelf and one drive; with fewer, a rectangle has several shelves and its shuttle has to crab; with more than 20, the additional ones stand by. Under `balanced` no shuttle owns a part of the panel: shuttles move to the end of a shelf where platters would otherwise wait longest, and beyond 20 the additional ones stand by, too.",
         );
         chapter.draw("shuttles", sweep.figure(results), "Tail against the number of shuttles. 20 drives of 60 MB/s.");
         let last = sweep.places[sweep.places.len() - 1];
