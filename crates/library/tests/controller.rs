@@ -489,3 +489,25 @@ fn unexpected_answers_change_nothing() {
     driver.request_read(1, u32::MAX);
     assert_eq!(driver.ended, [(RequestId(1), Outcome::Refused)]);
 }
+
+#[test]
+fn one_shuttle_serves_all_sections_with_the_last_drive_that_works() {
+    let layout = Layout { shuttles: 1, drives: [3, 0], ..Layout::default() };
+    for verification in [Verification::Endless, Verification::Off] {
+        for failing in 0..3 {
+            for at_s in (1..120).step_by(7) {
+                let mut driver =
+                    Driver::new(Box::new(Balanced::new(&layout, &Pace::default(), Techniques::default())), &layout, verification);
+                for request in 0..40 {
+                    driver.request_read(request, request as u32 * 53);
+                }
+                driver.run(Micros(at_s * 1_000_000));
+                for drive in (0..3).filter(|drive| *drive != failing) {
+                    driver.deliver(Event::Lost { actor: Actor::Drive(Drive(drive)), fault: Fault::DriveDown });
+                }
+                driver.run(DAY);
+                assert_eq!(driver.ended.len(), 40, "{verification:?}, drive {failing} works alone from {at_s} s on");
+            }
+        }
+    }
+}

@@ -169,7 +169,7 @@ impl Controller {
     }
 
     /// Ends all requests for an unreachable platter as unavailable.
-    fn end_requests(&mut self, platter: Platter, commands: &mut Vec<Command>) {
+    pub(super) fn end_requests(&mut self, platter: Platter, commands: &mut Vec<Command>) {
         self.panel.queue.remove_platter(platter);
         while let Some(waiting) = self.panel.queue.pop(platter, None) {
             commands.push(Command::Finish { request: waiting.id, outcome: Outcome::Unavailable });

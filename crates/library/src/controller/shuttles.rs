@@ -163,6 +163,8 @@ impl Controller {
         self.panel.arrive(carry, if needs_verifying { Purpose::Verification } else { Purpose::Customer });
         self.become_idle(shuttle);
         match carry.to {
+            // It went down while the shuttle was placing the platter.
+            Berth::Bay(drive, _) if self.drive(drive).down => self.end_requests(carry.platter, commands),
             Berth::Bay(drive, _) => self.start_next_operation(drive, commands),
             Berth::Slot(_) => {
                 if needs_verifying {

@@ -59,6 +59,7 @@ pub struct Balanced {
     candidates: Vec<Platter>,
     free: Vec<Shuttle>,
     standing_by: Vec<Shuttle>,
+    unattended: Vec<(Micros, usize, Shuttle)>,
 }
 
 /// What a shuttle does next.
@@ -99,6 +100,7 @@ impl Balanced {
             candidates: Vec::new(),
             free: Vec::new(),
             standing_by: Vec::new(),
+            unattended: Vec::new(),
             sections,
         }
     }
@@ -241,22 +243,20 @@ impl Balanced {
         waits && (self.has_usable_drive(panel, section) || !self.is_drive_free_soon(panel, section)) || self.has_released(panel, section)
     }
 
-    /// The nearest pair of a free shuttle and one of these sections with work and no shuttle.
-    fn nearest_unattended(&self, panel: &Panel, sections: std::ops::Range<usize>) -> Option<(Shuttle, usize)> {
-        let mut best: Option<(Micros, Shuttle, usize)> = None;
-        for section in sections.filter(|section| self.workers[*section] == 0) {
-            if !self.has_work_for_another(panel, section) {
-                continue;
-            }
+    /// Lists the sections with work and no shuttle, and for each the nearest shuttle without work,
+    /// nearest first.
+    fn list_unattended(&mut self, panel: &Panel) {
+        let mut unattended = std::mem::take(&mut self.unattended);
+        unattended.clear();
+        for section in (0..self.sections.len()).filter(|section| self.workers[*section] == 0 && self.has_work_for_another(panel, *section))
+        {
             let place = self.oldest(panel, section).map_or(self.sections[section].door, |oldest| panel.platter_position(oldest));
-            for shuttle in self.free.iter().chain(&self.standing_by) {
-                let way = panel.pace().travel(panel.position(*shuttle), place);
-                if best.is_none_or(|(least, ..)| way < least) {
-                    best = Some((way, *shuttle, section));
-                }
-            }
+            let shuttles = self.free.iter().chain(&self.standing_by);
+            let nearest = shuttles.map(|shuttle| (panel.pace().travel(panel.position(*shuttle), place), *shuttle)).min();
+            unattended.extend(nearest.map(|(way, shuttle)| (way, section, shuttle)));
         }
-        best.map(|(_, shuttle, section)| (shuttle, section))
+        unattended.sort_unstable();
+        self.unattended = unattended;
     }
 }
 
@@ -281,10 +281,13 @@ impl Policy for Balanced {
                 Next::StandBy => self.standing_by.push(shuttle),
             }
         }
-        if let Some((shuttle, section)) = self.nearest_unattended(panel, 0..self.sections.len())
-            && let Some(task) = self.work_in(panel, shuttle, section)
-        {
-            return Some((shuttle, task));
+        self.list_unattended(panel);
+        // There may be no drive with room for the platters of the nearest.
+        for index in 0..self.unattended.len() {
+            let (_, section, shuttle) = self.unattended[index];
+            if let Some(task) = self.work_in(panel, shuttle, section) {
+                return Some((shuttle, task));
+            }
         }
         let free = std::mem::take(&mut self.free);
         let assists = |shuttle: &Shuttle| Some((*shuttle, self.assist(panel, self.section_of(*shuttle), panel.position(*shuttle), None)?));

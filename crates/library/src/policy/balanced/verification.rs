@@ -38,8 +38,11 @@ impl Suspension {
         // Drives that have yet to set their platter aside may take a spare slot each.
         let due = panel.drives().filter(|drive| !self.verifies(*drive) && has_verification(panel, *drive)).count() as u32;
         let mut spare = panel.spare_slots().saturating_sub(due);
-        let drives = self.customers_only.len() as u32;
-        let needed = panel.unverified().saturating_sub(techniques.unverified_at_most).min(drives);
+        // The drives with the highest numbers verify what exceeds the backlog, so that the choice
+        // doesn't change with the queues.
+        let needed = panel.unverified().saturating_sub(techniques.unverified_at_most) as usize;
+        let reachable = (0..self.customers_only.len() as u16).rev().filter(|drive| panel.is_reachable(Drive(*drive)));
+        let first_kept = if needed == 0 { u16::MAX } else { reachable.take(needed).last().unwrap_or(u16::MAX) };
         for (section, last_waiting) in sections.iter().zip(&mut self.last_waiting) {
             let waiting: u32 = section.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
             let many = techniques.set_aside_above * section.drives.len() as u32;
@@ -48,7 +51,7 @@ impl Suspension {
             }
             let every = techniques.one_verifies_of;
             // The last drive of each group keeps verifying.
-            let keeps = |drive: &Drive| every > 0 && u32::from(drive.0) % every == every - 1 || u32::from(drive.0) >= drives - needed;
+            let keeps = |drive: &Drive| every > 0 && u32::from(drive.0) % every == every - 1 || drive.0 >= first_kept;
             for drive in &section.drives {
                 let customers_only = &mut self.customers_only[usize::from(drive.0)];
                 *customers_only = if keeps(drive) {
