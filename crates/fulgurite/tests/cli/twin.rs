@@ -30,7 +30,7 @@ fn place() -> Sandbox {
 fn a_run_prints_its_scenario_and_results() {
     let place = place();
     let shown = place.good(&["twin", "run", "small.toml"]).text();
-    for says in ["small, seed 1, policy fulgurite, fulgurite ", "A small library", "tail_s", "99.9th percentile of completion times."] {
+    for says in ["small, seed 1, policy balanced, fulgurite ", "A small library", "tail_s", "99.9th percentile of completion times."] {
         assert!(shown.contains(says), "{says:?} is not in {shown}");
     }
     let of = |arguments: &[&str]| place.good(arguments).json();
@@ -80,7 +80,7 @@ fn missed_expectations_exit_with_1_and_invalid_scenarios_with_2() {
     let ran = place.run(&["twin", "run", "small.toml", "--set", "expect.tail=1 s"]);
     ran.fails_with(1, "small, seed 1: not as expected: the 99.9th percentile of completion times is ");
     place.run(&["twin", "run", "small.toml", "--set", "shuttles.cuont=1"]).fails_with(2, "did you mean `count`?");
-    place.run(&["twin", "run", "small.toml", "--set", "library.platters=9999"]).fails_with(2, "9999 platters in each library, but ");
+    place.run(&["twin", "run", "small.toml", "--set", "library.platters=99999"]).fails_with(2, "99999 platters in each library, but ");
     place.run(&["twin", "sweep", "small.toml", "--vary", "shuttles.count=8,99"]).fails_with(2, "--vary shuttles.count=99");
     place.run(&["twin", "run", "none.toml"]).fails_with(2, "none.toml");
     place.run(&["twin", "run"]).fails_with(2, "SCENARIO");
@@ -163,13 +163,13 @@ fn two_policies_are_compared_seed_by_seed() {
     let place = place();
     let compare = ["twin", "compare", "small.toml", "--seeds", "3", "--against", "policy.name=partitioned"];
     let shown = place.good(&compare).text();
-    for says in ["A: small, policy fulgurite", "B: small, policy partitioned, policy.name=partitioned", "Geometric mean of A/B: "] {
+    for says in ["A: small, policy balanced", "B: small, policy partitioned, policy.name=partitioned", "Geometric mean of A/B: "] {
         assert!(shown.contains(says), "{says:?} is not in {shown}");
     }
     // The values are those of single runs, and the ratio follows from them.
     let json = place.good(&[&compare, ["--json", "--figure", "mean_s"].as_slice()].concat()).json();
     let single = |set: &str| place.good(&["twin", "run", "small.toml", "--seed", "2", "--set", set, "--json"]).json();
-    for (side, policy) in [("a", "policy.name=fulgurite"), ("b", "policy.name=partitioned")] {
+    for (side, policy) in [("a", "policy.name=balanced"), ("b", "policy.name=partitioned")] {
         assert_eq!(json["seeds"][1][side], single(policy)["runs"][0]["figures"]["mean_s"], "{json}");
     }
     let ratios: Vec<f64> = (0..3).map(|seed| json["seeds"][seed]["ratio"].as_f64().unwrap()).collect();
