@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use fulgurite_settings::{Override, Sweep};
+use fulgurite_twin::bound::TAIL_QUANTILE;
 use fulgurite_twin::scenario::{PolicyName, Scenario};
-use fulgurite_twin::simulation::Repeated;
+use fulgurite_twin::simulation::{Repeated, Run};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,27 +23,7 @@ fn main() {
     let fixed: Vec<Override> = all_after("--set").iter().map(|text| Override::parse("--set", text).unwrap()).collect();
     let varied = all_after("--vary");
     let sweep = Sweep::parse(varied.iter().map(String::as_str), 10_000).unwrap();
-    println!(
-        "{:<8} {:<28} {:<15} {:>8} {:>8} {:>6} {:>6} {:>8} {:>7} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>7}",
-        "trace",
-        "settings",
-        "policy",
-        "tail",
-        "longest",
-        "/unf",
-        "/swp",
-        "p50",
-        "J/op",
-        "cong",
-        "idle",
-        "crabs",
-        "verif",
-        "read",
-        "s/pl",
-        "swp",
-        "Mev/s",
-        "s"
-    );
+    println!("{HEADING}");
     for trace in traces {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../scenarios/{trace}.toml"));
         for values in sweep.points() {
@@ -51,39 +32,36 @@ fn main() {
             for (text, name) in &policies {
                 let mut scenario = Scenario::read(&path, &overrides).unwrap_or_else(|errors| panic!("{errors}"));
                 scenario.policy.name = *name;
+                let measured_s = scenario.run.measured.seconds();
                 let repeated = Repeated::new(scenario);
                 for seed in 1..=seeds {
                     let begin = Instant::now();
-                    match repeated.run(seed) {
-                        Ok(mut run) => {
-                            let took = begin.elapsed().as_secs_f64();
-                            let bound = run.bound.unwrap_or_default();
-                            let tail = run.percentile_s(0.999);
-                            let unforeseen = bound.unforeseen.unwrap_or(bound.tail).seconds();
-                            println!(
-                                "{trace:<8} {label:<28} {text:<15} {:>8.0} {:>8.0} {:>6.3} {:>6.3} {:>8.0} {:>7.1} {:>6.1} {:>6.1} {:>6.2} {:>6.1} {:>6.1} {:>6.2} {:>6.2} {:>6.2} {:>7.2}",
-                                tail,
-                                run.longest_s(),
-                                tail / unforeseen,
-                                tail / bound.one_sweep.seconds().max(1e-9),
-                                run.percentile_s(0.5),
-                                run.shuttles.joules_per_operation(),
-                                100.0 * run.shuttles.congestion_overhead(),
-                                100.0 * run.shuttles.idle,
-                                run.shuttles.crabs as f64 / run.shuttles.operations.max(1) as f64,
-                                100.0 * run.drives.verifying,
-                                100.0 * run.drives.reading,
-                                (1.0 - run.shuttles.idle) * f64::from(run.shuttles.shuttles) * 43_200.0
-                                    / (run.shuttles.operations as f64 / 2.0),
-                                bound.one_sweep.seconds() * f64::from(run.shuttles.shuttles) / 5900.0,
-                                run.events as f64 / took / 1e6,
-                                took
-                            );
-                        }
-                        Err(error) => println!("{trace:<8} {label:<28} {text:<15} seed {seed}: {error}"),
-                    }
+                    let mut run = repeated.run(seed).unwrap_or_else(|error| panic!("{trace} {label}, {text}, seed {seed}: {error}"));
+                    let events_s = run.events as f64 / begin.elapsed().as_secs_f64();
+                    let censored = if run.censored() > 0 { ">=" } else { "" };
+                    println!("{trace:<8} {label:<28} {text:<15} {censored:>2}{}", figures(&mut run, measured_s, events_s));
                 }
             }
         }
     }
+}
+
+/// What the columns mean: the tail and the median in seconds; the tail over the unforeseen bound
+/// and over one sweep; joules and crabs per operation; congestion, idle shuttles, verifying and
+/// reading drives in percent; busy seconds of a shuttle per platter; million events per second.
+const HEADING: &str =
+    "trace    settings                     policy               tail  /unf  /swp  median  J/op crabs cong. idle verif read  s/pl Mev/s";
+
+fn figures(run: &mut Run, measured_s: f64, events_s: f64) -> String {
+    let bound = run.bound.unwrap_or_default();
+    let (tail, median) = (run.percentile_s(TAIL_QUANTILE), run.percentile_s(0.5));
+    let unforeseen_s = bound.unforeseen.unwrap_or(bound.tail).seconds();
+    let (shuttles, drives) = (&run.shuttles, &run.drives);
+    let operations = shuttles.operations.max(1) as f64;
+    let busy_s = (1.0 - shuttles.idle) * f64::from(shuttles.shuttles) * measured_s;
+    let times = format!("{tail:>7.0} {:>5.2} {:>5.2} {median:>7.0}", tail / unforeseen_s, tail / bound.one_sweep.seconds());
+    let motion = format!("{:>5.1} {:>5.2}", shuttles.joules_per_operation(), shuttles.crabs as f64 / operations);
+    let shares =
+        [shuttles.congestion_overhead(), shuttles.idle, drives.verifying, drives.reading].map(|share| format!("{:>4.0}", 100.0 * share));
+    format!("{times} {motion} {} {:>6.1} {:>5.2}", shares.join(" "), 2.0 * busy_s / operations, events_s / 1e6)
 }

@@ -37,7 +37,7 @@ pub struct Controller {
     commands: u64,
     /// Legs that traffic has started and that no command was sent for yet.
     legs: Vec<(Shuttle, Position)>,
-    /// Shuttles with a platter that can't be placed anywhere now. They try again after each change.
+    /// Shuttles with a platter that can't be placed anywhere now. They try again after each event.
     stranded: Vec<Shuttle>,
     unexpected_answers: u64,
 }

@@ -41,11 +41,11 @@
 //! holds. The windows are the busy periods of the servers if work could be shared out without loss:
 //! once with one visit per platter and period, and once with as many visits as T requires. Random
 //! times are replaced by their means, which is accurate for the number of visits that make up a
-//! tail. It isn't exact if one platter or drive decides: in bursts of 300 to 10,000 reads of one
-//! platter, the longest request took up to 0.7 % less than its bound with default seeks, and 8 %
-//! less with exponential reading times. All hardware is assumed to work all the time: while a fault
-//! makes a platter unreachable, reads of the rest of its set replace it, and they may cost less.
-//! Requests for unavailable platters are ignored.
+//! tail. It isn't exact if one platter or drive decides: in bursts of reads of one platter, the
+//! longest request took up to 0.7 % less than its bound with default seeks (3,000 reads and more),
+//! and 8 % less with exponential reading times (300 and more). All hardware is assumed to work all
+//! the time: while a fault makes a platter unreachable, reads of the rest of its set replace it,
+//! and they may cost less. Requests for unavailable platters are ignored.
 
 mod servers;
 mod windows;

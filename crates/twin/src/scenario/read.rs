@@ -400,7 +400,7 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
             "set_aside_above",
             count(0..=100_000),
             base.techniques.set_aside_above,
-            "Verification is suspended once this many platters wait for each drive of a rectangle.",
+            "Verification is suspended once this many platters wait for each drive of a section.",
         ),
         brought_back_after: section.setting_or(
             "brought_back_after",

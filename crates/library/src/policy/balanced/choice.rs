@@ -9,7 +9,7 @@ use crate::{Drive, Operation, Panel, Platter, Position, Purpose, Stage, Task};
 /// Weight of the extra carry time to a drive other than the platter's own: a crab takes as much
 /// energy as 15 m of rail, and shuttles on one half of a shelf hinder each other.
 const EXTRA_CARRY_WEIGHT: u64 = 30;
-/// The window is at most this part of the platters waiting in a section: one in four.
+/// The window is at most this part of the platters waiting in a section: one in two.
 const WINDOW_PART: u32 = 2;
 /// Platters of the opposite section among which a shuttle chooses that helps there.
 const ASSIST_WINDOW: usize = 16;
