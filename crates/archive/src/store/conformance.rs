@@ -6,6 +6,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use fulgurite_codec::AlignedBytes;
 use fulgurite_domain::{ArchiveId, PlatterId};
 
 use super::{BadMark, Mark, PlatterFile, PlatterSink, PlatterStore, StoreError};
@@ -207,12 +208,18 @@ pub(crate) fn a_platter_reads_back_at_any_place(place: &dyn Fixture) {
         [0, 1, 511, 512, 4_095, 4_096, 65_537, bytes.len() / 6 * 5, bytes.len() - 4_096, bytes.len() - 1, bytes.len(), bytes.len() + 1];
     for offset in offsets.into_iter().chain([bytes.len() + 5_000]) {
         for length in [0, 1, 2, 512, 4_097, 100_000, 2_000_000] {
-            let mut buffer = vec![0xee; length];
-            let read = read_into(&*file, offset as u64, &mut buffer);
-            let expected = &bytes[offset.min(bytes.len())..(offset + length).min(bytes.len())];
-            assert_eq!(read, expected.len(), "{length} bytes at {offset}");
-            assert!(buffer[..read] == *expected, "{length} bytes at {offset}");
-            assert!(buffer[read..].iter().all(|&byte| byte == 0xee), "bytes past the end are untouched: {length} bytes at {offset}");
+            // Disks transfer whole blocks to aligned memory only.
+            for skip in [0, 16] {
+                let mut memory = AlignedBytes::zeroed(skip + length, 4_096);
+                let buffer = &mut memory[skip..];
+                buffer.fill(0xee);
+                let read = read_into(&*file, offset as u64, buffer);
+                let case = format!("{length} bytes at {offset}, {skip} bytes behind a page's start");
+                let expected = &bytes[offset.min(bytes.len())..(offset + length).min(bytes.len())];
+                assert_eq!(read, expected.len(), "{case}");
+                assert!(buffer[..read] == *expected, "{case}");
+                assert!(buffer[read..].iter().all(|&byte| byte == 0xee), "bytes past the end are untouched: {case}");
+            }
         }
     }
     for offset in [1 << 40, 1 << 62] {

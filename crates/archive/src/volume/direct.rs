@@ -79,7 +79,17 @@ impl DirectFile {
             static PIECE: RefCell<Option<AlignedBytes>> = const { RefCell::new(None) };
         }
         let read = if is_aligned(offset, buffer.as_ptr()) && buffer.len() >= ALIGNMENT {
-            let whole = (buffer.len() - buffer.len() % ALIGNMENT).min(PIECE_BYTES);
+            // A disk transfers the last block whole, which would overwrite memory past the bytes
+            // that are read. The file's last, partial block is left to the page cache.
+            let left = match self.direct.metadata() {
+                Ok(metadata) => metadata.len().saturating_sub(offset),
+                Err(error) => return Some(Err(error)),
+            };
+            let within = buffer.len().min(PIECE_BYTES).min(usize::try_from(left).unwrap_or(PIECE_BYTES));
+            let whole = within - within % ALIGNMENT;
+            if whole == 0 {
+                return None;
+            }
             self.direct.read_at(&mut buffer[..whole], offset)
         } else if buffer.len() >= DIRECT_READ_BYTES {
             let start = offset - offset % ALIGNMENT as u64;

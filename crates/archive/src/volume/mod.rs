@@ -75,7 +75,7 @@ pub trait VolumeFile: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Reads up to `buffer.len()` bytes from `offset` on and returns how many: fewer are allowed, 0
-    /// only at the end of the file.
+    /// only at the end of the file. The rest of `buffer` keeps its content.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
     /// Reserves space for a file of `bytes`, so that a full disk is detected now. Unwritten bytes
     /// read as zeros. Does nothing if the file system doesn't support it.
