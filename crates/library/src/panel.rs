@@ -306,6 +306,22 @@ impl Panel {
         self.bays(drive).iter().position(is_empty).map(|index| Bay(index as u8))
     }
 
+    /// The bay for the next platter that is brought to a drive: an empty one, or else one whose
+    /// platter can be taken away before. None if both bays expect a platter.
+    #[must_use]
+    pub fn bay_to_fill(&self, drive: Drive) -> Option<Bay> {
+        let is_customers = |bay: &BayState| bay.incoming.is_none() && bay.held.is_some_and(|held| held.purpose == Purpose::Customer);
+        self.empty_bay(drive).or_else(|| self.bays(drive).iter().position(is_customers).map(|index| Bay(index as u8)))
+    }
+
+    /// Whether a platter on its way to a drive can't be placed before another shuttle takes a
+    /// released one away.
+    #[must_use]
+    pub fn is_jammed(&self, drive: Drive) -> bool {
+        let bays = self.bays(drive);
+        bays.iter().all(|bay| bay.held.is_some()) && bays.iter().any(|bay| bay.incoming.is_some()) && self.released_bay(drive).is_some()
+    }
+
     /// The bay whose platter is released, not yet claimed by a shuttle and not requested again. A
     /// platter without a home counts only if there is a spare slot.
     #[must_use]

@@ -27,6 +27,16 @@ pub struct Section {
     pub door: Position,
 }
 
+impl Section {
+    /// The number of shelves that its lanes are on.
+    pub(crate) fn shelves(&self) -> usize {
+        let mut shelves: Vec<u16> = self.lanes.iter().map(|lane| lane.0 / 2).collect();
+        shelves.sort_unstable();
+        shelves.dedup();
+        shelves.len()
+    }
+}
+
 /// The sections of a panel: left half first, from the lowest shelf up. Each lane belongs to one.
 #[must_use]
 pub fn sections(layout: &Layout) -> Vec<Section> {

@@ -3,7 +3,7 @@
 
 use crate::panel::{Held, Purpose, Stage, Verification};
 use crate::policy::nearest_idle;
-use crate::{Berth, Carry, Controller, Drive, Job, Platter, Position, Shuttle, Slot, Whereabouts};
+use crate::{Berth, Carry, Controller, Drive, Job, Platter, Position, Shuttle, Side, Slot, Whereabouts};
 
 impl Controller {
     /// Assigns one chore to an idle shuttle and returns the shuttle.
@@ -22,6 +22,45 @@ impl Controller {
         let dock = self.panel.dock_near(self.panel.position(shuttle));
         self.shuttle(shuttle).job = Job::Charge(dock);
         Some(shuttle)
+    }
+
+    /// Sends idle shuttles that the policy doesn't need for long to docks.
+    pub(super) fn park(&mut self) {
+        for shuttle in (0..self.panel.shuttles.len() as u16).map(Shuttle) {
+            let state = *self.shuttle(shuttle);
+            let is_resting = state.job == Job::Idle && !state.lost && self.panel.traffic.goal(shuttle).is_none();
+            if !is_resting
+                || self.panel.traffic.is_moving(shuttle)
+                || self.is_at_dock(shuttle)
+                || !self.policy.stands_by(&self.panel, shuttle)
+            {
+                continue;
+            }
+            if let Some(dock) = self.free_dock(shuttle) {
+                self.panel.traffic.set_goal(shuttle, dock);
+                self.panel.traffic.advance(shuttle, &mut self.legs);
+            }
+        }
+    }
+
+    fn is_at_dock(&self, shuttle: Shuttle) -> bool {
+        let at = self.panel.traffic.at(shuttle);
+        [Side::Left, Side::Right].iter().any(|side| self.panel.layout.dock_position(at.shelf, *side) == at)
+    }
+
+    /// The nearest dock on a shuttle's side of the panel that no other shuttle is at or goes to.
+    fn free_dock(&self, shuttle: Shuttle) -> Option<Position> {
+        let (layout, traffic) = (&self.panel.layout, &self.panel.traffic);
+        let at = self.panel.position(shuttle);
+        let docks = (0..layout.shelves).map(|shelf| layout.dock_position(shelf, layout.side_of(at.x_um)));
+        let is_at = |place: Position, dock: Position| place.shelf == dock.shelf && (place.x_um - dock.x_um).abs() < layout.spacing_um;
+        let others = (0..layout.shuttles).map(Shuttle).filter(|other| *other != shuttle);
+        let is_free = |dock: &Position| {
+            others
+                .clone()
+                .all(|other| !is_at(self.panel.position(other), *dock) && traffic.goal(other).is_none_or(|goal| !is_at(goal, *dock)))
+        };
+        docks.filter(is_free).min_by_key(|dock| (self.panel.pace.travel(at, *dock), *dock))
     }
 
     /// Stores a platter that was read back in full.

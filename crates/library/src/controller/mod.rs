@@ -121,6 +121,7 @@ impl Controller {
     fn settle(&mut self, commands: &mut Vec<Command>) {
         while self.retry_stranded(commands) | if self.needs_no_shuttles { self.load_drives(commands) } else { self.assign_work(commands) } {
         }
+        self.park();
         self.panel.traffic.retry(&mut self.legs);
         self.send_legs(commands);
     }
@@ -168,7 +169,7 @@ impl Controller {
                 };
                 assert!(self.panel.queue.lane_of(platter).is_some(), "a policy wanted {platter:?} fetched, which no request waits for");
                 let bay =
-                    self.panel.empty_bay(drive).unwrap_or_else(|| panic!("a policy sent {platter:?} to {drive:?}, which has no room"));
+                    self.panel.bay_to_fill(drive).unwrap_or_else(|| panic!("a policy sent {platter:?} to {drive:?}, which has no room"));
                 Carry { platter, from, to: Berth::Bay(drive, bay) }
             }
             Task::Collect { drive, bay } => {

@@ -1,8 +1,14 @@
 //! Job steps of a shuttle: go to the platter, pick it, go to its destination, place it.
 
-use crate::panel::ShuttleOperation;
+use fulgurite_domain::Micros;
+
+use crate::panel::{Held, ShuttleOperation, Stage};
+use crate::policy::customer_work;
 use crate::traffic::Stance;
-use crate::{Action, Berth, Carry, Cell, Command, Controller, Job, Platter, Position, Purpose, Shuttle, Slot, Whereabouts};
+use crate::{Action, Bay, Berth, Carry, Cell, Command, Controller, Drive, Job, Platter, Position, Purpose, Shuttle, Slot, Whereabouts};
+
+/// A shuttle with a platter for a drive whose bays are needed for longer goes elsewhere.
+const WAIT_FOR_BAY: Micros = Micros(120_000_000);
 
 impl Controller {
     /// Starts the next step of a shuttle's job, unless the shuttle is moving or busy.
@@ -55,21 +61,9 @@ impl Controller {
             return;
         }
         let target = self.panel.layout.berth_position(carry.to);
+        let carry = self.exchange_bays(shuttle, carry);
         if self.is_occupied(carry.to) {
-            // The shuttle keeps off the door, because another one has to fetch the platter in
-            // the bay. Until then it can be asked to make room.
-            self.panel.traffic.set_stance(shuttle, Stance::Free);
-            let at = self.panel.position(shuttle);
-            let step = 2 * self.panel.layout.spacing_um;
-            let off = Position {
-                x_um: if target.x_um < self.panel.layout.middle_um() { target.x_um + step } else { target.x_um - step },
-                ..target
-            };
-            if at.shelf != target.shelf || (at.x_um - off.x_um).abs() > step {
-                self.go_to(shuttle, off, commands);
-            } else {
-                self.panel.traffic.drop_goal(shuttle);
-            }
+            self.wait_for_bay(shuttle, carry, commands);
             return;
         }
         self.panel.traffic.set_stance(shuttle, Stance::Working);
@@ -77,6 +71,83 @@ impl Controller {
             let action = Action::Place { to: carry.to, platter: carry.platter };
             self.command_shuttle(shuttle, ShuttleOperation::Place, action, commands);
         }
+    }
+
+    /// If the bay at its destination is occupied and the other one isn't, the shuttle uses that. A
+    /// shuttle on its way to the other one gets this one instead.
+    fn exchange_bays(&mut self, shuttle: Shuttle, carry: Carry) -> Carry {
+        let Berth::Bay(drive, bay) = carry.to else { return carry };
+        let other = Bay(1 - bay.0);
+        if !self.is_occupied(carry.to) || self.is_occupied(Berth::Bay(drive, other)) {
+            return carry;
+        }
+        let expected = self.panel.bays(drive)[usize::from(other.0)].incoming;
+        let carriers = (0..self.panel.shuttles.len() as u16).map(Shuttle);
+        let carrier = expected.and_then(|platter| {
+            carriers
+                .filter_map(|carrier| match self.panel.job(carrier) {
+                    Job::Carry(of_other) if of_other.platter == platter => Some((carrier, of_other)),
+                    _ => None,
+                })
+                .next()
+        });
+        if let Some((carrier, of_other)) = carrier {
+            let is_placing = self.shuttle(carrier).operation.is_some_and(|(_, operation)| operation == ShuttleOperation::Place);
+            if is_placing {
+                return carry;
+            }
+            self.panel.forget_destination(of_other);
+            let carry = self.panel.change_destination(carry, Berth::Bay(drive, other));
+            let of_other = self.panel.change_destination(of_other, Berth::Bay(drive, bay));
+            self.shuttle(carrier).job = Job::Carry(of_other);
+            self.shuttle(shuttle).job = Job::Carry(carry);
+            return carry;
+        }
+        let carry = self.panel.change_destination(carry, Berth::Bay(drive, other));
+        self.shuttle(shuttle).job = Job::Carry(carry);
+        carry
+    }
+
+    /// Both bays of the drive are occupied. The shuttle keeps off the door, because another one has
+    /// to fetch a platter; it can be asked to make room.
+    fn wait_for_bay(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
+        let Berth::Bay(drive, _) = carry.to else { return };
+        if self.waits_in_vain(shuttle, drive) {
+            self.redirect(shuttle, carry);
+            let Job::Carry(again) = self.shuttle(shuttle).job else { return };
+            if again.to != carry.to {
+                self.continue_delivery(shuttle, again, commands);
+                return;
+            }
+        }
+        self.stranded.retain(|other| *other != shuttle);
+        self.stranded.push(shuttle);
+        let target = self.panel.layout.drive_position(drive);
+        self.panel.traffic.set_stance(shuttle, Stance::Free);
+        let at = self.panel.position(shuttle);
+        let step = 2 * self.panel.layout.spacing_um;
+        let off_um = if target.x_um < self.panel.layout.middle_um() { target.x_um + step } else { target.x_um - step };
+        if (at.x_um - off_um).abs() > step {
+            self.go_to(shuttle, Position { x_um: off_um, ..at }, commands);
+        } else {
+            self.panel.traffic.drop_goal(shuttle);
+        }
+    }
+
+    /// Whether the drive will need its platters for long, or no other shuttle can come to take one
+    /// away: all wait for bays themselves.
+    fn waits_in_vain(&self, shuttle: Shuttle, drive: Drive) -> bool {
+        if customer_work(&self.panel, drive) > WAIT_FOR_BAY {
+            return true;
+        }
+        let is_released = |held: Held| held.stage == Stage::Released && held.collector.is_none();
+        let bays = self.panel.bays(drive);
+        if !bays.iter().all(|bay| bay.held.is_some_and(is_released)) {
+            return false;
+        }
+        let others = (0..self.panel.shuttles.len() as u16).map(Shuttle).filter(|other| *other != shuttle && self.panel.is_working(*other));
+        let mut others = others.map(|other| (self.panel.job(other), self.panel.carried(other)));
+        others.all(|(job, carried)| matches!(job, Job::Carry(carry) if carried.is_some() && self.is_occupied(carry.to)))
     }
 
     /// Sends the shuttle to a position. Returns true if it is already there.

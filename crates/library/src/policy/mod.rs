@@ -14,13 +14,14 @@ pub use shortest_paths::ShortestPaths;
 
 use fulgurite_domain::Micros;
 
-use crate::{Bay, Drive, Panel, Platter, Rectangle, Shuttle};
+use crate::{Bay, Drive, Operation, Panel, Platter, Purpose, Rectangle, Shuttle, Stage};
 
 /// A task for a shuttle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Bring a platter with requests from its slot to a drive. A bay of the drive must be empty and
-    /// expect no platter.
+    /// Bring a platter with requests from its slot to a drive. [`Panel::bay_to_fill`] says whether
+    /// there is room. If both bays hold platters when it arrives, the shuttle waits until another
+    /// one has taken one of them away.
     Fetch {
         /// A platter in a lane's queue.
         platter: Platter,
@@ -53,6 +54,13 @@ pub trait Policy: Send {
 
     /// Whether [`Policy::should_verify`] can return false and has to be called.
     fn pauses_verification(&self) -> bool {
+        false
+    }
+
+    /// Whether an idle shuttle has nothing to do for long and should rest at a dock, where it is in
+    /// no other's way. Called after [`Policy::assign`] has run out of tasks.
+    fn stands_by(&self, panel: &Panel, shuttle: Shuttle) -> bool {
+        let _ = (panel, shuttle);
         false
     }
 
@@ -101,4 +109,16 @@ pub(crate) fn task_in_orphaned_rectangle(panel: &Panel, rectangles: &[Rectangle]
 /// The idle shuttle with the least travel time to a place.
 pub(crate) fn nearest_idle(panel: &Panel, to: crate::Position) -> Option<Shuttle> {
     panel.idle_shuttles().min_by_key(|shuttle| (panel.pace().travel(panel.position(*shuttle), to), *shuttle))
+}
+
+/// Rough estimate of the time that a drive needs for its customers.
+pub(crate) fn customer_work(panel: &Panel, drive: Drive) -> Micros {
+    let bays = panel.bays(drive).iter();
+    let customers = bays.filter_map(|bay| bay.held).filter(|held| held.purpose == Purpose::Customer && held.stage != Stage::Released);
+    let waiting: u64 = customers.clone().map(|held| u64::from(panel.queue().tracks_for(held.platter))).sum();
+    let reading = match panel.operation(drive) {
+        Some(Operation::Read(_, tracks)) => u64::from(tracks.count),
+        _ => 0,
+    };
+    Micros(customers.count() as u64 * panel.pace().visit.0 + (waiting + reading) * panel.pace().track.0)
 }

@@ -4,13 +4,22 @@ use fulgurite_domain::Micros;
 
 use super::verification::has_verification;
 use super::{Balanced, WAIT_FOR_DRIVE};
-use crate::{Drive, Operation, Panel, Platter, Position, Purpose, Stage, Task};
+use crate::policy::customer_work;
+use crate::{Drive, Panel, Platter, Position, Task};
 
 /// Weight of the extra carry time to a drive other than the platter's own: a crab takes as much
 /// energy as 15 m of rail, and shuttles on one half of a shelf hinder each other.
 const EXTRA_CARRY_WEIGHT: u64 = 30;
+/// Two shuttles on one half of a shelf hinder each other by about as much.
+const CROWDED: Micros = Micros(15_000_000);
+/// A second shuttle brings platters to a drive that has less work than this, about what a shuttle
+/// takes to bring one.
+const SECOND_SHUTTLE_BELOW: Micros = Micros(15_000_000);
 /// The window is at most this part of the platters waiting in a section: one in two.
 const WINDOW_PART: u32 = 2;
+/// A platter is carried to another shelf's drive if its own is taken for longer. A crab takes as
+/// much energy as half of an operation.
+const FAR_ABOVE: Micros = Micros(3_600_000_000);
 /// Platters of the opposite section among which a shuttle chooses that helps there.
 const ASSIST_WINDOW: usize = 16;
 /// A shuttle that helps keeps this far from others.
@@ -41,10 +50,21 @@ impl Balanced {
 
     /// Whether a drive can receive a platter and will read it soon.
     fn is_usable(&self, panel: &Panel, drive: Drive) -> bool {
-        panel.empty_bay(drive).is_some()
-            && panel.customers(drive) <= u32::from(self.techniques.exchanges && !has_verification(panel, drive))
-            && panel.is_reachable(drive)
-            && customer_work(panel, drive) <= WAIT_FOR_DRIVE
+        let is_exchange = self.techniques.exchanges && !has_verification(panel, drive);
+        let has_room = match panel.customers(drive) {
+            0 => panel.empty_bay(drive).is_some(),
+            // One platter is brought while another is read.
+            1 => is_exchange && panel.empty_bay(drive).is_some(),
+            // A second shuttle brings one more, if the drive would otherwise wait for it.
+            2 => {
+                is_exchange
+                    && self.workers[self.section_of_drive[usize::from(drive.0)]] > 1
+                    && panel.bay_to_fill(drive).is_some()
+                    && customer_work(panel, drive) + incoming_work(panel, drive) <= SECOND_SHUTTLE_BELOW
+            }
+            _ => false,
+        };
+        has_room && panel.is_reachable(drive) && customer_work(panel, drive) <= WAIT_FOR_DRIVE
     }
 
     pub(super) fn has_usable_drive(&self, panel: &Panel, section: usize) -> bool {
@@ -52,8 +72,14 @@ impl Balanced {
     }
 
     pub(super) fn is_drive_free_soon(&self, panel: &Panel, section: usize) -> bool {
+        self.least_work(panel, section) <= WAIT_FOR_DRIVE
+    }
+
+    /// When the first reachable drive of a section will have served its customers, from now;
+    /// `NEVER` if none is reachable.
+    fn least_work(&self, panel: &Panel, section: usize) -> Micros {
         let drives = self.sections[section].drives.iter().filter(|drive| panel.is_reachable(**drive));
-        drives.map(|drive| customer_work(panel, *drive)).min().is_some_and(|work| work <= WAIT_FOR_DRIVE)
+        drives.map(|drive| customer_work(panel, *drive)).min().unwrap_or(Micros::NEVER)
     }
 
     /// Fetches a platter of a section to one of its drives.
@@ -95,24 +121,46 @@ impl Balanced {
     /// for the drive and the extra carry, less a credit for age.
     fn best(&self, panel: &Panel, at: Position, platters: &[Platter], section: usize) -> Option<Task> {
         let (pace, layout, now) = (panel.pace(), panel.layout(), panel.now());
+        let others = self.lanes_in_use(panel, section);
         let drives = self.sections[section].drives.iter().copied().filter(|drive| self.is_usable(panel, *drive));
         let options = drives.flat_map(|drive| {
             let (door, busy) = (layout.drive_position(drive), customer_work(panel, drive));
+            let others = &others;
             platters.iter().map(move |platter| {
+                let crowded = if others.contains(&panel.lane_at(panel.platter_position(*platter))) { CROWDED.0 } else { 0 };
                 let place = panel.platter_position(*platter);
                 let to_platter = pace.travel(at, place);
                 // Every fetch of this platter pays for the ways to the drive and home. The
                 // comparison counts only the extra cost, less a credit for age.
-                let least = pace.along(place.x_um - layout.door_um(layout.side_of(place.x_um))).0;
+                let least = self.sections[section]
+                    .drives
+                    .iter()
+                    .map(|drive| pace.travel(place, layout.drive_position(*drive)).0)
+                    .min()
+                    .unwrap_or(0);
                 let age = panel.queue().oldest(*platter).map_or(Micros::ZERO, |oldest| now.since(oldest));
                 let credit = (age.seconds() * self.techniques.age_counts * 1e6) as i64;
                 let carry = pace.travel(place, door);
                 let arrives = to_platter + pace.pick + carry + pace.place;
                 let waits = busy.since(arrives);
-                ((to_platter.0 + waits.0 + EXTRA_CARRY_WEIGHT * carry.0.saturating_sub(least)) as i64 - credit, *platter, drive)
+                ((to_platter.0 + waits.0 + crowded + EXTRA_CARRY_WEIGHT * carry.0.saturating_sub(least)) as i64 - credit, *platter, drive)
             })
         });
         options.min().map(|(_, platter, drive)| Task::Fetch { platter, drive })
+    }
+
+    /// The lanes of a section that its busy shuttles come from or go to.
+    fn lanes_in_use(&self, panel: &Panel, section: usize) -> Vec<crate::Lane> {
+        if self.workers[section] < 2 {
+            return Vec::new();
+        }
+        let shuttles = (0..panel.layout().shuttles).map(crate::Shuttle).filter(|shuttle| self.section_of(*shuttle) == section);
+        let carries = shuttles.filter_map(|shuttle| match panel.job(shuttle) {
+            crate::Job::Carry(carry) => Some([carry.from, carry.to]),
+            _ => None,
+        });
+        let slots = carries.flatten().filter(|berth| matches!(berth, crate::Berth::Slot(_)));
+        slots.map(|berth| panel.lane_at(panel.layout().berth_position(berth))).collect()
     }
 
     /// Fetches the first platter of a section whose own drives are taken for long, to the drive of
@@ -121,7 +169,10 @@ impl Balanced {
         let platter = self.urgent_long_read(panel, section).or_else(|| self.oldest(panel, section))?;
         let place = panel.platter_position(platter);
         let picked = panel.pace().travel(at, place) + panel.pace().pick;
-        let drives = panel.drives().filter(|drive| self.is_usable(panel, *drive)).map(|drive| {
+        let is_worth_a_crab = self.sections[section].shelves() > 1 || self.least_work(panel, section) > FAR_ABOVE;
+        let shelf = self.sections[section].door.shelf;
+        let is_near = |drive: &Drive| is_worth_a_crab || panel.layout().drive_shelf(*drive) == shelf;
+        let drives = panel.drives().filter(|drive| is_near(drive) && self.is_usable(panel, *drive)).map(|drive| {
             let arrives = picked + panel.pace().travel(place, panel.layout().drive_position(drive));
             (arrives.max(customer_work(panel, drive)), self.waiting(panel, self.section_of_drive[usize::from(drive.0)]), drive)
         });
@@ -156,14 +207,8 @@ impl Balanced {
     }
 }
 
-/// Rough estimate of the time that a drive needs for its customers.
-pub(super) fn customer_work(panel: &Panel, drive: Drive) -> Micros {
-    let bays = panel.bays(drive).iter();
-    let customers = bays.filter_map(|bay| bay.held).filter(|held| held.purpose == Purpose::Customer && held.stage != Stage::Released);
-    let waiting: u64 = customers.clone().map(|held| u64::from(panel.queue().tracks_for(held.platter))).sum();
-    let reading = match panel.operation(drive) {
-        Some(Operation::Read(_, tracks)) => u64::from(tracks.count),
-        _ => 0,
-    };
-    Micros(customers.count() as u64 * panel.pace().visit.0 + (waiting + reading) * panel.pace().track.0)
+/// Rough estimate of the drive time for the platters on their way to a drive.
+fn incoming_work(panel: &Panel, drive: Drive) -> Micros {
+    let incoming = panel.bays(drive).iter().filter_map(|bay| bay.incoming);
+    Micros(incoming.map(|platter| panel.pace().visit.0 + u64::from(panel.queue().tracks_for(platter)) * panel.pace().track.0).sum())
 }

@@ -32,11 +32,12 @@ pub use techniques::Techniques;
 use self::verification::Suspension;
 use crate::rectangle::resting_places;
 use crate::section::{Section, sections};
-use crate::{Berth, Job, Layout, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
+use crate::{Berth, Carry, Job, Layout, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
 
-/// Shuttles that work in a section at once. Two on one half of a shelf can't pass each other, and
-/// fetch less than one.
-const WORKERS_MAX: u32 = 1;
+/// A second shuttle joins in a section with as many waiting platters, and leaves when there are
+/// fewer than `FEW_WAIT`.
+const MANY_WAIT: u32 = 20;
+const FEW_WAIT: u32 = 4;
 /// A shuttle waits for a drive of its section that is free again within this time.
 const WAIT_FOR_DRIVE: Micros = Micros(30_000_000);
 
@@ -50,11 +51,16 @@ pub struct Balanced {
     /// The section at the other end of each one's shelf.
     opposite: Vec<Option<usize>>,
     section_of_drive: Vec<usize>,
+    /// Shuttles that work in each section at once: one for each of its shelves. Two on one half of
+    /// a shelf can't pass each other.
+    workers_max: Vec<u32>,
     /// The section in which each shuttle works.
     section_of_shuttle: Vec<usize>,
     suspension: Suspension,
     /// Working shuttles of each section, counted for the current decision.
     workers: Vec<u32>,
+    /// How many each section needs.
+    workers_wanted: Vec<u32>,
     /// Scratch lists; kept for their allocation.
     candidates: Vec<Platter>,
     free: Vec<Shuttle>,
@@ -94,9 +100,11 @@ impl Balanced {
             handling: handling.collect(),
             opposite: sections.iter().map(opposite).collect(),
             section_of_drive: (0..layout.drive_count()).map(|drive| of_drive(crate::Drive(drive))).collect(),
+            workers_max: sections.iter().map(|section| section.shelves() as u32).collect(),
             section_of_shuttle: resting_places(layout).iter().map(nearest).collect(),
             suspension: Suspension::new(layout, &sections),
             workers: vec![0; sections.len()],
+            workers_wanted: vec![1; sections.len()],
             candidates: Vec::new(),
             free: Vec::new(),
             standing_by: Vec::new(),
@@ -124,7 +132,24 @@ impl Balanced {
             self.workers[*section] += u32::from(panel.is_working(shuttle) && !self.is_away(panel, shuttle));
         }
         // The others stand by.
-        self.workers.iter_mut().for_each(|workers| *workers = (*workers).min(WORKERS_MAX));
+        for section in 0..self.sections.len() {
+            self.workers_wanted[section] = self.count_wanted(panel, section);
+            self.workers[section] = self.workers[section].min(self.workers_wanted[section]);
+        }
+    }
+
+    /// How many shuttles a section needs: more than one only while many platters wait that its
+    /// drives read faster than one shuttle fetches them.
+    fn count_wanted(&self, panel: &Panel, section: usize) -> u32 {
+        let waiting = self.waiting(panel, section);
+        let least = if self.workers_wanted[section] > 1 { FEW_WAIT } else { MANY_WAIT };
+        if self.workers_max[section] == 1 || waiting < least {
+            return 1;
+        }
+        let tracks: u64 = self.sections[section].lanes.iter().map(|lane| panel.queue().tracks_in(*lane)).sum();
+        let reading = u64::from(waiting) * panel.pace().visit.0 + tracks * panel.pace().track.0;
+        let fetching = u64::from(waiting) * self.handling[section].0 * self.sections[section].drives.len() as u64;
+        fetching.div_ceil(reading.max(1)).clamp(1, self.workers_max[section].into()) as u32
     }
 
     /// Whether a shuttle charges or has a task that doesn't concern its section.
@@ -150,7 +175,7 @@ impl Balanced {
             **section == own && panel.is_working(other) && !self.is_away(panel, other)
         });
         let members = members.count();
-        (members as u32) < WORKERS_MAX
+        (members as u32) < self.workers_wanted[own]
     }
 
     /// How long the last platter that waits in a section now will have waited, if `workers`
@@ -178,6 +203,11 @@ impl Balanced {
     /// What a shuttle does in its section, or in a more urgent one.
     fn next(&mut self, panel: &Panel, shuttle: Shuttle) -> Next {
         let (own, at) = (self.section_of(shuttle), panel.position(shuttle));
+        if self.is_jammed(panel, own)
+            && let Some(task) = self.collect(panel, own, at)
+        {
+            return Next::Do(task);
+        }
         if !self.is_member(panel, shuttle) {
             return Next::StandBy;
         }
@@ -211,7 +241,7 @@ impl Balanced {
         let (own, at) = (self.section_of(shuttle), panel.position(shuttle));
         let least = own_urgency + self.techniques.moves_above + Micros(own_urgency.0 / 16);
         let mut best: Option<(Micros, usize)> = None;
-        for other in (0..self.sections.len()).filter(|other| *other != own && self.workers[*other] < WORKERS_MAX) {
+        for other in (0..self.sections.len()).filter(|other| *other != own && self.workers[*other] < self.workers_wanted[*other]) {
             let Some(oldest) = self.oldest(panel, other) else { continue };
             let urgency = self.urgency(panel, other, self.workers[other] + 1);
             let urgency = Micros(urgency.0.saturating_sub(panel.pace().travel(at, panel.platter_position(oldest)).0));
@@ -238,6 +268,19 @@ impl Balanced {
         task
     }
 
+    fn is_jammed(&self, panel: &Panel, section: usize) -> bool {
+        self.sections[section].drives.iter().any(|drive| panel.is_jammed(*drive))
+    }
+
+    /// Whether a shuttle of a section will be able to take a platter from its drives.
+    fn has_free_handed(&self, panel: &Panel, section: usize) -> bool {
+        let mut shuttles = (0..panel.layout().shuttles).map(Shuttle).filter(|shuttle| self.section_of(*shuttle) == section);
+        shuttles.any(|shuttle| {
+            let is_full = matches!(panel.job(shuttle), Job::Carry(Carry { to: Berth::Bay(..), .. }) if panel.carried(shuttle).is_some());
+            panel.is_working(shuttle) && !self.is_away(panel, shuttle) && !is_full
+        })
+    }
+
     fn has_work_for_another(&self, panel: &Panel, section: usize) -> bool {
         let waits = self.waiting(panel, section) > 0;
         waits && (self.has_usable_drive(panel, section) || !self.is_drive_free_soon(panel, section)) || self.has_released(panel, section)
@@ -248,8 +291,11 @@ impl Balanced {
     fn list_unattended(&mut self, panel: &Panel) {
         let mut unattended = std::mem::take(&mut self.unattended);
         unattended.clear();
-        for section in (0..self.sections.len()).filter(|section| self.workers[*section] == 0 && self.has_work_for_another(panel, *section))
-        {
+        for section in 0..self.sections.len() {
+            let needs_one = self.workers[section] == 0 || self.is_jammed(panel, section) && !self.has_free_handed(panel, section);
+            if !needs_one || !self.has_work_for_another(panel, section) {
+                continue;
+            }
             let place = self.oldest(panel, section).map_or(self.sections[section].door, |oldest| panel.platter_position(oldest));
             let shuttles = self.free.iter().chain(&self.standing_by);
             let nearest = shuttles.map(|shuttle| (panel.pace().travel(panel.position(*shuttle), place), *shuttle)).min();
@@ -298,6 +344,10 @@ impl Policy for Balanced {
 
     fn should_verify(&self, _: &Panel, drive: crate::Drive) -> bool {
         self.suspension.verifies(drive)
+    }
+
+    fn stands_by(&self, panel: &Panel, shuttle: Shuttle) -> bool {
+        !self.is_member(panel, shuttle)
     }
 
     fn pauses_verification(&self) -> bool {
