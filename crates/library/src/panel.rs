@@ -310,7 +310,7 @@ impl Panel {
     /// platter without a home counts only if there is a spare slot.
     #[must_use]
     pub fn released_bay(&self, drive: Drive) -> Option<Bay> {
-        let has_room = |held: Held| self.home(held.platter).is_some() || self.spare_slot(self.layout.drive_position(drive)).is_some();
+        let has_room = |held: Held| self.home(held.platter).is_some() || self.has_reachable_spare_slot();
         let is_done = |held: Held| held.purpose == Purpose::Verification || self.queue.requests_for(held.platter) == 0;
         let is_released = |bay: &BayState| {
             bay.held.is_some_and(|held| held.stage == Stage::Released && held.collector.is_none() && is_done(held) && has_room(held))
@@ -368,6 +368,12 @@ impl Panel {
         self.spare_slots += 1;
     }
 
+    fn has_reachable_spare_slot(&self) -> bool {
+        let is_reachable =
+            |(slot, occupant): (usize, &Option<Platter>)| occupant.is_none() && !self.is_blocked(self.layout.cell_of(Slot(slot as u32)));
+        self.spare_slots > 0 && (self.blocked_cells == 0 || self.slot_occupants.iter().enumerate().any(is_reachable))
+    }
+
     /// The nearest reachable one of the [spare slots](Self::spare_slots).
     #[must_use]
     pub fn spare_slot(&self, near: Position) -> Option<Slot> {
@@ -396,11 +402,20 @@ impl Panel {
         if self.spare_slots == 0 {
             return None;
         }
-        let mut best = None;
-        for row in 0..self.slot_occupants.len() as u32 / slots {
-            let cell = layout.cell_of(Slot(row * slots));
-            if self.is_blocked(cell) || !is_allowed(cell) {
-                continue;
+        let least_way = |row: u32| {
+            let ends = [row * slots, (row + 1) * slots - 1].map(|slot| layout.slot_position(Slot(slot)));
+            self.pace.travel(near, Position { x_um: near.x_um.clamp(ends[0].x_um, ends[1].x_um), ..ends[0] })
+        };
+        let rows = 0..self.slot_occupants.len() as u32 / slots;
+        let is_open = |cell| !self.is_blocked(cell) && is_allowed(cell);
+        let rows = rows.filter(|row| is_open(layout.cell_of(Slot(row * slots))));
+        let mut rows: Vec<(Micros, u32)> = rows.map(|row| (least_way(row), row)).collect();
+        rows.sort_unstable();
+        let mut best: Option<(Micros, Slot)> = None;
+        for (least, row) in rows {
+            // Beyond rounding, no other cell has a nearer slot.
+            if best.is_some_and(|(way, _)| least > way + Micros(1)) {
+                break;
             }
             let free = (row * slots..(row + 1) * slots).map(Slot).filter(|slot| self.slot_occupants[slot.0 as usize].is_none());
             let nearest = free.map(|slot| (self.pace.travel(near, layout.slot_position(slot)), slot)).min();
