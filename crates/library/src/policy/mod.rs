@@ -40,20 +40,15 @@ pub enum Task {
 
 /// Decides what moves next.
 pub trait Policy: Send {
-    /// Returns a task for an idle shuttle, if it has one.
+    /// Returns a task for an idle shuttle, if it has one. A policy without a task has none until
+    /// the panel changes.
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)>;
 
-    /// Whether a drive should hold a platter to verify. When this turns false, the platter is
-    /// released. Called after [`Policy::assign`] has run out of tasks, if
-    /// [`Policy::pauses_verification`] is true.
-    fn should_verify(&self, panel: &Panel, drive: Drive) -> bool {
-        let _ = (panel, drive);
-        true
-    }
-
-    /// Whether [`Policy::should_verify`] can return false and has to be called.
-    fn pauses_verification(&self) -> bool {
-        false
+    /// For each drive, whether it should serve customers with both bays and hold no platter to
+    /// verify. When this turns true, the platter is released. Empty if no drive ever should.
+    /// Called after [`Policy::assign`] has run out of tasks.
+    fn customers_only(&self) -> &[bool] {
+        &[]
     }
 
     /// When to ask the policy again if no event comes first.

@@ -296,12 +296,8 @@ impl Policy for Balanced {
         task
     }
 
-    fn should_verify(&self, _: &Panel, drive: crate::Drive) -> bool {
-        self.suspension.verifies(drive)
-    }
-
-    fn pauses_verification(&self) -> bool {
-        self.techniques.exchanges
+    fn customers_only(&self) -> &[bool] {
+        self.suspension.customers_only()
     }
 
     fn deadline(&self, panel: &Panel) -> Option<Micros> {

@@ -25,7 +25,11 @@ impl Suspension {
         Self { customers_only: vec![false; usize::from(layout.drive_count())], last_waiting: vec![Micros::ZERO; sections.len()] }
     }
 
-    pub(super) fn verifies(&self, drive: Drive) -> bool {
+    pub(super) fn customers_only(&self) -> &[bool] {
+        &self.customers_only
+    }
+
+    fn verifies(&self, drive: Drive) -> bool {
         !self.customers_only[usize::from(drive.0)]
     }
 
@@ -35,17 +39,21 @@ impl Suspension {
         if !techniques.exchanges {
             return;
         }
-        // Drives that have yet to set their platter aside may take a spare slot each.
-        let due = panel.drives().filter(|drive| !self.verifies(*drive) && has_verification(panel, *drive)).count() as u32;
-        let mut spare = panel.spare_slots().saturating_sub(due);
         // The drives with the highest numbers verify what exceeds the backlog, so that the choice
         // doesn't change with the queues.
         let needed = panel.unverified().saturating_sub(techniques.unverified_at_most) as usize;
         let reachable = (0..self.customers_only.len() as u16).rev().filter(|drive| panel.is_reachable(Drive(*drive)));
         let first_kept = if needed == 0 { u16::MAX } else { reachable.take(needed).last().unwrap_or(u16::MAX) };
+        let waiting = |section: &Section| section.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum::<u32>();
+        let many = |section: &Section| techniques.set_aside_above * section.drives.len() as u32;
+        let mut spare = 0;
+        if sections.iter().any(|section| waiting(section) >= many(section) && section.drives.iter().any(|drive| self.verifies(*drive))) {
+            // Drives that have yet to set their platter aside may take a spare slot each.
+            let due = panel.drives().filter(|drive| !self.verifies(*drive) && has_verification(panel, *drive)).count() as u32;
+            spare = panel.spare_slots().saturating_sub(due);
+        }
         for (section, last_waiting) in sections.iter().zip(&mut self.last_waiting) {
-            let waiting: u32 = section.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
-            let many = techniques.set_aside_above * section.drives.len() as u32;
+            let (waiting, many) = (waiting(section), many(section));
             if waiting > 0 {
                 *last_waiting = panel.now();
             }
