@@ -23,6 +23,10 @@ pub struct Panel {
     pub(crate) pace: Pace,
     pub(crate) queue: Queue,
     pub(crate) platters: Vec<PlatterState>,
+    /// Where shuttles reach each drive, and the lane of each slot: policies ask for them after
+    /// every event, and the layout would compute them each time.
+    doors: Vec<Position>,
+    slot_lanes: Vec<Lane>,
     /// The platter of each slot: one whose home it is, or one that occupies it as a spare slot.
     pub(crate) slot_occupants: Vec<Option<Platter>>,
     spare_slots: u32,
@@ -77,8 +81,12 @@ impl Panel {
         let shuttle = ShuttleState { job: Job::Idle, operation: None, carrying: None, lost: false, battery_low: false };
         let count = usize::from(layout.shuttles);
         let rests = crate::rectangle::resting_places(&layout);
+        let doors = (0..layout.drive_count()).map(|drive| layout.drive_position(Drive(drive)));
+        let slot_lanes = (0..layout.slot_count()).map(|slot| lane_at(&layout, layout.slot_position(Slot(slot))));
         let mut panel = Self {
             now: Micros::ZERO,
+            doors: doors.collect(),
+            slot_lanes: slot_lanes.collect(),
             queue: Queue::new(platters.len(), lanes, long_tracks(&pace)),
             traffic: Traffic::new(&layout, pace, rests.into_iter()),
             blocked_cells: 0,
@@ -167,6 +175,22 @@ impl Panel {
         lane_at(&self.layout, position)
     }
 
+    /// The lane of a berth.
+    #[must_use]
+    pub fn lane_of(&self, berth: Berth) -> Lane {
+        match berth {
+            Berth::Slot(slot) => self.slot_lanes[slot.0 as usize],
+            Berth::Bay(drive, _) => self.lane_at(self.door(drive)),
+            Berth::Port => self.lane_at(self.layout.port_position()),
+        }
+    }
+
+    /// Where shuttles reach a drive.
+    #[must_use]
+    pub fn door(&self, drive: Drive) -> Position {
+        self.doors[usize::from(drive.0)]
+    }
+
     /// Position of a platter, or of the berth that it left last.
     #[must_use]
     pub fn platter_position(&self, platter: Platter) -> Position {
@@ -245,7 +269,7 @@ impl Panel {
     pub fn is_reachable(&self, drive: Drive) -> bool {
         // Testing for any blocked cell first is cheaper than locating the drive, and almost always
         // settles it.
-        let is_blocked = || self.is_blocked(self.layout.cell_at(self.layout.drive_position(drive)));
+        let is_blocked = || self.is_blocked(self.layout.cell_at(self.door(drive)));
         !self.drives[usize::from(drive.0)].down && (self.blocked_cells == 0 || !is_blocked())
     }
 

@@ -38,7 +38,7 @@ impl Controller {
         };
         let mut done = drives.flat_map(|drive| (0..2).map(move |bay| (drive, crate::Bay(bay))));
         let (drive, bay) = done.find(|(drive, bay)| self.panel.bays(*drive)[usize::from(bay.0)].held.is_some_and(is_verified))?;
-        let shuttle = nearest_idle(&self.panel, self.panel.layout.drive_position(drive))?;
+        let shuttle = nearest_idle(&self.panel, self.panel.door(drive))?;
         self.assign_task(shuttle, crate::Task::Collect { drive, bay });
         Some(shuttle)
     }
@@ -51,6 +51,10 @@ impl Controller {
         {
             return None;
         }
+        let needy: Vec<Drive> = self.panel.drives().filter(|drive| self.needs_verification_platter(*drive)).collect();
+        if needy.is_empty() {
+            return None;
+        }
         // The port hands out one platter at a time, so only one shuttle comes.
         let first = self.panel.port.front().filter(|platter| !self.panel.is_claimed(**platter));
         let port = first.map(|platter| (*platter, Berth::Port));
@@ -61,12 +65,8 @@ impl Controller {
         let (platter, from, drive, shuttle) = aside.chain(port).find_map(|(platter, from)| {
             let is_reached = self.panel.is_available(platter) && self.is_berth_reachable(from);
             let place = self.panel.layout.berth_position(from);
-            let way = |drive: &Drive| self.panel.pace.travel(place, self.panel.layout.drive_position(*drive));
-            let drive = self
-                .panel
-                .drives()
-                .filter(|drive| is_reached && self.needs_verification_platter(*drive))
-                .min_by_key(|drive| (way(drive), *drive))?;
+            let way = |drive: &Drive| self.panel.pace.travel(place, self.panel.door(*drive));
+            let drive = needy.iter().copied().filter(|_| is_reached).min_by_key(|drive| (way(drive), *drive))?;
             // A platter that was set aside is near its drive, and so is the shuttle in charge of
             // it. Other shuttles don't come from afar.
             let shuttle = if from == Berth::Port { nearest_idle(&self.panel, place) } else { self.nearest_shuttle_if_idle(place) };

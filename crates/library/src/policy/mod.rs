@@ -85,7 +85,7 @@ pub(crate) fn task_in_orphaned_rectangle(panel: &Panel, rectangles: &[Rectangle]
         }
         let Some(platter) = panel.oldest_in(orphan.lanes.iter().copied()) else { continue };
         let at = panel.platter_position(platter);
-        let travel_time = |drive: &&Drive| (panel.pace().travel(at, panel.layout().drive_position(**drive)), **drive);
+        let travel_time = |drive: &&Drive| (panel.pace().travel(at, panel.door(**drive)), **drive);
         if let Some(drive) = orphan.drives.iter().chain(&own.drives).filter(|drive| panel.is_free(**drive)).min_by_key(travel_time) {
             return Some(Task::Fetch { platter, drive: *drive });
         }

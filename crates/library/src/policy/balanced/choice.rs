@@ -19,8 +19,7 @@ const ASSIST_DISTANCE_UM: i64 = 1_000_000;
 impl Balanced {
     /// Takes home a platter that a drive at the shuttle's own position has released.
     pub(super) fn collect_here(&self, panel: &Panel, at: Position) -> Option<Task> {
-        let here = self.sections.iter().filter(|section| section.door.shelf == at.shelf).flat_map(|section| &section.drives);
-        let mut here = here.filter(|drive| panel.layout().drive_position(**drive) == at);
+        let mut here = self.drives_of_shelf[usize::from(at.shelf)].iter().filter(|drive| panel.door(**drive) == at);
         here.find_map(|drive| {
             Some(Task::Collect { drive: *drive, bay: panel.released_bay(*drive).filter(|_| panel.is_reachable(*drive))? })
         })
@@ -30,7 +29,7 @@ impl Balanced {
     pub(super) fn collect(&self, panel: &Panel, section: usize, at: Position) -> Option<Task> {
         let released = self.sections[section].drives.iter().filter_map(|drive| {
             let bay = panel.released_bay(*drive).filter(|_| panel.is_reachable(*drive))?;
-            Some((panel.pace().travel(at, panel.layout().drive_position(*drive)), *drive, bay))
+            Some((panel.pace().travel(at, panel.door(*drive)), *drive, bay))
         });
         released.min().map(|(_, drive, bay)| Task::Collect { drive, bay })
     }
@@ -95,24 +94,35 @@ impl Balanced {
     /// for the drive and the extra carry, less a credit for age.
     fn best(&self, panel: &Panel, at: Position, platters: &[Platter], section: usize) -> Option<Task> {
         let (pace, layout, now) = (panel.pace(), panel.layout(), panel.now());
-        let drives = self.sections[section].drives.iter().copied().filter(|drive| self.is_usable(panel, *drive));
-        let options = drives.flat_map(|drive| {
-            let (door, busy) = (layout.drive_position(drive), customer_work(panel, drive));
-            platters.iter().map(move |platter| {
+        let mut best: Option<(i64, Platter, Drive)> = None;
+        for drive in self.sections[section].drives.iter().copied().filter(|drive| self.is_usable(panel, *drive)) {
+            let (door, busy) = (panel.door(drive), customer_work(panel, drive));
+            for platter in platters {
+                // Travel times are slow to compute, and the oldest platters, which come first,
+                // are nearly the best.
+                let is_worse = |least: i64| best.is_some_and(|(cost, ..)| least > cost);
+                let age = panel.queue().oldest(*platter).map_or(Micros::ZERO, |oldest| now.since(oldest));
+                let credit = (age.seconds() * self.techniques.age_counts * 1e6) as i64;
+                if is_worse(-credit) {
+                    continue;
+                }
                 let place = panel.platter_position(*platter);
                 let to_platter = pace.travel(at, place);
+                if is_worse(to_platter.0 as i64 - credit) {
+                    continue;
+                }
                 // Every fetch of this platter pays for the ways to the drive and home. The
                 // comparison counts only the extra cost, less a credit for age.
                 let least = pace.along(place.x_um - layout.door_um(layout.side_of(place.x_um))).0;
-                let age = panel.queue().oldest(*platter).map_or(Micros::ZERO, |oldest| now.since(oldest));
-                let credit = (age.seconds() * self.techniques.age_counts * 1e6) as i64;
                 let carry = pace.travel(place, door);
                 let arrives = to_platter + pace.pick + carry + pace.place;
                 let waits = busy.since(arrives);
-                ((to_platter.0 + waits.0 + EXTRA_CARRY_WEIGHT * carry.0.saturating_sub(least)) as i64 - credit, *platter, drive)
-            })
-        });
-        options.min().map(|(_, platter, drive)| Task::Fetch { platter, drive })
+                let cost = (to_platter.0 + waits.0 + EXTRA_CARRY_WEIGHT * carry.0.saturating_sub(least)) as i64 - credit;
+                let option = (cost, *platter, drive);
+                best = best.map_or(Some(option), |best| Some(best.min(option)));
+            }
+        }
+        best.map(|(_, platter, drive)| Task::Fetch { platter, drive })
     }
 
     /// Fetches the first platter of a section whose own drives are taken for long, to the drive of
@@ -122,7 +132,7 @@ impl Balanced {
         let place = panel.platter_position(platter);
         let picked = panel.pace().travel(at, place) + panel.pace().pick;
         let drives = panel.drives().filter(|drive| self.is_usable(panel, *drive)).map(|drive| {
-            let arrives = picked + panel.pace().travel(place, panel.layout().drive_position(drive));
+            let arrives = picked + panel.pace().travel(place, panel.door(drive));
             (arrives.max(customer_work(panel, drive)), self.waiting(panel, self.section_of_drive[usize::from(drive.0)]), drive)
         });
         drives.min().map(|(.., drive)| Task::Fetch { platter, drive })
@@ -132,12 +142,12 @@ impl Balanced {
     /// if that section is more urgent than its own, or its own has nothing to do.
     pub(super) fn assist(&self, panel: &Panel, own: usize, at: Position, urgency: Option<Micros>) -> Option<Task> {
         let above = self.techniques.assists_above;
-        if above == Micros::NEVER || !self.has_usable_drive(panel, own) {
+        let other = self.opposite[own].filter(|_| above != Micros::NEVER)?;
+        if self.waiting(panel, other) < 2 || !self.has_usable_drive(panel, own) {
             return None;
         }
         let least = urgency.map_or(above, |urgency| urgency + above + Micros(urgency.0 / 16));
-        let other = self.opposite[own]?;
-        if self.waiting(panel, other) < 2 || self.urgency(panel, other, self.workers[other]) <= least {
+        if self.urgency(panel, other, self.workers[other]) <= least {
             return None;
         }
         let door = self.sections[own].door;

@@ -32,7 +32,7 @@ pub use techniques::Techniques;
 use self::verification::Suspension;
 use crate::rectangle::resting_places;
 use crate::section::{Section, sections};
-use crate::{Berth, Job, Layout, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
+use crate::{Berth, Drive, Job, Layout, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
 
 /// Shuttles that work in a section at once. Two on one half of a shelf can't pass each other, and
 /// fetch less than one.
@@ -50,11 +50,15 @@ pub struct Balanced {
     /// The section at the other end of each one's shelf.
     opposite: Vec<Option<usize>>,
     section_of_drive: Vec<usize>,
+    drives_of_shelf: Vec<Vec<Drive>>,
     /// The section in which each shuttle works.
     section_of_shuttle: Vec<usize>,
     suspension: Suspension,
     /// Working shuttles of each section, counted for the current decision.
     workers: Vec<u32>,
+    /// Whether each shuttle is one of those that work in its section, and doesn't stand by; for
+    /// the current decision.
+    is_member: Vec<bool>,
     /// Scratch lists; kept for their allocation.
     candidates: Vec<Platter>,
     free: Vec<Shuttle>,
@@ -89,14 +93,17 @@ impl Balanced {
         });
         let opposite = |of: &Section| sections.iter().position(|other| other.door.shelf == of.door.shelf && other.door != of.door);
         let of_drive = |drive| sections.iter().position(|section| section.drives.contains(&drive)).expect("each drive is in one section");
+        let on_shelf = |shelf| (0..layout.drive_count()).map(Drive).filter(|drive| layout.drive_shelf(*drive) == shelf).collect();
         Self {
             techniques,
             handling: handling.collect(),
             opposite: sections.iter().map(opposite).collect(),
-            section_of_drive: (0..layout.drive_count()).map(|drive| of_drive(crate::Drive(drive))).collect(),
+            section_of_drive: (0..layout.drive_count()).map(|drive| of_drive(Drive(drive))).collect(),
+            drives_of_shelf: (0..layout.shelves).map(on_shelf).collect(),
             section_of_shuttle: resting_places(layout).iter().map(nearest).collect(),
             suspension: Suspension::new(layout, &sections),
             workers: vec![0; sections.len()],
+            is_member: Vec::new(),
             candidates: Vec::new(),
             free: Vec::new(),
             standing_by: Vec::new(),
@@ -119,12 +126,17 @@ impl Balanced {
 
     fn count_workers(&mut self, panel: &Panel) {
         self.workers.fill(0);
-        for (index, section) in self.section_of_shuttle.iter().enumerate() {
+        self.is_member.clear();
+        for index in 0..self.section_of_shuttle.len() {
             let shuttle = Shuttle(index as u16);
-            self.workers[*section] += u32::from(panel.is_working(shuttle) && !self.is_away(panel, shuttle));
+            let workers = self.workers[self.section_of_shuttle[index]];
+            // The others stand by.
+            let is_member = workers < WORKERS_MAX;
+            self.is_member.push(is_member);
+            if is_member && panel.is_working(shuttle) && !self.is_away(panel, shuttle) {
+                self.workers[self.section_of_shuttle[index]] = workers + 1;
+            }
         }
-        // The others stand by.
-        self.workers.iter_mut().for_each(|workers| *workers = (*workers).min(WORKERS_MAX));
     }
 
     /// Whether a shuttle charges or has a task that doesn't concern its section.
@@ -132,25 +144,13 @@ impl Balanced {
         let own = &self.sections[self.section_of(shuttle)];
         let concerns_own = |berth: Berth| match berth {
             Berth::Bay(drive, _) => own.drives.contains(&drive),
-            berth => own.lanes.contains(&panel.lane_at(panel.layout().berth_position(berth))),
+            berth => own.lanes.contains(&panel.lane_of(berth)),
         };
         match panel.job(shuttle) {
             Job::Idle => panel.is_battery_low(shuttle),
             Job::Carry(carry) => !concerns_own(carry.from) && !concerns_own(carry.to),
             Job::Charge(_) => true,
         }
-    }
-
-    /// Whether a shuttle is one of those that work in its section, and doesn't stand by.
-    fn is_member(&self, panel: &Panel, shuttle: Shuttle) -> bool {
-        let own = self.section_of(shuttle);
-        let before = self.section_of_shuttle.iter().take(usize::from(shuttle.0)).enumerate();
-        let members = before.filter(|(other, section)| {
-            let other = Shuttle(*other as u16);
-            **section == own && panel.is_working(other) && !self.is_away(panel, other)
-        });
-        let members = members.count();
-        (members as u32) < WORKERS_MAX
     }
 
     /// How long the last platter that waits in a section now will have waited, if `workers`
@@ -178,7 +178,7 @@ impl Balanced {
     /// What a shuttle does in its section, or in a more urgent one.
     fn next(&mut self, panel: &Panel, shuttle: Shuttle) -> Next {
         let (own, at) = (self.section_of(shuttle), panel.position(shuttle));
-        if !self.is_member(panel, shuttle) {
+        if !self.is_member[usize::from(shuttle.0)] {
             return Next::StandBy;
         }
         if let Some(task) = self.collect_here(panel, at) {
