@@ -1,7 +1,7 @@
 //! Chores that no policy decides: written platters go to drives, verified ones to their slots,
 //! displaced platters home, shuttles to their docks.
 
-use crate::panel::{Held, Purpose, Stage, Verification};
+use crate::panel::{BayState, Held, Purpose, Stage, Verification};
 use crate::policy::nearest_idle;
 use crate::{Berth, Carry, Controller, Drive, Job, Platter, Position, Shuttle, Slot, Whereabouts};
 
@@ -83,12 +83,10 @@ impl Controller {
     fn needs_verification_platter(&self, drive: Drive) -> bool {
         let is_verification =
             |platter: Platter| self.panel.platters[platter.0 as usize].verified < self.panel.platters[platter.0 as usize].tracks;
-        let bays = self.panel.bays(drive);
-        let has =
-            bays.iter().any(|bay| bay.held.is_some_and(|held| is_verification(held.platter)) || bay.incoming.is_some_and(is_verification));
+        let has = |bay: &BayState| bay.held.is_some_and(|held| is_verification(held.platter)) || bay.incoming.is_some_and(is_verification);
         self.panel.drives[usize::from(drive.0)].should_verify
-            && !has
             && self.panel.empty_bay(drive).is_some()
+            && !self.panel.bays(drive).iter().any(has)
             && self.panel.is_reachable(drive)
     }
 

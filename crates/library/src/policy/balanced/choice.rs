@@ -81,7 +81,7 @@ impl Balanced {
     fn add_oldest(&self, panel: &Panel, section: usize, candidates: &mut Vec<Platter>) {
         // Short queues are served strictly by age; otherwise the oldest would pay for what the
         // others gain.
-        let window = (self.waiting(panel, section) / WINDOW_PART).clamp(1, self.techniques.window.max(1)) as usize;
+        let window = (self.waiting[section] / WINDOW_PART).clamp(1, self.techniques.window.max(1)) as usize;
         let lanes = &self.sections[section].lanes;
         candidates.extend(lanes.iter().flat_map(|lane| panel.queue().line(*lane).take(window)));
         if lanes.len() > 1 {
@@ -133,7 +133,7 @@ impl Balanced {
         let picked = panel.pace().travel(at, place) + panel.pace().pick;
         let drives = panel.drives().filter(|drive| self.is_usable(panel, *drive)).map(|drive| {
             let arrives = picked + panel.pace().travel(place, panel.door(drive));
-            (arrives.max(customer_work(panel, drive)), self.waiting(panel, self.section_of_drive[usize::from(drive.0)]), drive)
+            (arrives.max(customer_work(panel, drive)), self.waiting[self.section_of_drive[usize::from(drive.0)]], drive)
         });
         drives.min().map(|(.., drive)| Task::Fetch { platter, drive })
     }
@@ -143,7 +143,7 @@ impl Balanced {
     pub(super) fn assist(&self, panel: &Panel, own: usize, at: Position, urgency: Option<Micros>) -> Option<Task> {
         let above = self.techniques.assists_above;
         let other = self.opposite[own].filter(|_| above != Micros::NEVER)?;
-        if self.waiting(panel, other) < 2 || !self.has_usable_drive(panel, own) {
+        if self.waiting[other] < 2 || !self.has_usable_drive(panel, own) {
             return None;
         }
         let least = urgency.map_or(above, |urgency| urgency + above + Micros(urgency.0 / 16));

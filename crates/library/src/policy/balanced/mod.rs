@@ -32,7 +32,7 @@ pub use techniques::Techniques;
 use self::verification::Suspension;
 use crate::rectangle::resting_places;
 use crate::section::{Section, sections};
-use crate::{Berth, Drive, Job, Layout, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
+use crate::{Berth, Drive, Job, Lane, Layout, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
 
 /// Shuttles that work in a section at once. Two on one half of a shelf can't pass each other, and
 /// fetch less than one.
@@ -50,11 +50,13 @@ pub struct Balanced {
     /// The section at the other end of each one's shelf.
     opposite: Vec<Option<usize>>,
     section_of_drive: Vec<usize>,
+    section_of_lane: Vec<usize>,
     drives_of_shelf: Vec<Vec<Drive>>,
     /// The section in which each shuttle works.
     section_of_shuttle: Vec<usize>,
     suspension: Suspension,
-    /// Working shuttles of each section, counted for the current decision.
+    /// Waiting platters and working shuttles of each section, counted for the current decision.
+    waiting: Vec<u32>,
     workers: Vec<u32>,
     /// Whether each shuttle is one of those that work in its section, and doesn't stand by; for
     /// the current decision.
@@ -93,15 +95,18 @@ impl Balanced {
         });
         let opposite = |of: &Section| sections.iter().position(|other| other.door.shelf == of.door.shelf && other.door != of.door);
         let of_drive = |drive| sections.iter().position(|section| section.drives.contains(&drive)).expect("each drive is in one section");
+        let of_lane = |lane| sections.iter().position(|section| section.lanes.contains(&lane)).expect("each lane is in one section");
         let on_shelf = |shelf| (0..layout.drive_count()).map(Drive).filter(|drive| layout.drive_shelf(*drive) == shelf).collect();
         Self {
             techniques,
             handling: handling.collect(),
             opposite: sections.iter().map(opposite).collect(),
             section_of_drive: (0..layout.drive_count()).map(|drive| of_drive(Drive(drive))).collect(),
+            section_of_lane: (0..2 * u16::from(layout.shelves)).map(|lane| of_lane(Lane(lane))).collect(),
             drives_of_shelf: (0..layout.shelves).map(on_shelf).collect(),
             section_of_shuttle: resting_places(layout).iter().map(nearest).collect(),
             suspension: Suspension::new(layout, &sections),
+            waiting: vec![0; sections.len()],
             workers: vec![0; sections.len()],
             is_member: Vec::new(),
             candidates: Vec::new(),
@@ -116,8 +121,10 @@ impl Balanced {
         self.section_of_shuttle[usize::from(shuttle.0)]
     }
 
-    fn waiting(&self, panel: &Panel, section: usize) -> u32 {
-        self.sections[section].lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum()
+    fn count_waiting(&mut self, panel: &Panel) {
+        for (waiting, section) in self.waiting.iter_mut().zip(&self.sections) {
+            *waiting = section.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
+        }
     }
 
     fn oldest(&self, panel: &Panel, section: usize) -> Option<Platter> {
@@ -141,10 +148,10 @@ impl Balanced {
 
     /// Whether a shuttle charges or has a task that doesn't concern its section.
     fn is_away(&self, panel: &Panel, shuttle: Shuttle) -> bool {
-        let own = &self.sections[self.section_of(shuttle)];
+        let own = self.section_of(shuttle);
         let concerns_own = |berth: Berth| match berth {
-            Berth::Bay(drive, _) => own.drives.contains(&drive),
-            berth => own.lanes.contains(&panel.lane_of(berth)),
+            Berth::Bay(drive, _) => self.section_of_drive[usize::from(drive.0)] == own,
+            berth => self.section_of_lane[usize::from(panel.lane_of(berth).0)] == own,
         };
         match panel.job(shuttle) {
             Job::Idle => panel.is_battery_low(shuttle),
@@ -158,7 +165,7 @@ impl Balanced {
     fn urgency(&self, panel: &Panel, section: usize, workers: u32) -> Micros {
         let Some(oldest) = self.oldest(panel, section) else { return Micros::ZERO };
         let age = panel.queue().oldest(oldest).map_or(Micros::ZERO, |at| panel.now().since(at));
-        let fetching = u64::from(self.waiting(panel, section)) * self.handling[section].0 / u64::from(workers.max(1));
+        let fetching = u64::from(self.waiting[section]) * self.handling[section].0 / u64::from(workers.max(1));
         let long = self.long_read(panel, section).map_or(Micros::ZERO, |(takes, _)| takes);
         (age + Micros(fetching)).max(long)
     }
@@ -166,8 +173,8 @@ impl Balanced {
     /// The platter of a section whose requests take longest to read, if that is long, and how long
     /// they will have waited if it is fetched now.
     fn long_read(&self, panel: &Panel, section: usize) -> Option<(Micros, Platter)> {
-        let lanes = &self.sections[section].lanes;
-        let of_section = |platter: &&Platter| panel.queue().lane_of(**platter).is_some_and(|lane| lanes.contains(&lane));
+        let is_here = |lane: Lane| self.section_of_lane[usize::from(lane.0)] == section;
+        let of_section = |platter: &&Platter| panel.queue().lane_of(**platter).is_some_and(is_here);
         let takes = |platter: Platter| {
             let age = panel.queue().oldest(platter).map_or(Micros::ZERO, |at| panel.now().since(at));
             age + Micros(u64::from(panel.queue().tracks_for(platter)) * panel.pace().track.0)
@@ -184,7 +191,7 @@ impl Balanced {
         if let Some(task) = self.collect_here(panel, at) {
             return Next::Do(task);
         }
-        let waits = self.waiting(panel, own) > 0;
+        let waits = self.waiting[own] > 0;
         if waits && self.has_usable_drive(panel, own) {
             let urgency = self.urgency(panel, own, self.workers[own]);
             let task = self.move_to_more_urgent(panel, shuttle, urgency);
@@ -239,7 +246,7 @@ impl Balanced {
     }
 
     fn has_work_for_another(&self, panel: &Panel, section: usize) -> bool {
-        let waits = self.waiting(panel, section) > 0;
+        let waits = self.waiting[section] > 0;
         waits && (self.has_usable_drive(panel, section) || !self.is_drive_free_soon(panel, section)) || self.has_released(panel, section)
     }
 
@@ -266,7 +273,8 @@ const SEARCH_UM: i64 = 250_000;
 impl Policy for Balanced {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
         panel.idle_shuttles().next()?;
-        self.suspension.update(panel, &self.sections, &self.techniques);
+        self.count_waiting(panel);
+        self.suspension.update(panel, &self.sections, &self.waiting, &self.techniques);
         if panel.queue().platters() == 0 && !(0..self.sections.len()).any(|section| self.has_released(panel, section)) {
             return None;
         }
