@@ -1,6 +1,7 @@
 //! The panel, as the controller believes it to be. Policies read it to decide what moves next.
 
 mod custody;
+mod spare_slots;
 mod state;
 
 use fulgurite_domain::Micros;
@@ -23,6 +24,10 @@ pub struct Panel {
     pub(crate) pace: Pace,
     pub(crate) queue: Queue,
     pub(crate) platters: Vec<PlatterState>,
+    /// Where shuttles reach each drive, and the lane of each slot: policies ask for them after
+    /// every event, and the layout would compute them each time.
+    doors: Vec<Position>,
+    slot_lanes: Vec<Lane>,
     /// The platter of each slot: one whose home it is, or one that occupies it as a spare slot.
     pub(crate) slot_occupants: Vec<Option<Platter>>,
     spare_slots: u32,
@@ -77,8 +82,12 @@ impl Panel {
         let shuttle = ShuttleState { job: Job::Idle, operation: None, carrying: None, lost: false, battery_low: false };
         let count = usize::from(layout.shuttles);
         let rests = crate::rectangle::resting_places(&layout);
+        let doors = (0..layout.drive_count()).map(|drive| layout.drive_position(Drive(drive)));
+        let slot_lanes = (0..layout.slot_count()).map(|slot| lane_at(&layout, layout.slot_position(Slot(slot))));
         let mut panel = Self {
             now: Micros::ZERO,
+            doors: doors.collect(),
+            slot_lanes: slot_lanes.collect(),
             queue: Queue::new(platters.len(), lanes, long_tracks(&pace)),
             traffic: Traffic::new(&layout, pace, rests.into_iter()),
             blocked_cells: 0,
@@ -167,6 +176,22 @@ impl Panel {
         lane_at(&self.layout, position)
     }
 
+    /// The lane of a berth.
+    #[must_use]
+    pub fn lane_of(&self, berth: Berth) -> Lane {
+        match berth {
+            Berth::Slot(slot) => self.slot_lanes[slot.0 as usize],
+            Berth::Bay(drive, _) => self.lane_at(self.door(drive)),
+            Berth::Port => self.lane_at(self.layout.port_position()),
+        }
+    }
+
+    /// Where shuttles reach a drive.
+    #[must_use]
+    pub fn door(&self, drive: Drive) -> Position {
+        self.doors[usize::from(drive.0)]
+    }
+
     /// Position of a platter, or of the berth that it left last.
     #[must_use]
     pub fn platter_position(&self, platter: Platter) -> Position {
@@ -245,7 +270,7 @@ impl Panel {
     pub fn is_reachable(&self, drive: Drive) -> bool {
         // Testing for any blocked cell first is cheaper than locating the drive, and almost always
         // settles it.
-        let is_blocked = || self.is_blocked(self.layout.cell_at(self.layout.drive_position(drive)));
+        let is_blocked = || self.is_blocked(self.layout.cell_at(self.door(drive)));
         !self.drives[usize::from(drive.0)].down && (self.blocked_cells == 0 || !is_blocked())
     }
 
@@ -326,7 +351,7 @@ impl Panel {
     /// platter without a home counts only if there is a spare slot.
     #[must_use]
     pub fn released_bay(&self, drive: Drive) -> Option<Bay> {
-        let has_room = |held: Held| self.home(held.platter).is_some() || self.spare_slot(self.layout.drive_position(drive)).is_some();
+        let has_room = |held: Held| self.home(held.platter).is_some() || self.has_reachable_spare_slot();
         let is_done = |held: Held| held.purpose == Purpose::Verification || self.queue.requests_for(held.platter) == 0;
         let is_released = |bay: &BayState| {
             bay.held.is_some_and(|held| held.stage == Stage::Released && held.collector.is_none() && is_done(held) && has_room(held))
@@ -364,65 +389,6 @@ impl Panel {
     #[must_use]
     pub fn congestion(&self) -> Congestion {
         self.traffic.congestion()
-    }
-
-    /// Slots that are no platter's home, and that no platter occupies or is on its way to.
-    #[must_use]
-    pub fn spare_slots(&self) -> u32 {
-        self.spare_slots
-    }
-
-    /// Assigns a platter to a spare slot.
-    pub(crate) fn occupy_spare_slot(&mut self, slot: Slot, platter: Platter) {
-        self.slot_occupants[slot.0 as usize] = Some(platter);
-        self.spare_slots -= 1;
-    }
-
-    /// Frees a spare slot.
-    pub(crate) fn release_spare_slot(&mut self, slot: Slot) {
-        self.slot_occupants[slot.0 as usize] = None;
-        self.spare_slots += 1;
-    }
-
-    /// The nearest reachable one of the [spare slots](Self::spare_slots).
-    #[must_use]
-    pub fn spare_slot(&self, near: Position) -> Option<Slot> {
-        self.spare_slot_where(near, |_| true)
-    }
-
-    /// A spare slot that shares no blast zone with other platters of the platter's set (I3).
-    pub(crate) fn spare_slot_for(&self, platter: Platter) -> Option<Slot> {
-        let set = self.sets.get(platter.0 as usize);
-        let is_other = |index: &usize| *index != platter.0 as usize && set == self.sets.get(*index);
-        let others = (0..self.sets.len()).filter(|index| set.is_some() && is_other(index));
-        // Where the others are now, and where they will return to.
-        let cells: Vec<Cell> = others
-            .flat_map(|index| {
-                let PlatterState { home, whereabouts, .. } = self.platters[index];
-                let at = if let Whereabouts::Berth(Berth::Slot(slot)) = whereabouts { Some(slot) } else { None };
-                [home, at].into_iter().flatten().map(|slot| self.layout.cell_of(slot))
-            })
-            .collect();
-        let near = self.platters[platter.0 as usize].at;
-        self.spare_slot_where(near, |cell| cells.iter().all(|other| !self.zones.share(cell, *other)))
-    }
-
-    fn spare_slot_where(&self, near: Position, is_allowed: impl Fn(Cell) -> bool) -> Option<Slot> {
-        let (layout, slots) = (&self.layout, u32::from(self.layout.slots));
-        if self.spare_slots == 0 {
-            return None;
-        }
-        let mut best = None;
-        for row in 0..self.slot_occupants.len() as u32 / slots {
-            let cell = layout.cell_of(Slot(row * slots));
-            if self.is_blocked(cell) || !is_allowed(cell) {
-                continue;
-            }
-            let free = (row * slots..(row + 1) * slots).map(Slot).filter(|slot| self.slot_occupants[slot.0 as usize].is_none());
-            let nearest = free.map(|slot| (self.pace.travel(near, layout.slot_position(slot)), slot)).min();
-            best = best.into_iter().chain(nearest).min();
-        }
-        best.map(|(_, slot)| slot)
     }
 
     pub(crate) fn dock_near(&self, position: Position) -> Position {

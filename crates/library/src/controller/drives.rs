@@ -150,14 +150,17 @@ impl Controller {
         }
     }
 
-    /// Asks the policy whether the drive should verify.
-    ///
-    /// Returns true if that has changed.
-    pub(super) fn update_verification(&mut self, drive: Drive, commands: &mut Vec<Command>) -> bool {
-        let verifies = self.policy.should_verify(&self.panel, drive);
-        let is_changed = std::mem::replace(&mut self.drive(drive).should_verify, verifies) != verifies;
-        if is_changed {
-            self.start_next_operation(drive, commands);
+    /// Lets drives verify or stop verifying, as the policy wants it now. Returns true if that has
+    /// changed for any.
+    pub(super) fn update_verification(&mut self, commands: &mut Vec<Command>) -> bool {
+        let mut is_changed = false;
+        for index in 0..self.customers_only.len() {
+            let (drive, customers_only) = (Drive(index as u16), self.policy.customers_only()[index]);
+            if std::mem::replace(&mut self.customers_only[index], customers_only) != customers_only {
+                self.drive(drive).should_verify = !customers_only;
+                self.start_next_operation(drive, commands);
+                is_changed = true;
+            }
         }
         is_changed
     }

@@ -1,7 +1,7 @@
 //! Chores that no policy decides: written platters go to drives, verified ones to their slots,
 //! displaced platters home, shuttles to their docks.
 
-use crate::panel::{Held, Purpose, Stage, Verification};
+use crate::panel::{BayState, Held, Purpose, Stage, Verification};
 use crate::policy::nearest_idle;
 use crate::{Berth, Carry, Controller, Drive, Job, Platter, Position, Shuttle, Side, Slot, Whereabouts};
 
@@ -32,7 +32,7 @@ impl Controller {
             if !is_resting
                 || self.panel.traffic.is_moving(shuttle)
                 || self.is_at_dock(shuttle)
-                || !self.policy.stands_by(&self.panel, shuttle)
+                || !self.policy.stands_by(shuttle)
             {
                 continue;
             }
@@ -77,7 +77,7 @@ impl Controller {
         };
         let mut done = drives.flat_map(|drive| (0..2).map(move |bay| (drive, crate::Bay(bay))));
         let (drive, bay) = done.find(|(drive, bay)| self.panel.bays(*drive)[usize::from(bay.0)].held.is_some_and(is_verified))?;
-        let shuttle = nearest_idle(&self.panel, self.panel.layout.drive_position(drive))?;
+        let shuttle = nearest_idle(&self.panel, self.panel.door(drive))?;
         self.assign_task(shuttle, crate::Task::Collect { drive, bay });
         Some(shuttle)
     }
@@ -90,6 +90,10 @@ impl Controller {
         {
             return None;
         }
+        let needy: Vec<Drive> = self.panel.drives().filter(|drive| self.needs_verification_platter(*drive)).collect();
+        if needy.is_empty() {
+            return None;
+        }
         // The port hands out one platter at a time, so only one shuttle comes.
         let first = self.panel.port.front().filter(|platter| !self.panel.is_claimed(**platter));
         let port = first.map(|platter| (*platter, Berth::Port));
@@ -100,12 +104,8 @@ impl Controller {
         let (platter, from, drive, shuttle) = aside.chain(port).find_map(|(platter, from)| {
             let is_reached = self.panel.is_available(platter) && self.is_berth_reachable(from);
             let place = self.panel.layout.berth_position(from);
-            let way = |drive: &Drive| self.panel.pace.travel(place, self.panel.layout.drive_position(*drive));
-            let drive = self
-                .panel
-                .drives()
-                .filter(|drive| is_reached && self.needs_verification_platter(*drive))
-                .min_by_key(|drive| (way(drive), *drive))?;
+            let way = |drive: &Drive| self.panel.pace.travel(place, self.panel.door(*drive));
+            let drive = needy.iter().copied().filter(|_| is_reached).min_by_key(|drive| (way(drive), *drive))?;
             // A platter that was set aside is near its drive, and so is the shuttle in charge of
             // it. Other shuttles don't come from afar.
             let shuttle = if from == Berth::Port { nearest_idle(&self.panel, place) } else { self.nearest_shuttle_if_idle(place) };
@@ -122,12 +122,10 @@ impl Controller {
     fn needs_verification_platter(&self, drive: Drive) -> bool {
         let is_verification =
             |platter: Platter| self.panel.platters[platter.0 as usize].verified < self.panel.platters[platter.0 as usize].tracks;
-        let bays = self.panel.bays(drive);
-        let has =
-            bays.iter().any(|bay| bay.held.is_some_and(|held| is_verification(held.platter)) || bay.incoming.is_some_and(is_verification));
+        let has = |bay: &BayState| bay.held.is_some_and(|held| is_verification(held.platter)) || bay.incoming.is_some_and(is_verification);
         self.panel.drives[usize::from(drive.0)].should_verify
-            && !has
             && self.panel.empty_bay(drive).is_some()
+            && !self.panel.bays(drive).iter().any(has)
             && self.panel.is_reachable(drive)
     }
 

@@ -32,7 +32,8 @@ pub struct Controller {
     policy: Box<dyn Policy>,
     needs_no_shuttles: bool,
     reads_by_track: bool,
-    pauses_verification: bool,
+    /// The policy's last answer about each drive.
+    customers_only: Vec<bool>,
     /// Number of commands so far; numbers them.
     commands: u64,
     /// Legs that traffic has started and that no command was sent for yet.
@@ -57,7 +58,7 @@ impl Controller {
             panel: Panel::new(layout, pace, inventory),
             needs_no_shuttles: policy.needs_no_shuttles(),
             reads_by_track: policy.reads_by_track(),
-            pauses_verification: policy.pauses_verification(),
+            customers_only: vec![false; policy.customers_only().len()],
             policy,
             commands: 0,
             legs: Vec::new(),
@@ -135,18 +136,17 @@ impl Controller {
     }
 
     /// Gives idle shuttles tasks and chores, and tells drives whether to verify. Returns true if
-    /// anything changed.
+    /// anything changed after the policy had no task: it may have one now.
     fn assign_work(&mut self, commands: &mut Vec<Command>) -> bool {
         let mut is_changed = false;
         while let Some((shuttle, task)) = self.policy.assign(&self.panel) {
             self.assign_task(shuttle, task);
             self.continue_job(shuttle, commands);
-            is_changed = true;
+            // A task may have made room for a stranded platter.
+            is_changed = !self.stranded.is_empty();
         }
-        if self.pauses_verification {
-            for drive in self.panel.drives() {
-                is_changed |= self.update_verification(drive, commands);
-            }
+        if self.policy.customers_only() != self.customers_only {
+            is_changed |= self.update_verification(commands);
         }
         while let Some(shuttle) = self.assign_chore() {
             self.continue_job(shuttle, commands);

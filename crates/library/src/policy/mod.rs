@@ -41,26 +41,21 @@ pub enum Task {
 
 /// Decides what moves next.
 pub trait Policy: Send {
-    /// Returns a task for an idle shuttle, if it has one.
+    /// Returns a task for an idle shuttle, if it has one. A policy without a task has none until
+    /// the panel changes.
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)>;
 
-    /// Whether a drive should hold a platter to verify. When this turns false, the platter is
-    /// released. Called after [`Policy::assign`] has run out of tasks, if
-    /// [`Policy::pauses_verification`] is true.
-    fn should_verify(&self, panel: &Panel, drive: Drive) -> bool {
-        let _ = (panel, drive);
-        true
-    }
-
-    /// Whether [`Policy::should_verify`] can return false and has to be called.
-    fn pauses_verification(&self) -> bool {
-        false
+    /// For each drive, whether it should serve customers with both bays and hold no platter to
+    /// verify. When this turns true, the platter is released. Empty if no drive ever should.
+    /// Called after [`Policy::assign`] has run out of tasks.
+    fn customers_only(&self) -> &[bool] {
+        &[]
     }
 
     /// Whether an idle shuttle has nothing to do for long and should rest at a dock, where it is in
     /// no other's way. Called after [`Policy::assign`] has run out of tasks.
-    fn stands_by(&self, panel: &Panel, shuttle: Shuttle) -> bool {
-        let _ = (panel, shuttle);
+    fn stands_by(&self, shuttle: Shuttle) -> bool {
+        let _ = shuttle;
         false
     }
 
@@ -98,7 +93,7 @@ pub(crate) fn task_in_orphaned_rectangle(panel: &Panel, rectangles: &[Rectangle]
         }
         let Some(platter) = panel.oldest_in(orphan.lanes.iter().copied()) else { continue };
         let at = panel.platter_position(platter);
-        let travel_time = |drive: &&Drive| (panel.pace().travel(at, panel.layout().drive_position(**drive)), **drive);
+        let travel_time = |drive: &&Drive| (panel.pace().travel(at, panel.door(**drive)), **drive);
         if let Some(drive) = orphan.drives.iter().chain(&own.drives).filter(|drive| panel.is_free(**drive)).min_by_key(travel_time) {
             return Some(Task::Fetch { platter, drive: *drive });
         }

@@ -50,7 +50,7 @@ impl Partitioned {
             return None;
         }
         let at = panel.position(shuttle);
-        let travel_time = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
+        let travel_time = |drive: &Drive| panel.pace().travel(at, panel.door(*drive));
         let released = rectangle.drives.iter().filter_map(|drive| {
             let bay = panel.released_bay(*drive)?;
             Some((travel_time(drive), *drive, bay))
@@ -66,7 +66,7 @@ impl Partitioned {
         };
         let Some(platter) = platter else { return task_in_orphaned_rectangle(panel, &self.rectangles, rectangle) };
         let place = panel.platter_position(platter);
-        let carry = |drive: &&Drive| (panel.pace().travel(place, panel.layout().drive_position(**drive)), **drive);
+        let carry = |drive: &&Drive| (panel.pace().travel(place, panel.door(**drive)), **drive);
         let drive = *rectangle.drives.iter().filter(|drive| panel.is_free(**drive)).min_by_key(carry)?;
         Some(Task::Fetch { platter, drive })
     }

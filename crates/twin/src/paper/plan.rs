@@ -73,7 +73,9 @@ impl Plan {
             self.points[index].seeds = self.points[index].seeds.max(seeds);
             return Point(index);
         }
-        self.points.push(Planned { chapter: self.chapter, scenario: Repeated::new(scenario.clone()), seeds });
+        // Most points have the same platters, and placing them takes as long as many a run.
+        let planned = Repeated::among(self.points.iter().map(|point| &point.scenario), scenario.clone());
+        self.points.push(Planned { chapter: self.chapter, scenario: planned, seeds });
         Point(self.points.len() - 1)
     }
 

@@ -30,6 +30,16 @@ impl Repeated {
         Self { scenario: Arc::new(scenario), stock }
     }
 
+    /// Wraps a scenario like [`Repeated::new`], or [like](Self::followed_by) the first of `others`
+    /// that has the same placement.
+    #[must_use]
+    pub fn among<'a>(mut others: impl Iterator<Item = &'a Self>, scenario: Scenario) -> Self {
+        match others.find(|other| has_same_places(&other.scenario, &scenario)) {
+            Some(other) => other.followed_by(scenario),
+            None => Self::new(scenario),
+        }
+    }
+
     /// The scenario.
     #[must_use]
     pub fn scenario(&self) -> &Scenario {
@@ -88,8 +98,9 @@ mod tests {
         assert!(Arc::ptr_eq(&first.stock, &second.stock));
         assert_eq!(facts(second.run(2).unwrap()), expected(&scenario, 2));
         scenario.platters = 380;
-        let third = second.followed_by(scenario.clone());
+        let third = Repeated::among([&first, &second].into_iter(), scenario.clone());
         assert!(!Arc::ptr_eq(&first.stock, &third.stock));
+        assert!(Arc::ptr_eq(&third.stock, &Repeated::among([&first, &third].into_iter(), scenario.clone()).stock));
         assert_eq!(facts(third.run(2).unwrap()), expected(&scenario, 2));
     }
 }

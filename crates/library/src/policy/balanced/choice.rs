@@ -28,8 +28,7 @@ const ASSIST_DISTANCE_UM: i64 = 1_000_000;
 impl Balanced {
     /// Takes home a platter that a drive at the shuttle's own position has released.
     pub(super) fn collect_here(&self, panel: &Panel, at: Position) -> Option<Task> {
-        let here = self.sections.iter().filter(|section| section.door.shelf == at.shelf).flat_map(|section| &section.drives);
-        let mut here = here.filter(|drive| panel.layout().drive_position(**drive) == at);
+        let mut here = self.drives_of_shelf[usize::from(at.shelf)].iter().filter(|drive| panel.door(**drive) == at);
         here.find_map(|drive| {
             Some(Task::Collect { drive: *drive, bay: panel.released_bay(*drive).filter(|_| panel.is_reachable(*drive))? })
         })
@@ -39,7 +38,7 @@ impl Balanced {
     pub(super) fn collect(&self, panel: &Panel, section: usize, at: Position) -> Option<Task> {
         let released = self.sections[section].drives.iter().filter_map(|drive| {
             let bay = panel.released_bay(*drive).filter(|_| panel.is_reachable(*drive))?;
-            Some((panel.pace().travel(at, panel.layout().drive_position(*drive)), *drive, bay))
+            Some((panel.pace().travel(at, panel.door(*drive)), *drive, bay))
         });
         released.min().map(|(_, drive, bay)| Task::Collect { drive, bay })
     }
@@ -108,7 +107,7 @@ impl Balanced {
     fn add_oldest(&self, panel: &Panel, section: usize, candidates: &mut Vec<Platter>) {
         // Short queues are served strictly by age; otherwise the oldest would pay for what the
         // others gain.
-        let window = (self.waiting(panel, section) / WINDOW_PART).clamp(1, self.techniques.window.max(1)) as usize;
+        let window = (self.waiting[section] / WINDOW_PART).clamp(1, self.techniques.window.max(1)) as usize;
         let lanes = &self.sections[section].lanes;
         candidates.extend(lanes.iter().flat_map(|lane| panel.queue().line(*lane).take(window)));
         if lanes.len() > 1 {
@@ -120,33 +119,39 @@ impl Balanced {
     /// The platter and drive of a section with the lowest cost: the travel to the platter, the wait
     /// for the drive and the extra carry, less a credit for age.
     fn best(&self, panel: &Panel, at: Position, platters: &[Platter], section: usize) -> Option<Task> {
-        let (pace, layout, now) = (panel.pace(), panel.layout(), panel.now());
-        let others = self.lanes_in_use(panel, section);
-        let drives = self.sections[section].drives.iter().copied().filter(|drive| self.is_usable(panel, *drive));
-        let options = drives.flat_map(|drive| {
-            let (door, busy) = (layout.drive_position(drive), customer_work(panel, drive));
-            let others = &others;
-            platters.iter().map(move |platter| {
-                let crowded = if others.contains(&panel.lane_at(panel.platter_position(*platter))) { CROWDED.0 } else { 0 };
-                let place = panel.platter_position(*platter);
-                let to_platter = pace.travel(at, place);
-                // Every fetch of this platter pays for the ways to the drive and home. The
-                // comparison counts only the extra cost, less a credit for age.
-                let least = self.sections[section]
-                    .drives
-                    .iter()
-                    .map(|drive| pace.travel(place, layout.drive_position(*drive)).0)
-                    .min()
-                    .unwrap_or(0);
+        let (pace, now) = (panel.pace(), panel.now());
+        let in_use = self.lanes_in_use(panel, section);
+        let mut best: Option<(i64, Platter, Drive)> = None;
+        for drive in self.sections[section].drives.iter().copied().filter(|drive| self.is_usable(panel, *drive)) {
+            let (door, busy) = (panel.door(drive), customer_work(panel, drive));
+            for platter in platters {
+                // Travel times are slow to compute, and the oldest platters, which come first,
+                // are nearly the best.
+                let is_worse = |least: i64| best.is_some_and(|(cost, ..)| least > cost);
                 let age = panel.queue().oldest(*platter).map_or(Micros::ZERO, |oldest| now.since(oldest));
                 let credit = (age.seconds() * self.techniques.age_counts * 1e6) as i64;
+                if is_worse(-credit) {
+                    continue;
+                }
+                let place = panel.platter_position(*platter);
+                let to_platter = pace.travel(at, place);
+                if is_worse(to_platter.0 as i64 - credit) {
+                    continue;
+                }
+                // Every fetch of this platter pays for the ways to the drive and home. The
+                // comparison counts only the extra cost, less a credit for age.
+                let ways = self.sections[section].drives.iter().map(|drive| pace.travel(place, panel.door(*drive)).0);
+                let least = ways.min().unwrap_or(0);
+                let crowded = if in_use.contains(&panel.lane_at(place)) { CROWDED.0 } else { 0 };
                 let carry = pace.travel(place, door);
                 let arrives = to_platter + pace.pick + carry + pace.place;
                 let waits = busy.since(arrives);
-                ((to_platter.0 + waits.0 + crowded + EXTRA_CARRY_WEIGHT * carry.0.saturating_sub(least)) as i64 - credit, *platter, drive)
-            })
-        });
-        options.min().map(|(_, platter, drive)| Task::Fetch { platter, drive })
+                let cost = (to_platter.0 + waits.0 + crowded + EXTRA_CARRY_WEIGHT * carry.0.saturating_sub(least)) as i64 - credit;
+                let option = (cost, *platter, drive);
+                best = best.map_or(Some(option), |best| Some(best.min(option)));
+            }
+        }
+        best.map(|(_, platter, drive)| Task::Fetch { platter, drive })
     }
 
     /// The lanes of a section that its busy shuttles come from or go to.
@@ -173,8 +178,8 @@ impl Balanced {
         let shelf = self.sections[section].door.shelf;
         let is_near = |drive: &Drive| is_worth_a_crab || panel.layout().drive_shelf(*drive) == shelf;
         let drives = panel.drives().filter(|drive| is_near(drive) && self.is_usable(panel, *drive)).map(|drive| {
-            let arrives = picked + panel.pace().travel(place, panel.layout().drive_position(drive));
-            (arrives.max(customer_work(panel, drive)), self.waiting(panel, self.section_of_drive[usize::from(drive.0)]), drive)
+            let arrives = picked + panel.pace().travel(place, panel.door(drive));
+            (arrives.max(customer_work(panel, drive)), self.waiting[self.section_of_drive[usize::from(drive.0)]], drive)
         });
         drives.min().map(|(.., drive)| Task::Fetch { platter, drive })
     }
@@ -183,12 +188,12 @@ impl Balanced {
     /// if that section is more urgent than its own, or its own has nothing to do.
     pub(super) fn assist(&self, panel: &Panel, own: usize, at: Position, urgency: Option<Micros>) -> Option<Task> {
         let above = self.techniques.assists_above;
-        if above == Micros::NEVER || !self.has_usable_drive(panel, own) {
+        let other = self.opposite[own].filter(|_| above != Micros::NEVER)?;
+        if self.waiting[other] < 2 || !self.has_usable_drive(panel, own) {
             return None;
         }
         let least = urgency.map_or(above, |urgency| urgency + above + Micros(urgency.0 / 16));
-        let other = self.opposite[own]?;
-        if self.waiting(panel, other) < 2 || self.urgency(panel, other, self.workers[other]) <= least {
+        if self.urgency(panel, other, self.workers[other]) <= least {
             return None;
         }
         let door = self.sections[own].door;

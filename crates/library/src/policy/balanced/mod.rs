@@ -32,7 +32,7 @@ pub use techniques::Techniques;
 use self::verification::Suspension;
 use crate::rectangle::resting_places;
 use crate::section::{Section, sections};
-use crate::{Berth, Carry, Job, Layout, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
+use crate::{Berth, Carry, Drive, Job, Lane, Layout, Pace, Panel, Platter, Policy, Position, Shuttle, Task};
 
 /// A second shuttle joins in a section with as many waiting platters, and leaves when there are
 /// fewer than `FEW_WAIT`.
@@ -54,13 +54,19 @@ pub struct Balanced {
     /// Shuttles that work in each section at once: one for each of its shelves. Two on one half of
     /// a shelf can't pass each other.
     workers_max: Vec<u32>,
+    section_of_lane: Vec<usize>,
+    drives_of_shelf: Vec<Vec<Drive>>,
     /// The section in which each shuttle works.
     section_of_shuttle: Vec<usize>,
     suspension: Suspension,
-    /// Working shuttles of each section, counted for the current decision.
+    /// Waiting platters and working shuttles of each section, counted for the current decision.
+    waiting: Vec<u32>,
     workers: Vec<u32>,
     /// How many each section needs.
     workers_wanted: Vec<u32>,
+    /// Whether each shuttle is one of those that work in its section, and doesn't stand by; for
+    /// the current decision.
+    is_member: Vec<bool>,
     /// Scratch lists; kept for their allocation.
     candidates: Vec<Platter>,
     free: Vec<Shuttle>,
@@ -95,16 +101,22 @@ impl Balanced {
         });
         let opposite = |of: &Section| sections.iter().position(|other| other.door.shelf == of.door.shelf && other.door != of.door);
         let of_drive = |drive| sections.iter().position(|section| section.drives.contains(&drive)).expect("each drive is in one section");
+        let of_lane = |lane| sections.iter().position(|section| section.lanes.contains(&lane)).expect("each lane is in one section");
+        let on_shelf = |shelf| (0..layout.drive_count()).map(Drive).filter(|drive| layout.drive_shelf(*drive) == shelf).collect();
         Self {
             techniques,
             handling: handling.collect(),
             opposite: sections.iter().map(opposite).collect(),
-            section_of_drive: (0..layout.drive_count()).map(|drive| of_drive(crate::Drive(drive))).collect(),
+            section_of_drive: (0..layout.drive_count()).map(|drive| of_drive(Drive(drive))).collect(),
+            section_of_lane: (0..2 * u16::from(layout.shelves)).map(|lane| of_lane(Lane(lane))).collect(),
+            drives_of_shelf: (0..layout.shelves).map(on_shelf).collect(),
             workers_max: sections.iter().map(|section| section.shelves() as u32).collect(),
             section_of_shuttle: resting_places(layout).iter().map(nearest).collect(),
             suspension: Suspension::new(layout, &sections),
+            waiting: vec![0; sections.len()],
             workers: vec![0; sections.len()],
             workers_wanted: vec![1; sections.len()],
+            is_member: Vec::new(),
             candidates: Vec::new(),
             free: Vec::new(),
             standing_by: Vec::new(),
@@ -117,8 +129,10 @@ impl Balanced {
         self.section_of_shuttle[usize::from(shuttle.0)]
     }
 
-    fn waiting(&self, panel: &Panel, section: usize) -> u32 {
-        self.sections[section].lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum()
+    fn count_waiting(&mut self, panel: &Panel) {
+        for (waiting, section) in self.waiting.iter_mut().zip(&self.sections) {
+            *waiting = section.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
+        }
     }
 
     fn oldest(&self, panel: &Panel, section: usize) -> Option<Platter> {
@@ -126,22 +140,27 @@ impl Balanced {
     }
 
     fn count_workers(&mut self, panel: &Panel) {
-        self.workers.fill(0);
-        for (index, section) in self.section_of_shuttle.iter().enumerate() {
-            let shuttle = Shuttle(index as u16);
-            self.workers[*section] += u32::from(panel.is_working(shuttle) && !self.is_away(panel, shuttle));
-        }
-        // The others stand by.
         for section in 0..self.sections.len() {
             self.workers_wanted[section] = self.count_wanted(panel, section);
-            self.workers[section] = self.workers[section].min(self.workers_wanted[section]);
+        }
+        self.workers.fill(0);
+        self.is_member.clear();
+        for index in 0..self.section_of_shuttle.len() {
+            let shuttle = Shuttle(index as u16);
+            let workers = self.workers[self.section_of_shuttle[index]];
+            // The others stand by.
+            let is_member = workers < self.workers_wanted[self.section_of_shuttle[index]];
+            self.is_member.push(is_member);
+            if is_member && panel.is_working(shuttle) && !self.is_away(panel, shuttle) {
+                self.workers[self.section_of_shuttle[index]] = workers + 1;
+            }
         }
     }
 
     /// How many shuttles a section needs: more than one only while many platters wait that its
     /// drives read faster than one shuttle fetches them.
     fn count_wanted(&self, panel: &Panel, section: usize) -> u32 {
-        let waiting = self.waiting(panel, section);
+        let waiting = self.waiting[section];
         let least = if self.workers_wanted[section] > 1 { FEW_WAIT } else { MANY_WAIT };
         if self.workers_max[section] == 1 || waiting < least {
             return 1;
@@ -154,10 +173,10 @@ impl Balanced {
 
     /// Whether a shuttle charges or has a task that doesn't concern its section.
     fn is_away(&self, panel: &Panel, shuttle: Shuttle) -> bool {
-        let own = &self.sections[self.section_of(shuttle)];
+        let own = self.section_of(shuttle);
         let concerns_own = |berth: Berth| match berth {
-            Berth::Bay(drive, _) => own.drives.contains(&drive),
-            berth => own.lanes.contains(&panel.lane_at(panel.layout().berth_position(berth))),
+            Berth::Bay(drive, _) => self.section_of_drive[usize::from(drive.0)] == own,
+            berth => self.section_of_lane[usize::from(panel.lane_of(berth).0)] == own,
         };
         match panel.job(shuttle) {
             Job::Idle => panel.is_battery_low(shuttle),
@@ -166,24 +185,12 @@ impl Balanced {
         }
     }
 
-    /// Whether a shuttle is one of those that work in its section, and doesn't stand by.
-    fn is_member(&self, panel: &Panel, shuttle: Shuttle) -> bool {
-        let own = self.section_of(shuttle);
-        let before = self.section_of_shuttle.iter().take(usize::from(shuttle.0)).enumerate();
-        let members = before.filter(|(other, section)| {
-            let other = Shuttle(*other as u16);
-            **section == own && panel.is_working(other) && !self.is_away(panel, other)
-        });
-        let members = members.count();
-        (members as u32) < self.workers_wanted[own]
-    }
-
     /// How long the last platter that waits in a section now will have waited, if `workers`
     /// shuttles work there; zero if none waits.
     fn urgency(&self, panel: &Panel, section: usize, workers: u32) -> Micros {
         let Some(oldest) = self.oldest(panel, section) else { return Micros::ZERO };
         let age = panel.queue().oldest(oldest).map_or(Micros::ZERO, |at| panel.now().since(at));
-        let fetching = u64::from(self.waiting(panel, section)) * self.handling[section].0 / u64::from(workers.max(1));
+        let fetching = u64::from(self.waiting[section]) * self.handling[section].0 / u64::from(workers.max(1));
         let long = self.long_read(panel, section).map_or(Micros::ZERO, |(takes, _)| takes);
         (age + Micros(fetching)).max(long)
     }
@@ -191,8 +198,8 @@ impl Balanced {
     /// The platter of a section whose requests take longest to read, if that is long, and how long
     /// they will have waited if it is fetched now.
     fn long_read(&self, panel: &Panel, section: usize) -> Option<(Micros, Platter)> {
-        let lanes = &self.sections[section].lanes;
-        let of_section = |platter: &&Platter| panel.queue().lane_of(**platter).is_some_and(|lane| lanes.contains(&lane));
+        let is_here = |lane: Lane| self.section_of_lane[usize::from(lane.0)] == section;
+        let of_section = |platter: &&Platter| panel.queue().lane_of(**platter).is_some_and(is_here);
         let takes = |platter: Platter| {
             let age = panel.queue().oldest(platter).map_or(Micros::ZERO, |at| panel.now().since(at));
             age + Micros(u64::from(panel.queue().tracks_for(platter)) * panel.pace().track.0)
@@ -208,13 +215,13 @@ impl Balanced {
         {
             return Next::Do(task);
         }
-        if !self.is_member(panel, shuttle) {
+        if !self.is_member[usize::from(shuttle.0)] {
             return Next::StandBy;
         }
         if let Some(task) = self.collect_here(panel, at) {
             return Next::Do(task);
         }
-        let waits = self.waiting(panel, own) > 0;
+        let waits = self.waiting[own] > 0;
         if waits && self.has_usable_drive(panel, own) {
             let urgency = self.urgency(panel, own, self.workers[own]);
             let task = self.move_to_more_urgent(panel, shuttle, urgency);
@@ -282,7 +289,7 @@ impl Balanced {
     }
 
     fn has_work_for_another(&self, panel: &Panel, section: usize) -> bool {
-        let waits = self.waiting(panel, section) > 0;
+        let waits = self.waiting[section] > 0;
         waits && (self.has_usable_drive(panel, section) || !self.is_drive_free_soon(panel, section)) || self.has_released(panel, section)
     }
 
@@ -312,7 +319,8 @@ const SEARCH_UM: i64 = 250_000;
 impl Policy for Balanced {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
         panel.idle_shuttles().next()?;
-        self.suspension.update(panel, &self.sections, &self.techniques);
+        self.count_waiting(panel);
+        self.suspension.update(panel, &self.sections, &self.waiting, &self.techniques);
         if panel.queue().platters() == 0 && !(0..self.sections.len()).any(|section| self.has_released(panel, section)) {
             return None;
         }
@@ -342,16 +350,12 @@ impl Policy for Balanced {
         task
     }
 
-    fn should_verify(&self, _: &Panel, drive: crate::Drive) -> bool {
-        self.suspension.verifies(drive)
+    fn customers_only(&self) -> &[bool] {
+        self.suspension.customers_only()
     }
 
-    fn stands_by(&self, panel: &Panel, shuttle: Shuttle) -> bool {
-        !self.is_member(panel, shuttle)
-    }
-
-    fn pauses_verification(&self) -> bool {
-        self.techniques.exchanges
+    fn stands_by(&self, shuttle: Shuttle) -> bool {
+        self.is_member.get(usize::from(shuttle.0)).is_some_and(|is_member| !is_member)
     }
 
     fn deadline(&self, panel: &Panel) -> Option<Micros> {

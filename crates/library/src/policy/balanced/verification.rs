@@ -25,28 +25,36 @@ impl Suspension {
         Self { customers_only: vec![false; usize::from(layout.drive_count())], last_waiting: vec![Micros::ZERO; sections.len()] }
     }
 
-    pub(super) fn verifies(&self, drive: Drive) -> bool {
+    pub(super) fn customers_only(&self) -> &[bool] {
+        &self.customers_only
+    }
+
+    fn verifies(&self, drive: Drive) -> bool {
         !self.customers_only[usize::from(drive.0)]
     }
 
     /// Decides which drives use both bays for customers: from when many platters wait in a section
-    /// until none has waited for a while.
-    pub(super) fn update(&mut self, panel: &Panel, sections: &[Section], techniques: &Techniques) {
+    /// until none has waited for a while. `waiting` is the number of waiting platters of each.
+    pub(super) fn update(&mut self, panel: &Panel, sections: &[Section], waiting: &[u32], techniques: &Techniques) {
         if !techniques.exchanges {
             return;
         }
-        // Drives that have yet to set their platter aside may take a spare slot each.
-        let due = panel.drives().filter(|drive| !self.verifies(*drive) && has_verification(panel, *drive)).count() as u32;
-        let mut spare = panel.spare_slots().saturating_sub(due);
         // The drives with the highest numbers verify what exceeds the backlog, so that the choice
         // doesn't change with the queues.
         let needed = panel.unverified().saturating_sub(techniques.unverified_at_most) as usize;
         let reachable = (0..self.customers_only.len() as u16).rev().filter(|drive| panel.is_reachable(Drive(*drive)));
         let first_kept = if needed == 0 { u16::MAX } else { reachable.take(needed).last().unwrap_or(u16::MAX) };
-        for (section, last_waiting) in sections.iter().zip(&mut self.last_waiting) {
-            let waiting: u32 = section.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
-            let many = techniques.set_aside_above * section.drives.len() as u32;
-            if waiting > 0 {
+        let is_full = |section: &Section, waiting: u32| waiting >= techniques.set_aside_above * section.drives.len() as u32;
+        let may_begin =
+            |(section, waiting): (&Section, &u32)| is_full(section, *waiting) && section.drives.iter().any(|drive| self.verifies(*drive));
+        let mut spare = 0;
+        if sections.iter().zip(waiting).any(may_begin) {
+            // Drives that have yet to set their platter aside may take a spare slot each.
+            let due = panel.drives().filter(|drive| !self.verifies(*drive) && has_verification(panel, *drive)).count() as u32;
+            spare = panel.spare_slots().saturating_sub(due);
+        }
+        for ((section, waiting), last_waiting) in sections.iter().zip(waiting).zip(&mut self.last_waiting) {
+            if *waiting > 0 {
                 *last_waiting = panel.now();
             }
             let every = techniques.one_verifies_of;
@@ -60,7 +68,7 @@ impl Suspension {
                     panel.now().since(*last_waiting) < techniques.brought_back_after
                 } else {
                     // A platter without a home is set aside in a spare slot.
-                    let begins = waiting >= many && spare > 0;
+                    let begins = is_full(section, *waiting) && spare > 0;
                     spare -= u32::from(begins);
                     begins
                 };

@@ -1,0 +1,82 @@
+//! Slots that are no platter's home: room for platters that can't go home, or have none.
+
+use fulgurite_domain::Micros;
+
+use super::{Panel, PlatterState, Whereabouts};
+use crate::{Berth, Cell, Platter, Position, Slot};
+
+impl Panel {
+    /// Slots that are no platter's home, and that no platter occupies or is on its way to.
+    #[must_use]
+    pub fn spare_slots(&self) -> u32 {
+        self.spare_slots
+    }
+
+    /// Assigns a platter to a spare slot.
+    pub(crate) fn occupy_spare_slot(&mut self, slot: Slot, platter: Platter) {
+        self.slot_occupants[slot.0 as usize] = Some(platter);
+        self.spare_slots -= 1;
+    }
+
+    /// Frees a spare slot.
+    pub(crate) fn release_spare_slot(&mut self, slot: Slot) {
+        self.slot_occupants[slot.0 as usize] = None;
+        self.spare_slots += 1;
+    }
+
+    pub(super) fn has_reachable_spare_slot(&self) -> bool {
+        let is_reachable =
+            |(slot, occupant): (usize, &Option<Platter>)| occupant.is_none() && !self.is_blocked(self.layout.cell_of(Slot(slot as u32)));
+        self.spare_slots > 0 && (self.blocked_cells == 0 || self.slot_occupants.iter().enumerate().any(is_reachable))
+    }
+
+    /// The nearest reachable one of the [spare slots](Self::spare_slots).
+    #[must_use]
+    pub fn spare_slot(&self, near: Position) -> Option<Slot> {
+        self.spare_slot_where(near, |_| true)
+    }
+
+    /// A spare slot that shares no blast zone with other platters of the platter's set (I3).
+    pub(crate) fn spare_slot_for(&self, platter: Platter) -> Option<Slot> {
+        let set = self.sets.get(platter.0 as usize);
+        let is_other = |index: &usize| *index != platter.0 as usize && set == self.sets.get(*index);
+        let others = (0..self.sets.len()).filter(|index| set.is_some() && is_other(index));
+        // Where the others are now, and where they will return to.
+        let cells: Vec<Cell> = others
+            .flat_map(|index| {
+                let PlatterState { home, whereabouts, .. } = self.platters[index];
+                let at = if let Whereabouts::Berth(Berth::Slot(slot)) = whereabouts { Some(slot) } else { None };
+                [home, at].into_iter().flatten().map(|slot| self.layout.cell_of(slot))
+            })
+            .collect();
+        let near = self.platters[platter.0 as usize].at;
+        self.spare_slot_where(near, |cell| cells.iter().all(|other| !self.zones.share(cell, *other)))
+    }
+
+    fn spare_slot_where(&self, near: Position, is_allowed: impl Fn(Cell) -> bool) -> Option<Slot> {
+        let (layout, slots) = (&self.layout, u32::from(self.layout.slots));
+        if self.spare_slots == 0 {
+            return None;
+        }
+        let least_way = |row: u32| {
+            let ends = [row * slots, (row + 1) * slots - 1].map(|slot| layout.slot_position(Slot(slot)));
+            self.pace.travel(near, Position { x_um: near.x_um.clamp(ends[0].x_um, ends[1].x_um), ..ends[0] })
+        };
+        let rows = 0..self.slot_occupants.len() as u32 / slots;
+        let is_open = |cell| !self.is_blocked(cell) && is_allowed(cell);
+        let rows = rows.filter(|row| is_open(layout.cell_of(Slot(row * slots))));
+        let mut rows: Vec<(Micros, u32)> = rows.map(|row| (least_way(row), row)).collect();
+        rows.sort_unstable();
+        let mut best: Option<(Micros, Slot)> = None;
+        for (least, row) in rows {
+            // Beyond rounding, no other cell has a nearer slot.
+            if best.is_some_and(|(way, _)| least > way + Micros(1)) {
+                break;
+            }
+            let free = (row * slots..(row + 1) * slots).map(Slot).filter(|slot| self.slot_occupants[slot.0 as usize].is_none());
+            let nearest = free.map(|slot| (self.pace.travel(near, layout.slot_position(slot)), slot)).min();
+            best = best.into_iter().chain(nearest).min();
+        }
+        best.map(|(_, slot)| slot)
+    }
+}
