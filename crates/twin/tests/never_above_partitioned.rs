@@ -41,12 +41,17 @@ const LOADS: [Change; 3] = [
 ];
 
 /// What goes wrong, and how many shuttles and drives there are.
-const CASES: [Change; 9] = [
+const CASES: [Change; 11] = [
     ("8 shuttles", |scenario| scenario.layout.shuttles = 8),
     ("12 shuttles", |scenario| scenario.layout.shuttles = 12),
     ("20 shuttles", |_| ()),
     ("28 shuttles", |scenario| scenario.layout.shuttles = 28),
     ("10 drives", |scenario| scenario.layout.drives = [5, 5]),
+    ("2 drives, 4 shuttles", |scenario| (scenario.layout.drives, scenario.layout.shuttles) = ([1, 1], 4)),
+    ("10 drives, one fails", |scenario| {
+        scenario.layout.drives = [5, 5];
+        scenario.faults = vec![fault(Breakdown::DriveDown(Drive(4)))];
+    }),
     ("zipf 1.2", |scenario| scenario.workload.zipf = 1.2),
     ("10 % unavailable", |scenario| scenario.sets.unavailable = 0.1),
     ("a drive fails", |scenario| scenario.faults = vec![fault(Breakdown::DriveDown(Drive(4)))]),
@@ -87,4 +92,18 @@ fn balanced_is_never_above_partitioned_beyond_noise() {
         }
     }
     assert!(above.is_empty(), "above partitioned: {above:#?}");
+}
+
+#[test]
+fn a_second_shuttle_pays_in_sections_of_two_shelves() {
+    let (_, set_load) = LOADS[0];
+    let mut scenario = Scenario { platters: 1_900, ..Scenario::default() };
+    (scenario.run.warm_up, scenario.run.measured) = (minutes(30), minutes(120));
+    set_load(&mut scenario);
+    scenario.layout.drives = [5, 5];
+    let [one, two] = [10, 20].map(|shuttles| {
+        scenario.layout.shuttles = shuttles;
+        tail_s(&scenario, PolicyName::Balanced)
+    });
+    assert!(two < 0.8 * one, "{two:.0} s with two shuttles for each drive, {one:.0} s with one");
 }

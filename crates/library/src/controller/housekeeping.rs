@@ -1,6 +1,8 @@
 //! Chores that no policy decides: written platters go to drives, verified ones to their slots,
 //! displaced platters home, shuttles to their docks.
 
+use fulgurite_domain::Micros;
+
 use crate::panel::{BayState, Held, Purpose, Stage, Verification};
 use crate::policy::nearest_idle;
 use crate::{Berth, Carry, Controller, Drive, Job, Platter, Position, Shuttle, Side, Slot, Whereabouts};
@@ -29,11 +31,7 @@ impl Controller {
         for shuttle in (0..self.panel.shuttles.len() as u16).map(Shuttle) {
             let state = *self.shuttle(shuttle);
             let is_resting = state.job == Job::Idle && !state.lost && self.panel.traffic.goal(shuttle).is_none();
-            if !is_resting
-                || self.panel.traffic.is_moving(shuttle)
-                || self.is_at_dock(shuttle)
-                || !self.policy.stands_by(shuttle)
-            {
+            if !is_resting || self.panel.traffic.is_moving(shuttle) || self.is_at_dock(shuttle) || !self.policy.stands_by(shuttle) {
                 continue;
             }
             if let Some(dock) = self.free_dock(shuttle) {
@@ -101,16 +99,28 @@ impl Controller {
             Whereabouts::Berth(from @ Berth::Slot(_)) => Some((*platter, from)),
             _ => None,
         });
-        let (platter, from, drive, shuttle) = aside.chain(port).find_map(|(platter, from)| {
-            let is_reached = self.panel.is_available(platter) && self.is_berth_reachable(from);
+        // The pair of platter and drive with the shortest way, so that each drive gets back its own.
+        let mut best: Option<((bool, Micros), Platter, Berth, Drive, Shuttle)> = None;
+        for (platter, from) in aside.chain(port) {
+            if !self.panel.is_available(platter) || !self.is_berth_reachable(from) {
+                continue;
+            }
             let place = self.panel.layout.berth_position(from);
-            let way = |drive: &Drive| self.panel.pace.travel(place, self.panel.door(*drive));
-            let drive = needy.iter().copied().filter(|_| is_reached).min_by_key(|drive| (way(drive), *drive))?;
+            let way = |drive: Drive| (self.panel.pace.travel(place, self.panel.door(drive)), drive);
+            let needy = self.panel.drives().filter(|drive| self.needs_verification_platter(*drive));
+            let Some((way, drive)) = needy.map(way).min() else { continue };
+            let order = (from == Berth::Port, way);
+            if best.is_some_and(|(least, ..)| least <= order) {
+                continue;
+            }
             // A platter that was set aside is near its drive, and so is the shuttle in charge of
             // it. Other shuttles don't come from afar.
             let shuttle = if from == Berth::Port { nearest_idle(&self.panel, place) } else { self.nearest_shuttle_if_idle(place) };
-            Some((platter, from, drive, shuttle?))
-        })?;
+            if let Some(shuttle) = shuttle {
+                best = Some((order, platter, from, drive, shuttle));
+            }
+        }
+        let (_, platter, from, drive, shuttle) = best?;
         let bay = self.panel.empty_bay(drive)?;
         self.panel.paused_verifications.retain(|other| *other != platter);
         self.take_on(shuttle, Carry { platter, from, to: Berth::Bay(drive, bay) });

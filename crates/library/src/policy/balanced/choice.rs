@@ -19,7 +19,7 @@ const SECOND_SHUTTLE_BELOW: Micros = Micros(15_000_000);
 const WINDOW_PART: u32 = 2;
 /// A platter is carried to another shelf's drive if its own is taken for longer. A crab takes as
 /// much energy as half of an operation.
-const FAR_ABOVE: Micros = Micros(3_600_000_000);
+const FAR_ABOVE: Micros = Micros(14_400_000_000);
 /// Platters of the opposite section among which a shuttle chooses that helps there.
 const ASSIST_WINDOW: usize = 16;
 /// A shuttle that helps keeps this far from others.
