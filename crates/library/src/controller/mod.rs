@@ -125,6 +125,9 @@ impl Controller {
         self.park();
         self.panel.traffic.retry(&mut self.legs);
         self.send_legs(commands);
+        while let Some(shuttle) = self.panel.traffic.take_without_plan() {
+            self.continue_job(shuttle, commands);
+        }
     }
 
     /// Lets shuttles with a platter that fits nowhere look for a place again. Returns true if one

@@ -43,8 +43,13 @@ const RETRY_INTERVAL: Micros = Micros(1_000_000);
 const EVASION_SPACINGS_MAX: i64 = 24;
 /// How often a plan is postponed before another path is tried.
 const POSTPONEMENTS_MAX: usize = 16;
+/// A plan starts within this time, or the shuttle waits without one: plans that start late hold up
+/// those made after them.
+const START_WITHIN: Micros = Micros(12_000_000);
 /// A stretch is free this far beyond the spacing behind the expected position of its shuttle.
 const RIDE_CLEARANCE_UM: i64 = 100_000;
+/// A shuttle that picks or places is expected to leave this long after.
+const STAY_MARGIN: Micros = Micros(500_000);
 /// Time margin between plans.
 const TIME_MARGIN: Micros = Micros(100_000);
 
@@ -55,6 +60,8 @@ pub(crate) enum Stance {
     Free,
     /// It works here, or at its goal.
     Working,
+    /// It stays where it is for a long time.
+    Charging,
     Lost,
 }
 
@@ -69,6 +76,14 @@ pub struct Congestion {
     pub unhindered: Micros,
     /// Number of times a shuttle made room for another.
     pub evasions: u64,
+}
+
+/// Whether the next part of a plan may start.
+enum Next {
+    Start,
+    Wait,
+    /// A shuttle that rests in the way would never leave.
+    Replan,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -87,12 +102,19 @@ struct Motion {
     yields_to: Option<Shuttle>,
     /// The next part of its plan has to wait for other shuttles.
     is_held_up: bool,
+    /// When it will have picked or placed.
+    works_until: Micros,
     /// When its trip to the goal began, and the time of that trip on an empty panel.
     trip_start: Micros,
     unhindered_time: Micros,
 }
 
 impl Motion {
+    /// Whether it picks or places, and goes on afterwards.
+    fn leaves_soon(&self) -> bool {
+        self.stance == Stance::Working && self.plan.is_none() && self.goal.is_none()
+    }
+
     /// The region that a resting or stuck shuttle occupies.
     fn place(&self) -> SearchRegion {
         SearchRegion::of(self.at, Position { shelf: self.other_shelf.unwrap_or(self.at.shelf), ..self.at })
@@ -115,6 +137,8 @@ pub(crate) struct Traffic {
     last_retry: Micros,
     congestion: Congestion,
     now: Micros,
+    /// Shuttles that lost their plan before it began and have no goal.
+    without_plan: Vec<Shuttle>,
     /// Scratch list of other shuttles' reservations; kept for its allocation.
     reservations: Vec<Reservation>,
 }
@@ -131,6 +155,7 @@ impl Traffic {
             waits_since: None,
             yields_to: None,
             is_held_up: false,
+            works_until: Micros::ZERO,
             trip_start: Micros::ZERO,
             unhindered_time: Micros::ZERO,
         };
@@ -147,6 +172,7 @@ impl Traffic {
             last_retry: Micros::ZERO,
             congestion: Congestion::default(),
             now: Micros::ZERO,
+            without_plan: Vec::new(),
             reservations: Vec::new(),
         }
     }
@@ -172,6 +198,12 @@ impl Traffic {
 
     pub(crate) fn has_lost(&self) -> bool {
         self.lost > 0
+    }
+
+    /// A shuttle that won't set off on its last plan, since that was dropped before it began. If it
+    /// has a job, that goes on from where it is.
+    pub(crate) fn take_without_plan(&mut self) -> Option<Shuttle> {
+        self.without_plan.pop()
     }
 
     pub(crate) fn congestion(&self) -> Congestion {
@@ -207,6 +239,7 @@ impl Traffic {
     /// Ends a leg at its planned position and starts the next one. Returns true if the plan is
     /// complete.
     pub(crate) fn leg_ended(&mut self, shuttle: Shuttle, to: Position, legs: &mut Vec<(Shuttle, Position)>) -> bool {
+        let (now, pick) = (self.now, self.pace.pick);
         let motion = self.motion_mut(shuttle);
         (motion.at, motion.is_moving) = (to, false);
         let Some(plan) = &mut motion.plan else { return true };
@@ -219,6 +252,7 @@ impl Traffic {
         motion.plan = None;
         if motion.goal == Some(to) {
             let (trip_start, unhindered_time) = (motion.trip_start, motion.unhindered_time);
+            motion.works_until = now + pick;
             self.congestion.trips += 1;
             self.congestion.taken += self.now.since(trip_start);
             self.congestion.unhindered += unhindered_time;
@@ -239,14 +273,18 @@ impl Traffic {
         self.lost += 1;
         self.is_changed = true;
         let now = self.now;
-        for motion in &mut self.motions {
+        for (index, motion) in self.motions.iter_mut().enumerate() {
             motion.is_held_up = false;
             let had_plan = motion.plan.is_some();
             motion.plan = motion.plan.filter(|plan| plan.is_under_way).map(Plan::only_this_part);
             // A shuttle that lost its plan and rests waits for a new one.
-            if had_plan && motion.plan.is_none() && motion.goal.is_some() && motion.waits_since.is_none() {
-                motion.waits_since = Some(now);
-                self.waiting += 1;
+            if had_plan && motion.plan.is_none() {
+                if motion.goal.is_none() {
+                    self.without_plan.push(Shuttle(index as u16));
+                } else if motion.waits_since.is_none() {
+                    motion.waits_since = Some(now);
+                    self.waiting += 1;
+                }
             }
         }
         self.held_up = 0;
@@ -281,12 +319,16 @@ impl Traffic {
         let motion = *self.motion(shuttle);
         if motion.plan.is_some() {
             self.start_next_leg(shuttle, legs);
-            return;
+            if self.motion(shuttle).plan.is_some() {
+                return;
+            }
         }
+        let motion = *self.motion(shuttle);
         let Some(goal) = motion.goal.filter(|goal| *goal != motion.at) else { return };
         if motion.stance == Stance::Lost {
             return;
         }
+        self.go_before_plans_through(shuttle);
         let claim = self.claim();
         let is_claimer = claim.is_some_and(|(claimer, _)| claimer == shuttle);
         let claim = claim.filter(|_| !is_claimer);
@@ -341,39 +383,96 @@ impl Traffic {
         &mut self.motions[usize::from(shuttle.0)]
     }
 
-    /// Starts the next leg of a plan, unless an earlier part of another plan has to end first.
+    /// Starts the next leg of a plan, unless an earlier part of another plan has to end first. The
+    /// plan is dropped if a shuttle that won't leave by itself rests in the way.
     fn start_next_leg(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
         let Motion { plan: Some(plan), is_moving: false, .. } = *self.motion(shuttle) else { return };
-        let is_held_up = !plan.is_under_way && !self.may_start_next_part(shuttle, &plan);
-        let was_held_up = std::mem::replace(&mut self.motion_mut(shuttle).is_held_up, is_held_up);
-        self.held_up = self.held_up + u32::from(is_held_up) - u32::from(was_held_up);
-        if is_held_up {
-            return;
+        match if plan.is_under_way { Next::Start } else { self.next(shuttle, &plan) } {
+            Next::Start => {
+                self.set_held_up(shuttle, false);
+                let to = plan.path.corner(plan.part + 1);
+                let motion = self.motion_mut(shuttle);
+                motion.is_moving = true;
+                motion.plan = Some(Plan { is_under_way: true, ..plan });
+                legs.push((shuttle, to));
+            }
+            Next::Wait => self.set_held_up(shuttle, true),
+            Next::Replan => self.cut_plan(shuttle, plan.part),
         }
-        let to = plan.path.corner(plan.part + 1);
-        let motion = self.motion_mut(shuttle);
-        motion.is_moving = true;
-        motion.plan.as_mut().expect("checked above").is_under_way = true;
-        legs.push((shuttle, to));
     }
 
-    /// Whether every part that touches the next part of a plan and was planned to begin earlier has
-    /// ended.
-    fn may_start_next_part(&self, shuttle: Shuttle, plan: &Plan) -> bool {
-        let (next_region, since) = (plan.path.part(plan.part), plan.time(plan.part));
-        self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)).all(|(index, other)| {
-            let Some(other_plan) = &other.plan else { return true };
-            if !other_plan.path.bounds().meets(&next_region, self.spacing_um) {
-                return true;
+    fn set_held_up(&mut self, shuttle: Shuttle, is_held_up: bool) {
+        let was_held_up = std::mem::replace(&mut self.motion_mut(shuttle).is_held_up, is_held_up);
+        self.held_up = self.held_up + u32::from(is_held_up) - u32::from(was_held_up);
+    }
+
+    /// Cuts a plan off before a part. A shuttle that is left without a plan waits for a new one.
+    fn cut_plan(&mut self, shuttle: Shuttle, part: usize) {
+        let now = self.now;
+        self.is_changed = true;
+        let motion = self.motion_mut(shuttle);
+        motion.plan = motion.plan.and_then(|plan| plan.cut_before(part));
+        if motion.plan.is_some() {
+            return;
+        }
+        if motion.goal.is_none() {
+            self.without_plan.push(shuttle);
+        } else if motion.waits_since.is_none() {
+            motion.waits_since = Some(now);
+            self.waiting += 1;
+        }
+        self.set_held_up(shuttle, false);
+    }
+
+    /// A shuttle that sets off goes first: others' plans through its place end before it.
+    fn go_before_plans_through(&mut self, shuttle: Shuttle) {
+        let place = self.motion(shuttle).place();
+        for index in (0..self.motions.len()).filter(|index| *index != usize::from(shuttle.0)) {
+            let Some(plan) = self.motions[index].plan else { continue };
+            if !plan.path.bounds().meets(&place, self.spacing_um) {
+                continue;
             }
-            (other_plan.part..other_plan.parts).all(|part| {
-                let goes_first =
-                    part == other_plan.part && other_plan.is_under_way || (other_plan.time(part), index) < (since, usize::from(shuttle.0));
-                // Compare the whole part, even the stretch that should be free by now: a shuttle
-                // that has just stopped may not have been reported yet.
-                !goes_first || !other_plan.path.part(part).meets(&next_region, self.spacing_um)
-            })
-        })
+            let part = (plan.first_open_part()..plan.parts).find(|part| plan.path.part(*part).meets(&place, self.spacing_um));
+            if let Some(part) = part {
+                self.cut_plan(Shuttle(index as u16), part);
+            }
+        }
+    }
+
+    /// Whether the next part of a plan may start: no shuttle rests in it, and every part that
+    /// touches it and was planned to begin earlier has ended.
+    fn next(&self, shuttle: Shuttle, plan: &Plan) -> Next {
+        let (next_region, since) = (plan.path.part(plan.part), plan.time(plan.part));
+        let mut next = Next::Start;
+        for (index, other) in self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)) {
+            let is_in_the_way = !other.is_moving && other.place().meets(&next_region, self.spacing_um);
+            let Some(other_plan) = &other.plan else {
+                if is_in_the_way {
+                    if !other.leaves_soon() {
+                        return Next::Replan;
+                    }
+                    next = Next::Wait;
+                }
+                continue;
+            };
+            if !other_plan.path.bounds().meets(&next_region, self.spacing_um) {
+                continue;
+            }
+            let goes_first = |part: usize| {
+                part == other_plan.part && other_plan.is_under_way || (other_plan.time(part), index) < (since, usize::from(shuttle.0))
+            };
+            // Compare the whole part, even the stretch that should be free by now: a shuttle that
+            // has just stopped may not have been reported yet.
+            let is_behind = (other_plan.part..other_plan.parts)
+                .any(|part| goes_first(part) && other_plan.path.part(part).meets(&next_region, self.spacing_um));
+            if is_in_the_way && !is_behind {
+                return Next::Replan;
+            }
+            if is_behind {
+                next = Next::Wait;
+            }
+        }
+        next
     }
 
     fn start_plan(&mut self, shuttle: Shuttle, plan: Plan, legs: &mut Vec<(Shuttle, Position)>) {
@@ -409,14 +508,16 @@ impl Traffic {
             let waits = motion.goal.is_some()
                 && (waited >= ASK_WAITING_AFTER && other < shuttle || waited >= URGENT_AFTER || motion.yields_to.is_some());
             if waits || motion.goal.is_none() && motion.stance == Stance::Free {
-                self.make_room(other, shuttle, path, legs);
+                if !self.make_room(other, shuttle, path, legs) {
+                    self.make_room_around(other, shuttle, legs);
+                }
             }
         }
     }
 
     /// Moves a resting shuttle out of a path, to the free place that it reaches soonest on its own
     /// shelf or one of two above and below.
-    fn make_room(&mut self, shuttle: Shuttle, other: Shuttle, path_to_clear: &Path, legs: &mut Vec<(Shuttle, Position)>) {
+    fn make_room(&mut self, shuttle: Shuttle, other: Shuttle, path_to_clear: &Path, legs: &mut Vec<(Shuttle, Position)>) -> bool {
         let at = self.at(shuttle);
         let shelves = [Some(at.shelf), at.shelf.checked_sub(1), at.shelf.checked_add(1), at.shelf.checked_sub(2), at.shelf.checked_add(2)];
         let mut best: Option<Plan> = None;
@@ -432,7 +533,7 @@ impl Traffic {
                 }
                 // Crab first, or ride first.
                 for via in [shelf, at.shelf] {
-                    let plan = self.earliest_plan(Path { from: at, via, to }, &reservations);
+                    let plan = self.earliest_plan(Path { from: at, via, to }, Micros::NEVER, &reservations);
                     best = plan.filter(|plan| best.is_none_or(|best| plan.end() < best.end())).or(best);
                 }
             }
@@ -446,8 +547,25 @@ impl Traffic {
             self.is_changed = true;
             self.start_next_leg(shuttle, legs);
         }
+        best.is_some()
+    }
+
+    /// Moves idle shuttles away that rest above, below or beside a shuttle which can't make room.
+    fn make_room_around(&mut self, boxed: Shuttle, other: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
+        let at = self.at(boxed);
+        let (bottom, top) = (at.shelf.saturating_sub(1), (at.shelf + 1).min(self.shelves - 1));
+        let column = Path { from: Position { shelf: bottom, ..at }, via: top, to: Position { shelf: top, ..at } };
+        for index in 0..self.motions.len() {
+            let (neighbour, motion) = (Shuttle(index as u16), self.motions[index]);
+            let is_idle = motion.plan.is_none() && motion.goal.is_none() && motion.stance == Stance::Free;
+            if is_idle && neighbour != boxed && neighbour != other && column.meets(&motion.place(), self.spacing_um) {
+                self.make_room(neighbour, other, &column, legs);
+            }
+        }
     }
 }
 
+#[cfg(test)]
+mod load;
 #[cfg(test)]
 mod tests;

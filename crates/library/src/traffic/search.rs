@@ -4,7 +4,9 @@
 use fulgurite_domain::Micros;
 
 use super::plan::{Path, Plan, Reservation, SearchRegion};
-use super::{CLAIM_DURATION, Motion, POSTPONEMENTS_MAX, RIDE_CLEARANCE_UM, Stance, TIME_MARGIN, Traffic, URGENT_AFTER};
+use super::{
+    CLAIM_DURATION, Motion, POSTPONEMENTS_MAX, RIDE_CLEARANCE_UM, START_WITHIN, STAY_MARGIN, Stance, TIME_MARGIN, Traffic, URGENT_AFTER,
+};
 use crate::{Position, Shuttle};
 
 impl Traffic {
@@ -12,7 +14,8 @@ impl Traffic {
     fn add_reservations(&self, motion: &Motion, reservations: &mut Vec<Reservation>) {
         let (now, never, place) = (self.now, Micros::NEVER, motion.place());
         let Some(plan) = &motion.plan else {
-            reservations.push(Reservation { region: place, since: Micros::ZERO, until: never, ride: None });
+            let until = if motion.leaves_soon() { motion.works_until.max(now) + TIME_MARGIN } else { never };
+            reservations.push(Reservation { region: place, since: Micros::ZERO, until, ride: None });
             return;
         };
         let (since, until) = (plan.time(plan.part), plan.time(plan.part + 1));
@@ -33,7 +36,7 @@ impl Traffic {
         reservations.push(Reservation {
             region: SearchRegion::of(plan.path.to, plan.path.to),
             since: plan.end(),
-            until: never,
+            until: Micros(plan.leaves().0.saturating_add(late.0 + TIME_MARGIN.0)),
             ride: None,
         });
     }
@@ -60,6 +63,7 @@ impl Traffic {
     /// The plan that reaches the goal soonest without touching the claimed path.
     pub(super) fn best_plan(&mut self, shuttle: Shuttle, goal: Position, claimed: Option<&Path>) -> Option<Plan> {
         let at = self.motion(shuttle).at;
+        let stay = if self.motion(shuttle).stance == Stance::Working { self.pace.pick + STAY_MARGIN } else { Micros::NEVER };
         let paths = self.paths(at, goal);
         // The first path nearly always works, and few other shuttles are near it.
         let mut reservations = std::mem::take(&mut self.reservations);
@@ -79,7 +83,7 @@ impl Traffic {
                 self.collect_reservations(shuttle, None, &mut reservations);
                 has_all_reservations = true;
             }
-            if let Some(plan) = self.earliest_plan(path, &reservations)
+            if let Some(plan) = self.earliest_plan(path, stay, &reservations)
                 && best.is_none_or(|best| plan.end() < best.end())
             {
                 best = Some(plan);
@@ -102,8 +106,8 @@ impl Traffic {
 
     /// The earliest plan along a path that avoids all reservations; `None` if another shuttle rests
     /// in the path indefinitely.
-    pub(super) fn earliest_plan(&self, path: Path, reservations: &[Reservation]) -> Option<Plan> {
-        let mut plan = Plan::new(path, self.now, &self.pace);
+    pub(super) fn earliest_plan(&self, path: Path, stay: Micros, reservations: &[Reservation]) -> Option<Plan> {
+        let mut plan = Plan { stay, ..Plan::new(path, self.now, &self.pace) };
         'again: for _ in 0..POSTPONEMENTS_MAX {
             for reservation in reservations {
                 let Some(part) = self.conflict(&plan, reservation) else { continue };
@@ -112,6 +116,9 @@ impl Traffic {
                 }
                 let until = if part < plan.parts { self.release_time(reservation, &plan.path.part(part)) } else { reservation.until };
                 plan.start += until.since(plan.time(part)).max(Micros(1));
+                if plan.start.since(self.now) > START_WITHIN {
+                    return None;
+                }
                 continue 'again;
             }
             return Some(plan);
@@ -147,8 +154,11 @@ impl Traffic {
                 && plan.time(*part) < self.release_time(reservation, &plan.path.part(*part))
         };
         // The goal has to stay free from then on.
-        let ends_in_it =
-            || plan.end() < reservation.until && SearchRegion::of(plan.path.to, plan.path.to).meets(&reservation.region, self.spacing_um);
+        let ends_in_it = || {
+            plan.end() < reservation.until
+                && reservation.since < plan.leaves()
+                && SearchRegion::of(plan.path.to, plan.path.to).meets(&reservation.region, self.spacing_um)
+        };
         (0..plan.parts).find(touches).or_else(|| ends_in_it().then_some(plan.parts))
     }
 
