@@ -180,7 +180,9 @@ fn foresight_pays_where_platters_are_requested_again_but_not_beyond_the_bound() 
     let ordinary = [PolicyName::Partitioned, PolicyName::Balanced].map(|name| known.ordinary(name).longest_s());
     let (longest, [tail_share, longest_share]) = (run.longest_s(), shares(run));
     println!("longest: {longest} s with foresight, ordinary policies {ordinary:?}; bounds {tail_share:.3}, {longest_share:.3}");
-    assert!(ordinary.iter().all(|ordinary| longest < 0.95 * ordinary), "{longest} s with foresight, {ordinary:?} without");
+    // `balanced` loses less on the way to the only drive, and so is nearer.
+    let [partitioned, balanced] = ordinary;
+    assert!(longest < 0.85 * partitioned && longest < 0.98 * balanced, "{longest} s with foresight, {ordinary:?} without");
     assert!(tail_share <= 1.0 && longest_share <= 1.0, "bounds: {tail_share} and {longest_share} of the run");
 }
 

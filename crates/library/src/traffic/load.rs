@@ -25,7 +25,8 @@ impl Load {
         let layout = Layout { shuttles, ..Layout::default() };
         let places = crate::rectangle::resting_places(&layout);
         let occupied = places.iter().map(|place| SearchRegion::of(*place, *place)).collect();
-        let traffic = Traffic::new(&layout, Pace::default(), places.into_iter());
+        let mut traffic = Traffic::new(&layout, Pace::default(), places.into_iter());
+        traffic.count_on_leaving();
         let drives = vec![Some(Drive(u16::MAX)); usize::from(shuttles)];
         Self { layout, traffic, events: BinaryHeap::new(), occupied, drives, random: 1, now: Micros::ZERO }
     }

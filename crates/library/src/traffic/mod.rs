@@ -110,11 +110,6 @@ struct Motion {
 }
 
 impl Motion {
-    /// Whether it picks or places, and goes on afterwards.
-    fn leaves_soon(&self) -> bool {
-        self.stance == Stance::Working && self.plan.is_none() && self.goal.is_none()
-    }
-
     /// The region that a resting or stuck shuttle occupies.
     fn place(&self) -> SearchRegion {
         SearchRegion::of(self.at, Position { shelf: self.other_shelf.unwrap_or(self.at.shelf), ..self.at })
@@ -135,6 +130,8 @@ pub(crate) struct Traffic {
     /// Something changed since waiting shuttles last retried.
     is_changed: bool,
     last_retry: Micros,
+    /// Plans lead through places where others pick or place.
+    counts_on_leaving: bool,
     congestion: Congestion,
     now: Micros,
     /// Shuttles that lost their plan before it began and have no goal.
@@ -170,11 +167,19 @@ impl Traffic {
             lost: 0,
             is_changed: false,
             last_retry: Micros::ZERO,
+            counts_on_leaving: false,
             congestion: Congestion::default(),
             now: Micros::ZERO,
             without_plan: Vec::new(),
             reservations: Vec::new(),
         }
+    }
+
+    /// Lets plans lead through places where others pick or place, since these leave within seconds.
+    /// That pays only where most paths meet others: plans that waited for a shuttle are made anew
+    /// when it sets off, with more crabs.
+    pub(crate) fn count_on_leaving(&mut self) {
+        self.counts_on_leaving = true;
     }
 
     /// Its position, or the start of its current leg.
@@ -328,7 +333,9 @@ impl Traffic {
         if motion.stance == Stance::Lost {
             return;
         }
-        self.go_before_plans_through(shuttle);
+        if self.counts_on_leaving {
+            self.go_before_plans_through(shuttle);
+        }
         let claim = self.claim();
         let is_claimer = claim.is_some_and(|(claimer, _)| claimer == shuttle);
         let claim = claim.filter(|_| !is_claimer);
@@ -373,6 +380,11 @@ impl Traffic {
 
     pub(crate) fn deadline(&self) -> Option<Micros> {
         (self.waiting > 0 || self.held_up > 0).then(|| self.now + RETRY_INTERVAL)
+    }
+
+    /// Whether a shuttle picks or places, and is expected to go on afterwards.
+    fn leaves_soon(&self, motion: &Motion) -> bool {
+        self.counts_on_leaving && motion.stance == Stance::Working && motion.plan.is_none() && motion.goal.is_none()
     }
 
     fn motion(&self, shuttle: Shuttle) -> &Motion {
@@ -432,9 +444,9 @@ impl Traffic {
             if !plan.path.bounds().meets(&place, self.spacing_um) {
                 continue;
             }
-            let part = (plan.first_open_part()..plan.parts).find(|part| plan.path.part(*part).meets(&place, self.spacing_um));
-            if let Some(part) = part {
-                self.cut_plan(Shuttle(index as u16), part);
+            let first = plan.first_open_part();
+            if (first..plan.parts).any(|part| plan.path.part(part).meets(&place, self.spacing_um)) {
+                self.cut_plan(Shuttle(index as u16), first);
             }
         }
     }
@@ -448,7 +460,7 @@ impl Traffic {
             let is_in_the_way = !other.is_moving && other.place().meets(&next_region, self.spacing_um);
             let Some(other_plan) = &other.plan else {
                 if is_in_the_way {
-                    if !other.leaves_soon() {
+                    if !self.leaves_soon(other) {
                         return Next::Replan;
                     }
                     next = Next::Wait;
@@ -533,8 +545,8 @@ impl Traffic {
                 }
                 // Crab first, or ride first.
                 for via in [shelf, at.shelf] {
-                    let plan = self.earliest_plan(Path { from: at, via, to }, Micros::NEVER, &reservations);
-                    best = plan.filter(|plan| best.is_none_or(|best| plan.end() < best.end())).or(best);
+                    let before = best.map_or(Micros::NEVER, |best| best.end());
+                    best = self.earliest_plan(Path { from: at, via, to }, Micros::NEVER, before, &reservations).or(best);
                 }
             }
         }

@@ -14,7 +14,7 @@ impl Traffic {
     fn add_reservations(&self, motion: &Motion, reservations: &mut Vec<Reservation>) {
         let (now, never, place) = (self.now, Micros::NEVER, motion.place());
         let Some(plan) = &motion.plan else {
-            let until = if motion.leaves_soon() { motion.works_until.max(now) + TIME_MARGIN } else { never };
+            let until = if self.leaves_soon(motion) { motion.works_until.max(now) + TIME_MARGIN } else { never };
             reservations.push(Reservation { region: place, since: Micros::ZERO, until, ride: None });
             return;
         };
@@ -63,7 +63,11 @@ impl Traffic {
     /// The plan that reaches the goal soonest without touching the claimed path.
     pub(super) fn best_plan(&mut self, shuttle: Shuttle, goal: Position, claimed: Option<&Path>) -> Option<Plan> {
         let at = self.motion(shuttle).at;
-        let stay = if self.motion(shuttle).stance == Stance::Working { self.pace.pick + STAY_MARGIN } else { Micros::NEVER };
+        let stay = if self.counts_on_leaving && self.motion(shuttle).stance == Stance::Working {
+            self.pace.pick + STAY_MARGIN
+        } else {
+            Micros::NEVER
+        };
         let paths = self.paths(at, goal);
         // The first path nearly always works, and few other shuttles are near it.
         let mut reservations = std::mem::take(&mut self.reservations);
@@ -83,11 +87,8 @@ impl Traffic {
                 self.collect_reservations(shuttle, None, &mut reservations);
                 has_all_reservations = true;
             }
-            if let Some(plan) = self.earliest_plan(path, stay, &reservations)
-                && best.is_none_or(|best| plan.end() < best.end())
-            {
-                best = Some(plan);
-            }
+            let before = best.map_or(Micros::NEVER, |best| best.end());
+            best = self.earliest_plan(path, stay, before, &reservations).or(best);
         }
         self.reservations = reservations;
         best
@@ -104,19 +105,25 @@ impl Traffic {
         }
     }
 
-    /// The earliest plan along a path that avoids all reservations; `None` if another shuttle rests
-    /// in the path indefinitely.
-    pub(super) fn earliest_plan(&self, path: Path, stay: Micros, reservations: &[Reservation]) -> Option<Plan> {
+    /// The earliest plan along a path that avoids all reservations; `None` if it can't end before a
+    /// given time, or begin soon, or if another shuttle rests in the path indefinitely.
+    pub(super) fn earliest_plan(&self, path: Path, stay: Micros, before: Micros, reservations: &[Reservation]) -> Option<Plan> {
         let mut plan = Plan { stay, ..Plan::new(path, self.now, &self.pace) };
+        let bounds = path.bounds();
+        let is_near = |region: &SearchRegion| bounds.meets(region, self.spacing_um) && path.meets(region, self.spacing_um);
+        let near: Vec<&Reservation> = reservations.iter().filter(|reservation| is_near(&reservation.region)).collect();
         'again: for _ in 0..POSTPONEMENTS_MAX {
-            for reservation in reservations {
+            if plan.end() >= before {
+                return None;
+            }
+            for reservation in &near {
                 let Some(part) = self.conflict(&plan, reservation) else { continue };
                 if reservation.until == Micros::NEVER {
                     return None;
                 }
                 let until = if part < plan.parts { self.release_time(reservation, &plan.path.part(part)) } else { reservation.until };
                 plan.start += until.since(plan.time(part)).max(Micros(1));
-                if plan.start.since(self.now) > START_WITHIN {
+                if self.counts_on_leaving && plan.start.since(self.now) > START_WITHIN {
                     return None;
                 }
                 continue 'again;
@@ -141,10 +148,10 @@ impl Traffic {
         Micros(reservation.until.0.saturating_sub(saved.0 + self.pace.positioning.0))
     }
 
-    /// The first part of a plan that conflicts with a reservation; `plan.parts` if only its resting
+    /// The first part of a plan that conflicts with a reservation near it; `plan.parts` if only its resting
     /// place does.
     fn conflict(&self, plan: &Plan, reservation: &Reservation) -> Option<usize> {
-        if plan.start >= reservation.until || !plan.path.meets(&reservation.region, self.spacing_um) {
+        if plan.start >= reservation.until {
             return None;
         }
         let touches = |part: &usize| {

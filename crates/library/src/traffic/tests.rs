@@ -34,7 +34,7 @@ fn send(traffic: &mut Traffic, shuttle: u16, goal: Position) -> Vec<(Shuttle, Po
 
 #[test]
 fn a_shuttle_waits_for_a_stretch_that_another_holds() {
-    let mut traffic = traffic(&[at(3, 200), at(3, 480)]);
+    let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
     let first = send(&mut traffic, 0, at(3, 400));
     assert_eq!(first, [(Shuttle(0), at(3, 400))]);
     assert_eq!(send(&mut traffic, 1, at(3, 430)), []);

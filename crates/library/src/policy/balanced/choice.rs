@@ -174,7 +174,9 @@ impl Balanced {
         let platter = self.urgent_long_read(panel, section).or_else(|| self.oldest(panel, section))?;
         let place = panel.platter_position(platter);
         let picked = panel.pace().travel(at, place) + panel.pace().pick;
-        let is_worth_a_crab = self.sections[section].shelves() > 1 || self.least_work(panel, section) > FAR_ABOVE;
+        let is_short_of_shuttles = usize::from(panel.layout().shuttles) < self.sections.len();
+        let has_shelves = self.sections[section].shelves() > 1;
+        let is_worth_a_crab = is_short_of_shuttles || has_shelves || self.least_work(panel, section) > FAR_ABOVE;
         let shelf = self.sections[section].door.shelf;
         let is_near = |drive: &Drive| is_worth_a_crab || panel.layout().drive_shelf(*drive) == shelf;
         let drives = panel.drives().filter(|drive| is_near(drive) && self.is_usable(panel, *drive)).map(|drive| {
