@@ -54,12 +54,8 @@ impl Controller {
         homes.sort_unstable();
         assert!(homes.windows(2).all(|two| two[0] != two[1]), "two platters have the same home");
         assert!(homes.last().is_none_or(|last| last.0 < layout.slot_count()), "a platter's home is beyond the last slot");
-        let mut panel = Panel::new(layout, pace, inventory);
-        if policy.sends_shuttles_anywhere() {
-            panel.traffic.count_on_leaving();
-        }
         Self {
-            panel,
+            panel: Panel::new(layout, pace, inventory),
             needs_no_shuttles: policy.needs_no_shuttles(),
             reads_by_track: policy.reads_by_track(),
             customers_only: vec![false; policy.customers_only().len()],

@@ -20,7 +20,7 @@ impl Controller {
         match state.job {
             Job::Idle => self.panel.traffic.set_stance(shuttle, Stance::Free),
             Job::Charge(dock) => {
-                self.panel.traffic.set_stance(shuttle, Stance::Charging);
+                self.panel.traffic.set_stance(shuttle, Stance::Working);
                 if self.go_to(shuttle, dock, commands) {
                     self.command_shuttle(shuttle, ShuttleOperation::Charge, Action::Charge, commands);
                 }

@@ -71,12 +71,6 @@ pub trait Policy: Send {
         false
     }
 
-    /// Whether any shuttle goes anywhere, so that most paths lead past others. Then paths are planned
-    /// through places where others pick or place, which they leave within seconds.
-    fn sends_shuttles_anywhere(&self) -> bool {
-        false
-    }
-
     /// Whether the requests for a mounted platter are read in order of their tracks instead of
     /// arrival.
     fn reads_by_track(&self) -> bool {

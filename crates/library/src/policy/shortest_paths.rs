@@ -23,7 +23,4 @@ impl Policy for ShortestPaths {
         let drive = panel.drives().filter(|drive| panel.is_free(*drive)).min_by_key(|drive| (travel_time(drive), *drive))?;
         Some((nearest_idle(panel, at)?, Task::Fetch { platter, drive }))
     }
-    fn sends_shuttles_anywhere(&self) -> bool {
-        true
-    }
 }

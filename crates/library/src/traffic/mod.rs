@@ -43,13 +43,8 @@ const RETRY_INTERVAL: Micros = Micros(1_000_000);
 const EVASION_SPACINGS_MAX: i64 = 24;
 /// How often a plan is postponed before another path is tried.
 const POSTPONEMENTS_MAX: usize = 16;
-/// A plan starts within this time, or the shuttle waits without one: plans that start late hold up
-/// those made after them.
-const START_WITHIN: Micros = Micros(12_000_000);
 /// A stretch is free this far beyond the spacing behind the expected position of its shuttle.
 const RIDE_CLEARANCE_UM: i64 = 100_000;
-/// A shuttle that picks or places is expected to leave this long after.
-const STAY_MARGIN: Micros = Micros(500_000);
 /// Time margin between plans.
 const TIME_MARGIN: Micros = Micros(100_000);
 
@@ -60,8 +55,6 @@ pub(crate) enum Stance {
     Free,
     /// It works here, or at its goal.
     Working,
-    /// It stays where it is for a long time.
-    Charging,
     Lost,
 }
 
@@ -76,14 +69,6 @@ pub struct Congestion {
     pub unhindered: Micros,
     /// Number of times a shuttle made room for another.
     pub evasions: u64,
-}
-
-/// Whether the next part of a plan may start.
-enum Next {
-    Start,
-    Wait,
-    /// A shuttle that rests in the way would never leave.
-    Replan,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -102,8 +87,6 @@ struct Motion {
     yields_to: Option<Shuttle>,
     /// The next part of its plan has to wait for other shuttles.
     is_held_up: bool,
-    /// When it will have picked or placed.
-    works_until: Micros,
     /// When its trip to the goal began, and the time of that trip on an empty panel.
     trip_start: Micros,
     unhindered_time: Micros,
@@ -130,8 +113,6 @@ pub(crate) struct Traffic {
     /// Something changed since waiting shuttles last retried.
     is_changed: bool,
     last_retry: Micros,
-    /// Plans lead through places where others pick or place.
-    counts_on_leaving: bool,
     congestion: Congestion,
     now: Micros,
     /// Shuttles that lost their plan before it began and have no goal.
@@ -152,7 +133,6 @@ impl Traffic {
             waits_since: None,
             yields_to: None,
             is_held_up: false,
-            works_until: Micros::ZERO,
             trip_start: Micros::ZERO,
             unhindered_time: Micros::ZERO,
         };
@@ -167,19 +147,11 @@ impl Traffic {
             lost: 0,
             is_changed: false,
             last_retry: Micros::ZERO,
-            counts_on_leaving: false,
             congestion: Congestion::default(),
             now: Micros::ZERO,
             without_plan: Vec::new(),
             reservations: Vec::new(),
         }
-    }
-
-    /// Lets plans lead through places where others pick or place, since these leave within seconds.
-    /// That pays only where most paths meet others: plans that waited for a shuttle are made anew
-    /// when it sets off, with more crabs.
-    pub(crate) fn count_on_leaving(&mut self) {
-        self.counts_on_leaving = true;
     }
 
     /// Its position, or the start of its current leg.
@@ -244,7 +216,6 @@ impl Traffic {
     /// Ends a leg at its planned position and starts the next one. Returns true if the plan is
     /// complete.
     pub(crate) fn leg_ended(&mut self, shuttle: Shuttle, to: Position, legs: &mut Vec<(Shuttle, Position)>) -> bool {
-        let (now, pick) = (self.now, self.pace.pick);
         let motion = self.motion_mut(shuttle);
         (motion.at, motion.is_moving) = (to, false);
         let Some(plan) = &mut motion.plan else { return true };
@@ -257,7 +228,6 @@ impl Traffic {
         motion.plan = None;
         if motion.goal == Some(to) {
             let (trip_start, unhindered_time) = (motion.trip_start, motion.unhindered_time);
-            motion.works_until = now + pick;
             self.congestion.trips += 1;
             self.congestion.taken += self.now.since(trip_start);
             self.congestion.unhindered += unhindered_time;
@@ -324,17 +294,11 @@ impl Traffic {
         let motion = *self.motion(shuttle);
         if motion.plan.is_some() {
             self.start_next_leg(shuttle, legs);
-            if self.motion(shuttle).plan.is_some() {
-                return;
-            }
+            return;
         }
-        let motion = *self.motion(shuttle);
         let Some(goal) = motion.goal.filter(|goal| *goal != motion.at) else { return };
         if motion.stance == Stance::Lost {
             return;
-        }
-        if self.counts_on_leaving {
-            self.go_before_plans_through(shuttle);
         }
         let claim = self.claim();
         let is_claimer = claim.is_some_and(|(claimer, _)| claimer == shuttle);
@@ -382,11 +346,6 @@ impl Traffic {
         (self.waiting > 0 || self.held_up > 0).then(|| self.now + RETRY_INTERVAL)
     }
 
-    /// Whether a shuttle picks or places, and is expected to go on afterwards.
-    fn leaves_soon(&self, motion: &Motion) -> bool {
-        self.counts_on_leaving && motion.stance == Stance::Working && motion.plan.is_none() && motion.goal.is_none()
-    }
-
     fn motion(&self, shuttle: Shuttle) -> &Motion {
         &self.motions[usize::from(shuttle.0)]
     }
@@ -395,96 +354,39 @@ impl Traffic {
         &mut self.motions[usize::from(shuttle.0)]
     }
 
-    /// Starts the next leg of a plan, unless an earlier part of another plan has to end first. The
-    /// plan is dropped if a shuttle that won't leave by itself rests in the way.
+    /// Starts the next leg of a plan, unless an earlier part of another plan has to end first.
     fn start_next_leg(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
         let Motion { plan: Some(plan), is_moving: false, .. } = *self.motion(shuttle) else { return };
-        match if plan.is_under_way { Next::Start } else { self.next(shuttle, &plan) } {
-            Next::Start => {
-                self.set_held_up(shuttle, false);
-                let to = plan.path.corner(plan.part + 1);
-                let motion = self.motion_mut(shuttle);
-                motion.is_moving = true;
-                motion.plan = Some(Plan { is_under_way: true, ..plan });
-                legs.push((shuttle, to));
-            }
-            Next::Wait => self.set_held_up(shuttle, true),
-            Next::Replan => self.cut_plan(shuttle, plan.part),
-        }
-    }
-
-    fn set_held_up(&mut self, shuttle: Shuttle, is_held_up: bool) {
+        let is_held_up = !plan.is_under_way && !self.may_start_next_part(shuttle, &plan);
         let was_held_up = std::mem::replace(&mut self.motion_mut(shuttle).is_held_up, is_held_up);
         self.held_up = self.held_up + u32::from(is_held_up) - u32::from(was_held_up);
-    }
-
-    /// Cuts a plan off before a part. A shuttle that is left without a plan waits for a new one.
-    fn cut_plan(&mut self, shuttle: Shuttle, part: usize) {
-        let now = self.now;
-        self.is_changed = true;
-        let motion = self.motion_mut(shuttle);
-        motion.plan = motion.plan.and_then(|plan| plan.cut_before(part));
-        if motion.plan.is_some() {
+        if is_held_up {
             return;
         }
-        if motion.goal.is_none() {
-            self.without_plan.push(shuttle);
-        } else if motion.waits_since.is_none() {
-            motion.waits_since = Some(now);
-            self.waiting += 1;
-        }
-        self.set_held_up(shuttle, false);
+        let to = plan.path.corner(plan.part + 1);
+        let motion = self.motion_mut(shuttle);
+        motion.is_moving = true;
+        motion.plan.as_mut().expect("checked above").is_under_way = true;
+        legs.push((shuttle, to));
     }
 
-    /// A shuttle that sets off goes first: others' plans through its place end before it.
-    fn go_before_plans_through(&mut self, shuttle: Shuttle) {
-        let place = self.motion(shuttle).place();
-        for index in (0..self.motions.len()).filter(|index| *index != usize::from(shuttle.0)) {
-            let Some(plan) = self.motions[index].plan else { continue };
-            if !plan.path.bounds().meets(&place, self.spacing_um) {
-                continue;
-            }
-            let first = plan.first_open_part();
-            if (first..plan.parts).any(|part| plan.path.part(part).meets(&place, self.spacing_um)) {
-                self.cut_plan(Shuttle(index as u16), first);
-            }
-        }
-    }
-
-    /// Whether the next part of a plan may start: no shuttle rests in it, and every part that
-    /// touches it and was planned to begin earlier has ended.
-    fn next(&self, shuttle: Shuttle, plan: &Plan) -> Next {
+    /// Whether every part that touches the next part of a plan and was planned to begin earlier has
+    /// ended.
+    fn may_start_next_part(&self, shuttle: Shuttle, plan: &Plan) -> bool {
         let (next_region, since) = (plan.path.part(plan.part), plan.time(plan.part));
-        let mut next = Next::Start;
-        for (index, other) in self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)) {
-            let is_in_the_way = !other.is_moving && other.place().meets(&next_region, self.spacing_um);
-            let Some(other_plan) = &other.plan else {
-                if is_in_the_way {
-                    if !self.leaves_soon(other) {
-                        return Next::Replan;
-                    }
-                    next = Next::Wait;
-                }
-                continue;
-            };
+        self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)).all(|(index, other)| {
+            let Some(other_plan) = &other.plan else { return true };
             if !other_plan.path.bounds().meets(&next_region, self.spacing_um) {
-                continue;
+                return true;
             }
-            let goes_first = |part: usize| {
-                part == other_plan.part && other_plan.is_under_way || (other_plan.time(part), index) < (since, usize::from(shuttle.0))
-            };
-            // Compare the whole part, even the stretch that should be free by now: a shuttle that
-            // has just stopped may not have been reported yet.
-            let is_behind = (other_plan.part..other_plan.parts)
-                .any(|part| goes_first(part) && other_plan.path.part(part).meets(&next_region, self.spacing_um));
-            if is_in_the_way && !is_behind {
-                return Next::Replan;
-            }
-            if is_behind {
-                next = Next::Wait;
-            }
-        }
-        next
+            (other_plan.part..other_plan.parts).all(|part| {
+                let goes_first =
+                    part == other_plan.part && other_plan.is_under_way || (other_plan.time(part), index) < (since, usize::from(shuttle.0));
+                // Compare the whole part, even the stretch that should be free by now: a shuttle
+                // that has just stopped may not have been reported yet.
+                !goes_first || !other_plan.path.part(part).meets(&next_region, self.spacing_um)
+            })
+        })
     }
 
     fn start_plan(&mut self, shuttle: Shuttle, plan: Plan, legs: &mut Vec<(Shuttle, Position)>) {
@@ -528,7 +430,7 @@ impl Traffic {
     }
 
     /// Moves a resting shuttle out of a path, to the free place that it reaches soonest on its own
-    /// shelf or one of two above and below.
+    /// shelf or one of two above and below. Returns false if there is none.
     fn make_room(&mut self, shuttle: Shuttle, other: Shuttle, path_to_clear: &Path, legs: &mut Vec<(Shuttle, Position)>) -> bool {
         let at = self.at(shuttle);
         let shelves = [Some(at.shelf), at.shelf.checked_sub(1), at.shelf.checked_add(1), at.shelf.checked_sub(2), at.shelf.checked_add(2)];
@@ -546,7 +448,7 @@ impl Traffic {
                 // Crab first, or ride first.
                 for via in [shelf, at.shelf] {
                     let before = best.map_or(Micros::NEVER, |best| best.end());
-                    best = self.earliest_plan(Path { from: at, via, to }, Micros::NEVER, before, &reservations).or(best);
+                    best = self.earliest_plan(Path { from: at, via, to }, before, &reservations).or(best);
                 }
             }
         }
@@ -577,7 +479,5 @@ impl Traffic {
     }
 }
 
-#[cfg(test)]
-mod load;
 #[cfg(test)]
 mod tests;

@@ -102,14 +102,12 @@ pub(super) struct Plan {
     pub(super) parts: usize,
     pub(super) part: usize,
     pub(super) is_under_way: bool,
-    /// How long the shuttle is expected to stay where the plan ends.
-    pub(super) stay: Micros,
 }
 
 impl Plan {
     pub(super) fn new(path: Path, start: Micros, pace: &Pace) -> Self {
         let along = pace.along(path.to.x_um - path.from.x_um);
-        Self { path, start, along, crab: pace.crab, parts: path.counts().2, part: 0, is_under_way: false, stay: Micros::NEVER }
+        Self { path, start, along, crab: pace.crab, parts: path.counts().2, part: 0, is_under_way: false }
     }
 
     /// When a part begins; for `part` = count, when the path ends.
@@ -122,27 +120,6 @@ impl Plan {
 
     pub(super) fn end(&self) -> Micros {
         self.time(self.parts)
-    }
-
-    /// When the shuttle is expected to leave the end of the plan.
-    pub(super) fn leaves(&self) -> Micros {
-        Micros(self.end().0.saturating_add(self.stay.0))
-    }
-
-    /// The first part that the shuttle has not started.
-    pub(super) fn first_open_part(&self) -> usize {
-        self.part + usize::from(self.is_under_way)
-    }
-
-    /// Cuts the plan off before a part that has not been started. `None` if nothing is left.
-    pub(super) fn cut_before(self, part: usize) -> Option<Self> {
-        if part <= self.part {
-            return None;
-        }
-        let to = self.path.corner(part);
-        let (via, along) = if part <= self.path.counts().0 { (to.shelf, Micros::ZERO) } else { (self.path.via, self.along) };
-        let path = Path { via, to, ..self.path };
-        Some(Self { path, along, parts: part, stay: Micros::NEVER, ..self })
     }
 
     /// Cuts the plan off at the end of its current part.

@@ -4,9 +4,7 @@
 use fulgurite_domain::Micros;
 
 use super::plan::{Path, Plan, Reservation, SearchRegion};
-use super::{
-    CLAIM_DURATION, Motion, POSTPONEMENTS_MAX, RIDE_CLEARANCE_UM, START_WITHIN, STAY_MARGIN, Stance, TIME_MARGIN, Traffic, URGENT_AFTER,
-};
+use super::{CLAIM_DURATION, Motion, POSTPONEMENTS_MAX, RIDE_CLEARANCE_UM, Stance, TIME_MARGIN, Traffic, URGENT_AFTER};
 use crate::{Position, Shuttle};
 
 impl Traffic {
@@ -14,8 +12,7 @@ impl Traffic {
     fn add_reservations(&self, motion: &Motion, reservations: &mut Vec<Reservation>) {
         let (now, never, place) = (self.now, Micros::NEVER, motion.place());
         let Some(plan) = &motion.plan else {
-            let until = if self.leaves_soon(motion) { motion.works_until.max(now) + TIME_MARGIN } else { never };
-            reservations.push(Reservation { region: place, since: Micros::ZERO, until, ride: None });
+            reservations.push(Reservation { region: place, since: Micros::ZERO, until: never, ride: None });
             return;
         };
         let (since, until) = (plan.time(plan.part), plan.time(plan.part + 1));
@@ -36,7 +33,7 @@ impl Traffic {
         reservations.push(Reservation {
             region: SearchRegion::of(plan.path.to, plan.path.to),
             since: plan.end(),
-            until: Micros(plan.leaves().0.saturating_add(late.0 + TIME_MARGIN.0)),
+            until: never,
             ride: None,
         });
     }
@@ -63,11 +60,6 @@ impl Traffic {
     /// The plan that reaches the goal soonest without touching the claimed path.
     pub(super) fn best_plan(&mut self, shuttle: Shuttle, goal: Position, claimed: Option<&Path>) -> Option<Plan> {
         let at = self.motion(shuttle).at;
-        let stay = if self.counts_on_leaving && self.motion(shuttle).stance == Stance::Working {
-            self.pace.pick + STAY_MARGIN
-        } else {
-            Micros::NEVER
-        };
         let paths = self.paths(at, goal);
         // The first path nearly always works, and few other shuttles are near it.
         let mut reservations = std::mem::take(&mut self.reservations);
@@ -88,7 +80,7 @@ impl Traffic {
                 has_all_reservations = true;
             }
             let before = best.map_or(Micros::NEVER, |best| best.end());
-            best = self.earliest_plan(path, stay, before, &reservations).or(best);
+            best = self.earliest_plan(path, before, &reservations).or(best);
         }
         self.reservations = reservations;
         best
@@ -105,10 +97,10 @@ impl Traffic {
         }
     }
 
-    /// The earliest plan along a path that avoids all reservations; `None` if it can't end before a
-    /// given time, or begin soon, or if another shuttle rests in the path indefinitely.
-    pub(super) fn earliest_plan(&self, path: Path, stay: Micros, before: Micros, reservations: &[Reservation]) -> Option<Plan> {
-        let mut plan = Plan { stay, ..Plan::new(path, self.now, &self.pace) };
+    /// The earliest plan along a path that avoids all reservations; `None` if it doesn't end before a
+    /// given time, or if another shuttle rests in the path indefinitely.
+    pub(super) fn earliest_plan(&self, path: Path, before: Micros, reservations: &[Reservation]) -> Option<Plan> {
+        let mut plan = Plan::new(path, self.now, &self.pace);
         let bounds = path.bounds();
         let is_near = |region: &SearchRegion| bounds.meets(region, self.spacing_um) && path.meets(region, self.spacing_um);
         let near: Vec<&Reservation> = reservations.iter().filter(|reservation| is_near(&reservation.region)).collect();
@@ -123,9 +115,6 @@ impl Traffic {
                 }
                 let until = if part < plan.parts { self.release_time(reservation, &plan.path.part(part)) } else { reservation.until };
                 plan.start += until.since(plan.time(part)).max(Micros(1));
-                if self.counts_on_leaving && plan.start.since(self.now) > START_WITHIN {
-                    return None;
-                }
                 continue 'again;
             }
             return Some(plan);
@@ -161,11 +150,8 @@ impl Traffic {
                 && plan.time(*part) < self.release_time(reservation, &plan.path.part(*part))
         };
         // The goal has to stay free from then on.
-        let ends_in_it = || {
-            plan.end() < reservation.until
-                && reservation.since < plan.leaves()
-                && SearchRegion::of(plan.path.to, plan.path.to).meets(&reservation.region, self.spacing_um)
-        };
+        let ends_in_it =
+            || plan.end() < reservation.until && SearchRegion::of(plan.path.to, plan.path.to).meets(&reservation.region, self.spacing_um);
         (0..plan.parts).find(touches).or_else(|| ends_in_it().then_some(plan.parts))
     }
 

@@ -106,3 +106,31 @@ fn a_shuttle_stuck_between_two_shelves_blocks_both() {
     run(&mut traffic, legs);
     assert_eq!(traffic.at(Shuttle(0)), at(3, 900));
 }
+
+#[test]
+fn idle_shuttles_that_box_in_another_make_room_too() {
+    // Shuttle 1 rests at the goal, with others on both sides, above and below.
+    let mut traffic = traffic(&[at(1, 274), at(1, 322), at(1, 358), at(0, 328), at(2, 349), at(1, 394), at(1, 238)]);
+    let mut legs = send(&mut traffic, 0, at(1, 300));
+    for second in 1..20 {
+        run(&mut traffic, std::mem::take(&mut legs));
+        traffic.set_now(Micros(second * 1_000_000));
+        traffic.retry(&mut legs);
+    }
+    run(&mut traffic, legs);
+    assert_eq!(traffic.at(Shuttle(0)), at(1, 300));
+}
+
+#[test]
+fn a_shuttle_whose_plan_is_dropped_before_it_began_is_reported() {
+    let mut traffic = traffic(&[at(4, 200), at(3, 500), at(9, 500), at(2, 500), at(3, 465), at(3, 535)]);
+    // Shuttle 1 has to leave its shelf between others. The one below is taken, and on the one above,
+    // shuttle 0 has to pass first.
+    let mut legs = send(&mut traffic, 0, at(4, 800));
+    let shelf = Path { from: at(3, 0), via: 3, to: at(3, 1_200) };
+    assert!(traffic.make_room(Shuttle(1), Shuttle(2), &shelf, &mut legs));
+    assert_eq!(legs, [(Shuttle(0), at(4, 800))]);
+    traffic.mark_lost(Shuttle(2), 5_000_000);
+    assert_eq!(traffic.take_without_plan(), Some(Shuttle(1)));
+    assert_eq!(traffic.take_without_plan(), None);
+}
