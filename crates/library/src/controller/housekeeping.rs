@@ -99,7 +99,7 @@ impl Controller {
             Whereabouts::Berth(from @ Berth::Slot(_)) => Some((*platter, from)),
             _ => None,
         });
-        // The pair of platter and drive with the shortest way, so that each drive gets back its own.
+        // The pair of platter and drive with the shortest way: each drive gets back its own.
         let mut best: Option<((bool, Micros), Platter, Berth, Drive, Shuttle)> = None;
         for (platter, from) in aside.chain(port) {
             if !self.panel.is_available(platter) || !self.is_berth_reachable(from) {

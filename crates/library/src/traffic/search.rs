@@ -97,8 +97,8 @@ impl Traffic {
         }
     }
 
-    /// The earliest plan along a path that avoids all reservations; `None` if it doesn't end before a
-    /// given time, or if another shuttle rests in the path indefinitely.
+    /// The earliest plan along a path that avoids all reservations; `None` if it doesn't end before
+    /// a given time, or if another shuttle rests in the path indefinitely.
     pub(super) fn earliest_plan(&self, path: Path, before: Micros, reservations: &[Reservation]) -> Option<Plan> {
         let mut plan = Plan::new(path, self.now, &self.pace);
         let bounds = path.bounds();
@@ -137,8 +137,8 @@ impl Traffic {
         Micros(reservation.until.0.saturating_sub(saved.0 + self.pace.positioning.0))
     }
 
-    /// The first part of a plan that conflicts with a reservation near it; `plan.parts` if only its resting
-    /// place does.
+    /// The first part of a plan that conflicts with a reservation near it; `plan.parts` if only its
+    /// resting place does.
     fn conflict(&self, plan: &Plan, reservation: &Reservation) -> Option<usize> {
         if plan.start >= reservation.until {
             return None;

@@ -124,8 +124,8 @@ fn idle_shuttles_that_box_in_another_make_room_too() {
 #[test]
 fn a_shuttle_whose_plan_is_dropped_before_it_began_is_reported() {
     let mut traffic = traffic(&[at(4, 200), at(3, 500), at(9, 500), at(2, 500), at(3, 465), at(3, 535)]);
-    // Shuttle 1 has to leave its shelf between others. The one below is taken, and on the one above,
-    // shuttle 0 has to pass first.
+    // Shuttle 1 has to leave its shelf between others. The one below is taken, and on the one
+    // above, shuttle 0 has to pass first.
     let mut legs = send(&mut traffic, 0, at(4, 800));
     let shelf = Path { from: at(3, 0), via: 3, to: at(3, 1_200) };
     assert!(traffic.make_room(Shuttle(1), Shuttle(2), &shelf, &mut legs));
