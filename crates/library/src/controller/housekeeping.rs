@@ -1,8 +1,6 @@
 //! Chores that no policy decides: written platters go to drives, verified ones to their slots,
 //! displaced platters home, shuttles to their docks.
 
-use fulgurite_domain::Micros;
-
 use crate::panel::{BayState, Held, Purpose, Stage, Verification};
 use crate::policy::nearest_idle;
 use crate::{Berth, Carry, Controller, Drive, Job, Platter, Position, Shuttle, Side, Slot, Whereabouts};
@@ -99,28 +97,20 @@ impl Controller {
             Whereabouts::Berth(from @ Berth::Slot(_)) => Some((*platter, from)),
             _ => None,
         });
-        // The pair of platter and drive with the shortest way: each drive gets back its own.
-        let mut best: Option<((bool, Micros), Platter, Berth, Drive, Shuttle)> = None;
-        for (platter, from) in aside.chain(port) {
+        let options = aside.chain(port).filter_map(|(platter, from)| {
             if !self.panel.is_available(platter) || !self.is_berth_reachable(from) {
-                continue;
+                return None;
             }
             let place = self.panel.layout.berth_position(from);
             let way = |drive: Drive| (self.panel.pace.travel(place, self.panel.door(drive)), drive);
-            let needy = self.panel.drives().filter(|drive| self.needs_verification_platter(*drive));
-            let Some((way, drive)) = needy.map(way).min() else { continue };
-            let order = (from == Berth::Port, way);
-            if best.is_some_and(|(least, ..)| least <= order) {
-                continue;
-            }
+            let (way, drive) = self.panel.drives().filter(|drive| self.needs_verification_platter(*drive)).map(way).min()?;
             // A platter that was set aside is near its drive, and so is the shuttle in charge of
             // it. Other shuttles don't come from afar.
             let shuttle = if from == Berth::Port { nearest_idle(&self.panel, place) } else { self.nearest_shuttle_if_idle(place) };
-            if let Some(shuttle) = shuttle {
-                best = Some((order, platter, from, drive, shuttle));
-            }
-        }
-        let (_, platter, from, drive, shuttle) = best?;
+            Some(((from == Berth::Port, way), platter, from, drive, shuttle?))
+        });
+        // The pair of platter and drive with the shortest way: each drive gets back its own.
+        let (_, platter, from, drive, shuttle) = options.min_by_key(|(order, ..)| *order)?;
         let bay = self.panel.empty_bay(drive)?;
         self.panel.paused_verifications.retain(|other| *other != platter);
         self.take_on(shuttle, Carry { platter, from, to: Berth::Bay(drive, bay) });

@@ -421,10 +421,9 @@ impl Traffic {
             }
             let waits = motion.goal.is_some()
                 && (waited >= ASK_WAITING_AFTER && other < shuttle || waited >= URGENT_AFTER || motion.yields_to.is_some());
-            if waits || motion.goal.is_none() && motion.stance == Stance::Free {
-                if !self.make_room(other, shuttle, path, legs) {
-                    self.make_room_around(other, shuttle, legs);
-                }
+            let is_asked = waits || motion.goal.is_none() && motion.stance == Stance::Free;
+            if is_asked && !self.make_room(other, shuttle, path, legs) {
+                self.make_room_around(other, shuttle, legs);
             }
         }
     }
