@@ -14,12 +14,15 @@
 //! - **Waiting for the drive.** A shuttle that brought a platter waits until it is read, or returns
 //!   for it later. If the drive's second bay is free too, the shuttle leaves one platter, takes the
 //!   one that was read meanwhile, and never waits. So while many platters are queued, platters
-//!   under verification are set aside in a slot. ([`Techniques::exchanges`])
+//!   under verification are set aside in a slot. ([`Techniques::exchanges`]) Where a drive serves
+//!   several shelves, a second shuttle works on another of them while many platters wait, and
+//!   brings its platter when the first one has taken one away.
 //! - **Empty trips**, from where a shuttle left a platter to where it picks the next. The oldest
 //!   platter can be anywhere; one of the oldest few is near. ([`Techniques::window`])
 //! - **Drives taken for long.** A platter with hours of requests starts before the others, since
 //!   the last of its requests ends hours later. While it is read, the other platters of its
-//!   section go to other drives.
+//!   section go to the drive at the other end of the shelf, and where crabs are usual or the drive
+//!   is taken for hours, to any.
 
 mod choice;
 mod techniques;
