@@ -17,9 +17,6 @@ const CROWDED: Micros = Micros(15_000_000);
 const SECOND_SHUTTLE_BELOW: Micros = Micros(15_000_000);
 /// The window is at most this part of the platters waiting in a section: one in two.
 const WINDOW_PART: u32 = 2;
-/// A platter is carried to another shelf's drive if its own is taken for longer. A crab takes as
-/// much energy as half of an operation.
-const FAR_ABOVE: Micros = Micros(14_400_000_000);
 /// Platters of the opposite section among which a shuttle chooses that helps there.
 const ASSIST_WINDOW: usize = 16;
 /// A shuttle that helps keeps this far from others.
@@ -71,14 +68,8 @@ impl Balanced {
     }
 
     pub(super) fn is_drive_free_soon(&self, panel: &Panel, section: usize) -> bool {
-        self.least_work(panel, section) <= WAIT_FOR_DRIVE
-    }
-
-    /// When the first reachable drive of a section will have served its customers, from now;
-    /// `NEVER` if none is reachable.
-    fn least_work(&self, panel: &Panel, section: usize) -> Micros {
         let drives = self.sections[section].drives.iter().filter(|drive| panel.is_reachable(**drive));
-        drives.map(|drive| customer_work(panel, *drive)).min().unwrap_or(Micros::NEVER)
+        drives.map(|drive| customer_work(panel, *drive)).min().is_some_and(|work| work <= WAIT_FOR_DRIVE)
     }
 
     /// Fetches a platter of a section to one of its drives.
@@ -174,12 +165,7 @@ impl Balanced {
         let platter = self.urgent_long_read(panel, section).or_else(|| self.oldest(panel, section))?;
         let place = panel.platter_position(platter);
         let picked = panel.pace().travel(at, place) + panel.pace().pick;
-        let is_short_of_shuttles = usize::from(panel.layout().shuttles) < self.sections.len();
-        let has_shelves = self.sections[section].shelves() > 1;
-        let is_worth_a_crab = is_short_of_shuttles || has_shelves || self.least_work(panel, section) > FAR_ABOVE;
-        let shelf = self.sections[section].door.shelf;
-        let is_near = |drive: &Drive| is_worth_a_crab || panel.layout().drive_shelf(*drive) == shelf;
-        let drives = panel.drives().filter(|drive| is_near(drive) && self.is_usable(panel, *drive)).map(|drive| {
+        let drives = panel.drives().filter(|drive| self.is_usable(panel, *drive)).map(|drive| {
             let arrives = picked + panel.pace().travel(place, panel.door(drive));
             (arrives.max(customer_work(panel, drive)), self.waiting[self.section_of_drive[usize::from(drive.0)]], drive)
         });

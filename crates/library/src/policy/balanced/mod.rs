@@ -21,8 +21,7 @@
 //!   platter can be anywhere; one of the oldest few is near. ([`Techniques::window`])
 //! - **Drives taken for long.** A platter with hours of requests starts before the others, since
 //!   the last of its requests ends hours later. While it is read, the other platters of its
-//!   section go to the drive at the other end of the shelf, and where crabs are usual or the drive
-//!   is taken for hours, to any.
+//!   section go to other drives.
 
 mod choice;
 mod techniques;
