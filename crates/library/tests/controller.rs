@@ -152,6 +152,37 @@ fn under_load_both_bays_serve_customers_and_verification_returns_afterwards() {
 }
 
 #[test]
+fn two_shuttles_of_one_drive_finish_whenever_one_of_them_is_lost() {
+    let layout = Layout { drives: [1, 0], shuttles: 2, ..Layout::default() };
+    for (lost, after_s) in [Shuttle(0), Shuttle(1)].into_iter().flat_map(|lost| (1..60).step_by(3).map(move |after_s| (lost, after_s))) {
+        let policy = Balanced::new(&layout, &Pace::default(), Techniques::default());
+        let mut driver = Driver::new(Box::new(policy), &layout, Verification::Off);
+        for request in 0..60 {
+            driver.request_read(request, request as u32 * 5);
+        }
+        driver.run(Micros(after_s * 1_000_000));
+        // It stops as soon as it has picked the next platter.
+        let carried = |driver: &Driver| driver.controller.panel().carried(lost);
+        while carried(&driver).is_some() || driver.controller.panel().job(lost) == Job::Idle {
+            driver.run(driver.now + Micros::SECOND);
+        }
+        while carried(&driver).is_none() {
+            driver.run(driver.now + Micros::SECOND);
+        }
+        let Job::Carry(carry) = driver.controller.panel().job(lost) else { panic!("it carries a platter") };
+        let x_um = layout.berth_position(carry.from).x_um;
+        driver.lost = Some(lost);
+        driver.deliver(Event::Lost { actor: Actor::Shuttle(lost), fault: Fault::Stopped { x_um } });
+        driver.run(Micros::HOUR);
+        driver.lost = None;
+        driver.deliver(Event::Repaired { actor: Actor::Shuttle(lost) });
+        driver.run(DAY);
+        assert_eq!(driver.ended.len(), 60, "{lost:?} was lost after {after_s} s");
+        assert!((0..300).step_by(5).all(|platter| driver.is_home(platter)), "{lost:?} was lost after {after_s} s");
+    }
+}
+
+#[test]
 fn requests_blocked_by_a_lost_shuttle_end_as_unavailable_and_other_shuttles_serve_the_rest() {
     let layout = Layout::default();
     for policy in policies(&layout) {

@@ -103,7 +103,7 @@ impl Controller {
             }
             let place = self.panel.layout.berth_position(from);
             let way = |drive: Drive| (self.panel.pace.travel(place, self.panel.door(drive)), drive);
-            let (way, drive) = self.panel.drives().filter(|drive| self.needs_verification_platter(*drive)).map(way).min()?;
+            let (way, drive) = needy.iter().map(|drive| way(*drive)).min()?;
             // A platter that was set aside is near its drive, and so is the shuttle in charge of
             // it. Other shuttles don't come from afar.
             let shuttle = if from == Berth::Port { nearest_idle(&self.panel, place) } else { self.nearest_shuttle_if_idle(place) };

@@ -83,28 +83,22 @@ impl Controller {
         }
         let expected = self.panel.bays(drive)[usize::from(other.0)].incoming;
         let carriers = (0..self.panel.shuttles.len() as u16).map(Shuttle);
-        let carrier = expected.and_then(|platter| {
-            carriers
-                .filter_map(|carrier| match self.panel.job(carrier) {
-                    Job::Carry(of_other) if of_other.platter == platter => Some((carrier, of_other)),
-                    _ => None,
-                })
-                .next()
+        let mut carries = carriers.filter_map(|carrier| match self.panel.job(carrier) {
+            Job::Carry(carry) => Some((carrier, carry)),
+            Job::Idle | Job::Charge(_) => None,
         });
-        if let Some((carrier, of_other)) = carrier {
-            let is_placing = self.shuttle(carrier).operation.is_some_and(|(_, operation)| operation == ShuttleOperation::Place);
-            if is_placing {
+        let of_other = expected.and_then(|platter| carries.find(|(_, carry)| carry.platter == platter));
+        if let Some((carrier, of_other)) = of_other {
+            if self.shuttle(carrier).operation.is_some_and(|(_, operation)| operation == ShuttleOperation::Place) {
                 return carry;
             }
             self.panel.forget_destination(of_other);
-            let carry = self.panel.change_destination(carry, Berth::Bay(drive, other));
-            let of_other = self.panel.change_destination(of_other, Berth::Bay(drive, bay));
-            self.shuttle(carrier).job = Job::Carry(of_other);
-            self.shuttle(shuttle).job = Job::Carry(carry);
-            return carry;
         }
         let carry = self.panel.change_destination(carry, Berth::Bay(drive, other));
         self.shuttle(shuttle).job = Job::Carry(carry);
+        if let Some((carrier, of_other)) = of_other {
+            self.shuttle(carrier).job = Job::Carry(self.panel.change_destination(of_other, Berth::Bay(drive, bay)));
+        }
         carry
     }
 

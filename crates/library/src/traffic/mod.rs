@@ -428,8 +428,8 @@ impl Traffic {
         }
     }
 
-    /// Moves a resting shuttle out of a path, to the free place that it reaches soonest on its own
-    /// shelf or one of two above and below. Returns false if there is none.
+    /// Moves a resting shuttle out of a path, to the free place that it reaches soonest, at most
+    /// two shelves away. Returns false if no such place is free.
     fn make_room(&mut self, shuttle: Shuttle, other: Shuttle, path_to_clear: &Path, legs: &mut Vec<(Shuttle, Position)>) -> bool {
         let at = self.at(shuttle);
         let shelves = [Some(at.shelf), at.shelf.checked_sub(1), at.shelf.checked_add(1), at.shelf.checked_sub(2), at.shelf.checked_add(2)];

@@ -277,12 +277,13 @@ impl Balanced {
         task
     }
 
+    /// Whether a shuttle waits to place a platter until another one takes one away.
     fn is_jammed(&self, panel: &Panel, section: usize) -> bool {
         self.sections[section].drives.iter().any(|drive| panel.is_jammed(*drive))
     }
 
     /// Whether a shuttle of a section will be able to take a platter from its drives.
-    fn has_free_handed(&self, panel: &Panel, section: usize) -> bool {
+    fn has_empty_handed(&self, panel: &Panel, section: usize) -> bool {
         let mut shuttles = (0..panel.layout().shuttles).map(Shuttle).filter(|shuttle| self.section_of(*shuttle) == section);
         shuttles.any(|shuttle| {
             let is_full = matches!(panel.job(shuttle), Job::Carry(Carry { to: Berth::Bay(..), .. }) if panel.carried(shuttle).is_some());
@@ -301,7 +302,7 @@ impl Balanced {
         let mut unattended = std::mem::take(&mut self.unattended);
         unattended.clear();
         for section in 0..self.sections.len() {
-            let needs_one = self.workers[section] == 0 || self.is_jammed(panel, section) && !self.has_free_handed(panel, section);
+            let needs_one = self.workers[section] == 0 || self.is_jammed(panel, section) && !self.has_empty_handed(panel, section);
             if !needs_one || !self.has_work_for_another(panel, section) {
                 continue;
             }
