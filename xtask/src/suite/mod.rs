@@ -205,7 +205,10 @@ fn run_steps(steps: &[&Step], session: &Session) -> Vec<(Outcome, Duration)> {
         let start = Instant::now();
         let outcome = (step.run)(session).settle(session.ci);
         let failed = matches!(outcome, Outcome::Failed(..));
-        ended.push((outcome, start.elapsed()));
+        let took = start.elapsed();
+        // A run that is stopped for taking too long has no table at its end.
+        println!("=== {} took {:.1} s", step.name, took.as_secs_f64());
+        ended.push((outcome, took));
         if failed {
             break;
         }

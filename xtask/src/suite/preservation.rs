@@ -1,8 +1,7 @@
 //! The tests of bags, OCFL and PREMIS with programs of others, against the release build and
 //! examples of the crates.
 //!
-//! The examples are small programs, so they are built with the dev profile, which the tests before
-//! have built already.
+//! The examples are those that the step `tests` has built.
 
 use super::program;
 use super::s3::{self, ReleaseBuild};
@@ -10,8 +9,9 @@ use super::{Outcome, Session, cargo};
 
 const FOLDER: &str = "tests/preservation";
 const REQUIREMENTS: &str = "tests/preservation/requirements.txt";
-const BUILD: [&str; 9] =
-    ["build", "--locked", "--examples", "--package", "fulgurite-bagit", "--package", "fulgurite-ocfl", "--package", "fulgurite-premis"];
+/// As the step `tests` builds them: with other packages or features, cargo would enable other
+/// features of the dependencies and compile them again.
+const BUILD: [&str; 5] = ["build", "--workspace", "--all-features", "--examples", "--locked"];
 
 pub(super) fn tests(session: &Session) -> Outcome {
     let tested = || {
