@@ -2,9 +2,10 @@
 //! xtask check` runs only the quick checks, which compile nothing.
 //!
 //! ```text
-//! cargo xtask test     [check] -> [deny] -> [fmt] -> [clippy] -> [plain] -> [fuzz] -> [tests]
-//!                         |       -> [gpu] -> [postgres] -> [docs] -> [python] -> [release]
-//!                         |       -> [readme] -> [s3] -> [attacks] -> [clients]
+//! cargo xtask test     [check] -> [deny] -> [fmt] -> [clippy] -> [fuzz] -> [tests] -> [gpu]
+//!                         |       -> [postgres] -> [docs] -> [python] -> [release] -> [readme]
+//!                         |       -> [s3] -> [attacks] -> [clients] -> [dashboard] -> [audit]
+//!                         |       -> [preservation]
 //!                         |       stops at the first step that fails
 //!                         |
 //! cargo xtask check    arrows, names, sizes, links, toolchain, prose, unsafe, leftovers

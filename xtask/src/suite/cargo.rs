@@ -18,14 +18,9 @@ pub(super) fn clippy(session: &Session) -> Outcome {
     with_component("clippy", "clippy", session, &["--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])
 }
 
-/// The steps that lint and test enable all features, but the released program has none.
-pub(super) fn plain(session: &Session) -> Outcome {
-    program::judge(cargo(session, &["check", "--locked"]))
-}
-
 /// The fuzz targets are a separate workspace. Only a nightly compiler can link them, but any can
-/// check them. Their lock file isn't in git; it starts as a copy of ours, so that this step reuses
-/// the dependencies that the others checked.
+/// check them. Their lock file isn't in git; it starts as a copy of ours, and they get our profile,
+/// so that this step reuses what the others have built.
 pub(super) fn fuzz(session: &Session) -> Outcome {
     let lock = session.root.join("fuzz/Cargo.lock");
     if !lock.exists()
@@ -37,9 +32,27 @@ pub(super) fn fuzz(session: &Session) -> Outcome {
         Ok(target) => target,
         Err(outcome) => return outcome,
     };
-    let target = target.to_string_lossy();
-    let arguments = ["--manifest-path", "fuzz/Cargo.toml", "--no-default-features", "--target-dir", &target, "--", "-D", "warnings"];
-    with_component("clippy", "clippy", session, &arguments)
+    let profile = target.join("xtask-fuzz-profile.toml");
+    let written = fs::read_to_string(session.root.join("Cargo.toml")).and_then(|manifest| fs::write(&profile, dev_profile(&manifest)));
+    if let Err(error) = written {
+        return setup_error(format!("can't copy the profile of Cargo.toml to {}: {error}", profile.display()));
+    }
+    let (target, profile) = (target.to_string_lossy(), profile.to_string_lossy());
+    let workspace = ["--manifest-path", "fuzz/Cargo.toml", "--config", &profile, "--target-dir", &target];
+    let arguments = ["--no-default-features", "--", "-D", "warnings"];
+    with_component("clippy", "clippy", session, &[&workspace[..], &arguments[..]].concat())
+}
+
+/// The sections of a manifest that make up the dev profile, as a configuration of cargo.
+fn dev_profile(manifest: &str) -> String {
+    let mut is_profile = false;
+    let is_wanted = |line: &&str| {
+        if line.starts_with('[') {
+            is_profile = line.starts_with("[profile.dev]") || line.starts_with("[profile.dev.");
+        }
+        is_profile
+    };
+    manifest.lines().filter(is_wanted).map(|line| format!("{line}\n")).collect()
 }
 
 /// A single invocation runs all unit, integration and doc tests with all features, so that nothing
@@ -55,7 +68,8 @@ pub(super) fn tests(session: &Session) -> Outcome {
     program::judge_tests(command, Channel::Output, Tally::read_cargo_test)
 }
 
-/// The release build, for the steps that test the program from outside.
+/// The release build, for the steps that test the program from outside. The steps before it enable
+/// all features; this program has none, as users build it.
 pub(super) fn release(session: &Session) -> Outcome {
     program::judge(cargo(session, &["build", "--release", "--locked", "--package", "fulgurite"]))
 }
@@ -82,4 +96,15 @@ fn with_component(component: &'static str, subcommand: &str, session: &Session, 
     let mut command = cargo(session, &[subcommand]);
     command.args(arguments);
     program::judge(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dev_profile_is_all_sections_of_that_name() {
+        let manifest = "[features]\na = []\n[profile.dev]\ndebug = 1\n\n[profile.dev.package]\nb = { opt-level = 0 }\n[profile.release]\nc = 2\n[profile.device]\n";
+        assert_eq!(dev_profile(manifest), "[profile.dev]\ndebug = 1\n\n[profile.dev.package]\nb = { opt-level = 0 }\n");
+    }
 }

@@ -62,7 +62,6 @@ const STEPS: &[Step] = &[
     Step { name: "deny", what: "cargo deny check bans licenses sources: the packages in Cargo.lock", run: deny::packages },
     Step { name: "fmt", what: "cargo fmt --all --check", run: cargo::fmt },
     Step { name: "clippy", what: "cargo clippy --workspace --all-targets --all-features --locked -- -D warnings", run: cargo::clippy },
-    Step { name: "plain", what: "cargo check --locked: the command line as it is built, without features", run: cargo::plain },
     Step { name: "fuzz", what: "cargo clippy for the fuzz targets, without libFuzzer", run: cargo::fuzz },
     Step { name: "tests", what: "cargo test --workspace --all-features --locked --no-fail-fast", run: cargo::tests },
     Step { name: "gpu", what: "the tests on graphics processors, or on a software renderer", run: gpu::tests },
