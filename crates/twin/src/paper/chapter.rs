@@ -114,7 +114,7 @@ impl Chapter {
 type Measurement = (&'static str, &'static str, &'static str, fn(&Measured) -> f64);
 
 /// The measurements of every run, except the tail and its bounds, which have columns of their own.
-const MEASURED: [Measurement; 29] = [
+const MEASURED: [Measurement; 30] = [
     ("requests", "", "Requests that arrived in the measured interval.", |run| run.requests as f64),
     ("censored", "", "Those that had not ended when the run stopped. If there are any, completion times are lower bounds.", |run| {
         run.censored as f64
@@ -145,6 +145,9 @@ const MEASURED: [Measurement; 29] = [
     ("shuttles_idle", "", "Share of the shuttles' time without work.", |run| run.shuttles.idle),
     ("congestion", "", "Extra time of trips because of other shuttles, relative to their time without others.", |run| {
         run.shuttles.congestion_overhead()
+    }),
+    ("trip_tail", "s", "99.9th percentile of the times of trips, with their waits for other shuttles.", |run| {
+        run.shuttles.trip_tail.seconds()
     }),
     ("energy", "J", "Energy of motion for each platter operation.", |run| run.shuttles.joules_per_operation()),
     ("way", "m", "Metres along shelves for each platter operation.", |run| run.shuttles.metres_per_operation()),

@@ -166,6 +166,12 @@ fn shuttle_figures(run: &Run) -> Vec<Figure> {
             "Extra trip time caused by other shuttles, relative to the trip time without them.",
             shuttles.congestion_overhead(),
         ),
+        real(
+            "trip_tail_s",
+            "s",
+            "99.9th percentile of the times of trips, from when a shuttle is told where to go until it is there.",
+            shuttles.trip_tail.seconds(),
+        ),
         whole("evasions", "Times a shuttle moved out of the way of another.", shuttles.congestion.evasions),
     ]
 }

@@ -178,6 +178,9 @@ pub struct ShuttleFigures {
     pub joules: f64,
     /// Trips, with their actual time and their time without other shuttles.
     pub congestion: Congestion,
+    /// 99.9th percentile of the times of trips, from when a shuttle is told where to go until it is
+    /// there; 0 without any.
+    pub trip_tail: Micros,
 }
 
 impl ShuttleFigures {
@@ -219,6 +222,7 @@ impl ShuttleFigures {
             crabs: shuttles.iter().map(|shuttle| shuttle.crabs).sum(),
             joules: shuttles.iter().map(ShuttleStatistics::motion_joules).sum(),
             congestion,
+            trip_tail: Micros::ZERO,
         }
     }
 }

@@ -8,13 +8,13 @@
 //! ```
 
 use fulgurite_domain::Micros;
-use fulgurite_library::{Congestion, Drive, Region, RequestId, Shard, Shuttle};
+use fulgurite_library::{Congestion, Drive, Library, Region, RequestId, Shard, Shuttle};
 use fulgurite_mechanics::{DriveStatistics, Mechanics, MotionLog, ShuttleStatistics};
 
 use super::figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
 use super::observer::{Ended, platters_waiting};
 use super::requests::OpenRequest;
-use crate::bound::{ARRIVALS_MAX, Arrival, Bound};
+use crate::bound::{ARRIVALS_MAX, Arrival, Bound, TAIL_QUANTILE};
 use crate::scenario::{RunSettings, Scenario, Stock};
 use crate::statistics::{Recorder, TimeWeighted};
 
@@ -33,6 +33,10 @@ pub(super) struct Measuring {
     bytes: u64,
     completions: Recorder,
     outcomes: Outcomes,
+    /// Times of the trips that ended in the measured interval, in microseconds.
+    trips: Recorder,
+    /// Of each library, after its last event.
+    congestion: Vec<Congestion>,
     /// Requests in progress: over the measured interval, and over the whole run.
     present: TimeWeighted,
     present_all: TimeWeighted,
@@ -71,7 +75,7 @@ impl Figures {
 }
 
 impl Measuring {
-    pub(super) fn new(run: &RunSettings) -> Self {
+    pub(super) fn new(run: &RunSettings, libraries: u16) -> Self {
         Self {
             begin: run.warm_up,
             end: run.measured_until(),
@@ -83,6 +87,8 @@ impl Measuring {
             bytes: 0,
             completions: Recorder::new(),
             outcomes: Outcomes::default(),
+            trips: Recorder::new(),
+            congestion: vec![Congestion::default(); libraries.into()],
             present: TimeWeighted::new(Micros::ZERO, 0.0),
             present_all: TimeWeighted::new(Micros::ZERO, 0.0),
             present_at_end: (0.0, 0.0),
@@ -117,6 +123,14 @@ impl Measuring {
             let unverified = region.controllers().iter().map(|one| u64::from(one.panel().unverified())).sum();
             self.unverified_max = self.unverified_max.max(unverified);
             self.next_measurement = (mark + SAMPLING_INTERVAL).min(self.end);
+        }
+    }
+
+    /// A library's controller has handled an event. An event ends one trip at most.
+    pub(super) fn stepped(&mut self, at: Micros, library: Library, congestion: Congestion) {
+        let before = std::mem::replace(&mut self.congestion[usize::from(library.0)], congestion);
+        if congestion.trips > before.trips && at >= self.begin && at < self.end {
+            self.trips.record(congestion.taken.since(before.taken).0);
         }
     }
 
@@ -162,7 +176,7 @@ impl Measuring {
 
     /// The figures of a run that ended at `now`. `unfinished_us` is the total time that the
     /// requests still in progress have spent.
-    pub(super) fn into_run(self, now: Micros, unfinished_us: u64, scenario: &Scenario, stock: &Stock) -> Run {
+    pub(super) fn into_run(mut self, now: Micros, unfinished_us: u64, scenario: &Scenario, stock: &Stock) -> Run {
         let (begin, end) = self.at_begin.zip(self.at_end).expect("both ends of the interval were marked");
         let drives: Vec<DriveStatistics> = end.drives.iter().zip(&begin.drives).map(|(end, begin)| end.since(begin)).collect();
         let shuttles: Vec<ShuttleStatistics> = end.shuttles.iter().zip(&begin.shuttles).map(|(end, begin)| end.since(begin)).collect();
@@ -172,6 +186,7 @@ impl Measuring {
             unhindered: end.congestion.unhindered - begin.congestion.unhindered,
             evasions: end.congestion.evasions - begin.congestion.evasions,
         };
+        let trip_tail = Micros(self.trips.percentile(TAIL_QUANTILE).unwrap_or(0));
         let bound = self.arrivals.map(|arrivals| Bound::of(scenario, stock, &arrivals, self.requests));
         Run {
             scenario: scenario.name.clone(),
@@ -186,7 +201,7 @@ impl Measuring {
             events: 0,
             ended_at: self.last_end,
             drives: DriveFigures::of(&drives, scenario.mechanics.drive.track_bytes),
-            shuttles: ShuttleFigures::of(&shuttles, congestion),
+            shuttles: ShuttleFigures { trip_tail, ..ShuttleFigures::of(&shuttles, congestion) },
             system: SystemFigures {
                 requests: self.present_at_end.0,
                 requests_most: self.present_at_end.1,
@@ -199,5 +214,26 @@ impl Measuring {
             bound,
             decode: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trips_that_end_in_the_measured_interval_are_recorded_one_by_one() {
+        let run = RunSettings { warm_up: Micros(100), measured: Micros(1_000), ..Scenario::default().run };
+        let mut measuring = Measuring::new(&run, 2);
+        let mut step = |at, library, trips, taken| {
+            measuring.stepped(Micros(at), Library(library), Congestion { trips, taken: Micros(taken), ..Congestion::default() });
+        };
+        step(50, 0, 1, 40);
+        step(200, 1, 1, 70);
+        step(300, 0, 2, 100);
+        step(301, 0, 2, 100);
+        step(1_100, 0, 3, 900);
+        let trips = &measuring.trips;
+        assert_eq!((trips.count(), trips.smallest(), trips.largest()), (2, Some(60), Some(70)));
     }
 }

@@ -191,7 +191,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
             ingesting: Ingesting::new(scenario, stock, seed)?,
             wakeups: vec![Micros::NEVER; scenario.libraries.into()],
             observer,
-            measuring: Measuring::new(&scenario.run),
+            measuring: Measuring::new(&scenario.run, scenario.libraries),
             now: Micros::ZERO,
             events: 0,
             commands: Vec::new(),
@@ -323,6 +323,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
     fn deliver_event(&mut self, library: Library, event: Event) {
         self.observer.event(self.now, library, &event);
         self.region.step(self.now, library, event, &mut self.commands, &mut self.ended);
+        self.measuring.stepped(self.now, library, self.region.controllers()[usize::from(library.0)].panel().congestion());
         self.dispatch_commands();
         self.schedule_changed_wakeups();
     }

@@ -7,6 +7,13 @@ const EXPONENTS: [f64; 5] = [0.0, 0.5, 1.0, 1.2, 1.5];
 const KINDS: [(WorkloadKind, &str); 2] = [(WorkloadKind::Volume, "Volume"), (WorkloadKind::Iops, "IOPS")];
 const VARIANTS: [&str; 4] = ["no shuttles", "partitioned, no stealing", "partitioned", "balanced"];
 
+/// Those that move shuttles.
+const MOVING: [&str; 3] = [VARIANTS[1], VARIANTS[2], VARIANTS[3]];
+
+fn trip_tail_s(run: &Measured) -> f64 {
+    run.shuttles.trip_tail.seconds()
+}
+
 pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut points: Vec<(WorkloadKind, &'static str, f64, Point)> = Vec::new();
     for (kind, _) in KINDS {
@@ -46,6 +53,19 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             figure = figure.panel(with_bound(panel, of(kind, "balanced")));
         }
         chapter.draw("skew", figure, "Tail against the exponent of Zipf's law.");
+        let mut trips = Figure::new("");
+        for ((kind, name), letter) in KINDS.into_iter().zip(["a", "b"]) {
+            let panel = Panel::new(Axis::new("Exponent of Zipf's law", ""), Axis::seconds("99.9th percentile of travel times"));
+            trips = trips.panel(MOVING.into_iter().fold(panel.titled(&format!("({letter}) {name}")), |panel, variant| {
+                let tails = of(kind, variant).map(|(exponent, sample)| plot_point(exponent, &sample.estimate(trip_tail_s)));
+                panel.line(variant, tails.collect::<Vec<_>>())
+            }));
+        }
+        chapter.draw(
+            "skew-trips",
+            trips,
+            "Tail of travel time against the exponent of Zipf's law: from when a shuttle is told where to go until it is there, with its waits for others.",
+        );
         let mut rows = Vec::new();
         for (kind, name) in KINDS {
             for (index, (exponent, ours)) in of(kind, "balanced").enumerate() {
@@ -74,6 +94,15 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             "reads per visit, balanced",
         ];
         chapter.list(head, rows);
+        let trip_rows = KINDS.into_iter().flat_map(|(kind, name)| {
+            let tails = MOVING.map(|variant| of(kind, variant).map(|(_, sample)| time(sample.mean(trip_tail_s))).collect::<Vec<_>>());
+            let row = |(index, exponent): (usize, f64)| {
+                let first = [name.to_owned(), exponent.to_string()];
+                first.into_iter().chain(tails.iter().map(|tails| tails[index].clone())).collect::<Vec<_>>()
+            };
+            of(kind, MOVING[0]).map(|(exponent, _)| exponent).enumerate().map(row).collect::<Vec<_>>()
+        });
+        chapter.list(["travel time, tail", "exponent", MOVING[0], MOVING[1], MOVING[2]], trip_rows.collect());
         chapter.add_paragraph("Requests for one platter share a visit, so skew changes the load on shuttles, but they also share a drive. The rest depends on the places of the popular platters.");
         let columns = [
             Column::text("interval", "The interval."),
