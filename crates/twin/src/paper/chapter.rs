@@ -146,7 +146,7 @@ const MEASURED: [Measurement; 30] = [
     ("congestion", "", "Extra time of trips because of other shuttles, relative to their time without others.", |run| {
         run.shuttles.congestion_overhead()
     }),
-    ("trip_tail", "s", "99.9th percentile of the times of trips, with their waits for other shuttles.", |run| {
+    ("trip_tail", "s", "99.9th percentile of the shuttles' travel times, including waits for other shuttles.", |run| {
         run.shuttles.trip_tail.seconds()
     }),
     ("energy", "J", "Energy of motion for each platter operation.", |run| run.shuttles.joules_per_operation()),

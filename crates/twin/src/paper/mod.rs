@@ -50,7 +50,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Everything, with 10 seeds where it counts and one elsewhere: two minutes on two cores.
+    /// Everything, with 10 seeds where it counts and one elsewhere: a few minutes on two cores.
     fn default() -> Self {
         Self { seeds: 10, sweep_seeds: 1, first_seed: 1, only: Vec::new(), quick: false, threads: 0 }
     }

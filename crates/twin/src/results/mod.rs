@@ -169,7 +169,7 @@ fn shuttle_figures(run: &Run) -> Vec<Figure> {
         real(
             "trip_tail_s",
             "s",
-            "99.9th percentile of the times of trips, from when a shuttle is told where to go until it is there.",
+            "99.9th percentile of the shuttles' travel times, including waits for other shuttles.",
             shuttles.trip_tail.seconds(),
         ),
         whole("evasions", "Times a shuttle moved out of the way of another.", shuttles.congestion.evasions),

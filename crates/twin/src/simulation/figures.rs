@@ -178,8 +178,8 @@ pub struct ShuttleFigures {
     pub joules: f64,
     /// Trips, with their actual time and their time without other shuttles.
     pub congestion: Congestion,
-    /// 99.9th percentile of the times of trips, from when a shuttle is told where to go until it is
-    /// there; 0 without any.
+    /// 99.9th percentile of the travel times of trips, including waits for other shuttles; 0
+    /// without trips.
     pub trip_tail: Micros,
 }
 

@@ -64,7 +64,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.draw(
             "skew-trips",
             trips,
-            "Tail of travel time against the exponent of Zipf's law: from when a shuttle is told where to go until it is there, with its waits for others.",
+            "Tail of the shuttles' travel times against the exponent of Zipf's law, including waits for other shuttles.",
         );
         let mut rows = Vec::new();
         for (kind, name) in KINDS {
