@@ -21,7 +21,7 @@ use crate::{Drive, Lane, Layout, Position, Side};
 pub struct Section {
     /// Halves of shelves, its own shelf's first.
     pub lanes: Vec<Lane>,
-    /// Its drives, one or more.
+    /// Its drives, one or more, the nearest to the lanes first.
     pub drives: Vec<Drive>,
     /// Where shuttles reach the first of its drives.
     pub door: Position,
@@ -53,6 +53,10 @@ pub fn sections(layout: &Layout) -> Vec<Section> {
         let lanes = &mut ends.get_mut(&nearest).expect("it is one of them").lanes;
         let at = if nearest.1 == shelf { 0 } else { lanes.len() };
         lanes.insert(at, lane);
+    }
+    for section in ends.values_mut() {
+        section.drives.sort_by_key(|drive| (layout.drive_position(*drive).x_um - layout.middle_um()).abs());
+        section.door = layout.drive_position(section.drives[0]);
     }
     ends.into_values().collect()
 }

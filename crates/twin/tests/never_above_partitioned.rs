@@ -41,12 +41,13 @@ const LOADS: [Change; 3] = [
 ];
 
 /// What goes wrong, and how many shuttles and drives there are.
-const CASES: [Change; 11] = [
+const CASES: [Change; 12] = [
     ("8 shuttles", |scenario| scenario.layout.shuttles = 8),
     ("12 shuttles", |scenario| scenario.layout.shuttles = 12),
     ("20 shuttles", |_| ()),
     ("28 shuttles", |scenario| scenario.layout.shuttles = 28),
     ("10 drives", |scenario| scenario.layout.drives = [5, 5]),
+    ("40 drives", |scenario| scenario.layout.drives = [20, 20]),
     ("2 drives, 4 shuttles", |scenario| (scenario.layout.drives, scenario.layout.shuttles) = ([1, 1], 4)),
     ("10 drives, one fails", |scenario| {
         scenario.layout.drives = [5, 5];
@@ -106,4 +107,17 @@ fn a_second_shuttle_pays_in_sections_of_two_shelves() {
         tail_s(&scenario, PolicyName::Balanced)
     });
     assert!(two < 0.8 * one, "{two:.0} s with two shuttles for each drive, {one:.0} s with one");
+}
+
+#[test]
+fn more_drives_than_shuttles_never_make_the_tail_longer() {
+    let (_, set_load) = LOADS[1];
+    let mut scenario = Scenario { platters: 1_900, ..Scenario::default() };
+    (scenario.run.warm_up, scenario.run.measured) = (minutes(30), minutes(120));
+    set_load(&mut scenario);
+    let [twenty, forty] = [10, 20].map(|drives| {
+        scenario.layout.drives = [drives, drives];
+        tail_s(&scenario, PolicyName::Balanced)
+    });
+    assert!(forty <= ABOVE_AT_MOST * twenty, "{forty:.0} s with two drives for each shuttle, {twenty:.0} s with one");
 }

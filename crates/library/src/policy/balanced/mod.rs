@@ -323,7 +323,7 @@ impl Policy for Balanced {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
         panel.idle_shuttles().next()?;
         self.count_waiting(panel);
-        self.suspension.update(panel, &self.sections, &self.waiting, &self.techniques);
+        self.suspension.update(panel, &self.sections, &self.waiting, &self.workers_wanted, &self.techniques);
         if panel.queue().platters() == 0 && !(0..self.sections.len()).any(|section| self.has_released(panel, section)) {
             return None;
         }

@@ -34,8 +34,9 @@ impl Suspension {
     }
 
     /// Decides which drives use both bays for customers: from when many platters wait in a section
-    /// until none has waited for a while. `waiting` is the number of waiting platters of each.
-    pub(super) fn update(&mut self, panel: &Panel, sections: &[Section], waiting: &[u32], techniques: &Techniques) {
+    /// until none has waited for a while, and only as many as the section has shuttles at work.
+    /// `waiting` and `workers` are the numbers of waiting platters and of shuttles of each.
+    pub(super) fn update(&mut self, panel: &Panel, sections: &[Section], waiting: &[u32], workers: &[u32], techniques: &Techniques) {
         if !techniques.exchanges {
             return;
         }
@@ -53,16 +54,19 @@ impl Suspension {
             let due = panel.drives().filter(|drive| !self.verifies(*drive) && has_verification(panel, *drive)).count() as u32;
             spare = panel.spare_slots().saturating_sub(due);
         }
-        for ((section, waiting), last_waiting) in sections.iter().zip(waiting).zip(&mut self.last_waiting) {
+        for (((section, waiting), workers), last_waiting) in sections.iter().zip(waiting).zip(workers).zip(&mut self.last_waiting) {
             if *waiting > 0 {
                 *last_waiting = panel.now();
             }
             let every = techniques.one_verifies_of;
+            // A shuttle that finds two bays at one door never waits. A second drive would not make it
+            // faster, and goes on verifying.
+            let mut gainful = *workers;
             // The last drive of each group keeps verifying.
             let keeps = |drive: &Drive| every > 0 && u32::from(drive.0) % every == every - 1 || drive.0 >= first_kept;
             for drive in &section.drives {
                 let customers_only = &mut self.customers_only[usize::from(drive.0)];
-                *customers_only = if keeps(drive) {
+                *customers_only = if gainful == 0 || keeps(drive) || !panel.is_reachable(*drive) {
                     false
                 } else if *customers_only {
                     panel.now().since(*last_waiting) < techniques.brought_back_after
@@ -72,6 +76,7 @@ impl Suspension {
                     spare -= u32::from(begins);
                     begins
                 };
+                gainful -= u32::from(*customers_only);
             }
         }
     }
