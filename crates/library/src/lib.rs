@@ -36,7 +36,7 @@ pub use controller::Controller;
 pub use event::{Event, Fault};
 pub use layout::{Bay, Berth, Cell, Drive, Layout, LayoutError, Platter, Position, Shuttle, Side, Slot};
 pub use pace::Pace;
-pub use panel::{BayState, Carry, Held, Inventory, Job, Operation, Panel, Purpose, Stage, Verification, Whereabouts};
+pub use panel::{BayState, Carry, Found, Held, Inventory, Job, Operation, Panel, Purpose, Stage, Verification, Whereabouts};
 pub use policy::{Balanced, NoShuttles, Partitioned, Policy, ShortestPaths, Task, Techniques};
 pub use queue::{Lane, Queue, WaitingRequest};
 pub use rectangle::{Rectangle, rectangles};

@@ -1,12 +1,13 @@
 //! The panel, as the controller believes it to be. Policies read it to decide what moves next.
 
 mod custody;
+mod found;
 mod spare_slots;
 mod state;
 
 use fulgurite_domain::Micros;
 
-pub use state::{BayState, Carry, Held, Inventory, Job, Operation, Purpose, Stage, Verification, Whereabouts};
+pub use state::{BayState, Carry, Found, Held, Inventory, Job, Operation, Purpose, Stage, Verification, Whereabouts};
 pub(crate) use state::{DriveState, PlatterState, ShuttleOperation, ShuttleState};
 
 use crate::placement::Zones;
@@ -81,7 +82,7 @@ impl Panel {
         };
         let shuttle = ShuttleState { job: Job::Idle, operation: None, carrying: None, lost: false, battery_low: false };
         let count = usize::from(layout.shuttles);
-        let rests = crate::rectangle::resting_places(&layout);
+        let rests = if inventory.shuttles.is_empty() { crate::rectangle::resting_places(&layout) } else { inventory.shuttles.clone() };
         let doors = (0..layout.drive_count()).map(|drive| layout.drive_position(Drive(drive)));
         let slot_lanes = (0..layout.slot_count()).map(|slot| lane_at(&layout, layout.slot_position(Slot(slot))));
         let mut panel = Self {
@@ -108,6 +109,9 @@ impl Panel {
         };
         if inventory.verification == Verification::Endless {
             panel.fill_drives();
+        }
+        for found in &inventory.found {
+            panel.put_found(*found);
         }
         panel
     }

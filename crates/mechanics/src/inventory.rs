@@ -67,11 +67,27 @@ impl Inventory {
         if !free || self.whereabouts(platter) != Whereabouts::Absent {
             return false;
         }
+        self.make_known(platter);
+        self.fill_berth(platter, berth);
+        true
+    }
+
+    /// Adds a platter on a shuttle. Returns false if the shuttle is loaded or the platter already
+    /// has a place.
+    pub(crate) fn load(&mut self, platter: Platter, shuttle: Shuttle) -> bool {
+        if self.carried(shuttle).is_some() || self.whereabouts(platter) != Whereabouts::Absent {
+            return false;
+        }
+        self.make_known(platter);
+        self.shuttles[usize::from(shuttle.0)] = Some(platter);
+        self.whereabouts[platter.0 as usize] = Whereabouts::On(shuttle);
+        true
+    }
+
+    fn make_known(&mut self, platter: Platter) {
         if self.whereabouts.len() <= platter.0 as usize {
             self.whereabouts.resize(platter.0 as usize + 1, Whereabouts::Absent);
         }
-        self.fill_berth(platter, berth);
-        true
     }
 
     /// Moves a platter from a berth to a shuttle. Returns false if it isn't in the berth or the

@@ -72,6 +72,15 @@ impl<L: MotionLog> Mechanics<L> {
         assert!(good, "programming error: platter {} is put into {berth:?}, which is taken, or the platter is {whereabouts:?}", platter.0);
     }
 
+    /// Puts a platter onto a shuttle: one that was carried when the library stopped.
+    ///
+    /// # Panics
+    /// If the shuttle carries another, or the platter is already in the library.
+    pub fn load(&mut self, platter: Platter, shuttle: Shuttle) {
+        let good = self.site.inventory.load(platter, shuttle);
+        assert!(good, "programming error: platter {} can't be on shuttle {}", platter.0, shuttle.0);
+    }
+
     /// Sets the start position of a shuttle. Only before [`Mechanics::start`].
     pub fn set_start_position(&mut self, shuttle: Shuttle, position: Position) {
         self.shuttles[usize::from(shuttle.0)].trajectory = Trajectory::stationary(Micros::ZERO, crate::Footprint::level(position));
@@ -237,6 +246,13 @@ impl<L: MotionLog> Mechanics<L> {
     #[must_use]
     pub fn trajectory(&self, shuttle: Shuttle) -> &Trajectory {
         &self.shuttles[usize::from(shuttle.0)].trajectory
+    }
+
+    /// Where a shuttle comes to rest if it stops now: between two shelves, on the lower one.
+    #[must_use]
+    pub fn resting_place(&self, shuttle: Shuttle, now: Micros) -> Position {
+        let place = self.trajectory(shuttle).position_at(now);
+        Position { shelf: place.low, x_um: place.x_um }
     }
 
     /// Charge of a shuttle's battery at its last event, in joules; infinite without a battery.

@@ -36,6 +36,8 @@ pub struct Controller {
     customers_only: Vec<bool>,
     /// Number of commands so far; numbers them.
     commands: u64,
+    /// Whether [`Event::Woken`] has started it.
+    is_started: bool,
     /// Legs that traffic has started and that no command was sent for yet.
     legs: Vec<(Shuttle, Position)>,
     /// Shuttles with a platter that can't be placed anywhere now. They try again after each event.
@@ -47,12 +49,14 @@ impl Controller {
     /// Creates the controller of a panel with this layout and inventory.
     ///
     /// # Panics
-    /// If two platters share a home, or a home is not a slot of the layout.
+    /// If two platters share a home or were found in one place, or a home is not a slot of the
+    /// layout, or the number of shuttles differs.
     #[must_use]
     pub fn new(layout: Layout, pace: Pace, inventory: &Inventory, policy: Box<dyn Policy>) -> Self {
         let mut homes = inventory.homes.clone();
         homes.sort_unstable();
         assert!(homes.windows(2).all(|two| two[0] != two[1]), "two platters have the same home");
+        assert!([0, layout.shuttles.into()].contains(&inventory.shuttles.len()), "each shuttle has one position");
         assert!(homes.last().is_none_or(|last| last.0 < layout.slot_count()), "a platter's home is beyond the last slot");
         Self {
             panel: Panel::new(layout, pace, inventory),
@@ -61,6 +65,7 @@ impl Controller {
             customers_only: vec![false; policy.customers_only().len()],
             policy,
             commands: 0,
+            is_started: false,
             legs: Vec::new(),
             stranded: Vec::new(),
             unexpected_answers: 0,
@@ -68,7 +73,8 @@ impl Controller {
     }
 
     /// Applies one event at `now`, settles, and appends the resulting commands. The first event
-    /// should be [`Event::Woken`]: it starts the drives that hold a platter to verify.
+    /// should be [`Event::Woken`]: it starts the drives that hold a platter to verify, and the
+    /// shuttles that carry one.
     pub fn step(&mut self, now: Micros, event: Event, commands: &mut Vec<Command>) {
         debug_assert!(now >= self.panel.now, "time went backwards");
         self.panel.now = now;
@@ -86,9 +92,13 @@ impl Controller {
             Event::ChargeLow { shuttle } => {
                 self.panel.shuttles[usize::from(shuttle.0)].battery_low = true;
             }
-            Event::Woken if self.commands == 0 => {
+            Event::Woken if !self.is_started => {
+                self.is_started = true;
                 for drive in self.panel.drives() {
                     self.start_next_operation(drive, commands);
+                }
+                for shuttle in (0..self.panel.layout.shuttles).map(Shuttle) {
+                    self.continue_job(shuttle, commands);
                 }
             }
             // Settling asks the policy again, and retries shuttles that wait for a path.

@@ -169,4 +169,20 @@ pub struct Inventory {
     pub sets: Vec<u32>,
     /// The cells that one failure makes unreachable together.
     pub zones: Zones,
+    /// Platters that are elsewhere or in another state than the fields above say: what a library
+    /// finds when it takes up its work again. Each at most once.
+    pub found: Vec<Found>,
+    /// Where each shuttle is; empty if each is at its resting place.
+    pub shuttles: Vec<Position>,
+}
+
+/// A platter that was found when a library takes up its work again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// The platter.
+    pub platter: Platter,
+    /// Where it is.
+    pub at: Whereabouts,
+    /// Tracks read back so far, from the first on.
+    pub verified: u32,
 }

@@ -87,7 +87,7 @@ impl Scenario {
         let inventory = |(library, ((homes, written), sets))| {
             let zones = self.sets.zones.clone();
             let verification = if library < usize::from(self.away) { Verification::Off } else { self.verification };
-            Inventory { homes, written, tracks: self.tracks, verification, sets, zones }
+            Inventory { homes, written, tracks: self.tracks, verification, sets, zones, ..Inventory::default() }
         };
         Ok(Stock {
             inventories: homes.into_iter().zip(counts).zip(sets).enumerate().map(inventory).collect(),

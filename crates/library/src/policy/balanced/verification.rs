@@ -59,8 +59,8 @@ impl Suspension {
                 *last_waiting = panel.now();
             }
             let every = techniques.one_verifies_of;
-            // A shuttle that finds two bays at one door never waits. A second drive would not make it
-            // faster, and goes on verifying.
+            // A shuttle that finds two bays at one door never waits. A second drive would not make
+            // it faster, and goes on verifying.
             let mut gainful = *workers;
             // The last drive of each group keeps verifying.
             let keeps = |drive: &Drive| every > 0 && u32::from(drive.0) % every == every - 1 || drive.0 >= first_kept;
