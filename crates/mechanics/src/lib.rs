@@ -13,13 +13,19 @@
 //!                           legs of all shuttles -> MotionLog, such as NoTwoShuttlesMeet
 //! ```
 //!
+//! [`Libraries`] is the driver: the controllers of a region with the machines of each library,
+//! coupled by one [`EventQueue`]. The twin jumps from event to event; a service waits until each is
+//! due.
+//!
 //! The crate has no clock and no threads; all randomness comes from the seed.
 
 #![forbid(unsafe_code)]
 
 mod drive;
+mod event_queue;
 mod health;
 mod inventory;
+mod libraries;
 mod mechanics;
 mod motion_log;
 mod no_two_shuttles_meet;
@@ -29,7 +35,9 @@ mod site;
 mod statistics;
 mod trajectory;
 
+pub use event_queue::EventQueue;
 pub use inventory::Whereabouts;
+pub use libraries::{Due, Libraries, Witness};
 pub use mechanics::Mechanics;
 pub use motion_log::MotionLog;
 pub use no_two_shuttles_meet::{Meeting, NoTwoShuttlesMeet};

@@ -1,8 +1,8 @@
-"""The station of kernel.rs in SimPy, the way its own documentation writes one: a process for each customer, and a resource.
+"""The station of event_queue.rs in SimPy, the way its own documentation writes one: a process for each customer, and a resource.
 
     python simpy_station.py SERVERS CUSTOMERS      prints: events a second, mean wait
 
-Arrivals and departures are counted as events, as in kernel.rs; SimPy has more of its own.
+Arrivals and departures are counted as events, as in event_queue.rs; SimPy has more of its own.
 """
 
 import random

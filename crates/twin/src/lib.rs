@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   scenario files ---> scenario ---> simulation ---> Run ---> tables, figures
-//!                                         |  kernel: events in time order
+//!                                         |  mechanics: controllers, machines, events in time order
 //!                                         |  bound: what no policy can beat
 //!                                         '  statistics: percentiles, time averages
 //! ```
@@ -14,7 +14,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`scenario`] | all inputs of a run, read from TOML with the crate `settings` |
-//! | [`simulation`] | runs a scenario; [`kernel`] is its event queue, the crate `decode` its decode service |
+//! | [`simulation`] | runs a scenario, with the crates `mechanics` and `decode` |
 //! | [`sweep`] | runs all combinations of varied settings, with several seeds each |
 //! | [`compare`] | compares two scenarios, seed by seed |
 //! | [`timeline`] | the course of a run over simulated time, as figures and a table |
@@ -34,7 +34,6 @@ pub mod bound;
 pub mod compare;
 mod jobs;
 pub mod journal;
-pub mod kernel;
 pub(crate) mod overheads;
 pub mod paper;
 pub mod placement_program;

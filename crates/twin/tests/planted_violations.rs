@@ -3,12 +3,12 @@
 mod support;
 
 use fulgurite_domain::Micros;
+use fulgurite_journal::Fact;
 use fulgurite_library::{
     Action, Actor, Berth, Command, Controller, Drive, Event, Library, Panel, Partitioned, Platter, Policy, Region, RegionOutcome,
     RegionPlatter, RequestId, Shard, Shuttle, Slot, Task, Tracks,
 };
 use fulgurite_mechanics::{DriveState, Footprint, MotionLog, NoTwoShuttlesMeet, Trajectory};
-use fulgurite_twin::journal::Fact;
 use fulgurite_twin::scenario::{PolicyName, Scenario};
 
 use support::checks::{

@@ -1,6 +1,6 @@
-//! Compares stations on the kernel with queueing theory. Each figure is the mean of independent
-//! replications with fixed seeds. It must be within a confidence interval of 99.9 %, and the
-//! interval must be narrow.
+//! Compares stations on the bare event queue with queueing theory. Each figure is the mean of
+//! independent replications with fixed seeds. It must be within a confidence interval of 99.9 %,
+//! and the interval must be narrow.
 //!
 //! All times are in units of the mean service time.
 

@@ -12,9 +12,10 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use fulgurite_domain::Micros;
+use fulgurite_journal::{Detail, Difference, Fact, Header, JournalReader, JournalWriter, Replayed};
 use fulgurite_library::{Action, Command, Drive, Event, Library};
 use fulgurite_mechanics::Breakdown;
-use fulgurite_twin::journal::{Detail, Fact, Header, JournalReader, JournalWriter, ReplayError, replay};
+use fulgurite_twin::journal::{ReplayError, header, replay};
 use fulgurite_twin::scenario::{LibraryFault, PolicyName, Scenario};
 use fulgurite_twin::simulation::run_with;
 
@@ -32,13 +33,21 @@ fn two_libraries(policy: PolicyName, shuttles: u16) -> Scenario {
 }
 
 fn record(scenario: &Scenario, seed: u64, detail: Detail) -> Vec<u8> {
-    let mut journal = JournalWriter::new(Vec::new(), &Header::of(scenario, seed, detail)).expect("memory takes everything");
+    let mut journal = JournalWriter::new(Vec::new(), &header(scenario, seed, detail)).expect("memory takes everything");
     let finished = run_with(scenario, seed, &mut journal, |_| ()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     journal.finish(finished.at).expect("memory takes everything")
 }
 
-fn replayed(text: &[u8]) -> Result<fulgurite_twin::journal::Replayed, ReplayError> {
-    replay(JournalReader::new(text)?)
+fn replayed(text: &[u8]) -> Result<Replayed, ReplayError> {
+    replay(text)
+}
+
+/// The difference that a replay finds.
+fn difference_of(text: &[u8]) -> Box<Difference> {
+    match replayed(text) {
+        Err(ReplayError::Journal(fulgurite_journal::ReplayError::Differs(difference))) => difference,
+        other => panic!("a difference is expected: {other:?}"),
+    }
 }
 
 #[test]
@@ -90,7 +99,7 @@ fn a_changed_command_is_caught_at_its_line_with_both_versions() {
         }
         _ => false,
     });
-    let ReplayError::Differs(difference) = replayed(&text).expect_err("a command was changed") else { panic!("another error") };
+    let difference = difference_of(&text);
     assert_eq!(difference.line, at);
     let (Fact::Commanded { command: journal, .. }, Some(Fact::Commanded { command: replay, .. })) =
         (&difference.journal, &difference.replay)
@@ -119,7 +128,7 @@ fn a_changed_event_is_caught_at_the_first_command_that_differs() {
         }
         _ => false,
     });
-    let ReplayError::Differs(difference) = replayed(&missing).expect_err("an event was changed") else { panic!("another error") };
+    let difference = difference_of(&missing);
     assert!(difference.line > at && difference.input.is_some_and(|(line, _)| line >= at), "line {}", difference.line);
     // Digests locate the difference between two lines.
     let digests = Detail::Digests(NonZeroU64::new(100).expect("not 0"));
@@ -132,7 +141,7 @@ fn a_changed_event_is_caught_at_the_first_command_that_differs() {
         }
         _ => false,
     });
-    let ReplayError::Differs(difference) = replayed(&missing).expect_err("an event was changed") else { panic!("another error") };
+    let difference = difference_of(&missing);
     assert!(matches!((&difference.journal, &difference.replay), (Fact::Digest { .. }, Some(Fact::Digest { .. }))), "{difference}");
     let lines: Vec<(u64, Fact)> =
         JournalReader::new(missing.as_slice()).expect("it is whole").map(|fact| fact.expect("it is whole")).collect();
@@ -195,8 +204,7 @@ fn golden() -> PathBuf {
 #[test]
 fn the_recorded_hour_gives_the_same_commands() {
     let file = std::fs::File::open(golden()).expect("the golden file is there");
-    let journal = JournalReader::new(std::io::BufReader::new(file)).unwrap_or_else(|error| panic!("{error}"));
-    let report = replay(journal).unwrap_or_else(|error| panic!("{}: {error}", golden().display()));
+    let report = replay(std::io::BufReader::new(file)).unwrap_or_else(|error| panic!("{}: {error}", golden().display()));
     assert!(report.until >= Micros::HOUR && report.requests > 50 && report.commands > 1_000, "{report:?}");
 }
 

@@ -6,7 +6,8 @@ use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use fulgurite_twin::journal::{Detail, Header, JournalReader, JournalWriter, ReplayError, Replayed, replay};
+use fulgurite_journal::{Detail, JournalWriter, Replayed};
+use fulgurite_twin::journal::{ReplayError, header, replay};
 use fulgurite_twin::simulation::run_with;
 use serde_json::json;
 
@@ -20,7 +21,7 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
     let detail = record.digests.map_or(Detail::Commands, Detail::Digests);
     let path = text::harmless(&record.journal.display().to_string());
     let file = File::create_new(&record.journal).with_context(|| format!("can't create the journal {path}"))?;
-    let mut journal = JournalWriter::new(file, &Header::of(&scenario, seed, detail)).with_context(|| path.clone())?;
+    let mut journal = JournalWriter::new(file, &header(&scenario, seed, detail)).with_context(|| path.clone())?;
     let finished = run_with(&scenario, seed, &mut journal, |_| ())?;
     let file = journal.finish(finished.at).with_context(|| format!("can't write the journal {path}"))?;
     file.sync_all().with_context(|| format!("can't write the journal {path}"))?;
@@ -38,9 +39,9 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
 pub(super) fn run_again(session: &Session, journal: &Path) -> Result<Outcome> {
     let path = text::harmless(&journal.display().to_string());
     let file = File::open(journal).with_context(|| format!("can't open the journal {path}"))?;
-    let report = match JournalReader::new(BufReader::new(file)).map_err(ReplayError::from).and_then(replay) {
+    let report = match replay(BufReader::new(file)) {
         Ok(report) => report,
-        Err(ReplayError::Differs(difference)) => {
+        Err(ReplayError::Journal(fulgurite_journal::ReplayError::Differs(difference))) => {
             session.answer(|| {
                 let replay = difference.replay.as_ref().map(ToString::to_string);
                 json!({ "same": false, "line": difference.line, "journal": difference.journal.to_string(), "replay": replay })

@@ -2,12 +2,11 @@
 //! workload.
 //!
 //! ```text
-//!   Requests --- arrivals ---.                         .--- commands ---> Mechanics of the library
-//!                            v                         |                        |
-//!              earliest of both ---> due? ---> Region (Controllers)             | answers, each with its instant
-//!                            ^                         |                        |
-//!   Queue ------- events ----'                         '--- ends ---> Run       |
-//!     ^---------------------------------------------------------------------'
+//!   Requests --- arrivals ---.
+//!                            v                         .---> Watch: measurements, observer
+//!              earliest of both ---> due? ---> Libraries: controllers and mechanics
+//!                            ^                         |
+//!                            '------- events ----------'
 //! ```
 //!
 //! All libraries share one queue, so that a request with shards in several of them is tracked as
@@ -26,10 +25,8 @@ mod requests;
 mod traced;
 
 use fulgurite_domain::Micros;
-use fulgurite_library::{
-    Command, Controller, Event, Layout, Library, Platter, Policy, Region, RegionOutcome, RequestId, Shuttle, Whereabouts,
-};
-use fulgurite_mechanics::{Mechanics, MotionLog};
+use fulgurite_library::{Command, Controller, Event, Layout, Library, Policy, Region, RegionOutcome, RequestId};
+use fulgurite_mechanics::{Libraries, Mechanics, MotionLog, Witness};
 
 pub use decoding::DecodeFigures;
 pub use error::{RunError, StopReason, Unfinished};
@@ -37,7 +34,6 @@ pub use figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
 pub use observer::{Activity, Ended, Observer, Request, Sample};
 pub use repeated::Repeated;
 
-use crate::kernel::Queue;
 use crate::scenario::{Scenario, Stock};
 use decoding::Decoding;
 use ingest::Ingesting;
@@ -128,32 +124,48 @@ impl Scenario {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct ScheduledEvent {
-    library: Library,
-    event: Event,
-}
-
 struct Simulation<'s, O, L> {
     scenario: &'s Scenario,
     stock: &'s Stock,
     seed: u64,
-    region: Region,
-    mechanics: Vec<Mechanics<L>>,
-    queue: Queue<ScheduledEvent>,
+    libraries: Libraries<L>,
     requests: Requests,
-    open: OpenRequests,
     ingesting: Option<Ingesting>,
-    /// When each library's controller will be woken; [`Micros::NEVER`] if it won't.
-    wakeups: Vec<Micros>,
-    observer: O,
-    measuring: Measuring,
+    watch: Watch<O>,
     now: Micros,
     events: u64,
-    // Emptied in each step; kept to reuse their memory.
-    commands: Vec<(Library, Command)>,
-    ended: Vec<(RequestId, RegionOutcome)>,
-    answers: Vec<(Micros, Event)>,
+}
+
+/// What a run keeps of the inputs and outputs of its libraries.
+struct Watch<O> {
+    open: OpenRequests,
+    observer: O,
+    measuring: Measuring,
+}
+
+impl<O: Observer> Witness for Watch<O> {
+    fn event(&mut self, now: Micros, library: Library, event: &Event) {
+        self.observer.event(now, library, event);
+    }
+
+    fn handled(&mut self, now: Micros, library: Library, region: &Region) {
+        self.measuring.stepped(now, library, region.controllers()[usize::from(library.0)].panel().congestion());
+    }
+
+    fn command(&mut self, now: Micros, library: Library, command: &Command) {
+        self.observer.command(now, library, command);
+    }
+
+    fn ended(&mut self, now: Micros, id: RequestId, outcome: RegionOutcome) {
+        let OpenRequest { arrived, bytes, deadline, is_measured } = self.open.remove(id);
+        let ended = Ended { id, arrived, at: now, bytes, deadline, outcome, is_measured };
+        self.measuring.ended(&ended);
+        self.observer.ended(&ended);
+    }
+
+    fn settled(&mut self, now: Micros, region: &Region) {
+        self.observer.settled(now, region);
+    }
 }
 
 impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
@@ -163,41 +175,15 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         seed: u64,
         region: Region,
         observer: O,
-        mut log: impl FnMut(&Layout) -> L,
+        log: impl FnMut(&Layout) -> L,
     ) -> Result<Self, RunError> {
-        let mechanics = region.controllers().iter().enumerate().map(|(index, controller)| {
-            let library = Library(index as u16);
-            let settings = scenario.mechanics_of(library);
-            // Libraries are identical, but their machines draw different times. The factor, 2^64
-            // divided by the golden ratio, keeps the seeds of libraries far apart.
-            let seed = seed.wrapping_add((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            let mut machines = Mechanics::with_log(scenario.layout.clone(), settings, seed, log(&scenario.layout));
-            let panel = controller.panel();
-            for platter in (0..panel.platter_count()).map(Platter) {
-                if let Whereabouts::Berth(berth) = panel.whereabouts(platter) {
-                    machines.put(platter, berth);
-                }
-            }
-            for shuttle in (0..scenario.layout.shuttles).map(Shuttle) {
-                machines.set_start_position(shuttle, panel.position(shuttle));
-            }
-            machines
-        });
         Ok(Self {
-            mechanics: mechanics.collect(),
-            queue: Queue::new(),
+            libraries: Libraries::new(region, |library| scenario.mechanics_of(library), seed, log),
             requests: Requests::new(scenario, stock, seed)?,
-            open: OpenRequests::default(),
             ingesting: Ingesting::new(scenario, stock, seed)?,
-            wakeups: vec![Micros::NEVER; scenario.libraries.into()],
-            observer,
-            measuring: Measuring::new(&scenario.run, scenario.libraries),
+            watch: Watch { open: OpenRequests::default(), observer, measuring: Measuring::new(&scenario.run, scenario.libraries) },
             now: Micros::ZERO,
             events: 0,
-            commands: Vec::new(),
-            ended: Vec::new(),
-            answers: Vec::new(),
-            region,
             scenario,
             stock,
             seed,
@@ -211,64 +197,69 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         let stop_reason = loop {
             let arrival = self.requests.next_at();
             // At the same instant, arrivals precede events (but not at 0).
-            let next = self.queue.pop_until(Micros(arrival.0.saturating_sub(1)));
+            let next = self.libraries.pop_until(Micros(arrival.0.saturating_sub(1)));
             let at = match &next {
                 Some((at, _)) => *at,
                 None if arrival < Micros::NEVER => arrival,
                 None => break StopReason::Idle,
             };
-            if at >= self.measuring.next_measurement {
-                self.measuring.measure(at, &self.region, &self.mechanics);
+            if at >= self.watch.measuring.next_measurement {
+                self.measure(at);
             }
-            if at >= measured_until && self.open.measured_open == 0 || at > latest {
+            if at >= measured_until && self.watch.open.measured_open == 0 || at > latest {
                 break StopReason::Over;
             }
-            if at >= self.observer.next_sample() {
+            if at >= self.watch.observer.next_sample() {
                 self.sample_until(at);
             }
             self.now = at;
             self.events += 1;
             match next {
-                Some((_, scheduled)) => self.handle_due_event(scheduled),
+                Some((_, due)) => {
+                    self.libraries.handle(at, due, &mut self.watch);
+                    if let Event::PlatterWritten { .. } = due.event {
+                        self.schedule_ingest();
+                    }
+                }
                 None => self.handle_arrival()?,
             }
         };
         let end = self.now.max(measured_until);
-        self.measuring.measure(end, &self.region, &self.mechanics);
+        self.measure(end);
         self.sample_until(end);
-        self.observer.end(&Sample::of(end, &self.region, &self.mechanics));
+        self.watch.observer.end(&Sample::of(end, self.libraries.region(), self.libraries.mechanics()));
         self.requests.read_to_end()?;
-        if let Some(path) = self.scenario.workload.trace.clone().filter(|_| self.measuring.requests() == 0) {
+        if let Some(path) = self.scenario.workload.trace.clone().filter(|_| self.watch.measuring.requests() == 0) {
             return Err(RunError::NothingMeasured { path, from: self.scenario.run.warm_up, until: measured_until });
         }
         Ok(self.finish(stop_reason))
     }
 
+    fn measure(&mut self, at: Micros) {
+        self.watch.measuring.measure(at, self.libraries.region(), self.libraries.mechanics());
+    }
+
     /// Gives the observer the samples that it wants, up to this instant.
     fn sample_until(&mut self, at: Micros) {
         loop {
-            let next = self.observer.next_sample();
+            let next = self.watch.observer.next_sample();
             if next > at {
                 break;
             }
-            self.observer.sample(&Sample::of(next, &self.region, &self.mechanics));
-            assert!(self.observer.next_sample() > next, "an observer wants its next sample after the one it has just received");
+            self.watch.observer.sample(&Sample::of(next, self.libraries.region(), self.libraries.mechanics()));
+            assert!(self.watch.observer.next_sample() > next, "an observer wants its next sample after the one it has just received");
         }
     }
 
     fn begin(&mut self) {
-        self.observer.begin(&self.region);
-        for index in 0..self.mechanics.len() {
-            let library = Library(index as u16);
-            self.mechanics[index].start(&mut self.answers);
-            self.schedule_answers(library);
+        self.watch.observer.begin(self.libraries.region());
+        self.libraries.start_machines();
+        for unavailable in &self.stock.unavailable {
+            let (library, platter) = self.stock.sets.places[unavailable.0 as usize];
+            self.libraries.deliver(self.now, library, Event::PlatterUnavailable { platter }, &mut self.watch);
         }
-        for index in 0..self.stock.unavailable.len() {
-            let (library, platter) = self.stock.sets.places[self.stock.unavailable[index].0 as usize];
-            self.deliver_event(library, Event::PlatterUnavailable { platter });
-        }
-        for index in 0..self.mechanics.len() {
-            self.deliver_event(Library(index as u16), Event::Woken);
+        for library in (0..self.scenario.libraries).map(Library) {
+            self.libraries.deliver(self.now, library, Event::Woken, &mut self.watch);
         }
         self.schedule_ingest();
     }
@@ -278,121 +269,33 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         let Some(bytes) = self.requests.take(self.stock)? else { return Ok(()) };
         let deadline = self.scenario.workload.deadline.map_or(Micros::NEVER, |within| at + within);
         let is_measured = at >= self.scenario.run.warm_up && at < self.scenario.run.measured_until();
-        let id = self.open.insert(OpenRequest { arrived: at, bytes, deadline, is_measured });
+        let id = self.watch.open.insert(OpenRequest { arrived: at, bytes, deadline, is_measured });
         let shards = &self.requests.shards;
-        self.measuring.arrived(at, is_measured, id, shards);
-        self.observer.request(&Request { id, at, shards, bytes, deadline, is_measured });
-        self.region.request(at, id, shards, deadline, &mut self.commands, &mut self.ended);
-        self.dispatch_commands();
-        self.schedule_changed_wakeups();
+        self.watch.measuring.arrived(at, is_measured, id, shards);
+        self.watch.observer.request(&Request { id, at, shards, bytes, deadline, is_measured });
+        self.libraries.request(at, id, shards, deadline, &mut self.watch);
         Ok(())
-    }
-
-    /// Handles a due event, unless it has become void.
-    fn handle_due_event(&mut self, ScheduledEvent { library, event }: ScheduledEvent) {
-        let index = usize::from(library.0);
-        match event {
-            Event::Woken => {
-                // This wake-up was superseded by an earlier one.
-                if self.wakeups[index] != self.now {
-                    return;
-                }
-                self.wakeups[index] = Micros::NEVER;
-                if self.region.controllers()[index].deadline().is_some_and(|deadline| deadline <= self.now) {
-                    self.deliver_event(library, event);
-                } else {
-                    self.schedule_wakeup(library);
-                }
-            }
-            Event::PlatterWritten { platter } => {
-                self.mechanics[index].put(platter, fulgurite_library::Berth::Port);
-                self.deliver_event(library, event);
-                self.schedule_ingest();
-            }
-            _ => {
-                let concerns_controller = self.mechanics[index].due(self.now, &event, &mut self.answers);
-                self.schedule_answers(library);
-                if concerns_controller {
-                    self.deliver_event(library, event);
-                }
-            }
-        }
-    }
-
-    /// Passes an event to a controller and handles the consequences.
-    fn deliver_event(&mut self, library: Library, event: Event) {
-        self.observer.event(self.now, library, &event);
-        self.region.step(self.now, library, event, &mut self.commands, &mut self.ended);
-        self.measuring.stepped(self.now, library, self.region.controllers()[usize::from(library.0)].panel().congestion());
-        self.dispatch_commands();
-        self.schedule_changed_wakeups();
-    }
-
-    /// Passes commands to the machines and releases requests that have ended.
-    fn dispatch_commands(&mut self) {
-        for index in 0..self.commands.len() {
-            let (library, command) = self.commands[index];
-            self.observer.command(self.now, library, &command);
-            if let Command::Do { id, action } = command {
-                self.mechanics[usize::from(library.0)].begin(self.now, id, action, &mut self.answers);
-                self.schedule_answers(library);
-            }
-        }
-        self.commands.clear();
-        for index in 0..self.ended.len() {
-            let (id, outcome) = self.ended[index];
-            let OpenRequest { arrived, bytes, deadline, is_measured } = self.open.remove(id);
-            let ended = Ended { id, arrived, at: self.now, bytes, deadline, outcome, is_measured };
-            self.measuring.ended(&ended);
-            self.observer.ended(&ended);
-        }
-        self.ended.clear();
-        self.observer.settled(self.now, &self.region);
-    }
-
-    fn schedule_answers(&mut self, library: Library) {
-        for (at, event) in self.answers.drain(..) {
-            self.queue.push(at, ScheduledEvent { library, event });
-        }
-    }
-
-    /// Schedules a wake-up if the controller needs one earlier than planned.
-    fn schedule_wakeup(&mut self, library: Library) {
-        let index = usize::from(library.0);
-        if let Some(deadline) = self.region.controllers()[index].deadline() {
-            let deadline = deadline.max(self.now + Micros(1));
-            if deadline < self.wakeups[index] {
-                self.wakeups[index] = deadline;
-                self.queue.push(deadline, ScheduledEvent { library, event: Event::Woken });
-            }
-        }
-    }
-
-    /// A request with several shards, or a recovered read, may have changed several libraries.
-    fn schedule_changed_wakeups(&mut self) {
-        for index in 0..self.region.changed().len() {
-            let library = self.region.changed()[index];
-            self.schedule_wakeup(library);
-        }
     }
 
     fn schedule_ingest(&mut self) {
         if let Some((at, library, platter)) = self.ingesting.as_mut().and_then(|ingesting| ingesting.next(self.stock)) {
-            self.queue.push(at.max(self.now), ScheduledEvent { library, event: Event::PlatterWritten { platter } });
+            self.libraries.schedule(at.max(self.now), library, Event::PlatterWritten { platter });
         }
     }
 
-    fn finish(mut self, reason: StopReason) -> Finished<L> {
-        let (requests, at) = (self.open.measured_open, self.now);
-        let unfinished = self.open.unfinished().next();
+    fn finish(self, reason: StopReason) -> Finished<L> {
+        let Watch { open, mut measuring, .. } = self.watch;
+        let (region, mechanics) = self.libraries.into_parts();
+        let (requests, at) = (open.measured_open, self.now);
+        let unfinished = open.unfinished().next();
         let unfinished = unfinished.map(|(first, open)| Unfinished { requests, first, arrived: open.arrived, at, reason });
-        self.open.unfinished().for_each(|(_, open)| self.measuring.censored(at, &open));
-        let unfinished_us: u64 = self.open.in_progress().map(|open| self.now.since(open.arrived).0).sum();
-        let mut run = self.measuring.into_run(self.now, unfinished_us, self.scenario, self.stock);
+        open.unfinished().for_each(|(_, open)| measuring.censored(at, &open));
+        let unfinished_us: u64 = open.in_progress().map(|open| at.since(open.arrived).0).sum();
+        let mut run = measuring.into_run(at, unfinished_us, self.scenario, self.stock);
         run.seed = self.seed;
         run.unfinished = unfinished;
         run.events = self.events;
-        run.recoveries = self.region.recovered();
-        Finished { run, region: self.region, mechanics: self.mechanics, at: self.now }
+        run.recoveries = region.recovered();
+        Finished { run, region, mechanics, at }
     }
 }

@@ -5,9 +5,9 @@
 pub(crate) mod checks;
 
 use fulgurite_domain::{Micros, SetShape};
+use fulgurite_journal::Fact;
 use fulgurite_library::{Command, Event, Layout, Library};
 use fulgurite_mechanics::NoTwoShuttlesMeet;
-use fulgurite_twin::journal::Fact;
 use fulgurite_twin::scenario::{PolicyChoice, PolicyName, RunSettings, Scenario, SizeLaw, Workload, WorkloadKind};
 use fulgurite_twin::simulation::{Ended, Finished, Observer, Request, run_with};
 

@@ -1,6 +1,6 @@
-//! Stations of queueing theory on the bare [`Queue`]. Their exact results are known, so they
-//! validate the kernel, the random draws and the statistics before a library of shuttles and drives
-//! does.
+//! Stations of queueing theory on the bare [`EventQueue`]. Their exact results are known, so they
+//! validate the event queue, the random draws and the statistics before a library of shuttles and
+//! drives does.
 //!
 //! ```text
 //!   class 0 --Poisson--> [ | | | ] \            / server 0 \
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
-use fulgurite_twin::kernel::Queue;
+use fulgurite_mechanics::EventQueue;
 
 /// Distribution of service times.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,7 +101,7 @@ struct Server {
 
 struct Run<'a> {
     station: &'a Station,
-    queue: Queue<Event>,
+    queue: EventQueue<Event>,
     arrivals: Vec<Stream>,
     services: Vec<Stream>,
     servers: Vec<Server>,
@@ -124,7 +124,7 @@ impl Station {
             |purpose: &'static str| (0..self.classes.len() as u32).map(move |class| Stream::numbered(seed, purpose, class)).collect();
         let mut run = Run {
             station: self,
-            queue: Queue::new(),
+            queue: EventQueue::new(),
             arrivals: stream("station arrivals"),
             services: stream("station services"),
             servers: vec![Server { customer: None, since: Micros::ZERO, service: 0 }; self.servers as usize],
@@ -274,7 +274,7 @@ impl Polling {
         let mut arrivals: Vec<Stream> = (0..self.queues as u32).map(|queue| Stream::numbered(seed, "polling arrivals", queue)).collect();
         let mut services = Stream::new(seed, "polling services");
         let mut waiting = vec![VecDeque::new(); self.queues];
-        let mut events = Queue::new();
+        let mut events = EventQueue::new();
         let gap = |chance: &mut Stream| Micros::from_seconds(chance.exponential(1.0 / self.arrivals_s));
         for (queue, chance) in arrivals.iter_mut().enumerate() {
             events.push(gap(chance), PollingEvent::Arrives { queue: queue as u32 });

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fulgurite_domain::Micros;
+use fulgurite_journal::Fact;
 use fulgurite_library::{Action, Actor, Command, CommandId, Event, Library};
-use fulgurite_twin::journal::Fact;
 
 /// A command under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

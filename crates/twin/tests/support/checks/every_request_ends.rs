@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
+use fulgurite_journal::Fact;
 use fulgurite_library::{Action, Event, Platter, Region, RegionOutcome, RequestId, Shard, Tracks, Whereabouts};
-use fulgurite_twin::journal::Fact;
 
 use super::AnsweredCommand;
 

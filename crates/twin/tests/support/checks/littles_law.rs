@@ -21,8 +21,8 @@
 use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
+use fulgurite_journal::Fact;
 use fulgurite_library::{Action, Actor, Bay, Berth, Drive, Event, Library, Platter, Region, Shuttle, Stage};
-use fulgurite_twin::journal::Fact;
 
 use super::{AnsweredCommand, PlattersAreConserved};
 

@@ -32,7 +32,7 @@ use fulgurite_mechanics::{DriveStatistics, Mechanics, MotionLog, ShuttleStatisti
 
 pub(crate) use every_command_is_answered_once::{AnsweredCommand, EveryCommandIsAnsweredOnce, WrongAnswer};
 pub(crate) use every_request_ends::{EveryRequestEnds, WrongEnd};
-use fulgurite_twin::journal::Fact;
+use fulgurite_journal::Fact;
 use fulgurite_twin::scenario::{PolicyName, Scenario};
 use fulgurite_twin::simulation::{Ended, Finished, Observer, Request};
 pub(crate) use littles_law::{Law, LittlesLaw, Station, Unequal};

@@ -2,8 +2,8 @@
 //! commands and answers, the controller's state, and the machines.
 
 use fulgurite_domain::Micros;
+use fulgurite_journal::Fact;
 use fulgurite_library::{Action, Actor, Bay, Berth, Command, Drive, Event, Library, Platter, Region, Slot, Whereabouts};
-use fulgurite_twin::journal::Fact;
 
 use super::{AnsweredCommand, Machines};
 

@@ -16,11 +16,11 @@
 use std::collections::BTreeSet;
 
 use fulgurite_domain::Micros;
+use fulgurite_journal::Fact;
 use fulgurite_library::{
     Action, Actor, Berth, Command, Drive, Event, Job, Library, Operation, Panel, Platter, Rectangle, Region, Section, Shuttle, rectangles,
     sections,
 };
-use fulgurite_twin::journal::Fact;
 
 use super::{AnsweredCommand, EveryCommandIsAnsweredOnce};
 

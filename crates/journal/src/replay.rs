@@ -6,11 +6,9 @@ use std::io::BufRead;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Actor, Command, Event, Fault, Library, Region, RegionOutcome, RequestId};
-use fulgurite_settings::SettingErrors;
 
-use super::digest::OutputDigest;
-use super::{Detail, Fact, JournalError, JournalReader};
-use crate::scenario::{Scenario, ScenarioError};
+use crate::digest::OutputDigest;
+use crate::{Detail, Fact, JournalError, JournalReader};
 
 /// The result of a replay without differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,10 +32,6 @@ pub enum ReplayError {
     /// The journal can't be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    #[error("the scenario in the journal's header can't be read: {0}")]
-    Settings(#[from] SettingErrors),
-    #[error("the scenario in the journal's header can't be run: {0}")]
-    Scenario(#[from] ScenarioError),
     #[error("line {line}: found library {}, but the region has {libraries} of them, counted from 0", found.0)]
     NoLibrary { line: u64, found: Library, libraries: usize },
     #[error(
@@ -88,25 +82,12 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Replays a journal: builds the region of its scenario and seed as a simulation does, gives it the
-/// inputs, and compares the outputs.
-///
-/// # Errors
-/// [`ReplayError::Differs`] with the first difference; other variants if the journal can't be
-/// replayed.
-pub fn replay<R: BufRead>(journal: JournalReader<R>) -> Result<Replayed, ReplayError> {
-    let header = journal.header();
-    let scenario = Scenario::parse("the journal's scenario", &header.scenario, &[])?;
-    let stock = scenario.stock(header.seed)?;
-    replay_onto(journal, &mut scenario.region(&stock))
-}
-
 /// Gives the inputs of a journal to a region in its initial state, and compares the outputs.
 ///
 /// # Errors
 /// [`ReplayError::Differs`] with the first difference; other variants if the journal can't be
 /// replayed.
-pub fn replay_onto<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -> Result<Replayed, ReplayError> {
+pub fn replay<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -> Result<Replayed, ReplayError> {
     let detail = journal.header().detail;
     let mut replay = Replay {
         region,

@@ -5,11 +5,9 @@ use std::io::{self, BufWriter, Write};
 use std::num::NonZeroU64;
 
 use fulgurite_domain::Micros;
-use fulgurite_library::{Command, Event, Library};
 
-use super::digest::{OutputDigest, RunningDigest};
-use super::{Fact, Header};
-use crate::simulation::{Ended, Observer, Request};
+use crate::digest::{OutputDigest, RunningDigest};
+use crate::{Fact, Header};
 
 /// How a journal records outputs. Inputs are always complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,24 +110,5 @@ impl<W: Write> JournalWriter<W> {
         self.lines.add(&self.line);
         writeln!(self.line, " ~{:08x}", self.lines.checksum()).expect("a String takes everything");
         self.failed = self.out.write_all(self.line.as_bytes()).err();
-    }
-}
-
-impl<W: Write> Observer for JournalWriter<W> {
-    fn request(&mut self, request: &Request<'_>) {
-        let Request { id, at, shards, deadline, .. } = *request;
-        self.add(&Fact::Requested { now: at, request: id, deadline, shards: shards.to_vec() });
-    }
-
-    fn event(&mut self, now: Micros, library: Library, event: &Event) {
-        self.add(&Fact::Happened { now, library, event: *event });
-    }
-
-    fn command(&mut self, _: Micros, library: Library, command: &Command) {
-        self.add(&Fact::Commanded { library, command: *command });
-    }
-
-    fn ended(&mut self, ended: &Ended) {
-        self.add(&Fact::Ended { request: ended.id, outcome: ended.outcome });
     }
 }

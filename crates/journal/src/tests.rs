@@ -9,8 +9,8 @@ use fulgurite_library::{
 };
 use proptest::prelude::*;
 
-use super::words::parse;
-use super::{Detail, Fact, Header, JournalError, JournalReader, JournalWriter};
+use crate::words::parse;
+use crate::{Detail, Fact, Header, JournalError, JournalReader, JournalWriter};
 
 fn tracks() -> impl Strategy<Value = Tracks> {
     any::<(u32, u32)>().prop_map(|(first, count)| Tracks { first, count })

@@ -32,6 +32,8 @@
 //! the outputs instead of the outputs ([`Detail::Digests`]): it is half as long, and a difference
 //! is located to within one digest's number of facts.
 
+#![forbid(unsafe_code)]
+
 mod digest;
 mod error;
 mod fact;
@@ -48,5 +50,5 @@ pub use error::{JournalError, LineContent};
 pub use fact::Fact;
 pub use header::Header;
 pub use read::JournalReader;
-pub use replay::{Difference, ReplayError, Replayed, replay, replay_onto};
+pub use replay::{Difference, ReplayError, Replayed, replay};
 pub use write::{Detail, JournalWriter};

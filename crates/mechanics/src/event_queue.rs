@@ -1,5 +1,5 @@
-//! The event queue of a discrete-event simulation. Events come out in time order; events due at the
-//! same instant come out in the order in which they were pushed.
+//! Future events, of a simulation or of emulated machines in real time. Events come out in time
+//! order; events due at the same instant come out in the order in which they were pushed.
 //!
 //! ```text
 //!                  [ due now ]                     pop leaves a gap here, which the next push
@@ -9,14 +9,14 @@
 //! ```
 //!
 //! Handling an event usually schedules another, so a push follows nearly every pop. A key is a
-//! single 128-bit number, time above sequence, so one comparison decides. `benches/kernel.rs`
-//! compares it with the standard library's heap.
+//! single 128-bit number, time above sequence, so one comparison decides. The bench
+//! `event_queue` of the twin compares it with the standard library's heap.
 
 use fulgurite_domain::Micros;
 
 /// Pending events. The heap moves `E` by value, so keep it to a few words.
 #[derive(Debug, Clone)]
-pub struct Queue<E> {
+pub struct EventQueue<E> {
     /// A heap in which no key is less than its parent's. While `gap` is set, the root is an event
     /// that was already popped.
     heap: Vec<(u128, E)>,
@@ -26,13 +26,13 @@ pub struct Queue<E> {
 
 const CHILDREN: usize = 4;
 
-impl<E: Copy> Default for Queue<E> {
+impl<E: Copy> Default for EventQueue<E> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<E: Copy> Queue<E> {
+impl<E: Copy> EventQueue<E> {
     /// An empty queue.
     #[must_use]
     pub fn new() -> Self {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn events_due_at_the_same_instant_pop_in_push_order() {
-        let mut queue = Queue::new();
+        let mut queue = EventQueue::new();
         for number in 0..100 {
             queue.push(Micros(7 + number % 2), number);
         }
@@ -172,7 +172,7 @@ mod tests {
     fn it_pops_in_the_order_of_a_binary_heap_on_time_and_sequence() {
         for seed in 0..200 {
             let mut chance = Stream::new(seed, "operations");
-            let (mut queue, mut reference) = (Queue::new(), BinaryHeap::new());
+            let (mut queue, mut reference) = (EventQueue::new(), BinaryHeap::new());
             for number in 0..400_u64 {
                 if chance.below(5) < 3 {
                     // Few instants, so that many events share one.
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn no_event_pops_before_it_is_due() {
-        let mut queue = Queue::new();
+        let mut queue = EventQueue::new();
         queue.push(Micros(10), 'a');
         assert_eq!(queue.pop_until(Micros(9)), None);
         assert_eq!(queue.pop_until(Micros(10)), Some((Micros(10), 'a')));

@@ -1,9 +1,9 @@
-//! Events per second of the bare kernel, on one core:
+//! Events per second of the bare event queue, on one core:
 //!
-//! `cargo bench -p fulgurite-twin --bench kernel`
+//! `cargo bench -p fulgurite-twin --bench event_queue`
 //!
 //! - *hold*: a pop and a push at a random time, with a constant number of pending events, for the
-//!   kernel's queue and for the standard library's binary heap with the same keys. Counts pops.
+//!   event queue and for the standard library's binary heap with the same keys. Counts pops.
 //! - *M/M/c* at a load of 0.8, including random draws: as a bare loop, as a [`Station`] that
 //!   records every visit, and as the same station in SimPy, in this same run. Counts arrivals and
 //!   departures.
@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
-use fulgurite_twin::kernel::Queue;
+use fulgurite_mechanics::EventQueue;
 
 use station::{ServiceTime, Station};
 
@@ -34,9 +34,9 @@ type Payload = [u64; 4];
 
 fn main() {
     println!("million events a second, best of 3      {:>9} {:>9} {:>9}", "c = 10", "1,000", "100,000");
-    row("hold, this queue, 4 bytes", |c| hold(c, |item: u64| item as u32, &mut Queue::new()));
+    row("hold, this queue, 4 bytes", |c| hold(c, |item: u64| item as u32, &mut EventQueue::new()));
     row("hold, BinaryHeap, 4 bytes", |c| hold(c, |item: u64| item as u32, &mut Standard::new()));
-    row("hold, this queue, 32 bytes", |c| hold(c, |item: u64| [item; 4], &mut Queue::<Payload>::new()));
+    row("hold, this queue, 32 bytes", |c| hold(c, |item: u64| [item; 4], &mut EventQueue::<Payload>::new()));
     row("hold, BinaryHeap, 32 bytes", |c| hold(c, |item: u64| [item; 4], &mut Standard::<Payload>::new()));
     row("M/M/c, bare loop", bare);
     row("M/M/c, Station", station);
@@ -62,7 +62,7 @@ trait Events<E> {
     fn take(&mut self) -> Option<(Micros, E)>;
 }
 
-impl<E: Copy> Events<E> for Queue<E> {
+impl<E: Copy> Events<E> for EventQueue<E> {
     fn add(&mut self, at: Micros, event: E) {
         self.push(at, event);
     }
@@ -136,7 +136,7 @@ fn hold<E: Copy>(c: u32, make: impl Fn(u64) -> E, queue: &mut impl Events<E>) ->
 fn bare(c: u32) -> f64 {
     let (mut arrivals, mut services) = (Stream::new(1, "arrivals"), Stream::new(1, "services"));
     let (mut idle, mut waiting) = (c, 0_u64);
-    let mut queue = Queue::new();
+    let mut queue = EventQueue::new();
     queue.push(Micros::ZERO, true);
     // All servers begin busy, so that c events are pending from the start.
     while idle > 0 {

@@ -4,10 +4,10 @@ use std::{fmt, io};
 
 use fulgurite_domain::Micros;
 
-use super::read::LINE_BYTES_MAX;
+use crate::read::LINE_BYTES_MAX;
 
 /// Longest part of a line that an error quotes, in characters.
-pub(super) const EXCERPT_CHARS_MAX: usize = 80;
+pub(crate) const EXCERPT_CHARS_MAX: usize = 80;
 
 /// A journal can't be read. Line numbers start at 1.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ pub enum LineContent {
 
 impl LineContent {
     /// The beginning of a text.
-    pub(super) fn text(text: &str) -> Self {
+    pub(crate) fn text(text: &str) -> Self {
         let mut short: String = text.chars().take(EXCERPT_CHARS_MAX).collect();
         if short.len() < text.len() {
             short.push('…');

@@ -9,20 +9,20 @@ use fulgurite_library::{
     Shard, Shuttle, Slot, Tracks,
 };
 
-use super::Fact;
-use super::fact::{OUTCOMES, REGION_OUTCOMES};
+use crate::Fact;
+use crate::fact::{OUTCOMES, REGION_OUTCOMES};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unexpected<'a> {
+pub(crate) struct Unexpected<'a> {
     /// The word; empty at the end of the line.
-    pub(super) found: &'a str,
-    pub(super) expected: &'static str,
+    pub(crate) found: &'a str,
+    pub(crate) expected: &'static str,
 }
 
 struct Words<'a>(Split<'a, char>);
 
 /// Reads a line without its check.
-pub(super) fn parse(line: &str) -> Result<Fact, Unexpected<'_>> {
+pub(crate) fn parse(line: &str) -> Result<Fact, Unexpected<'_>> {
     let mut words = Words(line.split(' '));
     let fact = words.fact()?;
     words.end()?;
@@ -186,13 +186,13 @@ const BERTH: &str = "a berth, such as slot17, D4.1 or port";
 const MICROMETRES: &str = "a place in micrometres";
 
 /// A decimal number without leading zeros.
-pub(super) fn number<T: std::str::FromStr>(word: &str) -> Option<T> {
+pub(crate) fn number<T: std::str::FromStr>(word: &str) -> Option<T> {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
     is_plain.then(|| word.parse().ok()).flatten()
 }
 
 /// A hexadecimal number of exactly this many digits, in lower case.
-pub(super) fn hexadecimal(word: &str, digits: usize) -> Option<u64> {
+pub(crate) fn hexadecimal(word: &str, digits: usize) -> Option<u64> {
     let is_plain = word.len() == digits && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     is_plain.then(|| u64::from_str_radix(word, 16).ok()).flatten()
 }

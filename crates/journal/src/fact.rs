@@ -58,11 +58,11 @@ impl fmt::Display for Fact {
 }
 
 /// The journal's word for each outcome of a read of a library.
-pub(super) const OUTCOMES: [(&str, Outcome); 3] =
+pub(crate) const OUTCOMES: [(&str, Outcome); 3] =
     [("read", Outcome::Read), ("unavailable", Outcome::Unavailable), ("refused", Outcome::Refused)];
 
 /// The journal's word for each outcome of a request to the region.
-pub(super) const REGION_OUTCOMES: [(&str, RegionOutcome); 4] = [
+pub(crate) const REGION_OUTCOMES: [(&str, RegionOutcome); 4] = [
     ("read", RegionOutcome::Read),
     ("recovered", RegionOutcome::Recovered),
     ("unavailable", RegionOutcome::Unavailable),

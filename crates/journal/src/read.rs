@@ -4,12 +4,12 @@ use std::io::{BufRead, Read};
 
 use fulgurite_domain::Micros;
 
-use super::digest::RunningDigest;
-use super::words::{hexadecimal, parse};
-use super::{Detail, Fact, Header, JournalError, LineContent};
+use crate::digest::RunningDigest;
+use crate::words::{hexadecimal, parse};
+use crate::{Detail, Fact, Header, JournalError, LineContent};
 
 /// Longer lines are rejected. A request for a million shards has a line of 20 MB.
-pub(super) const LINE_BYTES_MAX: usize = 32 << 20;
+pub(crate) const LINE_BYTES_MAX: usize = 32 << 20;
 
 /// Reads the facts of a journal, with one line in memory at a time.
 ///
@@ -92,7 +92,7 @@ impl<R: BufRead> Iterator for JournalReader<R> {
 }
 
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     from: R,
     buffer: Vec<u8>,
     /// End of the text in the buffer, without the check and the newline.
@@ -103,7 +103,7 @@ pub(super) struct Lines<R> {
 
 impl<R: BufRead> Lines<R> {
     /// The next line. `expected` describes it in errors.
-    pub(super) fn next(&mut self, expected: &'static str) -> Result<&str, JournalError> {
+    pub(crate) fn next(&mut self, expected: &'static str) -> Result<&str, JournalError> {
         self.fill(expected)?;
         let Self { digest, .. } = self;
         let text = std::str::from_utf8(&self.buffer[..self.end]).expect("it was checked");
@@ -112,7 +112,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// The next line, after its check was verified and removed.
-    pub(super) fn next_checked(&mut self, expected: &'static str) -> Result<&str, JournalError> {
+    pub(crate) fn next_checked(&mut self, expected: &'static str) -> Result<&str, JournalError> {
         self.fill(expected)?;
         let line = self.line;
         let checked = self.text().rsplit_once(" ~").and_then(|(text, digits)| Some((text.len(), hexadecimal(digits, 8)? as u32)));
@@ -152,12 +152,12 @@ impl<R: BufRead> Lines<R> {
         self.from.fill_buf().map(<[u8]>::is_empty).map_err(|source| JournalError::Io { line, source })
     }
 
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.buffer[..self.end]).expect("it was checked")
     }
 
     /// The rest of the next line, which must begin with `word`.
-    pub(super) fn after(&mut self, word: &str, expected: &'static str) -> Result<&str, JournalError> {
+    pub(crate) fn after(&mut self, word: &str, expected: &'static str) -> Result<&str, JournalError> {
         self.next(expected)?;
         if !self.text().starts_with(word) {
             return Err(self.unexpected(expected));
@@ -165,7 +165,7 @@ impl<R: BufRead> Lines<R> {
         Ok(&self.text()[word.len()..])
     }
 
-    pub(super) fn unexpected(&self, expected: &'static str) -> JournalError {
+    pub(crate) fn unexpected(&self, expected: &'static str) -> JournalError {
         JournalError::Line { line: self.line, found: LineContent::text(self.text()), expected }
     }
 }

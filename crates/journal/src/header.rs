@@ -3,12 +3,11 @@
 use std::io::{self, BufRead, Write};
 use std::num::NonZeroU64;
 
-use super::digest::RunningDigest;
-use super::error::EXCERPT_CHARS_MAX;
-use super::read::Lines;
-use super::words::number;
-use super::{Detail, JournalError};
-use crate::scenario::Scenario;
+use crate::digest::RunningDigest;
+use crate::error::EXCERPT_CHARS_MAX;
+use crate::read::Lines;
+use crate::words::number;
+use crate::{Detail, JournalError};
 
 const FIRST_LINE: &str = "fulgurite journal 1";
 /// More lines than any scenario has: a larger number is damage, and reported as such.
@@ -28,13 +27,13 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header for a run of a scenario by this program.
+    /// A header that names this version of the program.
     #[must_use]
-    pub fn of(scenario: &Scenario, seed: u64, detail: Detail) -> Self {
-        Self { program: env!("CARGO_PKG_VERSION").to_owned(), detail, seed, scenario: scenario.canonical() }
+    pub fn new(scenario: String, seed: u64, detail: Detail) -> Self {
+        Self { program: env!("CARGO_PKG_VERSION").to_owned(), detail, seed, scenario }
     }
 
-    pub(super) fn write(&self, out: &mut impl Write, digest: &mut RunningDigest) -> io::Result<()> {
+    pub(crate) fn write(&self, out: &mut impl Write, digest: &mut RunningDigest) -> io::Result<()> {
         let scenario: Vec<&str> = self.scenario.lines().collect();
         let detail = match self.detail {
             Detail::Commands => "detail commands".into(),
@@ -51,7 +50,7 @@ impl Header {
         writeln!(out, "begin ~{:08x}", digest.checksum())
     }
 
-    pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Self, JournalError> {
+    pub(crate) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Self, JournalError> {
         if lines.next("a header")? != FIRST_LINE {
             return Err(JournalError::NoJournal { found: lines.text().chars().take(EXCERPT_CHARS_MAX).collect() });
         }

@@ -1,0 +1,63 @@
+//! Journals of simulated runs, with the crate `journal`: the header names the scenario and the
+//! seed, from which a replay builds the region again.
+
+use std::io::{BufRead, Write};
+
+use fulgurite_domain::Micros;
+use fulgurite_journal::{Detail, Fact, Header, JournalReader, JournalWriter, Replayed};
+use fulgurite_library::{Command, Event, Library};
+use fulgurite_settings::SettingErrors;
+
+use crate::scenario::{Scenario, ScenarioError};
+use crate::simulation::{Ended, Observer, Request};
+
+/// The journal of a run can't be replayed, or the outputs differ.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened")]
+pub enum ReplayError {
+    #[error(transparent)]
+    Journal(#[from] fulgurite_journal::ReplayError),
+    #[error("the scenario in the journal's header can't be read: {0}")]
+    Settings(#[from] SettingErrors),
+    #[error("the scenario in the journal's header can't be run: {0}")]
+    Scenario(#[from] ScenarioError),
+}
+
+/// The header for a run of a scenario by this program.
+#[must_use]
+pub fn header(scenario: &Scenario, seed: u64, detail: Detail) -> Header {
+    Header::new(scenario.canonical(), seed, detail)
+}
+
+/// Replays the journal of a run: builds the region of its scenario and seed as the simulation did,
+/// gives it the inputs, and compares the outputs.
+///
+/// # Errors
+/// [`ReplayError::Journal`] with [`Differs`](fulgurite_journal::ReplayError::Differs) for the first
+/// difference; others if the journal can't be replayed.
+pub fn replay(journal: impl BufRead) -> Result<Replayed, ReplayError> {
+    let journal = JournalReader::new(journal).map_err(fulgurite_journal::ReplayError::from)?;
+    let header = journal.header();
+    let scenario = Scenario::parse("the journal's scenario", &header.scenario, &[])?;
+    let stock = scenario.stock(header.seed)?;
+    Ok(fulgurite_journal::replay(journal, &mut scenario.region(&stock))?)
+}
+
+impl<W: Write> Observer for JournalWriter<W> {
+    fn request(&mut self, request: &Request<'_>) {
+        let Request { id, at, shards, deadline, .. } = *request;
+        self.add(&Fact::Requested { now: at, request: id, deadline, shards: shards.to_vec() });
+    }
+
+    fn event(&mut self, now: Micros, library: Library, event: &Event) {
+        self.add(&Fact::Happened { now, library, event: *event });
+    }
+
+    fn command(&mut self, _: Micros, library: Library, command: &Command) {
+        self.add(&Fact::Commanded { library, command: *command });
+    }
+
+    fn ended(&mut self, ended: &Ended) {
+        self.add(&Fact::Ended { request: ended.id, outcome: ended.outcome });
+    }
+}
