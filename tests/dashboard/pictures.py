@@ -1,10 +1,11 @@
-"""Takes the pictures of docs/dashboard.md from a server with an archive of its own.
+"""Takes the pictures of docs/dashboard.md, from a server with an archive of its own, and of docs/twin.md.
 
-    FULGURITE_BIN=target/release/fulgurite python tests/dashboard/pictures.py docs/dashboard
+    FULGURITE_BIN=target/release/fulgurite python tests/dashboard/pictures.py docs
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -12,20 +13,44 @@ from pathlib import Path
 # Behind this folder, which has a conftest of its own.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "s3"))
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from conftest import Filled
+from test_viewer import PROGRAM, REPOSITORY
 from serving import Own
 
+# While shuttle 3 of scenarios/faults.toml is out of order.
+INSTANT_S = 30_000
 VIEWS = {"fixity": "fixity", "object": "objects/survey?key=night/1/0002"}
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
-    folder.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as home, Own(Path(home)) as server, sync_playwright() as playwright:
-        Filled(server)
+    docs = Path(sys.argv[1])
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        take_dashboard(browser, docs / "dashboard")
+        take_viewer(browser, docs / "twin")
+        browser.close()
+
+
+def take_viewer(browser: Browser, folder: Path) -> None:
+    """A run after the failure of a shuttle, at an instant when many platters wait."""
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as home:
+        watched = Path(home) / "faults.html"
+        subprocess.run([PROGRAM, "twin", "run", REPOSITORY / "scenarios/faults.toml", "--watch", watched], check=True, stdout=subprocess.DEVNULL)
+        page = browser.new_page(viewport={"width": 1100, "height": 860})
+        page.goto(watched.as_uri())
+        page.get_by_label("Time", exact=True).fill(str(INSTANT_S * 1000))
+        page.get_by_label("Machine").select_option("shuttle 3")
+        page.locator(".chosen").get_by_text("Shuttle 3").wait_for()
+        page.screenshot(path=folder / "watching.png")
+
+
+def take_dashboard(browser: Browser, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as home, Own(Path(home)) as server:
+        Filled(server)
         page = browser.new_page(viewport={"width": 1000, "height": 700})
         page.goto(server.said["dashboard"])
         for name, view in VIEWS.items():
@@ -33,7 +58,6 @@ def main() -> None:
             page.locator("main h1").wait_for()
             page.wait_for_load_state("networkidle")
             page.screenshot(path=folder / f"{name}.png")
-        browser.close()
 
 
 if __name__ == "__main__":

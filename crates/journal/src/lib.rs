@@ -50,5 +50,5 @@ pub use error::{JournalError, LineContent};
 pub use fact::Fact;
 pub use header::Header;
 pub use read::JournalReader;
-pub use replay::{Difference, ReplayError, Replayed, replay};
+pub use replay::{Difference, ReplayError, Replayed, replay, replay_seen};
 pub use write::{Detail, JournalWriter};

@@ -88,9 +88,23 @@ impl fmt::Display for Difference {
 /// [`ReplayError::Differs`] with the first difference; other variants if the journal can't be
 /// replayed.
 pub fn replay<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -> Result<Replayed, ReplayError> {
+    replay_seen(journal, region, &mut |_, _| ())
+}
+
+/// Like [`replay`], and shows each input and the outputs that followed, even if the journal has
+/// only digests of them, with the region after the input.
+///
+/// # Errors
+/// As for [`replay`]. What was shown after the last equal output or digest isn't to be trusted.
+pub fn replay_seen<R: BufRead>(
+    journal: JournalReader<R>,
+    region: &mut Region,
+    seen: &mut dyn FnMut(&Fact, &Region),
+) -> Result<Replayed, ReplayError> {
     let detail = journal.header().detail;
     let mut replay = Replay {
         region,
+        seen,
         detail,
         commands: VecDeque::new(),
         ended: VecDeque::new(),
@@ -110,11 +124,12 @@ pub fn replay<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -> Res
 
 struct Replay<'a> {
     region: &'a mut Region,
+    seen: &'a mut dyn FnMut(&Fact, &Region),
     detail: Detail,
     /// Outputs of the last input not yet seen in the journal; unused with digests.
     commands: VecDeque<Fact>,
     ended: VecDeque<Fact>,
-    /// Empty between inputs; kept to reuse its memory, like the next.
+    /// Empty between inputs, like the next.
     commanded: Vec<(Library, Command)>,
     finished: Vec<(RequestId, RegionOutcome)>,
     digest: OutputDigest,
@@ -170,13 +185,22 @@ impl Replay<'_> {
     fn collect_outputs(&mut self, line: u64, input: Fact) {
         self.report.commands += self.commanded.len() as u64;
         self.report.ended += self.finished.len() as u64;
-        let commands = self.commanded.drain(..).map(|(library, command)| Fact::Commanded { library, command });
-        let ended = self.finished.drain(..).map(|(request, outcome)| Fact::Ended { request, outcome });
-        if self.detail == Detail::Commands {
-            self.commands.extend(commands);
-            self.ended.extend(ended);
-        } else {
-            commands.chain(ended).for_each(|fact| self.digest.add(&fact));
+        (self.seen)(&input, self.region);
+        for (library, command) in std::mem::take(&mut self.commanded) {
+            let fact = Fact::Commanded { library, command };
+            (self.seen)(&fact, self.region);
+            match self.detail {
+                Detail::Commands => self.commands.push_back(fact),
+                Detail::Digests(_) => self.digest.add(&fact),
+            }
+        }
+        for (request, outcome) in std::mem::take(&mut self.finished) {
+            let fact = Fact::Ended { request, outcome };
+            (self.seen)(&fact, self.region);
+            match self.detail {
+                Detail::Commands => self.ended.push_back(fact),
+                Detail::Digests(_) => self.digest.add(&fact),
+            }
         }
         self.input = Some((line, input));
     }

@@ -5,7 +5,7 @@ use std::io::{BufRead, Write};
 
 use fulgurite_domain::Micros;
 use fulgurite_journal::{Detail, Fact, Header, JournalReader, JournalWriter, Replayed};
-use fulgurite_library::{Command, Event, Library};
+use fulgurite_library::{Command, Event, Library, Region};
 use fulgurite_settings::SettingErrors;
 
 use crate::scenario::{Scenario, ScenarioError};
@@ -36,11 +36,26 @@ pub fn header(scenario: &Scenario, seed: u64, detail: Detail) -> Header {
 /// [`ReplayError::Journal`] with [`Differs`](fulgurite_journal::ReplayError::Differs) for the first
 /// difference; others if the journal can't be replayed.
 pub fn replay(journal: impl BufRead) -> Result<Replayed, ReplayError> {
+    replay_watched(journal, |_, _| |_: &Fact, _: &Region| ()).map(|(replayed, _)| replayed)
+}
+
+/// Like [`replay`], and shows each input and output to a watcher. `watcher` makes it from the
+/// scenario and the region before the first input.
+///
+/// # Errors
+/// As for [`replay`].
+pub fn replay_watched<W: FnMut(&Fact, &Region)>(
+    journal: impl BufRead,
+    watcher: impl FnOnce(&Scenario, &Region) -> W,
+) -> Result<(Replayed, W), ReplayError> {
     let journal = JournalReader::new(journal).map_err(fulgurite_journal::ReplayError::from)?;
     let header = journal.header();
     let scenario = Scenario::parse("the journal's scenario", &header.scenario, &[])?;
     let stock = scenario.stock(header.seed)?;
-    Ok(fulgurite_journal::replay(journal, &mut scenario.region(&stock))?)
+    let mut region = scenario.region(&stock);
+    let mut watcher = watcher(&scenario, &region);
+    let replayed = fulgurite_journal::replay_seen(journal, &mut region, &mut watcher)?;
+    Ok((replayed, watcher))
 }
 
 impl<W: Write> Observer for JournalWriter<W> {

@@ -5,13 +5,14 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use fulgurite_journal::{Detail, JournalWriter, Replayed};
+use fulgurite_library::Library;
 use fulgurite_twin::journal::{ReplayError, header, replay};
 use fulgurite_twin::simulation::run_with;
 use serde_json::json;
 
-use super::Record;
+use super::{Record, watch};
 use crate::outcome::Misuse;
 use crate::{Outcome, Session, text};
 
@@ -20,14 +21,21 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
     let seed = record.seed.unwrap_or(scenario.run.seed);
     let detail = record.digests.map_or(Detail::Commands, Detail::Digests);
     let path = text::harmless(&record.journal.display().to_string());
+    if let Some(page) = &record.html {
+        watch::prepare(page)?;
+    }
     let file = File::create_new(&record.journal).with_context(|| format!("can't create the journal {path}"))?;
     let mut journal = JournalWriter::new(file, &header(&scenario, seed, detail)).with_context(|| path.clone())?;
     let finished = run_with(&scenario, seed, &mut journal, |_| ())?;
     let file = journal.finish(finished.at).with_context(|| format!("can't write the journal {path}"))?;
     file.sync_all().with_context(|| format!("can't write the journal {path}"))?;
+    if let Some(page) = &record.html {
+        let name = format!("{}, seed {seed}", scenario.name);
+        watch::write_page_of(session, &record.journal, page, Library(0), name)?;
+    }
     let (requests, censored) = (finished.run.requests, finished.run.censored());
     session.answer(
-        || json!({ "journal": record.journal, "seed": seed, "requests": requests, "censored": censored, "until_us": finished.at.0 }),
+        || json!({ "journal": record.journal, "page": record.html, "seed": seed, "requests": requests, "censored": censored, "until_us": finished.at.0 }),
     );
     session.say(&format!("{path}: {}, seed {seed}, until {}", text::harmless(&scenario.name), finished.at));
     if let Some(unfinished) = &finished.run.unfinished {
@@ -41,14 +49,7 @@ pub(super) fn run_again(session: &Session, journal: &Path) -> Result<Outcome> {
     let file = File::open(journal).with_context(|| format!("can't open the journal {path}"))?;
     let report = match replay(BufReader::new(file)) {
         Ok(report) => report,
-        Err(ReplayError::Journal(fulgurite_journal::ReplayError::Differs(difference))) => {
-            session.answer(|| {
-                let replay = difference.replay.as_ref().map(ToString::to_string);
-                json!({ "same": false, "line": difference.line, "journal": difference.journal.to_string(), "replay": replay })
-            });
-            bail!("{path}: not the same: {difference}");
-        }
-        Err(error) => return Err(Misuse(format!("{path}: {error}")).into()),
+        Err(error) => return Err(refuse(session, &path, error)),
     };
     let Replayed { requests, events, commands, ended, until } = report;
     session.answer(
@@ -56,4 +57,16 @@ pub(super) fn run_again(session: &Session, journal: &Path) -> Result<Outcome> {
     );
     session.say(&format!("{path}: the same {commands} commands from {} requests and events, until {until}", requests + events));
     Ok(Outcome::Good)
+}
+
+/// The error for a journal that can't be replayed, or whose replay differs.
+pub(super) fn refuse(session: &Session, path: &str, error: ReplayError) -> anyhow::Error {
+    let ReplayError::Journal(fulgurite_journal::ReplayError::Differs(difference)) = error else {
+        return Misuse(format!("{path}: {error}")).into();
+    };
+    session.answer(|| {
+        let replay = difference.replay.as_ref().map(ToString::to_string);
+        json!({ "same": false, "line": difference.line, "journal": difference.journal.to_string(), "replay": replay })
+    });
+    anyhow!("{path}: not the same: {difference}")
 }

@@ -13,6 +13,7 @@ mod paper;
 mod plan;
 mod run;
 mod sweep;
+mod watch;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -49,6 +50,8 @@ pub(crate) enum Twin {
         /// A journal
         journal: PathBuf,
     },
+    /// Write a page that shows the library of a journal in motion
+    Watch(watch::Watch),
     /// Print the reference of all settings of scenario files
     Reference,
     /// Compare the statistics of a scenario's workload with the published ones
@@ -89,6 +92,10 @@ pub(crate) struct Run {
     /// the first
     #[arg(long, value_name = "FOLDER")]
     plot: Option<PathBuf>,
+    /// Write a page that shows the first library in motion, for a browser; it must not exist. With
+    /// several seeds, shows the first
+    #[arg(long, value_name = "PAGE")]
+    watch: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -134,6 +141,9 @@ pub(crate) struct Record {
     /// Write one digest for every N commands instead of the commands: half the length
     #[arg(long, value_name = "N")]
     digests: Option<std::num::NonZeroU64>,
+    /// Also write a page that shows the first library in motion; it must not exist
+    #[arg(long, value_name = "PAGE")]
+    html: Option<PathBuf>,
 }
 
 pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
@@ -145,6 +155,7 @@ pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
         Twin::Plan(plan) => plan::plan(session, plan),
         Twin::Record(record) => journal::record(session, record),
         Twin::Replay { journal } => journal::run_again(session, journal),
+        Twin::Watch(asked) => watch::watch(session, asked),
         Twin::Reference => {
             session.print(format_args!("{}", fulgurite_twin::scenario::reference().trim_end()));
             Ok(Outcome::Good)

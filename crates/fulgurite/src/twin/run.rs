@@ -11,6 +11,7 @@ use fulgurite_twin::timeline::Timeline;
 use serde_json::{Map, json};
 
 use super::clock::{self, Clock};
+use super::watch::{self, Watching};
 use super::{VERSION, bar, failed, report_missed, threads, write};
 use crate::{Outcome, Session, text};
 
@@ -26,16 +27,23 @@ pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     if let Some(folder) = &run.plot {
         write::prepare_plot(folder)?;
     }
+    if let Some(page) = &run.watch {
+        watch::prepare(page)?;
+    }
     let bar = bar(session, u64::from(run.seeds) * clock::STEPS, clock::TEMPLATE);
-    let timeline = Mutex::new(None);
+    let (timeline, recording) = (Mutex::new(None), Mutex::new(None));
     let first = scenario.run.seed;
     let observer = |point: &Point, seed: u64| {
-        let is_drawn = run.plot.is_some() && seed == first;
-        (Clock::new(&bar, &point.scenario), is_drawn.then(|| Timeline::new(&point.scenario)))
+        let drawn = (run.plot.is_some() && seed == first).then(|| Timeline::new(&point.scenario));
+        let watched = (run.watch.is_some() && seed == first).then(|| Watching::new(&point.scenario, seed));
+        (Clock::new(&bar, &point.scenario), (drawn, watched))
     };
-    let points = run_points_with(vec![Point { varied: Vec::new(), scenario }], None, threads(), &observer, &|_, (_, drawn)| {
+    let points = run_points_with(vec![Point { varied: Vec::new(), scenario }], None, threads(), &observer, &|_, (_, (drawn, watched))| {
         if drawn.is_some() {
             *timeline.lock().expect("nothing panics while it holds this lock") = drawn;
+        }
+        if let Some(watched) = watched {
+            *recording.lock().expect("nothing panics while it holds this lock") = watched.finish();
         }
     });
     bar.finish_and_clear();
@@ -50,6 +58,9 @@ pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     }
     if let (Some(folder), Some(timeline)) = (&run.plot, timeline.into_inner().expect("nothing panicked while it held this lock")) {
         write::write_plot(session, folder, &points[0].point.scenario.name, first, &timeline)?;
+    }
+    if let (Some(page), Some(recording)) = (&run.watch, recording.into_inner().expect("nothing panicked while it held this lock")) {
+        watch::write(session, page, &recording)?;
     }
     Ok(report_missed(&points))
 }

@@ -27,3 +27,28 @@ fn a_recorded_run_replays_identically_and_a_changed_journal_is_rejected() {
     place.run(&["twin", "record", "small.toml", "run.journal"]).fails_with(1, "can't create the journal");
     assert_eq!(place.read("run.journal"), text.as_bytes());
 }
+
+#[test]
+fn a_journal_becomes_a_page_that_shows_it_and_a_damaged_one_does_not() {
+    let place = Sandbox::empty();
+    place.write("small.toml", SCENARIO);
+    let recorded = place.good(&["--json", "twin", "record", "small.toml", "run.journal", "--html", "run.html"]).json();
+    assert_eq!(recorded["page"], "run.html");
+    place.good(&["twin", "record", "small.toml", "short.journal", "--digests", "100"]);
+    place.good(&["twin", "run", "small.toml", "--watch", "watched.html"]);
+    // The replay of digests shows as much as a journal of all commands, and as the run itself.
+    let data = |page: &str| {
+        let text = String::from_utf8(place.read(page)).expect("text");
+        let (_, rest) = text.split_once("type=\"application/octet-stream\">").expect("it has a recording");
+        rest.split_once('<').expect("it ends").0.len()
+    };
+    place.good(&["twin", "watch", "short.journal", "short.html"]);
+    assert!(data("run.html") > 1_000 && data("run.html").abs_diff(data("short.html")) < 100);
+    assert!(data("watched.html").abs_diff(data("short.html")) < 100);
+    place.run(&["twin", "watch", "run.journal", "run.html"]).fails_with(1, "the page run.html already exists");
+    place.run(&["twin", "watch", "run.journal", "other.html", "--library", "1"]).fails_with(2, "the region has no library 1");
+    let text = String::from_utf8(place.read("run.journal")).expect("text");
+    place.write("cut.journal", &text[..text.len() / 2]);
+    place.run(&["twin", "watch", "cut.journal", "cut.html"]).fails_with(2, "the file was truncated");
+    assert!(!place.path("cut.html").exists(), "nothing that was not replayed in full is shown");
+}
