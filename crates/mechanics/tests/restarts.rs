@@ -1,6 +1,6 @@
 //! A library that stops at any instant takes up its work again from where its platters and shuttles
 //! are: no platter is lost or in two places, every request ends, and every written platter is
-//! verified and stored.
+//! verified and stored. Machines fail, and are still out of order after the next start.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 use fulgurite_domain::SetShape;
 use fulgurite_library::{
-    Balanced, Berth, Controller, Event, Found, Inventory, Layout, Library, Pace, Partitioned, Platter, Policy, Region, RegionOutcome,
-    RegionPlatter, RequestId, Sets, Shard, ShortestPaths, Shuttle, Slot, Techniques, Tracks, Verification, Whereabouts,
+    Balanced, Berth, Controller, Drive, Event, Found, Inventory, Layout, Library, Pace, Partitioned, Platter, Policy, Region,
+    RegionOutcome, RegionPlatter, RequestId, Sets, Shard, ShortestPaths, Shuttle, Slot, Techniques, Tracks, Verification, Whereabouts,
 };
-use fulgurite_mechanics::{DriveTimes, Libraries, NoTwoShuttlesMeet, Settings, Witness};
+use fulgurite_mechanics::{Breakdown, DriveTimes, Libraries, NoTwoShuttlesMeet, PlannedFault, Settings, Witness};
 
 const WRITTEN: u32 = 200;
 const TO_WRITE: u32 = 12;
@@ -24,10 +24,16 @@ const LIBRARY: Library = Library(0);
 struct Requests {
     open: BTreeMap<u64, Shard>,
     ended: u64,
+    unavailable: u64,
 }
 
 impl Witness for Requests {
     fn ended(&mut self, _: Micros, request: RequestId, outcome: RegionOutcome) {
+        if outcome == RegionOutcome::Unavailable {
+            // Its platter is out of reach: it is requested again after the next start.
+            self.unavailable += 1;
+            return;
+        }
         assert_eq!(outcome, RegionOutcome::Read, "request {}", request.0);
         assert!(self.open.remove(&request.0).is_some(), "request {} ended twice", request.0);
         self.ended += 1;
@@ -65,9 +71,19 @@ fn assert_no_two_share_a_place(inventory: &Inventory) {
     }
 }
 
-/// Runs a library that stops `stops` times, and returns at how many of the stops a shuttle carried
-/// a platter, and at how many a platter was in a drive.
-fn run_with_stops(seed: u64, stops: u32) -> (u32, u32) {
+/// How often each of these was the case at a stop, and how many requests found their platter out of
+/// reach.
+#[derive(Default, Debug)]
+struct Seen {
+    carried: u32,
+    in_drives: u32,
+    out_of_order: u32,
+    unavailable: u64,
+}
+
+/// Runs a library that stops `stops` times. With `faults`, one machine fails after each start but
+/// the last, and those that are out of order at a stop still are at the next start.
+fn run_with_stops(seed: u64, stops: u32, faults: bool, seen: &mut Seen) {
     let mut chance = Stream::new(seed, "stops");
     let layout = layout(2 + chance.below(11) as u16);
     let apart = layout.slot_count() / (WRITTEN + TO_WRITE);
@@ -84,8 +100,23 @@ fn run_with_stops(seed: u64, stops: u32) -> (u32, u32) {
         let tracks = Tracks { first: chance.below(u64::from(TRACKS) - 2) as u32, count: 1 + chance.below(2) as u32 };
         requests.open.insert(request, Shard { platter: RegionPlatter(chance.below(WRITTEN.into()) as u32), tracks });
     }
-    let (mut carried, mut in_drives) = (0, 0);
+    let mut out_of_order: Vec<Breakdown> = Vec::new();
     for stop in 0..=stops {
+        let mut settings = settings.clone();
+        if stop < stops {
+            let again = out_of_order.drain(..).map(|what| PlannedFault { at: Micros(1), what });
+            settings.faults.planned = again.collect();
+            if faults {
+                let at = Micros(1 + chance.below(120_000_000));
+                let number = chance.below(u64::MAX);
+                let what = match chance.below(3) {
+                    0 => Breakdown::DriveDown(Drive((number % 6) as u16)),
+                    1 => Breakdown::Collision(Shuttle((number % u64::from(layout.shuttles)) as u16)),
+                    _ => Breakdown::ShuttleStops(Shuttle((number % u64::from(layout.shuttles)) as u16)),
+                };
+                settings.faults.planned.push(PlannedFault { at, what });
+            }
+        }
         let places = (0..WRITTEN + TO_WRITE).map(|index| (LIBRARY, Platter(index))).collect();
         let controller = Controller::new(layout.clone(), Pace::default(), &inventory, policy(seed, &layout));
         let region = Region::new(vec![controller], Sets { shape: SetShape { information: 1, redundancy: 0 }, places });
@@ -103,7 +134,7 @@ fn run_with_stops(seed: u64, stops: u32) -> (u32, u32) {
         for (platter, nth) in unwritten.into_iter().zip(1..) {
             libraries.schedule(Micros(nth * 60_000_000), LIBRARY, Event::PlatterWritten { platter });
         }
-        let mut left = if stop == stops { u64::MAX } else { 1 + chance.below(400) };
+        let mut left = if stop == stops { u64::MAX } else { 1 + chance.below(if faults { 1_500 } else { 400 }) };
         while left > 0 {
             let Some((at, due)) = libraries.pop_until(Micros::NEVER) else { break };
             now = at;
@@ -117,8 +148,12 @@ fn run_with_stops(seed: u64, stops: u32) -> (u32, u32) {
         inventory.shuttles = rests.collect();
         assert_no_two_share_a_place(&inventory);
         assert_eq!(libraries.region().controllers()[0].unexpected_answers(), 0);
-        carried += u32::from(inventory.found.iter().any(|found| matches!(found.at, Whereabouts::Shuttle(_))));
-        in_drives += u32::from(inventory.found.iter().any(|found| matches!(found.at, Whereabouts::Berth(Berth::Bay(..)))));
+        let lost = (0..layout.shuttles).map(Shuttle).filter(|shuttle| !panel.is_working(*shuttle)).map(Breakdown::ShuttleStops);
+        let down = panel.drives().filter(|drive| !panel.is_reachable(*drive)).map(Breakdown::DriveDown);
+        out_of_order = lost.chain(down).collect();
+        seen.out_of_order += u32::from(!out_of_order.is_empty());
+        seen.carried += u32::from(inventory.found.iter().any(|found| matches!(found.at, Whereabouts::Shuttle(_))));
+        seen.in_drives += u32::from(inventory.found.iter().any(|found| matches!(found.at, Whereabouts::Berth(Berth::Bay(..)))));
         let (_, mut mechanics) = libraries.into_parts();
         mechanics[0].log_mut().check(now).unwrap_or_else(|meeting| panic!("seed {seed}, after stop {stop}: {meeting}"));
     }
@@ -131,15 +166,19 @@ fn run_with_stops(seed: u64, stops: u32) -> (u32, u32) {
     };
     let expected: Vec<Found> = (WRITTEN..WRITTEN + TO_WRITE).map(stored).collect();
     assert_eq!(inventory.found, expected, "seed {seed}");
-    (carried, in_drives)
+    seen.unavailable += requests.unavailable;
 }
 
 #[test]
 fn a_library_that_stops_anywhere_takes_up_its_work() {
-    let (mut carried, mut in_drives) = (0, 0);
-    for seed in 0..60 {
-        let (on_shuttles, held) = run_with_stops(seed, 8);
-        (carried, in_drives) = (carried + on_shuttles, in_drives + held);
-    }
-    assert!(carried > 100 && in_drives > 100, "{carried} stops with a platter on a shuttle, {in_drives} with one in a drive");
+    let mut seen = Seen::default();
+    (0..60).for_each(|seed| run_with_stops(seed, 8, false, &mut seen));
+    assert!(seen.carried > 100 && seen.in_drives > 100 && seen.out_of_order == 0 && seen.unavailable == 0, "{seen:?}");
+}
+
+#[test]
+fn it_does_so_with_machines_out_of_order() {
+    let mut seen = Seen::default();
+    (0..60).for_each(|seed| run_with_stops(seed, 8, true, &mut seen));
+    assert!(seen.carried > 100 && seen.in_drives > 100 && seen.out_of_order > 100 && seen.unavailable > 50, "{seen:?}");
 }
