@@ -13,6 +13,7 @@ mod channel;
 mod decode_worker;
 mod demo;
 mod diagnostics;
+mod ecs;
 mod executor;
 mod export;
 mod fixity;

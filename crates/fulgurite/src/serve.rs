@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::args::{Accounts, Serve};
 use crate::diagnostics;
+use crate::ecs::Ecs;
 use crate::heap;
 use crate::setup::{create_home, default_shape, new_settings, parse_stores};
 use crate::text::{count, time};
@@ -302,7 +303,7 @@ fn print_endpoint(
     session.print(format_args!("Serving {} at {url}; Ctrl-C stops it.", home.display()));
 }
 
-/// Writes the log to standard error; `RUST_LOG` sets its level.
+/// Writes the log to standard error, as text or in ECS; `RUST_LOG` sets its level.
 fn log(json: bool) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
         // The router logs each request at the level `info`, too much for a default.
@@ -310,7 +311,7 @@ fn log(json: bool) {
     });
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colors()).with_writer(std::io::stderr);
     // An existing subscriber is kept.
-    let _ = if json { log.json().try_init() } else { log.try_init() };
+    let _ = if json { log.event_format(Ecs).try_init() } else { log.try_init() };
 }
 
 /// True if the log may be colored: only on a terminal, and not if `NO_COLOR` is set

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::names::List;
 use super::{Opened, now, place, status};
-use crate::{Outcome, Session, diagnostics, text};
+use crate::{Outcome, Session, diagnostics, ecs, text};
 
 mod chosen;
 
@@ -200,10 +200,9 @@ impl<'a> Reporter<'a> {
         if nodes.is_empty() {
             return;
         }
-        let at = time::OffsetDateTime::now_utc();
         let line = json!({
-            "@timestamp": format!("{}T{:02}:{:02}:{:02}.{:03}Z", at.date(), at.hour(), at.minute(), at.second(), at.millisecond()),
-            "ecs.version": "8.11.0",
+            "@timestamp": ecs::timestamp(time::OffsetDateTime::now_utc()),
+            "ecs.version": ecs::VERSION,
             "log.level": "info",
             "event.dataset": "fulgurite.audit",
             "event.duration": elapsed.as_nanos() as u64,

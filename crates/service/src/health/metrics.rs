@@ -237,4 +237,33 @@ mod tests {
         let line = metrics.lines().find_map(|line| line.strip_prefix("fulgurite_staging_free_bytes "));
         assert_eq!(line, Some("1048576"), "the service's limit applies too");
     }
+
+    /// Names of metrics in a text, without their functions and labels.
+    fn named(text: &str) -> std::collections::BTreeSet<&str> {
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        words.filter(|word| word.starts_with("fulgurite_")).collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn alert_rules_and_the_grafana_dashboard_use_only_metrics_that_exist() {
+        let test = crate::test_gateway::TestGateway::new();
+        test.put("k", b"content").await;
+        test.gateway.archive.flush(&fulgurite_archive::watch::Unwatched).expect("a flush");
+        test.gateway.jobs.scrub_progress.start(&crate::settings::Scrub::default());
+        let metrics = Metrics::default();
+        metrics.count(&Method::GET, StatusCode::OK, Duration::from_millis(1), 10);
+        let text = test.gateway.render_metrics(&metrics);
+        let written = named(&text);
+        for (file, least) in [
+            (include_str!("../../../../deploy/prometheus/serve-rules.yml"), 10),
+            (include_str!("../../../../deploy/prometheus/serve-rules-test.yml"), 8),
+            (include_str!("../../../../deploy/grafana/serve.json"), 18),
+        ] {
+            let used = named(file);
+            assert!(used.len() >= least && used.is_subset(&written), "{:?}", used.difference(&written));
+        }
+        let dashboard: serde_json::Value = serde_json::from_str(include_str!("../../../../deploy/grafana/serve.json")).expect("JSON");
+        let panels = dashboard["panels"].as_array().expect("panels");
+        assert!(panels.iter().all(|panel| panel["targets"].as_array().is_some_and(|targets| !targets.is_empty())));
+    }
 }
