@@ -171,6 +171,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("twin compare", &["nowhere.toml", "elsewhere.toml"], Some(2)),
         ("twin record", &["nowhere.toml", "journal"], Some(2)),
         ("twin replay", &["nowhere"], Some(1)),
+        ("twin watch", &["nowhere", "page"], Some(1)),
         ("twin plan", &["nowhere.toml"], Some(2)),
         ("twin check-workload", &["nowhere.toml"], Some(2)),
         ("twin paper", &["--out=file/below", "--quick", "--only=throughput"], Some(1)),
