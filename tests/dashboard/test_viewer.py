@@ -92,6 +92,12 @@ def open_at(journal: str, instant: int) -> int:
     return arrived - ended
 
 
+def recording_of(folder: Path) -> dict:
+    page = (folder / "run.html").read_text()
+    packed = base64.b64decode(page.partition('type="application/octet-stream">')[2].partition("<")[0])
+    return json.loads(zlib.decompress(packed, wbits=-zlib.MAX_WBITS))
+
+
 def entries(numbers: list[int], length: int) -> list[list[int]]:
     """Entries of a list, with the times that the differences stand for."""
     found, before = [], 0
@@ -123,9 +129,7 @@ def test_the_page_shows_what_the_journal_says(page: Page, folder: Path):
 
 
 def test_shuttles_are_at_the_drives_that_they_serve(folder: Path):
-    page = (folder / "run.html").read_text()
-    packed = base64.b64decode(page.partition('type="application/octet-stream">')[2].partition("<")[0])
-    recording = json.loads(zlib.decompress(packed, wbits=-zlib.MAX_WBITS))
+    recording = recording_of(folder)
     served = 0
     for shuttle in recording["shuttles"]:
         legs, works = entries(shuttle["legs"], 4), entries(shuttle["work"], 5)
@@ -135,6 +139,39 @@ def test_shuttles_are_at_the_drives_that_they_serve(folder: Path):
                 assert done[-1][2:] == recording["layout"]["drives"][drive]
                 served += 1
     assert served > 300
+
+
+STATES = {"mount": 1, "unmount": 2, "switch": 3, "read": 4, "verify": 5}
+
+
+def test_drives_do_what_the_journal_says(folder: Path):
+    journal = (folder / "run.journal").read_text()
+    states: dict[int, dict[int, int]] = {}
+    running: dict[int, str] = {}
+    now = 0
+    for line in journal.splitlines():
+        if event := re.match(r"(\d+) L0 (\w+) (?:D(\d+)(#\d+)?)?", line):
+            now = int(event[1]) // 1000
+            if event[3] is None:
+                continue
+            drive = int(event[3])
+            if event[2] in ("failed", "lost"):
+                running.pop(drive, None)
+                states.setdefault(drive, {})[now] = 6
+            elif event[2] == "repaired" or running.get(drive) == event[4]:
+                running.pop(drive, None)
+                states.setdefault(drive, {})[now] = 0
+        elif command := re.match(r"> L0 D(\d+)(#\d+) (\w+)", line):
+            running[int(command[1])] = command[2]
+            states.setdefault(int(command[1]), {})[now] = STATES[command[3]]
+    recorded = recording_of(folder)["drives"]
+    assert len(recorded) == 20
+    for drive, numbers in enumerate(recorded):
+        at, shown = 0, {}
+        for index in range(0, len(numbers), 3):
+            at += numbers[index]
+            shown[at] = numbers[index + 1]
+        assert shown == states[drive], f"drive {drive}"
 
 
 def test_failures_are_seen_from_when_they_were_detected(page: Page, folder: Path):
@@ -155,14 +192,26 @@ def test_it_plays_back_and_forth_and_by_keyboard(page: Page):
     page.get_by_role("button", name="Play").click()
     expect(page.locator(".clock")).not_to_have_text("0:00:00")
     page.get_by_role("button", name="Pause").click()
-    seek(page, 600)
-    page.locator("h1").click()
-    page.keyboard.press("ArrowRight")
-    expect(page.locator(".clock")).to_have_text("0:10:10")
-    page.keyboard.press("PageUp")
-    expect(page.locator(".clock")).to_have_text("0:00:10")
-    page.keyboard.press(" ")
-    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    # Keys work on the button, the slider and elsewhere.
+    for place in ("button", "input", "h1"):
+        seek(page, 600)
+        page.locator(place).click() if place == "h1" else page.locator(place).focus()
+        page.keyboard.press("ArrowRight")
+        expect(page.locator(".clock")).to_have_text("0:10:10")
+        page.keyboard.press("PageUp")
+        expect(page.locator(".clock")).to_have_text("0:00:10")
+        page.keyboard.press(" ")
+        expect(page.get_by_role("button", name="Pause")).to_be_visible()
+        page.keyboard.press(" ")
+        expect(page.get_by_role("button", name="Play")).to_be_visible()
+    # Backwards, it stops at the beginning.
+    seek(page, 60)
+    page.get_by_label("Speed").select_option("-100")
+    page.get_by_role("button", name="Play").click()
+    expect(page.locator(".clock")).to_have_text("0:00:00")
+    expect(page.get_by_role("button", name="Play")).to_be_visible()
+    page.get_by_label("Speed").select_option("20")
+    page.get_by_role("button", name="Play").click()
     # At the end it stops, and the next start is from the beginning.
     seek(page, 10_000)
     expect(page.get_by_role("button", name="Play")).to_be_visible()

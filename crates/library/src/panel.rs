@@ -107,35 +107,47 @@ impl Panel {
             layout,
             pace,
         };
-        if inventory.verification == Verification::Endless {
-            panel.fill_drives();
-        }
         for found in &inventory.found {
             panel.put_found(*found);
+        }
+        if inventory.verification == Verification::Endless {
+            panel.fill_drives();
         }
         panel
     }
 
-    /// Gives each drive a platter for endless verification, without a home slot.
+    /// Gives each drive a platter for endless verification, without a home slot. If both bays of a
+    /// drive hold platters that were found there, it is set aside in a spare slot, or left out if
+    /// there is none.
     fn fill_drives(&mut self) {
-        for index in 0..self.drives.len() {
-            let drive = Drive(index as u16);
+        for drive in self.drives() {
             let platter = Platter(self.platters.len() as u32);
-            let at = self.layout.drive_position(drive);
-            let berth = Berth::Bay(drive, Bay(1));
+            let free = [Bay(1), Bay(0)].into_iter().find(|bay| self.bays(drive)[usize::from(bay.0)].held.is_none());
+            let berth = match free {
+                Some(bay) => Berth::Bay(drive, bay),
+                None => {
+                    let Some(slot) = self.slot_occupants.iter().position(Option::is_none) else { continue };
+                    let slot = Slot(slot as u32);
+                    self.occupy_spare_slot(slot, platter);
+                    self.paused_verifications.push(platter);
+                    Berth::Slot(slot)
+                }
+            };
             self.platters.push(PlatterState {
                 home: None,
                 whereabouts: Whereabouts::Berth(berth),
-                at,
-                lane: lane_at(&self.layout, at),
+                at: self.layout.berth_position(berth),
+                lane: self.lane_of(berth),
                 tracks: u32::MAX,
                 verified: 0,
                 claimed: false,
                 unavailable: false,
             });
             self.queue.add_platter();
-            self.drives[index].bays[1].held =
-                Some(Held { platter, purpose: Purpose::Verification, stage: Stage::Arrived, collector: None });
+            if let Some(bay) = free {
+                self.drives[usize::from(drive.0)].bays[usize::from(bay.0)].held =
+                    Some(Held { platter, purpose: Purpose::Verification, stage: Stage::Arrived, collector: None });
+            }
         }
     }
 
@@ -206,6 +218,11 @@ impl Panel {
     #[must_use]
     pub fn whereabouts(&self, platter: Platter) -> Whereabouts {
         self.platters[platter.0 as usize].whereabouts
+    }
+
+    /// The platters that wait at the port, in the order in which it hands them out.
+    pub fn at_port(&self) -> impl Iterator<Item = Platter> + '_ {
+        self.port.iter().copied()
     }
 
     /// The home slot of a platter; none for platters under endless verification.

@@ -74,11 +74,13 @@ impl<L: MotionLog> Libraries<L> {
             let mut machines = Mechanics::with_log(layout.clone(), settings(Library(index as u16)), seed, log(layout));
             for platter in (0..panel.platter_count()).map(Platter) {
                 match panel.whereabouts(platter) {
+                    Whereabouts::Berth(Berth::Port) => {}
                     Whereabouts::Berth(berth) => machines.put(platter, berth),
                     Whereabouts::Shuttle(shuttle) => machines.load(platter, shuttle),
                     Whereabouts::Unwritten => {}
                 }
             }
+            panel.at_port().for_each(|platter| machines.put(platter, Berth::Port));
             for shuttle in (0..layout.shuttles).map(Shuttle) {
                 machines.set_start_position(shuttle, panel.position(shuttle));
             }

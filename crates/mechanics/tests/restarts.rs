@@ -83,7 +83,7 @@ struct Seen {
 
 /// Runs a library that stops `stops` times. With `faults`, one machine fails after each start but
 /// the last, and those that are out of order at a stop still are at the next start.
-fn run_with_stops(seed: u64, stops: u32, faults: bool, seen: &mut Seen) {
+fn run_with_stops(seed: u64, stops: u32, verification: Verification, faults: bool, seen: &mut Seen) {
     let mut chance = Stream::new(seed, "stops");
     let layout = layout(2 + chance.below(11) as u16);
     let apart = layout.slot_count() / (WRITTEN + TO_WRITE);
@@ -92,7 +92,7 @@ fn run_with_stops(seed: u64, stops: u32, faults: bool, seen: &mut Seen) {
         homes: (0..WRITTEN + TO_WRITE).map(|index| Slot(index * apart)).collect(),
         written: WRITTEN,
         tracks: TRACKS,
-        verification: Verification::Written,
+        verification,
         ..Inventory::default()
     };
     let mut requests = Requests::default();
@@ -130,13 +130,15 @@ fn run_with_stops(seed: u64, stops: u32, faults: bool, seen: &mut Seen) {
         let unwritten = (WRITTEN..WRITTEN + TO_WRITE).map(Platter);
         let unwritten =
             unwritten.filter(|platter| libraries.region().controllers()[0].panel().whereabouts(*platter) == Whereabouts::Unwritten);
-        let unwritten: Vec<Platter> = unwritten.collect();
+        // With endless verification, no platter is written.
+        let unwritten: Vec<Platter> = unwritten.filter(|_| verification == Verification::Written).collect();
         for (platter, nth) in unwritten.into_iter().zip(1..) {
             libraries.schedule(Micros(nth * 60_000_000), LIBRARY, Event::PlatterWritten { platter });
         }
+        let end = if verification == Verification::Endless { Micros(6 * Micros::HOUR.0) } else { Micros::NEVER };
         let mut left = if stop == stops { u64::MAX } else { 1 + chance.below(if faults { 1_500 } else { 400 }) };
         while left > 0 {
-            let Some((at, due)) = libraries.pop_until(Micros::NEVER) else { break };
+            let Some((at, due)) = libraries.pop_until(end) else { break };
             now = at;
             libraries.handle(now, due, &mut requests);
             left -= 1;
@@ -158,6 +160,12 @@ fn run_with_stops(seed: u64, stops: u32, faults: bool, seen: &mut Seen) {
         mechanics[0].log_mut().check(now).unwrap_or_else(|meeting| panic!("seed {seed}, after stop {stop}: {meeting}"));
     }
     assert_eq!((requests.ended, requests.open.len()), (REQUESTS, 0), "seed {seed}: every request ends once");
+    seen.unavailable += requests.unavailable;
+    if verification == Verification::Endless {
+        // The last reads were hours ago: all platters but those under verification are at home.
+        assert_eq!(inventory.found, [], "seed {seed}");
+        return;
+    }
     // All are at home: the written ones are verified.
     let stored = |index: u32| Found {
         platter: Platter(index),
@@ -166,19 +174,50 @@ fn run_with_stops(seed: u64, stops: u32, faults: bool, seen: &mut Seen) {
     };
     let expected: Vec<Found> = (WRITTEN..WRITTEN + TO_WRITE).map(stored).collect();
     assert_eq!(inventory.found, expected, "seed {seed}");
-    seen.unavailable += requests.unavailable;
 }
 
 #[test]
 fn a_library_that_stops_anywhere_takes_up_its_work() {
     let mut seen = Seen::default();
-    (0..60).for_each(|seed| run_with_stops(seed, 8, false, &mut seen));
+    (0..60).for_each(|seed| run_with_stops(seed, 8, Verification::Written, false, &mut seen));
     assert!(seen.carried > 100 && seen.in_drives > 100 && seen.out_of_order == 0 && seen.unavailable == 0, "{seen:?}");
 }
 
 #[test]
 fn it_does_so_with_machines_out_of_order() {
     let mut seen = Seen::default();
-    (0..60).for_each(|seed| run_with_stops(seed, 8, true, &mut seen));
+    (0..60).for_each(|seed| run_with_stops(seed, 8, Verification::Written, true, &mut seen));
     assert!(seen.carried > 100 && seen.in_drives > 100 && seen.out_of_order > 100 && seen.unavailable > 50, "{seen:?}");
+}
+
+#[test]
+fn it_does_so_with_endless_verification_and_both_bays_for_customers() {
+    let mut seen = Seen::default();
+    (0..60).for_each(|seed| run_with_stops(seed, 8, Verification::Endless, false, &mut seen));
+    assert!(seen.carried > 100 && seen.in_drives > 100, "{seen:?}");
+}
+
+#[test]
+fn the_port_hands_out_platters_in_the_order_in_which_they_were_found() {
+    let found = |platter| Found { platter: Platter(platter), at: Whereabouts::Berth(Berth::Port), verified: 0 };
+    let inventory = Inventory {
+        homes: vec![Slot(0), Slot(900), Slot(1_800)],
+        written: 1,
+        tracks: TRACKS,
+        verification: Verification::Written,
+        found: vec![found(2), found(1)],
+        ..Inventory::default()
+    };
+    let layout = layout(4);
+    let controller = Controller::new(layout.clone(), Pace::default(), &inventory, policy(0, &layout));
+    assert_eq!(controller.panel().take_stock(1).collect::<Vec<_>>(), inventory.found);
+    let places = (0..3).map(|index| (LIBRARY, Platter(index))).collect();
+    let region = Region::new(vec![controller], Sets { shape: SetShape { information: 1, redundancy: 0 }, places });
+    let mut libraries = Libraries::new(region, |_| Settings::default(), 1, |_| ());
+    libraries.deliver(Micros::ZERO, LIBRARY, Event::Woken, &mut ());
+    while let Some((at, due)) = libraries.pop_until(Micros::NEVER) {
+        libraries.handle(at, due, &mut ());
+    }
+    let panel = libraries.region().controllers()[0].panel();
+    assert!([1, 2].iter().all(|platter| panel.whereabouts(Platter(*platter)) == Whereabouts::Berth(Berth::Slot(Slot(900 * platter)))));
 }

@@ -24,8 +24,19 @@ enum DriveShows {
     Down = 6,
 }
 
-/// Nothing, where an entry has a number.
+/// Nothing, or no end, where an entry has a number.
 const NONE: i64 = -1;
+/// The port, where an entry has a drive.
+const PORT: i64 = -2;
+
+/// The drive of a berth, for entries of work.
+fn drive_of(berth: Berth) -> i64 {
+    match berth {
+        Berth::Bay(Drive(drive), Bay(_)) => drive.into(),
+        Berth::Slot(_) => NONE,
+        Berth::Port => PORT,
+    }
+}
 
 /// Makes the [`Recording`] of one library of a region.
 #[derive(Debug, Clone)]
@@ -47,7 +58,11 @@ impl Recorder {
     /// # Panics
     /// If the region has no such library.
     #[must_use]
-    pub fn new(title: String, region: &Region, library: Library) -> Self {
+    pub fn new(mut title: String, region: &Region, library: Library) -> Self {
+        let libraries = region.controllers().len();
+        if libraries > 1 {
+            title = format!("{title}: library {} of 0 to {}, with the requests of all", library.0, libraries - 1);
+        }
         let panel = region.controllers()[usize::from(library.0)].panel();
         let layout = panel.layout().clone();
         let shuttles =
@@ -95,9 +110,14 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording.
+    /// Ends the recording. What is still under way has no end.
     #[must_use]
     pub fn finish(mut self, until: Micros) -> Recording {
+        for shuttle in 0..self.shuttles.len() {
+            if let Some((_, since, action)) = self.shuttles[shuttle].take() {
+                self.add_action(shuttle as u16, milliseconds(since), NONE, action);
+            }
+        }
         self.recording.until = until.max(self.now);
         self.recording
     }
@@ -110,7 +130,10 @@ impl Recorder {
         match event {
             Event::Done { command } => self.done(command),
             Event::Interrupted { command, .. } => {
-                if let Actor::Drive(drive) = command.actor {
+                // Whatever made it give way has begun already, as a rule.
+                if let Actor::Drive(drive) = command.actor
+                    && self.drives[usize::from(drive.0)].take_if(|running| *running == command).is_some()
+                {
                     self.show(drive, DriveShows::Idle, NONE);
                 }
             }
@@ -172,21 +195,23 @@ impl Recorder {
                 let Some((_, since, action)) = self.shuttles[usize::from(shuttle)].take_if(|(running, ..)| *running == command) else {
                     return;
                 };
-                let track = &mut self.recording.shuttles[usize::from(shuttle)];
-                let (since, until) = (milliseconds(since), milliseconds(self.now));
-                let drive_of = |berth| if let Berth::Bay(Drive(drive), Bay(_)) = berth { drive.into() } else { NONE };
-                match action {
-                    Action::Move { to } => {
-                        let [shelf, x] = place(to);
-                        track.legs.extend([since, until, shelf, x]);
-                    }
-                    Action::Pick { from, platter } => track.work.extend([since, until, 0, platter.0.into(), drive_of(from)]),
-                    Action::Place { to, platter } => track.work.extend([since, until, 1, platter.0.into(), drive_of(to)]),
-                    Action::Charge => track.work.extend([since, until, 2, NONE, NONE]),
-                    Action::Mount { .. } | Action::Unmount { .. } | Action::Switch { .. } | Action::Read { .. } | Action::Verify { .. } => {
-                    }
-                }
+                self.add_action(shuttle, milliseconds(since), milliseconds(self.now), action);
             }
+        }
+    }
+
+    /// Adds what a shuttle did; `until` is -1 if it had not ended.
+    fn add_action(&mut self, shuttle: u16, since: i64, until: i64, action: Action) {
+        let track = &mut self.recording.shuttles[usize::from(shuttle)];
+        match action {
+            Action::Move { to } => {
+                let [shelf, x] = place(to);
+                track.legs.extend([since, until, shelf, x]);
+            }
+            Action::Pick { from, platter } => track.work.extend([since, until, 0, platter.0.into(), drive_of(from)]),
+            Action::Place { to, platter } => track.work.extend([since, until, 1, platter.0.into(), drive_of(to)]),
+            Action::Charge => track.work.extend([since, until, 2, NONE, NONE]),
+            Action::Mount { .. } | Action::Unmount { .. } | Action::Switch { .. } | Action::Read { .. } | Action::Verify { .. } => {}
         }
     }
 

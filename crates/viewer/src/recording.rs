@@ -34,9 +34,10 @@ pub struct Recording {
 pub(crate) struct ShuttleTrack {
     /// Doubled shelf and place at the start.
     pub(crate) start: [i64; 2],
-    /// Start, end, doubled shelf and place of the end of each leg.
+    /// Start, end (-1 if it had not ended), doubled shelf and place of the end of each leg.
     pub(crate) legs: Vec<i64>,
-    /// Start, end, kind (0 pick, 1 place, 2 charge), platter and drive (-1 if none) of each.
+    /// Start, end (-1 if it had not ended), kind (0 pick, 1 place, 2 charge), platter, and drive
+    /// (-1 for a slot or none, -2 for the port) of each.
     pub(crate) work: Vec<i64>,
     /// Start and end of each time in which it was lost; -1 if it had not been repaired.
     pub(crate) lost: Vec<i64>,

@@ -12,7 +12,8 @@ use fulgurite_twin::journal::{ReplayError, header, replay};
 use fulgurite_twin::simulation::run_with;
 use serde_json::json;
 
-use super::{Record, watch};
+use super::Record;
+use super::watch::{self, NewPage};
 use crate::outcome::Misuse;
 use crate::{Outcome, Session, text};
 
@@ -21,17 +22,14 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
     let seed = record.seed.unwrap_or(scenario.run.seed);
     let detail = record.digests.map_or(Detail::Commands, Detail::Digests);
     let path = text::harmless(&record.journal.display().to_string());
-    if let Some(page) = &record.html {
-        watch::prepare(page)?;
-    }
+    let page = record.html.as_deref().map(NewPage::create).transpose()?;
     let file = File::create_new(&record.journal).with_context(|| format!("can't create the journal {path}"))?;
     let mut journal = JournalWriter::new(file, &header(&scenario, seed, detail)).with_context(|| path.clone())?;
     let finished = run_with(&scenario, seed, &mut journal, |_| ())?;
     let file = journal.finish(finished.at).with_context(|| format!("can't write the journal {path}"))?;
     file.sync_all().with_context(|| format!("can't write the journal {path}"))?;
-    if let Some(page) = &record.html {
-        let name = format!("{}, seed {seed}", scenario.name);
-        watch::write_page_of(session, &record.journal, page, Library(0), name)?;
+    if let Some(page) = page {
+        page.write(session, &watch::recording_of(session, &record.journal, Library(0), |_| watch::title_of_run(&scenario, seed))?)?;
     }
     let (requests, censored) = (finished.run.requests, finished.run.censored());
     session.answer(

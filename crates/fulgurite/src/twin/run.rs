@@ -11,7 +11,7 @@ use fulgurite_twin::timeline::Timeline;
 use serde_json::{Map, json};
 
 use super::clock::{self, Clock};
-use super::watch::{self, Watching};
+use super::watch::{NewPage, Watching};
 use super::{VERSION, bar, failed, report_missed, threads, write};
 use crate::{Outcome, Session, text};
 
@@ -27,9 +27,7 @@ pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     if let Some(folder) = &run.plot {
         write::prepare_plot(folder)?;
     }
-    if let Some(page) = &run.watch {
-        watch::prepare(page)?;
-    }
+    let page = run.watch.as_deref().map(NewPage::create).transpose()?;
     let bar = bar(session, u64::from(run.seeds) * clock::STEPS, clock::TEMPLATE);
     let (timeline, recording) = (Mutex::new(None), Mutex::new(None));
     let first = scenario.run.seed;
@@ -59,8 +57,8 @@ pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     if let (Some(folder), Some(timeline)) = (&run.plot, timeline.into_inner().expect("nothing panicked while it held this lock")) {
         write::write_plot(session, folder, &points[0].point.scenario.name, first, &timeline)?;
     }
-    if let (Some(page), Some(recording)) = (&run.watch, recording.into_inner().expect("nothing panicked while it held this lock")) {
-        watch::write(session, page, &recording)?;
+    if let (Some(page), Some(recording)) = (page, recording.into_inner().expect("nothing panicked while it held this lock")) {
+        page.write(session, &recording)?;
     }
     Ok(report_missed(&points))
 }

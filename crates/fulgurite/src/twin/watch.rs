@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use fulgurite_domain::Micros;
 use fulgurite_journal::Fact;
@@ -32,27 +32,64 @@ pub(crate) struct Watch {
 }
 
 pub(super) fn watch(session: &Session, watch: &Watch) -> Result<Outcome> {
-    prepare(&watch.page)?;
+    let page = NewPage::create(&watch.page)?;
     let name = watch.journal.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    write_page_of(session, &watch.journal, &watch.page, Library(watch.library), name)?;
+    let recording = recording_of(session, &watch.journal, Library(watch.library), |scenario| title(&name, scenario))?;
+    page.write(session, &recording)?;
     session.answer(|| json!({ "page": watch.page }));
     Ok(Outcome::Good)
 }
 
-/// Fails if the page exists. Called before anything runs, so that no run is in vain.
-pub(super) fn prepare(page: &Path) -> Result<()> {
-    ensure!(!page.try_exists()?, "the page {} already exists", text::harmless(&page.display().to_string()));
-    Ok(())
+/// A page that was created, and is removed again unless it is written. It is created before
+/// anything runs, so that no run is in vain.
+pub(super) struct NewPage {
+    file: Option<File>,
+    path: PathBuf,
 }
 
-/// Replays a journal and writes the page that shows it under this name.
-pub(super) fn write_page_of(session: &Session, journal: &Path, page: &Path, library: Library, name: String) -> Result<()> {
+impl NewPage {
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let file =
+            File::create_new(path).with_context(|| format!("can't create the page {}", text::harmless(&path.display().to_string())))?;
+        Ok(Self { file: Some(file), path: path.to_owned() })
+    }
+
+    /// Writes the page of a recording.
+    pub(super) fn write(mut self, session: &Session, recording: &Recording) -> Result<()> {
+        let path = text::harmless(&self.path.display().to_string());
+        let written = self.file.as_mut().map_or(Ok(()), |file| {
+            file.write_all(page(recording).as_bytes())?;
+            file.sync_all()
+        });
+        written.with_context(|| format!("can't write the page {path}"))?;
+        self.file = None;
+        session.say(&format!("{path}: open it in a browser"));
+        Ok(())
+    }
+}
+
+impl Drop for NewPage {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            // If it can't be removed, an empty page stays, which says nothing wrong.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Replays a journal, and records what a library did.
+pub(super) fn recording_of(
+    session: &Session,
+    journal: &Path,
+    library: Library,
+    title: impl FnOnce(&Scenario) -> String,
+) -> Result<Recording> {
     let path = text::harmless(&journal.display().to_string());
     let file = File::open(journal).with_context(|| format!("can't open the journal {path}"))?;
     let mut recorder = None;
     let replayed = replay_watched(BufReader::new(file), |scenario, region| {
         if usize::from(library.0) < region.controllers().len() {
-            recorder = Some(Recorder::new(title(&name, scenario), region, library));
+            recorder = Some(Recorder::new(title(scenario), region, library));
         }
         |fact: &Fact, region: &Region| {
             if let Some(recorder) = &mut recorder {
@@ -67,23 +104,16 @@ pub(super) fn write_page_of(session: &Session, journal: &Path, page: &Path, libr
     let Some(recorder) = recorder else {
         return Err(Misuse(format!("{path}: the region has no library {}", library.0)).into());
     };
-    write(session, page, &recorder.finish(until))
-}
-
-/// Writes the page of a recording.
-pub(super) fn write(session: &Session, page_path: &Path, recording: &Recording) -> Result<()> {
-    let path = text::harmless(&page_path.display().to_string());
-    let written = File::create_new(page_path).and_then(|mut file| {
-        file.write_all(page(recording).as_bytes())?;
-        file.sync_all()
-    });
-    written.with_context(|| format!("can't write the page {path}"))?;
-    session.say(&format!("{path}: open it in a browser"));
-    Ok(())
+    Ok(recorder.finish(until))
 }
 
 fn title(name: &str, scenario: &Scenario) -> String {
     format!("{name}, policy {}", scenario.policy.name.text())
+}
+
+/// What the page of a run is called.
+pub(super) fn title_of_run(scenario: &Scenario, seed: u64) -> String {
+    format!("{}, seed {seed}", title(&scenario.name, scenario))
 }
 
 /// Records a run while it is simulated.
@@ -97,8 +127,7 @@ pub(super) struct Watching {
 
 impl Watching {
     pub(super) fn new(scenario: &Scenario, seed: u64) -> Self {
-        let title = title(&scenario.name, scenario);
-        Self { title: format!("{title}, seed {seed}"), recorder: None, facts: Vec::new(), until: Micros::ZERO }
+        Self { title: title_of_run(scenario, seed), recorder: None, facts: Vec::new(), until: Micros::ZERO }
     }
 
     /// The recording of the region's first library.

@@ -45,7 +45,7 @@ fn a_journal_becomes_a_page_that_shows_it_and_a_damaged_one_does_not() {
     place.good(&["twin", "watch", "short.journal", "short.html"]);
     assert!(data("run.html") > 1_000 && data("run.html").abs_diff(data("short.html")) < 100);
     assert!(data("watched.html").abs_diff(data("short.html")) < 100);
-    place.run(&["twin", "watch", "run.journal", "run.html"]).fails_with(1, "the page run.html already exists");
+    place.run(&["twin", "watch", "run.journal", "run.html"]).fails_with(1, "can't create the page run.html");
     place.run(&["twin", "watch", "run.journal", "other.html", "--library", "1"]).fails_with(2, "the region has no library 1");
     let text = String::from_utf8(place.read("run.journal")).expect("text");
     place.write("cut.journal", &text[..text.len() / 2]);

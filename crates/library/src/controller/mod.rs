@@ -22,8 +22,8 @@ use fulgurite_domain::Micros;
 use crate::panel::{DriveState, Operation, ShuttleOperation, ShuttleState};
 use crate::policy::Task;
 use crate::{
-    Action, Actor, Berth, Carry, Command, CommandId, Drive, Event, Inventory, Job, Layout, Outcome, Pace, Panel, Platter, Policy, Position,
-    ReadRequest, Shuttle, Stage, Whereabouts,
+    Action, Actor, Bay, Berth, Carry, Command, CommandId, Drive, Event, Inventory, Job, Layout, Outcome, Pace, Panel, Platter, Policy,
+    Position, ReadRequest, Shuttle, Stage, Whereabouts,
 };
 
 /// Decides all motion in one library.
@@ -58,8 +58,17 @@ impl Controller {
         assert!(homes.windows(2).all(|two| two[0] != two[1]), "two platters have the same home");
         assert!([0, layout.shuttles.into()].contains(&inventory.shuttles.len()), "each shuttle has one position");
         assert!(homes.last().is_none_or(|last| last.0 < layout.slot_count()), "a platter's home is beyond the last slot");
+        let mut panel = Panel::new(layout, pace, inventory);
+        if policy.needs_no_shuttles() {
+            // No shuttle takes home what another policy left in a drive.
+            for (drive, bay) in panel.drives().flat_map(|drive| [(drive, Bay(0)), (drive, Bay(1))]) {
+                if panel.bays(drive)[usize::from(bay.0)].held.is_some_and(|held| panel.home(held.platter).is_some()) {
+                    panel.vanish(drive, bay);
+                }
+            }
+        }
         Self {
-            panel: Panel::new(layout, pace, inventory),
+            panel,
             needs_no_shuttles: policy.needs_no_shuttles(),
             reads_by_track: policy.reads_by_track(),
             customers_only: vec![false; policy.customers_only().len()],

@@ -8,7 +8,8 @@ use crate::{Berth, Carry, Job, Platter};
 
 impl Panel {
     /// The platters that are not stored and verified at home, to put into an
-    /// [`Inventory`](super::Inventory) whose first `written` platters are.
+    /// [`Inventory`](super::Inventory) whose first `written` platters are. Those at the port are
+    /// last, in its order.
     pub fn take_stock(&self, written: u32) -> impl Iterator<Item = Found> + '_ {
         let found = move |(index, state): (usize, &super::PlatterState)| {
             let platter = Platter(index as u32);
@@ -22,7 +23,9 @@ impl Panel {
             let is_usual = (state.whereabouts, state.verified) == (usual, verified);
             (!is_usual).then_some(Found { platter, at: state.whereabouts, verified: state.verified })
         };
-        self.platters.iter().enumerate().filter_map(found)
+        let is_at_port = |state: &super::PlatterState| state.whereabouts == Whereabouts::Berth(Berth::Port);
+        let elsewhere = self.platters.iter().enumerate().filter(move |(_, state)| !is_at_port(state)).filter_map(found);
+        elsewhere.chain(self.at_port().filter_map(move |platter| found((platter.0 as usize, &self.platters[platter.0 as usize]))))
     }
 
     /// Puts a platter where it was found.

@@ -170,9 +170,11 @@ pub struct Inventory {
     /// The cells that one failure makes unreachable together.
     pub zones: Zones,
     /// Platters that are elsewhere or in another state than the fields above say: what a library
-    /// finds when it takes up its work again. Each at most once.
+    /// finds when it takes up its work again. Each at most once; those at the port in the order in
+    /// which it hands them out.
     pub found: Vec<Found>,
-    /// Where each shuttle is; empty if each is at its resting place.
+    /// Where each shuttle is; empty if each is at its resting place. A shuttle between two shelves
+    /// has to be brought onto one of them first.
     pub shuttles: Vec<Position>,
 }
 

@@ -16,6 +16,10 @@ const LEG = 4;
 const WORK = 5;
 const STATE = 3;
 const REQUEST = 3;
+/** Where work has a drive. */
+const PORT = -2;
+/** The outcome of a request whose bytes can't be read. */
+const UNAVAILABLE = 2;
 
 /**
  * The index of the last entry whose first number is not after `at`; -1 if there is none.
@@ -102,14 +106,20 @@ export class Course {
     }
     /** The ends of requests in order, each with its arrival. @type {number[]} */
     this.ends = [];
+    /** The ends of requests without their bytes. @type {number[]} */
+    this.failures = [];
     const ends = [];
     for (let at = 0; at < recording.requests.length; at += REQUEST) {
       if (recording.requests[at + 1] >= 0) {
         ends.push([recording.requests[at + 1], recording.requests[at]]);
+        if (recording.requests[at + 2] === UNAVAILABLE) {
+          this.failures.push(recording.requests[at + 1]);
+        }
       }
     }
     ends.sort((one, other) => one[0] - other[0]);
     this.ends = ends.flat();
+    this.failures.sort((one, other) => one - other);
   }
 
   /** @param {number} number @param {number} at @returns {ShuttleState} */
@@ -121,12 +131,13 @@ export class Course {
     if (leg >= 0) {
       const [from, until, toShelf, toX] = legs.slice(leg * LEG, leg * LEG + LEG);
       const [wasShelf, wasX] = leg > 0 ? legs.slice(leg * LEG - 2, leg * LEG) : start;
-      const share = until > from ? Math.min(1, (at - from) / (until - from)) : 1;
+      // Without an end, it is not known how far the shuttle came.
+      const share = until < 0 ? 0 : until > from ? Math.min(1, (at - from) / (until - from)) : 1;
       // Speed rises and falls smoothly; the recording has only the ends of each leg.
       const eased = share * share * (3 - 2 * share);
       shelf = wasShelf + (toShelf - wasShelf) * eased;
       x = wasX + (toX - wasX) * eased;
-      if (at < until) {
+      if (at < until || until < 0) {
         does = toShelf === wasShelf ? "moves along a shelf" : toShelf > wasShelf ? "crabs up" : "crabs down";
       }
     }
@@ -134,12 +145,12 @@ export class Course {
     const last = lastBefore(work, WORK, at);
     if (last >= 0) {
       const [, until, kind, platter, drive] = work.slice(last * WORK, last * WORK + WORK);
-      const isOver = at >= until;
+      const isOver = until >= 0 && at >= until;
       if (kind === 0 ? isOver : kind === 1 && !isOver) {
         carried = platter;
       }
       if (!isOver) {
-        const place = drive >= 0 ? `drive ${drive}` : "a slot";
+        const place = drive >= 0 ? `drive ${drive}` : drive === PORT ? "the port" : "a slot";
         does = kind === 2 ? "charges" : kind === 0 ? `picks platter ${platter} from ${place}` : `places platter ${platter} into ${place}`;
       }
     }
@@ -171,6 +182,11 @@ export class Course {
       cells = now;
     }
     return cells;
+  }
+
+  /** Requests that have ended without their bytes. @param {number} at */
+  failed(at) {
+    return lastBefore(this.failures, 1, at) + 1;
   }
 
   /** Requests that have arrived and not ended. @param {number} at */

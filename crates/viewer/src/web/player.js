@@ -13,7 +13,9 @@ const DRIVE_STATES = ["idle", "mounting", "unmounting", "turning to the other ba
 const READING = 4;
 const VERIFYING = 5;
 const FAILED = 6;
-const SPEEDS = [1, 5, 20, 100, 500];
+const SPEEDS = [-100, -20, -1, 1, 5, 20, 100, 500];
+/** The longest step between two frames: after a pause of the browser, playing goes on where it was. */
+const STEP_MAX_MS = 100;
 
 /** The page. */
 class Player {
@@ -23,7 +25,7 @@ class Player {
     this.course = new Course(recording);
     this.at = 0;
     this.isPlaying = false;
-    this.speed = SPEEDS[2];
+    this.speed = 20;
     /** @type {Machine | null} */
     this.chosen = null;
     this.isDrawn = false;
@@ -37,8 +39,8 @@ class Player {
     let before = performance.now();
     const frame = (/** @type {number} */ now) => {
       if (this.isPlaying) {
-        this.seek(this.at + Math.max(0, now - before) * this.speed);
-        if (this.at >= recording.until) {
+        this.seek(this.at + Math.min(Math.max(0, now - before), STEP_MAX_MS) * this.speed);
+        if (this.at === (this.speed > 0 ? recording.until : 0)) {
           this.play(false);
         }
       }
@@ -77,7 +79,7 @@ class Player {
     this.playButton = h("button", { type: "button" }, "Play");
     this.slider = h("input", { type: "range", min: "0", max: String(until), step: "1000", value: "0", "aria-label": "Time" });
     this.clock = h("span", { class: "clock" });
-    const speed = h("select", { "aria-label": "Speed" }, ...SPEEDS.map((value) => h("option", { value: String(value) }, `${value} ×`)));
+    const speed = h("select", { "aria-label": "Speed" }, ...SPEEDS.map((value) => h("option", { value: String(value) }, `${value < 0 ? "−" : ""}${Math.abs(value)} ×`)));
     speed.value = String(this.speed);
     this.machine = h("select", { "aria-label": "Machine" }, h("option", { value: "" }, "No machine chosen"));
     const option = (/** @type {string} */ kind) => (/** @type {unknown} */ _, /** @type {number} */ number) =>
@@ -98,6 +100,7 @@ class Player {
       key("quiet", "empty shuttle, drive that changes platters"),
       key("warn", "platters that wait, for each half of a shelf"),
       key("bad", "failed, and what it makes unreachable"),
+      h("li", {}, "narrow box at the left: the port of the write rack"),
     );
     const controls = h("div", { class: "controls" }, this.playButton, this.clock, this.slider, speed, this.machine);
     root.append(h("h1", {}, title), panel, controls, this.facts, this.about, legend, plots);
@@ -113,15 +116,17 @@ class Player {
     panel.addEventListener("click", (event) => this.choose(this.machineAt(event.offsetX, event.offsetY)));
     plots.addEventListener("click", (event) => this.seek((event.offsetX / plots.clientWidth) * until));
     document.addEventListener("keydown", (event) => {
-      const isControl = event.target instanceof HTMLElement && /^(INPUT|SELECT|BUTTON)$/.test(event.target.tagName);
-      if (isControl || event.ctrlKey || event.metaKey || event.altKey) {
+      const control = event.target instanceof HTMLElement ? event.target.tagName : "";
+      if (control === "SELECT" || event.ctrlKey || event.metaKey || event.altKey) {
         return;
       }
       const step = { ArrowLeft: -10_000, ArrowRight: 10_000, PageUp: -600_000, PageDown: 600_000 }[event.key];
-      if (event.key === " ") {
-        this.play(!this.isPlaying);
-      } else if (step !== undefined) {
+      if (step !== undefined) {
         this.seek(this.at + step);
+      } else if (event.key === " " && control !== "BUTTON") {
+        if (!event.repeat) {
+          this.play(!this.isPlaying);
+        }
       } else {
         return;
       }
@@ -131,8 +136,9 @@ class Player {
 
   /** @param {boolean} isPlaying */
   play(isPlaying) {
-    if (isPlaying && this.at >= this.recording.until) {
-      this.seek(0);
+    const end = this.speed > 0 ? this.recording.until : 0;
+    if (isPlaying && this.at === end) {
+      this.seek(this.recording.until - end);
     }
     this.isPlaying = isPlaying;
     if (this.playButton) {
@@ -243,6 +249,8 @@ class Player {
       context.strokeRect(this.toX(x) - size / 2, this.toY(shelf / 2) - size / 2, size, size);
       this.mark({ kind: "drive", number }, this.toX(x), this.toY(shelf / 2), size);
     });
+    context.strokeStyle = colours.quiet;
+    context.strokeRect(this.toX(layout.port[1]) - size / 4, this.toY(layout.port[0] / 2) - size / 2, size / 2, size);
     recording.shuttles.forEach((_, number) => {
       const { shelf, x, carried, isLost } = course.shuttle(number, at);
       const [left, top] = [this.toX(x), this.toY(shelf)];
@@ -317,7 +325,7 @@ class Player {
     context.fillStyle = colours.ink;
     context.font = "12px system-ui, sans-serif";
     context.fillText(`platters that wait, up to ${mostQueue}`, 6, 14);
-    context.fillText(`longest completion time of the requests that end, up to ${duration(mostTime)}`, 6, 114);
+    context.fillText(`longest completion time, up to ${duration(mostTime)}`, 6, 114);
     context.strokeStyle = colours.bad;
     context.beginPath();
     context.moveTo((at / Math.max(1, recording.until)) * width, 0);
@@ -339,6 +347,7 @@ class Player {
     const fact = (/** @type {string} */ name, /** @type {string} */ value) => h("span", {}, `${name} `, h("b", {}, value));
     facts.replaceChildren(
       fact("open requests", String(course.open(at))),
+      fact("ended without bytes", String(course.failed(at))),
       fact("platters that wait", String(Course.value(course.queue, at))),
       fact("drives that read", count(states.map((state) => state === READING))),
       fact("that verify", count(states.map((state) => state === VERIFYING))),
@@ -362,5 +371,9 @@ class Player {
 const root = document.getElementById("player");
 const data = document.getElementById("recording");
 if (root && data) {
-  new Player(root, await unpack(data.textContent ?? ""));
+  try {
+    new Player(root, await unpack(data.textContent ?? ""));
+  } catch (error) {
+    root.append(h("p", {}, `This browser can't unpack the recording: ${error}`));
+  }
 }
