@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def take_viewer(browser: Browser, folder: Path) -> None:
-    """A run after the failure of a shuttle, at an instant when many platters wait."""
+    """A run while a shuttle is out of order."""
     folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as home:
         watched = Path(home) / "faults.html"

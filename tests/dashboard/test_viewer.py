@@ -134,7 +134,7 @@ def test_shuttles_are_at_the_drives_that_they_serve(folder: Path):
     for shuttle in recording["shuttles"]:
         legs, works = entries(shuttle["legs"], 4), entries(shuttle["work"], 5)
         for since, _, _, _, drive in works:
-            done = [leg for leg in legs if leg[1] <= since]
+            done = [leg for leg in legs if 0 <= leg[1] <= since]
             if drive >= 0 and done:
                 assert done[-1][2:] == recording["layout"]["drives"][drive]
                 served += 1

@@ -129,7 +129,7 @@ struct Replay<'a> {
     /// Outputs of the last input not yet seen in the journal; unused with digests.
     commands: VecDeque<Fact>,
     ended: VecDeque<Fact>,
-    /// Empty between inputs, like the next.
+    /// Empty between inputs; kept to reuse its memory, like the next.
     commanded: Vec<(Library, Command)>,
     finished: Vec<(RequestId, RegionOutcome)>,
     digest: OutputDigest,
@@ -186,20 +186,14 @@ impl Replay<'_> {
         self.report.commands += self.commanded.len() as u64;
         self.report.ended += self.finished.len() as u64;
         (self.seen)(&input, self.region);
-        for (library, command) in std::mem::take(&mut self.commanded) {
-            let fact = Fact::Commanded { library, command };
+        let commands = self.commanded.drain(..).map(|(library, command)| Fact::Commanded { library, command });
+        let ended = self.finished.drain(..).map(|(request, outcome)| Fact::Ended { request, outcome });
+        for fact in commands.chain(ended) {
             (self.seen)(&fact, self.region);
-            match self.detail {
-                Detail::Commands => self.commands.push_back(fact),
-                Detail::Digests(_) => self.digest.add(&fact),
-            }
-        }
-        for (request, outcome) in std::mem::take(&mut self.finished) {
-            let fact = Fact::Ended { request, outcome };
-            (self.seen)(&fact, self.region);
-            match self.detail {
-                Detail::Commands => self.ended.push_back(fact),
-                Detail::Digests(_) => self.digest.add(&fact),
+            match (self.detail, &fact) {
+                (Detail::Digests(_), _) => self.digest.add(&fact),
+                (Detail::Commands, Fact::Ended { .. }) => self.ended.push_back(fact),
+                (Detail::Commands, _) => self.commands.push_back(fact),
             }
         }
         self.input = Some((line, input));

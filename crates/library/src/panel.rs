@@ -117,8 +117,8 @@ impl Panel {
     }
 
     /// Gives each drive a platter for endless verification, without a home slot. If both bays of a
-    /// drive hold platters that were found there, it is set aside in a spare slot, or left out if
-    /// there is none.
+    /// drive hold platters that were found there, it is set aside in a spare slot; if no slot is
+    /// spare either, the drive starts without one.
     fn fill_drives(&mut self) {
         for drive in self.drives() {
             let platter = Platter(self.platters.len() as u32);

@@ -36,7 +36,7 @@ pub fn header(scenario: &Scenario, seed: u64, detail: Detail) -> Header {
 /// [`ReplayError::Journal`] with [`Differs`](fulgurite_journal::ReplayError::Differs) for the first
 /// difference; others if the journal can't be replayed.
 pub fn replay(journal: impl BufRead) -> Result<Replayed, ReplayError> {
-    replay_watched(journal, |_, _| |_: &Fact, _: &Region| ()).map(|(replayed, _)| replayed)
+    replay_watched(journal, |_, _| |_: &Fact, _: &Region| ())
 }
 
 /// Like [`replay`], and shows each input and output to a watcher. `watcher` makes it from the
@@ -47,15 +47,14 @@ pub fn replay(journal: impl BufRead) -> Result<Replayed, ReplayError> {
 pub fn replay_watched<W: FnMut(&Fact, &Region)>(
     journal: impl BufRead,
     watcher: impl FnOnce(&Scenario, &Region) -> W,
-) -> Result<(Replayed, W), ReplayError> {
+) -> Result<Replayed, ReplayError> {
     let journal = JournalReader::new(journal).map_err(fulgurite_journal::ReplayError::from)?;
     let header = journal.header();
     let scenario = Scenario::parse("the journal's scenario", &header.scenario, &[])?;
     let stock = scenario.stock(header.seed)?;
     let mut region = scenario.region(&stock);
     let mut watcher = watcher(&scenario, &region);
-    let replayed = fulgurite_journal::replay_seen(journal, &mut region, &mut watcher)?;
-    Ok((replayed, watcher))
+    Ok(fulgurite_journal::replay_seen(journal, &mut region, &mut watcher)?)
 }
 
 impl<W: Write> Observer for JournalWriter<W> {

@@ -10,7 +10,7 @@ const MODULES: [&str; 3] = [include_str!("web/course.js"), include_str!("web/dra
 /// Halfway between fast and small.
 const COMPRESSION: u8 = 6;
 
-/// The page that plays a recording. It is some 100 bytes for each platter that a shuttle carried.
+/// The page that plays a recording.
 #[must_use]
 pub fn page(recording: &Recording) -> String {
     let packed = miniz_oxide::deflate::compress_to_vec(recording.json().to_string().as_bytes(), COMPRESSION);

@@ -1,11 +1,10 @@
 //! What a page can play, and its form as JSON.
 //!
-//! Lists are flat arrays of whole numbers, a fixed number for each entry, in order of time: an hour
-//! of 20 shuttles has some 50,000 entries, and objects would be four times as long. Times are
-//! milliseconds since the start, places millimetres from the left end of the panel. Shelves are
+//! Lists are flat arrays of whole numbers, a fixed number for each entry, in order of time. Times
+//! are milliseconds since the start, places millimetres from the left end of the panel. Shelves are
 //! doubled, so that a shuttle stuck between shelves 3 and 4 is at 7. In the JSON, an entry's start
 //! counts from the entry before, and its end from its start: the numbers are short and repeat, and
-//! compress to a third.
+//! compress well.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Drive, Layout, Position};
@@ -56,7 +55,7 @@ pub(crate) fn place(at: Position) -> [i64; 2] {
 }
 
 /// A list with its times as differences, for entries of this length; with `has_end`, their second
-/// number is an end, -1 if there is none.
+/// number is an end, or -1 for what had not ended.
 fn in_differences(list: &[i64], length: usize, has_end: bool) -> Vec<i64> {
     let mut before = 0;
     let mut all = Vec::with_capacity(list.len());

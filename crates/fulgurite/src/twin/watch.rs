@@ -98,7 +98,7 @@ pub(super) fn recording_of(
         }
     });
     let until = match replayed {
-        Ok((replayed, _)) => replayed.until,
+        Ok(replayed) => replayed.until,
         Err(error) => return Err(refuse(session, &path, error)),
     };
     let Some(recorder) = recorder else {
