@@ -81,7 +81,7 @@ fn range(tracks: Tracks) -> impl fmt::Display {
     fmt::from_fn(move |f| write!(f, "{}+{}", tracks.first, tracks.count))
 }
 
-fn actor_words(actor: Actor) -> impl fmt::Display {
+pub(crate) fn actor_words(actor: Actor) -> impl fmt::Display {
     fmt::from_fn(move |f| match actor {
         Actor::Shuttle(shuttle) => write!(f, "S{}", shuttle.0),
         Actor::Drive(drive) => write!(f, "D{}", drive.0),
@@ -92,7 +92,7 @@ fn id(command: CommandId) -> impl fmt::Display {
     fmt::from_fn(move |f| write!(f, "{}#{}", actor_words(command.actor), command.number))
 }
 
-fn berth_words(berth: Berth) -> impl fmt::Display {
+pub(crate) fn berth_words(berth: Berth) -> impl fmt::Display {
     fmt::from_fn(move |f| match berth {
         Berth::Slot(slot) => write!(f, "slot{}", slot.0),
         Berth::Bay(drive, Bay(bay)) => write!(f, "D{}.{bay}", drive.0),

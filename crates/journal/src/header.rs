@@ -10,8 +10,29 @@ use crate::words::number;
 use crate::{Detail, JournalError};
 
 const FIRST_LINE: &str = "fulgurite journal 1";
-/// More lines than any scenario has: a larger number is damage, and reported as such.
-const SCENARIO_LINES_MAX: u64 = 100_000;
+/// More lines than any description has: a larger number is damage, and reported as such.
+const LINES_MAX: u64 = 10_000_000;
+
+/// What a journal is of, and so what its description is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// A simulated run: the description is the complete scenario as TOML.
+    Scenario,
+    /// A live library: the description says where its platters and shuttles were when it started,
+    /// and its settings.
+    Library,
+}
+
+impl Subject {
+    const ALL: [Self; 2] = [Self::Scenario, Self::Library];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Scenario => "scenario",
+            Self::Library => "library",
+        }
+    }
+}
 
 /// Identifies the run of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,27 +43,29 @@ pub struct Header {
     pub detail: Detail,
     /// The seed of the run.
     pub seed: u64,
-    /// The complete scenario as TOML; each line ends with `\n`.
-    pub scenario: String,
+    /// What the journal is of.
+    pub subject: Subject,
+    /// The subject's description, from which a replay builds the region; each line ends with `\n`.
+    pub description: String,
 }
 
 impl Header {
     /// A header that names this version of the program.
     #[must_use]
-    pub fn new(scenario: String, seed: u64, detail: Detail) -> Self {
-        Self { program: env!("CARGO_PKG_VERSION").to_owned(), detail, seed, scenario }
+    pub fn new(subject: Subject, description: String, seed: u64, detail: Detail) -> Self {
+        Self { program: env!("CARGO_PKG_VERSION").to_owned(), detail, seed, subject, description }
     }
 
     pub(crate) fn write(&self, out: &mut impl Write, digest: &mut RunningDigest) -> io::Result<()> {
-        let scenario: Vec<&str> = self.scenario.lines().collect();
+        let description: Vec<&str> = self.description.lines().collect();
         let detail = match self.detail {
             Detail::Commands => "detail commands".into(),
             Detail::Digests(every) => format!("detail digests {every}"),
         };
         let (program, seed) = (format!("program {}", self.program), format!("seed {}", self.seed));
-        let lines = [FIRST_LINE.into(), program, detail, seed, format!("scenario {}", scenario.len())];
-        let scenario = scenario.into_iter().map(|line| if line.is_empty() { "|".into() } else { format!("| {line}") });
-        for line in lines.into_iter().chain(scenario) {
+        let lines = [FIRST_LINE.into(), program, detail, seed, format!("{} {}", self.subject.word(), description.len())];
+        let description = description.into_iter().map(|line| if line.is_empty() { "|".into() } else { format!("| {line}") });
+        for line in lines.into_iter().chain(description) {
             digest.add(&line);
             writeln!(out, "{line}")?;
         }
@@ -63,20 +86,22 @@ impl Header {
         };
         let seed = lines.after("seed ", "`seed` and a number")?;
         let seed = number(seed).ok_or_else(|| lines.unexpected("`seed` and a number"))?;
-        let expected = "`scenario` and how many lines it has, at most 100,000";
-        let count = number::<u64>(lines.after("scenario ", expected)?).filter(|count| *count <= SCENARIO_LINES_MAX);
-        let count = count.ok_or_else(|| lines.unexpected(expected))?;
-        let mut scenario = String::new();
+        let expected = "`scenario` or `library` and how many lines its description has";
+        let words = lines.next(expected)?.split_once(' ');
+        let subject = words.and_then(|(word, _)| Subject::ALL.into_iter().find(|subject| subject.word() == word));
+        let count = words.and_then(|(_, count)| number::<u64>(count)).filter(|count| *count <= LINES_MAX);
+        let (Some(subject), Some(count)) = (subject, count) else { return Err(lines.unexpected(expected)) };
+        let mut description = String::new();
         for _ in 0..count {
-            let line = lines.next("the scenario")?;
+            let line = lines.next("the description")?;
             let text = if line == "|" { Some("") } else { line.strip_prefix("| ") };
-            let Some(text) = text else { return Err(lines.unexpected("a line of the scenario after `|`")) };
-            scenario.push_str(text);
-            scenario.push('\n');
+            let Some(text) = text else { return Err(lines.unexpected("a line of the description after `|`")) };
+            description.push_str(text);
+            description.push('\n');
         }
         if lines.next_checked("`begin`")? != "begin" {
             return Err(lines.unexpected("`begin`"));
         }
-        Ok(Self { program, detail, seed, scenario })
+        Ok(Self { program, detail, seed, subject, description })
     }
 }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A journal is text with one fact per line (see [`Fact`]) and whole numbers only. The header names
-//! the program version, the detail of the outputs, the seed and the scenario:
+//! the program version, the detail of the outputs and the seed, and describes the region: by a
+//! scenario, or by a [`Stock`] and settings for a live library:
 //!
 //! ```text
 //! fulgurite journal 1
@@ -40,6 +41,7 @@ mod fact;
 mod header;
 mod read;
 mod replay;
+mod stock;
 mod words;
 mod write;
 
@@ -48,7 +50,8 @@ mod tests;
 
 pub use error::{JournalError, LineContent};
 pub use fact::Fact;
-pub use header::Header;
+pub use header::{Header, Subject};
 pub use read::JournalReader;
 pub use replay::{Difference, ReplayError, Replayed, replay, replay_seen};
+pub use stock::{Stock, StockError};
 pub use write::{Detail, JournalWriter};

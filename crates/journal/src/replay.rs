@@ -8,7 +8,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Actor, Command, Event, Fault, Library, Region, RegionOutcome, RequestId};
 
 use crate::digest::OutputDigest;
-use crate::{Detail, Fact, JournalError, JournalReader};
+use crate::{Detail, Fact, JournalError, JournalReader, Subject};
 
 /// The result of a replay without differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,6 +23,9 @@ pub struct Replayed {
     pub ended: u64,
     /// The last instant of the journal.
     pub until: Micros,
+    /// False if the journal of a live library lacks its end: the server was killed, or still writes
+    /// it.
+    pub is_complete: bool,
 }
 
 /// The journal can't be replayed, or the outputs differ.
@@ -101,7 +104,7 @@ pub fn replay_seen<R: BufRead>(
     region: &mut Region,
     seen: &mut dyn FnMut(&Fact, &Region),
 ) -> Result<Replayed, ReplayError> {
-    let detail = journal.header().detail;
+    let (detail, subject) = (journal.header().detail, journal.header().subject);
     let mut replay = Replay {
         region,
         seen,
@@ -116,9 +119,17 @@ pub fn replay_seen<R: BufRead>(
         report: Replayed::default(),
     };
     for fact in journal {
-        let (line, fact) = fact?;
-        replay.fact(line, fact)?;
+        match fact {
+            // A simulation that was cut off can be run again, so its journal is refused. A live
+            // library has nothing but what was written.
+            Err(JournalError::Truncated { .. }) if subject == Subject::Library => return Ok(replay.report),
+            fact => {
+                let (line, fact) = fact?;
+                replay.fact(line, fact)?;
+            }
+        }
     }
+    replay.report.is_complete = true;
     Ok(replay.report)
 }
 
@@ -183,6 +194,9 @@ impl Replay<'_> {
     }
 
     fn collect_outputs(&mut self, line: u64, input: Fact) {
+        if let Fact::Requested { now, .. } | Fact::Happened { now, .. } = input {
+            self.report.until = now;
+        }
         self.report.commands += self.commanded.len() as u64;
         self.report.ended += self.finished.len() as u64;
         (self.seen)(&input, self.region);

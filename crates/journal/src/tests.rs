@@ -10,7 +10,7 @@ use fulgurite_library::{
 use proptest::prelude::*;
 
 use crate::words::parse;
-use crate::{Detail, Fact, Header, JournalError, JournalReader, JournalWriter};
+use crate::{Detail, Fact, Header, JournalError, JournalReader, JournalWriter, Subject};
 
 fn tracks() -> impl Strategy<Value = Tracks> {
     any::<(u32, u32)>().prop_map(|(first, count)| Tracks { first, count })
@@ -136,7 +136,8 @@ fn facts() -> impl Strategy<Value = Vec<Fact>> {
 }
 
 fn header(detail: Detail) -> Header {
-    Header { program: "0.1.0".into(), detail, seed: u64::MAX, scenario: "[library]\n\nshuttles = 2 # zwei, für später\n".into() }
+    let description = "[library]\n\nshuttles = 2 # zwei, für später\n".into();
+    Header { program: "0.1.0".into(), detail, seed: u64::MAX, subject: Subject::Scenario, description }
 }
 
 fn write(facts: &[Fact], detail: Detail) -> Vec<u8> {

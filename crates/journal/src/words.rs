@@ -216,15 +216,15 @@ fn request(word: &str) -> Option<RequestId> {
     numbered(word, "R").map(RequestId)
 }
 
-fn platter(word: &str) -> Option<Platter> {
+pub(crate) fn platter(word: &str) -> Option<Platter> {
     numbered(word, "P").map(Platter)
 }
 
-fn shuttle(word: &str) -> Option<Shuttle> {
+pub(crate) fn shuttle(word: &str) -> Option<Shuttle> {
     numbered(word, "S").map(Shuttle)
 }
 
-fn actor(word: &str) -> Option<Actor> {
+pub(crate) fn actor(word: &str) -> Option<Actor> {
     shuttle(word).map(Actor::Shuttle).or_else(|| numbered(word, "D").map(Drive).map(Actor::Drive))
 }
 
@@ -239,12 +239,12 @@ fn part(word: &str) -> Option<(Platter, Tracks)> {
     Some((platter(of)?, Tracks { first: number(first)?, count: number(count)? }))
 }
 
-fn position(word: &str) -> Option<Position> {
+pub(crate) fn position(word: &str) -> Option<Position> {
     let (shelf, x_um) = word.split_once('@')?;
     Some(Position { shelf: number(shelf)?, x_um: signed(x_um)? })
 }
 
-fn berth(word: &str) -> Option<Berth> {
+pub(crate) fn berth(word: &str) -> Option<Berth> {
     if word == "port" {
         return Some(Berth::Port);
     }

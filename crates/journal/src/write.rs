@@ -81,6 +81,17 @@ impl<W: Write> JournalWriter<W> {
         }
     }
 
+    /// Hands everything written so far to the system.
+    ///
+    /// # Errors
+    /// The first write error since the beginning.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(io::Error::new(error.kind(), error.to_string()));
+        }
+        self.out.flush()
+    }
+
     /// Finishes the journal of a run that ended at `now`, or at the last input if that is later.
     ///
     /// # Errors

@@ -40,7 +40,7 @@ pub use panel::{BayState, Carry, Found, Held, Inventory, Job, Operation, Panel, 
 pub use policy::{Balanced, NoShuttles, Partitioned, Policy, ShortestPaths, Task, Techniques};
 pub use queue::{Lane, Queue, WaitingRequest};
 pub use rectangle::{Rectangle, rectangles};
-pub use region::{Library, Region, RegionOutcome, RegionPlatter, Sets, Shard};
+pub use region::{Library, ReadOrigin, Region, RegionOutcome, RegionPlatter, Sets, Shard};
 pub use request::{ReadRequest, RequestId, Tracks};
 pub use section::{Section, sections};
 pub use traffic::Congestion;

@@ -46,6 +46,17 @@ pub enum RegionOutcome {
     Refused,
 }
 
+/// What a read of a library is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadOrigin {
+    /// The request to the region.
+    pub request: RequestId,
+    /// The platter that is read.
+    pub platter: RegionPlatter,
+    /// Whether it replaces a read of another platter of the set.
+    pub is_recovery: bool,
+}
+
 /// Where the platters of a region are.
 #[derive(Debug, Clone)]
 pub struct Sets {
@@ -180,6 +191,16 @@ impl Region {
     #[must_use]
     pub fn open_requests(&self) -> usize {
         self.open.entries.len() - self.open.free.len()
+    }
+
+    /// The request and the platter of the region that an open read of a library is for, and whether
+    /// it replaces a read of another platter. `read` is the number in
+    /// [`Action::Read`](crate::Action::Read).
+    #[must_use]
+    pub fn origin(&self, read: RequestId) -> Option<ReadOrigin> {
+        let read = self.reads.entries.get(usize::try_from(read.0).ok()?)?.as_ref()?;
+        let request = self.open.entries[read.open as usize].as_ref()?.request;
+        Some(ReadOrigin { request, platter: read.platter, is_recovery: read.recovery != NONE })
     }
 
     /// Starts a request for shards. Resulting commands and ended requests are appended.

@@ -82,7 +82,7 @@ impl DriveMachine {
     pub(crate) fn begin(&mut self, now: Micros, id: CommandId, action: Action, site: &mut Site, answers: &mut Vec<(Micros, Event)>) {
         let verifying = matches!(action, Action::Verify { .. });
         match &mut self.health {
-            Health::Down => impossible(now, id, action, format_args!("its failure was already reported")),
+            Health::Down { .. } => impossible(now, id, action, format_args!("its failure was already reported")),
             Health::UndetectedFault(undetected) => {
                 match (undetected.failed_command(), undetected.verified) {
                     (Some(command), Some(verified)) => answers.push((now, Event::Interrupted { command, verified })),

@@ -17,13 +17,17 @@ use fulgurite_library::{Actor, CommandId, Event, Fault};
 pub(crate) enum Health {
     Healthy,
     UndetectedFault(UndetectedFault),
-    Down,
+    Down {
+        /// When it will be repaired; [`Micros::NEVER`] if only a command repairs it.
+        repaired_at: Micros,
+    },
 }
 
 /// Out of order, but the fault is not yet detected.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct UndetectedFault {
     pub(crate) detected_at: Micros,
+    pub(crate) repaired_at: Micros,
     /// The event that reports the fault to the controller.
     pub(crate) report: Event,
     /// If a verification was running: the tracks verified before the fault. The verification still
@@ -50,11 +54,13 @@ impl UndetectedFault {
 impl Health {
     /// Returns true if this event, due now, reports the fault; the fault is then known.
     pub(crate) fn reports_fault(&mut self, now: Micros, event: &Event) -> bool {
-        let is_reported = matches!(self, Self::UndetectedFault(undetected) if undetected.detected_at == now && undetected.report == *event);
-        if is_reported {
-            *self = Self::Down;
+        match *self {
+            Self::UndetectedFault(UndetectedFault { detected_at, repaired_at, report, .. }) if detected_at == now && report == *event => {
+                *self = Self::Down { repaired_at };
+                true
+            }
+            _ => false,
         }
-        is_reported
     }
 
     /// A fault strikes an actor, which may be running `command`.
@@ -68,8 +74,11 @@ impl Health {
     ) {
         let report = command.map_or(Event::Lost { actor, fault }, |command| Event::Failed { command, fault });
         answers.push((fault_times.detected_at, report));
-        answers.push((fault_times.repaired_at, Event::Repaired { actor }));
-        *self = Self::UndetectedFault(UndetectedFault { detected_at: fault_times.detected_at, report, verified: None });
+        let FaultTimes { detected_at, repaired_at } = fault_times;
+        if repaired_at != Micros::NEVER {
+            answers.push((repaired_at, Event::Repaired { actor }));
+        }
+        *self = Self::UndetectedFault(UndetectedFault { detected_at, repaired_at, report, verified: None });
     }
 
     /// Fails a command that arrives before the fault is detected, at the detection.

@@ -13,9 +13,11 @@
 //! its clock. Both therefore run the same loop, and a [`Witness`] sees the same inputs and outputs.
 
 use fulgurite_domain::Micros;
-use fulgurite_library::{Berth, Command, Event, Layout, Library, Platter, Region, RegionOutcome, RequestId, Shard, Shuttle, Whereabouts};
+use fulgurite_library::{
+    Actor, Berth, Command, Event, Layout, Library, Platter, Region, RegionOutcome, RequestId, Shard, Shuttle, Whereabouts,
+};
 
-use crate::{EventQueue, Mechanics, MotionLog, Settings};
+use crate::{Breakdown, EventQueue, Mechanics, MotionLog, NotRepaired, Settings};
 
 /// Sees every input and output of the controllers, in order.
 #[allow(unused_variables, reason = "a witness may ignore any of them")]
@@ -181,6 +183,24 @@ impl<L: MotionLog> Libraries<L> {
         self.region.step(now, library, event, &mut self.commands, &mut self.ended);
         witness.handled(now, library, &self.region);
         self.follow_up(now, witness);
+    }
+
+    /// A fault strikes a machine now, and lasts until [`Libraries::repair`]. Has no effect on one
+    /// that is already out of order.
+    pub fn break_down(&mut self, now: Micros, library: Library, what: Breakdown) {
+        self.mechanics[usize::from(library.0)].break_down(now, what, &mut self.answers);
+        self.schedule_answers(library);
+    }
+
+    /// Repairs a machine.
+    ///
+    /// # Errors
+    /// [`NotRepaired`] unless a fault of it was detected.
+    pub fn repair(&mut self, now: Micros, library: Library, actor: Actor, witness: &mut impl Witness) -> Result<(), NotRepaired> {
+        self.mechanics[usize::from(library.0)].repair(now, actor, &mut self.answers)?;
+        self.schedule_answers(library);
+        self.deliver(now, library, Event::Repaired { actor }, witness);
+        Ok(())
     }
 
     fn deliver_written(&mut self, now: Micros, library: Library, platter: Platter, witness: &mut impl Witness) {

@@ -6,11 +6,40 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Bay, Berth, CommandId, Drive, Event, Fault, Layout, Platter, Position, Shuttle};
 
 use crate::drive::DriveMachine;
-use crate::health::{FaultTimes, Health};
+use crate::health::{FaultTimes, Health, UndetectedFault};
 use crate::inventory::Inventory;
 use crate::shuttle::ShuttleMachine;
 use crate::site::Site;
 use crate::{Breakdown, DriveStatistics, MotionLog, Settings, ShuttleStatistics, Trajectory, Whereabouts};
+
+/// Why a machine was not repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotRepaired {
+    /// It works.
+    #[error("it works")]
+    Works,
+    /// Its fault was not detected yet.
+    #[error("its fault was not detected yet")]
+    Undetected,
+}
+
+/// The fault of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outage {
+    /// Whether the controller knows of it.
+    pub is_detected: bool,
+    /// True if it lasts until [`Mechanics::repair`]; false if it ends after a drawn time.
+    pub needs_repair: bool,
+}
+
+/// How long a fault lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lasting {
+    /// As long as a drawn repair takes.
+    AsDrawn,
+    /// Until the machine is repaired by a command.
+    UntilRepaired,
+}
 
 /// The emulated shuttles and drives of one library.
 ///
@@ -99,11 +128,7 @@ impl<L: MotionLog> Mechanics<L> {
         for planned in &self.site.settings.faults.planned {
             // These events are internal and not reported: they trigger the fault, whose details are
             // determined when it strikes.
-            let (actor, fault) = match planned.what {
-                Breakdown::ShuttleStops(shuttle) => (Actor::Shuttle(shuttle), Fault::Stopped { x_um: 0 }),
-                Breakdown::Collision(shuttle) => (Actor::Shuttle(shuttle), Fault::Collided { with: shuttle, x_um: 0 }),
-                Breakdown::DriveDown(drive) => (Actor::Drive(drive), Fault::DriveDown),
-            };
+            let (actor, fault) = internal_fault(planned.what);
             answers.push((planned.at, Event::Lost { actor, fault }));
         }
     }
@@ -144,15 +169,61 @@ impl<L: MotionLog> Mechanics<L> {
                 false
             }
             Event::Repaired { actor } => {
-                match actor {
-                    Actor::Shuttle(Shuttle(shuttle)) => self.shuttles[usize::from(shuttle)].repair(now, &self.site, answers),
-                    Actor::Drive(Drive(drive)) => self.drives[usize::from(drive)].repair(now, &mut self.site),
+                // Void if a command has repaired the machine since.
+                let is_due = *self.health(actor) == Health::Down { repaired_at: now };
+                if is_due {
+                    self.make_work(now, actor, answers);
                 }
-                true
+                is_due
             }
             Event::ChargeLow { shuttle } => self.shuttles[usize::from(shuttle.0)].handle_low_warning(now, &self.site, answers),
             _ => true,
         }
+    }
+
+    /// A fault strikes now, and lasts until [`Mechanics::repair`]. It has no effect on a machine
+    /// that is already out of order.
+    pub fn break_down(&mut self, now: Micros, what: Breakdown, answers: &mut Vec<(Micros, Event)>) {
+        let (actor, fault) = internal_fault(what);
+        self.strike(now, actor, fault, Lasting::UntilRepaired, answers);
+    }
+
+    /// Repairs a machine whose fault was detected. The controller must then receive
+    /// [`Event::Repaired`].
+    ///
+    /// # Errors
+    /// [`NotRepaired`] if there is no such fault.
+    pub fn repair(&mut self, now: Micros, actor: Actor, answers: &mut Vec<(Micros, Event)>) -> Result<(), NotRepaired> {
+        match self.health(actor) {
+            Health::Healthy => Err(NotRepaired::Works),
+            Health::UndetectedFault(_) => Err(NotRepaired::Undetected),
+            Health::Down { .. } => {
+                self.make_work(now, actor, answers);
+                Ok(())
+            }
+        }
+    }
+
+    fn make_work(&mut self, now: Micros, actor: Actor, answers: &mut Vec<(Micros, Event)>) {
+        match actor {
+            Actor::Shuttle(Shuttle(shuttle)) => self.shuttles[usize::from(shuttle)].repair(now, &self.site, answers),
+            Actor::Drive(Drive(drive)) => self.drives[usize::from(drive)].repair(now, &mut self.site),
+        }
+    }
+
+    /// The fault of a machine, detected or not; `None` if it works.
+    #[must_use]
+    pub fn outage(&self, actor: Actor) -> Option<Outage> {
+        let health = match actor {
+            Actor::Shuttle(Shuttle(shuttle)) => &self.shuttles[usize::from(shuttle)].health,
+            Actor::Drive(Drive(drive)) => &self.drives[usize::from(drive)].health,
+        };
+        let (is_detected, repaired_at) = match *health {
+            Health::Healthy => return None,
+            Health::UndetectedFault(UndetectedFault { repaired_at, .. }) => (false, repaired_at),
+            Health::Down { repaired_at } => (true, repaired_at),
+        };
+        Some(Outage { is_detected, needs_repair: repaired_at == Micros::NEVER })
     }
 
     fn health(&mut self, actor: Actor) -> &mut Health {
@@ -169,20 +240,24 @@ impl<L: MotionLog> Mechanics<L> {
                 drive.schedule_breakdown(now, &self.site, answers);
             }
         }
+        self.strike(now, actor, fault, Lasting::AsDrawn, answers);
+    }
+
+    fn strike(&mut self, now: Micros, actor: Actor, fault: Fault, lasting: Lasting, answers: &mut Vec<(Micros, Event)>) {
         if *self.health(actor) != Health::Healthy {
             return;
         }
         let detected_at = now + Micros::from_seconds(self.fault_stream.exponential(self.site.settings.faults.detection_s));
         match actor {
             Actor::Drive(Drive(drive)) => {
-                let fault_times = self.draw_fault_times(detected_at);
+                let fault_times = self.draw_fault_times(detected_at, lasting);
                 self.drives[usize::from(drive)].apply_fault(now, fault_times, &self.site, answers);
             }
             Actor::Shuttle(shuttle) => {
                 let other = if let Fault::Collided { .. } = fault { self.nearest(now, shuttle) } else { None };
-                self.stop_shuttle(now, shuttle, other, detected_at, answers);
+                self.stop_shuttle(now, shuttle, other, (detected_at, lasting), answers);
                 if let Some(other) = other {
-                    self.stop_shuttle(now, other, Some(shuttle), detected_at, answers);
+                    self.stop_shuttle(now, other, Some(shuttle), (detected_at, lasting), answers);
                 }
             }
         }
@@ -193,14 +268,17 @@ impl<L: MotionLog> Mechanics<L> {
         now: Micros,
         shuttle: Shuttle,
         with: Option<Shuttle>,
-        detected_at: Micros,
+        (detected_at, lasting): (Micros, Lasting),
         answers: &mut Vec<(Micros, Event)>,
     ) {
-        let fault_times = self.draw_fault_times(detected_at);
+        let fault_times = self.draw_fault_times(detected_at, lasting);
         self.shuttles[usize::from(shuttle.0)].apply_fault(now, with, fault_times, &self.site, &mut self.log, answers);
     }
 
-    fn draw_fault_times(&mut self, detected_at: Micros) -> FaultTimes {
+    fn draw_fault_times(&mut self, detected_at: Micros, lasting: Lasting) -> FaultTimes {
+        if lasting == Lasting::UntilRepaired {
+            return FaultTimes { detected_at, repaired_at: Micros::NEVER };
+        }
         let repair = Micros::from_seconds(self.fault_stream.exponential(self.site.settings.faults.repair_s));
         // The fault is always reported before the repair.
         FaultTimes { detected_at, repaired_at: detected_at + repair.max(Micros(1)) }
@@ -304,6 +382,15 @@ impl<L: MotionLog> Mechanics<L> {
     /// The motion log, mutable.
     pub fn log_mut(&mut self) -> &mut L {
         &mut self.log
+    }
+}
+
+/// The internal event with which a fault strikes. Its details are determined then.
+fn internal_fault(what: Breakdown) -> (Actor, Fault) {
+    match what {
+        Breakdown::ShuttleStops(shuttle) => (Actor::Shuttle(shuttle), Fault::Stopped { x_um: 0 }),
+        Breakdown::Collision(shuttle) => (Actor::Shuttle(shuttle), Fault::Collided { with: shuttle, x_um: 0 }),
+        Breakdown::DriveDown(drive) => (Actor::Drive(drive), Fault::DriveDown),
     }
 }
 

@@ -95,7 +95,7 @@ impl ShuttleMachine {
         answers: &mut Vec<(Micros, Event)>,
     ) {
         match &mut self.health {
-            Health::Down => impossible(now, id, action, format_args!("its failure was already reported")),
+            Health::Down { .. } => impossible(now, id, action, format_args!("its failure was already reported")),
             Health::UndetectedFault(undetected) => {
                 if let Some(busy) = undetected.failed_command() {
                     impossible(now, id, action, format_args!("command {} has not been answered", busy.number));

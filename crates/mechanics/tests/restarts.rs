@@ -8,10 +8,10 @@ use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 use fulgurite_domain::SetShape;
 use fulgurite_library::{
-    Balanced, Berth, Controller, Drive, Event, Found, Inventory, Layout, Library, Pace, Partitioned, Platter, Policy, Region,
+    Actor, Balanced, Berth, Controller, Drive, Event, Found, Inventory, Layout, Library, Pace, Partitioned, Platter, Policy, Region,
     RegionOutcome, RegionPlatter, RequestId, Sets, Shard, ShortestPaths, Shuttle, Slot, Techniques, Tracks, Verification, Whereabouts,
 };
-use fulgurite_mechanics::{Breakdown, DriveTimes, Libraries, NoTwoShuttlesMeet, PlannedFault, Settings, Witness};
+use fulgurite_mechanics::{Breakdown, DriveTimes, Libraries, NoTwoShuttlesMeet, NotRepaired, Outage, PlannedFault, Settings, Witness};
 
 const WRITTEN: u32 = 200;
 const TO_WRITE: u32 = 12;
@@ -220,4 +220,58 @@ fn the_port_hands_out_platters_in_the_order_in_which_they_were_found() {
     }
     let panel = libraries.region().controllers()[0].panel();
     assert!([1, 2].iter().all(|platter| panel.whereabouts(Platter(*platter)) == Whereabouts::Berth(Berth::Slot(Slot(900 * platter)))));
+}
+
+#[test]
+fn a_fault_by_command_lasts_until_it_is_repaired() {
+    let homes = vec![Slot(0), Slot(900)];
+    let inventory = Inventory { homes, written: 2, tracks: TRACKS, verification: Verification::Off, ..Inventory::default() };
+    let layout = layout(4);
+    let controller = Controller::new(layout.clone(), Pace::default(), &inventory, policy(0, &layout));
+    let places = (0..2).map(|index| (LIBRARY, Platter(index))).collect();
+    let region = Region::new(vec![controller], Sets { shape: SetShape { information: 1, redundancy: 0 }, places });
+    let mut libraries = Libraries::new(region, |_| Settings::default(), 1, |_| ());
+    let actor = Actor::Shuttle(Shuttle(2));
+    libraries.deliver(Micros::ZERO, LIBRARY, Event::Woken, &mut ());
+    assert_eq!(libraries.repair(Micros::ZERO, LIBRARY, actor, &mut ()), Err(NotRepaired::Works));
+    libraries.break_down(Micros(1), LIBRARY, Breakdown::ShuttleStops(Shuttle(2)));
+    assert_eq!(libraries.repair(Micros(2), LIBRARY, actor, &mut ()), Err(NotRepaired::Undetected));
+    while let Some((at, due)) = libraries.pop_until(Micros(1_000 * Micros::HOUR.0)) {
+        libraries.handle(at, due, &mut ());
+    }
+    assert_eq!(libraries.mechanics()[0].outage(actor), Some(Outage { is_detected: true, needs_repair: true }));
+    assert!(!libraries.region().controllers()[0].panel().is_working(Shuttle(2)));
+    libraries.repair(Micros(2_000 * Micros::HOUR.0), LIBRARY, actor, &mut ()).expect("it is down");
+    assert_eq!(libraries.mechanics()[0].outage(actor), None);
+    assert!(libraries.region().controllers()[0].panel().is_working(Shuttle(2)));
+}
+
+#[test]
+fn a_machine_repaired_by_command_is_not_repaired_again() {
+    let inventory = Inventory { homes: vec![Slot(0)], written: 1, tracks: TRACKS, verification: Verification::Off, ..Inventory::default() };
+    let layout = layout(4);
+    let controller = Controller::new(layout.clone(), Pace::default(), &inventory, policy(0, &layout));
+    let region =
+        Region::new(vec![controller], Sets { shape: SetShape { information: 1, redundancy: 0 }, places: vec![(LIBRARY, Platter(0))] });
+    let mut settings = Settings::default();
+    settings.faults.planned = vec![PlannedFault { at: Micros(1), what: Breakdown::DriveDown(Drive(0)) }];
+    let mut libraries = Libraries::new(region, |_| settings.clone(), 1, |_| ());
+    let actor = Actor::Drive(Drive(0));
+    let outage = |libraries: &Libraries| libraries.mechanics()[0].outage(actor);
+    libraries.start_machines();
+    libraries.deliver(Micros::ZERO, LIBRARY, Event::Woken, &mut ());
+    let mut now = Micros::ZERO;
+    while !outage(&libraries).is_some_and(|outage| outage.is_detected) {
+        let (at, due) = libraries.pop_until(Micros::HOUR).expect("the fault is detected");
+        libraries.handle(at, due, &mut ());
+        now = at;
+    }
+    libraries.repair(now, LIBRARY, actor, &mut ()).expect("it is down");
+    // A new fault by command: the drawn repair of the first one must not end it.
+    libraries.break_down(now, LIBRARY, Breakdown::DriveDown(Drive(0)));
+    while let Some((at, due)) = libraries.pop_until(Micros(1_000 * Micros::HOUR.0)) {
+        libraries.handle(at, due, &mut ());
+    }
+    assert_eq!(outage(&libraries), Some(Outage { is_detected: true, needs_repair: true }));
+    assert_eq!(libraries.region().controllers()[0].unexpected_answers(), 0);
 }

@@ -4,7 +4,7 @@
 use std::io::{BufRead, Write};
 
 use fulgurite_domain::Micros;
-use fulgurite_journal::{Detail, Fact, Header, JournalReader, JournalWriter, Replayed};
+use fulgurite_journal::{Detail, Fact, Header, JournalReader, JournalWriter, Replayed, Subject};
 use fulgurite_library::{Command, Event, Library, Region};
 use fulgurite_settings::SettingErrors;
 
@@ -26,7 +26,7 @@ pub enum ReplayError {
 /// The header for a run of a scenario by this program.
 #[must_use]
 pub fn header(scenario: &Scenario, seed: u64, detail: Detail) -> Header {
-    Header::new(scenario.canonical(), seed, detail)
+    Header::new(Subject::Scenario, scenario.canonical(), seed, detail)
 }
 
 /// Replays the journal of a run: builds the region of its scenario and seed as the simulation did,
@@ -50,7 +50,7 @@ pub fn replay_watched<W: FnMut(&Fact, &Region)>(
 ) -> Result<Replayed, ReplayError> {
     let journal = JournalReader::new(journal).map_err(fulgurite_journal::ReplayError::from)?;
     let header = journal.header();
-    let scenario = Scenario::parse("the journal's scenario", &header.scenario, &[])?;
+    let scenario = Scenario::parse("the journal's scenario", &header.description, &[])?;
     let stock = scenario.stock(header.seed)?;
     let mut region = scenario.region(&stock);
     let mut watcher = watcher(&scenario, &region);

@@ -12,7 +12,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use fulgurite_domain::Micros;
-use fulgurite_journal::{Detail, Difference, Fact, Header, JournalReader, JournalWriter, Replayed};
+use fulgurite_journal::{Detail, Difference, Fact, Header, JournalReader, JournalWriter, Replayed, Subject};
 use fulgurite_library::{Action, Command, Drive, Event, Library};
 use fulgurite_mechanics::Breakdown;
 use fulgurite_twin::journal::{ReplayError, header, replay};
@@ -190,7 +190,8 @@ fn unknown_machines_are_rejected_by_name() {
 
 #[test]
 fn a_scenario_with_unknown_settings_is_rejected() {
-    let header = Header { program: "9.9.9".into(), detail: Detail::Commands, seed: 1, scenario: "[librery]\nshelves = 3\n".into() };
+    let description = "[librery]\nshelves = 3\n".into();
+    let header = Header { program: "9.9.9".into(), detail: Detail::Commands, seed: 1, subject: Subject::Scenario, description };
     let journal = JournalWriter::new(Vec::new(), &header).expect("memory takes everything");
     let text = journal.finish(Micros::ZERO).expect("memory takes everything");
     let message = replayed(&text).expect_err("no such section").to_string();

@@ -49,7 +49,7 @@ pub(super) fn run_again(session: &Session, journal: &Path) -> Result<Outcome> {
         Ok(report) => report,
         Err(error) => return Err(refuse(session, &path, error)),
     };
-    let Replayed { requests, events, commands, ended, until } = report;
+    let Replayed { requests, events, commands, ended, until, .. } = report;
     session.answer(
         || json!({ "same": true, "requests": requests, "events": events, "commands": commands, "ended": ended, "until_us": until.0 }),
     );
