@@ -1,4 +1,5 @@
-//! Settings with units, defaults and ranges, read from TOML: the scenarios and plans of the twin.
+//! Settings with units, defaults and ranges, read from TOML: libraries, scenarios and
+//! plans.
 //!
 //! A [`Document`] combines a file, the files it is based on, and settings from the command line.
 //! The program asks a [`Reader`] for one setting after another, and the reader records each as it

@@ -10,8 +10,6 @@
 //! Programs can set every field, as files can. [`Scenario::check`] checks both for consistency.
 
 mod inventory;
-mod pace;
-mod policy;
 mod read;
 mod workload;
 
@@ -22,12 +20,13 @@ use std::path::PathBuf;
 use fulgurite_domain::{Micros, SetShape};
 use fulgurite_library::placement::{PlacementError, Zones};
 use fulgurite_library::{Layout, LayoutError, Library, Pace, Verification};
+use fulgurite_library_settings::LibrarySettings;
 use fulgurite_mechanics::{Breakdown, Settings, SettingsError};
 use fulgurite_workload::{Platters, SpecError};
 
+pub(crate) use fulgurite_library_settings::mean_seek_s;
+pub use fulgurite_library_settings::{PolicyChoice, PolicyName};
 pub use inventory::Stock;
-pub(crate) use pace::mean_seek_s;
-pub use policy::{PolicyChoice, PolicyName};
 pub use read::reference;
 pub use workload::{Bursts, Ingest, Pattern, SizeLaw, Steady, Workload, WorkloadKind};
 
@@ -149,18 +148,19 @@ pub struct Expectations {
 
 impl Default for Scenario {
     fn default() -> Self {
+        let LibrarySettings { layout, zones, policy, mechanics } = LibrarySettings::default();
         Self {
             name: "default".to_owned(),
             title: "An early library under a typical load".to_owned(),
             libraries: 1,
             away: 0,
-            layout: Layout { storage_racks: 8, ..Layout::default() },
+            layout,
             platters: 7_000,
             tracks: 100_000,
             verification: Verification::Endless,
-            sets: Sets { shape: SetShape { information: 16, redundancy: 3 }, zones: Zones::default(), unavailable: 0.0 },
-            policy: PolicyChoice::default(),
-            mechanics: Settings::default(),
+            sets: Sets { shape: SetShape { information: 16, redundancy: 3 }, zones, unavailable: 0.0 },
+            policy,
+            mechanics,
             faults: Vec::new(),
             workload: Workload::default(),
             ingest: None,
@@ -340,7 +340,7 @@ impl Scenario {
     /// The machine times that controllers assume.
     #[must_use]
     pub fn pace(&self) -> Pace {
-        pace::pace(&self.mechanics)
+        fulgurite_library_settings::pace(&self.mechanics)
     }
 }
 

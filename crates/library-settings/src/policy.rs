@@ -1,4 +1,4 @@
-//! Selects the policy of a run by name, with its settings.
+//! Selects a policy by name, with its settings.
 
 use fulgurite_library::{Balanced, Layout, NoShuttles, Pace, Partitioned, Policy, ShortestPaths, Techniques};
 
@@ -16,7 +16,7 @@ pub enum PolicyName {
 }
 
 impl PolicyName {
-    /// All policies with their names in scenario files.
+    /// All policies with their names in files.
     pub const ALL: [(&'static str, Self); 4] = [
         ("no-shuttles", Self::NoShuttles),
         ("shortest-paths", Self::ShortestPaths),
@@ -24,7 +24,7 @@ impl PolicyName {
         ("balanced", Self::Balanced),
     ];
 
-    /// The name in scenario files.
+    /// The name in files.
     #[must_use]
     pub fn text(self) -> &'static str {
         Self::ALL[self as usize].0

@@ -4,7 +4,9 @@ use fulgurite_domain::Micros;
 use fulgurite_library::Pace;
 use fulgurite_mechanics::{DriveTimes, Service, Settings};
 
-pub(super) fn pace(settings: &Settings) -> Pace {
+/// The pace of machines with these settings.
+#[must_use]
+pub fn pace(settings: &Settings) -> Pace {
     let Settings { motion, drive, .. } = settings;
     let (service_s, track_s) = match drive.service {
         Service::Tracks => (mean_seek_s(drive), drive.track_bytes as f64 / drive.throughput_bytes_s),
@@ -25,7 +27,8 @@ pub(super) fn pace(settings: &Settings) -> Pace {
 
 /// Mean seek time: the mean of a lognormal law with median m, clamped at M. With z = ln(M/m) /
 /// sigma it is m e^(sigma²/2) Phi(z - sigma) + M (1 - Phi(z)).
-pub(crate) fn mean_seek_s(drive: &DriveTimes) -> f64 {
+#[must_use]
+pub fn mean_seek_s(drive: &DriveTimes) -> f64 {
     let (median, sigma, most) = (drive.seek_median_s, drive.seek_sigma, drive.seek_max_s);
     if sigma == 0.0 || median == 0.0 || most <= 0.0 {
         return median.min(most);
