@@ -3,7 +3,9 @@
 //! The tag of every frame is checked before any of its bytes leaves, and a whole object against its
 //! SHA-256 (I5).
 
-use std::collections::VecDeque;
+mod shards;
+
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,6 +21,8 @@ use crate::read_order::{MediumPosition, neighbour_run};
 use crate::set_reader::{OpenSet, Repairs, SetReader};
 use crate::unread::Hindrance;
 use crate::volume::VolumeFile;
+
+pub use shards::ShardCheck;
 
 /// Why an object can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -136,6 +140,8 @@ pub struct ObjectReader<'a> {
     sets: SetReader<'a>,
     /// Open sets, most recently opened last.
     open: VecDeque<SetId>,
+    /// The platters to read from, if not all.
+    only: Option<BTreeSet<PlatterId>>,
     /// How far read-ahead is set.
     ahead: Option<(PlatterId, u64)>,
     buffer: Vec<u8>,
@@ -147,7 +153,7 @@ impl<'a> ObjectReader<'a> {
     #[must_use]
     pub fn new(archive: &'a Archive) -> Self {
         let sets = SetReader::new(&archive.rebuilding, archive.threads());
-        Self { archive, sets, open: VecDeque::new(), ahead: None, buffer: Vec::new(), payload: Vec::new() }
+        Self { archive, sets, open: VecDeque::new(), only: None, ahead: None, buffer: Vec::new(), payload: Vec::new() }
     }
 
     /// Repairs so far.
@@ -378,7 +384,11 @@ impl<'a> ObjectReader<'a> {
             {
                 self.sets.close(oldest);
             }
-            self.sets.open(Arc::new(OpenSet::of(self.archive, &row.description)));
+            let mut set = OpenSet::of(self.archive, &row.description);
+            if let Some(only) = &self.only {
+                set.keep_only(|platter| only.contains(&platter));
+            }
+            self.sets.open(Arc::new(set));
             self.open.push_back(row.description.id);
         }
         Ok(())

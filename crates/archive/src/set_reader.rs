@@ -17,7 +17,7 @@ use fulgurite_glass::{ReadDrive, Track};
 use self::set_repair::{FailedGroups, SetRepair, SetRepairOutcome, repair_by_group};
 use crate::archive::ArchiveError;
 use crate::catalogue::{CatalogueError, SetDescription};
-use crate::unread::{BeyondRepair, Hindrance, Presence, UnavailableStore, Unreachable, Unread};
+use crate::unread::{BeyondRepair, Hindrance, NoPlatter, Presence, UnavailableStore, Unreachable, Unread};
 
 /// Maximum payload per read, never more than a track. A read of an object requests 1 MiB, which
 /// need not start at a sector boundary.
@@ -91,6 +91,17 @@ impl OpenSet {
     /// Returns the drive with the platter at `position`, if the platter can be read.
     pub(crate) fn drive(&self, position: u16) -> Option<&ReadDrive> {
         self.members[usize::from(position)].drive()
+    }
+
+    /// Treats all platters but these as absent.
+    pub(crate) fn keep_only(&mut self, is_kept: impl Fn(PlatterId) -> bool) {
+        for (member, place) in self.members.iter_mut().zip(&self.description.platters) {
+            if !is_kept(place.platter) {
+                let why = "its platter was not fetched".to_owned();
+                let store = UnavailableStore { store: place.store.clone(), hindrance: Hindrance::Absent, why };
+                *member = Presence::Unavailable(NoPlatter::Unavailable(store));
+            }
+        }
     }
 
     /// The reason why content of the platter at `position` can't be read now, if it isn't lost.

@@ -1,0 +1,33 @@
+//! A library that runs against a clock.
+//!
+//! ```text
+//!             requests, platters, faults, bytes
+//!                           v
+//!   Runner (a thread, a clock) --> LiveLibrary (no clock) --> controllers and machines
+//!      |                               |
+//!      |-> Outside: reads to carry out, ends of requests, the stock to keep
+//!      |-> journal
+//!      '-> View --> forecast: when requests will end
+//! ```
+//!
+//! [`Plan`] is what doesn't change while a library runs, and a
+//! [`Stock`](fulgurite_journal::Stock) says where everything is in it. Both together are the
+//! beginning of a run: [`LiveLibrary::start`] takes up the work from them, its journal begins with
+//! them, and [`forecast`] runs ahead from them. The machines are emulated; drives read nothing
+//! until the caller has the bytes ([`LiveLibrary::bytes_read`]).
+
+#![forbid(unsafe_code)]
+
+mod forecast;
+mod library;
+mod plan;
+mod replay;
+mod runner;
+mod view;
+
+pub use forecast::forecast;
+pub use library::{Ended, LiveLibrary, Outside, Read, WrongMachine};
+pub use plan::{DescriptionError, Plan, StockMismatch};
+pub use replay::{LiveReplayError, replay, replay_watched};
+pub use runner::{Events, Runner, RunnerSettings};
+pub use view::{DriveView, RequestView, ShuttleView, View, Waiting};

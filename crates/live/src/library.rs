@@ -1,0 +1,304 @@
+//! A live library without its clock: the caller says what time it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fulgurite_domain::Micros;
+use fulgurite_journal::{Fact, Stock};
+use fulgurite_library::{
+    Action, Actor, Command, CommandId, Drive, Event, Library, Platter, Region, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle,
+    Tracks, Whereabouts,
+};
+use fulgurite_mechanics::{Due, Libraries, NotRepaired, Witness};
+
+use crate::plan::{LIBRARY, Plan, breakdown};
+use crate::view::{RequestView, View};
+
+/// A drive has been told to read. It has the bytes only after [`LiveLibrary::bytes_read`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Read {
+    /// The command.
+    pub command: CommandId,
+    /// The request that it is for.
+    pub request: RequestId,
+    /// The platter in the drive.
+    pub platter: RegionPlatter,
+    /// The tracks to read.
+    pub tracks: Tracks,
+    /// Whether it helps to recover another platter of the set, which is unreachable.
+    pub is_recovery: bool,
+}
+
+/// A request has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The request.
+    pub request: RequestId,
+    /// How it ended.
+    pub outcome: RegionOutcome,
+    /// Time from its arrival to its end.
+    pub took: Micros,
+}
+
+/// What a library tells those outside. The calls come in between the library's steps, so they must
+/// not wait for anything.
+pub trait Outside {
+    /// A drive has been told to read.
+    fn read(&mut self, read: Read);
+    /// A request has ended.
+    fn ended(&mut self, ended: Ended);
+    /// An input or output of the controllers, for the journal.
+    fn fact(&mut self, fact: Fact);
+}
+
+/// A command names a machine that doesn't exist, or one that can't be repaired now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WrongMachine {
+    /// There is no such machine.
+    #[error("the library has no {}", name_of(*.0))]
+    Unknown(Actor),
+    /// It is out of order already.
+    #[error("{} is out of order already", name_of(*.0))]
+    OutOfOrder(Actor),
+    /// It works, or its fault is not known yet.
+    #[error("{} was not repaired: {why}", name_of(*.actor))]
+    NotRepaired {
+        /// The machine.
+        actor: Actor,
+        /// The reason.
+        why: NotRepaired,
+    },
+}
+
+/// "shuttle 3" or "drive 7".
+pub(crate) fn name_of(actor: Actor) -> String {
+    match actor {
+        Actor::Shuttle(Shuttle(shuttle)) => format!("shuttle {shuttle}"),
+        Actor::Drive(Drive(drive)) => format!("drive {drive}"),
+    }
+}
+
+/// A library with its emulated machines, and its open requests.
+pub struct LiveLibrary {
+    plan: Arc<Plan>,
+    libraries: Libraries,
+    now: Micros,
+    /// Commands to read whose bytes the caller doesn't have yet, with the drive's answer if that
+    /// was due before.
+    awaited: BTreeMap<CommandId, Option<Due>>,
+    open: BTreeMap<RequestId, Open>,
+}
+
+/// An open request.
+struct Open {
+    arrived: Micros,
+    deadline: Micros,
+    shards: Vec<Shard>,
+    /// Platters of which a drive has been told to read the shard.
+    reached: BTreeSet<RegionPlatter>,
+}
+
+impl LiveLibrary {
+    /// Takes up the work of a library that is in the state `stock`, at time 0. `seed` is that of
+    /// the emulated machines.
+    ///
+    /// # Panics
+    /// If the stock is none of this plan ([`Plan::check`]).
+    #[must_use]
+    pub fn start(plan: Arc<Plan>, stock: &Stock, seed: u64, outside: &mut impl Outside) -> Self {
+        let mut libraries = plan.libraries(stock, seed, |_| ());
+        libraries.start_machines();
+        let mut library = Self { plan, libraries, now: Micros::ZERO, awaited: BTreeMap::new(), open: BTreeMap::new() };
+        library.step(outside, |libraries, witness| libraries.deliver(Micros::ZERO, LIBRARY, Event::Woken, witness));
+        library.advance(Micros(1), usize::MAX, outside);
+        for actor in &stock.down {
+            library.libraries.break_down(library.now, LIBRARY, breakdown(*actor));
+        }
+        library
+    }
+
+    /// The instant up to which everything has happened.
+    #[must_use]
+    pub fn now(&self) -> Micros {
+        self.now
+    }
+
+    /// When the next event is due.
+    pub fn next_at(&mut self) -> Option<Micros> {
+        self.libraries.next_at()
+    }
+
+    /// Lets everything happen that is due until then, but `events` at most. Returns true if that
+    /// was all.
+    pub fn advance(&mut self, until: Micros, events: usize, outside: &mut impl Outside) -> bool {
+        for _ in 0..events {
+            let Some((at, due)) = self.libraries.pop_until(until) else {
+                self.now = self.now.max(until);
+                return true;
+            };
+            self.now = at;
+            if let Event::Done { command } = due.event
+                && let Some(awaited) = self.awaited.get_mut(&command)
+            {
+                *awaited = Some(due);
+                continue;
+            }
+            self.step(outside, |libraries, witness| libraries.handle(at, due, witness));
+        }
+        false
+    }
+
+    /// Starts a request. Its number must be that of no open request.
+    pub fn request(&mut self, request: RequestId, shards: Vec<Shard>, deadline: Micros, outside: &mut impl Outside) {
+        let now = self.now;
+        outside.fact(Fact::Requested { now, request, deadline, shards: shards.clone() });
+        let open = Open { arrived: now, deadline, shards: shards.clone(), reached: BTreeSet::new() };
+        self.open.insert(request, open);
+        self.step(outside, |libraries, witness| libraries.request(now, request, &shards, deadline, witness));
+    }
+
+    /// A platter has left the write rack, and waits at the port to be verified and stored. Returns
+    /// false if it is in the library already.
+    pub fn take_in(&mut self, platter: RegionPlatter, outside: &mut impl Outside) -> bool {
+        let platter = Platter(platter.0);
+        if self.region().controllers()[0].panel().whereabouts(platter) != Whereabouts::Unwritten {
+            return false;
+        }
+        let due = Due { library: LIBRARY, event: Event::PlatterWritten { platter } };
+        let now = self.now;
+        self.step(outside, |libraries, witness| libraries.handle(now, due, witness));
+        true
+    }
+
+    /// The caller has the bytes of a read, or knows that it can't have them from this platter: the
+    /// drive may go on.
+    pub fn bytes_read(&mut self, command: CommandId, outside: &mut impl Outside) {
+        let now = self.now;
+        if let Some(Some(due)) = self.awaited.remove(&command) {
+            self.step(outside, |libraries, witness| libraries.handle(now, due, witness));
+        }
+    }
+
+    /// Puts a machine out of order until it is repaired.
+    ///
+    /// # Errors
+    /// [`WrongMachine`] if it doesn't exist or is out of order already.
+    pub fn break_down(&mut self, actor: Actor) -> Result<(), WrongMachine> {
+        if !self.plan.has(actor) {
+            return Err(WrongMachine::Unknown(actor));
+        }
+        if self.libraries.mechanics()[0].outage(actor).is_some() {
+            return Err(WrongMachine::OutOfOrder(actor));
+        }
+        self.libraries.break_down(self.now, LIBRARY, breakdown(actor));
+        Ok(())
+    }
+
+    /// Repairs a machine.
+    ///
+    /// # Errors
+    /// [`WrongMachine`] if it doesn't exist, works, or its fault was not detected yet.
+    pub fn repair(&mut self, actor: Actor, outside: &mut impl Outside) -> Result<(), WrongMachine> {
+        if !self.plan.has(actor) {
+            return Err(WrongMachine::Unknown(actor));
+        }
+        let now = self.now;
+        let repaired = self.step(outside, |libraries, witness| libraries.repair(now, LIBRARY, actor, witness));
+        repaired.map_err(|why| WrongMachine::NotRepaired { actor, why })
+    }
+
+    /// Where everything is, so that another run can take up the work. `written` is the number of
+    /// platters that have ever been taken in.
+    #[must_use]
+    pub fn stock(&self, written: u32) -> Stock {
+        let layout = &self.plan.settings().layout;
+        let (panel, machines) = (self.region().controllers()[0].panel(), &self.libraries.mechanics()[0]);
+        let actors = (0..layout.shuttles).map(|shuttle| Actor::Shuttle(Shuttle(shuttle)));
+        let actors = actors.chain((0..layout.drive_count()).map(|drive| Actor::Drive(Drive(drive))));
+        let (mut down, mut failed) = (Vec::new(), Vec::new());
+        for actor in actors {
+            match machines.outage(actor) {
+                Some(outage) if outage.needs_repair => down.push(actor),
+                Some(_) => failed.push(actor),
+                None => {}
+            }
+        }
+        Stock {
+            written,
+            shuttles: (0..layout.shuttles).map(|shuttle| machines.resting_place(Shuttle(shuttle), self.now)).collect(),
+            down,
+            failed,
+            found: panel.take_stock(written).collect(),
+        }
+    }
+
+    /// What can be seen of the library now.
+    #[must_use]
+    pub fn view(&self, written: u32) -> View {
+        let requests = self.open.iter().map(|(request, open)| {
+            let waiting = open.shards.iter().copied().filter(|shard| !open.reached.contains(&shard.platter));
+            let shards = waiting.collect();
+            RequestView { request: *request, arrived: open.arrived, deadline: open.deadline, shards }
+        });
+        View::new(self.plan.clone(), self.now, self.stock(written), requests.collect(), &self.libraries)
+    }
+
+    /// Requests that have not ended.
+    #[must_use]
+    pub fn open_requests(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(crate) fn region(&self) -> &Region {
+        self.libraries.region()
+    }
+
+    /// One step of the library, and what follows outside.
+    fn step<T>(&mut self, outside: &mut impl Outside, step: impl FnOnce(&mut Libraries, &mut Seen<'_>) -> T) -> T {
+        let mut facts = |fact| outside.fact(fact);
+        let mut seen = Seen { facts: &mut facts, reads: Vec::new(), ended: Vec::new() };
+        let result = step(&mut self.libraries, &mut seen);
+        let Seen { reads, ended, .. } = seen;
+        for (command, platter, tracks, read) in reads {
+            let origin = self.libraries.region().origin(read).expect("a read has an origin until it has ended");
+            self.awaited.insert(command, None);
+            if !origin.is_recovery
+                && let Some(open) = self.open.get_mut(&origin.request)
+            {
+                open.reached.insert(RegionPlatter(platter.0));
+            }
+            let is_recovery = origin.is_recovery;
+            outside.read(Read { command, request: origin.request, platter: RegionPlatter(platter.0), tracks, is_recovery });
+        }
+        for (request, outcome) in ended {
+            let arrived = self.open.remove(&request).map_or(self.now, |open| open.arrived);
+            outside.ended(Ended { request, outcome, took: self.now.since(arrived) });
+        }
+        result
+    }
+}
+
+/// Collects what a step brings about.
+struct Seen<'a> {
+    facts: &'a mut dyn FnMut(Fact),
+    reads: Vec<(CommandId, Platter, Tracks, RequestId)>,
+    ended: Vec<(RequestId, RegionOutcome)>,
+}
+
+impl Witness for Seen<'_> {
+    fn event(&mut self, now: Micros, library: Library, event: &Event) {
+        (self.facts)(Fact::Happened { now, library, event: *event });
+    }
+
+    fn command(&mut self, _: Micros, library: Library, command: &Command) {
+        (self.facts)(Fact::Commanded { library, command: *command });
+        if let Command::Do { id, action: Action::Read { platter, tracks, request, .. } } = *command {
+            self.reads.push((id, platter, tracks, request));
+        }
+    }
+
+    fn ended(&mut self, _: Micros, request: RequestId, outcome: RegionOutcome) {
+        (self.facts)(Fact::Ended { request, outcome });
+        self.ended.push((request, outcome));
+    }
+}

@@ -1,0 +1,230 @@
+//! What doesn't change while a library runs: its settings, and a slot for every platter that it can
+//! hold.
+
+use std::collections::BTreeSet;
+
+use fulgurite_domain::{Micros, SetShape};
+use fulgurite_journal::{Stock, StockError};
+use fulgurite_library::placement::{PlacementError, fill};
+use fulgurite_library::{
+    Actor, Berth, Controller, Drive, Found, Inventory, Library, Platter, Region, RegionPlatter, Sets, Shuttle, Slot, Verification,
+    Whereabouts,
+};
+use fulgurite_library_settings::LibrarySettings;
+use fulgurite_mechanics::{Breakdown, Libraries, PlannedFault, Settings};
+use fulgurite_settings::SettingErrors;
+
+/// The only library of a region, so far.
+pub(crate) const LIBRARY: Library = Library(0);
+
+/// The settings of a library, and the slots of the platters of every set that it can hold. The
+/// platters are numbered set by set, in order of their positions.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    settings: LibrarySettings,
+    shape: SetShape,
+    tracks: u32,
+    track_bytes: u64,
+    homes: Vec<Slot>,
+}
+
+/// The description of a library can't be read.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what happened")]
+pub enum DescriptionError {
+    #[error("found `{found}`, but {expected} is expected")]
+    Line { found: String, expected: &'static str },
+    #[error(transparent)]
+    Stock(#[from] StockError),
+    #[error(transparent)]
+    Settings(#[from] SettingErrors),
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    #[error(transparent)]
+    Mismatch(#[from] StockMismatch),
+}
+
+/// A stock that can't be that of this library.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the library can't be in this state: {0}")]
+pub struct StockMismatch(String);
+
+impl Plan {
+    /// Assigns a slot to each platter of as many sets as fit. `tracks` and `track_bytes` are the
+    /// largest of the archive's platters.
+    ///
+    /// # Errors
+    /// [`PlacementError`] if not even one set fits.
+    pub fn new(settings: LibrarySettings, shape: SetShape, tracks: u32, track_bytes: u64) -> Result<Self, PlacementError> {
+        let filling = fill(&settings.layout, &settings.zones, shape.platters().into())?;
+        Ok(Self { homes: filling.sets.concat(), settings, shape, tracks, track_bytes })
+    }
+
+    /// The library's settings.
+    #[must_use]
+    pub fn settings(&self) -> &LibrarySettings {
+        &self.settings
+    }
+
+    /// The shape of its sets.
+    #[must_use]
+    pub fn shape(&self) -> SetShape {
+        self.shape
+    }
+
+    /// The most tracks that one of its platters may have.
+    #[must_use]
+    pub fn tracks(&self) -> u32 {
+        self.tracks
+    }
+
+    /// The number of sets that it can hold.
+    #[must_use]
+    pub fn sets(&self) -> u32 {
+        self.homes.len() as u32 / u32::from(self.shape.platters())
+    }
+
+    /// The platters of the set with this number, by position.
+    pub fn platters_of(&self, set: u32) -> impl Iterator<Item = RegionPlatter> + use<> {
+        let members = u32::from(self.shape.platters());
+        (set * members..(set + 1) * members).map(RegionPlatter)
+    }
+
+    /// The slot of a platter.
+    ///
+    /// # Panics
+    /// If there is no such platter.
+    #[must_use]
+    pub fn home(&self, platter: RegionPlatter) -> Slot {
+        self.homes[platter.0 as usize]
+    }
+
+    /// Whether two plans put the same platters into the same slots, among the same machines. A
+    /// stock of one is then a stock of the other.
+    #[must_use]
+    pub fn is_same_building(&self, other: &Self) -> bool {
+        (self.shape, &self.homes, &self.settings.layout) == (other.shape, &other.homes, &other.settings.layout)
+    }
+
+    /// Checks that a stock can be that of this library: it may come from a file.
+    ///
+    /// # Errors
+    /// [`StockMismatch`] says what is wrong.
+    pub fn check(&self, stock: &Stock) -> Result<(), StockMismatch> {
+        let layout = &self.settings.layout;
+        let wrong = |what: String| Err(StockMismatch(what));
+        if stock.written as usize > self.homes.len() {
+            return wrong(format!("{} platters are written, but it holds {} at most", stock.written, self.homes.len()));
+        }
+        if !stock.shuttles.is_empty() && stock.shuttles.len() != usize::from(layout.shuttles) {
+            return wrong(format!("{} shuttles are somewhere, but it has {}", stock.shuttles.len(), layout.shuttles));
+        }
+        let is_inside = |x_um: i64| (0..=layout.width_um()).contains(&x_um);
+        if let Some(outside) = stock.shuttles.iter().find(|at| at.shelf >= layout.shelves || !is_inside(at.x_um)) {
+            return wrong(format!("a shuttle is at {} µm of shelf {}", outside.x_um, outside.shelf));
+        }
+        if let Some(actor) = stock.down.iter().chain(&stock.failed).find(|actor| !self.has(**actor)) {
+            return wrong(format!("{actor:?} is out of order, but there is none"));
+        }
+        let homes: BTreeSet<Slot> = self.homes.iter().copied().collect();
+        let (mut seen, mut taken) = (BTreeSet::new(), BTreeSet::new());
+        for Found { platter, at, .. } in &stock.found {
+            let home = self.homes.get(platter.0 as usize);
+            let Some(home) = home.filter(|_| seen.insert(*platter)) else {
+                return wrong(format!("platter {} is in two places, or there is none", platter.0));
+            };
+            let exists = match at {
+                Whereabouts::Unwritten | Whereabouts::Berth(Berth::Port) => continue,
+                Whereabouts::Berth(Berth::Slot(slot)) => slot == home || (slot.0 < layout.slot_count() && !homes.contains(slot)),
+                Whereabouts::Berth(Berth::Bay(drive, bay)) => self.has(Actor::Drive(*drive)) && bay.0 < 2,
+                Whereabouts::Shuttle(shuttle) => self.has(Actor::Shuttle(*shuttle)),
+            };
+            if !exists || !taken.insert(format!("{at:?}")) {
+                return wrong(format!("platter {} can't be in {at:?}, or another one is there", platter.0));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has(&self, actor: Actor) -> bool {
+        match actor {
+            Actor::Shuttle(Shuttle(shuttle)) => shuttle < self.settings.layout.shuttles,
+            Actor::Drive(Drive(drive)) => drive < self.settings.layout.drive_count(),
+        }
+    }
+
+    /// The region of this library, with its platters and shuttles where the stock says.
+    pub(crate) fn region(&self, stock: &Stock) -> Region {
+        let members = u32::from(self.shape.platters());
+        let count = self.homes.len() as u32;
+        let inventory = Inventory {
+            homes: self.homes.clone(),
+            written: stock.written,
+            tracks: self.tracks,
+            verification: Verification::Written,
+            sets: (0..count).map(|platter| platter / members).collect(),
+            zones: self.settings.zones.clone(),
+            found: stock.found.clone(),
+            shuttles: stock.shuttles.clone(),
+        };
+        let (pace, policy) = (self.settings.pace(self.track_bytes), self.settings.policy(self.track_bytes));
+        let controller = Controller::new(self.settings.layout.clone(), pace, &inventory, policy);
+        let places = (0..count).map(|platter| (LIBRARY, Platter(platter))).collect();
+        Region::new(vec![controller], Sets { shape: self.shape, places })
+    }
+
+    /// The controllers and machines, not yet started. `adjust` may change the machines' settings.
+    pub(crate) fn libraries(&self, stock: &Stock, seed: u64, adjust: impl FnOnce(&mut Settings)) -> Libraries {
+        let mut settings = self.settings.machines(self.track_bytes);
+        let failed = stock.failed.iter().map(|actor| PlannedFault { at: Micros(1), what: breakdown(*actor) });
+        settings.faults.planned.extend(failed);
+        adjust(&mut settings);
+        Libraries::new(self.region(stock), |_| settings.clone(), seed, |_| ())
+    }
+
+    /// The description for the header of a journal.
+    pub fn description(&self, stock: &Stock) -> String {
+        let Self { shape, tracks, track_bytes, .. } = self;
+        format!("shape {shape}\ntracks {tracks}\ntrack_bytes {track_bytes}\n{stock}settings\n{}", self.settings.canonical())
+    }
+
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// [`DescriptionError`] says what is wrong.
+    pub(crate) fn read(description: &str) -> Result<(Self, Stock), DescriptionError> {
+        let mut lines = description.lines();
+        let mut next = |word: &str, expected| {
+            let line = lines.next().unwrap_or_default();
+            let rest = line.strip_prefix(word).and_then(|rest| rest.strip_prefix(' '));
+            rest.ok_or_else(|| DescriptionError::Line { found: line.to_owned(), expected })
+        };
+        let (shape, tracks) = (next("shape", "`shape` of the sets")?, next("tracks", "`tracks` of a platter")?);
+        let track_bytes = next("track_bytes", "`track_bytes`")?;
+        let number = |word: &str| word.parse::<u64>().map_err(|_| DescriptionError::Line { found: word.to_owned(), expected: "a number" });
+        let (information, redundancy) = shape.split_once('+').unwrap_or((shape, ""));
+        let part = |word: &str| {
+            let part = u16::try_from(number(word)?).ok().filter(|part| *part <= 64);
+            part.ok_or_else(|| DescriptionError::Line { found: word.to_owned(), expected: "64 platters of a set at most" })
+        };
+        let shape = SetShape { information: part(information)?, redundancy: part(redundancy)? };
+        if shape.information == 0 || shape.platters() > 64 {
+            return Err(DescriptionError::Line { found: shape.to_string(), expected: "1 to 64 platters of a set" });
+        }
+        let tracks = u32::try_from(number(tracks)?).unwrap_or(u32::MAX).max(1);
+        let track_bytes = number(track_bytes)?;
+        let stock = Stock::parse(lines.by_ref().take_while(|line| *line != "settings"))?;
+        let settings: String = lines.flat_map(|line| [line, "\n"]).collect();
+        let plan = Self::new(LibrarySettings::parse("the journal's library", &settings)?, shape, tracks, track_bytes)?;
+        plan.check(&stock)?;
+        Ok((plan, stock))
+    }
+}
+
+/// The fault that puts a machine out of order.
+pub(crate) fn breakdown(actor: Actor) -> Breakdown {
+    match actor {
+        Actor::Shuttle(shuttle) => Breakdown::ShuttleStops(shuttle),
+        Actor::Drive(drive) => Breakdown::DriveDown(drive),
+    }
+}

@@ -1,0 +1,349 @@
+//! Runs a live library against the clock, on a thread of its own.
+//!
+//! The thread waits for nothing but the clock and its inputs: reads, ends and the stock to keep are
+//! handed to [`Events`], and another thread writes the journal. Library time passes `time_scale`
+//! times as fast as real time, and begins at 0 with each start.
+
+use std::fs::File;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fulgurite_domain::Micros;
+use fulgurite_journal::{Detail, Fact, Header, JournalWriter, Stock, Subject};
+use fulgurite_library::{Actor, CommandId, RegionPlatter, RequestId, Shard};
+
+use crate::{Ended, LiveLibrary, Outside, Plan, Read, View, WrongMachine};
+
+/// Events that are handled before inputs are looked at again, if the library lags behind.
+const EVENTS_AT_ONCE: usize = 10_000;
+/// Facts that may wait for the journal's disk: a second of a busy library at hundred times its
+/// speed.
+const FACTS_WAITING: usize = 1 << 16;
+/// How long a fact may wait before it is handed to the system.
+const JOURNAL_FLUSHED_AFTER: Duration = Duration::from_secs(1);
+
+/// What a running library tells the program. The calls come from the library's thread, so they must
+/// not wait.
+pub trait Events: Send + 'static {
+    /// A drive has been told to read; [`Runner::bytes_read`] answers.
+    fn read(&mut self, read: Read);
+    /// A request has ended.
+    fn ended(&mut self, ended: Ended);
+    /// The state from which another run can take up the work. Only the latest counts.
+    fn keep(&mut self, stock: Stock);
+    /// The journal can't be written any more. The library goes on.
+    fn journal_failed(&mut self, error: io::Error);
+    /// The library's thread has panicked.
+    fn panicked(&mut self, panic: Box<dyn std::any::Any + Send>);
+}
+
+/// How a library is run.
+#[derive(Debug, Clone)]
+pub struct RunnerSettings {
+    /// How much faster than real time it runs; more than 0.
+    pub time_scale: f64,
+    /// How often the stock is kept, in real time, while anything changes.
+    pub keep_every: Duration,
+    /// The file of the journal; it must not exist.
+    pub journal: Option<PathBuf>,
+    /// Seed of the emulated machines.
+    pub seed: u64,
+}
+
+/// A library on its thread. Dropping it stops the library; [`Runner::stop`] also waits.
+#[derive(Debug)]
+pub struct Runner {
+    inputs: Sender<Input>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+enum Input {
+    Request { request: RequestId, shards: Vec<Shard>, due_in: Option<Duration> },
+    TakeIn(Vec<RegionPlatter>),
+    BytesRead(CommandId),
+    BreakDown(Actor, SyncSender<Result<(), WrongMachine>>),
+    Repair(Actor, SyncSender<Result<(), WrongMachine>>),
+    View(SyncSender<View>),
+    Stop,
+}
+
+impl Runner {
+    /// Takes up the work of a library.
+    ///
+    /// # Errors
+    /// If the journal can't be created, or a thread can't be started.
+    pub fn start(plan: Arc<Plan>, stock: Stock, settings: &RunnerSettings, events: impl Events) -> io::Result<Self> {
+        let header = Header::new(Subject::Library, plan.description(&stock), settings.seed, Detail::Commands);
+        let journal = settings.journal.as_ref().map(|path| Journal::create(path.clone(), &header)).transpose()?;
+        let (inputs, received) = channel();
+        let mut running = Running {
+            clock: Clock { start: Instant::now(), scale: settings.time_scale },
+            written: stock.written,
+            keep_every: settings.keep_every,
+            kept_at: Instant::now(),
+            kept: None,
+            outside: Connections { events, journal, is_changed: true },
+            inputs: received,
+        };
+        let seed = settings.seed;
+        let thread = std::thread::Builder::new().name("library".to_owned()).spawn(move || {
+            let ran = catch_unwind(AssertUnwindSafe(|| running.run(&plan, &stock, seed)));
+            if let Err(panic) = ran {
+                running.outside.events.panicked(panic);
+            }
+        })?;
+        Ok(Self { inputs, thread: Some(thread) })
+    }
+
+    /// Starts a request. Its number must be that of no open request. `due_in` is real time.
+    pub fn request(&self, request: RequestId, shards: Vec<Shard>, due_in: Option<Duration>) {
+        self.send(Input::Request { request, shards, due_in });
+    }
+
+    /// Platters have left the write rack. They must be all up to the last one that the library does
+    /// not have; others are ignored.
+    pub fn take_in(&self, platters: Vec<RegionPlatter>) {
+        self.send(Input::TakeIn(platters));
+    }
+
+    /// The bytes of a read are there, or it is known that this platter doesn't have them.
+    pub fn bytes_read(&self, command: CommandId) {
+        self.send(Input::BytesRead(command));
+    }
+
+    /// Puts a machine out of order until it is repaired. `None` if the library has stopped.
+    ///
+    /// # Errors
+    /// As for [`LiveLibrary::break_down`].
+    #[must_use]
+    pub fn break_down(&self, actor: Actor) -> Option<Result<(), WrongMachine>> {
+        self.ask(|reply| Input::BreakDown(actor, reply))
+    }
+
+    /// Repairs a machine. `None` if the library has stopped.
+    ///
+    /// # Errors
+    /// As for [`LiveLibrary::repair`].
+    #[must_use]
+    pub fn repair(&self, actor: Actor) -> Option<Result<(), WrongMachine>> {
+        self.ask(|reply| Input::Repair(actor, reply))
+    }
+
+    /// What can be seen of the library now; `None` if it has stopped.
+    #[must_use]
+    pub fn view(&self) -> Option<View> {
+        self.ask(Input::View)
+    }
+
+    /// Stops the library, after its last state was handed to [`Events::keep`].
+    pub fn stop(mut self) {
+        self.send(Input::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported to `Events`.
+            let _ = thread.join();
+        }
+    }
+
+    fn ask<T>(&self, input: impl FnOnce(SyncSender<T>) -> Input) -> Option<T> {
+        let (reply, answer) = sync_channel(1);
+        self.send(input(reply));
+        answer.recv().ok()
+    }
+
+    fn send(&self, input: Input) {
+        // After a panic, which `Events` was told, the input has no receiver.
+        let _ = self.inputs.send(input);
+    }
+}
+
+/// Library time.
+struct Clock {
+    start: Instant,
+    scale: f64,
+}
+
+impl Clock {
+    fn now(&self) -> Micros {
+        Micros::from_seconds(self.start.elapsed().as_secs_f64() * self.scale)
+    }
+
+    fn library_time(&self, real: Duration) -> Micros {
+        Micros::from_seconds(real.as_secs_f64() * self.scale)
+    }
+
+    fn real_time(&self, library: Micros) -> Duration {
+        Duration::try_from_secs_f64(library.seconds() / self.scale).unwrap_or(Duration::MAX)
+    }
+}
+
+/// The library's thread.
+struct Running<E> {
+    clock: Clock,
+    written: u32,
+    keep_every: Duration,
+    kept_at: Instant,
+    kept: Option<Stock>,
+    outside: Connections<E>,
+    inputs: Receiver<Input>,
+}
+
+impl<E: Events> Running<E> {
+    fn run(&mut self, plan: &Arc<Plan>, stock: &Stock, seed: u64) {
+        let mut library = LiveLibrary::start(plan.clone(), stock, seed, &mut self.outside);
+        loop {
+            let is_caught_up = library.advance(self.clock.now(), EVENTS_AT_ONCE, &mut self.outside);
+            if self.kept_at.elapsed() >= self.keep_every {
+                self.keep(&library);
+            }
+            let next = library.next_at().map_or(self.keep_every, |at| self.clock.real_time(at.since(library.now())));
+            let wait = if is_caught_up { next.min(self.keep_every) } else { Duration::ZERO };
+            let mut input = match self.inputs.recv_timeout(wait) {
+                Ok(input) => Some(input),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some(Input::Stop),
+            };
+            if input.is_some() {
+                library.advance(self.clock.now(), EVENTS_AT_ONCE, &mut self.outside);
+            }
+            while let Some(taken) = input.take() {
+                if !self.take(taken, &mut library) {
+                    self.keep(&library);
+                    if let Some(journal) = self.outside.journal.take()
+                        && let Err(error) = journal.finish(library.now())
+                    {
+                        self.outside.events.journal_failed(error);
+                    }
+                    return;
+                }
+                input = self.inputs.try_recv().ok();
+            }
+        }
+    }
+
+    /// Takes an input. Returns false if the library is to stop.
+    fn take(&mut self, input: Input, library: &mut LiveLibrary) -> bool {
+        match input {
+            Input::Request { request, shards, due_in } => {
+                let deadline = due_in.map_or(Micros::NEVER, |due_in| library.now() + self.clock.library_time(due_in));
+                library.request(request, shards, deadline, &mut self.outside);
+            }
+            Input::TakeIn(platters) => {
+                for platter in platters {
+                    self.written = self.written.max(platter.0 + 1);
+                    library.take_in(platter, &mut self.outside);
+                }
+            }
+            Input::BytesRead(command) => library.bytes_read(command, &mut self.outside),
+            // The caller may have gone.
+            Input::BreakDown(actor, reply) => {
+                self.outside.is_changed = true;
+                let _ = reply.try_send(library.break_down(actor));
+            }
+            Input::Repair(actor, reply) => {
+                let _ = reply.try_send(library.repair(actor, &mut self.outside));
+            }
+            Input::View(reply) => drop(reply.try_send(library.view(self.written))),
+            Input::Stop => return false,
+        }
+        true
+    }
+
+    fn keep(&mut self, library: &LiveLibrary) {
+        self.kept_at = Instant::now();
+        if !std::mem::take(&mut self.outside.is_changed) {
+            return;
+        }
+        let stock = library.stock(self.written);
+        if self.kept.as_ref() != Some(&stock) {
+            self.outside.events.keep(stock.clone());
+            self.kept = Some(stock);
+        }
+    }
+}
+
+/// Where the library's outputs go.
+struct Connections<E> {
+    events: E,
+    journal: Option<Journal>,
+    /// Whether anything has happened since the stock was kept.
+    is_changed: bool,
+}
+
+impl<E: Events> Outside for Connections<E> {
+    fn read(&mut self, read: Read) {
+        self.events.read(read);
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        self.events.ended(ended);
+    }
+
+    fn fact(&mut self, fact: Fact) {
+        self.is_changed = true;
+        if let Some(journal) = &self.journal
+            && let Err(error) = journal.add(fact)
+        {
+            self.journal = None;
+            self.events.journal_failed(error);
+        }
+    }
+}
+
+/// A journal that another thread writes.
+struct Journal {
+    facts: SyncSender<Entry>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+enum Entry {
+    Fact(Fact),
+    End(Micros),
+}
+
+impl Journal {
+    /// Creates the file, which must not exist, and starts the thread.
+    ///
+    /// # Errors
+    /// If that fails.
+    fn create(path: PathBuf, header: &Header) -> io::Result<Self> {
+        let mut writer = JournalWriter::new(File::create_new(path)?, header)?;
+        let (facts, received) = sync_channel(FACTS_WAITING);
+        let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
+            let mut flushed = Instant::now();
+            loop {
+                match received.recv_timeout(JOURNAL_FLUSHED_AFTER) {
+                    Ok(Entry::Fact(fact)) => writer.add(&fact),
+                    Ok(Entry::End(now)) => return writer.finish(now)?.sync_all(),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    // The library's thread has panicked: the journal has no end.
+                    Err(RecvTimeoutError::Disconnected) => return writer.flush(),
+                }
+                if flushed.elapsed() >= JOURNAL_FLUSHED_AFTER {
+                    writer.flush()?;
+                    flushed = Instant::now();
+                }
+            }
+        })?;
+        Ok(Self { facts, thread })
+    }
+
+    fn add(&self, fact: Fact) -> io::Result<()> {
+        self.facts.try_send(Entry::Fact(fact)).map_err(|error| match error {
+            TrySendError::Full(_) => io::Error::other("its disk is slower than the library"),
+            TrySendError::Disconnected(_) => io::Error::other("it can't be written; is its disk full?"),
+        })
+    }
+
+    fn finish(self, now: Micros) -> io::Result<()> {
+        // If the thread has ended, its result says why.
+        let _ = self.facts.send(Entry::End(now));
+        drop(self.facts);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))
+    }
+}

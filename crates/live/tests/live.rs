@@ -1,0 +1,261 @@
+//! A live library without its clock: restarts, faults, requests for several shards, journals that
+//! replay, and forecasts that come true.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fulgurite_chance::Stream;
+use fulgurite_domain::{Micros, SetShape};
+use fulgurite_journal::{Detail, Fact, Header, JournalReader, JournalWriter, Stock, Subject};
+use fulgurite_library::{Actor, Drive, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle, Tracks};
+use fulgurite_library_settings::LibrarySettings;
+use fulgurite_live::{Ended, LiveLibrary, Outside, Plan, Read, WrongMachine, forecast, replay};
+
+const SHAPE: SetShape = SetShape { information: 4, redundancy: 2 };
+const TRACKS: u32 = 50;
+const TRACK_BYTES: u64 = 20_000_000;
+
+fn plan(text: &str) -> Arc<Plan> {
+    let settings = LibrarySettings::parse("test", text).unwrap_or_else(|errors| panic!("{errors}"));
+    Arc::new(Plan::new(settings, SHAPE, TRACKS, TRACK_BYTES).expect("sets fit"))
+}
+
+/// A small library: 6 racks, 8 shuttles, 6 drives.
+fn small() -> Arc<Plan> {
+    plan("[library]\nracks = 6\nslots = 20\n[shuttles]\ncount = 8\n[drives]\nleft = 3\nright = 3\n")
+}
+
+/// Collects everything, and holds the bytes of reads back until it is asked for them.
+#[derive(Default)]
+struct Collected {
+    facts: Vec<Fact>,
+    reads: Vec<Read>,
+    ended: Vec<Ended>,
+}
+
+impl Outside for Collected {
+    fn read(&mut self, read: Read) {
+        self.reads.push(read);
+    }
+    fn ended(&mut self, ended: Ended) {
+        self.ended.push(ended);
+    }
+    fn fact(&mut self, fact: Fact) {
+        self.facts.push(fact);
+    }
+}
+
+/// The journal of facts, as the runner writes it; `end` is none for one that was killed.
+fn journal(plan: &Plan, stock: &Stock, facts: &[Fact], end: Option<Micros>) -> Vec<u8> {
+    let header = Header::new(Subject::Library, plan.description(stock), 1, Detail::Commands);
+    let mut writer = JournalWriter::new(Vec::new(), &header).expect("memory takes everything");
+    facts.iter().for_each(|fact| writer.add(fact));
+    let mut bytes = writer.finish(end.unwrap_or_default()).expect("memory takes everything");
+    if end.is_none() {
+        let last_line = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').expect("it has lines");
+        // Some of the last lines are lost too, the last of them in part.
+        bytes.truncate(last_line - 20.min(last_line / 2));
+    }
+    bytes
+}
+
+fn shards(chance: &mut Stream, written_sets: u32) -> Vec<Shard> {
+    let count = 1 + chance.below(3);
+    let mut platters = BTreeSet::new();
+    for _ in 0..count {
+        platters.insert(chance.below(u64::from(written_sets)) as u32 * u32::from(SHAPE.platters()) + chance.below(4) as u32);
+    }
+    let shard = |platter| Shard { platter: RegionPlatter(platter), tracks: Tracks { first: chance.below(40) as u32, count: 2 } };
+    platters.into_iter().map(shard).collect()
+}
+
+/// How often each of these happened.
+#[derive(Default, Debug)]
+struct Seen {
+    recovered: u32,
+    unavailable: u32,
+    repaired: u32,
+    faults: u32,
+    commands: u64,
+}
+
+/// Several sessions of one library; each but the last ends like a killed process, with the stock
+/// that was kept last.
+fn run_sessions(seed: u64, seen: &mut Seen) {
+    let plan = small();
+    let mut chance = Stream::new(seed, "sessions");
+    let mut stock = Stock { written: 5 * 6, ..Stock::default() };
+    let mut open: BTreeMap<RequestId, Vec<Shard>> = (0..60).map(|number| (RequestId(number), shards(&mut chance, 5))).collect();
+    let mut ended = BTreeSet::new();
+    let sessions = 4;
+    for session in 0..sessions {
+        let is_last = session == sessions - 1;
+        let mut outside = Collected::default();
+        let first_stock = stock.clone();
+        let mut library = LiveLibrary::start(plan.clone(), &stock, seed + session, &mut outside);
+        let mut written = stock.written;
+        open.iter().for_each(|(request, shards)| library.request(*request, shards.clone(), Micros::NEVER, &mut outside));
+        let until = Micros(if is_last { 40 * Micros::HOUR.0 } else { 60_000_000 + chance.below(1_200_000_000) });
+        let mut down: Vec<Actor> = stock.down.clone();
+        let mut now = Micros::ZERO;
+        while now < until {
+            now = now + Micros(1 + chance.below(20_000_000));
+            library.advance(now, usize::MAX, &mut outside);
+            // Bytes come late, and out of order.
+            while !outside.reads.is_empty() && (is_last || chance.below(4) > 0) {
+                let index = chance.below(outside.reads.len() as u64) as usize;
+                let read = outside.reads.swap_remove(index);
+                library.bytes_read(read.command, &mut outside);
+            }
+            match chance.below(120) {
+                0..3 if !is_last => {
+                    let number = chance.below(8) as u16;
+                    let actor = if chance.below(2) == 0 { Actor::Shuttle(Shuttle(number)) } else { Actor::Drive(Drive(number % 6)) };
+                    if library.break_down(actor).is_ok() {
+                        down.push(actor);
+                        seen.faults += 1;
+                    }
+                }
+                3..6 if !down.is_empty() => {
+                    let actor = down[chance.below(down.len() as u64) as usize];
+                    if library.repair(actor, &mut outside).is_ok() {
+                        down.retain(|other| *other != actor);
+                        seen.repaired += 1;
+                    }
+                }
+                6 if written < 8 * 6 => {
+                    for platter in written..written + 6 {
+                        assert!(library.take_in(RegionPlatter(platter), &mut outside));
+                        assert!(!library.take_in(RegionPlatter(platter), &mut outside), "a platter is taken in once");
+                    }
+                    written += 6;
+                }
+                7 => stock = library.stock(written),
+                _ => {}
+            }
+        }
+        if is_last {
+            down.iter().for_each(|actor| drop(library.repair(*actor, &mut outside)));
+            library.advance(library.now() + Micros(40 * Micros::HOUR.0), usize::MAX, &mut outside);
+            for read in std::mem::take(&mut outside.reads) {
+                library.bytes_read(read.command, &mut outside);
+            }
+            stock = library.stock(written);
+        }
+        plan.check(&stock).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        for Ended { request, outcome, .. } in &outside.ended {
+            match outcome {
+                RegionOutcome::Read => {}
+                RegionOutcome::Recovered => seen.recovered += 1,
+                // Too much is out of order: it is requested again in the next session.
+                RegionOutcome::Unavailable => {
+                    seen.unavailable += 1;
+                    continue;
+                }
+                RegionOutcome::Refused => panic!("seed {seed}: request {} was refused", request.0),
+            }
+            assert!(open.remove(request).is_some() && ended.insert(*request), "seed {seed}: request {} ended twice", request.0);
+        }
+        let text = journal(&plan, &first_stock, &outside.facts, is_last.then_some(until));
+        let replayed = replay(JournalReader::new(&text[..]).expect("a header")).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(replayed.is_complete, is_last, "{replayed:?}");
+        seen.commands += replayed.commands;
+    }
+    assert!(open.is_empty(), "seed {seed}: {open:?}");
+    // Everything is repaired and at home in the end.
+    assert_eq!((stock.down, stock.failed), (Vec::new(), Vec::new()), "seed {seed}");
+    assert!(stock.found.iter().all(|found| found.verified == TRACKS), "seed {seed}: {:?}", stock.found);
+}
+
+#[test]
+fn a_library_that_is_killed_takes_up_its_work_and_its_journals_replay() {
+    let mut seen = Seen::default();
+    (0..30).for_each(|seed| run_sessions(seed, &mut seen));
+    assert!(seen.recovered > 20 && seen.unavailable > 0 && seen.repaired > 20 && seen.faults > 20 && seen.commands > 10_000, "{seen:?}");
+}
+
+#[test]
+fn a_drive_waits_for_the_bytes_of_its_read() {
+    let (plan, mut outside) = (small(), Collected::default());
+    let mut library = LiveLibrary::start(plan, &Stock { written: 6, ..Stock::default() }, 1, &mut outside);
+    let shard = Shard { platter: RegionPlatter(1), tracks: Tracks { first: 3, count: 1 } };
+    library.request(RequestId(7), vec![shard], Micros::NEVER, &mut outside);
+    library.advance(Micros::HOUR, usize::MAX, &mut outside);
+    assert_eq!(outside.ended, []);
+    let [read] = outside.reads[..] else { panic!("one drive reads: {:?}", outside.reads) };
+    assert_eq!((read.request, read.platter, read.tracks, read.is_recovery), (RequestId(7), shard.platter, shard.tracks, false));
+    library.bytes_read(read.command, &mut outside);
+    assert_eq!(outside.ended, [Ended { request: RequestId(7), outcome: RegionOutcome::Read, took: library.now().since(Micros(1)) }]);
+}
+
+#[test]
+fn reads_of_one_platter_share_a_visit() {
+    let (plan, mut outside) = (small(), Collected::default());
+    let mut library = LiveLibrary::start(plan, &Stock { written: 6, ..Stock::default() }, 1, &mut outside);
+    for number in 0..100 {
+        let shard = Shard { platter: RegionPlatter(1), tracks: Tracks { first: number % 40, count: 1 } };
+        library.request(RequestId(number.into()), vec![shard], Micros::NEVER, &mut outside);
+    }
+    for _ in 0..1_000 {
+        library.advance(library.now() + Micros::SECOND, usize::MAX, &mut outside);
+        std::mem::take(&mut outside.reads).into_iter().for_each(|read| library.bytes_read(read.command, &mut outside));
+    }
+    assert_eq!(outside.ended.len(), 100);
+    let mounts = outside.facts.iter().filter(|fact| fact.to_string().contains(" mount P1 ")).count();
+    assert_eq!(mounts, 1);
+}
+
+#[test]
+fn commands_name_machines_that_exist_and_are_out_of_order() {
+    let (plan, mut outside) = (small(), Collected::default());
+    let mut library = LiveLibrary::start(plan, &Stock::default(), 1, &mut outside);
+    let (none, drive) = (Actor::Shuttle(Shuttle(8)), Actor::Drive(Drive(5)));
+    assert_eq!(library.break_down(none), Err(WrongMachine::Unknown(none)));
+    assert_eq!(library.repair(none, &mut outside), Err(WrongMachine::Unknown(none)));
+    assert_eq!(library.repair(drive, &mut outside).expect_err("it works").to_string(), "drive 5 was not repaired: it works");
+    library.break_down(drive).expect("it works");
+    assert_eq!(library.break_down(drive), Err(WrongMachine::OutOfOrder(drive)));
+    assert_eq!(library.stock(0).down, [drive]);
+    library.advance(Micros::HOUR, usize::MAX, &mut outside);
+    library.repair(drive, &mut outside).expect("it is down");
+    assert_eq!(library.stock(0).down, []);
+}
+
+/// For requests that arrive one after another: how far the forecast at each arrival was from what
+/// came true, as a share of the true time, in ascending order.
+fn forecast_errors(requests: u64, apart: Micros) -> Vec<f64> {
+    let plan = plan("");
+    let written = 7_000 / 6;
+    let mut outside = Collected::default();
+    let stock = Stock { written: written * 6, ..Stock::default() };
+    let mut library = LiveLibrary::start(plan, &stock, 1, &mut outside);
+    let mut chance = Stream::new(1, "forecasts");
+    let mut expected = BTreeMap::new();
+    for number in 0..requests {
+        let at = library.now() + apart;
+        while library.now() < at {
+            library.advance(at.min(library.now() + Micros(200_000)), usize::MAX, &mut outside);
+            std::mem::take(&mut outside.reads).into_iter().for_each(|read| library.bytes_read(read.command, &mut outside));
+        }
+        library.request(RequestId(number), shards(&mut chance, written), Micros::NEVER, &mut outside);
+        let view = library.view(written * 6);
+        expected.insert(number, forecast(&view, 1_000_000)[&RequestId(number)]);
+    }
+    while outside.ended.len() < requests as usize {
+        library.advance(library.now() + Micros(200_000), usize::MAX, &mut outside);
+        std::mem::take(&mut outside.reads).into_iter().for_each(|read| library.bytes_read(read.command, &mut outside));
+    }
+    let error = |ended: &Ended| (expected[&ended.request.0].seconds() / ended.took.seconds() - 1.0).abs();
+    let mut errors: Vec<f64> = outside.ended.iter().map(error).collect();
+    errors.sort_unstable_by(f64::total_cmp);
+    errors
+}
+
+#[test]
+fn half_of_all_forecasts_are_within_a_quarter() {
+    for (requests, apart) in [(200, Micros(1_000_000)), (200, Micros(100_000)), (60, Micros(30_000_000))] {
+        let errors = forecast_errors(requests, apart);
+        let median = errors[errors.len() / 2];
+        assert!(median < 0.25, "{requests} requests, {apart} apart: median error {median}");
+    }
+}
