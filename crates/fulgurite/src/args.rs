@@ -157,6 +157,14 @@ pub(crate) enum Command {
     /// and set decode.folder in fulgurite.toml. The worker runs until Ctrl-C or SIGTERM, and
     /// finishes the jobs that it has begun.
     DecodeWorker(DecodeWorker),
+    /// List open restores of a running server, what they wait for, and when they should be done
+    ///
+    /// Without a library ([library] in service.toml), restores are carried out one after another,
+    /// and no time is estimated. The 1,000 most urgent ones are listed.
+    Restores,
+    /// Show or change the robotic library of a running server
+    #[command(subcommand)]
+    Library(Library),
     /// Manage the accounts of the S3 service and their access keys
     #[command(subcommand)]
     Accounts(Accounts),
@@ -214,6 +222,28 @@ pub(crate) struct Init {
     /// Maximum content of a platter, in MiB. Default: 1024, or 10 for glass
     #[arg(long, value_name = "MIB")]
     pub(crate) platter_mib: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Library {
+    /// Show its shuttles, drives and open requests
+    Status,
+    /// Put an emulated machine out of order until it is repaired
+    ///
+    /// A shuttle stops where it is: nothing near it can be reached, and what is stored there is
+    /// recovered from other platters of each set. A drive keeps the platters in it.
+    Fault(Machine),
+    /// Repair a machine that is out of order
+    Repair(Machine),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Machine {
+    /// The kind of machine
+    #[arg(value_parser = ["shuttle", "drive"])]
+    pub(crate) kind: String,
+    /// Its number, counted from 0
+    pub(crate) number: u16,
 }
 
 #[derive(Debug, Args)]

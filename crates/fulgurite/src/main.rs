@@ -22,6 +22,7 @@ mod get;
 mod heap;
 mod import;
 mod keys;
+mod library;
 mod list;
 mod object_id;
 mod outcome;
@@ -158,6 +159,8 @@ fn main() -> ExitCode {
         Command::Keys(Keys::Repair { files, passphrase_file }) => keys::repair(&session, &files, &passphrase_file),
         Command::Serve(serve) => serve::serve(&session, &serve),
         Command::DecodeWorker(worker) => decode_worker::run(&session, &worker),
+        Command::Restores => library::restores(&session),
+        Command::Library(asked) => library::library(&session, &asked),
         Command::Accounts(accounts) => serve::accounts(&session, &accounts),
         Command::Demo { folder, into, medium } => {
             let medium = if medium == "glass" { Medium::Glass } else { Medium::Disk };

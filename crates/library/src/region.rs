@@ -145,6 +145,7 @@ pub struct Region {
     /// Reads that ended without data and are not handled yet.
     failed: Vec<ShardRead>,
     recovered: u64,
+    has_small_sets: bool,
 }
 
 impl Region {
@@ -166,7 +167,16 @@ impl Region {
             changed: Vec::new(),
             failed: Vec::new(),
             recovered: 0,
+            has_small_sets: false,
         }
+    }
+
+    /// Allows sets with fewer information platters than the shape: only the first positions of
+    /// such a set are written, the last of them with all of its redundancy. All platters of a set
+    /// must then be taken in together, since a recovery counts those that are written.
+    #[must_use]
+    pub fn with_small_sets(self) -> Self {
+        Self { has_small_sets: true, ..self }
     }
 
     /// The controller of each library.
@@ -313,7 +323,7 @@ impl Region {
             let (first, position) = (read.platter.0 / members * members, read.platter.0 % members);
             let is_whole = (first + members) as usize <= self.sets.places.len();
             let (needed, mut tried) = match read.recovery {
-                NONE => (u32::from(self.sets.shape.information), 1_u64 << position),
+                NONE => (self.information_of(first), 1_u64 << position),
                 // A platter of the recovery failed too: try one more.
                 recovery => (1, self.recoveries.get_mut(recovery).tried | 1 << position),
             };
@@ -349,6 +359,19 @@ impl Region {
         }
     }
 
+    /// The number of information platters of the set that begins with this platter.
+    fn information_of(&self, first: u32) -> u32 {
+        let SetShape { information, redundancy } = self.sets.shape;
+        if !self.has_small_sets {
+            return information.into();
+        }
+        let members = self.sets.places.iter().skip(first as usize).take(usize::from(self.sets.shape.platters()));
+        let is_written = |(library, platter): &&(Library, Platter)| {
+            self.controllers[usize::from(library.0)].panel().whereabouts(*platter) != Whereabouts::Unwritten
+        };
+        (members.filter(is_written).count() as u32).saturating_sub(redundancy.into()).max(1)
+    }
+
     /// The cost of reading a platter; `None` if it is unreachable. Each platter that waits in its
     /// lane counts one. A platter in a drive, on a shuttle or in the queue is visited anyway; any
     /// other also costs its own visit, and those of the platters that wait before it.
@@ -368,7 +391,7 @@ impl Region {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Inventory, Layout, NoShuttles, Pace, Slot, Verification};
+    use crate::{Found, Inventory, Layout, NoShuttles, Pace, Slot, Verification};
 
     /// One library without shuttles that holds two sets of 2+1 and answers each command at once.
     fn region() -> Region {
@@ -398,6 +421,25 @@ mod tests {
 
     fn lose(region: &mut Region, platter: u32) {
         region.step(Micros::ZERO, Library(0), Event::PlatterUnavailable { platter: Platter(platter) }, &mut Vec::new(), &mut Vec::new());
+    }
+
+    #[test]
+    fn a_small_set_is_recovered_from_as_few_platters_as_it_needs() {
+        let homes = (0..6).map(|index| Slot(index * 900)).collect();
+        let unwritten = Found { platter: Platter(2), at: Whereabouts::Unwritten, verified: 0 };
+        let found = vec![unwritten];
+        let inventory = Inventory { homes, written: 6, tracks: 100, verification: Verification::Off, found, ..Inventory::default() };
+        let controller = Controller::new(Layout::default(), Pace::default(), &inventory, Box::new(NoShuttles));
+        let places = (0..6).map(|index| (Library(0), Platter(index))).collect();
+        let mut region =
+            Region::new(vec![controller], Sets { shape: SetShape { information: 2, redundancy: 1 }, places }).with_small_sets();
+        lose(&mut region, 0);
+        assert_eq!(read(&mut region, 0), (RegionOutcome::Recovered, vec![1]));
+        // The other set is full.
+        lose(&mut region, 3);
+        assert_eq!(read(&mut region, 3), (RegionOutcome::Recovered, vec![4, 5]));
+        lose(&mut region, 4);
+        assert_eq!(read(&mut region, 3), (RegionOutcome::Unavailable, vec![]));
     }
 
     #[test]

@@ -84,7 +84,8 @@ impl Plan {
         self.homes.len() as u32 / u32::from(self.shape.platters())
     }
 
-    /// The platters of the set with this number, by position.
+    /// The platters of the set with this number, by position. A set may have fewer information
+    /// platters than the shape, but no other redundancy: its platters are the first of these.
     pub fn platters_of(&self, set: u32) -> impl Iterator<Item = RegionPlatter> + use<> {
         let members = u32::from(self.shape.platters());
         (set * members..(set + 1) * members).map(RegionPlatter)
@@ -170,7 +171,7 @@ impl Plan {
         let (pace, policy) = (self.settings.pace(self.track_bytes), self.settings.policy(self.track_bytes));
         let controller = Controller::new(self.settings.layout.clone(), pace, &inventory, policy);
         let places = (0..count).map(|platter| (LIBRARY, Platter(platter))).collect();
-        Region::new(vec![controller], Sets { shape: self.shape, places })
+        Region::new(vec![controller], Sets { shape: self.shape, places }).with_small_sets()
     }
 
     /// The controllers and machines, not yet started. `adjust` may change the machines' settings.
@@ -192,7 +193,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`DescriptionError`] says what is wrong.
-    pub(crate) fn read(description: &str) -> Result<(Self, Stock), DescriptionError> {
+    pub fn read(description: &str) -> Result<(Self, Stock), DescriptionError> {
         let mut lines = description.lines();
         let mut next = |word: &str, expected| {
             let line = lines.next().unwrap_or_default();

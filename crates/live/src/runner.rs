@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ pub struct RunnerSettings {
 #[derive(Debug)]
 pub struct Runner {
     inputs: Sender<Input>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Runner {
                 running.outside.events.panicked(panic);
             }
         })?;
-        Ok(Self { inputs, thread: Some(thread) })
+        Ok(Self { inputs, thread: Mutex::new(Some(thread)) })
     }
 
     /// Starts a request. Its number must be that of no open request. `due_in` is real time.
@@ -106,8 +106,8 @@ impl Runner {
         self.send(Input::Request { request, shards, due_in });
     }
 
-    /// Platters have left the write rack. They must be all up to the last one that the library does
-    /// not have; others are ignored.
+    /// Platters have left the write rack: whole sets, in order of their numbers. Those that the
+    /// library has are ignored.
     pub fn take_in(&self, platters: Vec<RegionPlatter>) {
         self.send(Input::TakeIn(platters));
     }
@@ -142,9 +142,10 @@ impl Runner {
     }
 
     /// Stops the library, after its last state was handed to [`Events::keep`].
-    pub fn stop(mut self) {
+    pub fn stop(&self) {
         self.send(Input::Stop);
-        if let Some(thread) = self.thread.take() {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
             // A panic was reported to `Events`.
             let _ = thread.join();
         }

@@ -99,7 +99,7 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
         let mut down: Vec<Actor> = stock.down.clone();
         let mut now = Micros::ZERO;
         while now < until {
-            now = now + Micros(1 + chance.below(20_000_000));
+            now += Micros(1 + chance.below(20_000_000));
             library.advance(now, usize::MAX, &mut outside);
             // Bytes come late, and out of order.
             while !outside.reads.is_empty() && (is_last || chance.below(4) > 0) {
@@ -135,7 +135,9 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
             }
         }
         if is_last {
-            down.iter().for_each(|actor| drop(library.repair(*actor, &mut outside)));
+            for actor in &down {
+                library.repair(*actor, &mut outside).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            }
             library.advance(library.now() + Micros(40 * Micros::HOUR.0), usize::MAX, &mut outside);
             for read in std::mem::take(&mut outside.reads) {
                 library.bytes_read(read.command, &mut outside);

@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::health::{Health, liveness};
 use crate::jobs::Jobs;
+use crate::library::Library;
 use crate::memory::{Budget, MemoryPool};
 use crate::s3::key_locks::{BucketLocks, KeyLocks};
 use crate::s3::namespace::Namespace;
@@ -24,6 +25,8 @@ pub(crate) struct Gateway {
     pub(crate) transfers: Transfers,
     pub(crate) jobs: Jobs,
     pub(crate) health: Health,
+    /// The robotic library, if the settings want one.
+    pub(crate) library: Option<Library>,
     /// Serializes changes of a key.
     pub(crate) key_locks: KeyLocks,
     /// Keeps a bucket from being removed while an object is put into it.
@@ -47,13 +50,14 @@ impl Gateway {
     ///
     /// # Errors
     /// [`ArchiveError`] if a thread can't be started.
-    pub(crate) fn new(state: Arc<State>, settings: &Settings, budget: &Budget) -> Result<Self, ArchiveError> {
+    pub(crate) fn new(state: Arc<State>, settings: &Settings, budget: &Budget, library: Option<Library>) -> Result<Self, ArchiveError> {
         let archive = state.archive().clone();
         Ok(Self {
             namespace: Arc::new(Namespace { archive: archive.clone(), state: state.clone(), region: settings.region.clone() }),
             transfers: Transfers::open(archive.clone(), settings.staging.limit_bytes(), budget)?,
             jobs: Jobs::new(settings.restores.quota()),
             health: Health::default(),
+            library,
             key_locks: KeyLocks::default(),
             bucket_locks: BucketLocks::default(),
             buffered_bodies: MemoryPool::new(budget.buffered_bodies),

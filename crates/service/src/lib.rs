@@ -13,6 +13,7 @@
 //! bulk get:      s3::framework -> s3::bulk_get
 //! dashboard:     http::router -> dashboard
 //! background:    jobs: restores, expiry, sweeping, scrubbing, flushing, backups of State
+//! library:       restores by shuttles and drives
 //! ```
 
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ mod gateway;
 mod health;
 mod http;
 mod jobs;
+pub mod library;
 pub mod memory;
 pub mod object_lock;
 mod s3;

@@ -29,6 +29,7 @@ use crate::http::tls::{self, TlsError};
 use crate::http::write_timeout::WriteTimeout;
 use crate::jobs;
 use crate::jobs::scrubbing;
+use crate::library::{self, Library, LibraryError};
 use crate::memory::{Budget, MemoryTooSmall};
 use crate::settings::Settings;
 use crate::state::{State, StateError};
@@ -73,6 +74,9 @@ pub enum ServeError {
     /// The memory limit in the settings is too small.
     #[error(transparent)]
     Memory(#[from] MemoryTooSmall),
+    /// The library can't start.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
     /// The server ran, then failed in a way that it can't recover from.
     #[error(
         "the server stopped after a failure: {reason}. Acknowledged objects are safe; restart the server and report the panic in its log"
@@ -117,7 +121,9 @@ impl Server {
         let state = Arc::new(State::open(archive)?);
         let limits = &state.archive().settings().limits;
         let budget = Budget::new(settings.memory_mib, limits.memory_mib, settings.connections)?;
-        let gateway = Arc::new(Gateway::new(state.clone(), &settings, &budget)?);
+        let library = Library::open(state.archive(), &state, &settings.library)?;
+        let gateway = Arc::new(Gateway::new(state.clone(), &settings, &budget, library)?);
+        gateway.take_in_sets();
         // The first readiness probe must already report the true state of the disks.
         gateway.check_disks();
         let swept = gateway.transfers.parts.sweep(|file| state.knows_part(file).unwrap_or(true));
@@ -202,7 +208,8 @@ impl Server {
         };
         let scrubbing = tokio::spawn(scrubbing::scrub(gateway.clone(), self.settings.scrub.clone(), stop.clone()));
         let jobs = tokio::spawn(jobs::run(gateway.clone(), self.settings.background.clone(), stop.clone()));
-        [jobs, scrubbing].into_iter().chain(control).collect()
+        let library = gateway.library.is_some().then(|| tokio::spawn(library::run_workers(gateway.clone(), stop.clone())));
+        [jobs, scrubbing].into_iter().chain(control).chain(library).collect()
     }
 
     /// Accepts connections, and serves each in a task of its own. Never returns.

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,6 +98,21 @@ repair = true
 # per day (UTC). A disk that reads 120 MB/s reads 9.4 TiB a day.
 open_per_account = 10000
 gib_a_day_per_account = 10240
+
+[library]
+# A robotic library, with emulated shuttles and drives: restores then wait until platters were carried
+# to drives. "none": restores read the stores at once. "early": an early library, 20 shuttles and 20
+# drives. Otherwise a file with settings of a library (docs/library-settings.md); a relative path starts
+# at this folder.
+layout = "none"
+
+# How many times as fast as real time the library runs.
+time_scale = 1
+
+# Write a journal of each run to the folder library of the archive, for `fulgurite twin replay` and
+# `fulgurite twin watch`. A busy library writes a few GiB a day at time_scale = 1; the journals of the
+# last 10 runs are kept.
+journal = false
 "#;
 
 /// The settings of the service. [`Default`] gives the values in a new `service.toml`.
@@ -130,6 +146,26 @@ pub struct Settings {
     pub scrub: Scrub,
     /// Default limits of an account's restores.
     pub restores: Restores,
+    /// The robotic library.
+    pub library: Library,
+}
+
+/// The robotic library.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Library {
+    /// `none`, `early`, or a file with settings of a library.
+    pub layout: String,
+    /// How many times as fast as real time it runs.
+    pub time_scale: NonZeroU32,
+    /// Whether it writes journals.
+    pub journal: bool,
+}
+
+impl Default for Library {
+    fn default() -> Self {
+        Self { layout: "none".to_owned(), time_scale: NonZeroU32::MIN, journal: false }
+    }
 }
 
 /// TLS certificate and key files (PEM). Relative paths start at the archive's folder.
@@ -283,6 +319,7 @@ impl Default for Settings {
             background: Background::default(),
             scrub: Scrub::default(),
             restores: Restores::default(),
+            library: Library::default(),
         }
     }
 }
@@ -370,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_new_file_mentions_every_setting() {
-        for section in ["", "[tls]", "[dashboard]", "[staging]", "[background]", "[scrub]", "[restores]"] {
+        for section in ["", "[tls]", "[dashboard]", "[staging]", "[background]", "[scrub]", "[restores]", "[library]"] {
             let error = toml::from_str::<Settings>(&format!("{section}\nno_such_setting = 0")).expect_err("an unknown setting");
             // The message lists the settings: "unknown field `a`, expected one of `b`, `c`".
             let settings: Vec<&str> = error.message().split('`').skip(3).step_by(2).collect();

@@ -58,7 +58,7 @@ pub(crate) fn new_archive(home: &Path) -> Arc<Archive> {
 /// A gateway with the memory limit from `settings`.
 pub(crate) fn new_gateway(state: Arc<State>, settings: &ServiceSettings) -> Gateway {
     let budget = Budget::new(settings.memory_mib, 0, settings.connections).expect("enough memory");
-    Gateway::new(state, settings, &budget).expect("a gateway")
+    Gateway::new(state, settings, &budget, None).expect("a gateway")
 }
 
 /// A gateway to its own archive, with the unversioned bucket `photos`.

@@ -13,7 +13,7 @@ use fulgurite_domain::PlatterId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Event, Hello, Request, RunningCommand, SOCKET, ScrubStatus, VERSION, socket};
+use super::{Event, Hello, Question, Request, RunningCommand, SOCKET, ScrubStatus, VERSION, socket};
 
 /// How long the server may take to close a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -103,7 +103,7 @@ impl Connection {
     /// # Errors
     /// [`ControlError`] if the server is busy, refuses the command, or can't be reached.
     pub fn open(home: &Path, command: &str, time: fn(i64) -> String) -> Result<Option<Self>, ControlError> {
-        let Some(connection) = Self::connect(home, Some(command))? else { return Ok(None) };
+        let Some(connection) = Self::connect(home, Some(command), None)? else { return Ok(None) };
         match connection.receive()? {
             Event::Turn => Ok(Some(connection)),
             Event::Working(running) => Err(ControlError::Busy { since: time(running.since as i64), running }),
@@ -117,7 +117,7 @@ impl Connection {
     /// # Errors
     /// [`ControlError`] if the server can't be reached or has another version.
     pub fn status(home: &Path) -> Result<Option<ServerStatus>, ControlError> {
-        let Some(connection) = Self::connect(home, None)? else { return Ok(None) };
+        let Some(connection) = Self::connect(home, None, None)? else { return Ok(None) };
         match connection.receive()? {
             Event::Status(status) => Ok(Some(status)),
             Event::Refused(why) => Err(ControlError::Refused(why)),
@@ -125,14 +125,29 @@ impl Connection {
         }
     }
 
-    fn connect(home: &Path, command: Option<&str>) -> Result<Option<Self>, ControlError> {
+    /// Asks the server of the archive in `home`; `None` if no server is running.
+    ///
+    /// # Errors
+    /// [`ControlError::Failed`] if the server can't do what was asked; others if it can't be
+    /// reached or has another version.
+    pub fn ask(home: &Path, question: Question) -> Result<Option<serde_json::Value>, ControlError> {
+        let Some(connection) = Self::connect(home, None, Some(question))? else { return Ok(None) };
+        match connection.receive()? {
+            Event::Report(report) => Ok(Some(report)),
+            Event::Failed(why) => Err(ControlError::Failed(why)),
+            Event::Refused(why) => Err(ControlError::Refused(why)),
+            _ => Err(ControlError::Broken { source: None }),
+        }
+    }
+
+    fn connect(home: &Path, command: Option<&str>, question: Option<Question>) -> Result<Option<Self>, ControlError> {
         let stream = match socket::connect(home) {
             Ok(stream) => stream,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => return Ok(None),
             Err(source) => return Err(ControlError::Unreachable { path: home.join(SOCKET), source }),
         };
         let connection = Self { stream: Mutex::new(BufReader::new(stream)) };
-        connection.send(&Hello { fulgurite: VERSION.to_owned(), command: command.map(str::to_owned) })?;
+        connection.send(&Hello { fulgurite: VERSION.to_owned(), command: command.map(str::to_owned), question })?;
         Ok(Some(connection))
     }
 

@@ -11,8 +11,8 @@
 //! keys in that folder, so the file's permissions are the only authentication. Messages are lines
 //! of JSON. A client says hello; then its command starts, or it learns that the server is busy. It
 //! sends requests one after another; the server answers each with events and finally a report or a
-//! failure. The command ends with the connection. A hello without a command only asks for the
-//! server's status.
+//! failure. The command ends with the connection. A hello without a command asks a [`Question`], or
+//! for the server's status; the answer doesn't wait for commands.
 //!
 //! Both ends are the same program, so messages aren't versioned: the server refuses clients of
 //! another version.
@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::command_lock::RunningCommand;
 pub use crate::health::scrub_progress::ScrubStatus;
+use crate::library::Machine;
 pub use client::{Connection, ControlError, ServerStatus, is_served};
 pub(crate) use server::Channel;
 
@@ -48,8 +49,25 @@ const REQUEST_BYTES_MAX: usize = 64 << 10;
 #[serde(deny_unknown_fields)]
 struct Hello {
     fulgurite: String,
-    /// The command to be started; `None` asks only for the server's status.
+    /// The command to be started; `None` only asks.
     command: Option<String>,
+    /// What is asked without a command; `None` asks for the server's status.
+    #[serde(default)]
+    question: Option<Question>,
+}
+
+/// What the server answers at once, whatever command is running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// The open restores.
+    Restores,
+    /// The state of the library.
+    Library,
+    /// Put a machine of the library out of order.
+    Fault(Machine),
+    /// Repair a machine of the library.
+    Repair(Machine),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

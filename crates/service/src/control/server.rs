@@ -12,9 +12,10 @@ use fulgurite_domain::{IdentifierError, PlatterId};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::{Event, Hello, REQUEST_BYTES_MAX, Request, ServerStatus, TroubleMessage, VERSION, socket};
+use super::{Event, Hello, Question, REQUEST_BYTES_MAX, Request, ServerStatus, TroubleMessage, VERSION, socket};
 use crate::command_lock::CommandGuard;
 use crate::gateway::Gateway;
+use crate::library::{Library, Machine, WrongMachine};
 
 /// Maximum number of connections. One runs a command; the others ask for the status, or are told
 /// that the server is busy.
@@ -193,8 +194,7 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
 }
 
 /// Locks for the command that a hello names. If none is to start, the error is the reply: another
-/// command is running, the hello is malformed or from another version, or it only asks for the
-/// status.
+/// command is running, the hello is malformed or from another version, or it only asks.
 fn lock_for_command<'a>(hello: &str, gateway: &'a Gateway) -> Result<CommandGuard<'a>, Event> {
     let hello: Hello = serde_json::from_str(hello).map_err(|error| Event::Refused(format!("malformed hello: {error}")))?;
     if hello.fulgurite != VERSION {
@@ -204,12 +204,39 @@ fn lock_for_command<'a>(hello: &str, gateway: &'a Gateway) -> Result<CommandGuar
         )));
     }
     let Some(command) = hello.command else {
+        if let Some(question) = hello.question {
+            return Err(answer(question, gateway));
+        }
         let running_command = gateway.jobs.command_lock.current();
         return Err(Event::Status(ServerStatus { running_command, scrub: gateway.scrub_status() }));
     };
     let guard = gateway.jobs.command_lock.try_lock(&command).map_err(Event::Working)?;
     tracing::info!(command, "started a command from the command line");
     Ok(guard)
+}
+
+/// Answers a question.
+fn answer(question: Question, gateway: &Gateway) -> Event {
+    const NO_LIBRARY: &str = "the server has no library: see [library] in service.toml";
+    const STOPPED: &str = "the library has stopped; see the server's log";
+    let change = |change: fn(&Library, Machine) -> Option<Result<(), WrongMachine>>, machine| match &gateway.library {
+        None => Event::Failed(NO_LIBRARY.to_owned()),
+        Some(library) => match change(library, machine) {
+            None => Event::Failed(STOPPED.to_owned()),
+            Some(Err(wrong)) => Event::Failed(wrong.to_string()),
+            Some(Ok(())) => {
+                tracing::info!(?question, "the command line changed a machine of the library");
+                Event::Report(serde_json::Value::Null)
+            }
+        },
+    };
+    match question {
+        Question::Restores => gateway.restores_report().map_or_else(|error| Event::Failed(error.to_string()), Event::Report),
+        Question::Library if gateway.library.is_none() => Event::Failed(NO_LIBRARY.to_owned()),
+        Question::Library => gateway.library_report().map_or_else(|| Event::Failed(STOPPED.to_owned()), Event::Report),
+        Question::Fault(machine) => change(Library::break_down, machine),
+        Question::Repair(machine) => change(Library::repair, machine),
+    }
 }
 
 /// Carries out a request. The guard proves that no other command is running.

@@ -22,6 +22,8 @@ use crate::state::random;
 
 /// The first page. All others are below it.
 pub(crate) const PATH: &str = "/-/dashboard";
+/// Open restores as JSON, for programs.
+pub(crate) const RESTORES: &str = "/-/restores";
 const API: &str = "/api/";
 
 /// Headers of every answer. The pages load nothing from elsewhere, run no inline script, and can't
@@ -76,12 +78,12 @@ impl Dashboard {
         Some(if access.is_fresh { format!("{PATH}#token={}", access.token) } else { PATH.to_owned() })
     }
 
-    /// Answers a GET for the dashboard. `path` is [`PATH`] or below it.
+    /// Answers a GET for the dashboard. `path` is [`PATH`] or below it, or [`RESTORES`].
     pub(crate) async fn answer(&self, gateway: &Gateway, path: &str, query: Option<&str>, headers: &HeaderMap) -> Response<s3s::Body> {
         let Some(access) = &self.access else {
             return text(StatusCode::NOT_FOUND, "the dashboard is turned off: see [dashboard] in service.toml\n");
         };
-        let below = path.strip_prefix(PATH).unwrap_or_default();
+        let below = if path == RESTORES { "/api/restores" } else { path.strip_prefix(PATH).unwrap_or_default() };
         let mut response = match below.strip_prefix(API) {
             None => assets::answer(below, headers),
             Some(_) if !bearer::has_token(headers, &access.token) => {
@@ -100,6 +102,7 @@ impl Dashboard {
             "overview" => self.overview.read(gateway).await.map(Some),
             "buckets" => gateway.dashboard_buckets().map(|value| Some(to_body(&value))),
             "objects" => gateway.dashboard_objects(query).map(|value| Some(to_body(&value))),
+            "restores" => blocking("reading restores", || gateway.restores_report()).map(|value| Some(to_body(&value))),
             "object" => gateway.dashboard_object(query).map(|value| Some(to_body(&value))),
             _ => Ok(None),
         };

@@ -47,7 +47,7 @@ const UNCHARGED_RESPONSE_BYTES_MAX: usize = 64 << 10;
 const HEALTH: &str = "/-/health";
 const READY: &str = "/-/ready";
 const METRICS: &str = "/-/metrics";
-const SERVER_PAGES: [&str; 4] = [HEALTH, READY, METRICS, dashboard::PATH];
+const SERVER_PAGES: [&str; 5] = [HEALTH, READY, METRICS, dashboard::RESTORES, dashboard::PATH];
 
 /// The policy of objects that are shown as pages: they may do all but use their origin.
 const SANDBOX: &str = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";

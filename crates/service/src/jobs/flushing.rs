@@ -22,7 +22,10 @@ impl Gateway {
         // that panicked.
         let _flush_guard = self.jobs.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         self.transfers.room.begin_set();
-        match catch_unwind(AssertUnwindSafe(|| write(&self.archive))) {
+        let written = catch_unwind(AssertUnwindSafe(|| write(&self.archive)));
+        // Sets may be complete even if the last one failed.
+        self.take_in_sets();
+        match written {
             Ok(Ok(written)) => {
                 self.health.readiness.report(TOPIC, None);
                 Ok(written)

@@ -236,7 +236,7 @@ impl Gateway {
             return;
         }
         // Restores that are open when the server stops are done after the next start.
-        while !*stop.borrow() && self.restore_next() {}
+        while self.library.is_none() && !*stop.borrow() && self.restore_next() {}
         match self.state.expire_restores(now_ms()) {
             Ok(expired) if !expired.is_empty() => tracing::info!(count = expired.len(), "restores expired"),
             Ok(_) => {}

@@ -1,11 +1,13 @@
 //! Restores: objects of the classes GLACIER and DEEP_ARCHIVE must be restored before they can be
 //! read.
 //!
-//! Platters on disks need no fetching. A restore reads the object in full, rebuilds what can't be
-//! read, and checks the digest; from then on the object can be read in place. So a restored object
-//! was readable at that time, and takes no extra space.
+//! Without a [library](crate::library), platters need no fetching: a restore reads the object in
+//! full, rebuilds what can't be read, and checks the digest. With one, drives read its shards when
+//! shuttles have brought the platters. From then on the object can be read in place. So a restored
+//! object was readable at that time, and takes no extra space.
 
-use fulgurite_archive::object::ObjectReader;
+use fulgurite_archive::object::{ObjectReader, ReadError};
+use fulgurite_domain::VersionId;
 use s3s::dto::{RestoreObjectInput, RestoreObjectOutput, StorageClass, Tier};
 use s3s::{S3Request, S3Response, s3_error};
 
@@ -14,8 +16,7 @@ use crate::gateway::Gateway;
 use crate::s3::Answer;
 use crate::s3::errors::answers::StatusOverride;
 use crate::s3::errors::{busy, malformed_xml, state_failed};
-use crate::s3::version::Version;
-use crate::state::{Restore, RestoreAdmission, now_ms};
+use crate::state::{Restore, RestoreAdmission, StateError, now_ms};
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -91,7 +92,10 @@ impl Gateway {
                 self.state.record_restore(&restore).map_err(state_failed)?;
             }
         }
-        self.jobs.wake.notify_one();
+        match &self.library {
+            Some(library) => library.enqueue(&restore),
+            None => self.jobs.wake.notify_one(),
+        }
         let mut response = S3Response::new(RestoreObjectOutput::default());
         response.extensions.insert(StatusOverride(status));
         Ok(response)
@@ -101,7 +105,7 @@ impl Gateway {
     /// now. Blocks.
     pub(crate) fn restore_next(&self) -> bool {
         let last = self.jobs.last_restored.lock().expect("nothing panics while it holds this lock").clone();
-        let mut restore = match self.state.next_restore(&last) {
+        let restore = match self.state.next_restore(&last) {
             Ok(Some(next)) => next,
             Ok(None) => return false,
             Err(error) => {
@@ -118,30 +122,35 @@ impl Gateway {
                 return false;
             }
         };
-        let recorded = match row.map(Version::new) {
-            // The object was removed meanwhile.
-            None => self.state.forget_restore(restore.id),
-            Some(version) => match ObjectReader::new(&self.archive).read(&version.row, &mut |_| Ok(())) {
-                Ok(()) => {
-                    let now = now_ms();
-                    restore.done_ms = Some(now);
-                    restore.expires_ms = Some(expiry(now, restore.days));
-                    tracing::info!(name = %name.display(), tier = restore.tier, "restored");
-                    self.state.record_restore(&restore)
-                }
-                Err(error) => {
-                    // Every restore ends. S3 can't express a failed restore, so it is deleted as if
-                    // it had never been requested.
-                    tracing::error!(%error, name = %name.display(), "can't restore an object");
-                    self.state.forget_restore(restore.id)
-                }
-            },
-        };
-        if let Err(error) = recorded {
+        // `None` if the object was removed meanwhile.
+        let result = row.map(|row| ObjectReader::new(&self.archive).read(&row, &mut |_| Ok(())));
+        if let Err(error) = self.record_restore_end(restore.id, result) {
             tracing::error!(%error, "can't record the result of a restore");
             return false;
         }
         true
+    }
+
+    /// Records how a restore ended; `result` is `None` if its object was removed.
+    pub(crate) fn record_restore_end(&self, id: VersionId, result: Option<Result<(), ReadError>>) -> Result<(), StateError> {
+        // The days or the tier may have been changed since it began.
+        let Some(mut restore) = self.state.restore(id)?.filter(|restore| restore.done_ms.is_none()) else { return Ok(()) };
+        match result {
+            None => self.state.forget_restore(id),
+            Some(Ok(())) => {
+                let now = now_ms();
+                restore.done_ms = Some(now);
+                restore.expires_ms = Some(expiry(now, restore.days));
+                tracing::info!(bucket = restore.bucket, key = restore.key, tier = restore.tier, "restored");
+                self.state.record_restore(&restore)
+            }
+            Some(Err(error)) => {
+                // Every restore ends. S3 can't express a failed restore, so it is deleted as if it
+                // had never been requested.
+                tracing::error!(%error, bucket = restore.bucket, key = restore.key, "can't restore an object");
+                self.state.forget_restore(id)
+            }
+        }
     }
 }
 

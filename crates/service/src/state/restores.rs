@@ -22,7 +22,7 @@ pub(crate) struct Restore {
     pub(crate) expires_ms: Option<i64>,
 }
 
-const COLUMNS: &str = "id, bucket, key, account, tier, days, requested, due, done, expires";
+pub(super) const COLUMNS: &str = "id, bucket, key, account, tier, days, requested, due, done, expires";
 
 impl State {
     pub(crate) fn restore(&self, id: VersionId) -> Result<Option<Restore>, StateError> {
@@ -98,7 +98,7 @@ pub(super) fn insert(connection: &Connection, restore: &Restore) -> rusqlite::Re
     Ok(())
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Restore> {
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Restore> {
     Ok(Restore {
         id: VersionId(row.get(0)?),
         bucket: row.get(1)?,

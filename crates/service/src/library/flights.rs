@@ -1,0 +1,323 @@
+//! Restores that go through the library.
+//!
+//! Each is one request for the shards of its object. When a drive is told to read a shard, a worker
+//! reads and checks it, from that platter alone. A shard of an unreachable platter is recovered
+//! when its request has ended, from the platters that drives have visited for it. What a platter's
+//! own codes can't give is read like any object, from whichever stores have it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fulgurite_archive::catalogue::{Extent, SetDescription, VersionRow};
+use fulgurite_archive::object::{ObjectReader, ReadError, ShardCheck};
+use fulgurite_archive::{Archive, ArchiveError};
+use fulgurite_domain::{PlatterId, VersionId};
+use fulgurite_library::{RegionOutcome, RegionPlatter, RequestId, Shard, Tracks};
+use fulgurite_live::{Ended, Read};
+use tokio::sync::Notify;
+
+use super::workers::{SlowJob, SlowLane};
+use super::{Library, RestoreEnd, lock};
+use crate::gateway::Gateway;
+use crate::s3::object_names::object_name;
+use crate::state::{Restore, now_ms};
+
+/// Restores that are in the library at the same time; others wait.
+const FLIGHTS_MAX: usize = 10_000;
+/// How long a restore waits that can't be carried out now.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// A restore in the library.
+pub(super) struct Flight {
+    pub(super) id: VersionId,
+    pub(super) request: RequestId,
+    row: VersionRow,
+    requested_ms: i64,
+    /// The shards, each with its platter and tracks in the library.
+    shards: Vec<(Shard, Extent)>,
+    /// The sets of the shards, by their number in the library.
+    sets: BTreeMap<u32, SetDescription>,
+    check: Mutex<ShardCheck>,
+    /// Platters from which drives have read.
+    visited: Mutex<BTreeSet<PlatterId>>,
+    /// Whether a platter didn't give what it should have.
+    has_failed: AtomicBool,
+    /// When it was first expected to be done, in milliseconds since 1970; 0 before a forecast.
+    pub(super) expected_ms: AtomicU64,
+}
+
+/// A restore that waits to be brought into the library.
+struct Waiting {
+    id: VersionId,
+    not_before: Option<Instant>,
+}
+
+/// The restores in and before the library.
+#[derive(Default)]
+pub(super) struct Flights {
+    waiting: Mutex<VecDeque<Waiting>>,
+    /// The versions of all that wait or are under way, so that none is carried out twice.
+    known: Mutex<HashSet<VersionId>>,
+    pub(super) by_request: Mutex<HashMap<RequestId, Arc<Flight>>>,
+    requests: AtomicU64,
+    pub(super) wake: Notify,
+    pub(super) slow: SlowLane,
+}
+
+impl Flights {
+    /// Adds a restore, unless it is known.
+    pub(super) fn enqueue(&self, restore: &Restore) {
+        if lock(&self.known).insert(restore.id) {
+            lock(&self.waiting).push_back(Waiting { id: restore.id, not_before: None });
+        }
+        self.wake.notify_one();
+    }
+
+    /// Tries all that wait again.
+    pub(super) fn retry_all(&self) {
+        lock(&self.waiting).iter_mut().for_each(|waiting| waiting.not_before = None);
+        self.wake.notify_one();
+    }
+
+    /// Restores that wait to be tried again, because they couldn't be carried out.
+    pub(super) fn set_back(&self) -> HashSet<VersionId> {
+        let waiting = lock(&self.waiting);
+        waiting.iter().filter(|waiting| waiting.not_before.is_some()).map(|waiting| waiting.id).collect()
+    }
+
+    pub(super) fn note_failure(&self, request: RequestId) {
+        if let Some(flight) = lock(&self.by_request).get(&request) {
+            flight.has_failed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        lock(&self.by_request).len()
+    }
+
+    fn later(&self, id: VersionId) {
+        lock(&self.waiting).push_back(Waiting { id, not_before: Some(Instant::now() + RETRY_AFTER) });
+    }
+
+    fn forget(&self, id: VersionId) {
+        lock(&self.known).remove(&id);
+    }
+
+    /// The next restore to bring into the library, if it has room.
+    fn next(&self, now: Instant) -> Option<Waiting> {
+        if self.count() >= FLIGHTS_MAX {
+            return None;
+        }
+        let mut waiting = lock(&self.waiting);
+        let due = waiting.iter().position(|waiting| waiting.not_before.is_none_or(|not_before| not_before <= now))?;
+        waiting.remove(due)
+    }
+}
+
+/// How a restore is to be carried out.
+enum Route {
+    Library(Box<Flight>, Vec<Shard>),
+    /// The object is staged, or its set has no place in the library.
+    Direct,
+}
+
+impl Gateway {
+    /// Takes up the restores that were open when the server started.
+    pub(super) fn enqueue_open_restores(&self) {
+        let Some(library) = &self.library else { return };
+        match self.state.open_restores(usize::MAX) {
+            Ok(open) => open.iter().for_each(|restore| library.flights.enqueue(restore)),
+            Err(error) => tracing::error!(%error, "can't look for restores"),
+        }
+    }
+
+    /// Brings waiting restores into the library.
+    pub(super) fn submit_restores(&self) {
+        let Some(library) = &self.library else { return };
+        let now = Instant::now();
+        while let Some(Waiting { id, .. }) = library.flights.next(now) {
+            if let Err(error) = self.submit(library, id) {
+                tracing::error!(%error, version = %id, "can't begin a restore now; it is tried again");
+                library.flights.later(id);
+            }
+        }
+    }
+
+    fn submit(&self, library: &Library, id: VersionId) -> Result<(), Box<dyn std::error::Error>> {
+        let Some(restore) = self.state.restore(id)?.filter(|restore| restore.done_ms.is_none()) else {
+            library.flights.forget(id);
+            return Ok(());
+        };
+        let row = self.archive.reading().version(&object_name(&restore.bucket, &restore.key), id)?;
+        let Some(row) = row else {
+            // The object was removed meanwhile.
+            self.end_restore(library, id, None);
+            return Ok(());
+        };
+        match self.route(library, &restore, &row) {
+            Ok(Route::Direct) => {
+                let _ = library.flights.slow.jobs.send(SlowJob::Direct(Box::new(restore), Box::new(row)));
+            }
+            Ok(Route::Library(flight, shards)) => {
+                let due_in = u64::try_from(restore.due_ms - now_ms()).unwrap_or(0);
+                let request = flight.request;
+                lock(&library.flights.by_request).insert(request, Arc::new(*flight));
+                library.runner.request(request, shards, Some(Duration::from_millis(due_in)));
+            }
+            Err(ReadError::Archive(error)) => return Err(error.into()),
+            Err(error) => self.end_restore(library, id, Some((RestoreEnd::Failed, Err(error)))),
+        }
+        Ok(())
+    }
+
+    /// Finds the shards of a version in the library.
+    fn route(&self, library: &Library, restore: &Restore, row: &VersionRow) -> Result<Route, ReadError> {
+        let of_catalogue = |error| ReadError::Archive(ArchiveError::from(error));
+        let extents = self.archive.reading().extents(row.row_id).map_err(of_catalogue)?;
+        if !row.archived || extents.is_empty() {
+            return Ok(Route::Direct);
+        }
+        let (mut shards, mut sets) = (Vec::new(), BTreeMap::new());
+        for extent in extents {
+            let set = self.archive.reading().set_of(extent.platter).map_err(of_catalogue)?;
+            let description = set.ok_or(ArchiveError::UnknownPlatter(extent.platter))?.description;
+            let places = library.places.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let number = places.number(description.id);
+            let position = description.platters.iter().position(|place| place.platter == extent.platter);
+            let (Some(number), Some(position)) = (number, position) else { return Ok(Route::Direct) };
+            let Some(platter) = places.platters_of(number).nth(position) else { return Ok(Route::Direct) };
+            let first = description.geometry.locate(extent.offset).0.0;
+            let last = description.geometry.locate(extent.offset + extent.bytes.saturating_sub(1)).0.0;
+            if extent.bytes == 0 || last >= library.plan.tracks() {
+                return Ok(Route::Direct);
+            }
+            shards.push((Shard { platter, tracks: Tracks { first, count: last - first + 1 } }, extent));
+            sets.insert(number, description);
+        }
+        let flight = Flight {
+            id: row.id,
+            request: RequestId(library.flights.requests.fetch_add(1, Ordering::Relaxed)),
+            requested_ms: restore.requested_ms,
+            check: Mutex::new(ShardCheck::begin(&self.archive, row)?),
+            row: row.clone(),
+            sets,
+            visited: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+            expected_ms: AtomicU64::new(0),
+            shards: shards.clone(),
+        };
+        Ok(Route::Library(Box::new(flight), shards.into_iter().map(|(shard, _)| shard).collect()))
+    }
+
+    /// A drive was told to read: reads what was wanted of these tracks, and lets the drive go on.
+    pub(super) fn read_for_drive(&self, library: &Library, read: &Read) {
+        let flight = lock(&library.flights.by_request).get(&read.request).cloned();
+        if let Some(flight) = flight {
+            flight.read(&self.archive, library, read);
+        }
+        library.runner.bytes_read(read.command);
+    }
+
+    /// A request has ended: completes its restore, or leaves that to the slow lane.
+    pub(super) fn end_request(&self, library: &Library, ended: Ended) {
+        let Some(flight) = lock(&library.flights.by_request).get(&ended.request).cloned() else { return };
+        if ended.outcome == RegionOutcome::Unavailable {
+            lock(&library.flights.by_request).remove(&ended.request);
+            tracing::warn!(version = %flight.id, "a restore waits: too many platters of a set are out of the library's reach");
+            library.flights.later(flight.id);
+            return;
+        }
+        let is_checked =
+            ended.outcome == RegionOutcome::Read && !flight.has_failed.load(Ordering::Relaxed) && lock(&flight.check).is_complete();
+        if is_checked {
+            self.complete_restore(library, &flight, RestoreEnd::Read, Ok(()));
+        } else {
+            let _ = library.flights.slow.jobs.send(SlowJob::Finish(flight, ended));
+        }
+    }
+
+    /// Reads an object whose request has ended without all of its shards: from the platters that
+    /// were visited if they suffice.
+    pub(super) fn finish_slowly(&self, library: &Library, flight: &Arc<Flight>, ended: &Ended) {
+        let read = |mut reader: ObjectReader<'_>| reader.read(&flight.row, &mut |_| Ok(()));
+        if ended.outcome == RegionOutcome::Recovered {
+            let visited = lock(&flight.visited).clone();
+            match read(ObjectReader::new(&self.archive).with_only(visited)) {
+                Ok(()) => {
+                    self.complete_restore(library, flight, RestoreEnd::Recovered, Ok(()));
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the platters that the library fetched don't suffice for a restore; others are read too")
+                }
+            }
+        }
+        let result = read(ObjectReader::new(&self.archive));
+        let end = if result.is_ok() { RestoreEnd::WithoutLibrary } else { RestoreEnd::Failed };
+        self.complete_restore(library, flight, end, result);
+    }
+
+    /// Restores an object that is staged or has no place in the library.
+    pub(super) fn restore_directly(&self, library: &Library, restore: &Restore, row: &VersionRow) {
+        let result = ObjectReader::new(&self.archive).read(row, &mut |_| Ok(()));
+        let end = if result.is_ok() { RestoreEnd::WithoutLibrary } else { RestoreEnd::Failed };
+        self.end_restore(library, restore.id, Some((end, result)));
+    }
+
+    fn complete_restore(&self, library: &Library, flight: &Flight, end: RestoreEnd, result: Result<(), ReadError>) {
+        let expected_ms = flight.expected_ms.load(Ordering::Relaxed);
+        if expected_ms > 0 && result.is_ok() {
+            library.estimates.note(flight.requested_ms, expected_ms as i64, now_ms());
+        }
+        lock(&library.flights.by_request).remove(&flight.request);
+        self.end_restore(library, flight.id, Some((end, result)));
+    }
+
+    /// Records the end of a restore; without a result, of an object that was removed.
+    fn end_restore(&self, library: &Library, id: VersionId, result: Option<(RestoreEnd, Result<(), ReadError>)>) {
+        let (end, result) = result.map_or((None, None), |(end, result)| (Some(end), Some(result)));
+        match self.record_restore_end(id, result) {
+            Ok(()) => {
+                if let Some(end) = end {
+                    library.count(end);
+                }
+                library.flights.forget(id);
+            }
+            Err(error) => {
+                tracing::error!(%error, "can't record the result of a restore; it is carried out again");
+                library.flights.later(id);
+            }
+        }
+    }
+}
+
+impl Flight {
+    fn read(&self, archive: &Archive, library: &Library, read: &Read) {
+        if read.is_recovery {
+            let places = library.places.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let (number, position) = places.position_of(read.platter);
+            if let Some(place) = self.sets.get(&number).and_then(|set| set.platters.get(usize::from(position))) {
+                lock(&self.visited).insert(place.platter);
+            }
+            return;
+        }
+        for (_, extent) in self.shards.iter().filter(|(shard, _)| (shard.platter, shard.tracks) == (read.platter, read.tracks)) {
+            match lock(&self.check).read(archive, extent) {
+                Ok(()) => {
+                    lock(&self.visited).insert(extent.platter);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, platter = %extent.platter, "a platter in a drive doesn't give a shard");
+                    self.has_failed.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// The shards that are wanted from platters of the library.
+    pub(super) fn platters(&self) -> impl Iterator<Item = (RegionPlatter, PlatterId)> + '_ {
+        self.shards.iter().map(|(shard, extent)| (shard.platter, extent.platter))
+    }
+}

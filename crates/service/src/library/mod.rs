@@ -1,0 +1,258 @@
+//! The robotic library of a server: restores wait until its shuttles have carried platters to its
+//! drives.
+//!
+//! ```text
+//!   restore --> flights::submit --> Runner (thread, clock) --> Read: a drive reads ---.
+//!                                      ^      |                                      v
+//!                                      |      '-----> Ended -----------> workers: read and check the
+//!                                      '------ bytes_read ------------   shard, complete the restore
+//!   write_sets --> take_in                    '-----> stock ----> service.db
+//! ```
+//!
+//! The library's thread never waits for a disk: workers read platters and write `service.db`.
+//! [`places`] says which slots the platters of a set have.
+
+mod flights;
+mod places;
+mod report;
+mod workers;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fulgurite_archive::Archive;
+use fulgurite_archive::catalogue::CatalogueError;
+use fulgurite_journal::Stock;
+use fulgurite_library::Actor;
+use fulgurite_library::placement::PlacementError;
+use fulgurite_library_settings::LibrarySettings;
+pub(crate) use fulgurite_live::WrongMachine;
+use fulgurite_live::{Events, Plan, Runner, RunnerSettings};
+
+use self::flights::Flights;
+use self::places::{Places, largest_platter};
+use self::report::Estimates;
+use self::workers::{Job, ToWorkers};
+use crate::settings;
+use crate::state::{KeptLibrary, Restore, State, StateError, random};
+
+pub use self::report::Machine;
+pub(crate) use self::workers::run_workers;
+
+/// How often the library's state is kept, while anything moves.
+const KEEP_EVERY: Duration = Duration::from_secs(1);
+/// The folder of the journals, in the archive's folder.
+const JOURNALS: &str = "library";
+/// Number of journals that are kept, including the new one.
+const JOURNALS_MAX: usize = 10;
+
+/// Why the library can't start.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// Its settings can't be used.
+    #[error("[library] layout = {layout:?} in service.toml: {why}")]
+    Settings {
+        /// The setting.
+        layout: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The archive's sets don't fit.
+    #[error("[library] layout = {layout:?} in service.toml has no slots for sets of {shape}: {source}")]
+    Placement {
+        /// The setting.
+        layout: String,
+        /// The shape of the archive's sets.
+        shape: String,
+        /// The reason.
+        source: PlacementError,
+    },
+    /// The state can't be read or written.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The catalogue can't be read.
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
+    /// The journal can't be created, or no thread can be started.
+    #[error("can't start the library: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// The library of a server.
+pub(crate) struct Library {
+    plan: Arc<Plan>,
+    time_scale: u32,
+    runner: Runner,
+    places: RwLock<Places>,
+    flights: Flights,
+    estimates: Estimates,
+    /// What workers do next; the other end is in the library's thread.
+    jobs: Mutex<Receiver<Job>>,
+    own_jobs: Sender<Job>,
+    /// The state to keep; only the latest counts.
+    to_keep: Arc<Mutex<Option<Stock>>>,
+    journal: Option<PathBuf>,
+    journal_failed: AtomicBool,
+    /// Restores that ended, by how: read by drives, recovered, read without the library, failed.
+    ended: [AtomicU64; 4],
+}
+
+/// How a restore ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RestoreEnd {
+    Read,
+    Recovered,
+    WithoutLibrary,
+    Failed,
+}
+
+impl Library {
+    /// Takes up the work of the library that the settings describe, or sets it up. `None` if they
+    /// want none.
+    pub(crate) fn open(archive: &Archive, state: &State, settings: &settings::Library) -> Result<Option<Self>, LibraryError> {
+        let wrong = |why: String| LibraryError::Settings { layout: settings.layout.clone(), why };
+        let of_library = match settings.layout.as_str() {
+            "none" => return Ok(None),
+            "early" => LibrarySettings::default(),
+            path => LibrarySettings::read(&archive.home().join(path)).map_err(|errors| wrong(errors.to_string()))?,
+        };
+        let sets = archive.reading().sets()?;
+        let shape = archive.settings().shape();
+        let (tracks, track_bytes) = largest_platter(archive, &sets);
+        let plan = Plan::new(of_library, shape, tracks, track_bytes);
+        let plan = plan.map_err(|source| LibraryError::Placement { layout: settings.layout.clone(), shape: shape.to_string(), source })?;
+        let plan = Arc::new(plan);
+        let (places, stock) = match state.library()?.and_then(|kept| taken_up(&plan, &kept)) {
+            Some((stock, kept)) => {
+                state.keep_library(Some(&plan.description(&Stock::default())), &stock.to_string())?;
+                (Places::new(&plan, kept, &sets), stock)
+            }
+            None => {
+                let places = Places::all_of(&plan, &sets);
+                let stock = places.stock();
+                let kept =
+                    KeptLibrary { plan: plan.description(&Stock::default()), stock: stock.to_string(), sets: places.sets().to_vec() };
+                state.set_up_library(&kept)?;
+                tracing::info!(sets = places.sets().len(), room = plan.sets(), "set up the library: every platter is in its slot");
+                (places, stock)
+            }
+        };
+        let (own_jobs, jobs) = channel();
+        let to_keep = Arc::new(Mutex::new(None));
+        let events = ToWorkers { jobs: own_jobs.clone(), to_keep: to_keep.clone() };
+        let journal = if settings.journal { Some(new_journal(archive.home())?) } else { None };
+        let runner = start(&plan, stock, settings, journal.clone(), events)?;
+        let platters = places.all_platters();
+        runner.take_in(platters);
+        Ok(Some(Self {
+            plan,
+            time_scale: settings.time_scale.get(),
+            runner,
+            places: RwLock::new(places),
+            flights: Flights::default(),
+            estimates: Estimates::default(),
+            jobs: Mutex::new(jobs),
+            own_jobs,
+            to_keep,
+            journal,
+            journal_failed: AtomicBool::new(false),
+            ended: Default::default(),
+        }))
+    }
+
+    /// Puts a machine out of order until it is repaired. `None` if the library has stopped.
+    pub(crate) fn break_down(&self, machine: Machine) -> Option<Result<(), WrongMachine>> {
+        self.runner.break_down(machine.into())
+    }
+
+    /// Repairs a machine. `None` if the library has stopped.
+    pub(crate) fn repair(&self, machine: Machine) -> Option<Result<(), WrongMachine>> {
+        let repaired = self.runner.repair(machine.into());
+        if let Some(Ok(())) = repaired {
+            self.flights.retry_all();
+        }
+        repaired
+    }
+
+    /// Brings a restore into the library, unless it is there.
+    pub(crate) fn enqueue(&self, restore: &Restore) {
+        self.flights.enqueue(restore);
+    }
+
+    fn count(&self, end: RestoreEnd) {
+        self.ended[end as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn counted(&self, end: RestoreEnd) -> u64 {
+        self.ended[end as usize].load(Ordering::Relaxed)
+    }
+}
+
+fn start(
+    plan: &Arc<Plan>,
+    stock: Stock,
+    settings: &settings::Library,
+    journal: Option<PathBuf>,
+    events: impl Events,
+) -> io::Result<Runner> {
+    let seed = u64::from_le_bytes(random());
+    let settings = RunnerSettings { time_scale: settings.time_scale.get().into(), keep_every: KEEP_EVERY, journal, seed };
+    Runner::start(plan.clone(), stock, &settings, events)
+}
+
+/// The kept state of a library, if it is one of this plan.
+fn taken_up(plan: &Plan, kept: &KeptLibrary) -> Option<(Stock, Vec<fulgurite_domain::SetId>)> {
+    let before = Plan::read(&kept.plan).map_err(|error| error.to_string());
+    let stock = Stock::parse(kept.stock.lines()).map_err(|error| error.to_string());
+    let usable = before.and_then(|(before, _)| {
+        if !plan.is_same_building(&before) {
+            return Err("the layout of the library or the shape of its sets has changed".to_owned());
+        }
+        let stock = stock?;
+        plan.check(&stock).map_err(|error| error.to_string())?;
+        if stock.written as usize > kept.sets.len() * usize::from(plan.shape().platters()) {
+            return Err("it has more platters than the sets that were recorded".to_owned());
+        }
+        Ok(stock)
+    });
+    match usable {
+        Ok(stock) => Some((stock, kept.sets.clone())),
+        Err(why) => {
+            tracing::warn!(why, "the library is set up anew, with every platter in its slot");
+            None
+        }
+    }
+}
+
+/// The path of a new journal. Removes the oldest ones.
+fn new_journal(home: &Path) -> io::Result<PathBuf> {
+    let folder = home.join(JOURNALS);
+    fs::create_dir_all(&folder)?;
+    let mut old: Vec<PathBuf> = fs::read_dir(&folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    old.retain(|path| path.extension().is_some_and(|extension| extension == "journal"));
+    old.sort_unstable();
+    for path in &old[..old.len().saturating_sub(JOURNALS_MAX - 1)] {
+        fs::remove_file(path)?;
+    }
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    Ok(folder.join(format!("{now_ms:013}.journal")))
+}
+
+/// A poisoned lock of this module is usable: each change under it is complete at once.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl From<Machine> for Actor {
+    fn from(machine: Machine) -> Self {
+        match machine {
+            Machine::Shuttle(shuttle) => Self::Shuttle(fulgurite_library::Shuttle(shuttle)),
+            Machine::Drive(drive) => Self::Drive(fulgurite_library::Drive(drive)),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Workers that do for the library what may wait for a disk.
+
+use std::any::Any;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fulgurite_archive::catalogue::VersionRow;
+use fulgurite_journal::Stock;
+use fulgurite_live::{Ended, Events, Read};
+use tokio::sync::watch;
+
+use super::flights::Flight;
+use super::{Library, lock};
+use crate::gateway::Gateway;
+use crate::state::Restore;
+
+/// Threads that read for drives.
+const WORKERS: usize = 3;
+/// How often restores that had to wait are tried again.
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
+
+/// What a worker does.
+pub(super) enum Job {
+    /// A drive was told to read.
+    Read(Read),
+    /// A request has ended.
+    Ended(Ended),
+    /// There is a state to keep.
+    Keep,
+    JournalFailed(io::Error),
+    /// The library's thread has panicked.
+    Panicked(Box<dyn Any + Send>),
+    Stop,
+}
+
+/// What takes long, and must not keep drives waiting.
+pub(super) enum SlowJob {
+    /// Restores an object without the library.
+    Direct(Box<Restore>, Box<VersionRow>),
+    /// Reads a whole object after its request has ended.
+    Finish(Arc<Flight>, Ended),
+    Stop,
+}
+
+/// The lane of slow jobs.
+pub(super) struct SlowLane {
+    pub(super) jobs: Sender<SlowJob>,
+    pub(super) received: Mutex<Receiver<SlowJob>>,
+}
+
+impl Default for SlowLane {
+    fn default() -> Self {
+        let (jobs, received) = channel();
+        Self { jobs, received: Mutex::new(received) }
+    }
+}
+
+/// Hands the library's events to the workers.
+pub(super) struct ToWorkers {
+    pub(super) jobs: Sender<Job>,
+    pub(super) to_keep: Arc<Mutex<Option<Stock>>>,
+}
+
+impl ToWorkers {
+    fn send(&self, job: Job) {
+        // When the server has stopped, there is nothing left to do.
+        let _ = self.jobs.send(job);
+    }
+}
+
+impl Events for ToWorkers {
+    fn read(&mut self, read: Read) {
+        self.send(Job::Read(read));
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        self.send(Job::Ended(ended));
+    }
+
+    fn keep(&mut self, stock: Stock) {
+        if lock(&self.to_keep).replace(stock).is_none() {
+            self.send(Job::Keep);
+        }
+    }
+
+    fn journal_failed(&mut self, error: io::Error) {
+        self.send(Job::JournalFailed(error));
+    }
+
+    fn panicked(&mut self, panic: Box<dyn Any + Send>) {
+        self.send(Job::Panicked(panic));
+    }
+}
+
+/// Runs the workers until `stop` is set, then stops the library and keeps its last state.
+pub(crate) async fn run_workers(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) {
+    let worker = |work: fn(&Gateway, &Library)| {
+        let gateway = gateway.clone();
+        tokio::task::spawn_blocking(move || gateway.library.as_ref().map(|library| work(&gateway, library)))
+    };
+    let mut workers: Vec<_> = (0..WORKERS).map(|_| worker(work)).collect();
+    workers.push(worker(work_slowly));
+    let blocking = async |what: fn(&Gateway)| {
+        let worker = gateway.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || what(&worker)).await {
+            gateway.log_panic("the library", error);
+        }
+    };
+    blocking(Gateway::enqueue_open_restores).await;
+    while !*stop.borrow() {
+        blocking(Gateway::submit_restores).await;
+        let Some(library) = &gateway.library else { break };
+        tokio::select! {
+            () = tokio::time::sleep(RETRY_PERIOD) => {}
+            () = library.flights.wake.notified() => {}
+            _ = stop.changed() => {}
+        }
+    }
+    blocking(|gateway| {
+        let Some(library) = &gateway.library else { return };
+        library.runner.stop();
+        (0..WORKERS).for_each(|_| drop(library.own_jobs.send(Job::Stop)));
+        drop(library.flights.slow.jobs.send(SlowJob::Stop));
+    })
+    .await;
+    for worker in workers {
+        if let Err(error) = worker.await {
+            gateway.log_panic("a worker of the library", error);
+        }
+    }
+}
+
+fn work(gateway: &Gateway, library: &Library) {
+    loop {
+        let Ok(job) = lock(&library.jobs).recv() else { return };
+        let read = if let Job::Read(read) = &job { Some(*read) } else { None };
+        if let Job::Stop = job {
+            return;
+        }
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| gateway.do_job(library, job))) {
+            gateway.panicked("a worker of the library", &*panic);
+            // The drive must not wait forever, nor others behind it.
+            if let Some(read) = read {
+                library.flights.note_failure(read.request);
+                library.runner.bytes_read(read.command);
+            }
+        }
+    }
+}
+
+fn work_slowly(gateway: &Gateway, library: &Library) {
+    loop {
+        let Ok(job) = lock(&library.flights.slow.received).recv() else { return };
+        if let SlowJob::Stop = job {
+            return;
+        }
+        let done = catch_unwind(AssertUnwindSafe(|| match job {
+            SlowJob::Direct(restore, row) => gateway.restore_directly(library, &restore, &row),
+            SlowJob::Finish(flight, ended) => gateway.finish_slowly(library, &flight, &ended),
+            SlowJob::Stop => {}
+        }));
+        if let Err(panic) = done {
+            gateway.panicked("a restore", &*panic);
+        }
+    }
+}
+
+impl Gateway {
+    fn do_job(&self, library: &Library, job: Job) {
+        match job {
+            Job::Read(read) => self.read_for_drive(library, &read),
+            Job::Ended(ended) => self.end_request(library, ended),
+            Job::Keep => {
+                let stock = lock(&library.to_keep).take();
+                if let Some(stock) = stock
+                    && let Err(error) = self.state.keep_library(None, &stock.to_string())
+                {
+                    tracing::error!(%error, "can't record the state of the library; after a crash it continues from an earlier one");
+                }
+            }
+            Job::JournalFailed(error) => {
+                library.journal_failed.store(true, Ordering::Relaxed);
+                tracing::error!(%error, "the library's journal can't be written any more; the library goes on without one");
+            }
+            Job::Panicked(panic) => {
+                self.panicked("the library", &*panic);
+                self.health.liveness.fail("the library's thread has panicked");
+            }
+            Job::Stop => {}
+        }
+    }
+}
