@@ -14,6 +14,9 @@ use fulgurite_library_settings::LibrarySettings;
 use fulgurite_mechanics::{Breakdown, Libraries, PlannedFault, Settings};
 use fulgurite_settings::SettingErrors;
 
+/// One of this many slots stays spare.
+const SPARE_OF: u32 = 50;
+
 /// The only library of a region, so far.
 pub(crate) const LIBRARY: Library = Library(0);
 
@@ -50,14 +53,20 @@ pub enum DescriptionError {
 pub struct StockMismatch(String);
 
 impl Plan {
-    /// Assigns a slot to each platter of as many sets as fit. `tracks` and `track_bytes` are the
+    /// Assigns a slot to each platter of as many sets as fit. Some slots stay spare: a platter
+    /// whose own slot is out of reach waits in one of them. `tracks` and `track_bytes` are the
     /// largest of the archive's platters.
     ///
     /// # Errors
     /// [`PlacementError`] if not even one set fits.
     pub fn new(settings: LibrarySettings, shape: SetShape, tracks: u32, track_bytes: u64) -> Result<Self, PlacementError> {
-        let filling = fill(&settings.layout, &settings.zones, shape.platters().into())?;
-        Ok(Self { homes: filling.sets.concat(), settings, shape, tracks, track_bytes })
+        let mut sets = fill(&settings.layout, &settings.zones, shape.platters().into())?.sets;
+        let layout = &settings.layout;
+        // Each shuttle and each bay may hold a platter that can't go home.
+        let spare = (layout.slot_count() / SPARE_OF).max(u32::from(layout.shuttles) + 2 * u32::from(layout.drive_count()));
+        let room = layout.slot_count().saturating_sub(spare) / u32::from(shape.platters());
+        sets.truncate(room.max(1) as usize);
+        Ok(Self { homes: sets.concat(), settings, shape, tracks, track_bytes })
     }
 
     /// The library's settings.

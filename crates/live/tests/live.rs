@@ -176,6 +176,43 @@ fn a_library_that_is_killed_takes_up_its_work_and_its_journals_replay() {
     assert!(seen.recovered > 20 && seen.unavailable > 0 && seen.repaired > 20 && seen.faults > 20 && seen.commands > 10_000, "{seen:?}");
 }
 
+/// A library so small that some platters have no spare slot that keeps I3, in which a shuttle and a
+/// drive fail at any instant and are never repaired.
+#[test]
+fn every_request_ends_although_nothing_is_repaired() {
+    let settings = "[library]\nracks = 3\nshelves = 8\nslots = 4\n[shuttles]\ncount = 8\n[drives]\nleft = 4\nright = 4\n";
+    let settings = LibrarySettings::parse("test", settings).unwrap_or_else(|errors| panic!("{errors}"));
+    let shape = SetShape { information: 2, redundancy: 1 };
+    let plan = Arc::new(Plan::new(settings, shape, TRACKS, TRACK_BYTES).expect("sets fit"));
+    let mut recovered = 0;
+    for seed in 0..200 {
+        let (mut chance, mut outside) = (Stream::new(seed, "faults that stay"), Collected::default());
+        let mut library = LiveLibrary::start(plan.clone(), &Stock::default(), seed, &mut outside);
+        let mut step = |library: &mut LiveLibrary, outside: &mut Collected, time: Micros| {
+            library.advance(library.now() + time, usize::MAX, outside);
+            std::mem::take(&mut outside.reads).into_iter().for_each(|read| library.bytes_read(read.command, outside));
+        };
+        for platter in 0..30 {
+            library.take_in(RegionPlatter(platter), &mut outside);
+        }
+        step(&mut library, &mut outside, Micros(chance.below(900_000_000)));
+        library.break_down(Actor::Shuttle(Shuttle(chance.below(8) as u16))).expect("it works");
+        library.break_down(Actor::Drive(Drive(chance.below(8) as u16))).expect("it works");
+        for number in 0..60 {
+            step(&mut library, &mut outside, Micros(chance.below(20_000_000)));
+            let platter = RegionPlatter(chance.below(10) as u32 * 3 + chance.below(2) as u32);
+            let shard = Shard { platter, tracks: Tracks { first: chance.below(40) as u32, count: 1 } };
+            library.request(RequestId(number), vec![shard], Micros::NEVER, &mut outside);
+        }
+        for _ in 0..7_200 {
+            step(&mut library, &mut outside, Micros::SECOND);
+        }
+        assert_eq!((outside.ended.len(), library.open_requests()), (60, 0), "seed {seed}");
+        recovered += outside.ended.iter().filter(|ended| ended.outcome == RegionOutcome::Recovered).count();
+    }
+    assert!(recovered > 100, "{recovered}");
+}
+
 #[test]
 fn a_drive_waits_for_the_bytes_of_its_read() {
     let (plan, mut outside) = (small(), Collected::default());

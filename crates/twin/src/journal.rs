@@ -17,6 +17,8 @@ use crate::simulation::{Ended, Observer, Request};
 pub enum ReplayError {
     #[error(transparent)]
     Journal(#[from] fulgurite_journal::ReplayError),
+    #[error("the journal is that of a live library, not of a scenario")]
+    NoScenario,
     #[error("the scenario in the journal's header can't be read: {0}")]
     Settings(#[from] SettingErrors),
     #[error("the scenario in the journal's header can't be run: {0}")]
@@ -35,7 +37,7 @@ pub fn header(scenario: &Scenario, seed: u64, detail: Detail) -> Header {
 /// # Errors
 /// [`ReplayError::Journal`] with [`Differs`](fulgurite_journal::ReplayError::Differs) for the first
 /// difference; others if the journal can't be replayed.
-pub fn replay(journal: impl BufRead) -> Result<Replayed, ReplayError> {
+pub fn replay<R: BufRead>(journal: JournalReader<R>) -> Result<Replayed, ReplayError> {
     replay_watched(journal, |_, _| |_: &Fact, _: &Region| ())
 }
 
@@ -44,12 +46,14 @@ pub fn replay(journal: impl BufRead) -> Result<Replayed, ReplayError> {
 ///
 /// # Errors
 /// As for [`replay`].
-pub fn replay_watched<W: FnMut(&Fact, &Region)>(
-    journal: impl BufRead,
+pub fn replay_watched<R: BufRead, W: FnMut(&Fact, &Region)>(
+    journal: JournalReader<R>,
     watcher: impl FnOnce(&Scenario, &Region) -> W,
 ) -> Result<Replayed, ReplayError> {
-    let journal = JournalReader::new(journal).map_err(fulgurite_journal::ReplayError::from)?;
     let header = journal.header();
+    if header.subject != Subject::Scenario {
+        return Err(ReplayError::NoScenario);
+    }
     let scenario = Scenario::parse("the journal's scenario", &header.description, &[])?;
     let stock = scenario.stock(header.seed)?;
     let mut region = scenario.region(&stock);

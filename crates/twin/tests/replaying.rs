@@ -39,7 +39,7 @@ fn record(scenario: &Scenario, seed: u64, detail: Detail) -> Vec<u8> {
 }
 
 fn replayed(text: &[u8]) -> Result<Replayed, ReplayError> {
-    replay(text)
+    replay(JournalReader::new(text).map_err(fulgurite_journal::ReplayError::from)?)
 }
 
 /// The difference that a replay finds.
@@ -205,7 +205,8 @@ fn golden() -> PathBuf {
 #[test]
 fn the_recorded_hour_gives_the_same_commands() {
     let file = std::fs::File::open(golden()).expect("the golden file is there");
-    let report = replay(std::io::BufReader::new(file)).unwrap_or_else(|error| panic!("{}: {error}", golden().display()));
+    let journal = JournalReader::new(std::io::BufReader::new(file)).expect("a header");
+    let report = replay(journal).unwrap_or_else(|error| panic!("{}: {error}", golden().display()));
     assert!(report.until >= Micros::HOUR && report.requests > 50 && report.commands > 1_000, "{report:?}");
 }
 

@@ -6,8 +6,9 @@ use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use fulgurite_journal::{Detail, JournalWriter, Replayed};
+use fulgurite_journal::{Detail, Difference, JournalReader, JournalWriter, Replayed, Subject};
 use fulgurite_library::Library;
+use fulgurite_live::LiveReplayError;
 use fulgurite_twin::journal::{ReplayError, header, replay};
 use fulgurite_twin::simulation::run_with;
 use serde_json::json;
@@ -29,7 +30,7 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
     let file = journal.finish(finished.at).with_context(|| format!("can't write the journal {path}"))?;
     file.sync_all().with_context(|| format!("can't write the journal {path}"))?;
     if let Some(page) = page {
-        page.write(session, &watch::recording_of(session, &record.journal, Library(0), |_| watch::title_of_run(&scenario, seed))?)?;
+        page.write(session, &watch::recording_of(session, &record.journal, Library(0), &watch::name_of_run(&scenario, seed))?)?;
     }
     let (requests, censored) = (finished.run.requests, finished.run.censored());
     session.answer(
@@ -43,25 +44,48 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
 }
 
 pub(super) fn run_again(session: &Session, journal: &Path) -> Result<Outcome> {
+    let (path, reader) = open(journal)?;
+    let subject = reader.header().subject;
+    let replayed = match subject {
+        Subject::Scenario => replay(reader).map_err(|error| refuse(session, &path, error)),
+        Subject::Library => fulgurite_live::replay(reader).map_err(|error| refuse_live(session, &path, error)),
+    };
+    let Replayed { requests, events, commands, ended, until, is_complete } = replayed?;
+    session.answer(|| {
+        json!({ "same": true, "requests": requests, "events": events, "commands": commands, "ended": ended, "until_us": until.0, "complete": is_complete })
+    });
+    session.say(&format!("{path}: the same {commands} commands from {} requests and events, until {until}", requests + events));
+    if !is_complete {
+        session.say("The journal has no end: the server was killed, or still writes it.");
+    }
+    Ok(Outcome::Good)
+}
+
+/// Opens a journal and reads its header. Returns its path for messages.
+pub(super) fn open(journal: &Path) -> Result<(String, JournalReader<BufReader<File>>)> {
     let path = text::harmless(&journal.display().to_string());
     let file = File::open(journal).with_context(|| format!("can't open the journal {path}"))?;
-    let report = match replay(BufReader::new(file)) {
-        Ok(report) => report,
-        Err(error) => return Err(refuse(session, &path, error)),
-    };
-    let Replayed { requests, events, commands, ended, until, .. } = report;
-    session.answer(
-        || json!({ "same": true, "requests": requests, "events": events, "commands": commands, "ended": ended, "until_us": until.0 }),
-    );
-    session.say(&format!("{path}: the same {commands} commands from {} requests and events, until {until}", requests + events));
-    Ok(Outcome::Good)
+    let reader = JournalReader::new(BufReader::new(file)).map_err(|error| Misuse(format!("{path}: {error}")))?;
+    Ok((path, reader))
 }
 
 /// The error for a journal that can't be replayed, or whose replay differs.
 pub(super) fn refuse(session: &Session, path: &str, error: ReplayError) -> anyhow::Error {
-    let ReplayError::Journal(fulgurite_journal::ReplayError::Differs(difference)) = error else {
-        return Misuse(format!("{path}: {error}")).into();
-    };
+    match error {
+        ReplayError::Journal(fulgurite_journal::ReplayError::Differs(difference)) => differs(session, path, &difference),
+        error => Misuse(format!("{path}: {error}")).into(),
+    }
+}
+
+/// The same for the journal of a live library.
+pub(super) fn refuse_live(session: &Session, path: &str, error: LiveReplayError) -> anyhow::Error {
+    match error {
+        LiveReplayError::Journal(fulgurite_journal::ReplayError::Differs(difference)) => differs(session, path, &difference),
+        error => Misuse(format!("{path}: {error}")).into(),
+    }
+}
+
+fn differs(session: &Session, path: &str, difference: &Difference) -> anyhow::Error {
     session.answer(|| {
         let replay = difference.replay.as_ref().map(ToString::to_string);
         json!({ "same": false, "line": difference.line, "journal": difference.journal.to_string(), "replay": replay })

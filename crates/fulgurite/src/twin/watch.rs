@@ -1,22 +1,23 @@
 //! `twin watch`, `twin record --html` and `twin run --watch`: a page that shows a library in
 //! motion.
 
+use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufReader, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use fulgurite_domain::Micros;
-use fulgurite_journal::Fact;
+use fulgurite_journal::{Fact, Subject};
 use fulgurite_library::{Command, Event, Library, Region};
 use fulgurite_twin::journal::replay_watched;
-use fulgurite_twin::scenario::Scenario;
+use fulgurite_twin::scenario::{PolicyName, Scenario};
 use fulgurite_twin::simulation::{Ended, Observer, Request, Sample};
 use fulgurite_viewer::{Recorder, Recording, page};
 use serde_json::json;
 
-use super::journal::refuse;
+use super::journal::{open, refuse, refuse_live};
 use crate::outcome::Misuse;
 use crate::{Outcome, Session, text};
 
@@ -34,7 +35,7 @@ pub(crate) struct Watch {
 pub(super) fn watch(session: &Session, watch: &Watch) -> Result<Outcome> {
     let page = NewPage::create(&watch.page)?;
     let name = watch.journal.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let recording = recording_of(session, &watch.journal, Library(watch.library), |scenario| title(&name, scenario))?;
+    let recording = recording_of(session, &watch.journal, Library(watch.library), &name)?;
     page.write(session, &recording)?;
     session.answer(|| json!({ "page": watch.page }));
     Ok(Outcome::Good)
@@ -78,42 +79,39 @@ impl Drop for NewPage {
 }
 
 /// Replays a journal, and records what a library did.
-pub(super) fn recording_of(
-    session: &Session,
-    journal: &Path,
-    library: Library,
-    title: impl FnOnce(&Scenario) -> String,
-) -> Result<Recording> {
-    let path = text::harmless(&journal.display().to_string());
-    let file = File::open(journal).with_context(|| format!("can't open the journal {path}"))?;
-    let mut recorder = None;
-    let replayed = replay_watched(BufReader::new(file), |scenario, region| {
+pub(super) fn recording_of(session: &Session, journal: &Path, library: Library, name: &str) -> Result<Recording> {
+    let (path, reader) = open(journal)?;
+    let recorder = RefCell::new(None);
+    let begin = |title: String, region: &Region| {
         if usize::from(library.0) < region.controllers().len() {
-            recorder = Some(Recorder::new(title(scenario), region, library));
+            *recorder.borrow_mut() = Some(Recorder::new(title, region, library));
         }
         |fact: &Fact, region: &Region| {
-            if let Some(recorder) = &mut recorder {
+            if let Some(recorder) = &mut *recorder.borrow_mut() {
                 recorder.see(fact, region);
             }
         }
-    });
-    let until = match replayed {
-        Ok(replayed) => replayed.until,
-        Err(error) => return Err(refuse(session, &path, error)),
     };
-    let Some(recorder) = recorder else {
+    let replayed = match reader.header().subject {
+        Subject::Scenario => replay_watched(reader, |scenario, region| begin(title(name, scenario.policy.name), region))
+            .map_err(|error| refuse(session, &path, error)),
+        Subject::Library => fulgurite_live::replay_watched(reader, |plan, region| begin(title(name, plan.settings().policy.name), region))
+            .map_err(|error| refuse_live(session, &path, error)),
+    };
+    let until = replayed?.until;
+    let Some(recorder) = recorder.into_inner() else {
         return Err(Misuse(format!("{path}: the region has no library {}", library.0)).into());
     };
     Ok(recorder.finish(until))
 }
 
-fn title(name: &str, scenario: &Scenario) -> String {
-    format!("{name}, policy {}", scenario.policy.name.text())
+fn title(name: &str, policy: PolicyName) -> String {
+    format!("{name}, policy {}", policy.text())
 }
 
 /// What the page of a run is called.
-pub(super) fn title_of_run(scenario: &Scenario, seed: u64) -> String {
-    format!("{}, seed {seed}", title(&scenario.name, scenario))
+pub(super) fn name_of_run(scenario: &Scenario, seed: u64) -> String {
+    format!("{}, seed {seed}", scenario.name)
 }
 
 /// Records a run while it is simulated.
@@ -127,7 +125,7 @@ pub(super) struct Watching {
 
 impl Watching {
     pub(super) fn new(scenario: &Scenario, seed: u64) -> Self {
-        Self { title: title_of_run(scenario, seed), recorder: None, facts: Vec::new(), until: Micros::ZERO }
+        Self { title: title(&name_of_run(scenario, seed), scenario.policy.name), recorder: None, facts: Vec::new(), until: Micros::ZERO }
     }
 
     /// The recording of the region's first library.

@@ -53,6 +53,45 @@ impl Controller {
         for cell in self.blocked_cells_of(shuttle) {
             self.block(cell, commands);
         }
+        for platter in self.platters_before(shuttle) {
+            self.end_requests(platter, commands);
+        }
+        self.reconsider_jobs(commands);
+    }
+
+    /// Platters in the slots that others can't stand before while a shuttle is lost.
+    fn platters_before(&self, shuttle: Shuttle) -> Vec<Platter> {
+        let layout = &self.panel.layout;
+        let at = self.panel.traffic.at(shuttle);
+        let shelves = [Some(at.shelf), self.panel.traffic.other_shelf(shuttle)];
+        let near = [at.x_um - layout.spacing_um, at.x_um, at.x_um + layout.spacing_um];
+        let racks = near.map(|x_um| layout.cell_at(Position { x_um: x_um.clamp(0, layout.width_um() - 1), ..at }).rack);
+        let cells = shelves.into_iter().flatten().flat_map(|shelf| (racks[0]..=racks[2]).map(move |rack| Cell { rack, shelf }));
+        let is_before = |platter: &Platter| {
+            let place = layout.slot_position(match self.panel.whereabouts(*platter) {
+                crate::Whereabouts::Berth(Berth::Slot(slot)) => slot,
+                _ => return false,
+            });
+            (place.x_um - at.x_um).abs() < layout.spacing_um
+        };
+        cells.flat_map(|cell| self.platters_in(cell)).filter(is_before).collect()
+    }
+
+    /// Lets shuttles that wait for a path to something now unreachable give up or turn elsewhere.
+    /// No event would tell them, since nothing moves to make that path free. Those that move find out at
+    /// the end of their leg.
+    fn reconsider_jobs(&mut self, commands: &mut Vec<Command>) {
+        for shuttle in (0..self.panel.layout.shuttles).map(Shuttle) {
+            let state = *self.shuttle(shuttle);
+            let Job::Carry(carry) = state.job else { continue };
+            let is_stuck = match state.carrying {
+                None => !self.is_berth_reachable(carry.from),
+                Some(_) => !self.is_berth_reachable(carry.to),
+            };
+            if is_stuck {
+                self.continue_job(shuttle, commands);
+            }
+        }
     }
 
     /// The cells that a lost shuttle makes unreachable.
@@ -68,10 +107,20 @@ impl Controller {
         self.panel.blocked[index] += 1;
         if self.panel.blocked[index] == 1 {
             self.panel.blocked_cells += 1;
-            for platter in self.platters_in(cell) {
-                self.end_requests(platter, commands);
+            for platter in self.platters_in(cell).into_iter().chain(self.platters_beside(cell)) {
+                if !self.panel.is_available(platter) {
+                    self.end_requests(platter, commands);
+                }
             }
         }
+    }
+
+    /// Platters at the port and in drives that shuttles reach from a cell.
+    fn platters_beside(&self, cell: Cell) -> Vec<Platter> {
+        let at_port = self.panel.at_port().filter(|_| self.panel.port_cell() == cell);
+        let drives = self.panel.drives().filter(|drive| self.panel.layout.cell_at(self.panel.door(*drive)) == cell);
+        let in_drives = drives.flat_map(|drive| self.panel.bays(drive).iter().filter_map(|bay| bay.held)).map(|held| held.platter);
+        at_port.chain(in_drives).collect()
     }
 
     fn unblock(&mut self, cell: Cell) {
@@ -116,6 +165,7 @@ impl Controller {
                 self.end_requests(held.platter, commands);
             }
         }
+        self.reconsider_jobs(commands);
     }
 
     pub(super) fn handle_repaired(&mut self, actor: Actor, commands: &mut Vec<Command>) {
@@ -124,9 +174,11 @@ impl Controller {
                 for cell in self.blocked_cells_of(shuttle) {
                     self.unblock(cell);
                 }
+                let before = self.platters_before(shuttle);
                 self.panel.traffic.return_to_service(shuttle, &mut self.legs);
                 self.send_legs(commands);
                 self.shuttle(shuttle).lost = false;
+                before.into_iter().for_each(|platter| self.enqueue(platter));
                 if let Some(platter) = self.shuttle(shuttle).carrying {
                     // Without a slot, any bay will do as the destination: it isn't reserved for
                     // this platter, so the delivery looks for another one.

@@ -262,9 +262,9 @@ impl Controller {
     /// Whether shuttles can reach a berth.
     pub(super) fn is_berth_reachable(&self, berth: Berth) -> bool {
         match berth {
-            Berth::Slot(slot) => !self.panel.is_blocked(self.panel.layout.cell_of(slot)),
+            Berth::Slot(slot) => !self.panel.is_slot_blocked(slot),
             Berth::Bay(drive, _) => self.panel.is_reachable(drive),
-            Berth::Port => !self.panel.is_blocked(Cell { rack: 0, shelf: self.panel.layout.port_shelf }),
+            Berth::Port => !self.panel.is_blocked(self.panel.port_cell()),
         }
     }
 
@@ -297,9 +297,13 @@ impl Controller {
         let rooms = rooms.filter_map(|drive| {
             Some((self.panel.pace.travel(at, self.panel.layout.drive_position(drive)), drive, self.panel.empty_bay(drive)?))
         });
-        let carry = match rooms.min().filter(|_| wants_drive) {
-            Some((_, drive, bay)) => self.panel.change_destination(carry, Berth::Bay(drive, bay)),
-            None => self.choose_destination_slot(carry.platter).map_or(carry, |slot| Carry { to: Berth::Slot(slot), ..carry }),
+        let room = rooms.min().map(|(_, drive, bay)| Berth::Bay(drive, bay));
+        let slot = if wants_drive && room.is_some() { None } else { self.choose_destination_slot(carry.platter).map(Berth::Slot) };
+        let is_requested = self.panel.queue.requests_for(carry.platter) > 0;
+        let carry = match (slot.filter(|slot| self.is_berth_reachable(*slot)), room) {
+            // If no slot will do, a platter that is wanted needn't wait for one.
+            (None, Some(room)) if wants_drive || is_requested => self.panel.change_destination(carry, room),
+            _ => slot.map_or(carry, |to| Carry { to, ..carry }),
         };
         self.shuttle(shuttle).job = Job::Carry(carry);
         self.panel.traffic.drop_goal(shuttle);

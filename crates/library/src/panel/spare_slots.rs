@@ -25,8 +25,7 @@ impl Panel {
     }
 
     pub(super) fn has_reachable_spare_slot(&self) -> bool {
-        let is_reachable =
-            |(slot, occupant): (usize, &Option<Platter>)| occupant.is_none() && !self.is_blocked(self.layout.cell_of(Slot(slot as u32)));
+        let is_reachable = |(slot, occupant): (usize, &Option<Platter>)| occupant.is_none() && !self.is_slot_blocked(Slot(slot as u32));
         self.spare_slots > 0 && (self.blocked_cells == 0 || self.slot_occupants.iter().enumerate().any(is_reachable))
     }
 
@@ -74,6 +73,7 @@ impl Panel {
                 break;
             }
             let free = (row * slots..(row + 1) * slots).map(Slot).filter(|slot| self.slot_occupants[slot.0 as usize].is_none());
+            let free = free.filter(|slot| !self.is_slot_blocked(*slot));
             let nearest = free.map(|slot| (self.pace.travel(near, layout.slot_position(slot)), slot)).min();
             best = best.into_iter().chain(nearest).min();
         }

@@ -300,6 +300,7 @@ impl Traffic {
         if motion.stance == Stance::Lost {
             return;
         }
+        let goal = self.next_goal(motion.at, goal);
         let claim = self.claim();
         let is_claimer = claim.is_some_and(|(claimer, _)| claimer == shuttle);
         let claim = claim.filter(|_| !is_claimer);

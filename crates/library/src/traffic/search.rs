@@ -46,7 +46,7 @@ impl Traffic {
         }
         let waits = |(index, motion): (usize, &Motion)| {
             let since = motion.waits_since.filter(|_| motion.plan.is_none() && motion.stance != Stance::Lost)?;
-            Some((since, Shuttle(index as u16), motion.at, motion.goal?))
+            Some((since, Shuttle(index as u16), motion.at, self.next_goal(motion.at, motion.goal?)))
         };
         let (since, shuttle, at, goal) =
             self.motions.iter().enumerate().filter_map(waits).min_by_key(|(since, shuttle, ..)| (*since, *shuttle))?;
@@ -174,10 +174,31 @@ impl Traffic {
         })
     }
 
+    /// The goal, or if lost shuttles block every path there, the place from which the rest of the
+    /// way is open: a path has one ride, and leads around them only with two.
+    pub(super) fn next_goal(&self, from: Position, goal: Position) -> Position {
+        let is_open = |from: Position, to: Position| self.paths(from, to).any(|path| self.is_unobstructed(&path));
+        if self.lost == 0 || is_open(from, goal) {
+            return goal;
+        }
+        let lost = self.motions.iter().filter(|motion| motion.stance == Stance::Lost);
+        let beside = lost.flat_map(|motion| [motion.at.x_um - self.spacing_um, motion.at.x_um + self.spacing_um]);
+        let beside: Vec<i64> = beside.filter(|x_um| (0..=self.width_um).contains(x_um)).collect();
+        let places = (0..self.shelves).flat_map(|shelf| beside.iter().map(move |x_um| Position { shelf, x_um: *x_um }));
+        let detours = places.filter(|place| *place != from && is_open(from, *place) && is_open(*place, goal));
+        detours.min_by_key(|place| (self.pace.travel(from, *place) + self.pace.travel(*place, goal), *place)).unwrap_or(goal)
+    }
+
     /// The path that a shuttle would take if only lost shuttles were in the way.
     pub(super) fn preferred_path(&self, from: Position, to: Position) -> Path {
         let shortest = self.paths(from, to).next().expect("there is always at least one path");
         self.paths(from, to).find(|path| self.is_unobstructed(path)).unwrap_or(shortest)
+    }
+
+    /// Whether a lost shuttle keeps others from standing at a position.
+    pub(crate) fn is_beside_lost(&self, at: Position) -> bool {
+        let mut lost = self.motions.iter().filter(|motion| motion.stance == Stance::Lost);
+        self.lost > 0 && lost.any(|motion| motion.place().meets(&SearchRegion::of(at, at), self.spacing_um))
     }
 
     pub(super) fn is_unobstructed(&self, path: &Path) -> bool {

@@ -1,0 +1,275 @@
+"""A server with a robotic library: restores move platters, survive a kill, and go round machines that are out of order.
+
+The library runs a hundred times as fast as real time, and less where a test has to see it at work.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from serving import Own, connect, wait_until
+
+SETTINGS = '[library]\nlayout = "{layout}"\ntime_scale = {scale}\njournal = true\n\n[dashboard]\ntoken = "{token}"\n'
+TOKEN = "a-token-of-32-letters-and-digits"
+# A library in which one shuttle that stops makes several slots unreachable.
+SMALL = "[library]\nracks = 3\nshelves = 8\nslots = 4\n\n[shuttles]\ncount = 8\n\n[drives]\nleft = 4\nright = 4\n"
+REQUEST = {"Days": 1, "GlacierJobParameters": {"Tier": "Standard"}}
+
+
+@pytest.fixture
+def own(tmp_path) -> Own:
+    """An archive with sets of 2+1 and a server that is not started yet."""
+    own = Own(tmp_path)
+    stores = [f"--store={own.archive / name}" for name in ("d1", "d2", "d3")]
+    made = subprocess.run([str(own.program), "init", str(own.archive), "--set", "2+1", *stores], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    return own
+
+
+def settle(own: Own, scale: int, layout: str = "early") -> None:
+    (own.archive / "service.toml").write_text(SETTINGS.format(layout=layout, scale=scale, token=TOKEN))
+
+
+def client(own: Own):
+    return connect(own.server, own.account)
+
+
+def put(s3, own: Own, sets: int, each: int = 3) -> dict[str, bytes]:
+    """Objects of GLACIER in this many sets, which the library takes in."""
+    if "photos" not in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]:
+        s3.create_bucket(Bucket="photos")
+    bodies = {}
+    for number in range(sets):
+        for index in range(each):
+            key = f"{number:03}/{index}"
+            bodies[key] = random.Random(key).randbytes(15_000)
+            s3.put_object(Bucket="photos", Key=key, Body=bodies[key], StorageClass="GLACIER")
+        flushed = own.run("flush")
+        assert flushed.returncode == 0, flushed.stderr
+    wait_until("every platter is verified and stored", lambda: library(own)["platters_unverified"] == 0)
+    return bodies
+
+
+def ask(own: Own, *arguments: str) -> dict:
+    asked = own.run("--json", *arguments)
+    assert asked.returncode == 0, asked.stderr
+    return json.loads(asked.stdout)
+
+
+def library(own: Own) -> dict:
+    return ask(own, "library", "status")
+
+
+def restores(own: Own) -> dict:
+    status, body = own.get("/-/restores", Authorization=f"Bearer {TOKEN}")
+    assert status == 200, body
+    return json.loads(body)
+
+
+def request_all(s3, keys) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: s3.restore_object(Bucket="photos", Key=key, RestoreRequest=REQUEST), keys))
+
+
+def check_all(s3, bodies: dict[str, bytes]) -> None:
+    for key, body in bodies.items():
+        assert s3.head_object(Bucket="photos", Key=key)["Restore"].startswith('ongoing-request="false"')
+        assert s3.get_object(Bucket="photos", Key=key)["Body"].read() == body
+
+
+def journals(own: Own) -> list[Path]:
+    return sorted((own.archive / "library").glob("*.journal"))
+
+
+def replay(own: Own, journal: Path) -> dict:
+    """What the controllers did is what the same controllers do again."""
+    replayed = ask(own, "twin", "replay", str(journal))
+    assert replayed["same"]
+    return replayed
+
+
+def test_restores_are_read_by_drives(own):
+    settle(own, 100)
+    with own:
+        s3 = client(own)
+        bodies = put(s3, own, sets=3, each=10)
+        request_all(s3, bodies)
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(s3, bodies)
+        state = library(own)
+        assert (state["restores"]["read"], state["restores"]["without_library"], state["restores"]["failed"]) == (30, 0, 0)
+        # The sets with the objects, and perhaps others with backups of the server's own state.
+        assert state["sets"] >= 3 and state["outside_sets"] == 0
+    (journal,) = journals(own)
+    replayed = replay(own, journal)
+    assert replayed["complete"] and replayed["requests"] == replayed["ended"] == 30
+
+
+def test_restores_survive_a_kill_and_every_journal_replays(own):
+    settle(own, 100)
+    with own:
+        s3 = client(own)
+        bodies = put(s3, own, sets=4)
+    # Slow enough to be killed while platters move.
+    settle(own, 8)
+    own.start()
+    s3 = client(own)
+    request_all(s3, bodies)
+    wait_until("platters move", lambda: any(shuttle["carries"] is not None for shuttle in library(own)["shuttles"]))
+    time.sleep(1.2)
+    before = restores(own)
+    assert before["open"] > 0 and before["library"]["requests_open"] > 0
+    own.kill()
+    settle(own, 100)
+    with own:
+        s3 = client(own)
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(s3, bodies)
+        state = library(own)
+        assert state["restores"]["failed"] == state["restores"]["without_library"] == 0
+        assert all(shuttle["carries"] is None for shuttle in state["shuttles"]) or state["platters_unverified"] > 0
+    first, killed, last = (replay(own, journal) for journal in journals(own))
+    assert first["complete"] and last["complete"] and not killed["complete"]
+    # None was carried out twice: what had ended before the kill was not requested again, except for what ended in the last moment.
+    assert killed["requests"] == len(bodies)
+    assert last["requests"] == last["ended"] <= before["open"]
+
+
+def test_a_restore_says_what_it_waits_for_and_when_it_is_done(own):
+    settle(own, 100)
+    with own:
+        bodies = put(client(own), own, sets=2)
+    settle(own, 3)
+    with own:
+        s3 = client(own)
+        request_all(s3, bodies)
+        wait_until("all have an estimate", lambda: all(one["expected_s"] is not None for one in restores(own)["restores"]))
+        one = restores(own)["restores"][0]
+        assert one["bucket"] == "photos" and one["key"] in bodies and one["tier"] == "Standard"
+        assert one["waits_for"].startswith(("a shuttle", "shuttle", "drive", "its bytes"))
+        assert 0 <= one["expected_s"] < 120 and one["platters"]
+        told = own.run("restores")
+        assert told.returncode == 0 and "waits for" in told.stdout and "open restores" in told.stdout
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        estimates = library(own)["estimates"]
+        assert estimates["compared"] == len(bodies) and estimates["median_error"] < 0.5
+
+
+def test_nothing_of_restores_is_told_without_the_token(own):
+    settle(own, 100)
+    with own:
+        for headers in ({}, {"Authorization": "Bearer wrong"}):
+            status, body = own.get("/-/restores", **headers)
+            assert status == 401 and "restores" not in json.loads(body)
+
+
+def test_what_is_out_of_reach_is_recovered_from_other_platters(own):
+    (own.archive / "small.toml").write_text(SMALL)
+    settle(own, 100, "small.toml")
+    with own:
+        s3 = client(own)
+        bodies = put(s3, own, sets=10)
+        for machine in (("shuttle", "2"), ("drive", "0")):
+            assert own.run("library", "fault", *machine).returncode == 0
+            again = own.run("library", "fault", *machine)
+            assert again.returncode == 1 and "out of order already" in again.stderr
+        state = lambda: library(own)
+        wait_until("the faults are noticed", lambda: state()["shuttles"][2]["state"] == state()["drives"][0]["state"] != "failed, not noticed yet")
+        request_all(s3, bodies)
+        wait_until("all are restored, or wait for repairs", lambda: state()["requests_open"] == 0)
+        recovered = state()["restores"]["recovered"]
+        assert recovered > 0
+        # The state is kept: machines that were out of order still are.
+    with own:
+        s3 = client(own)
+        assert library(own)["shuttles"][2]["state"] != "works"
+        for machine in (("shuttle", "2"), ("drive", "0")):
+            wait_until("it is repaired", lambda: own.run("library", "repair", *machine).returncode == 0)
+            again = own.run("library", "repair", *machine)
+            assert again.returncode == 1 and "it works" in again.stderr
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(s3, bodies)
+        assert library(own)["restores"]["failed"] == 0
+    for journal in journals(own):
+        assert replay(own, journal)["complete"]
+
+
+def test_a_thousand_restores_at_once(own):
+    settle(own, 100)
+    with own:
+        s3 = client(own)
+        bodies = put(s3, own, sets=4, each=250)
+        request_all(s3, bodies)
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(s3, bodies)
+        assert library(own)["restores"] == {"read": 1000, "recovered": 0, "without_library": 0, "failed": 0}
+    (journal,) = journals(own)
+    assert replay(own, journal)["ended"] == 1000
+    # Reads of one platter share visits: far fewer than one for each object.
+    assert journal.read_text().count(" mount P") < 100
+
+
+def test_damage_in_a_platter_is_repaired_from_its_set(own):
+    settle(own, 100)
+    with own:
+        s3 = client(own)
+        bodies = put(s3, own, sets=1)
+    for platter in (own.archive / "d1").rglob("*.platter"):
+        with open(platter, "r+b") as file:
+            size = file.seek(0, 2)
+            file.seek(4096)
+            file.write(bytes(size - 8192))
+    with own:
+        s3 = client(own)
+        request_all(s3, bodies)
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(s3, bodies)
+
+
+def test_without_a_library_restores_have_no_estimate_and_faults_are_refused(own):
+    with own:
+        told = own.run("library", "status")
+        assert told.returncode == 1 and "the server has no library" in told.stderr
+        assert own.run("library", "fault", "shuttle", "0").returncode == 1
+        assert ask(own, "restores") | {"now": 0} == {"now": 0, "open": 0, "restores": [], "library": None}
+    told = own.run("restores")
+    assert told.returncode == 1 and "no server of this archive is running" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("layout", "why"),
+    [
+        ("nowhere.toml", "nowhere.toml"),
+        ("wrong.toml", "shuttels"),
+        ("tiny.toml", "has no slots for sets of 2+1"),
+    ],
+)
+def test_a_library_that_cannot_be_is_refused_at_the_start(own, layout, why):
+    (own.archive / "wrong.toml").write_text("[shuttels]\ncount = 2\n")
+    (own.archive / "tiny.toml").write_text("[library]\nracks = 1\nshelves = 1\n\n[shuttles]\ncount = 1\n\n[drives]\nleft = 1\nright = 0\n")
+    settle(own, 1, layout)
+    refused = own.run("serve", "--listen", "127.0.0.1:0")
+    assert refused.returncode == 1 and why in refused.stderr, refused.stderr
+
+
+def test_a_library_that_is_rebuilt_has_every_platter_in_its_slot(own):
+    settle(own, 100)
+    with own:
+        bodies = put(client(own), own, sets=2)
+    (own.archive / "small.toml").write_text(SMALL)
+    settle(own, 100, "small.toml")
+    with own:
+        s3 = client(own)
+        assert library(own)["sets"] >= 2 and len(library(own)["shuttles"]) == 8
+        request_all(s3, bodies)
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(s3, bodies)
+        assert library(own)["restores"]["read"] == len(bodies)
+    assert "the library is set up anew" in own.log.read_text()
