@@ -18,6 +18,8 @@ from serving import Own, connect, wait_until
 
 SETTINGS = '[library]\nlayout = "{layout}"\ntime_scale = {scale}\njournal = true\n\n[dashboard]\ntoken = "{token}"\n'
 TOKEN = "a-token-of-32-letters-and-digits"
+# A library that is set up at once.
+MEDIUM = "[library]\nracks = 6\nslots = 20\n\n[shuttles]\ncount = 10\n\n[drives]\nleft = 5\nright = 5\n"
 # A library in which one shuttle that stops makes several slots unreachable.
 SMALL = "[library]\nracks = 3\nshelves = 8\nslots = 4\n\n[shuttles]\ncount = 8\n\n[drives]\nleft = 4\nright = 4\n"
 REQUEST = {"Days": 1, "GlacierJobParameters": {"Tier": "Standard"}}
@@ -33,7 +35,8 @@ def own(tmp_path) -> Own:
     return own
 
 
-def settle(own: Own, scale: int, layout: str = "early") -> None:
+def settle(own: Own, scale: int, layout: str = "medium.toml") -> None:
+    (own.archive / "medium.toml").write_text(MEDIUM)
     (own.archive / "service.toml").write_text(SETTINGS.format(layout=layout, scale=scale, token=TOKEN))
 
 
@@ -96,7 +99,7 @@ def replay(own: Own, journal: Path) -> dict:
 
 
 def test_restores_are_read_by_drives(own):
-    settle(own, 100)
+    settle(own, 100, "early")
     with own:
         s3 = client(own)
         bodies = put(s3, own, sets=3, each=10)
@@ -253,7 +256,7 @@ def test_without_a_library_restores_have_no_estimate_and_faults_are_refused(own)
 )
 def test_a_library_that_cannot_be_is_refused_at_the_start(own, layout, why):
     (own.archive / "wrong.toml").write_text("[shuttels]\ncount = 2\n")
-    (own.archive / "tiny.toml").write_text("[library]\nracks = 1\nshelves = 1\n\n[shuttles]\ncount = 1\n\n[drives]\nleft = 1\nright = 0\n")
+    (own.archive / "tiny.toml").write_text("[library]\nracks = 1\nshelves = 1\nport_shelf = 0\n\n[shuttles]\ncount = 1\n\n[drives]\nleft = 1\nright = 0\n")
     settle(own, 1, layout)
     refused = own.run("serve", "--listen", "127.0.0.1:0")
     assert refused.returncode == 1 and why in refused.stderr, refused.stderr

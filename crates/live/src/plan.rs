@@ -37,6 +37,8 @@ pub struct Plan {
 pub enum DescriptionError {
     #[error("found `{found}`, but {expected} is expected")]
     Line { found: String, expected: &'static str },
+    #[error("the slots were assigned by another version of the program")]
+    OtherSlots,
     #[error(transparent)]
     Stock(#[from] StockError),
     #[error(transparent)]
@@ -67,6 +69,39 @@ impl Plan {
         let room = layout.slot_count().saturating_sub(spare) / u32::from(shape.platters());
         sets.truncate(room.max(1) as usize);
         Ok(Self { homes: sets.concat(), settings, shape, tracks, track_bytes })
+    }
+
+    /// A plan whose slots were assigned before, by [`Plan::new`] of this or an earlier program.
+    ///
+    /// # Errors
+    /// [`StockMismatch`] if they can't be those of whole sets in this library.
+    pub fn with_homes(
+        settings: LibrarySettings,
+        shape: SetShape,
+        tracks: u32,
+        track_bytes: u64,
+        homes: Vec<Slot>,
+    ) -> Result<Self, StockMismatch> {
+        let distinct: BTreeSet<Slot> = homes.iter().copied().collect();
+        let is_inside = distinct.last().is_some_and(|last| last.0 < settings.layout.slot_count());
+        if !is_inside || distinct.len() < homes.len() || !homes.len().is_multiple_of(usize::from(shape.platters())) {
+            return Err(StockMismatch(format!("{} slots were assigned to sets of {shape}", homes.len())));
+        }
+        Ok(Self { settings, shape, tracks, track_bytes, homes })
+    }
+
+    /// What the assignment of slots depends on: plans with the same text have the same slots, if
+    /// the same program assigned them.
+    #[must_use]
+    pub fn building(settings: &LibrarySettings, shape: SetShape) -> String {
+        let LibrarySettings { layout, zones, .. } = settings.clone();
+        format!("shape {shape}\n{}", LibrarySettings { layout, zones, ..LibrarySettings::default() }.canonical())
+    }
+
+    /// The slot of each platter.
+    #[must_use]
+    pub fn homes(&self) -> &[Slot] {
+        &self.homes
     }
 
     /// The library's settings.
@@ -107,13 +142,6 @@ impl Plan {
     #[must_use]
     pub fn home(&self, platter: RegionPlatter) -> Slot {
         self.homes[platter.0 as usize]
-    }
-
-    /// Whether two plans put the same platters into the same slots, among the same machines. A
-    /// stock of one is then a stock of the other.
-    #[must_use]
-    pub fn is_same_building(&self, other: &Self) -> bool {
-        (self.shape, &self.homes, &self.settings.layout) == (other.shape, &other.homes, &other.settings.layout)
     }
 
     /// Checks that a stock can be that of this library: it may come from a file.
@@ -195,7 +223,8 @@ impl Plan {
     /// The description for the header of a journal.
     pub fn description(&self, stock: &Stock) -> String {
         let Self { shape, tracks, track_bytes, .. } = self;
-        format!("shape {shape}\ntracks {tracks}\ntrack_bytes {track_bytes}\n{stock}settings\n{}", self.settings.canonical())
+        let (homes, settings) = (digest(&self.homes), self.settings.canonical());
+        format!("shape {shape}\ntracks {tracks}\ntrack_bytes {track_bytes}\nslots {homes:016x}\n{stock}settings\n{settings}")
     }
 
     /// Reads a description.
@@ -210,7 +239,7 @@ impl Plan {
             rest.ok_or_else(|| DescriptionError::Line { found: line.to_owned(), expected })
         };
         let (shape, tracks) = (next("shape", "`shape` of the sets")?, next("tracks", "`tracks` of a platter")?);
-        let track_bytes = next("track_bytes", "`track_bytes`")?;
+        let (track_bytes, homes) = (next("track_bytes", "`track_bytes`")?, next("slots", "`slots` and their digest")?);
         let number = |word: &str| word.parse::<u64>().map_err(|_| DescriptionError::Line { found: word.to_owned(), expected: "a number" });
         let (information, redundancy) = shape.split_once('+').unwrap_or((shape, ""));
         let part = |word: &str| {
@@ -226,9 +255,18 @@ impl Plan {
         let stock = Stock::parse(lines.by_ref().take_while(|line| *line != "settings"))?;
         let settings: String = lines.flat_map(|line| [line, "\n"]).collect();
         let plan = Self::new(LibrarySettings::parse("the journal's library", &settings)?, shape, tracks, track_bytes)?;
+        if format!("{:016x}", digest(&plan.homes)) != homes {
+            return Err(DescriptionError::OtherSlots);
+        }
         plan.check(&stock)?;
         Ok((plan, stock))
     }
+}
+
+/// FNV-1a of the slots, to notice a program that assigns others.
+fn digest(homes: &[Slot]) -> u64 {
+    let bytes = homes.iter().flat_map(|slot| slot.0.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The fault that puts a machine out of order.

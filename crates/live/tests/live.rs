@@ -188,7 +188,7 @@ fn every_request_ends_although_nothing_is_repaired() {
     for seed in 0..200 {
         let (mut chance, mut outside) = (Stream::new(seed, "faults that stay"), Collected::default());
         let mut library = LiveLibrary::start(plan.clone(), &Stock::default(), seed, &mut outside);
-        let mut step = |library: &mut LiveLibrary, outside: &mut Collected, time: Micros| {
+        let step = |library: &mut LiveLibrary, outside: &mut Collected, time: Micros| {
             library.advance(library.now() + time, usize::MAX, outside);
             std::mem::take(&mut outside.reads).into_iter().for_each(|read| library.bytes_read(read.command, outside));
         };

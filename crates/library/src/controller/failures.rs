@@ -78,8 +78,8 @@ impl Controller {
     }
 
     /// Lets shuttles that wait for a path to something now unreachable give up or turn elsewhere.
-    /// No event would tell them, since nothing moves to make that path free. Those that move find out at
-    /// the end of their leg.
+    /// No event would tell them, since nothing moves to make that path free. Those that move find
+    /// out at the end of their leg.
     fn reconsider_jobs(&mut self, commands: &mut Vec<Command>) {
         for shuttle in (0..self.panel.layout.shuttles).map(Shuttle) {
             let state = *self.shuttle(shuttle);

@@ -5,7 +5,7 @@ use fulgurite_domain::Micros;
 use crate::panel::{Held, ShuttleOperation, Stage};
 use crate::policy::customer_work;
 use crate::traffic::Stance;
-use crate::{Action, Bay, Berth, Carry, Cell, Command, Controller, Drive, Job, Platter, Position, Purpose, Shuttle, Slot, Whereabouts};
+use crate::{Action, Bay, Berth, Carry, Command, Controller, Drive, Job, Platter, Position, Purpose, Shuttle, Slot, Whereabouts};
 
 /// A shuttle with a platter for a drive whose bays are needed for longer goes elsewhere.
 const WAIT_FOR_BAY: Micros = Micros(120_000_000);

@@ -27,9 +27,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fulgurite_archive::Archive;
 use fulgurite_archive::catalogue::CatalogueError;
+use fulgurite_domain::{SetId, SetShape};
 use fulgurite_journal::Stock;
-use fulgurite_library::Actor;
 use fulgurite_library::placement::PlacementError;
+use fulgurite_library::{Actor, Slot};
 use fulgurite_library_settings::LibrarySettings;
 pub(crate) use fulgurite_live::WrongMachine;
 use fulgurite_live::{Events, Plan, Runner, RunnerSettings};
@@ -124,22 +125,23 @@ impl Library {
         let sets = archive.reading().sets()?;
         let shape = archive.settings().shape();
         let (tracks, track_bytes) = largest_platter(archive, &sets);
-        let plan = Plan::new(of_library, shape, tracks, track_bytes);
-        let plan = plan.map_err(|source| LibraryError::Placement { layout: settings.layout.clone(), shape: shape.to_string(), source })?;
-        let plan = Arc::new(plan);
-        let (places, stock) = match state.library()?.and_then(|kept| taken_up(&plan, &kept)) {
-            Some((stock, kept)) => {
-                state.keep_library(Some(&plan.description(&Stock::default())), &stock.to_string())?;
-                (Places::new(&plan, kept, &sets), stock)
+        let building = Plan::building(&of_library, shape);
+        let kept = state.library()?.and_then(|kept| taken_up(&of_library, shape, (tracks, track_bytes), &building, kept));
+        let (plan, places, stock) = match kept {
+            Some((plan, stock, numbered)) => {
+                let plan = Arc::new(plan);
+                (plan.clone(), Places::new(&plan, numbered, &sets), stock)
             }
             None => {
+                let plan = Plan::new(of_library, shape, tracks, track_bytes);
+                let of_placement = |source| LibraryError::Placement { layout: settings.layout.clone(), shape: shape.to_string(), source };
+                let plan = Arc::new(plan.map_err(of_placement)?);
                 let places = Places::all_of(&plan, &sets);
                 let stock = places.stock();
-                let kept =
-                    KeptLibrary { plan: plan.description(&Stock::default()), stock: stock.to_string(), sets: places.sets().to_vec() };
-                state.set_up_library(&kept)?;
+                let slots = plan.homes().iter().map(|slot| slot.0).collect();
+                state.set_up_library(&KeptLibrary { building, slots, stock: stock.to_string(), sets: places.sets().to_vec() })?;
                 tracing::info!(sets = places.sets().len(), room = plan.sets(), "set up the library: every platter is in its slot");
-                (places, stock)
+                (plan, places, stock)
             }
         };
         let (own_jobs, jobs) = channel();
@@ -205,23 +207,29 @@ fn start(
     Runner::start(plan.clone(), stock, &settings, events)
 }
 
-/// The kept state of a library, if it is one of this plan.
-fn taken_up(plan: &Plan, kept: &KeptLibrary) -> Option<(Stock, Vec<fulgurite_domain::SetId>)> {
-    let before = Plan::read(&kept.plan).map_err(|error| error.to_string());
-    let stock = Stock::parse(kept.stock.lines()).map_err(|error| error.to_string());
-    let usable = before.and_then(|(before, _)| {
-        if !plan.is_same_building(&before) {
+/// The plan, state and sets of the library that was kept, unless the settings describe another.
+fn taken_up(
+    settings: &LibrarySettings,
+    shape: SetShape,
+    (tracks, track_bytes): (u32, u64),
+    building: &str,
+    kept: KeptLibrary,
+) -> Option<(Plan, Stock, Vec<SetId>)> {
+    let take_up = || {
+        if kept.building != building {
             return Err("the layout of the library or the shape of its sets has changed".to_owned());
         }
-        let stock = stock?;
+        let homes = kept.slots.iter().copied().map(Slot).collect();
+        let plan = Plan::with_homes(settings.clone(), shape, tracks, track_bytes, homes).map_err(|error| error.to_string())?;
+        let stock = Stock::parse(kept.stock.lines()).map_err(|error| error.to_string())?;
         plan.check(&stock).map_err(|error| error.to_string())?;
-        if stock.written as usize > kept.sets.len() * usize::from(plan.shape().platters()) {
+        if stock.written as usize > kept.sets.len() * usize::from(shape.platters()) {
             return Err("it has more platters than the sets that were recorded".to_owned());
         }
-        Ok(stock)
-    });
-    match usable {
-        Ok(stock) => Some((stock, kept.sets.clone())),
+        Ok((plan, stock))
+    };
+    match take_up() {
+        Ok((plan, stock)) => Some((plan, stock, kept.sets)),
         Err(why) => {
             tracing::warn!(why, "the library is set up anew, with every platter in its slot");
             None

@@ -177,7 +177,7 @@ impl Gateway {
             Job::Keep => {
                 let stock = lock(&library.to_keep).take();
                 if let Some(stock) = stock
-                    && let Err(error) = self.state.keep_library(None, &stock.to_string())
+                    && let Err(error) = self.state.keep_library(&stock.to_string())
                 {
                     tracing::error!(%error, "can't record the state of the library; after a crash it continues from an earlier one");
                 }

@@ -9,7 +9,9 @@ use super::{Restore, State, StateError, query_all, query_one};
 /// A library as it was kept. Texts are those of the crate `live`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptLibrary {
-    pub(crate) plan: String,
+    pub(crate) building: String,
+    /// The slot of each platter.
+    pub(crate) slots: Vec<u32>,
     pub(crate) stock: String,
     /// The sets, by number.
     pub(crate) sets: Vec<SetId>,
@@ -19,10 +21,13 @@ impl State {
     /// The library that was kept; `None` if there never was one.
     pub(crate) fn library(&self) -> Result<Option<KeptLibrary>, StateError> {
         self.query("look up the library", |connection| {
-            let texts = query_one(connection, "SELECT plan, stock FROM library", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let Some((plan, stock)) = texts else { return Ok(None) };
+            let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?, row.get(2)?));
+            let Some((building, slots, stock)) = query_one(connection, "SELECT building, slots, stock FROM library", [], row)? else {
+                return Ok(None);
+            };
+            let slots = slots.as_chunks().0.iter().copied().map(u32::from_le_bytes).collect();
             let sets = query_all(connection, "SELECT id FROM library_set ORDER BY number", [], |row| row.get(0).map(SetId))?;
-            Ok(Some(KeptLibrary { plan, stock, sets }))
+            Ok(Some(KeptLibrary { building, slots, stock, sets }))
         })
     }
 
@@ -30,17 +35,18 @@ impl State {
     pub(crate) fn set_up_library(&self, library: &KeptLibrary) -> Result<(), StateError> {
         self.transact("record a new library", |connection| {
             connection.execute("DELETE FROM library_set", [])?;
-            connection.execute("INSERT OR REPLACE INTO library (one, plan, stock) VALUES (1, ?1, ?2)", [&library.plan, &library.stock])?;
+            let slots: Vec<u8> = library.slots.iter().flat_map(|slot| slot.to_le_bytes()).collect();
+            let sql = "INSERT OR REPLACE INTO library (one, building, slots, stock) VALUES (1, ?1, ?2, ?3)";
+            connection.execute(sql, params![library.building, slots, library.stock])?;
             let mut insert = connection.prepare_cached("INSERT INTO library_set (number, id) VALUES (?1, ?2)")?;
             library.sets.iter().zip(0_i64..).try_for_each(|(set, number)| insert.execute(params![number, set.0]).map(drop))
         })
     }
 
-    /// Records where platters and shuttles are, and the settings of the library, if they changed.
-    pub(crate) fn keep_library(&self, plan: Option<&str>, stock: &str) -> Result<(), StateError> {
+    /// Records where platters and shuttles are.
+    pub(crate) fn keep_library(&self, stock: &str) -> Result<(), StateError> {
         self.transact("record the state of the library", |connection| {
-            let sql = "UPDATE library SET stock = ?1, plan = coalesce(?2, plan)";
-            connection.prepare_cached(sql)?.execute(params![stock, plan]).map(drop)
+            connection.prepare_cached("UPDATE library SET stock = ?1")?.execute([stock]).map(drop)
         })
     }
 

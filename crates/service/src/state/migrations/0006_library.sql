@@ -8,8 +8,10 @@ CREATE TABLE library_set (
 
 CREATE TABLE library (
     one INTEGER PRIMARY KEY CHECK (one = 1),
-    -- Its settings, and the shape of its sets.
-    plan TEXT NOT NULL,
+    -- Its layout and the shape of its sets; with others it is set up anew.
+    building TEXT NOT NULL,
+    -- The slot of each platter it has room for, by number: 4 bytes each, little-endian.
+    slots BLOB NOT NULL,
     -- Where its platters and shuttles were when this was written last.
     stock TEXT NOT NULL
 );
