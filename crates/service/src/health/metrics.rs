@@ -11,6 +11,7 @@ use http::{Method, StatusCode};
 
 use crate::gateway::Gateway;
 use crate::health::scrub_progress::ScrubStatus;
+use crate::library::{Library, LibraryMetrics};
 
 /// Upper bounds of the buckets of request times, in seconds.
 const BUCKETS_S: [f64; 12] = [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
@@ -73,6 +74,37 @@ impl Metrics {
         }
         write_header(out, "fulgurite_request_body_bytes_total", "counter", "Bytes of request bodies, by Content-Length.");
         let _ = writeln!(out, "fulgurite_request_body_bytes_total {}", get(&self.in_bytes));
+    }
+}
+
+fn write_library(out: &mut String, metrics: &LibraryMetrics) {
+    for (name, help, value) in [
+        ("fulgurite_library_requests_open", "Restores that are in the library.", metrics.requests_open),
+        ("fulgurite_library_platters_queued", "Platters that wait to be fetched.", metrics.platters_queued),
+        ("fulgurite_library_platters_unverified", "Platters that were taken in and not verified yet.", metrics.platters_unverified),
+        ("fulgurite_library_outside_sets", "Sets that have no place in the library.", metrics.outside_sets),
+    ] {
+        write_header(out, name, "gauge", help);
+        let _ = writeln!(out, "{name} {value}");
+    }
+    let name = "fulgurite_library_machines";
+    write_header(out, name, "gauge", "Machines of the library by kind and state.");
+    for (kind, (working, out_of_order)) in [("shuttle", metrics.shuttles), ("drive", metrics.drives)] {
+        let _ = writeln!(out, "{name}{{kind=\"{kind}\",state=\"works\"}} {working}");
+        let _ = writeln!(out, "{name}{{kind=\"{kind}\",state=\"out of order\"}} {out_of_order}");
+    }
+    let name = "fulgurite_library_restores_total";
+    write_header(out, name, "counter", "Restores that ended since the start, by how.");
+    for (how, count) in metrics.restores {
+        let _ = writeln!(out, "{name}{{how=\"{how}\"}} {count}");
+    }
+    let name = "fulgurite_library_reads_recovered_total";
+    write_header(out, name, "counter", "Reads of platters that were replaced by reads of others of the set.");
+    let _ = writeln!(out, "{name} {}", metrics.reads_recovered);
+    if let Some(error) = metrics.estimate_error {
+        let name = "fulgurite_library_estimate_error_ratio";
+        write_header(out, name, "gauge", "Median of |expected - true end| / duration of the last restores.");
+        let _ = writeln!(out, "{name} {error}");
     }
 }
 
@@ -163,6 +195,9 @@ impl Gateway {
         let name = "fulgurite_scrub_reading_seconds_total";
         write_header(&mut out, name, "counter", "Time that the scrub spent on reading, with the pauses that limit its rate.");
         let _ = writeln!(out, "{name} {}", progress.reading_s());
+        if let Some(metrics) = self.library.as_ref().and_then(Library::metrics) {
+            write_library(&mut out, &metrics);
+        }
         out
     }
 

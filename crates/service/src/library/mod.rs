@@ -42,6 +42,7 @@ use self::workers::{Job, ToWorkers};
 use crate::settings;
 use crate::state::{KeptLibrary, Restore, State, StateError, random};
 
+pub(crate) use self::report::LibraryMetrics;
 pub use self::report::Machine;
 pub(crate) use self::workers::run_workers;
 

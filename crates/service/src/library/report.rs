@@ -155,6 +155,45 @@ impl Library {
     }
 }
 
+/// Figures for metrics.
+pub(crate) struct LibraryMetrics {
+    pub(crate) requests_open: u64,
+    pub(crate) platters_queued: u64,
+    pub(crate) platters_unverified: u64,
+    pub(crate) outside_sets: u64,
+    /// Machines that work, and others.
+    pub(crate) shuttles: (usize, usize),
+    pub(crate) drives: (usize, usize),
+    pub(crate) restores: [(&'static str, u64); 4],
+    pub(crate) reads_recovered: u64,
+    pub(crate) estimate_error: Option<f64>,
+}
+
+impl Library {
+    /// Figures for metrics; `None` if the library has stopped.
+    pub(crate) fn metrics(&self) -> Option<LibraryMetrics> {
+        let view = self.runner.view()?;
+        let count = |outages: Vec<bool>| (outages.iter().filter(|works| **works).count(), outages.iter().filter(|works| !**works).count());
+        let ends = [
+            ("read", RestoreEnd::Read),
+            ("recovered", RestoreEnd::Recovered),
+            ("without library", RestoreEnd::WithoutLibrary),
+            ("failed", RestoreEnd::Failed),
+        ];
+        Some(LibraryMetrics {
+            requests_open: self.flights.count() as u64,
+            platters_queued: view.queued.into(),
+            platters_unverified: view.unverified.into(),
+            outside_sets: self.places.read().unwrap_or_else(std::sync::PoisonError::into_inner).outside(),
+            shuttles: count(view.shuttles.iter().map(|shuttle| shuttle.outage.is_none()).collect()),
+            drives: count(view.drives.iter().map(|drive| drive.outage.is_none()).collect()),
+            restores: ends.map(|(how, end)| (how, self.counted(end))),
+            reads_recovered: view.recovered,
+            estimate_error: self.estimates.median_error().map(|(_, error)| error),
+        })
+    }
+}
+
 fn state_of(outage: Option<Outage>) -> &'static str {
     match outage {
         None => "works",
