@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,8 +17,9 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "s3"))
 from playwright.sync_api import Browser, sync_playwright
 
 from conftest import Filled
+from test_dashboard import with_library
 from test_viewer import PROGRAM, REPOSITORY
-from serving import Own
+from serving import Own, connect
 
 # While shuttle 3 of scenarios/faults.toml is out of order.
 INSTANT_S = 30_000
@@ -58,6 +60,25 @@ def take_dashboard(browser: Browser, folder: Path) -> None:
             page.locator("main h1").wait_for()
             page.wait_for_load_state("networkidle")
             page.screenshot(path=folder / f"{name}.png")
+        take_restores(page, server, folder)
+
+
+def take_restores(page, server: Own, folder: Path) -> None:
+    """Restores that wait, in a library with a drive out of order."""
+    s3 = connect(server.server, server.account)
+    for number in range(12):
+        s3.put_object(Bucket="survey", Key=f"plates/{1890 + number}.tif", Body=os.urandom(20_000), StorageClass="GLACIER")
+        if number % 3 == 2:
+            server.run("flush")
+    with_library(server, 1)
+    s3 = connect(server.server, server.account)
+    server.run("library", "fault", "drive", "3")
+    for number in range(12):
+        s3.restore_object(Bucket="survey", Key=f"plates/{1890 + number}.tif", RestoreRequest={"Days": 7})
+    page.goto(server.said["dashboard"])
+    page.goto(f"{server.endpoint}/-/dashboard#/restores")
+    page.get_by_text("carries its platter").first.wait_for()
+    page.screenshot(path=folder / "restores.png")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from playwright.sync_api import Page, expect
 
 from conftest import PATIENCE_MS, Filled
-from serving import Own
+from serving import Own, connect
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -252,3 +252,51 @@ def test_a_dashboard_can_be_turned_off_and_have_a_token_of_its_own(archive: Own,
     assert refused.returncode == 1 and "16 or more letters" in refused.stderr, refused.stderr
     settings.write_text(written)
     archive.start()
+
+
+LIBRARY = "[library]\nracks = 6\nslots = 20\n\n[shuttles]\ncount = 10\n\n[drives]\nleft = 5\nright = 5\n"
+
+
+def with_library(server: Own, time_scale: int) -> None:
+    """Starts the server again, with a library."""
+    server.stop()
+    (server.archive / "library.toml").write_text(LIBRARY)
+    (server.archive / "service.toml").write_text(f'[library]\nlayout = "library.toml"\ntime_scale = {time_scale}\n')
+    server.start()
+
+
+def test_open_restores_say_what_they_wait_for_and_machines_what_they_do(filled: Filled, new_page: Callable[..., Page]):
+    server = filled.server
+    for key in ("first", HOSTILE):
+        filled.s3.put_object(Bucket="survey", Key=key, Body=b"a restore waits for a shuttle", StorageClass="GLACIER")
+    assert server.run("flush").returncode == 0
+    with_library(server, 1)
+    page = new_page()
+    page.goto(server.said["dashboard"])
+    page.get_by_role("link", name="Restores").click()
+    expect(page.locator("#restores")).to_contain_text("No restore is open.")
+    s3 = connect(server.server, server.account)
+    for key in ("first", HOSTILE):
+        s3.restore_object(Bucket="survey", Key=key, RestoreRequest={"Days": 1})
+    row = page.get_by_role("table", name="Open restores").get_by_role("row", name="survey/first")
+    expect(row).to_contain_text("Standard")
+    expect(row).to_contain_text("shuttle")
+    expect(page.get_by_role("table", name="Open restores")).to_contain_text(HOSTILE)
+    expect(page.get_by_role("table", name="Shuttles").get_by_role("row")).to_have_count(11)
+
+    assert server.run("library", "fault", "drive", "3").returncode == 0
+    drive = page.get_by_role("table", name="Drives").get_by_role("row", name="3 ", exact=False).first
+    expect(page.locator("#restores")).to_contain_text("1 machine out of order")
+    expect(drive).to_be_visible()
+
+    with_library(server, 100)
+    page.goto(server.said["dashboard"])
+    page.get_by_role("link", name="Restores").click()
+    expect(page.locator("#restores")).to_contain_text("No restore is open.")
+    expect(page.get_by_text("Restored by drives").locator("..")).to_contain_text("2")
+
+
+def test_without_a_library_the_restores_say_so(filled: Filled, new_page: Callable[..., Page]):
+    page = opened(new_page(), filled.server)
+    page.get_by_role("link", name="Restores").click()
+    expect(page.locator("#restores")).to_contain_text("The server has no library")

@@ -10,7 +10,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
 /// Paths below the dashboard's, types and contents.
-const FILES: [(&str, &str, &str); 9] = [
+const FILES: [(&str, &str, &str); 10] = [
     ("", HTML, include_str!("web/index.html")),
     ("/style.css", STYLE, include_str!("web/style.css")),
     ("/icon.svg", ICON, include_str!("web/icon.svg")),
@@ -20,6 +20,7 @@ const FILES: [(&str, &str, &str); 9] = [
     ("/format.js", SCRIPT, include_str!("web/format.js")),
     ("/fixity.js", SCRIPT, include_str!("web/fixity.js")),
     ("/objects.js", SCRIPT, include_str!("web/objects.js")),
+    ("/restores.js", SCRIPT, include_str!("web/restores.js")),
 ];
 
 /// A file, or 304 if the browser has it. Browsers ask each time, so a new version of the server is

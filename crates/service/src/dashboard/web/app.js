@@ -4,6 +4,7 @@ import { ApiError, forgetToken, hasToken, setToken } from "./api.js";
 import { h } from "./dom.js";
 import { fixity } from "./fixity.js";
 import { objects } from "./objects.js";
+import { restores } from "./restores.js";
 
 /**
  * Loads a view and returns its content.
@@ -16,6 +17,7 @@ import { objects } from "./objects.js";
 const VIEWS = {
   fixity: { load: fixity, refresh_ms: 5_000 },
   objects: { load: objects, refresh_ms: 10_000 },
+  restores: { load: restores, refresh_ms: 2_000 },
 };
 
 const view = /** @type {HTMLElement} */ (document.getElementById("view"));

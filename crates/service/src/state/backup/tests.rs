@@ -6,7 +6,7 @@ use super::*;
 const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
 const COPIED: [&str; 4] = ["account", "quota", "bucket", "version_state"];
 /// Each with the reason why it isn't copied.
-const LEFT_OUT: [(&str, &str); 7] = [
+const LEFT_OUT: [(&str, &str); 9] = [
     ("archive", "the head contains it"),
     ("access_key", "it is a secret; new keys are created"),
     ("upload", "its parts are files outside the archive"),
@@ -14,6 +14,8 @@ const LEFT_OUT: [(&str, &str); 7] = [
     ("restore", "it can be requested again"),
     ("restored", "it is reset every day"),
     ("copy", "it describes backups"),
+    ("library", "it is set up anew, with every platter in its slot"),
+    ("library_set", "the library numbers sets again"),
 ];
 
 /// Values of columns in a first and a second row. Other columns get a value that fits their type,
