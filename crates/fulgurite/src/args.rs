@@ -159,7 +159,7 @@ pub(crate) enum Command {
     DecodeWorker(DecodeWorker),
     /// List open restores of a running server, what they wait for, and when they should be done
     ///
-    /// Without a library ([library] in service.toml), restores are carried out one after another,
+    /// Without a library (see service.toml), restores are carried out one after another,
     /// and no time is estimated. The 1,000 most urgent ones are listed.
     Restores,
     /// Show or change the robotic library of a running server

@@ -147,7 +147,7 @@ impl Gateway {
 
     fn submit(&self, library: &Library, id: VersionId) -> Result<(), Box<dyn std::error::Error>> {
         let Some(restore) = self.state.restore(id)?.filter(|restore| restore.done_ms.is_none()) else {
-            library.flights.forget(id);
+            self.forget(library, id);
             return Ok(());
         };
         let row = self.archive.reading().version(&object_name(&restore.bucket, &restore.key), id)?;
@@ -283,12 +283,25 @@ impl Gateway {
                 if let Some(end) = end {
                     library.count(end);
                 }
-                library.flights.forget(id);
+                self.forget(library, id);
             }
             Err(error) => {
                 tracing::error!(%error, "can't record the result of a restore; it is carried out again");
                 library.flights.later(id);
             }
+        }
+    }
+}
+
+impl Gateway {
+    /// Forgets a restore that is no longer open.
+    fn forget(&self, library: &Library, id: VersionId) {
+        library.flights.forget(id);
+        // It may have been requested again since its end was recorded, and was still known then.
+        match self.state.restore(id) {
+            Ok(Some(restore)) if restore.done_ms.is_none() => library.flights.enqueue(&restore),
+            Ok(_) => {}
+            Err(error) => tracing::error!(%error, "can't look for a restore; if it was requested again, it waits for the next start"),
         }
     }
 }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The library's thread never waits for a disk: workers read platters and write `service.db`.
-//! [`places`] says which slots the platters of a set have.
+//! `places` says which slots the platters of a set have.
 
 mod flights;
 mod places;
@@ -100,6 +100,8 @@ pub(crate) struct Library {
     to_keep: Arc<Mutex<Option<Stock>>>,
     journal: Option<PathBuf>,
     journal_failed: AtomicBool,
+    /// Set when the server stops: restores that have not begun are left for the next start.
+    is_stopping: AtomicBool,
     /// Restores that ended, by how: read by drives, recovered, read without the library, failed.
     ended: [AtomicU64; 4],
 }
@@ -164,6 +166,7 @@ impl Library {
             to_keep,
             journal,
             journal_failed: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
             ended: Default::default(),
         }))
     }

@@ -122,6 +122,7 @@ pub(crate) async fn run_workers(gateway: Arc<Gateway>, mut stop: watch::Receiver
     }
     blocking(|gateway| {
         let Some(library) = &gateway.library else { return };
+        library.is_stopping.store(true, Ordering::Relaxed);
         library.runner.stop();
         (0..WORKERS).for_each(|_| drop(library.own_jobs.send(Job::Stop)));
         drop(library.flights.slow.jobs.send(SlowJob::Stop));
@@ -155,7 +156,7 @@ fn work(gateway: &Gateway, library: &Library) {
 fn work_slowly(gateway: &Gateway, library: &Library) {
     loop {
         let Ok(job) = lock(&library.flights.slow.received).recv() else { return };
-        if let SlowJob::Stop = job {
+        if library.is_stopping.load(Ordering::Relaxed) || matches!(job, SlowJob::Stop) {
             return;
         }
         let done = catch_unwind(AssertUnwindSafe(|| match job {
