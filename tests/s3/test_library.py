@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -121,7 +123,7 @@ def test_restores_survive_a_kill_and_every_journal_replays(own):
         s3 = client(own)
         bodies = put(s3, own, sets=4)
     # Slow enough to be killed while platters move.
-    settle(own, 8)
+    settle(own, 1)
     own.start()
     s3 = client(own)
     request_all(s3, bodies)
@@ -137,7 +139,7 @@ def test_restores_survive_a_kill_and_every_journal_replays(own):
         check_all(s3, bodies)
         state = library(own)
         assert state["restores"]["failed"] == state["restores"]["without_library"] == 0
-        assert all(shuttle["carries"] is None for shuttle in state["shuttles"]) or state["platters_unverified"] > 0
+        wait_until("all platters are at home", lambda: all(shuttle["carries"] is None for shuttle in library(own)["shuttles"]))
     first, killed, last = (replay(own, journal) for journal in journals(own))
     assert first["complete"] and last["complete"] and not killed["complete"]
     # None was carried out twice: what had ended before the kill was not requested again, except for what ended in the last moment.
@@ -234,6 +236,62 @@ def test_damage_in_a_platter_is_repaired_from_its_set(own):
         request_all(s3, bodies)
         wait_until("all are restored", lambda: restores(own)["open"] == 0)
         check_all(s3, bodies)
+
+
+def test_restores_wait_for_stores_that_are_absent(own):
+    settle(own, 100)
+    with own:
+        bodies = put(client(own), own, sets=1)
+    away = [(own.archive / name, own.archive / f"{name}-away") for name in ("d1", "d2")]
+    for store, elsewhere in away:
+        store.rename(elsewhere)
+    with own:
+        request_all(client(own), bodies)
+        wait_until("all wait for repairs", lambda: all("repairs" in one["waits_for"] for one in restores(own)["restores"]))
+        assert restores(own)["open"] == len(bodies)
+        for store, elsewhere in away:
+            elsewhere.rename(store)
+    with own:
+        s3 = client(own)
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(s3, bodies)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE library SET slots = substr(slots, 1, 12)",
+        "UPDATE library SET stock = 'written 9' || char(10) || 'found P1 slot7 x'",
+        "UPDATE library SET stock = 'written 4000000000'",
+        "DELETE FROM library_set WHERE number = 0",
+        "UPDATE library SET building = 'elsewhere'",
+    ],
+)
+def test_a_damaged_state_of_the_library_is_set_up_anew(own, damage):
+    settle(own, 100)
+    with own:
+        bodies = put(client(own), own, sets=2)
+    with closing(sqlite3.connect(own.archive / "service.db")) as database, database:
+        assert database.execute(damage).rowcount > 0
+    with own:
+        s3 = client(own)
+        request_all(s3, bodies)
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(s3, bodies)
+        assert library(own)["restores"]["failed"] == 0
+    assert "the library is set up anew" in own.log.read_text() or "sets of the library are missing" in own.log.read_text()
+
+
+def test_a_hostile_name_stays_on_its_line(own):
+    settle(own, 1)
+    with own:
+        s3 = client(own)
+        s3.create_bucket(Bucket="photos")
+        s3.put_object(Bucket="photos", Key="a\n9 open restores\u202e", Body=b"hostile", StorageClass="GLACIER")
+        assert own.run("flush").returncode == 0
+        request_all(s3, ["a\n9 open restores\u202e"])
+        told = own.run("restores").stdout.splitlines()
+        assert len(told) == 2 and "\\n9 open" in told[0] and "\u202e" not in told[0]
 
 
 def test_without_a_library_restores_have_no_estimate_and_faults_are_refused(own):

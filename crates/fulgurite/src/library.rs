@@ -7,7 +7,7 @@ use fulgurite_service::library::Machine;
 use serde_json::Value;
 
 use crate::args::{self, Library};
-use crate::text::{count, harmless};
+use crate::text::{count, harmless, one_line};
 use crate::{Outcome, Session};
 
 pub(crate) fn restores(session: &Session) -> Result<Outcome> {
@@ -63,8 +63,9 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
+/// Text of the archive on one line: the names of objects may be hostile.
 fn text(value: &Value) -> String {
-    harmless(value.as_str().unwrap_or("?"))
+    one_line(value.as_str().unwrap_or("?"))
 }
 
 /// "photos/moon.tif  Standard, due 2026-…: in 90 s; waits for a shuttle; it is the next …"

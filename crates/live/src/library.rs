@@ -86,6 +86,8 @@ pub struct LiveLibrary {
     /// Commands to read whose bytes the caller doesn't have yet, with the drive's answer if that
     /// was due before.
     awaited: BTreeMap<CommandId, Option<Due>>,
+    /// Commands to read shards, until the drive has done so or has failed.
+    reading: BTreeMap<CommandId, (RequestId, Shard)>,
     open: BTreeMap<RequestId, Open>,
 }
 
@@ -94,8 +96,8 @@ struct Open {
     arrived: Micros,
     deadline: Micros,
     shards: Vec<Shard>,
-    /// Platters of which a drive has been told to read the shard.
-    reached: BTreeSet<RegionPlatter>,
+    /// The shards that drives have read.
+    read: BTreeSet<(RegionPlatter, Tracks)>,
 }
 
 impl LiveLibrary {
@@ -108,7 +110,8 @@ impl LiveLibrary {
     pub fn start(plan: Arc<Plan>, stock: &Stock, seed: u64, outside: &mut impl Outside) -> Self {
         let mut libraries = plan.libraries(stock, seed, |_| ());
         libraries.start_machines();
-        let mut library = Self { plan, libraries, now: Micros::ZERO, awaited: BTreeMap::new(), open: BTreeMap::new() };
+        let mut library =
+            Self { plan, libraries, now: Micros::ZERO, awaited: BTreeMap::new(), reading: BTreeMap::new(), open: BTreeMap::new() };
         library.step(outside, |libraries, witness| libraries.deliver(Micros::ZERO, LIBRARY, Event::Woken, witness));
         library.advance(Micros(1), usize::MAX, outside);
         for actor in &stock.down {
@@ -143,25 +146,43 @@ impl LiveLibrary {
                 *awaited = Some(due);
                 continue;
             }
-            self.step(outside, |libraries, witness| libraries.handle(at, due, witness));
+            self.handle(at, due, outside);
         }
         false
+    }
+
+    fn handle(&mut self, at: Micros, due: Due, outside: &mut impl Outside) {
+        let read = match due.event {
+            Event::Done { command } => self.reading.remove(&command),
+            Event::Failed { command, .. } => {
+                self.reading.remove(&command);
+                None
+            }
+            _ => None,
+        };
+        if let Some((request, Shard { platter, tracks })) = read
+            && let Some(open) = self.open.get_mut(&request)
+        {
+            open.read.insert((platter, tracks));
+        }
+        self.step(outside, |libraries, witness| libraries.handle(at, due, witness));
     }
 
     /// Starts a request. Its number must be that of no open request.
     pub fn request(&mut self, request: RequestId, shards: Vec<Shard>, deadline: Micros, outside: &mut impl Outside) {
         let now = self.now;
         outside.fact(Fact::Requested { now, request, deadline, shards: shards.clone() });
-        let open = Open { arrived: now, deadline, shards: shards.clone(), reached: BTreeSet::new() };
+        let open = Open { arrived: now, deadline, shards: shards.clone(), read: BTreeSet::new() };
         self.open.insert(request, open);
         self.step(outside, |libraries, witness| libraries.request(now, request, &shards, deadline, witness));
     }
 
     /// A platter has left the write rack, and waits at the port to be verified and stored. Returns
-    /// false if it is in the library already.
+    /// false if it is in the library already, or has no slot.
     pub fn take_in(&mut self, platter: RegionPlatter, outside: &mut impl Outside) -> bool {
         let platter = Platter(platter.0);
-        if self.region().controllers()[0].panel().whereabouts(platter) != Whereabouts::Unwritten {
+        let exists = (platter.0 as usize) < self.plan.homes().len();
+        if !exists || self.region().controllers()[0].panel().whereabouts(platter) != Whereabouts::Unwritten {
             return false;
         }
         let due = Due { library: LIBRARY, event: Event::PlatterWritten { platter } };
@@ -175,7 +196,7 @@ impl LiveLibrary {
     pub fn bytes_read(&mut self, command: CommandId, outside: &mut impl Outside) {
         let now = self.now;
         if let Some(Some(due)) = self.awaited.remove(&command) {
-            self.step(outside, |libraries, witness| libraries.handle(now, due, witness));
+            self.handle(now, due, outside);
         }
     }
 
@@ -236,11 +257,12 @@ impl LiveLibrary {
     #[must_use]
     pub fn view(&self, written: u32) -> View {
         let requests = self.open.iter().map(|(request, open)| {
-            let waiting = open.shards.iter().copied().filter(|shard| !open.reached.contains(&shard.platter));
+            let waiting = open.shards.iter().copied().filter(|shard| !open.read.contains(&(shard.platter, shard.tracks)));
             let shards = waiting.collect();
             RequestView { request: *request, arrived: open.arrived, deadline: open.deadline, shards }
         });
-        View::new(self.plan.clone(), self.now, self.stock(written), requests.collect(), &self.libraries)
+        let reading = self.reading.values().map(|(_, shard)| shard.platter).collect();
+        View::new(self.plan.clone(), self.now, self.stock(written), requests.collect(), &reading, &self.libraries)
     }
 
     /// Requests that have not ended.
@@ -262,10 +284,8 @@ impl LiveLibrary {
         for (command, platter, tracks, read) in reads {
             let origin = self.libraries.region().origin(read).expect("a read has an origin until it has ended");
             self.awaited.insert(command, None);
-            if !origin.is_recovery
-                && let Some(open) = self.open.get_mut(&origin.request)
-            {
-                open.reached.insert(RegionPlatter(platter.0));
+            if !origin.is_recovery {
+                self.reading.insert(command, (origin.request, Shard { platter: RegionPlatter(platter.0), tracks }));
             }
             let is_recovery = origin.is_recovery;
             outside.read(Read { command, request: origin.request, platter: RegionPlatter(platter.0), tracks, is_recovery });

@@ -1,6 +1,6 @@
 //! What can be seen of a library at an instant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fulgurite_domain::Micros;
@@ -21,7 +21,7 @@ pub struct RequestView {
     pub arrived: Micros,
     /// When its bytes are due.
     pub deadline: Micros,
-    /// The shards that no drive has been told to read yet.
+    /// The shards that no drive has read yet.
     pub shards: Vec<Shard>,
 }
 
@@ -37,6 +37,8 @@ pub enum Waiting {
     OnShuttle(Shuttle),
     /// It is in this drive.
     InDrive(Drive),
+    /// A drive reads it.
+    Reading,
     /// It waits at the write rack to be verified.
     AtPort,
     /// A machine that is out of order keeps it, or blocks the way to it.
@@ -93,12 +95,23 @@ pub struct View {
 }
 
 impl View {
-    pub(crate) fn new(plan: Arc<Plan>, now: Micros, stock: Stock, requests: Vec<RequestView>, libraries: &Libraries) -> Self {
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        now: Micros,
+        stock: Stock,
+        requests: Vec<RequestView>,
+        reading: &BTreeSet<RegionPlatter>,
+        libraries: &Libraries,
+    ) -> Self {
         let (panel, machines) = (libraries.region().controllers()[0].panel(), &libraries.mechanics()[0]);
         let layout = &plan.settings().layout;
         let places: BTreeMap<Platter, u32> = panel.lanes().flat_map(|lane| panel.queue().line(lane).zip(0..)).collect();
         let wanted = requests.iter().flat_map(|request| &request.shards).map(|shard| shard.platter);
-        let waiting = wanted.map(|platter| (platter, waiting(panel, Platter(platter.0), &places))).collect();
+        let waiting = wanted.map(|platter| match reading.contains(&platter) {
+            true => (platter, Waiting::Reading),
+            false => (platter, waiting(panel, Platter(platter.0), &places)),
+        });
+        let waiting = waiting.collect();
         let shuttles = (0..layout.shuttles).map(Shuttle).map(|shuttle| ShuttleView {
             at: machines.resting_place(shuttle, now),
             carries: machines.carried(shuttle).map(|platter| RegionPlatter(platter.0)),

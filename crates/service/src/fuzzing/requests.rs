@@ -46,7 +46,7 @@ impl Requests {
         let keys = [("main", true), ("ada", false)].map(|(name, admin)| state.add_account(name, admin).expect("an account"));
         let settings = Settings::default();
         let budget = Budget::new(settings.memory_mib, 0, settings.connections).expect("the defaults are enough");
-        let gateway = Arc::new(Gateway::new(state, &settings, &budget).expect("a gateway"));
+        let gateway = Arc::new(Gateway::new(state, &settings, &budget, None).expect("a gateway"));
         let router = Router::new(gateway, None, &settings);
         // Some operations use `block_in_place`, which needs a multi-threaded runtime.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");

@@ -195,7 +195,9 @@ impl Gateway {
         let name = "fulgurite_scrub_reading_seconds_total";
         write_header(&mut out, name, "counter", "Time that the scrub spent on reading, with the pauses that limit its rate.");
         let _ = writeln!(out, "{name} {}", progress.reading_s());
-        if let Some(metrics) = self.library.as_ref().and_then(Library::metrics) {
+        // Waits for the library's thread, for some milliseconds if it is busy.
+        let metrics = self.library.as_ref().and_then(|library| tokio::task::block_in_place(|| Library::metrics(library)));
+        if let Some(metrics) = metrics {
             write_library(&mut out, &metrics);
         }
         out

@@ -6,6 +6,7 @@
 //! own codes can't give is read like any object, from whichever stores have it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -39,7 +40,9 @@ pub(super) struct Flight {
     shards: Vec<(Shard, Extent)>,
     /// The sets of the shards, by their number in the library.
     sets: BTreeMap<u32, SetDescription>,
-    check: Mutex<ShardCheck>,
+    check: ShardCheck,
+    /// Whether its request has ended, and its object is read in the slow lane.
+    pub(super) is_slow: AtomicBool,
     /// Platters from which drives have read.
     visited: Mutex<BTreeSet<PlatterId>>,
     /// Whether a platter didn't give what it should have.
@@ -51,6 +54,7 @@ pub(super) struct Flight {
 /// A restore that waits to be brought into the library.
 struct Waiting {
     id: VersionId,
+    due_ms: i64,
     not_before: Option<Instant>,
 }
 
@@ -62,6 +66,8 @@ pub(super) struct Flights {
     known: Mutex<HashSet<VersionId>>,
     pub(super) by_request: Mutex<HashMap<RequestId, Arc<Flight>>>,
     requests: AtomicU64,
+    /// Whether the restores that were open at the start are known.
+    has_taken_up: AtomicBool,
     pub(super) wake: Notify,
     pub(super) slow: SlowLane,
 }
@@ -70,7 +76,7 @@ impl Flights {
     /// Adds a restore, unless it is known.
     pub(super) fn enqueue(&self, restore: &Restore) {
         if lock(&self.known).insert(restore.id) {
-            lock(&self.waiting).push_back(Waiting { id: restore.id, not_before: None });
+            lock(&self.waiting).push_back(Waiting { id: restore.id, due_ms: restore.due_ms, not_before: None });
         }
         self.wake.notify_one();
     }
@@ -97,22 +103,33 @@ impl Flights {
         lock(&self.by_request).len()
     }
 
-    fn later(&self, id: VersionId) {
-        lock(&self.waiting).push_back(Waiting { id, not_before: Some(Instant::now() + RETRY_AFTER) });
+    /// Lets a restore wait that couldn't be carried out.
+    pub(super) fn later(&self, id: VersionId) {
+        // Others, which can be carried out, go first.
+        lock(&self.waiting).push_back(Waiting { id, due_ms: i64::MAX, not_before: Some(Instant::now() + RETRY_AFTER) });
+    }
+
+    /// Gives up a request after a panic, and lets its restore wait.
+    pub(super) fn give_up(&self, request: RequestId) {
+        let flight = lock(&self.by_request).remove(&request);
+        if let Some(flight) = flight {
+            self.later(flight.id);
+        }
     }
 
     fn forget(&self, id: VersionId) {
         lock(&self.known).remove(&id);
     }
 
-    /// The next restore to bring into the library, if it has room.
+    /// The next restore to bring into the library, if it has room: the one that is due first.
     fn next(&self, now: Instant) -> Option<Waiting> {
         if self.count() >= FLIGHTS_MAX {
             return None;
         }
         let mut waiting = lock(&self.waiting);
-        let due = waiting.iter().position(|waiting| waiting.not_before.is_none_or(|not_before| not_before <= now))?;
-        waiting.remove(due)
+        let ready = waiting.iter().enumerate().filter(|(_, waiting)| waiting.not_before.is_none_or(|not_before| not_before <= now));
+        let (first, _) = ready.min_by_key(|(_, waiting)| waiting.due_ms)?;
+        waiting.swap_remove_back(first)
     }
 }
 
@@ -124,24 +141,34 @@ enum Route {
 }
 
 impl Gateway {
-    /// Takes up the restores that were open when the server started.
-    pub(super) fn enqueue_open_restores(&self) {
-        let Some(library) = &self.library else { return };
+    /// Takes up the restores that were open when the server started, unless that was done.
+    fn enqueue_open_restores(&self, library: &Library) {
+        if library.flights.has_taken_up.load(Ordering::Relaxed) {
+            return;
+        }
         match self.state.open_restores(usize::MAX) {
-            Ok(open) => open.iter().for_each(|restore| library.flights.enqueue(restore)),
-            Err(error) => tracing::error!(%error, "can't look for restores"),
+            Ok(open) => {
+                open.iter().for_each(|restore| library.flights.enqueue(restore));
+                library.flights.has_taken_up.store(true, Ordering::Relaxed);
+            }
+            Err(error) => tracing::error!(%error, "can't look for restores; it is tried again"),
         }
     }
 
     /// Brings waiting restores into the library.
     pub(super) fn submit_restores(&self) {
         let Some(library) = &self.library else { return };
+        self.enqueue_open_restores(library);
         let now = Instant::now();
-        while let Some(Waiting { id, .. }) = library.flights.next(now) {
-            if let Err(error) = self.submit(library, id) {
-                tracing::error!(%error, version = %id, "can't begin a restore now; it is tried again");
-                library.flights.later(id);
+        while !library.is_stopping()
+            && let Some(Waiting { id, .. }) = library.flights.next(now)
+        {
+            match catch_unwind(AssertUnwindSafe(|| self.submit(library, id))) {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => tracing::error!(%error, version = %id, "can't begin a restore now; it is tried again"),
+                Err(panic) => self.panicked("the beginning of a restore", &*panic),
             }
+            library.flights.later(id);
         }
     }
 
@@ -200,7 +227,8 @@ impl Gateway {
             id: row.id,
             request: RequestId(library.flights.requests.fetch_add(1, Ordering::Relaxed)),
             requested_ms: restore.requested_ms,
-            check: Mutex::new(ShardCheck::begin(&self.archive, row)?),
+            check: ShardCheck::begin(&self.archive, row)?,
+            is_slow: AtomicBool::new(false),
             row: row.clone(),
             sets,
             visited: Mutex::default(),
@@ -229,11 +257,11 @@ impl Gateway {
             library.flights.later(flight.id);
             return;
         }
-        let is_checked =
-            ended.outcome == RegionOutcome::Read && !flight.has_failed.load(Ordering::Relaxed) && lock(&flight.check).is_complete();
+        let is_checked = ended.outcome == RegionOutcome::Read && !flight.has_failed.load(Ordering::Relaxed) && flight.check.is_complete();
         if is_checked {
             self.complete_restore(library, &flight, RestoreEnd::Read, Ok(()));
         } else {
+            flight.is_slow.store(true, Ordering::Relaxed);
             let _ = library.flights.slow.jobs.send(SlowJob::Finish(flight, ended));
         }
     }
@@ -255,6 +283,10 @@ impl Gateway {
             }
         }
         let result = read(ObjectReader::new(&self.archive));
+        if self.waits(library, flight.id, &result) {
+            lock(&library.flights.by_request).remove(&flight.request);
+            return;
+        }
         let end = if result.is_ok() { RestoreEnd::WithoutLibrary } else { RestoreEnd::Failed };
         self.complete_restore(library, flight, end, result);
     }
@@ -262,8 +294,27 @@ impl Gateway {
     /// Restores an object that is staged or has no place in the library.
     pub(super) fn restore_directly(&self, library: &Library, restore: &Restore, row: &VersionRow) {
         let result = ObjectReader::new(&self.archive).read(row, &mut |_| Ok(()));
+        if self.waits(library, restore.id, &result) {
+            return;
+        }
         let end = if result.is_ok() { RestoreEnd::WithoutLibrary } else { RestoreEnd::Failed };
         self.end_restore(library, restore.id, Some((end, result)));
+    }
+
+    /// Whether a restore waits for stores that are absent, or for another try: nothing is known to
+    /// be lost.
+    fn waits(&self, library: &Library, id: VersionId, result: &Result<(), ReadError>) -> bool {
+        let Err(error) = result else { return false };
+        let is_passing = matches!(
+            error,
+            ReadError::Archive(ArchiveError::Catalogue(_) | ArchiveError::Keys(_) | ArchiveError::Store(_) | ArchiveError::Staging(_))
+        );
+        let waits = is_passing || error.hindrance().is_some();
+        if waits {
+            tracing::warn!(%error, version = %id, "a restore waits");
+            library.flights.later(id);
+        }
+        waits
     }
 
     fn complete_restore(&self, library: &Library, flight: &Flight, end: RestoreEnd, result: Result<(), ReadError>) {
@@ -301,7 +352,11 @@ impl Gateway {
         match self.state.restore(id) {
             Ok(Some(restore)) if restore.done_ms.is_none() => library.flights.enqueue(&restore),
             Ok(_) => {}
-            Err(error) => tracing::error!(%error, "can't look for a restore; if it was requested again, it waits for the next start"),
+            Err(error) => {
+                tracing::error!(%error, version = %id, "can't look for a restore; it is tried again");
+                lock(&library.flights.known).insert(id);
+                library.flights.later(id);
+            }
         }
     }
 }
@@ -317,7 +372,7 @@ impl Flight {
             return;
         }
         for (_, extent) in self.shards.iter().filter(|(shard, _)| (shard.platter, shard.tracks) == (read.platter, read.tracks)) {
-            match lock(&self.check).read(archive, extent) {
+            match self.check.read(archive, extent) {
                 Ok(()) => {
                     lock(&self.visited).insert(extent.platter);
                 }

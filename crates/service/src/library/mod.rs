@@ -48,6 +48,8 @@ pub(crate) use self::workers::run_workers;
 
 /// How often the library's state is kept, while anything moves.
 const KEEP_EVERY: Duration = Duration::from_secs(1);
+/// Much faster, and the clock would run over within years.
+const TIME_SCALE_MAX: u32 = 100_000;
 /// The folder of the journals, in the archive's folder.
 const JOURNALS: &str = "library";
 /// Number of journals that are kept, including the new one.
@@ -74,6 +76,20 @@ pub enum LibraryError {
         /// The reason.
         source: PlacementError,
     },
+    /// It would run too fast.
+    #[error("[library] time_scale = {found} in service.toml: expected 1 to {TIME_SCALE_MAX}")]
+    TimeScale {
+        /// The setting.
+        found: u32,
+    },
+    /// The folder of the journals can't be used.
+    #[error("[library] journal = true in service.toml: {path}: {source}")]
+    Journal {
+        /// The folder or the file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
     /// The state can't be read or written.
     #[error(transparent)]
     State(#[from] StateError),
@@ -98,6 +114,8 @@ pub(crate) struct Library {
     own_jobs: Sender<Job>,
     /// The state to keep; only the latest counts.
     to_keep: Arc<Mutex<Option<Stock>>>,
+    /// Held while a state is written.
+    keeping: Mutex<()>,
     journal: Option<PathBuf>,
     journal_failed: AtomicBool,
     /// Set when the server stops: restores that have not begun are left for the next start.
@@ -122,6 +140,9 @@ impl Library {
         let wrong = |why: String| LibraryError::Settings { layout: settings.layout.clone(), why };
         let of_library = match settings.layout.as_str() {
             "none" => return Ok(None),
+            _ if settings.time_scale.get() > TIME_SCALE_MAX => {
+                return Err(LibraryError::TimeScale { found: settings.time_scale.get() });
+            }
             "early" => LibrarySettings::default(),
             path => LibrarySettings::read(&archive.home().join(path)).map_err(|errors| wrong(errors.to_string()))?,
         };
@@ -151,7 +172,10 @@ impl Library {
         let to_keep = Arc::new(Mutex::new(None));
         let events = ToWorkers { jobs: own_jobs.clone(), to_keep: to_keep.clone() };
         let journal = if settings.journal { Some(new_journal(archive.home())?) } else { None };
-        let runner = start(&plan, stock, settings, journal.clone(), events)?;
+        let runner = start(&plan, stock, settings, journal.clone(), events).map_err(|source| match &journal {
+            Some(path) => LibraryError::Journal { path: path.clone(), source },
+            None => LibraryError::Start(source),
+        })?;
         let platters = places.all_platters();
         runner.take_in(platters);
         Ok(Some(Self {
@@ -164,6 +188,7 @@ impl Library {
             jobs: Mutex::new(jobs),
             own_jobs,
             to_keep,
+            keeping: Mutex::default(),
             journal,
             journal_failed: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
@@ -188,6 +213,10 @@ impl Library {
     /// Brings a restore into the library, unless it is there.
     pub(crate) fn enqueue(&self, restore: &Restore) {
         self.flights.enqueue(restore);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
     }
 
     fn count(&self, end: RestoreEnd) {
@@ -227,6 +256,9 @@ fn taken_up(
         let plan = Plan::with_homes(settings.clone(), shape, tracks, track_bytes, homes).map_err(|error| error.to_string())?;
         let stock = Stock::parse(kept.stock.lines()).map_err(|error| error.to_string())?;
         plan.check(&stock).map_err(|error| error.to_string())?;
+        if kept.sets.len() > plan.sets() as usize {
+            return Err("it has more sets than slots".to_owned());
+        }
         if stock.written as usize > kept.sets.len() * usize::from(shape.platters()) {
             return Err("it has more platters than the sets that were recorded".to_owned());
         }
@@ -242,14 +274,17 @@ fn taken_up(
 }
 
 /// The path of a new journal. Removes the oldest ones.
-fn new_journal(home: &Path) -> io::Result<PathBuf> {
+fn new_journal(home: &Path) -> Result<PathBuf, LibraryError> {
     let folder = home.join(JOURNALS);
-    fs::create_dir_all(&folder)?;
-    let mut old: Vec<PathBuf> = fs::read_dir(&folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let of_folder = |source| LibraryError::Journal { path: folder.clone(), source };
+    fs::create_dir_all(&folder).map_err(of_folder)?;
+    let mut old: Vec<PathBuf> = fs::read_dir(&folder).map_err(of_folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     old.retain(|path| path.extension().is_some_and(|extension| extension == "journal"));
     old.sort_unstable();
     for path in &old[..old.len().saturating_sub(JOURNALS_MAX - 1)] {
-        fs::remove_file(path)?;
+        if let Err(error) = fs::remove_file(path) {
+            tracing::warn!(%error, path = %path.display(), "can't remove an old journal");
+        }
     }
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     Ok(folder.join(format!("{now_ms:013}.journal")))

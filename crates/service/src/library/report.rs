@@ -221,10 +221,10 @@ fn reason(waiting: Option<&Waiting>) -> String {
         Some(Waiting::InSlot { before }) => format!("a shuttle; {before} platters are before it"),
         Some(Waiting::OnShuttle(shuttle)) => format!("shuttle {}, which carries its platter", shuttle.0),
         Some(Waiting::InDrive(drive)) => format!("drive {}, which has its platter", drive.0),
+        Some(Waiting::Reading) | None => "its bytes, which are being read and checked".to_owned(),
         Some(Waiting::AtPort) => "its platter, which waits at the write rack".to_owned(),
         Some(Waiting::OutOfReach) => "other platters of its set, because its own is out of reach".to_owned(),
         Some(Waiting::NotWritten) => "its platter, which is not in the library yet".to_owned(),
-        None => "its bytes, which are being read and checked".to_owned(),
     }
 }
 
@@ -257,6 +257,9 @@ impl Gateway {
                         let next = outlook.view.requests[*index].shards.first();
                         let waiting = next.and_then(|shard| outlook.view.waiting.get(&shard.platter));
                         (reason(waiting), outlook.ends_ms.get(&flight.request).copied())
+                    }
+                    None if flight.is_slow.load(Ordering::Relaxed) => {
+                        ("its bytes, which are read from whatever stores have them".to_owned(), None)
                     }
                     // It came after the view.
                     None => ("a shuttle".to_owned(), None),

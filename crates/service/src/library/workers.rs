@@ -110,7 +110,6 @@ pub(crate) async fn run_workers(gateway: Arc<Gateway>, mut stop: watch::Receiver
             gateway.log_panic("the library", error);
         }
     };
-    blocking(Gateway::enqueue_open_restores).await;
     while !*stop.borrow() {
         blocking(Gateway::submit_restores).await;
         let Some(library) = &gateway.library else { break };
@@ -139,8 +138,12 @@ fn work(gateway: &Gateway, library: &Library) {
     loop {
         let Ok(job) = lock(&library.jobs).recv() else { return };
         let read = if let Job::Read(read) = &job { Some(*read) } else { None };
-        if let Job::Stop = job {
-            return;
+        let ended = if let Job::Ended(ended) = &job { Some(ended.request) } else { None };
+        match (&job, library.is_stopping()) {
+            (Job::Stop, _) => return,
+            // The next start requests it again.
+            (Job::Read(_) | Job::Ended(_), true) => continue,
+            _ => {}
         }
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| gateway.do_job(library, job))) {
             gateway.panicked("a worker of the library", &*panic);
@@ -149,6 +152,9 @@ fn work(gateway: &Gateway, library: &Library) {
                 library.flights.note_failure(read.request);
                 library.runner.bytes_read(read.command);
             }
+            if let Some(request) = ended {
+                library.flights.give_up(request);
+            }
         }
     }
 }
@@ -156,9 +162,14 @@ fn work(gateway: &Gateway, library: &Library) {
 fn work_slowly(gateway: &Gateway, library: &Library) {
     loop {
         let Ok(job) = lock(&library.flights.slow.received).recv() else { return };
-        if library.is_stopping.load(Ordering::Relaxed) || matches!(job, SlowJob::Stop) {
+        if library.is_stopping() || matches!(job, SlowJob::Stop) {
             return;
         }
+        let (direct, request) = match &job {
+            SlowJob::Direct(restore, _) => (Some(restore.id), None),
+            SlowJob::Finish(flight, _) => (None, Some(flight.request)),
+            SlowJob::Stop => (None, None),
+        };
         let done = catch_unwind(AssertUnwindSafe(|| match job {
             SlowJob::Direct(restore, row) => gateway.restore_directly(library, &restore, &row),
             SlowJob::Finish(flight, ended) => gateway.finish_slowly(library, &flight, &ended),
@@ -166,6 +177,8 @@ fn work_slowly(gateway: &Gateway, library: &Library) {
         }));
         if let Err(panic) = done {
             gateway.panicked("a restore", &*panic);
+            direct.into_iter().for_each(|id| library.flights.later(id));
+            request.into_iter().for_each(|request| library.flights.give_up(request));
         }
     }
 }
@@ -176,6 +189,8 @@ impl Gateway {
             Job::Read(read) => self.read_for_drive(library, &read),
             Job::Ended(ended) => self.end_request(library, ended),
             Job::Keep => {
+                // An older state must not replace a newer one.
+                let _guard = lock(&library.keeping);
                 let stock = lock(&library.to_keep).take();
                 if let Some(stock) = stock
                     && let Err(error) = self.state.keep_library(&stock.to_string())

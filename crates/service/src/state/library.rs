@@ -26,7 +26,13 @@ impl State {
                 return Ok(None);
             };
             let slots = slots.as_chunks().0.iter().copied().map(u32::from_le_bytes).collect();
-            let sets = query_all(connection, "SELECT id FROM library_set ORDER BY number", [], |row| row.get(0).map(SetId))?;
+            let numbered = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1).map(SetId)?));
+            let sets = query_all(connection, "SELECT number, id FROM library_set ORDER BY number", [], numbered)?;
+            if sets.iter().zip(0..).any(|((number, _), expected)| *number != expected) {
+                tracing::warn!("sets of the library are missing in service.db");
+                return Ok(None);
+            }
+            let sets = sets.into_iter().map(|(_, id)| id).collect();
             Ok(Some(KeptLibrary { building, slots, stock, sets }))
         })
     }
