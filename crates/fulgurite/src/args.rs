@@ -159,8 +159,8 @@ pub(crate) enum Command {
     DecodeWorker(DecodeWorker),
     /// List open restores of a running server, what they wait for, and when they should be done
     ///
-    /// Without a library (see service.toml), restores are carried out one after another,
-    /// and no time is estimated. The 1,000 most urgent ones are listed.
+    /// Lists the 1,000 most urgent ones. Without a library (see service.toml), restores run one
+    /// after another and have no estimates.
     Restores,
     /// Show or change the robotic library of a running server
     #[command(subcommand)]
@@ -226,14 +226,16 @@ pub(crate) struct Init {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Library {
-    /// Show its shuttles, drives and open requests
+    /// Show each shuttle and drive, and how many requests and platters wait
     Status,
     /// Put an emulated machine out of order until it is repaired
     ///
-    /// A shuttle stops where it is: nothing near it can be reached, and what is stored there is
-    /// recovered from other platters of each set. A drive keeps the platters in it.
+    /// A shuttle stops where it is and blocks the slots near it; restores that need platters there
+    /// read other platters of the set instead. A drive keeps its platters.
     Fault(Machine),
     /// Repair a machine that is out of order
+    ///
+    /// Fails until the library has detected the fault: 30 s of its time on average.
     Repair(Machine),
 }
 

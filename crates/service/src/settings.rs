@@ -100,13 +100,13 @@ open_per_account = 10000
 gib_a_day_per_account = 10240
 
 [library]
-# A robotic library, with emulated shuttles and drives: restores then wait until platters were carried
-# to drives. "none": restores read the stores at once. "early": an early library, 20 shuttles and 20
-# drives. Otherwise a file with settings of a library (docs/library-settings.md); a relative path starts
-# at this folder.
+# A robotic library with emulated shuttles and drives: restores wait until shuttles have brought the
+# platters to drives. "none": no library, restores read the stores one after another. "early": 20
+# shuttles and 20 drives. Anything else names a file with a library's settings
+# (docs/library-settings.md), relative to the archive's folder.
 layout = "none"
 
-# How many times as fast as real time the library runs.
+# How many times as fast as real time the library runs: 1 to 100000.
 time_scale = 1
 
 # Write a journal of each run to the folder library of the archive, for `fulgurite twin replay` and
