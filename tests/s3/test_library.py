@@ -128,6 +128,7 @@ def test_restores_survive_a_kill_and_every_journal_replays(own):
     s3 = client(own)
     request_all(s3, bodies)
     wait_until("platters move", lambda: any(shuttle["carries"] is not None for shuttle in library(own)["shuttles"]))
+    # The state is kept, and the journal flushed, once a second.
     time.sleep(1.2)
     before = restores(own)
     assert before["open"] > 0 and before["library"]["requests_open"] > 0
@@ -139,7 +140,7 @@ def test_restores_survive_a_kill_and_every_journal_replays(own):
         check_all(s3, bodies)
         state = library(own)
         assert state["restores"]["failed"] == state["restores"]["without_library"] == 0
-        wait_until("all platters are at home", lambda: all(shuttle["carries"] is None for shuttle in library(own)["shuttles"]))
+        wait_until("every shuttle has put its platter back", lambda: all(shuttle["carries"] is None for shuttle in library(own)["shuttles"]))
     first, killed, last = (replay(own, journal) for journal in journals(own))
     assert first["complete"] and last["complete"] and not killed["complete"]
     # None was carried out twice: what had ended before the kill was not requested again, except for what ended in the last moment.

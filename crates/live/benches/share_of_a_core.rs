@@ -1,6 +1,6 @@
 //! How much of a core a live library takes at a hundred times real time, and how much a forecast:
 //! `cargo bench -p fulgurite-live`. An early library, 20 shuttles and 20 drives, with 7,000
-//! platters; every drive has its bytes at once.
+//! platters; drives get their bytes within a tenth of a second.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a bench measures time")]
 

@@ -37,7 +37,7 @@ pub fn forecast(view: &View, events: usize) -> BTreeMap<RequestId, Micros> {
     let mut open = 0;
     for request in &view.requests {
         if request.shards.is_empty() {
-            // The last bytes are being read.
+            // All shards were read: its end is at hand.
             ends.0.insert(request.request, Micros::ZERO);
             continue;
         }

@@ -105,7 +105,7 @@ impl LiveLibrary {
     /// the emulated machines.
     ///
     /// # Panics
-    /// If the stock is none of this plan ([`Plan::check`]).
+    /// If [`Plan::check`] rejects the stock.
     #[must_use]
     pub fn start(plan: Arc<Plan>, stock: &Stock, seed: u64, outside: &mut impl Outside) -> Self {
         let mut libraries = plan.libraries(stock, seed, |_| ());

@@ -162,14 +162,14 @@ impl Plan {
             return wrong(format!("a shuttle is at {} µm of shelf {}", outside.x_um, outside.shelf));
         }
         if let Some(actor) = stock.down.iter().chain(&stock.failed).find(|actor| !self.has(**actor)) {
-            return wrong(format!("{actor:?} is out of order, but there is none"));
+            return wrong(format!("{actor:?} is out of order, but doesn't exist"));
         }
         let homes: BTreeSet<Slot> = self.homes.iter().copied().collect();
         let (mut seen, mut taken) = (BTreeSet::new(), BTreeSet::new());
         for Found { platter, at, .. } in &stock.found {
             let home = self.homes.get(platter.0 as usize);
             let Some(home) = home.filter(|_| seen.insert(*platter)) else {
-                return wrong(format!("platter {} is in two places, or there is none", platter.0));
+                return wrong(format!("platter {} is in two places, or doesn't exist", platter.0));
             };
             let exists = match at {
                 Whereabouts::Unwritten | Whereabouts::Berth(Berth::Port) => continue,

@@ -21,8 +21,8 @@ use crate::{Ended, LiveLibrary, Outside, Plan, Read, View, WrongMachine};
 
 /// Events that are handled before inputs are looked at again, if the library lags behind.
 const EVENTS_AT_ONCE: usize = 10_000;
-/// Facts that may wait for the journal's disk: a second of a busy library at hundred times its
-/// speed.
+/// Facts that may wait for the journal's disk: twenty seconds of a library with 3 requests a second
+/// at 100 times real time.
 const FACTS_WAITING: usize = 1 << 16;
 /// How long a fact may wait before it is handed to the system.
 const JOURNAL_FLUSHED_AFTER: Duration = Duration::from_secs(1);

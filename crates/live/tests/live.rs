@@ -45,7 +45,7 @@ impl Outside for Collected {
     }
 }
 
-/// The journal of facts, as the runner writes it; `end` is none for one that was killed.
+/// The journal of facts, as the runner writes it. Without an `end`, the runner was killed.
 fn journal(plan: &Plan, stock: &Stock, facts: &[Fact], end: Option<Micros>) -> Vec<u8> {
     let header = Header::new(Subject::Library, plan.description(stock), 1, Detail::Commands);
     let mut writer = JournalWriter::new(Vec::new(), &header).expect("memory takes everything");

@@ -110,8 +110,8 @@ layout = "none"
 time_scale = 1
 
 # Write a journal of each run to the folder library of the archive, for `fulgurite twin replay` and
-# `fulgurite twin watch`. A busy library writes a few GiB a day at time_scale = 1; the journals of the
-# last 10 runs are kept.
+# `fulgurite twin watch`. 3 restores a second make 2.6 million lines a day at time_scale = 1. The
+# journals of the last 10 runs are kept.
 journal = false
 "#;
 

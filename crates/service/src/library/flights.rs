@@ -1,6 +1,6 @@
 //! Restores that go through the library.
 //!
-//! Each is one request for the shards of its object. When a drive is told to read a shard, a worker
+//! A restore is one request for the shards of its object. When a drive is told to read a shard, a worker
 //! reads and checks it, from that platter alone. A shard of an unreachable platter is recovered
 //! when its request has ended, from the platters that drives have visited for it. What a platter's
 //! own codes can't give is read like any object, from whichever stores have it.

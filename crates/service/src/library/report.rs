@@ -177,7 +177,7 @@ impl Library {
         let ends = [
             ("read", RestoreEnd::Read),
             ("recovered", RestoreEnd::Recovered),
-            ("without library", RestoreEnd::WithoutLibrary),
+            ("without_library", RestoreEnd::WithoutLibrary),
             ("failed", RestoreEnd::Failed),
         ];
         Some(LibraryMetrics {
