@@ -1,9 +1,9 @@
 //! Restores that go through the library.
 //!
-//! A restore is one request for the shards of its object. When a drive is told to read a shard, a worker
-//! reads and checks it, from that platter alone. A shard of an unreachable platter is recovered
-//! when its request has ended, from the platters that drives have visited for it. What a platter's
-//! own codes can't give is read like any object, from whichever stores have it.
+//! A restore is one request for the shards of its object. When a drive is told to read a shard, a
+//! worker reads and checks it, from that platter alone. A shard of an unreachable platter is
+//! recovered when its request has ended, from the platters that drives have visited for it. What a
+//! platter's own codes can't give is read like any object, from whichever stores have it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
