@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sqlite3
 import subprocess
 import time
@@ -220,6 +221,23 @@ def test_a_thousand_restores_at_once(own):
     assert replay(own, journal)["ended"] == 1000
     # Reads of one platter share visits: far fewer than one for each object.
     assert journal.read_text().count(" mount P") < 100
+
+
+def test_an_object_on_several_platters_is_read_shard_by_shard(own):
+    settings = own.archive / "fulgurite.toml"
+    settings.write_text(re.sub(r"platter_mib = \d+", "platter_mib = 8", settings.read_text()))
+    settle(own, 100)
+    with own:
+        s3 = client(own)
+        s3.create_bucket(Bucket="photos")
+        bodies = {"large": random.Random(1).randbytes(47_000_123)}
+        s3.put_object(Bucket="photos", Key="large", Body=bodies["large"], StorageClass="GLACIER")
+        assert own.run("flush").returncode == 0
+        request_all(s3, bodies)
+        wait_until("it is restored", lambda: restores(own)["open"] == 0)
+        check_all(s3, bodies)
+        # Frames that two shards divide were checked too, or the whole object would have been read again.
+        assert library(own)["restores"]["read"] == 1 and library(own)["sets"] >= 3
 
 
 def test_damage_in_a_platter_is_repaired_from_its_set(own):
