@@ -79,6 +79,13 @@ def take_restores(page, server: Own, folder: Path) -> None:
     page.goto(f"{server.endpoint}/-/dashboard#/restores")
     page.get_by_text("carries its platter").first.wait_for()
     page.screenshot(path=folder / "restores.png")
+    page.set_viewport_size({"width": 1000, "height": 1010})
+    page.goto(f"{server.endpoint}/-/dashboard#/library")
+    page.get_by_label("Machine").select_option("shuttle 3")
+    # Until the fault is detected, and some restores have ended.
+    page.locator(".facts span", has_text="out of order 1").wait_for(timeout=300_000)
+    page.wait_for_timeout(10_000)
+    page.screenshot(path=folder / "library.png")
 
 
 if __name__ == "__main__":

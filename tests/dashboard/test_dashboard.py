@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from urllib.parse import quote
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from conftest import PATIENCE_MS, Filled
@@ -294,6 +298,91 @@ def test_open_restores_say_what_they_wait_for_and_machines_what_they_do(filled: 
     page.get_by_role("link", name="Restores").click()
     expect(page.locator("#restores")).to_contain_text("No restore is open.")
     expect(page.get_by_text("Restored by drives").locator("..")).to_contain_text("2")
+
+
+def fact(page: Page, name: str) -> int:
+    return int(page.locator(".facts span", has_text=name).locator("b").inner_text())
+
+
+def positions(page: Page) -> str:
+    """A picture of the panel, which changes if anything moves."""
+    return page.locator("canvas").first.evaluate("canvas => canvas.toDataURL()")
+
+
+def test_the_library_is_seen_in_motion(filled: Filled, new_page: Callable[..., Page]):
+    server = filled.server
+    for number in range(30):
+        filled.s3.put_object(Bucket="survey", Key=f"plate/{number}", Body=os.urandom(30_000), StorageClass="GLACIER")
+        if number % 5 == 4:
+            assert server.run("flush").returncode == 0
+    with_library(server, 5)
+    page = new_page()
+    page.goto(server.said["dashboard"])
+    page.get_by_role("link", name="Library").click()
+    expect(page.locator(".facts")).to_contain_text("open requests 0")
+    expect(page.get_by_text("10 shuttles, 10 drives, 5 times as fast as real time")).to_be_visible()
+    s3 = connect(server.server, server.account)
+    before = positions(page)
+    for number in range(30):
+        s3.restore_object(Bucket="survey", Key=f"plate/{number}", RestoreRequest={"Days": 1})
+    page.wait_for_function("() => Number(document.querySelector('.facts b').textContent) > 0")
+    page.wait_for_function("before => document.querySelector('canvas').toDataURL() !== before", arg=before)
+
+    # A second page begins in the middle, and sees the same.
+    other = new_page()
+    other.goto(server.said["dashboard"])
+    other.get_by_role("link", name="Library").click()
+    expect(other.locator(".facts")).to_contain_text("open requests")
+
+    # Machines are chosen by keyboard and by pointer, and say what they do.
+    page.get_by_label("Machine").select_option("shuttle 2")
+    expect(page.locator(".chosen")).to_contain_text("Shuttle 2:")
+    assert server.run("library", "fault", "drive", "3").returncode == 0
+    page.get_by_label("Machine").select_option("drive 3")
+    expect(page.locator(".chosen")).to_have_text("Drive 3: failed")
+    expect(other.locator(".facts")).to_contain_text("out of order 1")
+    expect(page.locator(".facts")).to_contain_text("open requests 0")
+    expect(other.locator(".facts")).to_contain_text("open requests 0")
+    assert fact(page, "ended without bytes") == 0
+
+
+def test_the_library_in_motion_needs_the_token_and_a_library(filled: Filled, new_page: Callable[..., Page]):
+    stream = f"{filled.server.endpoint}/-/dashboard/api/motions"
+    for headers in ({}, {"authorization": "Bearer wrong"}):
+        request = urllib.request.Request(stream, headers=headers)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        assert refused.value.code == 401
+    page = opened(new_page(expected=("404",)), filled.server)
+    page.get_by_role("link", name="Library").click()
+    expect(page.get_by_role("status").last).to_contain_text("the server has no library")
+
+
+def test_a_wrong_token_ends_at_the_form(filled: Filled, new_page: Callable[..., Page]):
+    with_library(filled.server, 1)
+    page = new_page(expected=("401",))
+    page.goto(filled.server.endpoint + "/-/dashboard#/library")
+    page.get_by_label("Token").fill("not-the-token-of-this-server")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Token")).to_have_value("")
+    expect(page.get_by_label("Token")).to_be_focused()
+
+
+def test_readers_of_the_motions_are_let_go_when_the_server_stops(filled: Filled):
+    """A stream lasts as long as its reader wants; it must not hold up the stop."""
+    server = filled.server
+    with_library(server, 100)
+    token = server.said["dashboard"].partition("#token=")[2]
+    streams = []
+    for _ in range(50):
+        request = urllib.request.Request(f"{server.endpoint}/-/dashboard/api/motions", headers={"authorization": f"Bearer {token}"})
+        streams.append(urllib.request.urlopen(request, timeout=60))
+        assert streams[-1].readline() == b"event: picture\n"
+    server.stop()
+    for stream in streams:
+        # It ends, and not in the middle of an event.
+        assert stream.read().endswith(b"\n\n")
+    server.start()
 
 
 def test_without_a_library_the_restores_say_so(filled: Filled, new_page: Callable[..., Page]):

@@ -3,6 +3,7 @@ computes with flat arrays of numbers, so it may take elements without asking whe
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -21,19 +22,38 @@ def compiler() -> list[str]:
     return [node, script]
 
 
-def check(project: Path) -> subprocess.CompletedProcess:
-    return subprocess.run([*compiler(), "--project", str(project)], capture_output=True, text=True, timeout=300)
+def check(project: Path, *options: str) -> subprocess.CompletedProcess:
+    return subprocess.run([*compiler(), "--project", str(project), *options], capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("project", ["tsconfig.json", "tsconfig.viewer.json"])
-def test_the_types_of_the_scripts_agree(project: str):
-    checked = check(FOLDER / project)
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The types of the viewer's scripts, which the dashboard's import."""
+    folder = tmp_path_factory.mktemp("types")
+    options = ["--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--outDir", str(folder)]
+    checked = check(FOLDER / "tsconfig.viewer.json", *options)
+    assert checked.returncode == 0, checked.stdout
+    return folder
+
+
+def dashboard_settings(declared: Path, scripts: Path, place: Path) -> Path:
+    """Settings for scripts that import the viewer's as if they lay beside them."""
+    settings = json.loads((FOLDER / "tsconfig.json").read_text())
+    settings["compilerOptions"]["rootDirs"] = [str(scripts), str(declared)]
+    settings["include"] = [f"{scripts}/*.js"]
+    written = place / "tsconfig.json"
+    written.write_text(json.dumps(settings))
+    return written
+
+
+def test_the_types_of_the_scripts_agree(declared: Path, tmp_path: Path):
+    scripts = FOLDER.parent.parent / "crates/service/src/dashboard/web"
+    checked = check(dashboard_settings(declared, scripts, tmp_path))
     assert checked.returncode == 0, checked.stdout
 
 
-def test_a_wrong_type_is_found(tmp_path: Path):
-    settings = (FOLDER / "tsconfig.json").read_text().replace("../../crates/service/src/dashboard/web/*.js", "*.js")
-    (tmp_path / "tsconfig.json").write_text(settings)
-    (tmp_path / "wrong.js").write_text("/** @param {number} value */\nexport function half(value) {\n  return value.length;\n}\n")
-    checked = check(tmp_path)
-    assert checked.returncode != 0 and "wrong.js(3," in checked.stdout, checked.stdout
+def test_a_wrong_type_is_found(declared: Path, tmp_path: Path):
+    call = "import { lastBefore } from \"./course.js\";\nlastBefore([], 2, \"3\");\n"
+    (tmp_path / "wrong.js").write_text("/** @param {number} value */\nexport function half(value) {\n  return value.length;\n}\n" + call)
+    checked = check(dashboard_settings(declared, tmp_path, tmp_path))
+    assert checked.returncode != 0 and "wrong.js(3," in checked.stdout and "wrong.js(6," in checked.stdout, checked.stdout

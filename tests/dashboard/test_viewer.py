@@ -131,8 +131,8 @@ def test_the_page_shows_what_the_journal_says(page: Page, folder: Path):
 def test_shuttles_are_at_the_drives_that_they_serve(folder: Path):
     recording = recording_of(folder)
     served = 0
-    for shuttle in recording["shuttles"]:
-        legs, works = entries(shuttle["legs"], 4), entries(shuttle["work"], 5)
+    for _, legs, works, _ in recording["entries"]["shuttles"]:
+        legs, works = entries(legs, 4), entries(works, 5)
         for since, _, _, _, drive in works:
             done = [leg for leg in legs if 0 <= leg[1] <= since]
             if drive >= 0 and done:
@@ -164,9 +164,9 @@ def test_drives_do_what_the_journal_says(folder: Path):
         elif command := re.match(r"> L0 D(\d+)(#\d+) (\w+)", line):
             running[int(command[1])] = command[2]
             states.setdefault(int(command[1]), {})[now] = STATES[command[3]]
-    recorded = recording_of(folder)["drives"]
-    assert len(recorded) == 20
-    for drive, numbers in enumerate(recorded):
+    recorded = recording_of(folder)["entries"]["drives"]
+    assert [drive for drive, _ in recorded] == list(range(20))
+    for drive, numbers in recorded:
         at, shown = 0, {}
         for index in range(0, len(numbers), 3):
             at += numbers[index]

@@ -7,6 +7,7 @@
 //!      |                               |
 //!      |-> Outside: reads to carry out, ends of requests, the stock to keep
 //!      |-> journal
+//!      |-> motions and pictures, for pages
 //!      '-> View --> forecast: when requests will end
 //! ```
 //!
@@ -29,5 +30,5 @@ pub use forecast::forecast;
 pub use library::{Ended, LiveLibrary, Outside, Read, WrongMachine};
 pub use plan::{DescriptionError, Plan, StockMismatch};
 pub use replay::{LiveReplayError, replay, replay_watched};
-pub use runner::{Events, Runner, RunnerSettings};
+pub use runner::{Events, Motions, Picture, Runner, RunnerSettings};
 pub use view::{DriveView, RequestView, ShuttleView, View, Waiting};

@@ -10,6 +10,7 @@ use fulgurite_library::{
     Tracks, Whereabouts,
 };
 use fulgurite_mechanics::{Due, Libraries, NotRepaired, Witness};
+use fulgurite_viewer::{Entries, Recorder, Recording};
 
 use crate::plan::{LIBRARY, Plan, breakdown};
 use crate::view::{RequestView, View};
@@ -89,6 +90,10 @@ pub struct LiveLibrary {
     /// Commands to read shards, until the drive has done so or has failed.
     reading: BTreeMap<CommandId, (RequestId, Shard)>,
     open: BTreeMap<RequestId, Open>,
+    /// Records what can be seen.
+    recorder: Recorder,
+    /// What has happened since the controllers settled last.
+    facts: Vec<Fact>,
 }
 
 /// An open request.
@@ -109,9 +114,18 @@ impl LiveLibrary {
     #[must_use]
     pub fn start(plan: Arc<Plan>, stock: &Stock, seed: u64, outside: &mut impl Outside) -> Self {
         let mut libraries = plan.libraries(stock, seed, |_| ());
+        let recorder = Recorder::new("library".to_owned(), libraries.region(), LIBRARY);
         libraries.start_machines();
-        let mut library =
-            Self { plan, libraries, now: Micros::ZERO, awaited: BTreeMap::new(), reading: BTreeMap::new(), open: BTreeMap::new() };
+        let mut library = Self {
+            plan,
+            libraries,
+            now: Micros::ZERO,
+            awaited: BTreeMap::new(),
+            reading: BTreeMap::new(),
+            open: BTreeMap::new(),
+            recorder,
+            facts: Vec::new(),
+        };
         library.step(outside, |libraries, witness| libraries.deliver(Micros::ZERO, LIBRARY, Event::Woken, witness));
         library.advance(Micros(1), usize::MAX, outside);
         for actor in &stock.down {
@@ -171,7 +185,9 @@ impl LiveLibrary {
     /// Starts a request. Its number must be that of no open request.
     pub fn request(&mut self, request: RequestId, shards: Vec<Shard>, deadline: Micros, outside: &mut impl Outside) {
         let now = self.now;
-        outside.fact(Fact::Requested { now, request, deadline, shards: shards.clone() });
+        let fact = Fact::Requested { now, request, deadline, shards: shards.clone() };
+        outside.fact(fact.clone());
+        self.facts.push(fact);
         let open = Open { arrived: now, deadline, shards: shards.clone(), read: BTreeSet::new() };
         self.open.insert(request, open);
         self.step(outside, |libraries, witness| libraries.request(now, request, &shards, deadline, witness));
@@ -265,6 +281,18 @@ impl LiveLibrary {
         View::new(self.plan.clone(), self.now, self.stock(written), requests.collect(), &reading, &self.libraries)
     }
 
+    /// What can be seen now, for a page. It includes what [`LiveLibrary::take_motions`] has not
+    /// returned yet.
+    #[must_use]
+    pub fn picture(&self) -> Recording {
+        self.recorder.snapshot(self.now)
+    }
+
+    /// What could be seen since the last call. It must be called now and then, or memory grows.
+    pub fn take_motions(&mut self) -> Entries {
+        self.recorder.take_new()
+    }
+
     /// Requests that have not ended.
     #[must_use]
     pub fn open_requests(&self) -> usize {
@@ -277,10 +305,17 @@ impl LiveLibrary {
 
     /// One step of the library, and what follows outside.
     fn step<T>(&mut self, outside: &mut impl Outside, step: impl FnOnce(&mut Libraries, &mut Seen<'_>) -> T) -> T {
-        let mut facts = |fact| outside.fact(fact);
+        let mut facts = |fact: Fact| {
+            outside.fact(fact.clone());
+            self.facts.push(fact);
+        };
         let mut seen = Seen { facts: &mut facts, reads: Vec::new(), ended: Vec::new() };
         let result = step(&mut self.libraries, &mut seen);
         let Seen { reads, ended, .. } = seen;
+        let (region, machines) = (self.libraries.region(), &self.libraries.mechanics()[0]);
+        for fact in self.facts.drain(..) {
+            self.recorder.see_live(&fact, region, |shuttle| Some(machines.trajectory(shuttle).end()));
+        }
         for (command, platter, tracks, read) in reads {
             let origin = self.libraries.region().origin(read).expect("a read has an origin until it has ended");
             self.awaited.insert(command, None);

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use fulgurite_domain::Micros;
 use fulgurite_journal::{Detail, Fact, Header, JournalWriter, Stock, Subject};
 use fulgurite_library::{Actor, CommandId, RegionPlatter, RequestId, Shard};
+use fulgurite_viewer::{Entries, Recording};
 
 use crate::{Ended, LiveLibrary, Outside, Plan, Read, View, WrongMachine};
 
@@ -36,10 +37,35 @@ pub trait Events: Send + 'static {
     fn ended(&mut self, ended: Ended);
     /// The state from which another run can take up the work. Only the latest counts.
     fn keep(&mut self, stock: Stock);
+    /// Whether anyone watches the library.
+    fn is_watched(&self) -> bool;
+    /// What could be seen since the last call; empty if nothing moved. It comes only while the
+    /// library is watched.
+    fn moved(&mut self, motions: Motions);
     /// The journal can't be written any more. The library goes on.
     fn journal_failed(&mut self, error: io::Error);
     /// The library's thread has panicked.
     fn panicked(&mut self, panic: Box<dyn std::any::Any + Send>);
+}
+
+/// What could be seen of a library since the last motions.
+#[derive(Debug)]
+pub struct Motions {
+    /// Motions follow each other without gaps in these numbers, while the library is watched.
+    pub number: u64,
+    /// The library's time.
+    pub now: Micros,
+    /// What could be seen.
+    pub entries: Entries,
+}
+
+/// What can be seen of a library at an instant.
+#[derive(Debug)]
+pub struct Picture {
+    /// Number of the first motions that it doesn't include.
+    pub next: u64,
+    /// The present state.
+    pub recording: Recording,
 }
 
 /// How a library is run.
@@ -49,6 +75,8 @@ pub struct RunnerSettings {
     pub time_scale: f64,
     /// How often the stock is kept, in real time, while anything changes.
     pub keep_every: Duration,
+    /// How often motions are reported, in real time, while the library is watched.
+    pub report_every: Duration,
     /// The file of the journal; it must not exist.
     pub journal: Option<PathBuf>,
     /// Seed of the emulated machines.
@@ -70,6 +98,7 @@ enum Input {
     BreakDown(Actor, SyncSender<Result<(), WrongMachine>>),
     Repair(Actor, SyncSender<Result<(), WrongMachine>>),
     View(SyncSender<View>),
+    Picture(SyncSender<Picture>),
     Stop,
 }
 
@@ -88,6 +117,9 @@ impl Runner {
             keep_every: settings.keep_every,
             kept_at: Instant::now(),
             kept: None,
+            report_every: settings.report_every,
+            reported_at: Instant::now(),
+            reports: 0,
             outside: Connections { events, journal, is_changed: true },
             inputs: received,
         };
@@ -141,6 +173,13 @@ impl Runner {
         self.ask(Input::View)
     }
 
+    /// What can be seen now; `None` if the library has stopped. A caller that
+    /// [watches](Events::is_watched) before it asks misses no motions.
+    #[must_use]
+    pub fn picture(&self) -> Option<Picture> {
+        self.ask(Input::Picture)
+    }
+
     /// Stops the library, after its last state was handed to [`Events::keep`].
     pub fn stop(&self) {
         self.send(Input::Stop);
@@ -190,6 +229,9 @@ struct Running<E> {
     keep_every: Duration,
     kept_at: Instant,
     kept: Option<Stock>,
+    report_every: Duration,
+    reported_at: Instant,
+    reports: u64,
     outside: Connections<E>,
     inputs: Receiver<Input>,
 }
@@ -201,9 +243,18 @@ impl<E: Events> Running<E> {
             let is_caught_up = library.advance(self.clock.now(), EVENTS_AT_ONCE, &mut self.outside);
             if self.kept_at.elapsed() >= self.keep_every {
                 self.keep(&library);
+                if !self.outside.events.is_watched() {
+                    // Nothing of it is reported.
+                    library.take_motions();
+                }
+            }
+            let is_watched = self.outside.events.is_watched();
+            if is_watched && self.reported_at.elapsed() >= self.report_every {
+                self.report(&mut library);
             }
             let next = library.next_at().map_or(self.keep_every, |at| self.clock.real_time(at.since(library.now())));
-            let wait = if is_caught_up { next.min(self.keep_every) } else { Duration::ZERO };
+            let most = if is_watched { self.report_every } else { self.keep_every };
+            let wait = if is_caught_up { next.min(most) } else { Duration::ZERO };
             let mut input = match self.inputs.recv_timeout(wait) {
                 Ok(input) => Some(input),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -250,9 +301,20 @@ impl<E: Events> Running<E> {
                 let _ = reply.try_send(library.repair(actor, &mut self.outside));
             }
             Input::View(reply) => drop(reply.try_send(library.view(self.written))),
+            Input::Picture(reply) => {
+                self.report(library);
+                drop(reply.try_send(Picture { next: self.reports, recording: library.picture() }));
+            }
             Input::Stop => return false,
         }
         true
+    }
+
+    fn report(&mut self, library: &mut LiveLibrary) {
+        self.reported_at = Instant::now();
+        let motions = Motions { number: self.reports, now: library.now(), entries: library.take_motions() };
+        self.reports += 1;
+        self.outside.events.moved(motions);
     }
 
     fn keep(&mut self, library: &LiveLibrary) {

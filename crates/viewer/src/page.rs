@@ -1,11 +1,12 @@
 //! The page that plays a recording: one file, which loads nothing and needs no server.
 
-use crate::Recording;
+use crate::{Recording, web};
 
 const PAGE: &str = include_str!("web/player.html");
-const STYLE: &str = include_str!("web/player.css");
+/// The styles, each before those that build on it.
+const STYLES: [&str; 3] = [web::COLOURS, include_str!("web/player.css"), web::PANEL_STYLE];
 /// The modules of the script, each after those that it imports.
-const MODULES: [&str; 3] = [include_str!("web/course.js"), include_str!("web/drawing.js"), include_str!("web/player.js")];
+const MODULES: [&str; 6] = [web::DOM, web::DRAWING, web::COURSE, web::PANEL, web::PLOTS, include_str!("web/player.js")];
 
 /// Halfway between fast and small.
 const COMPRESSION: u8 = 6;
@@ -16,10 +17,10 @@ pub fn page(recording: &Recording) -> String {
     let packed = miniz_oxide::deflate::compress_to_vec(recording.json().to_string().as_bytes(), COMPRESSION);
     let data = base64_simd::STANDARD.encode_to_string(packed);
     let title = recording.title.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let script = script();
-    let mut page = String::with_capacity(PAGE.len() + STYLE.len() + script.len() + data.len() + title.len());
+    let (style, script) = (STYLES.concat(), script());
+    let mut page = String::with_capacity(PAGE.len() + style.len() + script.len() + data.len() + title.len());
     let mut rest = PAGE;
-    for (mark, text) in [("{title}", title.as_str()), ("{style}", STYLE), ("{recording}", &data), ("{script}", &script)] {
+    for (mark, text) in [("{title}", title.as_str()), ("{style}", &style), ("{recording}", &data), ("{script}", &script)] {
         let (before, after) = rest.split_once(mark).expect("the page has each mark once, in this order");
         page.push_str(before);
         page.push_str(text);

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use fulgurite_domain::Micros;
 use fulgurite_journal::Fact;
 use fulgurite_library::{
-    Action, Actor, Bay, Berth, Cell, Command, CommandId, Drive, Event, Fault, Lane, Library, Panel, Region, RegionOutcome, RequestId,
-    Shuttle,
+    Action, Actor, Bay, Berth, Cell, Command, CommandId, Drive, Event, Fault, Lane, Layout, Library, Panel, Region, RegionOutcome,
+    RequestId, Shuttle,
 };
 
 use crate::Recording;
-use crate::recording::{ShuttleTrack, millimetres, milliseconds, place};
+use crate::entries::{Entries, millimetres, milliseconds, place};
 
 /// What the page shows of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,10 @@ enum DriveShows {
 const NONE: i64 = -1;
 /// The port, where an entry has a drive.
 const PORT: i64 = -2;
+/// Kinds of a shuttle's work.
+const PICK: i64 = 0;
+const PLACE: i64 = 1;
+const CHARGE: i64 = 2;
 
 /// The drive of a berth, for entries of work.
 fn drive_of(berth: Berth) -> i64 {
@@ -38,18 +42,24 @@ fn drive_of(berth: Berth) -> i64 {
     }
 }
 
-/// Makes the [`Recording`] of one library of a region.
+/// Records one library of a region.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     library: Library,
-    recording: Recording,
+    title: String,
+    layout: Layout,
     now: Micros,
-    /// The command that each machine carries out, and when it began.
-    shuttles: Vec<Option<(CommandId, Micros, Action)>>,
+    /// Where each shuttle was before its first leg that is kept.
+    starts: Vec<[i64; 2]>,
+    entries: Entries,
+    /// The command that each machine carries out.
+    shuttles: Vec<Option<(CommandId, Action)>>,
     drives: Vec<Option<CommandId>>,
-    /// Where each open request is in the list.
-    open: BTreeMap<u64, usize>,
+    /// When each open request arrived.
+    open: BTreeMap<RequestId, Micros>,
+    /// Platters that wait in each lane, and the unreachable cells.
     lanes: Vec<u32>,
+    blocked: Vec<i64>,
 }
 
 impl Recorder {
@@ -65,36 +75,41 @@ impl Recorder {
         }
         let panel = region.controllers()[usize::from(library.0)].panel();
         let layout = panel.layout().clone();
-        let shuttles =
-            (0..layout.shuttles).map(|shuttle| ShuttleTrack { start: place(panel.position(Shuttle(shuttle))), ..ShuttleTrack::default() });
-        let recording = Recording {
-            title,
-            until: Micros::ZERO,
-            shuttles: shuttles.collect(),
-            drives: vec![Vec::new(); layout.drive_count().into()],
-            waiting: Vec::new(),
-            blocked: Vec::new(),
-            requests: Vec::new(),
-            layout,
-        };
+        let starts: Vec<_> = (0..layout.shuttles).map(|shuttle| place(panel.position(Shuttle(shuttle)))).collect();
+        let mut entries = Entries::new(starts.len(), layout.drive_count().into());
+        for (shuttle, shown) in (0..).map(Shuttle).zip(&mut entries.shuttles) {
+            if let Some(platter) = panel.carried(shuttle) {
+                shown.work.push(&[0, 0, PICK, platter.0.into(), NONE]);
+            }
+        }
         Self {
             library,
+            title,
             now: Micros::ZERO,
-            shuttles: vec![None; recording.shuttles.len()],
-            drives: vec![None; recording.drives.len()],
+            shuttles: vec![None; starts.len()],
+            drives: vec![None; layout.drive_count().into()],
+            starts,
+            entries,
             open: BTreeMap::new(),
-            lanes: vec![0; 2 * usize::from(recording.layout.shelves)],
-            recording,
+            lanes: vec![0; 2 * usize::from(layout.shelves)],
+            blocked: Vec::new(),
+            layout,
         }
     }
 
     /// Sees an input or an output, after the region has handled it. Outputs follow their input.
     pub fn see(&mut self, fact: &Fact, region: &Region) {
+        self.see_live(fact, region, |_| None);
+    }
+
+    /// Like [`Recorder::see`]; `leg_end` tells when the leg that a shuttle has just begun should
+    /// end, if that is known.
+    pub fn see_live(&mut self, fact: &Fact, region: &Region, leg_end: impl Fn(Shuttle) -> Option<Micros>) {
         match fact {
             Fact::Requested { now, request, .. } => {
                 self.now = *now;
-                self.open.insert(request.0, self.recording.requests.len());
-                self.recording.requests.extend([milliseconds(*now), NONE, 0]);
+                self.open.insert(*request, *now);
+                self.entries.arrivals.push(&[milliseconds(*now)]);
                 self.count_waiting(self.panel(region));
             }
             Fact::Happened { now, library, event } => {
@@ -104,7 +119,9 @@ impl Recorder {
                 }
                 self.count_waiting(self.panel(region));
             }
-            Fact::Commanded { library, command: Command::Do { id, action } } if *library == self.library => self.begin(*id, *action),
+            Fact::Commanded { library, command: Command::Do { id, action } } if *library == self.library => {
+                self.begin(*id, *action, leg_end)
+            }
             Fact::Ended { request, outcome } => self.ended(*request, *outcome),
             Fact::Commanded { .. } | Fact::Digest { .. } | Fact::End { .. } => {}
         }
@@ -112,14 +129,39 @@ impl Recorder {
 
     /// Ends the recording. What is still under way has no end.
     #[must_use]
-    pub fn finish(mut self, until: Micros) -> Recording {
-        for shuttle in 0..self.shuttles.len() {
-            if let Some((_, since, action)) = self.shuttles[shuttle].take() {
-                self.add_action(shuttle as u16, milliseconds(since), NONE, action);
+    pub fn finish(self, until: Micros) -> Recording {
+        self.snapshot(until)
+    }
+
+    /// What is recorded and was not taken, as a recording: at least the library's present state.
+    #[must_use]
+    pub fn snapshot(&self, until: Micros) -> Recording {
+        let mut entries = self.entries.clone();
+        if entries.waiting.is_empty() {
+            let now = milliseconds(self.now);
+            for (lane, waiting) in (0..).zip(&self.lanes).filter(|(_, waiting)| **waiting > 0) {
+                entries.waiting.push(&[now, lane, (*waiting).into()]);
             }
         }
-        self.recording.until = until.max(self.now);
-        self.recording
+        if entries.blocked.is_empty() && !self.blocked.is_empty() {
+            entries.blocked.push((milliseconds(self.now), self.blocked.clone()));
+        }
+        // Each open request either has an entry or arrived before.
+        let open = (self.open.len() + entries.ends.len()).saturating_sub(entries.arrivals.len());
+        Recording {
+            title: self.title.clone(),
+            layout: self.layout.clone(),
+            until: until.max(self.now),
+            starts: self.starts.clone(),
+            open,
+            entries,
+        }
+    }
+
+    /// The entries that are new or have changed since the last call. What is not needed to know the
+    /// library's present state is forgotten.
+    pub fn take_new(&mut self) -> Entries {
+        self.entries.take_new(&mut self.starts)
     }
 
     fn panel<'r>(&self, region: &'r Region) -> &'r Panel {
@@ -150,8 +192,8 @@ impl Recorder {
                     Actor::Drive(drive) => self.show(drive, DriveShows::Idle, NONE),
                     Actor::Shuttle(Shuttle(shuttle)) => {
                         let now = milliseconds(self.now);
-                        if let Some(end) = self.recording.shuttles[usize::from(shuttle)].lost.last_mut().filter(|end| **end == NONE) {
-                            *end = now;
+                        if let Some(times) = self.entries.shuttles[usize::from(shuttle)].lost.last_mut().filter(|times| times[1] == NONE) {
+                            times[1] = now;
                         }
                     }
                 }
@@ -166,9 +208,9 @@ impl Recorder {
         }
     }
 
-    fn begin(&mut self, id: CommandId, action: Action) {
+    fn begin(&mut self, id: CommandId, action: Action, leg_end: impl Fn(Shuttle) -> Option<Micros>) {
         match id.actor {
-            Actor::Shuttle(Shuttle(shuttle)) => self.shuttles[usize::from(shuttle)] = Some((id, self.now, action)),
+            Actor::Shuttle(shuttle) => self.begin_shuttle(shuttle, id, action, leg_end(shuttle)),
             Actor::Drive(drive) => {
                 self.drives[usize::from(drive.0)] = Some(id);
                 let (shows, platter) = match action {
@@ -184,6 +226,24 @@ impl Recorder {
         }
     }
 
+    fn begin_shuttle(&mut self, shuttle: Shuttle, id: CommandId, action: Action, leg_end: Option<Micros>) {
+        let number = usize::from(shuttle.0);
+        let since = milliseconds(self.now);
+        let shown = &mut self.entries.shuttles[number];
+        match action {
+            Action::Move { to } => {
+                let until = leg_end.filter(|end| *end >= self.now).map_or(NONE, milliseconds);
+                let [shelf, x] = place(to);
+                shown.legs.push(&[since, until, shelf, x]);
+            }
+            Action::Pick { from, platter } => shown.work.push(&[since, NONE, PICK, platter.0.into(), drive_of(from)]),
+            Action::Place { to, platter } => shown.work.push(&[since, NONE, PLACE, platter.0.into(), drive_of(to)]),
+            Action::Charge => shown.work.push(&[since, NONE, CHARGE, NONE, NONE]),
+            Action::Mount { .. } | Action::Unmount { .. } | Action::Switch { .. } | Action::Read { .. } | Action::Verify { .. } => return,
+        }
+        self.shuttles[number] = Some((id, action));
+    }
+
     fn done(&mut self, command: CommandId) {
         match command.actor {
             Actor::Drive(drive) => {
@@ -192,26 +252,12 @@ impl Recorder {
                 }
             }
             Actor::Shuttle(Shuttle(shuttle)) => {
-                let Some((_, since, action)) = self.shuttles[usize::from(shuttle)].take_if(|(running, ..)| *running == command) else {
-                    return;
-                };
-                self.add_action(shuttle, milliseconds(since), milliseconds(self.now), action);
+                let Some((_, action)) = self.shuttles[usize::from(shuttle)].take_if(|(running, _)| *running == command) else { return };
+                let now = milliseconds(self.now);
+                let shown = &mut self.entries.shuttles[usize::from(shuttle)];
+                let list = if matches!(action, Action::Move { .. }) { &mut shown.legs } else { &mut shown.work };
+                list.end_last(now);
             }
-        }
-    }
-
-    /// Adds what a shuttle did; `until` is -1 if it had not ended.
-    fn add_action(&mut self, shuttle: u16, since: i64, until: i64, action: Action) {
-        let track = &mut self.recording.shuttles[usize::from(shuttle)];
-        match action {
-            Action::Move { to } => {
-                let [shelf, x] = place(to);
-                track.legs.extend([since, until, shelf, x]);
-            }
-            Action::Pick { from, platter } => track.work.extend([since, until, 0, platter.0.into(), drive_of(from)]),
-            Action::Place { to, platter } => track.work.extend([since, until, 1, platter.0.into(), drive_of(to)]),
-            Action::Charge => track.work.extend([since, until, 2, NONE, NONE]),
-            Action::Mount { .. } | Action::Unmount { .. } | Action::Switch { .. } | Action::Read { .. } | Action::Verify { .. } => {}
         }
     }
 
@@ -225,46 +271,43 @@ impl Recorder {
             }
             (Actor::Shuttle(Shuttle(shuttle)), Fault::Stopped { x_um } | Fault::Collided { x_um, .. }) => {
                 let running = self.shuttles[usize::from(shuttle)].take();
-                let track = &mut self.recording.shuttles[usize::from(shuttle)];
+                let shown = &mut self.entries.shuttles[usize::from(shuttle)];
                 let from = panel.position(Shuttle(shuttle));
-                let (since, shelf) = match running {
-                    Some((_, since, Action::Move { to })) => (since, i64::from(from.shelf) + i64::from(to.shelf)),
-                    Some((_, since, _)) => (since, 2 * i64::from(from.shelf)),
-                    None => (self.now, 2 * i64::from(from.shelf)),
-                };
-                track.legs.extend([milliseconds(since), now, shelf, millimetres(x_um)]);
-                track.lost.extend([now, NONE]);
+                let stopped_x = millimetres(x_um);
+                if let Some((_, Action::Move { to })) = running
+                    && let Some(leg) = shown.legs.last_mut()
+                {
+                    leg[1..].copy_from_slice(&[now, i64::from(from.shelf) + i64::from(to.shelf), stopped_x]);
+                } else {
+                    shown.legs.push_or_replace(&[now, now, 2 * i64::from(from.shelf), stopped_x]);
+                }
+                shown.lost.push(&[now, NONE]);
             }
             (Actor::Shuttle(_), Fault::DriveDown) => {}
         }
     }
 
-    /// Shows what a drive does from now on.
+    /// Shows what a drive does from now on. The last of several changes at one instant is what can
+    /// be seen.
     fn show(&mut self, drive: Drive, shows: DriveShows, platter: i64) {
-        let entries = &mut self.recording.drives[usize::from(drive.0)];
-        let now = milliseconds(self.now);
-        // The last of several changes at one instant is what can be seen.
-        if entries.len() >= 3 && entries[entries.len() - 3] == now {
-            entries.truncate(entries.len() - 3);
-        }
-        entries.extend([now, shows as i64, platter]);
+        self.entries.drives[usize::from(drive.0)].push_or_replace(&[milliseconds(self.now), shows as i64, platter]);
     }
 
     fn ended(&mut self, request: RequestId, outcome: RegionOutcome) {
-        let Some(at) = self.open.remove(&request.0) else { return };
-        self.recording.requests[at + 1] = milliseconds(self.now);
-        self.recording.requests[at + 2] = match outcome {
+        let Some(arrived) = self.open.remove(&request) else { return };
+        let outcome = match outcome {
             RegionOutcome::Read => 0,
             RegionOutcome::Recovered => 1,
             RegionOutcome::Unavailable | RegionOutcome::Refused => 2,
         };
+        self.entries.ends.push(&[milliseconds(self.now), milliseconds(arrived), outcome]);
     }
 
     fn count_waiting(&mut self, panel: &Panel) {
         for (lane, known) in (0..).map(Lane).zip(&mut self.lanes) {
             let waiting = panel.queue().platters_in(lane);
             if std::mem::replace(known, waiting) != waiting {
-                self.recording.waiting.extend([milliseconds(self.now), lane.0.into(), waiting.into()]);
+                self.entries.waiting.push(&[milliseconds(self.now), lane.0.into(), waiting.into()]);
             }
         }
     }
@@ -272,7 +315,7 @@ impl Recorder {
     fn update_blocked(&mut self, panel: &Panel) {
         let layout = panel.layout();
         let cells = (0..layout.racks()).flat_map(|rack| (0..layout.shelves).map(move |shelf| Cell { rack, shelf }));
-        let blocked = cells.filter(|cell| panel.is_blocked(*cell)).flat_map(|cell| [cell.rack.into(), cell.shelf.into()]).collect();
-        self.recording.blocked.push((milliseconds(self.now), blocked));
+        self.blocked = cells.filter(|cell| panel.is_blocked(*cell)).flat_map(|cell| [cell.rack.into(), cell.shelf.into()]).collect();
+        self.entries.blocked.push((milliseconds(self.now), self.blocked.clone()));
     }
 }

@@ -1,5 +1,6 @@
 //! The dashboard's files, compiled into the program.
 
+use fulgurite_viewer::web;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
 use super::{PATH, text};
@@ -10,17 +11,24 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
 /// Paths below the dashboard's, types and contents.
-const FILES: [(&str, &str, &str); 10] = [
+const FILES: [(&str, &str, &str); 17] = [
     ("", HTML, include_str!("web/index.html")),
+    ("/colours.css", STYLE, web::COLOURS),
+    ("/panel.css", STYLE, web::PANEL_STYLE),
     ("/style.css", STYLE, include_str!("web/style.css")),
     ("/icon.svg", ICON, include_str!("web/icon.svg")),
     ("/app.js", SCRIPT, include_str!("web/app.js")),
     ("/api.js", SCRIPT, include_str!("web/api.js")),
-    ("/dom.js", SCRIPT, include_str!("web/dom.js")),
     ("/format.js", SCRIPT, include_str!("web/format.js")),
     ("/fixity.js", SCRIPT, include_str!("web/fixity.js")),
+    ("/library.js", SCRIPT, include_str!("web/library.js")),
     ("/objects.js", SCRIPT, include_str!("web/objects.js")),
     ("/restores.js", SCRIPT, include_str!("web/restores.js")),
+    ("/dom.js", SCRIPT, web::DOM),
+    ("/drawing.js", SCRIPT, web::DRAWING),
+    ("/course.js", SCRIPT, web::COURSE),
+    ("/panel.js", SCRIPT, web::PANEL),
+    ("/plots.js", SCRIPT, web::PLOTS),
 ];
 
 /// A file, or 304 if the browser has it. Browsers ask each time, so a new version of the server is

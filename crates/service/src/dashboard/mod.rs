@@ -9,13 +9,17 @@ mod assets;
 mod objects;
 mod overview;
 
+use futures_util::TryStreamExt;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
 use s3s::{S3Error, S3Result};
 use serde_json::{Value, json};
 
 use crate::auth::bearer;
 use crate::dashboard::overview::Overview;
 use crate::gateway::Gateway;
+use crate::library::NoMotions;
 use crate::s3::errors::internal;
 use crate::settings::{self, DashboardToken};
 use crate::state::random;
@@ -89,6 +93,7 @@ impl Dashboard {
             Some(_) if !bearer::has_token(headers, &access.token) => {
                 failure(StatusCode::UNAUTHORIZED, "the token is missing or wrong; `fulgurite serve` prints a link with it when it starts")
             }
+            Some("motions") => motions(gateway),
             Some(name) => self.api(gateway, name, query).await,
         };
         for (name, value) in HEADERS {
@@ -114,6 +119,24 @@ impl Dashboard {
                 failure(status, error.message().unwrap_or("the request failed; the server's log tells why"))
             }
         }
+    }
+}
+
+/// The library in motion, as server-sent events.
+fn motions(gateway: &Gateway) -> Response<s3s::Body> {
+    let Some(library) = &gateway.library else {
+        return failure(StatusCode::NOT_FOUND, "the server has no library: see [library] in service.toml");
+    };
+    match tokio::task::block_in_place(|| library.motions()) {
+        Ok(events) => {
+            let frames = events.map_ok(Frame::data);
+            let mut response = Response::new(s3s::Body::http_body(StreamBody::new(frames)));
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+            response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            response
+        }
+        Err(NoMotions::TooMany) => failure(StatusCode::SERVICE_UNAVAILABLE, "too many pages watch the library"),
+        Err(NoMotions::Stopped) => failure(StatusCode::SERVICE_UNAVAILABLE, "the library has stopped"),
     }
 }
 

@@ -10,9 +10,10 @@
 //! ```
 //!
 //! The library's thread never waits for a disk: workers read platters and write `service.db`.
-//! `places` says which slots the platters of a set have.
+//! `places` says which slots the platters of a set have, `motions` lets pages watch.
 
 mod flights;
+mod motions;
 mod places;
 mod report;
 mod workers;
@@ -36,12 +37,14 @@ pub(crate) use fulgurite_live::WrongMachine;
 use fulgurite_live::{Events, Plan, Runner, RunnerSettings};
 
 use self::flights::Flights;
+use self::motions::{REPORT_EVERY, Readers, Reporter};
 use self::places::{Places, largest_platter};
 use self::report::Estimates;
 use self::workers::{Job, ToWorkers};
 use crate::settings;
 use crate::state::{KeptLibrary, Restore, State, StateError, random};
 
+pub(crate) use self::motions::NoMotions;
 pub(crate) use self::report::LibraryMetrics;
 pub use self::report::Machine;
 pub(crate) use self::workers::run_workers;
@@ -109,6 +112,8 @@ pub(crate) struct Library {
     places: RwLock<Places>,
     flights: Flights,
     estimates: Estimates,
+    /// Those who watch the library.
+    readers: Readers,
     /// What workers do next; the other end is in the library's thread.
     jobs: Mutex<Receiver<Job>>,
     own_jobs: Sender<Job>,
@@ -170,7 +175,8 @@ impl Library {
         };
         let (own_jobs, jobs) = channel();
         let to_keep = Arc::new(Mutex::new(None));
-        let events = ToWorkers { jobs: own_jobs.clone(), to_keep: to_keep.clone() };
+        let readers = Readers::default();
+        let events = ToWorkers { jobs: own_jobs.clone(), to_keep: to_keep.clone(), reporter: Reporter::new(readers.clone()) };
         let journal = if settings.journal { Some(new_journal(archive.home())?) } else { None };
         let runner = start(&plan, stock, settings, journal.clone(), events).map_err(|source| match &journal {
             Some(path) => LibraryError::Journal { path: path.clone(), source },
@@ -185,6 +191,7 @@ impl Library {
             places: RwLock::new(places),
             flights: Flights::default(),
             estimates: Estimates::default(),
+            readers,
             jobs: Mutex::new(jobs),
             own_jobs,
             to_keep,
@@ -236,7 +243,8 @@ fn start(
     events: impl Events,
 ) -> io::Result<Runner> {
     let seed = u64::from_le_bytes(random());
-    let settings = RunnerSettings { time_scale: settings.time_scale.get().into(), keep_every: KEEP_EVERY, journal, seed };
+    let settings =
+        RunnerSettings { time_scale: settings.time_scale.get().into(), keep_every: KEEP_EVERY, report_every: REPORT_EVERY, journal, seed };
     Runner::start(plan.clone(), stock, &settings, events)
 }
 

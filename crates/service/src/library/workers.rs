@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_journal::Stock;
-use fulgurite_live::{Ended, Events, Read};
+use fulgurite_live::{Ended, Events, Motions, Read};
 use tokio::sync::watch;
 
 use super::flights::Flight;
+use super::motions::Reporter;
 use super::{Library, lock};
 use crate::gateway::Gateway;
 use crate::state::Restore;
@@ -63,6 +64,7 @@ impl Default for SlowLane {
 pub(super) struct ToWorkers {
     pub(super) jobs: Sender<Job>,
     pub(super) to_keep: Arc<Mutex<Option<Stock>>>,
+    pub(super) reporter: Reporter,
 }
 
 impl ToWorkers {
@@ -87,11 +89,20 @@ impl Events for ToWorkers {
         }
     }
 
+    fn is_watched(&self) -> bool {
+        self.reporter.readers().exist()
+    }
+
+    fn moved(&mut self, motions: Motions) {
+        self.reporter.report(&motions);
+    }
+
     fn journal_failed(&mut self, error: io::Error) {
         self.send(Job::JournalFailed(error));
     }
 
     fn panicked(&mut self, panic: Box<dyn Any + Send>) {
+        self.reporter.readers().end();
         self.send(Job::Panicked(panic));
     }
 }
@@ -122,6 +133,7 @@ pub(crate) async fn run_workers(gateway: Arc<Gateway>, mut stop: watch::Receiver
     blocking(|gateway| {
         let Some(library) = &gateway.library else { return };
         library.is_stopping.store(true, Ordering::Relaxed);
+        library.readers.end();
         library.runner.stop();
         (0..WORKERS).for_each(|_| drop(library.own_jobs.send(Job::Stop)));
         drop(library.flights.slow.jobs.send(SlowJob::Stop));

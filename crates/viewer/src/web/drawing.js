@@ -1,4 +1,4 @@
-// Elements, canvases, and times as text.
+// Canvases, and times as text.
 
 /** @param {number} ms */
 export function clock(ms) {
@@ -14,22 +14,6 @@ export function duration(ms) {
     return `${Math.round(seconds)} s`;
   }
   return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
-}
-
-/**
- * An element with attributes and children; text is never parsed.
- *
- * @template {keyof HTMLElementTagNameMap} K
- * @param {K} name
- * @param {Record<string, string>} attributes
- * @param {...(Node | string)} children
- * @returns {HTMLElementTagNameMap[K]}
- */
-export function h(name, attributes, ...children) {
-  const element = document.createElement(name);
-  Object.entries(attributes).forEach(([attribute, value]) => element.setAttribute(attribute, value));
-  element.append(...children);
-  return element;
 }
 
 /** A canvas with as many pixels as the screen has, drawn in CSS pixels. */
@@ -55,4 +39,21 @@ export class Drawing {
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.context.clearRect(0, 0, this.width, height);
   }
+}
+
+/** The page's colours, for canvases. */
+export function colours() {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (/** @type {string} */ name) => style.getPropertyValue(`--${name}`).trim();
+  return {
+    card: colour("card"),
+    ink: colour("ink"),
+    quiet: colour("quiet"),
+    line: colour("line"),
+    rack: colour("rack"),
+    warn: colour("warn"),
+    bad: colour("bad"),
+    bar: colour("bar"),
+    verify: colour("verify"),
+  };
 }

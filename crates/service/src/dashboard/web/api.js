@@ -47,6 +47,10 @@ export function hasToken() {
   return sessionStorage.getItem(TOKEN) !== null;
 }
 
+function headers() {
+  return { authorization: `Bearer ${sessionStorage.getItem(TOKEN) ?? ""}` };
+}
+
 /**
  * The answer of one of the server's pages.
  *
@@ -62,8 +66,7 @@ export async function load(page, parameters, signal) {
   let response;
   let answer;
   try {
-    const headers = { authorization: `Bearer ${sessionStorage.getItem(TOKEN) ?? ""}` };
-    response = await fetch(url, { headers, signal: AbortSignal.any([signal, timeout]), cache: "no-store", credentials: "omit" });
+    response = await fetch(url, { headers: headers(), signal: AbortSignal.any([signal, timeout]), cache: "no-store", credentials: "omit" });
     answer = await response.json();
   } catch (error) {
     if (signal.aborted) throw error;
@@ -76,4 +79,39 @@ export async function load(page, parameters, signal) {
   if (!Number.isNaN(date)) clock_ms = date - Date.now();
   if (!response.ok) throw new ApiError(response.status, String(answer.error ?? response.status));
   return answer;
+}
+
+/**
+ * Events that the server sends, until it ends them. `EventSource` can't send the token.
+ *
+ * @param {string} page
+ * @param {AbortSignal} signal
+ * @returns {AsyncGenerator<{ name: string, data: any }, void>}
+ */
+export async function* events(page, signal) {
+  let response;
+  try {
+    response = await fetch(`/-/dashboard/api/${page}`, { headers: headers(), signal, cache: "no-store", credentials: "omit" });
+  } catch (error) {
+    if (signal.aborted) throw error;
+    throw new ApiError(0, "The server can't be reached.");
+  }
+  if (!response.ok || response.body === null) {
+    const answer = await response.json().catch(() => ({}));
+    throw new ApiError(response.status, String(answer.error ?? response.status));
+  }
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    text += value;
+    // What follows the last empty line is not complete yet.
+    const complete = text.split("\n\n");
+    text = complete.pop() ?? "";
+    for (const event of complete) {
+      const [name, data] = event.split("\n", 2);
+      yield { name: (name ?? "").replace(/^event: /, ""), data: JSON.parse((data ?? "").replace(/^data: /, "")) };
+    }
+  }
 }

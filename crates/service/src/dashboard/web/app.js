@@ -3,6 +3,7 @@
 import { ApiError, forgetToken, hasToken, setToken } from "./api.js";
 import { h } from "./dom.js";
 import { fixity } from "./fixity.js";
+import { library } from "./library.js";
 import { objects } from "./objects.js";
 import { restores } from "./restores.js";
 
@@ -18,6 +19,8 @@ const VIEWS = {
   fixity: { load: fixity, refresh_ms: 5_000 },
   objects: { load: objects, refresh_ms: 10_000 },
   restores: { load: restores, refresh_ms: 2_000 },
+  // It refreshes itself.
+  library: { load: library, refresh_ms: 0 },
 };
 
 const view = /** @type {HTMLElement} */ (document.getElementById("view"));
