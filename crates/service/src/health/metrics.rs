@@ -289,7 +289,20 @@ mod tests {
         test.gateway.jobs.scrub_progress.start(&crate::settings::Scrub::default());
         let metrics = Metrics::default();
         metrics.count(&Method::GET, StatusCode::OK, Duration::from_millis(1), 10);
-        let text = test.gateway.render_metrics(&metrics);
+        let mut text = test.gateway.render_metrics(&metrics);
+        // A server has these only with a library.
+        let of_library = LibraryMetrics {
+            requests_open: 1,
+            platters_queued: 1,
+            platters_unverified: 1,
+            outside_sets: 0,
+            shuttles: (2, 1),
+            drives: (2, 0),
+            restores: [("read", 1), ("recovered", 0), ("without the library", 0), ("failed", 0)],
+            reads_recovered: 0,
+            estimate_error: Some(0.1),
+        };
+        write_library(&mut text, &of_library);
         let written = named(&text);
         for (file, least) in [
             (include_str!("../../../../deploy/prometheus/serve-rules.yml"), 10),
