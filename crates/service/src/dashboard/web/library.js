@@ -84,7 +84,9 @@ class Library {
     const controls = h("div", { class: "controls" }, time, panel.machines);
     this.place.replaceChildren(panel.canvas, controls, panel.facts, panel.about, panel.legend, plots.canvas);
     this.status.textContent = `${many(course.shuttles.length, "shuttle")}, ${many(course.drives.length, "drive")}, ${speed}. Times count from the server's start.`;
-    panel.choose(chosen);
+    // The library may have fewer machines than before.
+    const machines = chosen?.kind === "shuttle" ? course.shuttles : course.drives;
+    panel.choose(chosen !== null && chosen.number < machines.length ? chosen : null);
   }
 
   /** @param {{ now: number, entries: import("./course.js").Entries }} motions */
@@ -113,8 +115,8 @@ class Library {
   async run() {
     const frame = () => {
       if (this.signal.aborted) return;
-      this.draw();
       requestAnimationFrame(frame);
+      this.draw();
     };
     requestAnimationFrame(frame);
     while (!this.signal.aborted) {
@@ -149,6 +151,8 @@ class Library {
         message = `Not up to date: ${silent.signal.aborted ? "the server sends nothing." : message}`;
       } finally {
         clearTimeout(watchdog);
+        // Whatever ended the events, the connection ends too.
+        silent.abort();
         this.isLive = false;
         document.removeEventListener("visibilitychange", hide);
       }
