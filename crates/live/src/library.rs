@@ -281,11 +281,11 @@ impl LiveLibrary {
         View::new(self.plan.clone(), self.now, self.stock(written), requests.collect(), &reading, &self.libraries)
     }
 
-    /// What can be seen now, for a page. It includes what [`LiveLibrary::take_motions`] has not
-    /// returned yet.
+    /// What can be seen now, for a page that follows with [`LiveLibrary::take_motions`]. Motions
+    /// that were not taken before are forgotten.
     #[must_use]
-    pub fn picture(&self) -> Recording {
-        self.recorder.snapshot(self.now)
+    pub fn picture(&mut self) -> Recording {
+        self.recorder.picture(self.now)
     }
 
     /// What could be seen since the last call. It must be called now and then, or memory grows.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fulgurite_chance::Stream;
 use fulgurite_domain::{Micros, SetShape};
 use fulgurite_journal::{Detail, Fact, Header, JournalReader, JournalWriter, Stock, Subject};
-use fulgurite_library::{Actor, Drive, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle, Tracks};
+use fulgurite_library::{Actor, Drive, Operation, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle, Tracks};
 use fulgurite_library_settings::LibrarySettings;
 use fulgurite_live::{Ended, LiveLibrary, Outside, Plan, Read, WrongMachine, forecast, replay};
 
@@ -297,4 +297,44 @@ fn half_of_all_forecasts_are_within_a_quarter() {
         let median = errors[errors.len() / 2];
         assert!(median < 0.25, "{requests} requests, {apart} apart: median error {median}");
     }
+}
+
+/// Sum of the last count of each lane, the open requests, and the drives that read, of a picture.
+fn seen_in(library: &mut LiveLibrary) -> (i64, u64, usize) {
+    let picture = library.picture().json();
+    let numbers =
+        |list: &serde_json::Value| -> Vec<i64> { list.as_array().expect("a list").iter().filter_map(serde_json::Value::as_i64).collect() };
+    let waiting = numbers(&picture["entries"]["waiting"]).chunks_exact(3).map(|entry| entry[2]).sum();
+    let drives = picture["entries"]["drives"].as_array().expect("drives");
+    let reading = drives.iter().filter(|drive| numbers(&drive[1]).rchunks_exact(3).next().is_some_and(|state| state[1] == 4)).count();
+    (waiting, picture["open"].as_u64().expect("a number"), reading)
+}
+
+#[test]
+fn a_picture_at_any_time_shows_the_present_state() {
+    let plan = small();
+    let (mut chance, mut outside) = (Stream::new(7, "pictures"), Collected::default());
+    let stock = Stock { written: 5 * 6, ..Stock::default() };
+    let mut library = LiveLibrary::start(plan, &stock, 7, &mut outside);
+    let (mut number, mut most) = (0, (0, 0, 0));
+    for _ in 0..2_000 {
+        library.advance(library.now() + Micros(1 + chance.below(2_000_000)), usize::MAX, &mut outside);
+        std::mem::take(&mut outside.reads).into_iter().for_each(|read| library.bytes_read(read.command, &mut outside));
+        if chance.below(8) == 0 {
+            library.request(RequestId(number), shards(&mut chance, 5), Micros::NEVER, &mut outside);
+            number += 1;
+        }
+        // Now and then, motions are taken before.
+        if chance.below(3) == 0 {
+            library.take_motions();
+        }
+        if chance.below(5) == 0 {
+            let seen = seen_in(&mut library);
+            let view = library.view(stock.written);
+            let reading = view.drives.iter().filter(|drive| matches!(drive.operation, Some(Operation::Read(..)))).count();
+            assert_eq!(seen, (view.queued.into(), library.open_requests() as u64, reading), "at {:?}", library.now());
+            most = (most.0.max(seen.0), most.1.max(seen.1), most.2.max(seen.2));
+        }
+    }
+    assert!(most.0 > 2 && most.1 > 5 && most.2 > 1, "{most:?}");
 }

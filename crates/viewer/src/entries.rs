@@ -38,9 +38,11 @@ impl List {
 
     /// Adds an entry, in place of the last one if that has the same start.
     pub(crate) fn push_or_replace(&mut self, entry: &[i64]) {
-        match self.last_mut() {
-            Some(last) if last[0] == entry[0] => last.copy_from_slice(entry),
-            _ => self.push(entry),
+        let has_same_start = self.numbers.chunks_exact(self.length).next_back().is_some_and(|last| last[0] == entry[0]);
+        if has_same_start && let Some(last) = self.last_mut() {
+            last.copy_from_slice(entry);
+        } else {
+            self.push(entry);
         }
     }
 
@@ -57,11 +59,6 @@ impl List {
         if let Some(last) = self.last_mut() {
             last[1] = at;
         }
-    }
-
-    /// Number of entries.
-    pub(crate) fn len(&self) -> usize {
-        self.numbers.len() / self.length
     }
 
     /// The entries that are new or have changed since the last call.
@@ -82,7 +79,7 @@ impl List {
         forgotten
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }
 
@@ -125,7 +122,7 @@ impl Default for ShuttleEntries {
 
 /// What could be seen of a library over some time.
 ///
-/// An entry of a shuttle or a drive stands for an earlier one with the same start.
+/// If two entries of a shuttle or a drive have the same start, the later one counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entries {
     pub(crate) shuttles: Vec<ShuttleEntries>,
@@ -153,7 +150,7 @@ impl Entries {
         }
     }
 
-    /// Whether there are none.
+    /// Whether nothing could be seen.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let has_none = |shuttle: &ShuttleEntries| [&shuttle.legs, &shuttle.work, &shuttle.lost].into_iter().all(List::is_empty);
@@ -252,5 +249,7 @@ mod tests {
         assert_eq!(list.take_new().numbers, [5, 9, 9, 10]);
         assert_eq!(list.keep_last(1), Some(vec![5, 9]));
         assert_eq!((list.keep_last(1), list.numbers.as_slice()), (None, [9, 10].as_slice()));
+        list.push_or_replace(&[20, 21]);
+        assert_eq!(list.take_new().numbers, [20, 21], "the entry before has not changed");
     }
 }

@@ -130,24 +130,27 @@ impl Recorder {
     /// Ends the recording. What is still under way has no end.
     #[must_use]
     pub fn finish(self, until: Micros) -> Recording {
-        self.snapshot(until)
+        // Without `take_new`, each request has an entry.
+        self.recording(until, 0, self.entries.clone())
     }
 
-    /// What is recorded and was not taken, as a recording: at least the library's present state.
+    /// The library's present state, as a recording that goes on with [`Recorder::take_new`]. What
+    /// was not taken before is forgotten.
     #[must_use]
-    pub fn snapshot(&self, until: Micros) -> Recording {
+    pub fn picture(&mut self, until: Micros) -> Recording {
+        drop(self.take_new());
         let mut entries = self.entries.clone();
-        if entries.waiting.is_empty() {
-            let now = milliseconds(self.now);
-            for (lane, waiting) in (0..).zip(&self.lanes).filter(|(_, waiting)| **waiting > 0) {
-                entries.waiting.push(&[now, lane, (*waiting).into()]);
-            }
+        let now = milliseconds(self.now);
+        for (lane, waiting) in (0..).zip(&self.lanes).filter(|(_, waiting)| **waiting > 0) {
+            entries.waiting.push(&[now, lane, (*waiting).into()]);
         }
-        if entries.blocked.is_empty() && !self.blocked.is_empty() {
-            entries.blocked.push((milliseconds(self.now), self.blocked.clone()));
+        if !self.blocked.is_empty() {
+            entries.blocked.push((now, self.blocked.clone()));
         }
-        // Each open request either has an entry or arrived before.
-        let open = (self.open.len() + entries.ends.len()).saturating_sub(entries.arrivals.len());
+        self.recording(until, self.open.len(), entries)
+    }
+
+    fn recording(&self, until: Micros, open: usize, entries: Entries) -> Recording {
         Recording {
             title: self.title.clone(),
             layout: self.layout.clone(),

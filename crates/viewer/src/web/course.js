@@ -1,5 +1,6 @@
-// The library at any instant, from entries that tell what its machines did. All times are milliseconds, all places millimetres.
-// Shelves are doubled in entries, so that a shuttle stuck between two of them has a whole number.
+// The library at any instant, from entries that tell what its machines did. All times are
+// milliseconds, all places millimetres. Shelves are doubled in entries, so that a shuttle stuck
+// between two of them has a whole number.
 
 /**
  * @typedef {{ shelves: number, racks: number, storageRacks: number, width: number, port: [number, number],

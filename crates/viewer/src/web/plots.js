@@ -29,16 +29,21 @@ export class Plots {
       return this.last;
     }
     const long = Math.max(1, until - from);
+    const isShown = (/** @type {number} */ time) => time >= from && time <= until;
     const column = (/** @type {number} */ time) => Math.min(columns - 1, Math.floor(((time - from) / long) * columns));
     const queue = new Array(columns).fill(-1);
     for (let index = 0; index < course.queue.length; index += 2) {
-      const to = column(course.queue[index]);
-      queue[to] = Math.max(queue[to] ?? -1, course.queue[index + 1]);
+      if (isShown(course.queue[index])) {
+        const to = column(course.queue[index]);
+        queue[to] = Math.max(queue[to], course.queue[index + 1]);
+      }
     }
     const longest = new Array(columns).fill(0);
     for (let index = 0; index < course.ends.length; index += END) {
-      const to = column(course.ends[index]);
-      longest[to] = Math.max(longest[to] ?? 0, course.ends[index] - course.ends[index + 1]);
+      if (isShown(course.ends[index])) {
+        const to = column(course.ends[index]);
+        longest[to] = Math.max(longest[to], course.ends[index] - course.ends[index + 1]);
+      }
     }
     let value = Course.value(course.queue, from);
     for (let x = 0; x < columns; x += 1) {

@@ -3,7 +3,7 @@
 // The server sends a picture of it, and then what its machines begin and end. The page shows the
 // library as it was a moment ago, so that it knows what follows and can draw each motion smoothly.
 
-import { ApiError, events, forgetToken } from "./api.js";
+import { ApiError, events } from "./api.js";
 import { Course } from "./course.js";
 import { h } from "./dom.js";
 import { clock, colours } from "./drawing.js";
@@ -56,7 +56,8 @@ class Library {
     this.content = [h("h1", {}, "Library"), this.status, this.place];
     /** @type {{ course: Course, panel: Panel, plots: Plots, clock: Clock, time: HTMLElement } | null} */
     this.shown = null;
-    /** Without the server's events, what is drawn stands still. */
+    /** The instant that is shown. Without the server's events, it stands still. */
+    this.at = 0;
     this.isLive = false;
     /** The instant up to which the plots were drawn. */
     this.plotted = 0;
@@ -79,6 +80,7 @@ class Library {
     const time = h("span", { class: "clock" });
     this.shown = { course, panel, plots, clock: new Clock(picture.until, picture.timeScale), time };
     this.plotted = 0;
+    this.at = picture.until;
     this.isLive = true;
     const speed = picture.timeScale === 1 ? "in real time" : `${picture.timeScale} times as fast as real time`;
     const controls = h("div", { class: "controls" }, time, panel.machines);
@@ -99,9 +101,11 @@ class Library {
   }
 
   draw() {
-    if (this.shown === null || !this.isLive) return;
+    if (this.shown === null) return;
     const { course, panel, plots, clock: running, time } = this.shown;
-    const at = Math.max(0, running.now() - BEHIND_MS * running.scale);
+    // It neither goes back nor shows what was before the picture.
+    if (this.isLive) this.at = Math.max(this.at, running.now() - BEHIND_MS * running.scale);
+    const { at } = this;
     panel.draw(at);
     time.textContent = clock(at);
     // The plots move slowly.
@@ -111,8 +115,18 @@ class Library {
     }
   }
 
-  /** Shows the library until the view is left. */
-  async run() {
+  /**
+   * Shows the library until the view is left. Resolves when there is something to see, and goes on
+   * by itself; fails if the server refuses.
+   *
+   * @returns {Promise<void>}
+   */
+  begun() {
+    return new Promise((seen, failed) => void this.run(seen, failed));
+  }
+
+  /** @param {() => void} seen @param {(error: unknown) => void} failed Called if the server refuses. */
+  async run(seen, failed) {
     const frame = () => {
       if (this.signal.aborted) return;
       requestAnimationFrame(frame);
@@ -132,23 +146,25 @@ class Library {
         for await (const { name, data } of events("motions", AbortSignal.any([this.signal, hidden.signal, silent.signal]))) {
           clearTimeout(watchdog);
           watchdog = setTimeout(() => silent.abort(), SILENCE_MAX_MS);
-          if (name === "picture") this.begin(data);
-          else if (name === "motions") this.add(data);
+          if (name === "picture") {
+            this.begin(data);
+            seen();
+          }
+          if (name === "motions") this.add(data);
         }
       } catch (error) {
-        if (this.signal.aborted) return;
-        if (error instanceof ApiError && error.status === 401) {
-          // The page then asks for the token.
-          forgetToken();
+        const isRefused = error instanceof ApiError && (error.status === 401 || error.status === 404);
+        if (this.signal.aborted || (isRefused && this.shown === null)) {
+          failed(error);
+          return;
+        }
+        if (isRefused) {
+          // The server now has another token, or no library: the view begins anew.
           location.reload();
           return;
         }
-        message = error instanceof Error ? error.message : String(error);
-        if (error instanceof ApiError && error.status === 404) {
-          this.status.textContent = `There is nothing to see: ${message}.`;
-          return;
-        }
-        message = `Not up to date: ${silent.signal.aborted ? "the server sends nothing." : message}`;
+        const why = error instanceof Error ? error.message : String(error);
+        message = `Not up to date: ${silent.signal.aborted ? "the server sends nothing." : why}`;
       } finally {
         clearTimeout(watchdog);
         // Whatever ended the events, the connection ends too.
@@ -158,6 +174,7 @@ class Library {
       }
       if (!hidden.signal.aborted) {
         this.status.textContent = message;
+        seen();
         await new Promise((done) => setTimeout(done, RETRY_MS));
       }
     }
@@ -179,6 +196,11 @@ function visible(signal) {
 /** @type {import("./app.js").Load} */
 export async function library(_path, _parameters, signal) {
   const view = new Library(signal);
-  void view.run();
+  try {
+    await view.begun();
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    view.status.textContent = `There is nothing to see: ${error.message}.`;
+  }
   return { title: "Library", content: view.content };
 }
