@@ -46,7 +46,7 @@ pub struct Panel {
     pub(crate) port: std::collections::VecDeque<Platter>,
     /// Platters in a spare slot that have to return to their home slot.
     pub(crate) displaced_platters: Vec<Platter>,
-    /// Platters that were set aside before their verification was complete.
+    /// Platters in slots that are not verified and that no shuttle is to pick.
     pub(crate) paused_verifications: Vec<Platter>,
 }
 
@@ -223,6 +223,13 @@ impl Panel {
     /// The platters that wait at the port, in the order in which it hands them out.
     pub fn at_port(&self) -> impl Iterator<Item = Platter> + '_ {
         self.port.iter().copied()
+    }
+
+    /// Whether all tracks of a platter were read back.
+    #[must_use]
+    pub fn is_verified(&self, platter: Platter) -> bool {
+        let state = &self.platters[platter.0 as usize];
+        state.verified == state.tracks
     }
 
     /// The home slot of a platter; none for platters under endless verification.

@@ -8,8 +8,8 @@ use fulgurite_mechanics::{Battery, Breakdown};
 use fulgurite_twin::scenario::{Ingest, LibraryFault, PolicyName, Scenario, Workload, WorkloadKind};
 use fulgurite_twin::simulation::{run, run_with};
 
-use support::checks::{Checks, Station};
-use support::{checked, minutes, named, scenario};
+use fulgurite_checks::Station;
+use support::{Checking, checked, checks_of, finish_run, minutes, named, scenario};
 
 const SEEDS: std::ops::Range<u64> = 1..11;
 
@@ -141,9 +141,9 @@ fn littles_law_is_exact_in_a_run_that_begins_and_ends_empty() {
         scenario.verification = Verification::Off;
         scenario.workload = Workload { trace: Some(path.clone()), ..Workload::preset(WorkloadKind::Trace) };
         (scenario.run.warm_up, scenario.run.measured) = (Micros::ZERO, minutes(600));
-        let mut checks = Checks::new(&scenario);
+        let mut checks = Checking(checks_of(&scenario));
         let finished = run_with(&scenario, 1, &mut checks, |_| ()).unwrap_or_else(|error| panic!("{policy:?}: {error}"));
-        let checked = checks.finish_run(&finished, true).unwrap_or_else(|violation| panic!("{policy:?}: {violation}"));
+        let checked = finish_run(checks.0, &finished, true).unwrap_or_else(|violation| panic!("{policy:?}: {violation}"));
         assert_eq!(checked.requests, 500, "{policy:?}");
         for law in &checked.stations {
             assert_eq!((law.arrivals, law.present_us), (law.departures, law.spent_us), "{policy:?}: {law:?}");

@@ -11,11 +11,11 @@ use fulgurite_library::{
 use fulgurite_mechanics::{DriveState, Footprint, MotionLog, NoTwoShuttlesMeet, Trajectory};
 use fulgurite_twin::scenario::{PolicyName, Scenario};
 
-use support::checks::{
-    Busy, Checked, Checks, EveryCommandIsAnsweredOnce, Idled, LittlesLaw, Machines, Misplaced, PlattersAreConserved, Promise, Station,
-    Violation, WorkIsConserved, WrongAnswer, WrongEnd, no_two_shuttles_met,
+use fulgurite_checks::{
+    Busy, Checked, EveryCommandIsAnsweredOnce, Idled, LittlesLaw, Machines, Misplaced, PlattersAreConserved, Promise, Station, Violation,
+    WorkIsConserved, WrongAnswer, WrongEnd, no_two_shuttles_met,
 };
-use support::{Facts, minutes, scenario, watched};
+use support::{Facts, checks_of, minutes, scenario, watched};
 
 const LIBRARY: Library = Library(0);
 
@@ -67,7 +67,7 @@ impl RecordedRun {
 
     /// Runs all checks, with each fact replaced by the result of `falsify`.
     fn check_falsified(&self, mut falsify: impl FnMut(&Fact) -> Vec<Fact>) -> Result<Checked, Violation> {
-        let mut checks = Checks::new(&self.scenario);
+        let mut checks = checks_of(&self.scenario);
         checks.begin(&self.region());
         let region = self.replay(|region, fact| match fact {
             Some(fact) => falsify(fact).iter().for_each(|fact| checks.observe(fact)),
@@ -129,7 +129,7 @@ fn a_request_that_never_ends_is_found() {
     let violation = recorded.falsify_once(|fact| matches!(fact, Fact::Ended { .. }).then(Vec::new));
     assert!(matches!(violation, Violation::End(WrongEnd::Count { .. })), "{violation}");
     // In a run that continued until all requests ended, the check names the request.
-    let mut checks = Checks::new(&recorded.scenario);
+    let mut checks = checks_of(&recorded.scenario);
     checks.begin(&recorded.region());
     let mut first = None;
     let region = recorded.replay(|region, fact| match fact {
@@ -232,7 +232,7 @@ fn homes_in_one_blast_zone_are_found_at_the_start() {
     let homes = &mut stock.inventories[0].homes;
     let neighbour = (0..100).map(|index| Slot(first.0 / 100 * 100 + index)).find(|slot| !homes.contains(slot)).expect("there is room");
     homes[1] = neighbour;
-    let mut checks = Checks::new(&recorded.scenario);
+    let mut checks = checks_of(&recorded.scenario);
     checks.begin(&recorded.scenario.region(&stock));
     assert!(matches!(checks.violation(), Some(Violation::Zone(_))), "{:?}", checks.violation());
 }

@@ -10,29 +10,30 @@ use fulgurite_library::{Action, Actor, Command, CommandId, Event, Library};
 
 /// A command under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Open {
+pub struct Open {
     /// The command.
-    pub(crate) id: CommandId,
+    pub id: CommandId,
     /// Its action.
-    pub(crate) action: Action,
+    pub action: Action,
     /// When it began.
-    pub(crate) begun: Micros,
+    pub begun: Micros,
 }
 
 /// The answer to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AnsweredCommand {
+pub struct AnsweredCommand {
     /// The library.
-    pub(crate) library: Library,
+    pub library: Library,
     /// The command.
-    pub(crate) open: Open,
+    pub open: Open,
     /// The answer: done, interrupted or failed.
-    pub(crate) outcome: Event,
+    pub outcome: Event,
 }
 
 /// A violation of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum WrongAnswer {
+#[allow(missing_docs, reason = "each message says what happened")]
+pub enum WrongAnswer {
     #[error("at {now}, command {} to {:?} of library {} is answered, but it is not open", .id.number, .id.actor, .library.0)]
     NotOpen { now: Micros, library: Library, id: CommandId },
     #[error("at {now}, {:?} of library {} is given command {}, but command {} is open", .id.actor, .library.0, .id.number, .open.number)]
@@ -47,7 +48,7 @@ pub(crate) enum WrongAnswer {
 
 /// The current command of each actor, from commands and answers.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct EveryCommandIsAnsweredOnce {
+pub struct EveryCommandIsAnsweredOnce {
     open: BTreeMap<(Library, Actor), Open>,
     /// Verifications that made room, with the instant.
     making_room: BTreeMap<(Library, Actor), (Open, Micros)>,
@@ -60,7 +61,7 @@ impl EveryCommandIsAnsweredOnce {
     ///
     /// # Errors
     /// [`WrongAnswer`] if the fact breaks the rule.
-    pub(crate) fn observe(&mut self, now: Micros, fact: &Fact) -> Result<Option<AnsweredCommand>, WrongAnswer> {
+    pub fn observe(&mut self, now: Micros, fact: &Fact) -> Result<Option<AnsweredCommand>, WrongAnswer> {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action } } => self.commanded(now, library, id, action).map(|()| None),
             Fact::Happened { library, event, .. } => self.happened(now, library, event),
@@ -123,17 +124,17 @@ impl EveryCommandIsAnsweredOnce {
     }
 
     /// The current command of an actor, not counting a verification that makes room.
-    pub(crate) fn open(&self, library: Library, actor: Actor) -> Option<&Open> {
+    pub fn open(&self, library: Library, actor: Actor) -> Option<&Open> {
         self.open.get(&(library, actor))
     }
 
     /// True if an actor is out of order and its controller knows it.
-    pub(crate) fn is_down(&self, library: Library, actor: Actor) -> bool {
+    pub fn is_down(&self, library: Library, actor: Actor) -> bool {
         self.down.contains(&(library, actor))
     }
 
     /// Commands that were answered.
-    pub(crate) fn answered(&self) -> u64 {
+    pub fn answered(&self) -> u64 {
         self.answered
     }
 }

@@ -20,7 +20,7 @@ use super::{AnsweredCommand, EveryCommandIsAnsweredOnce, Machines};
 
 /// What keeps an actor busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Busy {
+pub enum Busy {
     /// A shuttle moves along a shelf or to the next one.
     Moving,
     /// A shuttle picks a platter.
@@ -43,7 +43,7 @@ pub(crate) enum Busy {
 
 impl Busy {
     /// What this action keeps its actor busy with.
-    pub(crate) fn of(action: &Action) -> Self {
+    pub fn of(action: &Action) -> Self {
         match action {
             Action::Move { .. } => Self::Moving,
             Action::Pick { .. } => Self::Picking,
@@ -63,19 +63,19 @@ impl Busy {
 #[error(
     "{actor:?} of library {} was {busy:?} for {accounted} by its own account, but for {least} to {most} by commands and answers", .library.0
 )]
-pub(crate) struct TimeMismatch {
+pub struct TimeMismatch {
     /// The library.
-    pub(crate) library: Library,
+    pub library: Library,
     /// The actor.
-    pub(crate) actor: Actor,
+    pub actor: Actor,
     /// What it was busy with.
-    pub(crate) busy: Busy,
+    pub busy: Busy,
     /// By the machines' account.
-    pub(crate) accounted: Micros,
+    pub accounted: Micros,
     /// Least time, by commands and answers.
-    pub(crate) least: Micros,
+    pub least: Micros,
     /// Most time, by commands and answers.
-    pub(crate) most: Micros,
+    pub most: Micros,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -87,7 +87,7 @@ struct ServiceTime {
 
 /// Service times by actor and kind.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct UtilizationLaw {
+pub struct UtilizationLaw {
     service_times: BTreeMap<(Library, Actor, Busy), ServiceTime>,
     /// Duration of a drive's last interrupted verification. If a failure follows, the fault may
     /// have come before the interruption.
@@ -96,7 +96,7 @@ pub(crate) struct UtilizationLaw {
 
 impl UtilizationLaw {
     /// Records an answered command.
-    pub(crate) fn observe(&mut self, now: Micros, answered: Option<&AnsweredCommand>) {
+    pub fn observe(&mut self, now: Micros, answered: Option<&AnsweredCommand>) {
         let Some(AnsweredCommand { library, open, outcome }) = answered else { return };
         let (actor, busy) = (open.id.actor, Busy::of(&open.action));
         let duration = now.since(open.begun);
@@ -133,7 +133,7 @@ impl UtilizationLaw {
     ///
     /// # Errors
     /// [`TimeMismatch`] names the first actor whose times differ.
-    pub(crate) fn finish(&self, now: Micros, commands: &EveryCommandIsAnsweredOnce, machines: &[Machines]) -> Result<(), TimeMismatch> {
+    pub fn finish(&self, now: Micros, commands: &EveryCommandIsAnsweredOnce, machines: &[Machines]) -> Result<(), TimeMismatch> {
         for (index, machines) in machines.iter().enumerate() {
             let library = Library(index as u16);
             for (number, shuttle) in machines.shuttles.iter().enumerate() {

@@ -12,7 +12,8 @@ use super::AnsweredCommand;
 
 /// A violation of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum WrongEnd {
+#[allow(missing_docs, reason = "each message says what happened")]
+pub enum WrongEnd {
     #[error("at {now}, request {} arrives again while it is open", .request.0)]
     Again { now: Micros, request: RequestId },
     #[error("at {now}, request {} ends as {outcome:?}, but it is not open", .request.0)]
@@ -37,7 +38,7 @@ struct Open {
 
 /// Open requests and what was read for them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct EveryRequestEnds {
+pub struct EveryRequestEnds {
     open: BTreeMap<RequestId, Open>,
     /// The shards that wait for these tracks of a set.
     wanted: BTreeMap<(u32, Tracks), Vec<(RequestId, usize)>>,
@@ -54,7 +55,7 @@ pub(crate) struct EveryRequestEnds {
 
 impl EveryRequestEnds {
     /// For a region without input so far, with `tracks` tracks on a platter.
-    pub(crate) fn new(region: &Region, tracks: u32) -> Self {
+    pub fn new(region: &Region, tracks: u32) -> Self {
         let sets = region.sets();
         let mut names: Vec<Vec<Option<u32>>> =
             region.controllers().iter().map(|controller| vec![None; controller.panel().platter_count() as usize]).collect();
@@ -72,7 +73,7 @@ impl EveryRequestEnds {
     ///
     /// # Errors
     /// [`WrongEnd`] names the request that breaks the rule.
-    pub(crate) fn observe(&mut self, now: Micros, fact: &Fact, answered: Option<&AnsweredCommand>) -> Result<(), WrongEnd> {
+    pub fn observe(&mut self, now: Micros, fact: &Fact, answered: Option<&AnsweredCommand>) -> Result<(), WrongEnd> {
         match fact {
             Fact::Requested { request, shards, .. } => self.requested(now, *request, shards),
             Fact::Ended { request, outcome } => self.has_ended(now, *request, *outcome),
@@ -160,7 +161,7 @@ impl EveryRequestEnds {
     /// # Errors
     /// [`WrongEnd::Never`] if a request is open though the run continued until all had ended;
     /// [`WrongEnd::Count`] if the region has another number of open requests.
-    pub(crate) fn finish(&self, now: Micros, region: &Region, is_drained: bool) -> Result<(), WrongEnd> {
+    pub fn finish(&self, now: Micros, region: &Region, is_drained: bool) -> Result<(), WrongEnd> {
         if let Some((request, open)) = self.open.first_key_value().filter(|_| is_drained) {
             return Err(WrongEnd::Never { now, request: *request, arrived: open.arrived });
         }
@@ -169,7 +170,7 @@ impl EveryRequestEnds {
     }
 
     /// Requests that ended.
-    pub(crate) fn ended(&self) -> u64 {
+    pub fn ended(&self) -> u64 {
         self.ended
     }
 }

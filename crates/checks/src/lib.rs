@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!              requests, events          commands, ends
-//!   run ---------------+------------------------+-------------> Checks (an Observer)
+//!   run ---------------+------------------------+-------------> Checks
 //!                      |                        |                 every_command_is_answered_once
 //!                      v                        v                 every_request_ends
 //!               facts, as in a journal                            platters_are_conserved
@@ -16,6 +16,8 @@
 //! [`Checks`] contains all but the last, which is a motion log. It keeps the first violation, which
 //! [`Checks::finish`] returns.
 
+#![forbid(unsafe_code)]
+
 mod every_command_is_answered_once;
 mod every_request_ends;
 mod littles_law;
@@ -27,24 +29,24 @@ mod work_is_conserved;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::placement::Zones;
-use fulgurite_library::{Command, Drive, Event, Library, Platter, Region, Shuttle};
+use fulgurite_library::{Drive, Platter, Region, Shuttle};
+use fulgurite_library_settings::PolicyName;
 use fulgurite_mechanics::{DriveStatistics, Mechanics, MotionLog, ShuttleStatistics};
 
-pub(crate) use every_command_is_answered_once::{AnsweredCommand, EveryCommandIsAnsweredOnce, WrongAnswer};
-pub(crate) use every_request_ends::{EveryRequestEnds, WrongEnd};
+pub use every_command_is_answered_once::{AnsweredCommand, EveryCommandIsAnsweredOnce, WrongAnswer};
+pub use every_request_ends::{EveryRequestEnds, WrongEnd};
 use fulgurite_journal::Fact;
-use fulgurite_twin::scenario::{PolicyName, Scenario};
-use fulgurite_twin::simulation::{Ended, Finished, Observer, Request};
-pub(crate) use littles_law::{Law, LittlesLaw, Station, Unequal};
-pub(crate) use no_two_shuttles_meet::no_two_shuttles_met;
-pub(crate) use platters_are_conserved::{Misplaced, PlattersAreConserved};
-pub(crate) use sets_stay_out_of_one_blast_zone::{SetsStayOutOfOneBlastZone, SharedZone};
-pub(crate) use utilization_law::{Busy, TimeMismatch, UtilizationLaw};
-pub(crate) use work_is_conserved::{Idled, Promise, WorkIsConserved};
+pub use littles_law::{Law, LittlesLaw, Station, Unequal};
+pub use no_two_shuttles_meet::no_two_shuttles_met;
+pub use platters_are_conserved::{Misplaced, PlattersAreConserved};
+pub use sets_stay_out_of_one_blast_zone::{SetsStayOutOfOneBlastZone, SharedZone};
+pub use utilization_law::{Busy, TimeMismatch, UtilizationLaw};
+pub use work_is_conserved::{Idled, Promise, WorkIsConserved};
 
 /// A violated property.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub(crate) enum Violation {
+#[allow(missing_docs, reason = "each message says what happened")]
+pub enum Violation {
     /// Of [`EveryCommandIsAnsweredOnce`].
     #[error("commands: {0}")]
     Answer(#[from] WrongAnswer),
@@ -70,19 +72,19 @@ pub(crate) enum Violation {
 
 /// The machines' own account of a library at the end of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Machines {
+pub struct Machines {
     /// Statistics of each shuttle.
-    pub(crate) shuttles: Vec<ShuttleStatistics>,
+    pub shuttles: Vec<ShuttleStatistics>,
     /// Statistics of each drive.
-    pub(crate) drives: Vec<DriveStatistics>,
+    pub drives: Vec<DriveStatistics>,
     /// Platters in the library.
-    pub(crate) platters: usize,
+    pub platters: usize,
     places: Vec<fulgurite_mechanics::Whereabouts>,
 }
 
 impl Machines {
     /// Their state at `now`, with the whereabouts of platters 0 to `platters`.
-    pub(crate) fn of<L: MotionLog>(machines: &Mechanics<L>, platters: u32, now: Micros) -> Self {
+    pub fn of<L: MotionLog>(machines: &Mechanics<L>, platters: u32, now: Micros) -> Self {
         let layout = machines.layout();
         Self {
             shuttles: (0..layout.shuttles).map(|shuttle| machines.shuttle_statistics(Shuttle(shuttle), now)).collect(),
@@ -93,27 +95,27 @@ impl Machines {
     }
 
     /// Where a platter is.
-    pub(crate) fn whereabouts(&self, platter: Platter) -> fulgurite_mechanics::Whereabouts {
+    pub fn whereabouts(&self, platter: Platter) -> fulgurite_mechanics::Whereabouts {
         self.places.get(platter.0 as usize).copied().unwrap_or(fulgurite_mechanics::Whereabouts::Absent)
     }
 }
 
 /// What the checks covered in a run without violations.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Checked {
+pub struct Checked {
     /// Commands that were answered.
-    pub(crate) commands: u64,
+    pub commands: u64,
     /// Requests that ended.
-    pub(crate) requests: u64,
-    /// How often a platter was placed in another slot than before.
-    pub(crate) guests: u64,
+    pub requests: u64,
+    /// How often a platter was placed in another slot than its home.
+    pub guests: u64,
     /// Little's law, by station.
-    pub(crate) stations: Vec<Law>,
+    pub stations: Vec<Law>,
 }
 
 /// All checks of one run.
 #[derive(Debug, Clone)]
-pub(crate) struct Checks {
+pub struct Checks {
     zones: Zones,
     tracks: u32,
     promise: Promise,
@@ -134,20 +136,15 @@ struct State {
 }
 
 impl Checks {
-    /// The checks that a run of this scenario must pass.
-    pub(crate) fn new(scenario: &Scenario) -> Self {
-        let promise = match scenario.policy.name {
-            PolicyName::NoShuttles => Promise::DrivesFetch,
-            PolicyName::ShortestPaths => Promise::ShuttlesServeAll,
-            PolicyName::Partitioned => Promise::ShuttlesServeTheirOwn,
-            PolicyName::Balanced => Promise::SectionsAreAttended,
-        };
-        let (zones, tracks) = (scenario.sets.zones.clone(), scenario.tracks);
-        Self { zones, tracks, promise, now: Micros::ZERO, state: None, violation: None }
+    /// The checks of a run under a policy, in which platters of one set must not share one of the
+    /// `zones`, and platters have `tracks` tracks.
+    #[must_use]
+    pub fn new(zones: Zones, tracks: u32, policy: PolicyName) -> Self {
+        Self { zones, tracks, promise: policy.into(), now: Micros::ZERO, state: None, violation: None }
     }
 
     /// Begins the run; the region must not have had any input yet.
-    pub(crate) fn begin(&mut self, region: &Region) {
+    pub fn begin(&mut self, region: &Region) {
         match State::new(region, &self.zones, self.tracks, self.promise) {
             Ok(state) => self.state = Some(state),
             Err(violation) => self.violation = Some(violation),
@@ -155,14 +152,14 @@ impl Checks {
     }
 
     /// Checks one fact of the run.
-    pub(crate) fn observe(&mut self, fact: &Fact) {
+    pub fn observe(&mut self, fact: &Fact) {
         if let (None, Some(state)) = (&self.violation, &mut self.state) {
             self.violation = state.observe(&mut self.now, fact).err();
         }
     }
 
     /// Checks the region after all consequences of a request or event were seen.
-    pub(crate) fn settled(&mut self, region: &Region) {
+    pub fn settled(&mut self, region: &Region) {
         if let (None, Some(state)) = (&self.violation, &mut self.state) {
             state.little.settled(self.now, region);
             state.work.settled(self.now, region);
@@ -170,7 +167,7 @@ impl Checks {
     }
 
     /// The first violation so far.
-    pub(crate) fn violation(&self) -> Option<&Violation> {
+    pub fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
@@ -181,7 +178,7 @@ impl Checks {
     ///
     /// # Panics
     /// If the run never began.
-    pub(crate) fn finish(mut self, now: Micros, region: &Region, machines: &[Machines], drained: bool) -> Result<Checked, Violation> {
+    pub fn finish(mut self, now: Micros, region: &Region, machines: &[Machines], drained: bool) -> Result<Checked, Violation> {
         if let Some(violation) = self.violation.take() {
             return Err(violation);
         }
@@ -195,17 +192,6 @@ impl Checks {
         state.utilization.finish(now, &state.commands, machines)?;
         let (commands, requests) = (state.commands.answered(), state.requests.ended());
         Ok(Checked { commands, requests, guests: state.sets.guests(), stations })
-    }
-
-    /// [`Checks::finish`], for a run of the simulation.
-    ///
-    /// # Errors
-    /// The first [`Violation`].
-    pub(crate) fn finish_run<L: MotionLog>(self, finished: &Finished<L>, drained: bool) -> Result<Checked, Violation> {
-        let pairs = finished.region.controllers().iter().zip(&finished.mechanics);
-        let machines: Vec<Machines> =
-            pairs.map(|(controller, machines)| Machines::of(machines, controller.panel().platter_count(), finished.at)).collect();
-        self.finish(finished.at, &finished.region, &machines, drained)
     }
 }
 
@@ -241,32 +227,5 @@ impl State {
         self.utilization.observe(now, answered);
         self.work.observe(fact, answered);
         Ok(())
-    }
-}
-
-impl Observer for Checks {
-    fn begin(&mut self, region: &Region) {
-        self.begin(region);
-    }
-
-    fn request(&mut self, request: &Request<'_>) {
-        let Request { id, at, shards, deadline, .. } = *request;
-        self.observe(&Fact::Requested { now: at, request: id, deadline, shards: shards.to_vec() });
-    }
-
-    fn event(&mut self, now: Micros, library: Library, event: &Event) {
-        self.observe(&Fact::Happened { now, library, event: *event });
-    }
-
-    fn command(&mut self, _: Micros, library: Library, command: &Command) {
-        self.observe(&Fact::Commanded { library, command: *command });
-    }
-
-    fn ended(&mut self, ended: &Ended) {
-        self.observe(&Fact::Ended { request: ended.id, outcome: ended.outcome });
-    }
-
-    fn settled(&mut self, _: Micros, region: &Region) {
-        self.settled(region);
     }
 }

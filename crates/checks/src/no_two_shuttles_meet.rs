@@ -9,19 +9,19 @@ use fulgurite_mechanics::{Meeting, NoTwoShuttlesMeet};
 /// Two shuttles of a library met.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("in library {}, {meeting}; {count} times in all", .library.0)]
-pub(crate) struct Met {
+pub struct Met {
     /// The library.
-    pub(crate) library: Library,
+    pub library: Library,
     /// The first meeting.
-    pub(crate) meeting: Meeting,
+    pub meeting: Meeting,
     /// Number of meetings.
-    pub(crate) count: u64,
+    pub count: u64,
 }
 
 /// Reports the meetings that a library's log recorded up to `now`.
 ///
 /// # Errors
 /// [`Met`] with the first meeting.
-pub(crate) fn no_two_shuttles_met(library: Library, log: &mut NoTwoShuttlesMeet, now: Micros) -> Result<(), Met> {
+pub fn no_two_shuttles_met(library: Library, log: &mut NoTwoShuttlesMeet, now: Micros) -> Result<(), Met> {
     log.check(now).map_err(|meeting| Met { library, meeting, count: log.meetings() })
 }

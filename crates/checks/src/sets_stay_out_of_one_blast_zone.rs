@@ -4,7 +4,7 @@
 
 use fulgurite_domain::Micros;
 use fulgurite_library::placement::Zones;
-use fulgurite_library::{Action, Berth, Cell, Event, Layout, Library, Platter, Region, Slot};
+use fulgurite_library::{Action, Berth, Cell, Event, Layout, Library, Panel, Platter, Region, Slot, Whereabouts};
 
 use super::AnsweredCommand;
 
@@ -14,42 +14,51 @@ use super::AnsweredCommand;
     "at {now}, platters {} and {} of library {} are of set {set}, but rest in one blast zone, in slots {} and {}",
     .platters[0].0, .platters[1].0, .library.0, .slots[0].0, .slots[1].0
 )]
-pub(crate) struct SharedZone {
+pub struct SharedZone {
     /// When the conflict was found.
-    pub(crate) now: Micros,
+    pub now: Micros,
     /// The library.
-    pub(crate) library: Library,
+    pub library: Library,
     /// Which set.
-    pub(crate) set: u32,
+    pub set: u32,
     /// The two platters.
-    pub(crate) platters: [Platter; 2],
+    pub platters: [Platter; 2],
     /// Their slots.
-    pub(crate) slots: [Slot; 2],
+    pub slots: [Slot; 2],
 }
 
 /// The slots of the platters of each set.
 #[derive(Debug, Clone)]
-pub(crate) struct SetsStayOutOfOneBlastZone {
+pub struct SetsStayOutOfOneBlastZone {
     zones: Zones,
     layout: Layout,
     /// Platters of each set, with their libraries.
     sets: Vec<Vec<(Library, Platter)>>,
     /// The set of each platter, by library.
     set_of: Vec<Vec<Option<u32>>>,
-    /// The slot of each platter, by library.
+    /// The home of each platter, by library.
+    homes: Vec<Vec<Option<Slot>>>,
+    /// The slot with which each platter counts, by library.
     rests: Vec<Vec<Option<Slot>>>,
     guests: u64,
 }
 
 impl SetsStayOutOfOneBlastZone {
-    /// Checks all homes in a region without input so far.
+    /// Checks all homes in a region without input so far, or the slots where platters wait instead.
     ///
     /// # Errors
     /// [`SharedZone`] names the first two platters that share a zone.
-    pub(crate) fn new(region: &Region, zones: Zones) -> Result<Self, SharedZone> {
+    pub fn new(region: &Region, zones: Zones) -> Result<Self, SharedZone> {
         let panels = || region.controllers().iter().map(fulgurite_library::Controller::panel);
-        let rests: Vec<Vec<Option<Slot>>> =
-            panels().map(|panel| (0..panel.platter_count()).map(|platter| panel.home(Platter(platter))).collect()).collect();
+        let rest = |panel: &Panel, platter| match panel.whereabouts(platter) {
+            Whereabouts::Berth(Berth::Slot(slot)) => Some(slot),
+            _ => panel.home(platter),
+        };
+        let of_all = |slot: &dyn Fn(&Panel, Platter) -> Option<Slot>| -> Vec<Vec<Option<Slot>>> {
+            panels().map(|panel| (0..panel.platter_count()).map(|platter| slot(panel, Platter(platter))).collect()).collect()
+        };
+        let homes = of_all(&|panel, platter| panel.home(platter));
+        let rests = of_all(&rest);
         let mut set_of: Vec<Vec<Option<u32>>> = rests.iter().map(|library| vec![None; library.len()]).collect();
         let members = usize::from(region.sets().shape.platters());
         let sets: Vec<Vec<(Library, Platter)>> = region.sets().places.chunks_exact(members).map(<[_]>::to_vec).collect();
@@ -59,7 +68,7 @@ impl SetsStayOutOfOneBlastZone {
             }
         }
         let layout = panels().next().map(|panel| panel.layout().clone()).unwrap_or_default();
-        let all = Self { zones, layout, sets, set_of, rests, guests: 0 };
+        let all = Self { zones, layout, sets, set_of, homes, rests, guests: 0 };
         for (library, platter) in all.sets.iter().flatten() {
             all.compare(Micros::ZERO, *library, *platter)?;
         }
@@ -70,22 +79,27 @@ impl SetsStayOutOfOneBlastZone {
     ///
     /// # Errors
     /// [`SharedZone`] if it placed a platter in a zone of its set.
-    pub(crate) fn observe(&mut self, now: Micros, answered: Option<&AnsweredCommand>) -> Result<(), SharedZone> {
-        if let Some(AnsweredCommand { library, open, outcome: Event::Done { .. } }) = answered
-            && let Action::Place { to: Berth::Slot(slot), platter } = open.action
-        {
-            let rests = &mut self.rests[usize::from(library.0)][platter.0 as usize];
-            if *rests != Some(slot) {
-                *rests = Some(slot);
-                self.guests += 1;
-                return self.compare(now, *library, platter);
+    pub fn observe(&mut self, now: Micros, answered: Option<&AnsweredCommand>) -> Result<(), SharedZone> {
+        let Some(AnsweredCommand { library, open, outcome: Event::Done { .. } }) = answered else { return Ok(()) };
+        let rests = &mut self.rests[usize::from(library.0)];
+        let homes = &self.homes[usize::from(library.0)];
+        match open.action {
+            Action::Pick { from: Berth::Slot(_), platter } => {
+                let platter = platter.0 as usize;
+                rests[platter] = homes[platter];
+                Ok(())
             }
+            Action::Place { to: Berth::Slot(slot), platter } if homes[platter.0 as usize] != Some(slot) => {
+                rests[platter.0 as usize] = Some(slot);
+                self.guests += 1;
+                self.compare(now, *library, platter)
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    /// How often a platter was placed in another slot than before.
-    pub(crate) fn guests(&self) -> u64 {
+    /// How often a platter was placed in another slot than its home.
+    pub fn guests(&self) -> u64 {
         self.guests
     }
 

@@ -18,15 +18,17 @@ use std::collections::BTreeSet;
 use fulgurite_domain::Micros;
 use fulgurite_journal::Fact;
 use fulgurite_library::{
-    Action, Actor, Berth, Command, Drive, Event, Job, Library, Operation, Panel, Platter, Rectangle, Region, Section, Shuttle, rectangles,
-    sections,
+    Action, Actor, Berth, Command, Drive, Event, Job, Library, Operation, Panel, Platter, Rectangle, Region, Section, Shuttle, Whereabouts,
+    rectangles, sections,
 };
+
+use fulgurite_library_settings::PolicyName;
 
 use super::{AnsweredCommand, EveryCommandIsAnsweredOnce};
 
 /// A policy's promise beyond what all controllers do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Promise {
+pub enum Promise {
     /// Drives are never without a customer while a platter waits.
     DrivesFetch,
     /// No shuttle idles anywhere.
@@ -37,9 +39,21 @@ pub(crate) enum Promise {
     SectionsAreAttended,
 }
 
+impl From<PolicyName> for Promise {
+    fn from(policy: PolicyName) -> Self {
+        match policy {
+            PolicyName::NoShuttles => Self::DrivesFetch,
+            PolicyName::ShortestPaths => Self::ShuttlesServeAll,
+            PolicyName::Partitioned => Self::ShuttlesServeTheirOwn,
+            PolicyName::Balanced => Self::SectionsAreAttended,
+        }
+    }
+}
+
 /// An actor idled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Idled {
+#[allow(missing_docs, reason = "each message says what happened")]
+pub enum Idled {
     #[error("from {since} to {now}, drive {} of library {} did nothing for platter {} in it", .drive.0, .library.0, .platter.0)]
     WithPlatter { since: Micros, now: Micros, library: Library, drive: Drive, platter: Platter },
     #[error("from {since} to {now}, drive {} of library {} had no customer while platter {} waited", .drive.0, .library.0, .platter.0)]
@@ -55,7 +69,7 @@ pub(crate) enum Idled {
 
 /// Looks for idle actors.
 #[derive(Debug, Clone)]
-pub(crate) struct WorkIsConserved {
+pub struct WorkIsConserved {
     promise: Promise,
     needs_no_shuttles: bool,
     /// For each library, the shuttles that may serve each group of lanes, and the drives to which
@@ -71,10 +85,12 @@ pub(crate) struct WorkIsConserved {
 
 impl WorkIsConserved {
     /// For a region without input so far.
-    pub(crate) fn new(region: &Region, promise: Promise) -> Self {
+    pub fn new(region: &Region, promise: Promise) -> Self {
         let panels = || region.controllers().iter().map(fulgurite_library::Controller::panel);
-        // Platters without a home are in the library only to be verified, which never ends.
-        let endless = |panel: &Panel| (0..panel.platter_count()).map(Platter).filter(|platter| panel.home(*platter).is_none()).collect();
+        let unverified = |panel: &Panel| {
+            let written = (0..panel.platter_count()).map(Platter).filter(|platter| panel.whereabouts(*platter) != Whereabouts::Unwritten);
+            written.filter(|platter| !panel.is_verified(*platter)).collect()
+        };
         let groups = |panel: &Panel| match promise {
             Promise::ShuttlesServeTheirOwn => rectangles(panel.layout()),
             Promise::SectionsAreAttended => {
@@ -91,7 +107,7 @@ impl WorkIsConserved {
             promise,
             needs_no_shuttles: promise == Promise::DrivesFetch,
             groups: panels().map(groups).collect(),
-            unverified: panels().map(endless).collect(),
+            unverified: panels().map(unverified).collect(),
             unserved: BTreeSet::new(),
             suspect: None,
         }
@@ -101,7 +117,7 @@ impl WorkIsConserved {
     ///
     /// # Errors
     /// [`Idled`] if an actor idled.
-    pub(crate) fn time_passes(&mut self, since: Micros, now: Micros, commands: &EveryCommandIsAnsweredOnce) -> Result<(), Idled> {
+    pub fn time_passes(&mut self, since: Micros, now: Micros, commands: &EveryCommandIsAnsweredOnce) -> Result<(), Idled> {
         for (library, drive, platter) in &self.unserved {
             let (library, drive, platter) = (*library, *drive, *platter);
             let actor = Actor::Drive(drive);
@@ -124,7 +140,7 @@ impl WorkIsConserved {
     }
 
     /// Checks one fact, and the command that it answers.
-    pub(crate) fn observe(&mut self, fact: &Fact, answered: Option<&AnsweredCommand>) {
+    pub fn observe(&mut self, fact: &Fact, answered: Option<&AnsweredCommand>) {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action: Action::Mount { platter, .. } } } => {
                 if let (Actor::Drive(drive), true) = (id.actor, self.needs_no_shuttles) {
@@ -164,7 +180,7 @@ impl WorkIsConserved {
 
     /// Looks for idle actors in the controllers after an event or request.
     /// [`WorkIsConserved::time_passes`] reports the one found, if time advances.
-    pub(crate) fn settled(&mut self, now: Micros, region: &Region) {
+    pub fn settled(&mut self, now: Micros, region: &Region) {
         let mut libraries = region.controllers().iter().enumerate();
         self.suspect = libraries.find_map(|(index, controller)| {
             let (library, panel) = (Library(index as u16), controller.panel());

@@ -28,7 +28,7 @@ use super::{AnsweredCommand, PlattersAreConserved};
 
 /// A place where customers spend time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Station {
+pub enum Station {
     /// Requests in the region, from arrival to end.
     Region,
     /// Platters that wait in a line of a library.
@@ -43,29 +43,29 @@ pub(crate) enum Station {
 
 /// What was measured at a station.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Law {
+pub struct Law {
     /// The station.
-    pub(crate) station: Station,
+    pub station: Station,
     /// Integral of the number present over time, in microseconds: the left side.
-    pub(crate) present_us: u128,
+    pub present_us: u128,
     /// Sum of the times spent, in microseconds: the right side.
-    pub(crate) spent_us: u128,
+    pub spent_us: u128,
     /// Arrivals, including the customers present at the beginning.
-    pub(crate) arrivals: u64,
+    pub arrivals: u64,
     /// Departures.
-    pub(crate) departures: u64,
+    pub departures: u64,
     /// Mean number present: L.
-    pub(crate) l: f64,
+    pub l: f64,
     /// Arrivals per second: lambda.
-    pub(crate) lambda: f64,
+    pub lambda: f64,
     /// Mean seconds spent by those that left: W.
-    pub(crate) w: f64,
+    pub w: f64,
 }
 
 /// The law is broken: a customer was counted but not present, or present but not counted.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("{:?}: counting those present gives {} µs, adding up the time of each gives {} µs", .0.station, .0.present_us, .0.spent_us)]
-pub(crate) struct Unequal(pub(crate) Law);
+pub struct Unequal(pub Law);
 
 #[derive(Debug, Clone, Default)]
 struct Record {
@@ -116,7 +116,7 @@ impl Record {
 
 /// All stations of a run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LittlesLaw {
+pub struct LittlesLaw {
     stations: BTreeMap<Station, Record>,
     /// The platters in the lines of each library.
     lines: Vec<Vec<Platter>>,
@@ -127,13 +127,19 @@ pub(crate) struct LittlesLaw {
 
 impl LittlesLaw {
     /// For a region without input so far.
-    pub(crate) fn new(region: &Region, platters: &PlattersAreConserved, needs_no_shuttles: bool) -> Self {
+    pub fn new(region: &Region, platters: &PlattersAreConserved, needs_no_shuttles: bool) -> Self {
         let mut law = Self { lines: vec![Vec::new(); region.controllers().len()], needs_no_shuttles, ..Self::default() };
         if !needs_no_shuttles {
             for (library, drive) in drives(region) {
                 for platter in [Bay(0), Bay(1)].into_iter().filter_map(|bay| platters.in_bay(library, drive, bay)) {
                     law.at(Station::InDrive(library, drive)).arrive(Micros::ZERO, platter.0.into());
                 }
+            }
+        }
+        for (index, controller) in region.controllers().iter().enumerate() {
+            let panel = controller.panel();
+            for platter in (0..panel.layout().shuttles).filter_map(|shuttle| panel.carried(Shuttle(shuttle))) {
+                law.at(Station::OnShuttles(Library(index as u16))).arrive(Micros::ZERO, platter.0.into());
             }
         }
         law.settled(Micros::ZERO, region);
@@ -145,7 +151,7 @@ impl LittlesLaw {
     }
 
     /// Updates the right sides with one fact, and the command that it answers.
-    pub(crate) fn observe(&mut self, now: Micros, fact: &Fact, answered: Option<&AnsweredCommand>) {
+    pub fn observe(&mut self, now: Micros, fact: &Fact, answered: Option<&AnsweredCommand>) {
         match *fact {
             Fact::Requested { request, .. } => self.at(Station::Region).arrive(now, request.0),
             Fact::Ended { request, .. } => self.at(Station::Region).leave(now, request.0),
@@ -184,7 +190,7 @@ impl LittlesLaw {
     }
 
     /// Updates the left sides from the controllers after each event or request.
-    pub(crate) fn settled(&mut self, now: Micros, region: &Region) {
+    pub fn settled(&mut self, now: Micros, region: &Region) {
         self.at(Station::Region).count(now, region.open_requests() as u64);
         for (index, controller) in region.controllers().iter().enumerate() {
             let (library, panel) = (Library(index as u16), controller.panel());
@@ -215,7 +221,7 @@ impl LittlesLaw {
     ///
     /// # Errors
     /// [`Unequal`] names the first station where they differ.
-    pub(crate) fn finish(&self, now: Micros) -> Result<Vec<Law>, Unequal> {
+    pub fn finish(&self, now: Micros) -> Result<Vec<Law>, Unequal> {
         let laws: Vec<Law> = self.stations.iter().map(|(station, record)| record.law(*station, now)).collect();
         match laws.iter().find(|law| law.present_us != law.spent_us) {
             Some(law) => Err(Unequal(*law)),

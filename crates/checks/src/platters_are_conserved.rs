@@ -9,7 +9,8 @@ use super::{AnsweredCommand, Machines};
 
 /// A platter that is not where it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Misplaced {
+#[allow(missing_docs, reason = "each message says what happened")]
+pub enum Misplaced {
     #[error("at {now}, platter {} of library {} is taken from {expected:?}, but it is {found:?}", .platter.0, .library.0)]
     Elsewhere { now: Micros, library: Library, platter: Platter, found: Whereabouts, expected: Whereabouts },
     #[error("at {now}, platter {} of library {} is put into {berth:?}, but platter {} is there", .platter.0, .library.0, .found.0)]
@@ -27,7 +28,7 @@ pub(crate) enum Misplaced {
 
 /// The place of every platter, from commands and answers alone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PlattersAreConserved {
+pub struct PlattersAreConserved {
     libraries: Vec<Berths>,
     /// True if mounts take platters out of their slots, and unmounts return them.
     needs_no_shuttles: bool,
@@ -45,7 +46,7 @@ struct Berths {
 
 impl PlattersAreConserved {
     /// Starts from the places of platters in a region without input so far.
-    pub(crate) fn new(region: &Region, needs_no_shuttles: bool) -> Self {
+    pub fn new(region: &Region, needs_no_shuttles: bool) -> Self {
         let libraries = region.controllers().iter().map(|controller| {
             let panel = controller.panel();
             let drives = usize::from(panel.layout().drive_count());
@@ -72,7 +73,7 @@ impl PlattersAreConserved {
     ///
     /// # Errors
     /// [`Misplaced`] names the platter that is not where it should be.
-    pub(crate) fn observe(&mut self, now: Micros, fact: &Fact, answered: Option<&AnsweredCommand>) -> Result<(), Misplaced> {
+    pub fn observe(&mut self, now: Micros, fact: &Fact, answered: Option<&AnsweredCommand>) -> Result<(), Misplaced> {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action } } => match (action, id.actor) {
                 (Action::Mount { bay, platter }, Actor::Drive(drive)) if self.needs_no_shuttles => {
@@ -104,17 +105,17 @@ impl PlattersAreConserved {
     }
 
     /// The place of a platter, from commands and answers.
-    pub(crate) fn whereabouts(&self, library: Library, platter: Platter) -> Whereabouts {
+    pub fn whereabouts(&self, library: Library, platter: Platter) -> Whereabouts {
         self.libraries[usize::from(library.0)].whereabouts[platter.0 as usize]
     }
 
     /// The platter in a bay.
-    pub(crate) fn in_bay(&self, library: Library, drive: Drive, bay: Bay) -> Option<Platter> {
+    pub fn in_bay(&self, library: Library, drive: Drive, bay: Bay) -> Option<Platter> {
         self.libraries[usize::from(library.0)].bays[usize::from(drive.0)][usize::from(bay.0)]
     }
 
     /// The platter mounted in a bay.
-    pub(crate) fn mounted(&self, library: Library, drive: Drive, bay: Bay) -> Option<Platter> {
+    pub fn mounted(&self, library: Library, drive: Drive, bay: Bay) -> Option<Platter> {
         self.libraries[usize::from(library.0)].mounted[usize::from(drive.0)][usize::from(bay.0)]
     }
 
@@ -122,7 +123,7 @@ impl PlattersAreConserved {
     ///
     /// # Errors
     /// [`Misplaced`] for the first platter on which they differ.
-    pub(crate) fn finish(&self, region: &Region, machines: &[Machines]) -> Result<(), Misplaced> {
+    pub fn finish(&self, region: &Region, machines: &[Machines]) -> Result<(), Misplaced> {
         for (index, (berths, machines)) in self.libraries.iter().zip(machines).enumerate() {
             let library = Library(index as u16);
             let panel = region.controllers()[index].panel();
