@@ -109,6 +109,10 @@ fn say_status(session: &Session, report: &Value) {
         count(number("platters_unverified"), "platter"),
         count(number("reads_recovered"), "read"),
     ));
+    let restores = |how: &str| report["restores"][how].as_u64().unwrap_or(0);
+    if restores("next") + restores("set_back") > 0 {
+        session.say(&format!("{} before the library, {} waiting for repairs", count(restores("next"), "restore"), restores("set_back")));
+    }
     let estimates = &report["estimates"];
     if let Some(error) = estimates["median_error"].as_f64() {
         session.say(&format!(

@@ -19,11 +19,16 @@ const SEED: u64 = 0;
 /// assumes that nothing else is requested and that machines which are out of order stay so.
 #[must_use]
 pub fn forecast(view: &View, events: usize) -> BTreeMap<RequestId, Micros> {
-    let mut libraries = view.plan.libraries(&view.stock, SEED, |settings| {
-        settings.faults.planned.clear();
-        (settings.faults.shuttle_hours, settings.faults.drive_hours) = (f64::INFINITY, f64::INFINITY);
-        settings.faults.detection_s = 0.0;
-    });
+    let mut libraries = view.plan.libraries(
+        &view.stock,
+        SEED,
+        |_| (),
+        |settings| {
+            settings.faults.planned.clear();
+            (settings.faults.shuttle_hours, settings.faults.drive_hours) = (f64::INFINITY, f64::INFINITY);
+            settings.faults.detection_s = 0.0;
+        },
+    );
     let mut ends = Ends::default();
     libraries.start_machines();
     for actor in view.stock.down.iter().chain(&view.stock.failed) {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use fulgurite_domain::Micros;
 use fulgurite_journal::{Fact, Stock};
 use fulgurite_library::{
-    Action, Actor, Command, CommandId, Drive, Event, Library, Platter, Region, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle,
-    Tracks, Whereabouts,
+    Action, Actor, Command, CommandId, Drive, Event, Layout, Library, Platter, Region, RegionOutcome, RegionPlatter, RequestId, Shard,
+    Shuttle, Tracks, Whereabouts,
 };
-use fulgurite_mechanics::{Due, Libraries, NotRepaired, Witness};
+use fulgurite_mechanics::{Due, Libraries, Mechanics, MotionLog, NotRepaired, Witness};
 use fulgurite_viewer::{Entries, Recorder, Recording};
 
 use crate::plan::{LIBRARY, Plan, breakdown};
@@ -50,6 +50,10 @@ pub trait Outside {
     fn ended(&mut self, ended: Ended);
     /// An input or output of the controllers, for the journal.
     fn fact(&mut self, fact: Fact);
+    /// The controllers have done all that followed from a request or event.
+    fn settled(&mut self, region: &Region) {
+        let _ = region;
+    }
 }
 
 /// A command names a machine that doesn't exist, or one that can't be repaired now.
@@ -79,10 +83,10 @@ pub(crate) fn name_of(actor: Actor) -> String {
     }
 }
 
-/// A library with its emulated machines, and its open requests.
-pub struct LiveLibrary {
+/// A library with its emulated machines, which log their motions, and its open requests.
+pub struct LiveLibrary<L = ()> {
     plan: Arc<Plan>,
-    libraries: Libraries,
+    libraries: Libraries<L>,
     now: Micros,
     /// Commands to read whose bytes the caller doesn't have yet, with the drive's answer if that
     /// was due before.
@@ -113,7 +117,18 @@ impl LiveLibrary {
     /// If [`Plan::check`] rejects the stock.
     #[must_use]
     pub fn start(plan: Arc<Plan>, stock: &Stock, seed: u64, outside: &mut impl Outside) -> Self {
-        let mut libraries = plan.libraries(stock, seed, |_| ());
+        Self::start_logged(plan, stock, seed, |_| (), outside)
+    }
+}
+
+impl<L: MotionLog> LiveLibrary<L> {
+    /// Like [`LiveLibrary::start`], with a motion log.
+    ///
+    /// # Panics
+    /// If [`Plan::check`] rejects the stock.
+    #[must_use]
+    pub fn start_logged(plan: Arc<Plan>, stock: &Stock, seed: u64, log: impl FnMut(&Layout) -> L, outside: &mut impl Outside) -> Self {
+        let mut libraries = plan.libraries(stock, seed, log, |_| ());
         let recorder = Recorder::new("library".to_owned(), libraries.region(), LIBRARY);
         libraries.start_machines();
         let mut library = Self {
@@ -299,12 +314,20 @@ impl LiveLibrary {
         self.open.len()
     }
 
-    pub(crate) fn region(&self) -> &Region {
+    /// The controllers.
+    #[must_use]
+    pub fn region(&self) -> &Region {
         self.libraries.region()
     }
 
+    /// The controllers and the machines.
+    #[must_use]
+    pub fn into_parts(self) -> (Region, Vec<Mechanics<L>>) {
+        self.libraries.into_parts()
+    }
+
     /// One step of the library, and what follows outside.
-    fn step<T>(&mut self, outside: &mut impl Outside, step: impl FnOnce(&mut Libraries, &mut Seen<'_>) -> T) -> T {
+    fn step<T>(&mut self, outside: &mut impl Outside, step: impl FnOnce(&mut Libraries<L>, &mut Seen<'_>) -> T) -> T {
         let mut facts = |fact: Fact| {
             outside.fact(fact.clone());
             self.facts.push(fact);
@@ -329,6 +352,7 @@ impl LiveLibrary {
             let arrived = self.open.remove(&request).map_or(self.now, |open| open.arrived);
             outside.ended(Ended { request, outcome, took: self.now.since(arrived) });
         }
+        outside.settled(self.libraries.region());
         result
     }
 }

@@ -7,11 +7,11 @@ use fulgurite_domain::{Micros, SetShape};
 use fulgurite_journal::{Stock, StockError};
 use fulgurite_library::placement::{PlacementError, fill};
 use fulgurite_library::{
-    Actor, Berth, Controller, Drive, Found, Inventory, Library, Platter, Region, RegionPlatter, Sets, Shuttle, Slot, Verification,
+    Actor, Berth, Controller, Drive, Found, Inventory, Layout, Library, Platter, Region, RegionPlatter, Sets, Shuttle, Slot, Verification,
     Whereabouts,
 };
 use fulgurite_library_settings::LibrarySettings;
-use fulgurite_mechanics::{Breakdown, Libraries, PlannedFault, Settings};
+use fulgurite_mechanics::{Breakdown, Libraries, MotionLog, PlannedFault, Settings};
 use fulgurite_settings::SettingErrors;
 
 /// One of this many slots stays spare.
@@ -192,7 +192,8 @@ impl Plan {
     }
 
     /// The region of this library, with its platters and shuttles where the stock says.
-    pub(crate) fn region(&self, stock: &Stock) -> Region {
+    #[must_use]
+    pub fn region(&self, stock: &Stock) -> Region {
         let members = u32::from(self.shape.platters());
         let count = self.homes.len() as u32;
         let inventory = Inventory {
@@ -211,13 +212,20 @@ impl Plan {
         Region::new(vec![controller], Sets { shape: self.shape, places }).with_small_sets()
     }
 
-    /// The controllers and machines, not yet started. `adjust` may change the machines' settings.
-    pub(crate) fn libraries(&self, stock: &Stock, seed: u64, adjust: impl FnOnce(&mut Settings)) -> Libraries {
+    /// The controllers and machines, not yet started. `log` makes their motion log, and `adjust`
+    /// may change their settings.
+    pub(crate) fn libraries<L: MotionLog>(
+        &self,
+        stock: &Stock,
+        seed: u64,
+        log: impl FnMut(&Layout) -> L,
+        adjust: impl FnOnce(&mut Settings),
+    ) -> Libraries<L> {
         let mut settings = self.settings.machines(self.track_bytes);
         let failed = stock.failed.iter().map(|actor| PlannedFault { at: Micros(1), what: breakdown(*actor) });
         settings.faults.planned.extend(failed);
         adjust(&mut settings);
-        Libraries::new(self.region(stock), |_| settings.clone(), seed, |_| ())
+        Libraries::new(self.region(stock), |_| settings.clone(), seed, log)
     }
 
     /// The description for the header of a journal.

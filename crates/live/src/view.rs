@@ -8,7 +8,7 @@ use fulgurite_journal::Stock;
 use fulgurite_library::{
     Actor, Bay, Berth, Drive, Operation, Panel, Platter, Position, RegionPlatter, RequestId, Shard, Shuttle, Whereabouts,
 };
-use fulgurite_mechanics::{Libraries, Outage};
+use fulgurite_mechanics::{Libraries, MotionLog, Outage};
 
 use crate::plan::Plan;
 
@@ -101,7 +101,7 @@ impl View {
         stock: Stock,
         requests: Vec<RequestView>,
         reading: &BTreeSet<RegionPlatter>,
-        libraries: &Libraries,
+        libraries: &Libraries<impl MotionLog>,
     ) -> Self {
         let (panel, machines) = (libraries.region().controllers()[0].panel(), &libraries.mechanics()[0]);
         let layout = &plan.settings().layout;

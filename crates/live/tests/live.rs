@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fulgurite_chance::Stream;
 use fulgurite_domain::{Micros, SetShape};
 use fulgurite_journal::{Detail, Fact, Header, JournalReader, JournalWriter, Stock, Subject};
-use fulgurite_library::{Actor, Drive, Operation, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle, Tracks};
+use fulgurite_library::{Actor, Command, Drive, Operation, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle, Tracks};
 use fulgurite_library_settings::LibrarySettings;
 use fulgurite_live::{Ended, LiveLibrary, Outside, Plan, Read, WrongMachine, forecast, replay};
 
@@ -87,13 +87,16 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
     let mut stock = Stock { written: 5 * 6, ..Stock::default() };
     let mut open: BTreeMap<RequestId, Vec<Shard>> = (0..60).map(|number| (RequestId(number), shards(&mut chance, 5))).collect();
     let mut ended = BTreeSet::new();
-    let sessions = 4;
+    let (sessions, mut written) = (4, stock.written);
     for session in 0..sessions {
         let is_last = session == sessions - 1;
         let mut outside = Collected::default();
         let first_stock = stock.clone();
         let mut library = LiveLibrary::start(plan.clone(), &stock, seed + session, &mut outside);
-        let mut written = stock.written;
+        // What was written since the state was kept is taken in again.
+        for platter in 0..written {
+            library.take_in(RegionPlatter(platter), &mut outside);
+        }
         open.iter().for_each(|(request, shards)| library.request(*request, shards.clone(), Micros::NEVER, &mut outside));
         let until = Micros(if is_last { 40 * Micros::HOUR.0 } else { 60_000_000 + chance.below(1_200_000_000) });
         let mut down: Vec<Actor> = stock.down.clone();
@@ -108,7 +111,7 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
                 library.bytes_read(read.command, &mut outside);
             }
             match chance.below(120) {
-                0..3 if !is_last => {
+                0..4 if !is_last => {
                     let number = chance.below(8) as u16;
                     let actor = if chance.below(2) == 0 { Actor::Shuttle(Shuttle(number)) } else { Actor::Drive(Drive(number % 6)) };
                     if library.break_down(actor).is_ok() {
@@ -116,7 +119,7 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
                         seen.faults += 1;
                     }
                 }
-                3..6 if !down.is_empty() => {
+                4..6 if !down.is_empty() => {
                     let actor = down[chance.below(down.len() as u64) as usize];
                     if library.repair(actor, &mut outside).is_ok() {
                         down.retain(|other| *other != actor);
@@ -128,9 +131,22 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
                         assert!(library.take_in(RegionPlatter(platter), &mut outside));
                         assert!(!library.take_in(RegionPlatter(platter), &mut outside), "a platter is taken in once");
                     }
+                    // Some are wanted before they are verified.
+                    for _ in 0..chance.below(6) {
+                        let request = RequestId(1_000 + (open.len() + ended.len()) as u64);
+                        let platter = RegionPlatter(written + chance.below(4) as u32);
+                        let wanted = vec![Shard { platter, tracks: Tracks { first: chance.below(40) as u32, count: 2 } }];
+                        library.request(request, wanted.clone(), Micros::NEVER, &mut outside);
+                        open.insert(request, wanted);
+                    }
                     written += 6;
                 }
                 7 => stock = library.stock(written),
+                8..12 => {
+                    let view = library.view(written);
+                    let expected = forecast(&view, 20_000);
+                    assert!(expected.keys().all(|request| open.contains_key(request)), "seed {seed}");
+                }
                 _ => {}
             }
         }
@@ -138,9 +154,13 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
             for actor in &down {
                 library.repair(*actor, &mut outside).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             }
-            library.advance(library.now() + Micros(40 * Micros::HOUR.0), usize::MAX, &mut outside);
-            for read in std::mem::take(&mut outside.reads) {
-                library.bytes_read(read.command, &mut outside);
+            let unavailable: BTreeSet<RequestId> =
+                outside.ended.iter().filter(|ended| ended.outcome == RegionOutcome::Unavailable).map(|ended| ended.request).collect();
+            unavailable.iter().for_each(|request| library.request(*request, open[request].clone(), Micros::NEVER, &mut outside));
+            let until = library.now() + Micros(10 * Micros::HOUR.0);
+            while library.now() < until {
+                library.advance(library.now() + Micros(20_000_000), usize::MAX, &mut outside);
+                std::mem::take(&mut outside.reads).into_iter().for_each(|read| library.bytes_read(read.command, &mut outside));
             }
             stock = library.stock(written);
         }
@@ -242,6 +262,29 @@ fn reads_of_one_platter_share_a_visit() {
     assert_eq!(outside.ended.len(), 100);
     let mounts = outside.facts.iter().filter(|fact| fact.to_string().contains(" mount P1 ")).count();
     assert_eq!(mounts, 1);
+}
+
+/// A verified platter waits in a drive, and a shuttle comes to take it away. Then it is requested,
+/// and the shuttle stops.
+#[test]
+fn a_drive_keeps_a_platter_that_a_shuttle_can_not_take_away() {
+    let stock = Stock::parse(["written 6", "found P2 D3.0 50"]).expect("a stock");
+    let mut outside = Collected::default();
+    let mut library = LiveLibrary::start(small(), &stock, 1, &mut outside);
+    let collector = outside.facts.iter().find_map(|fact| match fact {
+        Fact::Commanded { command: Command::Do { id, .. }, .. } => Some(id.actor),
+        _ => None,
+    });
+    let collector = collector.filter(|actor| matches!(actor, Actor::Shuttle(_))).expect("a shuttle comes");
+    let shard = Shard { platter: RegionPlatter(2), tracks: Tracks { first: 3, count: 1 } };
+    library.request(RequestId(1), vec![shard], Micros::NEVER, &mut outside);
+    library.break_down(collector).expect("it works");
+    for _ in 0..600 {
+        library.advance(library.now() + Micros::SECOND, usize::MAX, &mut outside);
+        std::mem::take(&mut outside.reads).into_iter().for_each(|read| library.bytes_read(read.command, &mut outside));
+    }
+    let outcomes: Vec<RegionOutcome> = outside.ended.iter().map(|ended| ended.outcome).collect();
+    assert_eq!(outcomes, [RegionOutcome::Read]);
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Controller {
         let state = *self.shuttle(shuttle);
         if let Job::Carry(carry) = state.job {
             if state.carrying.is_none() {
-                self.cancel_job(shuttle, carry);
+                self.cancel_job(shuttle, carry, commands);
             } else {
                 self.panel.forget_destination(carry);
                 self.release_destination(carry);

@@ -112,7 +112,6 @@ impl Controller {
         // The pair of platter and drive with the shortest way: each drive gets back its own.
         let (_, platter, from, drive, shuttle) = options.min_by_key(|(order, ..)| *order)?;
         let bay = self.panel.empty_bay(drive)?;
-        self.panel.paused_verifications.retain(|other| *other != platter);
         self.take_on(shuttle, Carry { platter, from, to: Berth::Bay(drive, bay) });
         Some(shuttle)
     }

@@ -36,7 +36,7 @@ impl Controller {
         let is_wanted = matches!(carry.from, Berth::Bay(..)) || self.panel.is_available(carry.platter);
         if !is_wanted || !self.is_berth_reachable(carry.from) {
             // The platter has become unreachable.
-            self.cancel_job(shuttle, carry);
+            self.cancel_job(shuttle, carry, commands);
             self.panel.traffic.drop_goal(shuttle);
             return;
         }
@@ -231,12 +231,7 @@ impl Controller {
             // It went down while the shuttle was placing the platter.
             Berth::Bay(drive, _) if self.drive(drive).down => self.end_requests(carry.platter, commands),
             Berth::Bay(drive, _) => self.start_next_operation(drive, commands),
-            Berth::Slot(_) => {
-                if needs_verifying {
-                    self.panel.paused_verifications.push(carry.platter);
-                }
-                self.enqueue(carry.platter);
-            }
+            Berth::Slot(_) => self.enqueue(carry.platter),
             Berth::Port => unreachable!("no platter is carried to the port"),
         }
     }
@@ -269,11 +264,15 @@ impl Controller {
     }
 
     /// Cancels a job before its platter is picked.
-    pub(super) fn cancel_job(&mut self, shuttle: Shuttle, carry: Carry) {
+    pub(super) fn cancel_job(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
         self.release_destination(carry);
         self.panel.give_up(carry);
         self.become_idle(shuttle);
-        self.enqueue(carry.platter);
+        match carry.from {
+            // It may have been requested while a shuttle was to take it away.
+            Berth::Bay(drive, _) => self.start_next_operation(drive, commands),
+            Berth::Slot(_) | Berth::Port => self.enqueue(carry.platter),
+        }
     }
 
     /// Frees a spare slot reserved for a platter that won't come.

@@ -22,6 +22,7 @@ impl Panel {
         } else {
             self.queue.remove_platter(carry.platter);
             self.platters[carry.platter.0 as usize].claimed = true;
+            self.paused_verifications.retain(|platter| *platter != carry.platter);
         }
         self.expect(carry);
     }
@@ -34,6 +35,7 @@ impl Panel {
             held.collector = None;
         }
         self.platters[carry.platter.0 as usize].claimed = false;
+        self.pause_verification(carry.platter);
         self.forget_destination(carry);
     }
 
@@ -63,6 +65,16 @@ impl Panel {
             let held = Held { platter: carry.platter, purpose, stage: Stage::Arrived, collector: None };
             let state = &mut self.drives[usize::from(drive.0)].bays[usize::from(bay.0)];
             (state.held, state.incoming) = (Some(held), None);
+        }
+        self.pause_verification(carry.platter);
+    }
+
+    /// A platter stays in a slot: if it isn't verified, it waits there to be.
+    pub(super) fn pause_verification(&mut self, platter: Platter) {
+        let state = &self.platters[platter.0 as usize];
+        let is_in_slot = matches!(state.whereabouts, Whereabouts::Berth(Berth::Slot(_)));
+        if is_in_slot && state.verified < state.tracks {
+            self.paused_verifications.push(platter);
         }
     }
 

@@ -48,9 +48,7 @@ impl Panel {
                         self.displaced_platters.push(platter);
                     }
                 }
-                if !is_verified {
-                    self.paused_verifications.push(platter);
-                }
+                self.pause_verification(platter);
                 self.set_place(platter, berth);
             }
             Whereabouts::Berth(berth @ Berth::Bay(drive, bay)) => {

@@ -2,8 +2,8 @@
 
 use fulgurite_domain::Micros;
 
-use super::{Panel, PlatterState, Whereabouts};
-use crate::{Berth, Cell, Platter, Position, Slot};
+use super::Panel;
+use crate::{Cell, Platter, Position, Slot};
 
 impl Panel {
     /// Slots that are no platter's home, and that no platter occupies or is on its way to.
@@ -37,17 +37,12 @@ impl Panel {
 
     /// A spare slot that shares no blast zone with other platters of the platter's set (I3).
     pub(crate) fn spare_slot_for(&self, platter: Platter) -> Option<Slot> {
-        let set = self.sets.get(platter.0 as usize);
-        let is_other = |index: &usize| *index != platter.0 as usize && set == self.sets.get(*index);
-        let others = (0..self.sets.len()).filter(|index| set.is_some() && is_other(index));
-        // Where the others are now, and where they will return to.
-        let cells: Vec<Cell> = others
-            .flat_map(|index| {
-                let PlatterState { home, whereabouts, .. } = self.platters[index];
-                let at = if let Whereabouts::Berth(Berth::Slot(slot)) = whereabouts { Some(slot) } else { None };
-                [home, at].into_iter().flatten().map(|slot| self.layout.cell_of(slot))
-            })
-            .collect();
+        let set_of = |platter: Platter| self.sets.get(platter.0 as usize);
+        let set = set_of(platter);
+        let is_other = |other: &Platter| set.is_some() && *other != platter && set_of(*other) == set;
+        // Homes of the others, slots where they are, and slots to which shuttles carry them.
+        let slots = self.slot_occupants.iter().zip(0..).filter(|(occupant, _)| occupant.as_ref().is_some_and(is_other));
+        let cells: Vec<Cell> = slots.map(|(_, slot)| self.layout.cell_of(Slot(slot))).collect();
         let near = self.platters[platter.0 as usize].at;
         self.spare_slot_where(near, |cell| cells.iter().all(|other| !self.zones.share(cell, *other)))
     }

@@ -93,6 +93,14 @@ impl Flights {
         waiting.iter().filter(|waiting| waiting.not_before.is_some()).map(|waiting| waiting.id).collect()
     }
 
+    /// The numbers of restores that will be brought into the library next, and of those that wait
+    /// to be tried again.
+    pub(super) fn count_waiting(&self) -> (usize, usize) {
+        let waiting = lock(&self.waiting);
+        let set_back = waiting.iter().filter(|waiting| waiting.not_before.is_some()).count();
+        (waiting.len() - set_back, set_back)
+    }
+
     pub(super) fn note_failure(&self, request: RequestId) {
         if let Some(flight) = lock(&self.by_request).get(&request) {
             flight.has_failed.store(true, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 //! the state of its machines.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -18,6 +19,7 @@ use super::flights::Flight;
 use super::{Library, RestoreEnd, lock};
 use crate::fixity::rfc_3339;
 use crate::gateway::Gateway;
+use crate::health::liveness;
 use crate::state::{Restore, StateError, now_ms};
 
 /// Maximum number of restores in an answer.
@@ -96,7 +98,12 @@ impl Library {
         let start = Instant::now();
         let view = self.runner.view()?;
         let now = now_ms();
-        let ends = forecast(&view, FORECAST_EVENTS_MAX);
+        // Without estimates, there is still much to tell.
+        let ends = catch_unwind(AssertUnwindSafe(|| forecast(&view, FORECAST_EVENTS_MAX))).unwrap_or_else(|panic| {
+            let message = liveness::message(&*panic);
+            tracing::error!(message, "there are no estimates for restores: the forecast panicked");
+            BTreeMap::new()
+        });
         let real_ms = |library_us: u64| (library_us as f64 / 1e3 / f64::from(self.time_scale)) as i64;
         let ends_ms: BTreeMap<RequestId, i64> = ends.into_iter().map(|(request, end)| (request, now + real_ms(end.0))).collect();
         for (request, flight) in &*lock(&self.flights.by_request) {
@@ -132,6 +139,7 @@ impl Library {
             })
         });
         let (compared, median_error) = self.estimates.median_error().unzip();
+        let (next, set_back) = self.flights.count_waiting();
         json!({
             "time_scale": self.time_scale,
             "sets": sets,
@@ -146,6 +154,8 @@ impl Library {
                 "recovered": self.counted(RestoreEnd::Recovered),
                 "without_library": self.counted(RestoreEnd::WithoutLibrary),
                 "failed": self.counted(RestoreEnd::Failed),
+                "next": next,
+                "set_back": set_back,
             },
             "estimates": { "compared": compared.unwrap_or(0), "median_error": median_error },
             "journal": self.journal.as_ref().filter(|_| !self.journal_failed.load(Ordering::Relaxed)),
