@@ -8,6 +8,7 @@ import signal
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -388,3 +389,85 @@ def test_without_a_library_the_restores_say_so(filled: Filled, new_page: Callabl
     page = opened(new_page(), filled.server)
     page.get_by_role("link", name="Restores").click()
     expect(page.locator("#restores")).to_contain_text("The server has no library")
+
+
+def damage(platter: Path) -> None:
+    with open(platter, "r+b") as file:
+        file.seek(50_000)
+        file.write(bytes(300_000))
+
+
+def test_the_map_shows_each_platter_and_leads_to_its_set(filled: Filled, new_page: Callable[..., Page]):
+    server = filled.server
+    for number in range(5):
+        filled.s3.put_object(Bucket="survey", Key=f"more/{number}", Body=os.urandom(20_000))
+        assert server.run("flush").returncode == 0
+    page = opened(new_page(), server)
+    page.get_by_role("link", name="Platters", exact=True).click()
+    columns = page.locator("svg a.column")
+    expect(columns).to_have_count(6)
+    first = page.get_by_role("link", name="Set 1: none of 3 platters lost or out of reach; all read within 1 day")
+    expect(first.locator(".cell.good")).to_have_count(3)
+    sets = platter_files(server, "d1")
+    sets[0].unlink()
+    damage(sets[1])
+    assert server.run("verify").returncode == 1
+    expect(page.locator("svg a .cell.missing")).to_have_count(1)
+    expect(page.locator("svg a .cell.damaged")).to_have_count(1)
+    expect(page.locator("svg a .cross")).to_have_count(2)
+
+    # By the keyboard, to a column with a loss.
+    columns.first.focus()
+    reached = columns.evaluate_all("links => links.findIndex((link) => link.querySelector('.missing'))")
+    for _ in range(reached):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    table = page.get_by_role("table", name="Platters of the set")
+    expect(table).to_contain_text("✕ missing")
+    expect(table.get_by_role("row")).to_have_count(3 if reached else 4)
+    assert page.url.rsplit("/", 1)[1] in page.content()
+
+    page.go_back()
+    page.get_by_role("link", name="Last read").click()
+    expect(page.locator("svg a .cell.age0").first).to_be_visible()
+    expect(page.locator("svg a .cross")).to_have_count(2)
+    page.goto(f"{server.endpoint}/-/dashboard#/platters?from=2&count=2")
+    expect(columns).to_have_count(2)
+    page.get_by_role("link", name="All sets").click()
+    expect(columns).to_have_count(6)
+
+
+def test_activity_is_measured_while_the_server_runs(filled: Filled, new_page: Callable[..., Page]):
+    page = opened(new_page(), filled.server)
+    page.get_by_role("link", name="Activity").click()
+    for number in range(20):
+        filled.s3.put_object(Bucket="survey", Key=f"active/{number}", Body=os.urandom(1_000))
+        filled.s3.get_object(Bucket="survey", Key=f"active/{number}")["Body"].read()
+    table = page.get_by_role("table", name="Requests by five minutes")
+    expect(table.get_by_role("row").nth(1).get_by_role("cell").nth(0)).to_have_text("20")
+    for title in ("Requests per second", "Time of reads", "Time of writes", "Received per second", "In staging", "Versions on platters"):
+        expect(page.get_by_role("img", name=title)).to_be_visible()
+    expect(page.locator("main")).to_contain_text("Failed in the servernone")
+
+
+def test_events_tell_what_the_log_has(filled: Filled, new_page: Callable[..., Page]):
+    page = opened(new_page(), filled.server)
+    page.get_by_role("link", name="Events").click()
+    expect(page.locator("#verdict")).to_contain_text("0 errors and 0 warnings")
+    expect(page.get_by_role("table")).to_contain_text("finished a command")
+    damage(platter_files(filled.server, "d1")[0])
+    assert filled.server.run("verify").returncode == 1
+    expect(page.locator("#verdict")).to_contain_text("1 warning")
+    page.get_by_role("link", name="Warnings and errors").click()
+    table = page.get_by_role("table")
+    expect(table).to_contain_text("a command found platters that are not good")
+    expect(table).not_to_contain_text("finished a command")
+    assert "a command found platters that are not good" in filled.server.log.read_text()
+
+
+@pytest.mark.parametrize("view", ["platters", "activity", "events"])
+def test_every_view_fits_a_phone(filled: Filled, new_page: Callable[..., Page], view: str):
+    page = opened(new_page(viewport={"width": 375, "height": 760}), filled.server)
+    page.goto(f"{filled.server.endpoint}/-/dashboard#/{view}")
+    expect(page.locator("main h1")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375

@@ -5,6 +5,7 @@ The library runs a hundred times as fast as real time, and less where a test has
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import re
@@ -16,6 +17,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from google.protobuf.json_format import Parse
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from serving import Own, connect, wait_until
 
@@ -167,6 +170,57 @@ def test_a_restore_says_what_it_waits_for_and_when_it_is_done(own):
         wait_until("all are restored", lambda: restores(own)["open"] == 0)
         estimates = library(own)["estimates"]
         assert estimates["compared"] == len(bodies) and estimates["median_error"] < 0.5
+
+
+def traces(own: Own) -> list[list]:
+    """The spans of each trace, by the format's own definition, apart from identifiers: OTLP writes those in hexadecimal digits."""
+    in_base_64 = lambda found: f'"{found[1]}":"{base64.b64encode(bytes.fromhex(found[2])).decode()}"'
+    lines = re.sub(r'"(traceId|spanId|parentSpanId)":"([0-9a-f]+)"', in_base_64, (own.archive / "traces.jsonl").read_text()).splitlines()
+    return [list(Parse(line, TracesData()).resource_spans[0].scope_spans[0].spans) for line in lines]
+
+
+def attributes(span) -> dict:
+    return {one.key: one.value.string_value or one.value.int_value for one in span.attributes}
+
+
+@pytest.mark.parametrize("layout", ["medium.toml", "none"])
+def test_traces_of_restores_are_read_by_opentelemetry(own, layout):
+    settle(own, 100, layout)
+    with open(own.archive / "service.toml", "a") as settings:
+        settings.write('[traces]\nfile = "traces.jsonl"\n')
+    with own:
+        s3 = client(own)
+        if layout == "none":
+            s3.create_bucket(Bucket="photos")
+            bodies = {"one": b"1" * 20_000, "two": b"2" * 20_000}
+            for key, body in bodies.items():
+                s3.put_object(Bucket="photos", Key=key, Body=body, StorageClass="GLACIER")
+            assert own.run("flush").returncode == 0
+        else:
+            bodies = put(s3, own, sets=2)
+        request_all(s3, bodies)
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        wait_until("all traces are written", lambda: len(traces(own)) == len(bodies))
+    found = traces(own)
+    assert {attributes(spans[0])["fulgurite.key"] for spans in found} == set(bodies)
+    assert len({spans[0].trace_id for spans in found}) == len(bodies)
+    for root, *parts in found:
+        assert root.name == "restore" and not root.parent_span_id and len(root.trace_id) == 16 and len(root.span_id) == 8
+        assert attributes(root)["fulgurite.end"] == "read" and attributes(root)["fulgurite.bucket"] == "photos"
+        names = [span.name for span in parts]
+        if layout == "none":
+            assert names == ["read from stores"]
+        else:
+            assert names.count("in the library") == names.count("before the library") == 1
+            assert {"pick", "place", "mount", "read", "check bytes"} >= set(names) - {"in the library", "before the library"}
+            # A restore whose platter was in a drive already has no more.
+            assert {"read", "check bytes"} <= set(names)
+        known = {root.span_id} | {span.span_id for span in parts}
+        assert len(known) == 1 + len(parts) and all(span.parent_span_id in known for span in parts)
+        for span in (root, *parts):
+            assert root.start_time_unix_nano <= span.start_time_unix_nano <= span.end_time_unix_nano <= root.end_time_unix_nano
+    if layout != "none":
+        assert any({"pick", "place", "mount"} <= {span.name for span in spans} for spans in found)
 
 
 def test_nothing_of_restores_is_told_without_the_token(own):

@@ -208,6 +208,25 @@ impl Archive {
         Ok(rows.into_iter().filter(|row| row.state == SetState::Complete).map(&mut with_state).collect())
     }
 
+    /// The platters of a set with their states, in order of position; none if there is no such set.
+    /// `store_state` is the same as in [`fixity`](Self::fixity).
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if the catalogue fails.
+    pub fn set_states(
+        &self,
+        set: SetId,
+        store_state: &dyn Fn(&str) -> Option<Hindrance>,
+    ) -> Result<Vec<(PlatterRow, CopyState)>, ArchiveError> {
+        let rows = self.reading().platters_of(set)?;
+        let with_state = |row: PlatterRow| {
+            let hindrance = if row.place.store == UNKNOWN_STORE { None } else { store_state(&row.place.store) };
+            let state = CopyState::of_platter(&row, hindrance);
+            (row, state)
+        };
+        Ok(rows.into_iter().map(with_state).collect())
+    }
+
     fn staged_copy(&self, row: &VersionRow) -> Result<Option<StagedCopy>, ArchiveError> {
         let Some(health) = self.reading().staged_health(row.row_id)? else { return Ok(None) };
         let Some((record, data)) = self.reading().staged(row.row_id)? else { return Ok(None) };
@@ -262,13 +281,7 @@ impl Archive {
         store_state: &dyn Fn(&str) -> Option<Hindrance>,
     ) -> Result<(SetFixity, Vec<(PlatterRow, CopyState)>), ArchiveError> {
         let description = set.description;
-        let rows = self.reading().platters_of(description.id)?;
-        let with_state = |row: PlatterRow| {
-            let hindrance = if row.place.store == UNKNOWN_STORE { None } else { store_state(&row.place.store) };
-            let state = CopyState::of_platter(&row, hindrance);
-            (row, state)
-        };
-        let platters: Vec<(PlatterRow, CopyState)> = rows.into_iter().map(with_state).collect();
+        let platters = self.set_states(description.id, store_state)?;
         let usable = platters.iter().filter(|(_, state)| state.is_usable()).count() as u16;
         let oldest_verified = platters.iter().map(|(row, _)| row.health.verified()).min().flatten();
         let fixity = SetFixity { id: description.id, shape: description.shape, medium: description.medium, usable, oldest_verified };

@@ -60,10 +60,10 @@ fn line(at: OffsetDateTime, event: &Event<'_>) -> Value {
 
 /// The fields of an event.
 #[derive(Default)]
-struct Fields {
-    message: String,
-    error: Option<String>,
-    others: Map<String, Value>,
+pub(crate) struct Fields {
+    pub(crate) message: String,
+    pub(crate) error: Option<String>,
+    pub(crate) others: Map<String, Value>,
 }
 
 impl Fields {

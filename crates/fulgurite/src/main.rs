@@ -24,6 +24,7 @@ mod import;
 mod keys;
 mod library;
 mod list;
+mod log;
 mod object_id;
 mod outcome;
 mod own;

@@ -15,8 +15,8 @@ use serde_json::json;
 
 use crate::args::{Accounts, Serve};
 use crate::diagnostics;
-use crate::ecs::Ecs;
 use crate::heap;
+use crate::log;
 use crate::setup::{create_home, default_shape, new_settings, parse_stores};
 use crate::text::{count, time};
 use crate::{Outcome, Session, current_folder};
@@ -52,7 +52,8 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     if let Some(listen) = serve.listen {
         settings.listen = listen;
     }
-    log(serve.log_json || session.json);
+    let events = Arc::default();
+    log::begin(serve.log_json || session.json, &events);
     raise_open_files(settings.connections);
     heap::few_arenas();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -83,7 +84,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         let mut terminate =
             tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).context("signals can't be received")?;
         let region = settings.region.clone();
-        let server = Server::open(listener, archive, settings)?;
+        let server = Server::open(listener, archive, settings, events)?;
         report_unclaimed_folders(server.state(), recovered.is_some())?;
         // Last, because a key can be shown only once: nothing can fail before `print_endpoint`.
         let issued = issue_key(server.state(), recovered.is_some())?;
@@ -301,23 +302,6 @@ fn print_endpoint(
         session.print(format_args!("Dashboard: {dashboard}"));
     }
     session.print(format_args!("Serving {} at {url}; Ctrl-C stops it.", home.display()));
-}
-
-/// Writes the log to standard error, as text or in ECS; `RUST_LOG` sets its level.
-fn log(json: bool) {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-        // The router logs each request at the level `info`, too much for a default.
-        tracing_subscriber::EnvFilter::new("warn,fulgurite=info,fulgurite_service=info,s3s=off,fulgurite_service::http::router=warn")
-    });
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colors()).with_writer(std::io::stderr);
-    // An existing subscriber is kept.
-    let _ = if json { log.event_format(Ecs).try_init() } else { log.try_init() };
-}
-
-/// True if the log may be colored: only on a terminal, and not if `NO_COLOR` is set
-/// (<https://no-color.org>).
-fn has_colors() -> bool {
-    std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
 pub(crate) fn accounts(session: &Session, accounts: &Accounts) -> Result<Outcome> {

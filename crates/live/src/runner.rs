@@ -37,6 +37,10 @@ pub trait Events: Send + 'static {
     fn ended(&mut self, ended: Ended);
     /// The state from which another run can take up the work. Only the latest counts.
     fn keep(&mut self, stock: Stock);
+    /// An input or output of the controllers.
+    fn fact(&mut self, fact: &Fact) {
+        let _ = fact;
+    }
     /// Whether anyone watches the library.
     fn is_watched(&self) -> bool;
     /// What could be seen since the last call; empty if nothing moved. It comes only while the
@@ -349,6 +353,7 @@ impl<E: Events> Outside for Connections<E> {
 
     fn fact(&mut self, fact: Fact) {
         self.is_changed = true;
+        self.events.fact(&fact);
         if let Some(journal) = &self.journal
             && let Err(error) = journal.add(fact)
         {

@@ -15,6 +15,7 @@ use crate::s3::key_locks::{BucketLocks, KeyLocks};
 use crate::s3::namespace::Namespace;
 use crate::settings::Settings;
 use crate::state::State;
+use crate::traces::Traces;
 use crate::transfer::Transfers;
 
 /// An archive, the service's state and everything that operations on them share.
@@ -27,6 +28,8 @@ pub(crate) struct Gateway {
     pub(crate) health: Health,
     /// The robotic library, if the settings want one.
     pub(crate) library: Option<Library>,
+    /// Traces of restores, if the settings want them.
+    pub(crate) traces: Option<Arc<Traces>>,
     /// Serializes changes of a key.
     pub(crate) key_locks: KeyLocks,
     /// Keeps a bucket from being removed while an object is put into it.
@@ -58,6 +61,7 @@ impl Gateway {
             jobs: Jobs::new(settings.restores.quota()),
             health: Health::default(),
             library,
+            traces: None,
             key_locks: KeyLocks::default(),
             bucket_locks: BucketLocks::default(),
             buffered_bodies: MemoryPool::new(budget.buffered_bodies),

@@ -38,5 +38,8 @@ pub mod settings;
 pub mod state;
 #[cfg(test)]
 mod test_gateway;
+mod traces;
 mod transfer;
 pub mod unclaimed_folders;
+
+pub use health::events::{EventLog, LoggedEvent};

@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::auth::caller::Peer;
 use crate::control::Channel;
 use crate::gateway::Gateway;
+use crate::health::events::EventLog;
 use crate::http::addressing::Domain;
 use crate::http::connections::{BusyBody, Connection, Connections};
 use crate::http::router::Router;
@@ -33,6 +34,7 @@ use crate::library::{self, Library, LibraryError};
 use crate::memory::{Budget, MemoryTooSmall};
 use crate::settings::Settings;
 use crate::state::{State, StateError};
+use crate::traces::Traces;
 
 /// Timeout for receiving the head of a request, and for a TLS handshake.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -74,6 +76,14 @@ pub enum ServeError {
     /// The memory limit in the settings is too small.
     #[error(transparent)]
     Memory(#[from] MemoryTooSmall),
+    /// The file for traces can't be opened.
+    #[error("can't open {file}, the file for traces in service.toml: {source}")]
+    Traces {
+        /// The file.
+        file: String,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
     /// The library can't start.
     #[error(transparent)]
     Library(#[from] LibraryError),
@@ -112,17 +122,26 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the state and the gateway.
+    /// Opens the state and the gateway. `events` has what is logged.
     ///
     /// # Errors
     /// [`ServeError`] if the settings or the state can't be used.
-    pub fn open(Listener(listener): Listener, archive: Arc<Archive>, settings: Settings) -> Result<Self, ServeError> {
+    pub fn open(
+        Listener(listener): Listener,
+        archive: Arc<Archive>,
+        settings: Settings,
+        events: Arc<EventLog>,
+    ) -> Result<Self, ServeError> {
         let tls = settings.tls.as_ref().map(|tls| tls::acceptor(archive.home(), tls)).transpose()?;
         let state = Arc::new(State::open(archive)?);
         let limits = &state.archive().settings().limits;
         let budget = Budget::new(settings.memory_mib, limits.memory_mib, settings.connections)?;
-        let library = Library::open(state.archive(), &state, &settings.library)?;
-        let gateway = Arc::new(Gateway::new(state.clone(), &settings, &budget, library)?);
+        let traces = Traces::open(state.archive().home(), &settings.traces.file);
+        let traces = traces.map_err(|source| ServeError::Traces { file: settings.traces.file.clone(), source })?;
+        let library = Library::open(state.archive(), &state, &settings.library, traces.clone())?;
+        let mut gateway = Gateway::new(state.clone(), &settings, &budget, library)?;
+        (gateway.health.events, gateway.traces) = (events, traces);
+        let gateway = Arc::new(gateway);
         gateway.take_in_sets();
         // The first readiness probe must already report the true state of the disks.
         gateway.check_disks();
@@ -303,7 +322,7 @@ mod tests {
     }
 
     async fn open(home: &std::path::Path, settings: Settings) -> Result<Server, ServeError> {
-        Server::open(Listener::bind(settings.listen).await?, new_archive(home), settings)
+        Server::open(Listener::bind(settings.listen).await?, new_archive(home), settings, Arc::default())
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -113,6 +113,11 @@ time_scale = 1
 # `fulgurite twin watch`. 3 restores a second make 2.6 million lines a day at time_scale = 1. The
 # journals of the last 10 runs are kept.
 journal = false
+
+[traces]
+# A file for traces of restores, relative to the archive's folder: one line of JSON for each restore
+# that ends, in the format of OpenTelemetry (OTLP). "": no traces.
+file = ""
 "#;
 
 /// The settings of the service. [`Default`] gives the values in a new `service.toml`.
@@ -148,6 +153,16 @@ pub struct Settings {
     pub restores: Restores,
     /// The robotic library.
     pub library: Library,
+    /// Traces of restores.
+    pub traces: Traces,
+}
+
+/// Traces of restores.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Traces {
+    /// The file, relative to the archive's folder; empty for none.
+    pub file: String,
 }
 
 /// The robotic library.
@@ -320,6 +335,7 @@ impl Default for Settings {
             scrub: Scrub::default(),
             restores: Restores::default(),
             library: Library::default(),
+            traces: Traces::default(),
         }
     }
 }

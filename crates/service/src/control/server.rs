@@ -179,6 +179,9 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
         };
         let outcome = carry_out(&request, client, gateway, runtime, &guard);
         match &outcome {
+            Ok(report) if report["unsound"].as_array().is_some_and(|unsound| !unsound.is_empty()) => {
+                tracing::warn!(?request, %report, "a command found platters that are not good");
+            }
             Ok(report) => tracing::info!(?request, %report, "finished a command"),
             Err(error) => tracing::warn!(?request, %error, "a command failed"),
         }

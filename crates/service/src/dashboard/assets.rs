@@ -11,18 +11,22 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
 /// Paths below the dashboard's, types and contents.
-const FILES: [(&str, &str, &str); 17] = [
+const FILES: [(&str, &str, &str); 21] = [
     ("", HTML, include_str!("web/index.html")),
     ("/colours.css", STYLE, web::COLOURS),
     ("/panel.css", STYLE, web::PANEL_STYLE),
     ("/style.css", STYLE, include_str!("web/style.css")),
     ("/icon.svg", ICON, include_str!("web/icon.svg")),
     ("/app.js", SCRIPT, include_str!("web/app.js")),
+    ("/activity.js", SCRIPT, include_str!("web/activity.js")),
     ("/api.js", SCRIPT, include_str!("web/api.js")),
     ("/format.js", SCRIPT, include_str!("web/format.js")),
+    ("/chart.js", SCRIPT, include_str!("web/chart.js")),
+    ("/events.js", SCRIPT, include_str!("web/events.js")),
     ("/fixity.js", SCRIPT, include_str!("web/fixity.js")),
     ("/library.js", SCRIPT, include_str!("web/library.js")),
     ("/objects.js", SCRIPT, include_str!("web/objects.js")),
+    ("/platters.js", SCRIPT, include_str!("web/platters.js")),
     ("/restores.js", SCRIPT, include_str!("web/restores.js")),
     ("/dom.js", SCRIPT, web::DOM),
     ("/drawing.js", SCRIPT, web::DRAWING),

@@ -6,8 +6,10 @@
 //! 0021](../../../../docs/decisions/0021-the-dashboard.md) tells why.
 
 mod assets;
+mod cached;
 mod objects;
 mod overview;
+mod platters;
 
 use futures_util::TryStreamExt;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -17,7 +19,8 @@ use s3s::{S3Error, S3Result};
 use serde_json::{Value, json};
 
 use crate::auth::bearer;
-use crate::dashboard::overview::Overview;
+use crate::dashboard::cached::Cached;
+use crate::dashboard::platters::PlatterHealth;
 use crate::gateway::Gateway;
 use crate::library::NoMotions;
 use crate::s3::errors::internal;
@@ -48,7 +51,8 @@ const HEADERS: [(header::HeaderName, &str); 4] = [
 pub(crate) struct Dashboard {
     /// `None` if it is turned off.
     access: Option<Access>,
-    overview: Overview,
+    overview: Cached<bytes::Bytes>,
+    platters: Cached<PlatterHealth>,
 }
 
 struct Access {
@@ -67,7 +71,8 @@ impl Dashboard {
     pub(crate) fn new(settings: &settings::Dashboard) -> Self {
         let fresh = || Access { token: base64_simd::URL_SAFE_NO_PAD.encode_to_string(random::<24>()), is_fresh: true };
         let known = |token: &DashboardToken| Access { token: token.expose().to_owned(), is_fresh: false };
-        Self { access: settings.enabled.then(|| settings.token.as_ref().map_or_else(fresh, known)), overview: Overview::default() }
+        let access = settings.enabled.then(|| settings.token.as_ref().map_or_else(fresh, known));
+        Self { access, overview: Cached::default(), platters: Cached::default() }
     }
 
     pub(crate) fn is_enabled(&self) -> bool {
@@ -104,10 +109,20 @@ impl Dashboard {
 
     async fn api(&self, gateway: &Gateway, name: &str, query: Option<&str>) -> Response<s3s::Body> {
         let found = match name {
-            "overview" => self.overview.read(gateway).await.map(Some),
+            "overview" => {
+                let body = self.overview.get(|| Ok(to_body(&gateway.fixity_overview()?))).await;
+                body.map(|body| Some(bytes::Bytes::clone(&body)))
+            }
+            "platters" => {
+                let health = self.platters.get(|| PlatterHealth::read(gateway)).await;
+                health.and_then(|health| health.map(query)).map(|value| Some(to_body(&value)))
+            }
+            "set" => gateway.dashboard_set(query).map(|value| value.as_ref().map(to_body)),
             "buckets" => gateway.dashboard_buckets().map(|value| Some(to_body(&value))),
             "objects" => gateway.dashboard_objects(query).map(|value| Some(to_body(&value))),
             "restores" => blocking("reading restores", || gateway.restores_report()).map(|value| Some(to_body(&value))),
+            "activity" => Ok(Some(to_body(&gateway.health.activity.report()))),
+            "events" => Ok(Some(to_body(&gateway.health.events.report(query == Some("level=warn"))))),
             "object" => gateway.dashboard_object(query).map(|value| Some(to_body(&value))),
             _ => Ok(None),
         };

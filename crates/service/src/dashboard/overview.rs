@@ -3,17 +3,14 @@
 //! platter.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use fulgurite_archive::catalogue::{PlatterRow, SetRow};
 use fulgurite_archive::{CatalogueGaps, CopyState};
 use fulgurite_domain::SetId;
 use s3s::S3Result;
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
 
-use crate::dashboard::{blocking, to_body};
+use crate::dashboard::blocking;
 use crate::fixity::{platter_json, rfc_3339};
 use crate::gateway::Gateway;
 use crate::health::scrub_progress::believable;
@@ -24,39 +21,6 @@ const AGES_DAYS: [u64; 8] = [1, 7, 14, 30, 60, 90, 180, 365];
 const DAY_S: u64 = 86_400;
 /// Maximum number of platters that are listed because they aren't good.
 const LISTED_MAX: usize = 100;
-/// How long an answer is given again.
-const FRESH: Duration = Duration::from_secs(2);
-/// It is given again for at least this multiple of the time that it took, so that viewers of a
-/// large archive can't keep a core busy.
-const IDLE_RATIO: u32 = 20;
-
-/// The last answer, for all viewers.
-#[derive(Debug, Default)]
-pub(super) struct Overview(Mutex<Option<Answer>>);
-
-#[derive(Debug)]
-struct Answer {
-    at: Instant,
-    fresh_for: Duration,
-    body: Bytes,
-}
-
-impl Overview {
-    pub(super) async fn read(&self, gateway: &Gateway) -> S3Result<Bytes> {
-        // Viewers that ask meanwhile wait for the same answer.
-        let mut last = self.0.lock().await;
-        if let Some(answer) = &*last
-            && answer.at.elapsed() < answer.fresh_for
-        {
-            return Ok(answer.body.clone());
-        }
-        let start = Instant::now();
-        let body = to_body(&gateway.fixity_overview()?);
-        let at = Instant::now();
-        *last = Some(Answer { at, fresh_for: FRESH.max((at - start) * IDLE_RATIO), body: body.clone() });
-        Ok(body)
-    }
-}
 
 impl Gateway {
     pub(super) fn fixity_overview(&self) -> S3Result<Value> {

@@ -40,7 +40,17 @@ async fn nothing_of_the_archive_is_shown_without_the_token() {
     let test = TestGateway::new();
     test.put("secret-name", b"moon").await;
     let router = router(&test);
-    for page in ["overview", "buckets", "objects?bucket=photos", "object?bucket=photos&key=secret-name", "no-such-page"] {
+    for page in [
+        "overview",
+        "platters",
+        "set?id=00",
+        "activity",
+        "events",
+        "buckets",
+        "objects?bucket=photos",
+        "object?bucket=photos&key=secret-name",
+        "no-such-page",
+    ] {
         for token in [None, Some(""), Some("moonlight-sonata-1"), Some("moonlight-sonata-14x")] {
             let response = send(&router, &format!("{PATH}{API}{page}"), token).await;
             assert_eq!(response.status(), StatusCode::UNAUTHORIZED, "{page} {token:?}");

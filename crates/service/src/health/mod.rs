@@ -1,15 +1,23 @@
-//! Health of the server: liveness, readiness, usable stores, progress of the scrub, and metrics for
-//! Prometheus.
+//! Health of the server: liveness, readiness, usable stores, progress of the scrub, metrics for
+//! Prometheus, what clients did lately, and the last events of the log.
 
+pub(crate) mod activity;
+pub(crate) mod events;
 pub(crate) mod liveness;
 pub(crate) mod metrics;
 pub(crate) mod readiness;
 pub(crate) mod scrub_progress;
 pub(crate) mod stores;
 
+use std::sync::Arc;
+
 /// What the server knows about its own health.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
+    /// What clients did in the last hour.
+    pub(crate) activity: activity::Activity,
+    /// The last events of the log.
+    pub(crate) events: Arc<events::EventLog>,
     /// Whether the process can go on.
     pub(crate) liveness: liveness::Liveness,
     /// Why the server isn't ready, if it isn't.

@@ -221,9 +221,13 @@ impl Router {
         if let Ok(id) = HeaderValue::from_str(&id) {
             headers.insert("x-amz-request-id", id);
         }
-        self.metrics.count(&method, response.status(), started.elapsed(), length.unwrap_or(0));
+        let (status, time) = (response.status(), started.elapsed());
+        self.metrics.count(&method, status, time, length.unwrap_or(0));
+        if !path.starts_with("/-/") {
+            self.gateway.health.activity.count(&method, status, time, length.unwrap_or(0));
+        }
         // Queries may hold signatures and are not logged.
-        tracing::info!(id, %method, path, status = response.status().as_u16(), us = started.elapsed().as_micros() as u64, "request");
+        tracing::info!(id, %method, path, status = status.as_u16(), us = time.as_micros() as u64, "request");
         response
     }
 

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::command_lock::CommandLock;
 use crate::gateway::Gateway;
+use crate::health::activity;
 use crate::health::scrub_progress::ScrubProgress;
 use crate::settings::Background;
 use crate::state::{Quota, now_ms};
@@ -84,9 +85,10 @@ impl Watcher for LogWatcher {
 /// otherwise it would have to be written again from the start.
 pub(crate) async fn run(gateway: Arc<Gateway>, settings: Background, stop: watch::Receiver<bool>) {
     let watching = tokio::spawn(watch_disks(gateway.clone(), stop.clone()));
+    let sampling = tokio::spawn(activity::watch(gateway.clone(), stop.clone()));
     let writing = tokio::spawn(write_sets_when_due(gateway.clone(), settings.clone(), stop.clone()));
     run_housekeeping(gateway.clone(), settings, stop).await;
-    for result in [writing.await, watching.await] {
+    for result in [writing.await, watching.await, sampling.await] {
         if let Err(error) = result {
             gateway.log_panic("a background job", error);
         }

@@ -24,6 +24,7 @@ use super::{Library, RestoreEnd, lock};
 use crate::gateway::Gateway;
 use crate::s3::object_names::object_name;
 use crate::state::{Restore, now_ms};
+use crate::traces;
 
 /// Restores that are in the library at the same time; others wait.
 const FLIGHTS_MAX: usize = 10_000;
@@ -191,6 +192,9 @@ impl Gateway {
             self.end_restore(library, id, None);
             return Ok(());
         };
+        if let Some(traces) = &self.traces {
+            traces.begin(&restore, row.record.size);
+        }
         match self.route(library, &restore, &row) {
             Ok(Route::Direct) => {
                 let _ = library.flights.slow.jobs.send(SlowJob::Direct(Box::new(restore), Box::new(row)));
@@ -198,6 +202,9 @@ impl Gateway {
             Ok(Route::Library(flight, shards)) => {
                 let due_in = u64::try_from(restore.due_ms - now_ms()).unwrap_or(0);
                 let request = flight.request;
+                if let Some(traces) = &self.traces {
+                    traces.requested(id, request, shards.iter().map(|shard| shard.platter).collect());
+                }
                 lock(&library.flights.by_request).insert(request, Arc::new(*flight));
                 library.runner.request(request, shards, Some(Duration::from_millis(due_in)));
             }
@@ -251,13 +258,20 @@ impl Gateway {
     pub(super) fn read_for_drive(&self, library: &Library, read: &Read) {
         let flight = lock(&library.flights.by_request).get(&read.request).cloned();
         if let Some(flight) = flight {
+            let start = traces::Instant::now();
             flight.read(&self.archive, library, read);
+            if let Some(traces) = self.traces.as_ref().filter(|_| !read.is_recovery) {
+                traces.add(flight.id, "check bytes", start, vec![("fulgurite.platter", read.platter.0.into())]);
+            }
         }
         library.runner.bytes_read(read.command);
     }
 
     /// A request has ended: completes its restore, or leaves that to the slow lane.
     pub(super) fn end_request(&self, library: &Library, ended: Ended) {
+        if let Some(traces) = &self.traces {
+            traces.left(ended.request, outcome_word(ended.outcome));
+        }
         let Some(flight) = lock(&library.flights.by_request).get(&ended.request).cloned() else { return };
         if ended.outcome == RegionOutcome::Unavailable {
             lock(&library.flights.by_request).remove(&ended.request);
@@ -277,10 +291,10 @@ impl Gateway {
     /// Reads an object whose request has ended without all of its shards: from the platters that
     /// were visited if they suffice.
     pub(super) fn finish_slowly(&self, library: &Library, flight: &Arc<Flight>, ended: &Ended) {
-        let read = |mut reader: ObjectReader<'_>| reader.read(&flight.row, &mut |_| Ok(()));
+        let read = |what, mut reader: ObjectReader<'_>| self.traced(flight.id, what, || reader.read(&flight.row, &mut |_| Ok(())));
         if ended.outcome == RegionOutcome::Recovered {
             let visited = lock(&flight.visited).clone();
-            match read(ObjectReader::new(&self.archive).with_only(visited)) {
+            match read("read visited platters", ObjectReader::new(&self.archive).with_only(visited)) {
                 Ok(()) => {
                     self.complete_restore(library, flight, RestoreEnd::Recovered, Ok(()));
                     return;
@@ -290,7 +304,7 @@ impl Gateway {
                 }
             }
         }
-        let result = read(ObjectReader::new(&self.archive));
+        let result = read("read from stores", ObjectReader::new(&self.archive));
         if self.waits(library, flight.id, &result) {
             lock(&library.flights.by_request).remove(&flight.request);
             return;
@@ -301,7 +315,8 @@ impl Gateway {
 
     /// Restores an object that is staged or has no place in the library.
     pub(super) fn restore_directly(&self, library: &Library, restore: &Restore, row: &VersionRow) {
-        let result = ObjectReader::new(&self.archive).read(row, &mut |_| Ok(()));
+        let read = || ObjectReader::new(&self.archive).read(row, &mut |_| Ok(()));
+        let result = self.traced(restore.id, "read from stores", read);
         if self.waits(library, restore.id, &result) {
             return;
         }
@@ -337,10 +352,14 @@ impl Gateway {
     /// Records the end of a restore; without a result, of an object that was removed.
     fn end_restore(&self, library: &Library, id: VersionId, result: Option<(RestoreEnd, Result<(), ReadError>)>) {
         let (end, result) = result.map_or((None, None), |(end, result)| (Some(end), Some(result)));
+        let error = result.as_ref().and_then(|result| result.as_ref().err()).map(ToString::to_string);
         match self.record_restore_end(id, result) {
             Ok(()) => {
                 if let Some(end) = end {
                     library.count(end);
+                }
+                if let Some(traces) = &self.traces {
+                    traces.end(id, end.map_or("removed", RestoreEnd::word), error.as_deref());
                 }
                 self.forget(library, id);
             }
@@ -352,7 +371,26 @@ impl Gateway {
     }
 }
 
+fn outcome_word(outcome: RegionOutcome) -> &'static str {
+    match outcome {
+        RegionOutcome::Read => "read",
+        RegionOutcome::Recovered => "recovered",
+        RegionOutcome::Unavailable => "unavailable",
+        RegionOutcome::Refused => "refused",
+    }
+}
+
 impl Gateway {
+    /// Reads for a restore, as a part of its trace.
+    pub(crate) fn traced<T>(&self, id: VersionId, what: &'static str, read: impl FnOnce() -> T) -> T {
+        let start = traces::Instant::now();
+        let result = read();
+        if let Some(traces) = &self.traces {
+            traces.add(id, what, start, Vec::new());
+        }
+        result
+    }
+
     /// Forgets a restore that is no longer open.
     fn forget(&self, library: &Library, id: VersionId) {
         library.flights.forget(id);

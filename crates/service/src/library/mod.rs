@@ -43,6 +43,7 @@ use self::report::Estimates;
 use self::workers::{Job, ToWorkers};
 use crate::settings;
 use crate::state::{KeptLibrary, Restore, State, StateError, random};
+use crate::traces::Traces;
 
 pub(crate) use self::motions::NoMotions;
 pub(crate) use self::report::LibraryMetrics;
@@ -138,10 +139,29 @@ enum RestoreEnd {
     Failed,
 }
 
+impl RestoreEnd {
+    const ALL: [Self; 4] = [Self::Read, Self::Recovered, Self::WithoutLibrary, Self::Failed];
+
+    /// Its name in metrics and traces.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Recovered => "recovered",
+            Self::WithoutLibrary => "without_library",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 impl Library {
     /// Takes up the work of the library that the settings describe, or sets it up. `None` if they
     /// want none.
-    pub(crate) fn open(archive: &Archive, state: &State, settings: &settings::Library) -> Result<Option<Self>, LibraryError> {
+    pub(crate) fn open(
+        archive: &Archive,
+        state: &State,
+        settings: &settings::Library,
+        traces: Option<Arc<Traces>>,
+    ) -> Result<Option<Self>, LibraryError> {
         let wrong = |why: String| LibraryError::Settings { layout: settings.layout.clone(), why };
         let of_library = match settings.layout.as_str() {
             "none" => return Ok(None),
@@ -176,7 +196,7 @@ impl Library {
         let (own_jobs, jobs) = channel();
         let to_keep = Arc::new(Mutex::new(None));
         let readers = Readers::default();
-        let events = ToWorkers { jobs: own_jobs.clone(), to_keep: to_keep.clone(), reporter: Reporter::new(readers.clone()) };
+        let events = ToWorkers { jobs: own_jobs.clone(), to_keep: to_keep.clone(), reporter: Reporter::new(readers.clone()), traces };
         let journal = if settings.journal { Some(new_journal(archive.home())?) } else { None };
         let runner = start(&plan, stock, settings, journal.clone(), events).map_err(|source| match &journal {
             Some(path) => LibraryError::Journal { path: path.clone(), source },

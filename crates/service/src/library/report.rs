@@ -184,12 +184,6 @@ impl Library {
     pub(crate) fn metrics(&self) -> Option<LibraryMetrics> {
         let view = self.runner.view()?;
         let count = |outages: Vec<bool>| (outages.iter().filter(|works| **works).count(), outages.iter().filter(|works| !**works).count());
-        let ends = [
-            ("read", RestoreEnd::Read),
-            ("recovered", RestoreEnd::Recovered),
-            ("without_library", RestoreEnd::WithoutLibrary),
-            ("failed", RestoreEnd::Failed),
-        ];
         Some(LibraryMetrics {
             requests_open: self.flights.count() as u64,
             platters_queued: view.queued.into(),
@@ -197,7 +191,7 @@ impl Library {
             outside_sets: self.places.read().unwrap_or_else(std::sync::PoisonError::into_inner).outside(),
             shuttles: count(view.shuttles.iter().map(|shuttle| shuttle.outage.is_none()).collect()),
             drives: count(view.drives.iter().map(|drive| drive.outage.is_none()).collect()),
-            restores: ends.map(|(how, end)| (how, self.counted(end))),
+            restores: RestoreEnd::ALL.map(|end| (end.word(), self.counted(end))),
             reads_recovered: view.recovered,
             estimate_error: self.estimates.median_error().map(|(_, error)| error),
         })

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fulgurite_archive::catalogue::VersionRow;
-use fulgurite_journal::Stock;
+use fulgurite_journal::{Fact, Stock};
 use fulgurite_live::{Ended, Events, Motions, Read};
 use tokio::sync::watch;
 
@@ -18,6 +18,7 @@ use super::motions::Reporter;
 use super::{Library, lock};
 use crate::gateway::Gateway;
 use crate::state::Restore;
+use crate::traces::Traces;
 
 /// Threads that read for drives.
 const WORKERS: usize = 3;
@@ -65,6 +66,7 @@ pub(super) struct ToWorkers {
     pub(super) jobs: Sender<Job>,
     pub(super) to_keep: Arc<Mutex<Option<Stock>>>,
     pub(super) reporter: Reporter,
+    pub(super) traces: Option<Arc<Traces>>,
 }
 
 impl ToWorkers {
@@ -76,6 +78,9 @@ impl ToWorkers {
 
 impl Events for ToWorkers {
     fn read(&mut self, read: Read) {
+        if let Some(traces) = &self.traces {
+            traces.reading(&read);
+        }
         self.send(Job::Read(read));
     }
 
@@ -86,6 +91,12 @@ impl Events for ToWorkers {
     fn keep(&mut self, stock: Stock) {
         if lock(&self.to_keep).replace(stock).is_none() {
             self.send(Job::Keep);
+        }
+    }
+
+    fn fact(&mut self, fact: &Fact) {
+        if let Some(traces) = &self.traces {
+            traces.fact(fact);
         }
     }
 

@@ -123,10 +123,23 @@ impl Gateway {
             }
         };
         // `None` if the object was removed meanwhile.
-        let result = row.map(|row| ObjectReader::new(&self.archive).read(&row, &mut |_| Ok(())));
+        let result = row.map(|row| {
+            if let Some(traces) = &self.traces {
+                traces.begin(&restore, row.record.size);
+            }
+            self.traced(restore.id, "read from stores", || ObjectReader::new(&self.archive).read(&row, &mut |_| Ok(())))
+        });
+        let (how, error) = match &result {
+            None => ("removed", None),
+            Some(Ok(())) => ("read", None),
+            Some(Err(error)) => ("failed", Some(error.to_string())),
+        };
         if let Err(error) = self.record_restore_end(restore.id, result) {
             tracing::error!(%error, "can't record the result of a restore");
             return false;
+        }
+        if let Some(traces) = &self.traces {
+            traces.end(restore.id, how, error.as_deref());
         }
         true
     }

@@ -1,10 +1,13 @@
 // Shows the view in the URL's fragment. Without a token, shows the form for it.
 
+import { activity } from "./activity.js";
 import { ApiError, forgetToken, hasToken, setToken } from "./api.js";
 import { h } from "./dom.js";
+import { events } from "./events.js";
 import { fixity } from "./fixity.js";
 import { library } from "./library.js";
 import { objects } from "./objects.js";
+import { platters } from "./platters.js";
 import { restores } from "./restores.js";
 
 /**
@@ -21,6 +24,9 @@ const VIEWS = {
   restores: { load: restores, refresh_ms: 2_000 },
   // It refreshes itself.
   library: { load: library, refresh_ms: 0 },
+  platters: { load: platters, refresh_ms: 10_000 },
+  activity: { load: activity, refresh_ms: 10_000 },
+  events: { load: events, refresh_ms: 5_000 },
 };
 
 const view = /** @type {HTMLElement} */ (document.getElementById("view"));
