@@ -308,3 +308,22 @@ def test_the_line_of_the_readme_for_cron_works_beside_the_server(own):
         file_of(own, platters(own)[0]).unlink()
         ran = run()
         assert ran.returncode == 1 and "missing" in ran.stderr, ran
+
+
+def test_the_decoding_of_glass_is_measured(own):
+    stores = [f"--store={own.archive.parent}/d{number}" for number in (1, 2)]
+    made = own.run("init", str(own.archive), "--medium", "glass", "--set", "1+1", *stores)
+    assert made.returncode == 0, made
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="glass")
+        assert "fulgurite_decode" not in own.get("/-/metrics")[1]
+        body = os.urandom(3_000)
+        client.put_object(Bucket="glass", Key="one", Body=body)
+        assert own.run("flush").returncode == 0
+        written = figure(own, 'fulgurite_decode_sectors_total{where="here"}')
+        assert written > 0, "it was verified"
+        assert client.get_object(Bucket="glass", Key="one")["Body"].read() == body
+        assert figure(own, 'fulgurite_decode_sectors_total{where="here"}') > written
+        assert figure(own, 'fulgurite_decode_sectors_total{where="workers"}') == figure(own, "fulgurite_decode_tasks_waiting") == 0
+        figure(own, "fulgurite_decode_sectors_lost_total")

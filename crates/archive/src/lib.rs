@@ -58,7 +58,7 @@ pub mod watch;
 pub use archive::{Access, Archive, ArchiveError, Parts, Readers, databases_kib};
 pub use attach::{AttachError, AttachReport, IncompleteSet, Remains, ShapeFrom, attach};
 pub use catalogue::UNKNOWN_STORE;
-pub use decoding::{DecodeFolderError, DecodeWorker, WorkerTotals, check_decode_device, check_decode_folder};
+pub use decoding::{DecodeFolderError, DecodeTotals, DecodeWorker, WorkerTotals, check_decode_device, check_decode_folder};
 pub use fixity::{CopyState, ObjectFixity, SetFixity, ShardCopy, StagedCopy};
 pub use flush::FlushReport;
 pub use ingest::{Acknowledge, ContentCheck, Intake, IntakeError, NewObject, PutOutcome, PutReport, Skip, Source, Ticket, Upload};

@@ -28,6 +28,7 @@ use folder::Client;
 use pool::{Pool, Task};
 
 pub use folder::{DecodeFolderError, DecodeWorker, WorkerTotals};
+pub use pool::DecodeTotals;
 
 /// The folder that the archive in `home` shares with decode workers, if its settings name one, and
 /// whether it can be used now. Without it, the archive decodes everything itself.
@@ -138,6 +139,10 @@ impl DecodePool {
     /// sectors. Asks `goes_on` again and again while it waits, and returns once that is false.
     pub(crate) fn wait_until_cheap(&self, sectors: u32, deadline: Micros, goes_on: &dyn Fn() -> bool) {
         self.pool.wait_until_cheap(sectors, deadline, goes_on);
+    }
+
+    pub(crate) fn totals(&self) -> DecodeTotals {
+        self.pool.totals()
     }
 
     /// Connects the pool to the folder of decode workers. Without the thread for that, as without

@@ -59,22 +59,26 @@ pub(crate) trait Workers<T: Task>: Send + Sync {
     fn respond(&self) -> bool;
 }
 
-/// What the pool did.
-#[cfg(test)]
+/// What the decode service did since the archive was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct DecodeTotals {
-    /// Sectors decoded by this process.
-    pub(crate) sectors_here: u64,
+pub struct DecodeTotals {
+    /// Sectors decoded by this process, with those that it lost.
+    pub sectors_here: u64,
     /// Sectors decoded by workers.
-    pub(crate) sectors_elsewhere: u64,
+    pub sectors_elsewhere: u64,
+    /// Sectors whose images gave no bytes. The codes of tracks and sets replace them.
+    pub sectors_lost: u64,
     /// Tasks that workers were given and did not decode, or not correctly.
-    pub(crate) taken_back: u64,
+    pub taken_back: u64,
+    /// Tasks that wait for a thread or are at workers.
+    pub waiting: u64,
 }
 
 #[derive(Default)]
 struct Counters {
     here: AtomicU64,
     elsewhere: AtomicU64,
+    lost: AtomicU64,
     taken_back: AtomicU64,
 }
 
@@ -170,13 +174,17 @@ impl<T: Task> Pool<T> {
         Arc::downgrade(&self.tasks)
     }
 
-    #[cfg(test)]
     pub(crate) fn totals(&self) -> DecodeTotals {
-        let Counters { here, elsewhere, taken_back } = &self.tasks.counters;
+        let Counters { here, elsewhere, lost, taken_back } = &self.tasks.counters;
+        let state = self.tasks.lock();
+        let waiting = (state.waiting.len() + state.away.len()) as u64;
+        drop(state);
         DecodeTotals {
             sectors_here: here.load(Ordering::Relaxed),
             sectors_elsewhere: elsewhere.load(Ordering::Relaxed),
+            sectors_lost: lost.load(Ordering::Relaxed),
             taken_back: taken_back.load(Ordering::Relaxed),
+            waiting,
         }
     }
 
@@ -330,7 +338,9 @@ impl<T: Task> Tasks<T> {
             let results = self.decode_here(&pending.task, &mut tools);
             // Another thread may have found it overdue meanwhile and queued it again.
             let Some(pending) = self.reclaim(number, may_be_handed_over, pending) else { continue };
+            let lost = results.iter().filter(|result| result.is_none()).count();
             self.counters.here.fetch_add(results.len() as u64, Ordering::Relaxed);
+            self.counters.lost.fetch_add(lost as u64, Ordering::Relaxed);
             pending.call.finish(pending.places.iter().copied().zip(results));
         }
     }

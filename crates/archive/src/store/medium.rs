@@ -23,7 +23,7 @@ use fulgurite_glass::emulator::WriteEffects;
 use fulgurite_glass::{GlassHead, GlassReader, PlatterSource, VoxelPlatter, VoxelWriter};
 
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
-use crate::decoding::{DecodePool, SystemClock};
+use crate::decoding::{DecodePool, DecodeTotals, SystemClock};
 use crate::entropy::random;
 use crate::settings::{DecodeSettings, GlassSettings};
 
@@ -78,6 +78,10 @@ impl MediumStore {
 }
 
 impl PlatterStore for MediumStore {
+    fn decode_totals(&self) -> Option<DecodeTotals> {
+        Some(self.drives.decoding.totals())
+    }
+
     fn name(&self) -> &str {
         self.files.name()
     }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use fulgurite_domain::PlatterId;
 use fulgurite_glass::PlatterSource;
 
+use crate::decoding::DecodeTotals;
 use crate::unread::Hindrance;
 use crate::volume::read_full;
 
@@ -99,6 +100,11 @@ pub trait PlatterStore: Send + Sync {
     fn sweep(&self) -> io::Result<()>;
     /// Bytes that can still be written, if known.
     fn free_bytes(&self) -> Option<u64>;
+    /// What the decode service did that this store shares with the archive's others; `None` if it
+    /// has none.
+    fn decode_totals(&self) -> Option<DecodeTotals> {
+        None
+    }
 }
 
 /// A platter opened for reading.

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fulgurite_archive::UNKNOWN_STORE;
 use fulgurite_archive::catalogue::{PlatterRow, SetRow};
+use fulgurite_archive::{DecodeTotals, UNKNOWN_STORE};
 use http::{Method, StatusCode};
 
 use crate::gateway::Gateway;
@@ -74,6 +74,21 @@ impl Metrics {
         }
         write_header(out, "fulgurite_request_body_bytes_total", "counter", "Bytes of request bodies, by Content-Length.");
         let _ = writeln!(out, "fulgurite_request_body_bytes_total {}", get(&self.in_bytes));
+    }
+}
+
+fn write_decoding(out: &mut String, totals: &DecodeTotals) {
+    let name = "fulgurite_decode_sectors_total";
+    write_header(out, name, "counter", "Sectors of glass that were decoded, by where.");
+    let _ = writeln!(out, "{name}{{where=\"here\"}} {}", totals.sectors_here);
+    let _ = writeln!(out, "{name}{{where=\"workers\"}} {}", totals.sectors_elsewhere);
+    for (name, kind, help, value) in [
+        ("fulgurite_decode_sectors_lost_total", "counter", "Sectors whose images gave no bytes.", totals.sectors_lost),
+        ("fulgurite_decode_tasks_taken_back_total", "counter", "Tasks that decode workers didn't carry out.", totals.taken_back),
+        ("fulgurite_decode_tasks_waiting", "gauge", "Tasks that wait for a thread or are at decode workers.", totals.waiting),
+    ] {
+        write_header(out, name, kind, help);
+        let _ = writeln!(out, "{name} {value}");
     }
 }
 
@@ -195,6 +210,10 @@ impl Gateway {
         let name = "fulgurite_scrub_reading_seconds_total";
         write_header(&mut out, name, "counter", "Time that the scrub spent on reading, with the pauses that limit its rate.");
         let _ = writeln!(out, "{name} {}", progress.reading_s());
+        let totals = self.archive.stores().iter().find_map(|store| store.decode_totals());
+        if let Some(totals) = totals.filter(|totals| *totals != DecodeTotals::default()) {
+            write_decoding(&mut out, &totals);
+        }
         // Waits for the library's thread, for some milliseconds if it is busy.
         let metrics = self.library.as_ref().and_then(|library| tokio::task::block_in_place(|| Library::metrics(library)));
         if let Some(metrics) = metrics {

@@ -234,7 +234,7 @@ fn a_task_that_workers_keep_is_decoded_here_in_the_end() {
                 pool.tasks.take_back(kept)
             }
             assert_eq!(reader.join().expect("no panic"), [[Some(0)], [Some(1)], [Some(2)]]);
-            assert_eq!(pool.totals(), DecodeTotals { sectors_here: 3, sectors_elsewhere: 0, taken_back: 1 });
+            assert_eq!(pool.totals(), DecodeTotals { sectors_here: 3, sectors_elsewhere: 0, taken_back: 1, ..DecodeTotals::default() });
             // Too late.
             pool.tasks.returned(kept, vec![Some(99)]);
             assert_eq!(pool.totals().sectors_elsewhere, 0);
@@ -267,7 +267,7 @@ fn a_sector_that_workers_lost_is_decoded_here() {
         pool.tasks.returned(kept, vec![None]);
         assert_eq!(reader.join().expect("no panic"), [[Some(0)], [Some(1)], [Some(2)]]);
     });
-    assert_eq!(pool.totals(), DecodeTotals { sectors_here: 3, sectors_elsewhere: 0, taken_back: 0 });
+    assert_eq!(pool.totals(), DecodeTotals { sectors_here: 3, sectors_elsewhere: 0, taken_back: 0, ..DecodeTotals::default() });
 }
 
 #[test]
@@ -283,5 +283,5 @@ fn results_from_elsewhere_reach_their_reader() {
         pool.tasks.returned(kept, vec![Some(100)]);
         assert_eq!(reader.join().expect("no panic"), [[Some(100)], [Some(1)], [Some(2)]]);
     });
-    assert_eq!(pool.totals(), DecodeTotals { sectors_here: 2, sectors_elsewhere: 1, taken_back: 0 });
+    assert_eq!(pool.totals(), DecodeTotals { sectors_here: 2, sectors_elsewhere: 1, taken_back: 0, ..DecodeTotals::default() });
 }
