@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 from botocore.exceptions import ClientError
 import pytest
 
-from serving import Own, connect
+from serving import Own, connect, wait_until
 
 CONTENT = {"small": b"small" * 100, "large": bytes(range(256)) * 8_192}
 
@@ -62,3 +64,48 @@ def test_nothing_is_put_into_staging_that_is_not_mounted(tmp_path):
         elsewhere.rename(staging)
         s3.put_object(Bucket="plain", Key="key", Body=b"content")
         assert s3.get_object(Bucket="plain", Key="key")["Body"].read() == b"content"
+
+
+def test_a_restore_waits_for_absent_disks_and_others_go_on(tmp_path):
+    own = Own(tmp_path)
+    token = "moonlight-sonata-14"
+    request = {"Days": 1, "GlacierJobParameters": {"Tier": "Expedited"}}
+
+    def restored(s3, key: str) -> bool:
+        return s3.head_object(Bucket="plain", Key=key)["Restore"].startswith('ongoing-request="false"')
+
+    with own:
+        s3 = connect(own.server, own.account)
+        s3.create_bucket(Bucket="plain")
+        for key in ("one", "two"):
+            s3.put_object(Bucket="plain", Key=key, Body=CONTENT["small"], StorageClass="GLACIER")
+        assert own.run("flush").returncode == 0
+    (own.archive / "service.toml").write_text(f'[dashboard]\ntoken = "{token}"\n')
+    disks = sorted(mark.parent for mark in own.archive.rglob("fulgurite-store"))
+    away = {disk: disk.with_name(f"{disk.name}-away") for disk in disks[:2]}
+    for disk, elsewhere in away.items():
+        disk.rename(elsewhere)
+    with own:
+        s3 = connect(own.server, own.account)
+        for key in ("one", "two"):
+            s3.restore_object(Bucket="plain", Key=key, RestoreRequest=request)
+        s3.put_object(Bucket="plain", Key="staged", Body=b"staged", StorageClass="GLACIER")
+        s3.restore_object(Bucket="plain", Key="staged", RestoreRequest=request | {"GlacierJobParameters": {"Tier": "Standard"}})
+        wait_until("the staged object is restored", lambda: restored(s3, "staged"))
+
+        def waiting() -> list[str]:
+            status, body = own.get("/-/restores", Authorization=f"Bearer {token}")
+            assert status == 200, body
+            return [one["waits_for"] for one in json.loads(body)["restores"]]
+
+        wait_until("both wait for their stores", lambda: [text.startswith("stores that are absent") for text in waiting()] == [True, True])
+        assert not restored(s3, "one")
+    # A restart forgets none.
+    with own:
+        s3 = connect(own.server, own.account)
+        assert not restored(s3, "one") and not restored(s3, "two")
+        for disk, elsewhere in away.items():
+            elsewhere.rename(disk)
+        # Sooner than after a minute.
+        wait_until("both are restored", lambda: restored(s3, "one") and restored(s3, "two"))
+        assert s3.get_object(Bucket="plain", Key="one")["Body"].read() == CONTENT["small"]

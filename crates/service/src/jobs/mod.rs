@@ -8,10 +8,12 @@ pub(crate) mod flushing;
 pub(crate) mod scrubbing;
 pub(crate) mod state_backup;
 
-use std::sync::{Arc, Mutex};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fulgurite_archive::watch::{Trouble, Watcher};
+use fulgurite_domain::VersionId;
 use tokio::sync::{Notify, watch};
 
 use crate::command_lock::CommandLock;
@@ -47,6 +49,8 @@ pub(crate) struct Jobs {
     /// The account whose restore was carried out last, so that accounts take turns. Empty before
     /// the first restore.
     pub(crate) last_restored: Mutex<String>,
+    /// Restores that can't be carried out now.
+    pub(crate) set_back: SetBack,
     /// Held while a backup of the state is put.
     pub(crate) backing_up: tokio::sync::Mutex<()>,
     /// Held while sets are written: two writers would write the same objects twice.
@@ -64,11 +68,51 @@ impl Jobs {
             wake: Notify::new(),
             restore_quota,
             last_restored: Mutex::default(),
+            set_back: SetBack::default(),
             backing_up: tokio::sync::Mutex::default(),
             flushing: Mutex::default(),
             command_lock: CommandLock::default(),
             scrub_progress: ScrubProgress::default(),
         }
+    }
+}
+
+/// How long a restore waits that can't be carried out now.
+pub(crate) const RESTORE_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// Restores that can't be carried out now, for example because their stores are absent, and when
+/// each is tried again.
+#[derive(Default)]
+pub(crate) struct SetBack(Mutex<HashMap<VersionId, Instant>>);
+
+impl SetBack {
+    fn lock(&self) -> MutexGuard<'_, HashMap<VersionId, Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a restore wait. Returns false if it has waited before.
+    pub(crate) fn add(&self, id: VersionId) -> bool {
+        self.lock().insert(id, Instant::now() + RESTORE_RETRY_AFTER).is_none()
+    }
+
+    /// Whether a restore has to wait.
+    pub(crate) fn waits(&self, id: VersionId) -> bool {
+        self.lock().get(&id).is_some_and(|until| *until > Instant::now())
+    }
+
+    pub(crate) fn remove(&self, id: VersionId) {
+        self.lock().remove(&id);
+    }
+
+    /// All that were tried in vain.
+    pub(crate) fn all(&self) -> HashSet<VersionId> {
+        self.lock().keys().copied().collect()
+    }
+
+    /// Tries all again.
+    fn retry_all(&self) {
+        let now = Instant::now();
+        self.lock().values_mut().for_each(|until| *until = now);
     }
 }
 
@@ -299,7 +343,17 @@ impl Gateway {
     pub(crate) fn check_disks(&self) {
         self.health.readiness.report("service.db", self.state.check_file().map(str::to_owned));
         let needed = usize::from(self.archive.settings().shape().platters());
-        self.health.readiness.report("stores", self.health.stores.check_all(&self.archive).shortage(needed));
+        let before = self.health.stores.last_result();
+        let stores = self.health.stores.check_all(&self.archive);
+        self.health.readiness.report("stores", stores.shortage(needed));
+        if stores.usable.iter().any(|store| !before.usable.contains(store)) {
+            // What waited for it can be restored.
+            self.jobs.set_back.retry_all();
+            self.jobs.wake.notify_one();
+            if let Some(library) = &self.library {
+                library.retry_all();
+            }
+        }
         self.check_staging();
     }
 

@@ -22,14 +22,14 @@ use tokio::sync::Notify;
 use super::workers::{SlowJob, SlowLane};
 use super::{Library, RestoreEnd, lock};
 use crate::gateway::Gateway;
+use crate::jobs::RESTORE_RETRY_AFTER;
 use crate::s3::object_names::object_name;
+use crate::s3::restore::may_succeed_later;
 use crate::state::{Restore, now_ms};
 use crate::traces;
 
 /// Restores that are in the library at the same time; others wait.
 const FLIGHTS_MAX: usize = 10_000;
-/// How long a restore waits that can't be carried out now.
-const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// A restore in the library.
 pub(super) struct Flight {
@@ -115,7 +115,7 @@ impl Flights {
     /// Lets a restore wait that couldn't be carried out.
     pub(super) fn later(&self, id: VersionId) {
         // Others, which can be carried out, go first.
-        lock(&self.waiting).push_back(Waiting { id, due_ms: i64::MAX, not_before: Some(Instant::now() + RETRY_AFTER) });
+        lock(&self.waiting).push_back(Waiting { id, due_ms: i64::MAX, not_before: Some(Instant::now() + RESTORE_RETRY_AFTER) });
     }
 
     /// Gives up a request after a panic, and lets its restore wait.
@@ -328,11 +328,7 @@ impl Gateway {
     /// be lost.
     fn waits(&self, library: &Library, id: VersionId, result: &Result<(), ReadError>) -> bool {
         let Err(error) = result else { return false };
-        let is_passing = matches!(
-            error,
-            ReadError::Archive(ArchiveError::Catalogue(_) | ArchiveError::Keys(_) | ArchiveError::Store(_) | ArchiveError::Staging(_))
-        );
-        let waits = is_passing || error.hindrance().is_some();
+        let waits = may_succeed_later(error);
         if waits {
             tracing::warn!(%error, version = %id, "a restore waits");
             library.flights.later(id);

@@ -237,6 +237,11 @@ impl Library {
         repaired
     }
 
+    /// Tries restores again that wait for repairs.
+    pub(crate) fn retry_all(&self) {
+        self.flights.retry_all();
+    }
+
     /// Brings a restore into the library, unless it is there.
     pub(crate) fn enqueue(&self, restore: &Restore) {
         self.flights.enqueue(restore);

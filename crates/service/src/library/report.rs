@@ -249,7 +249,7 @@ impl Gateway {
         let flights: HashMap<VersionId, Arc<Flight>> = library.map_or_else(HashMap::new, |library| {
             lock(&library.flights.by_request).values().map(|flight| (flight.id, flight.clone())).collect()
         });
-        let set_back = library.map(|library| library.flights.set_back()).unwrap_or_default();
+        let set_back = library.map_or_else(|| self.jobs.set_back.all(), |library| library.flights.set_back());
         let requests: HashMap<RequestId, usize> = outlook.as_ref().map_or_else(HashMap::new, |outlook| {
             outlook.view.requests.iter().enumerate().map(|(index, request)| (request.request, index)).collect()
         });
@@ -268,6 +268,9 @@ impl Gateway {
                     // It came after the view.
                     None => ("a shuttle".to_owned(), None),
                 },
+                _ if set_back.contains(&restore.id) && library.is_none() => {
+                    ("stores that are absent or fail; it is tried again every minute, and when a store is back".to_owned(), None)
+                }
                 _ if set_back.contains(&restore.id) => {
                     ("repairs: too much is out of order to reach enough platters of its set, or a disk failed".to_owned(), None)
                 }

@@ -28,7 +28,7 @@ pub(crate) mod pages;
 pub(crate) mod post_object;
 mod public_access;
 mod put;
-mod restore;
+pub(crate) mod restore;
 pub(crate) mod tags;
 pub(crate) mod version;
 mod xml_body;

@@ -6,6 +6,7 @@
 //! shuttles have brought the platters. From then on the object can be read in place. So a restored
 //! object was readable at that time, and takes no extra space.
 
+use fulgurite_archive::ArchiveError;
 use fulgurite_archive::object::{ObjectReader, ReadError};
 use fulgurite_domain::VersionId;
 use s3s::dto::{RestoreObjectInput, RestoreObjectOutput, StorageClass, Tier};
@@ -105,7 +106,7 @@ impl Gateway {
     /// now. Blocks.
     pub(crate) fn restore_next(&self) -> bool {
         let last = self.jobs.last_restored.lock().expect("nothing panics while it holds this lock").clone();
-        let restore = match self.state.next_restore(&last) {
+        let restore = match self.state.next_restore(&last, &|id| self.jobs.set_back.waits(id)) {
             Ok(Some(next)) => next,
             Ok(None) => return false,
             Err(error) => {
@@ -129,6 +130,14 @@ impl Gateway {
             }
             self.traced(restore.id, "read from stores", || ObjectReader::new(&self.archive).read(&row, &mut |_| Ok(())))
         });
+        if let Some(Err(error)) = &result
+            && may_succeed_later(error)
+        {
+            if self.jobs.set_back.add(restore.id) {
+                tracing::warn!(%error, bucket = restore.bucket, key = restore.key, "a restore waits");
+            }
+            return true;
+        }
         let (how, error) = match &result {
             None => ("removed", None),
             Some(Ok(())) => ("read", None),
@@ -138,6 +147,7 @@ impl Gateway {
             tracing::error!(%error, "can't record the result of a restore");
             return false;
         }
+        self.jobs.set_back.remove(restore.id);
         if let Some(traces) = &self.traces {
             traces.end(restore.id, how, error.as_deref());
         }
@@ -165,6 +175,16 @@ impl Gateway {
             }
         }
     }
+}
+
+/// Whether a restore that failed may succeed later: stores are absent, or something failed that is
+/// not known to be lost.
+pub(crate) fn may_succeed_later(error: &ReadError) -> bool {
+    let is_passing = matches!(
+        error,
+        ReadError::Archive(ArchiveError::Catalogue(_) | ArchiveError::Keys(_) | ArchiveError::Store(_) | ArchiveError::Staging(_))
+    );
+    is_passing || error.hindrance().is_some()
 }
 
 /// The error for an exceeded quota. AWS uses `SlowDown` for too many restores, on which clients

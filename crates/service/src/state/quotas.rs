@@ -220,7 +220,7 @@ mod tests {
         state.record_restore(&restore(7, "cy", "Expedited", 100)).expect("recorded");
         let mut after = String::new();
         let mut order = Vec::new();
-        while let Some(next) = state.next_restore(&after).expect("a look") {
+        while let Some(next) = state.next_restore(&after, &|_| false).expect("a look") {
             order.push(next.key.clone());
             state.forget_restore(next.id).expect("forgotten");
             after = next.account;

@@ -39,17 +39,24 @@ impl State {
 
     /// The next restore to carry out: from the tier of the most urgent one, the most urgent restore
     /// of the account whose turn it is. Accounts take turns by name, starting after `after`, so
-    /// that many restores of one account don't delay those of another.
-    pub(crate) fn next_restore(&self, after: &str) -> Result<Option<Restore>, StateError> {
+    /// that many restores of one account don't delay those of another. Restores for which `waits`
+    /// is true are passed over.
+    pub(crate) fn next_restore(&self, after: &str, waits: &dyn Fn(VersionId) -> bool) -> Result<Option<Restore>, StateError> {
+        let first = |connection: &Connection, which: &str, values: &[&str]| {
+            let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM restore WHERE done IS NULL AND {which}"))?;
+            let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+            while let Some(row) = rows.next()? {
+                if !waits(VersionId(row.get(0)?)) {
+                    return read(row).map(Some);
+                }
+            }
+            Ok(None)
+        };
         self.query("look for a restore", |connection| {
-            let tier = query_one(connection, "SELECT tier FROM restore WHERE done IS NULL ORDER BY due LIMIT 1", [], |row| row.get(0))?;
-            let Some(tier): Option<String> = tier else { return Ok(None) };
-            let of = |which: &str| {
-                format!("SELECT {COLUMNS} FROM restore WHERE done IS NULL AND tier = ?1 AND {which} ORDER BY account, due LIMIT 1")
-            };
-            match query_one(connection, &of("account > ?2"), [&tier, after], read)? {
+            let Some(Restore { tier, .. }) = first(connection, "true ORDER BY due", &[])? else { return Ok(None) };
+            match first(connection, "tier = ?1 AND account > ?2 ORDER BY account, due", &[&tier, after])? {
                 Some(restore) => Ok(Some(restore)),
-                None => query_one(connection, &of("account <= ?2"), [&tier, after], read),
+                None => first(connection, "tier = ?1 AND account <= ?2 ORDER BY account, due", &[&tier, after]),
             }
         })
     }
