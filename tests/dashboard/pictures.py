@@ -107,7 +107,7 @@ def take_platters(page, server: Own, folder: Path) -> None:
     page.locator(".cell.damaged").first.wait_for()
     page.screenshot(path=folder / "platters.png")
     page.goto(f"{server.endpoint}/-/dashboard#/events")
-    page.get_by_text("not good").first.wait_for()
+    page.get_by_text("a command found").first.wait_for()
     page.screenshot(path=folder / "events.png")
     page.set_viewport_size({"width": 1000, "height": 700})
     server.run("scrub")

@@ -406,7 +406,7 @@ def test_the_map_shows_each_platter_and_leads_to_its_set(filled: Filled, new_pag
     page.get_by_role("link", name="Platters", exact=True).click()
     columns = page.locator("svg a.column")
     expect(columns).to_have_count(6)
-    first = page.get_by_role("link", name="Set 1: none of 3 platters lost or out of reach; all read within 1 day")
+    first = page.get_by_role("link", name="Set 1: none of 3 platters lost or out of reach; all read and found good within 1 day")
     expect(first.locator(".cell.good")).to_have_count(3)
     sets = platter_files(server, "d1")
     sets[0].unlink()
@@ -460,9 +460,9 @@ def test_events_tell_what_the_log_has(filled: Filled, new_page: Callable[..., Pa
     expect(page.locator("#verdict")).to_contain_text("1 warning")
     page.get_by_role("link", name="Warnings and errors").click()
     table = page.get_by_role("table")
-    expect(table).to_contain_text("a command found platters that are not good")
+    expect(table).to_contain_text("a command found something that is not good")
     expect(table).not_to_contain_text("finished a command")
-    assert "a command found platters that are not good" in filled.server.log.read_text()
+    assert "a command found something that is not good" in filled.server.log.read_text()
 
 
 @pytest.mark.parametrize("view", ["platters", "activity", "events"])

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use fulgurite_service::{EventLog, LoggedEvent};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -12,13 +12,14 @@ use tracing_subscriber::{EnvFilter, fmt};
 
 use crate::ecs::{Ecs, Fields};
 
+/// Logs each request at the level `info`, too much for a default.
+const ROUTER: &str = "fulgurite_service::http::router";
+
 /// Writes the log to standard error, as text or in ECS, and keeps its last events. `RUST_LOG` sets
 /// its level.
 pub(crate) fn begin(json: bool, events: &Arc<EventLog>) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-        // The router logs each request at the level `info`, too much for a default.
-        EnvFilter::new("warn,fulgurite=info,fulgurite_service=info,s3s=off,fulgurite_service::http::router=warn")
-    });
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new(format!("warn,fulgurite=info,fulgurite_service=info,s3s=off,{ROUTER}=warn")));
     let lines = fmt::layer().with_ansi(has_colors()).with_writer(io::stderr);
     let lines = if json { lines.event_format(Ecs).boxed() } else { lines.boxed() };
     // An existing subscriber is kept.
@@ -36,9 +37,13 @@ struct Keep(Arc<EventLog>);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Keep {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let metadata = event.metadata();
+        // The log of requests would push out all others.
+        if metadata.target() == ROUTER && *metadata.level() > Level::WARN {
+            return;
+        }
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let metadata = event.metadata();
         let Fields { message, error, mut others } = fields;
         if let Some(error) = error {
             others.insert("error".to_owned(), error.into());

@@ -75,7 +75,7 @@ impl Gateway {
     /// Logs a caught panic and fails the liveness check if the process can't go on after it.
     pub(crate) fn panicked(&self, what: &str, panic: &(dyn Any + Send)) {
         let message = liveness::message(panic);
-        tracing::error!(message, "{what} panicked");
+        tracing::error!(panic = message, "{what} panicked");
         // An earlier panic poisoned a lock: the data it guards is in an unknown state, and each use
         // of it panics too.
         if message.contains("PoisonError") {

@@ -159,6 +159,11 @@ impl Client {
     }
 }
 
+/// The number, or the length of the list, that a report has by this name.
+fn count(report: &serde_json::Value, name: &str) -> u64 {
+    report[name].as_u64().or_else(|| report[name].as_array().map(|list| list.len() as u64)).unwrap_or(0)
+}
+
 fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -> io::Result<()> {
     let Some(hello) = client.read_line()? else { return Ok(()) };
     let guard = match lock_for_command(&hello, gateway) {
@@ -179,8 +184,11 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
         };
         let outcome = carry_out(&request, client, gateway, runtime, &guard);
         match &outcome {
-            Ok(report) if report["unsound"].as_array().is_some_and(|unsound| !unsound.is_empty()) => {
-                tracing::warn!(?request, %report, "a command found platters that are not good");
+            Ok(report) if count(report, "lost_versions") > 0 => {
+                tracing::error!(?request, %report, "a command found versions that are lost")
+            }
+            Ok(report) if ["unsound", "unreadable", "unlisted", "unseen"].iter().any(|name| count(report, name) > 0) => {
+                tracing::warn!(?request, %report, "a command found something that is not good");
             }
             Ok(report) => tracing::info!(?request, %report, "finished a command"),
             Err(error) => tracing::warn!(?request, %error, "a command failed"),

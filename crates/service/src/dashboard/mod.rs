@@ -22,6 +22,7 @@ use crate::auth::bearer;
 use crate::dashboard::cached::Cached;
 use crate::dashboard::platters::PlatterHealth;
 use crate::gateway::Gateway;
+use crate::http::query::parameter;
 use crate::library::NoMotions;
 use crate::s3::errors::internal;
 use crate::settings::{self, DashboardToken};
@@ -114,15 +115,15 @@ impl Dashboard {
                 body.map(|body| Some(bytes::Bytes::clone(&body)))
             }
             "platters" => {
-                let health = self.platters.get(|| PlatterHealth::read(gateway)).await;
-                health.and_then(|health| health.map(query)).map(|value| Some(to_body(&value)))
+                let health = self.platters.get(|| tokio::task::block_in_place(|| PlatterHealth::read(gateway))).await;
+                health.and_then(|health| tokio::task::block_in_place(|| health.map(query))).map(Some)
             }
             "set" => gateway.dashboard_set(query).map(|value| value.as_ref().map(to_body)),
             "buckets" => gateway.dashboard_buckets().map(|value| Some(to_body(&value))),
             "objects" => gateway.dashboard_objects(query).map(|value| Some(to_body(&value))),
             "restores" => blocking("reading restores", || gateway.restores_report()).map(|value| Some(to_body(&value))),
             "activity" => Ok(Some(to_body(&gateway.health.activity.report()))),
-            "events" => Ok(Some(to_body(&gateway.health.events.report(query == Some("level=warn"))))),
+            "events" => Ok(Some(to_body(&gateway.health.events.report(parameter(query, "level").as_deref() == Some("warn"))))),
             "object" => gateway.dashboard_object(query).map(|value| Some(to_body(&value))),
             _ => Ok(None),
         };

@@ -4,13 +4,14 @@
 
 use std::collections::HashMap;
 
+use bytes::Bytes;
 use fulgurite_archive::CopyState;
 use fulgurite_archive::catalogue::PlatterRow;
 use fulgurite_domain::SetId;
 use s3s::{S3Result, s3_error};
 use serde_json::{Value, json};
 
-use crate::dashboard::blocking;
+use crate::dashboard::{blocking, to_body};
 use crate::fixity::{platter_json, rfc_3339};
 use crate::gateway::Gateway;
 use crate::health::scrub_progress::believable;
@@ -32,6 +33,8 @@ pub(super) struct PlatterHealth {
     /// In how many days each platter should be read, if the scrub runs.
     every_days: Option<u64>,
     sets: Vec<SetHealth>,
+    /// The map of all, which most viewers want.
+    whole: Bytes,
 }
 
 #[derive(Debug)]
@@ -45,13 +48,14 @@ struct SetHealth {
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     state: CopyState,
-    /// Days since the platter was last read and found good; `None` if that never was.
+    /// Days since the platter was last read and found good, begun ones counted; `None` if that
+    /// never was.
     days: Option<u16>,
 }
 
 impl Cell {
     fn of(row: &PlatterRow, state: CopyState, now_s: u64) -> Self {
-        let days = |at: u64| u16::try_from(now_s.saturating_sub(at) / DAY_S).unwrap_or(u16::MAX);
+        let days = |at: u64| u16::try_from(now_s.saturating_sub(at).div_ceil(DAY_S)).unwrap_or(u16::MAX);
         Self { state, days: believable(row.health.verified(), now_s).map(days) }
     }
 
@@ -75,22 +79,32 @@ impl PlatterHealth {
             SetHealth { id, information: information.get(&id).copied().unwrap_or(0), platters }
         };
         let sets = platters.chunk_by(|(one, _), (other, _)| one.set == other.set).map(of_set).collect();
-        Ok(Self { now_s, every_days, sets })
+        Ok(Self::new(now_s, every_days, sets))
+    }
+
+    fn new(now_s: u64, every_days: Option<u64>, sets: Vec<SetHealth>) -> Self {
+        let mut health = Self { now_s, every_days, sets, whole: Bytes::new() };
+        health.whole = to_body(&health.part(0, health.sets.len()));
+        health
     }
 
     /// The map of `count` sets from number `from` on, or of all.
-    pub(super) fn map(&self, query: Option<&str>) -> S3Result<Value> {
+    pub(super) fn map(&self, query: Option<&str>) -> S3Result<Bytes> {
         let number = |name| match parameter(query, name).filter(|text| !text.is_empty()) {
             None => Ok(None),
             Some(text) => text.parse::<usize>().map(Some).map_err(|_| s3_error!(InvalidArgument, "{name} is no number.")),
         };
         let from = number("from")?.unwrap_or(0).min(self.sets.len());
         let count = number("count")?.unwrap_or(usize::MAX).min(self.sets.len() - from);
+        Ok(if count == self.sets.len() { self.whole.clone() } else { to_body(&self.part(from, count)) })
+    }
+
+    fn part(&self, from: usize, count: usize) -> Value {
         let shown = &self.sets[from..from + count];
         let positions = shown.iter().map(|set| set.platters.len()).max().unwrap_or(0);
         let columns_max = (CELLS / positions.max(1)).clamp(1, COLUMNS_MAX);
         let per_column = count.div_ceil(columns_max).max(1);
-        Ok(json!({
+        json!({
             "now": rfc_3339(self.now_s),
             "every_days": self.every_days,
             "all": self.sets.len(),
@@ -99,7 +113,7 @@ impl PlatterHealth {
             "per_column": per_column,
             "states": STATES.map(CopyState::word),
             "columns": shown.chunks(per_column).map(column).collect::<Vec<_>>(),
-        }))
+        })
     }
 }
 
@@ -167,7 +181,11 @@ mod tests {
 
     fn all_good(sets: usize) -> PlatterHealth {
         let sets = (0..sets).map(|_| set(&[CopyState::Good; 3], Some(4))).collect();
-        PlatterHealth { now_s: 0, every_days: Some(30), sets }
+        PlatterHealth::new(0, Some(30), sets)
+    }
+
+    fn map_of(health: &PlatterHealth, query: Option<&str>) -> Value {
+        serde_json::from_slice(&health.map(query).expect("a map")).expect("JSON")
     }
 
     #[test]
@@ -188,15 +206,15 @@ mod tests {
     fn a_map_has_few_columns_however_many_sets_there_are() {
         for sets in [0, 1, 499, 500, 501, 333_334] {
             let health = all_good(sets);
-            let map = health.map(None).expect("a map");
+            let map = map_of(&health, None);
             let columns = map["columns"].as_array().expect("columns");
             assert!(columns.len() <= COLUMNS_MAX, "{sets}");
             let shown: u64 = columns.iter().filter_map(|column| column["sets"].as_u64()).sum();
             assert_eq!(shown as usize, sets);
         }
-        let part = all_good(1_000).map(Some("from=990&count=50")).expect("a map");
+        let part = map_of(&all_good(1_000), Some("from=990&count=50"));
         assert_eq!((&part["from"], &part["count"], &part["per_column"]), (&json!(990), &json!(10), &json!(1)));
         assert!(all_good(3).map(Some("from=x")).is_err());
-        assert_eq!(all_good(3).map(Some("from=9")).expect("a map")["count"], 0);
+        assert_eq!(map_of(&all_good(3), Some("from=9"))["count"], 0);
     }
 }

@@ -1,10 +1,10 @@
 //! What clients did in the last hour, for the dashboard: requests and their times, bytes received,
-//! and how much content is staged and archived, in steps of ten seconds.
+//! and how much content is staged and archived, in steps of about ten seconds.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -47,7 +47,10 @@ impl Default for Group {
 
 #[derive(Debug, Clone, PartialEq)]
 struct Point {
+    /// Its end, in seconds since 1970.
     at_s: u64,
+    /// Its length.
+    step: Duration,
     groups: [Requests; GROUPS.len()],
     received_bytes: u64,
     totals: Option<Totals>,
@@ -73,18 +76,22 @@ struct Totals {
 }
 
 impl Activity {
-    /// Counts a request of a client; `time` is the time until the head of the response.
+    /// Counts a request of a client; `time` is the time until the head of the response, and
+    /// `in_bytes` the length of its body, by its head.
     pub(crate) fn count(&self, method: &Method, status: StatusCode, time: Duration, in_bytes: u64) {
         let group = &self.groups[usize::from(!matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS))];
         group.times[class(time)].fetch_add(1, Ordering::Relaxed);
         if status.is_server_error() {
             group.failed.fetch_add(1, Ordering::Relaxed);
         }
-        self.received_bytes.fetch_add(in_bytes, Ordering::Relaxed);
+        // Anyone can claim any length. A request that succeeded had a body of that length.
+        if status.is_success() {
+            self.received_bytes.fetch_add(in_bytes, Ordering::Relaxed);
+        }
     }
 
     /// Ends the current step.
-    fn add_point(&self, at_s: u64, totals: Option<Totals>) {
+    fn add_point(&self, at_s: u64, step: Duration, totals: Option<Totals>) {
         let groups = [0, 1].map(|index: usize| {
             let group = &self.groups[index];
             let times: Vec<u64> = group.times.iter().map(|count| count.swap(0, Ordering::Relaxed)).collect();
@@ -96,7 +103,7 @@ impl Activity {
         if points.len() == POINTS_MAX {
             points.pop_front();
         }
-        points.push_back(Point { at_s, groups, received_bytes, totals });
+        points.push_back(Point { at_s, step, groups, received_bytes, totals });
     }
 
     /// The points of the last hour, the oldest first.
@@ -104,7 +111,8 @@ impl Activity {
         let points = self.points.lock().unwrap_or_else(PoisonError::into_inner);
         let requests = |requests: &Requests| json!({ "count": requests.count, "failed": requests.failed, "median_s": requests.median_s, "p99_s": requests.p99_s });
         let point = |point: &Point| {
-            let mut value = json!({ "at": rfc_3339(point.at_s), "received_bytes": point.received_bytes });
+            let mut value =
+                json!({ "at": rfc_3339(point.at_s), "step_s": point.step.as_secs_f64(), "received_bytes": point.received_bytes });
             for (name, group) in GROUPS.iter().zip(&point.groups) {
                 value[*name] = requests(group);
             }
@@ -125,8 +133,8 @@ fn class(time: Duration) -> usize {
     ((4.0 * doublings).ceil() as usize).min(CLASSES - 1)
 }
 
-/// The time below which a share of the requests lies, within 20 %: times are taken as spread evenly
-/// over their class.
+/// The time below which a share of the requests lies, within 20 % if it is 0.1 ms to 10 minutes.
+/// Times are taken as spread evenly over their class.
 fn quantile(times: &[u64], share: f64) -> Option<f64> {
     let all: u64 = times.iter().sum();
     if all == 0 {
@@ -150,6 +158,9 @@ fn quantile(times: &[u64], share: f64) -> Option<f64> {
 pub(crate) async fn watch(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) {
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // The first one comes at once.
+    ticks.tick().await;
+    let mut last = Instant::now();
     while !*stop.borrow() {
         tokio::select! {
             _ = ticks.tick() => {}
@@ -162,7 +173,9 @@ pub(crate) async fn watch(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>
             staged_versions: totals.staged.versions,
             staged_bytes: totals.staged.stored_bytes,
         });
-        gateway.health.activity.add_point(now_ms().div_euclid(1_000) as u64, totals);
+        let now = Instant::now();
+        gateway.health.activity.add_point(now_ms().div_euclid(1_000) as u64, now - last, totals);
+        last = now;
     }
 }
 
@@ -175,7 +188,7 @@ mod tests {
         for us in [1_u64, 100, 101, 1_700, 40_000, 3_000_000, 100_000_000] {
             let activity = Activity::default();
             (0..1_000).for_each(|_| activity.count(&Method::GET, StatusCode::OK, Duration::from_micros(us), 0));
-            activity.add_point(0, None);
+            activity.add_point(0, EVERY, None);
             let report = activity.report();
             for name in ["median_s", "p99_s"] {
                 let found = report["points"][0]["reads"][name].as_f64().expect("a time");
@@ -192,11 +205,11 @@ mod tests {
         activity.count(&Method::PUT, StatusCode::OK, Duration::from_millis(3), 100);
         activity.count(&Method::PUT, StatusCode::INTERNAL_SERVER_ERROR, Duration::from_millis(3), 50);
         activity.count(&Method::HEAD, StatusCode::NOT_FOUND, Duration::from_millis(1), 0);
-        activity.add_point(1_700_000_000, Some(Totals { versions: 7, staged_versions: 2, staged_bytes: 9 }));
-        activity.add_point(1_700_000_010, None);
+        activity.add_point(1_700_000_000, EVERY, Some(Totals { versions: 7, staged_versions: 2, staged_bytes: 9 }));
+        activity.add_point(1_700_000_010, EVERY, None);
         let report = activity.report();
         let [first, second] = &report["points"].as_array().expect("points")[..] else { panic!("{report}") };
-        assert_eq!((&first["writes"]["count"], &first["writes"]["failed"], &first["received_bytes"]), (&json!(2), &json!(1), &json!(150)));
+        assert_eq!((&first["writes"]["count"], &first["writes"]["failed"], &first["received_bytes"]), (&json!(2), &json!(1), &json!(100)));
         assert_eq!((&first["reads"]["count"], &first["reads"]["failed"]), (&json!(1), &json!(0)));
         assert_eq!(
             (&first["archived_versions"], &first["staged_versions"], &first["at"]),
@@ -204,7 +217,7 @@ mod tests {
         );
         assert_eq!((&second["writes"]["count"], &second["writes"]["median_s"]), (&json!(0), &Value::Null));
         assert!(second.get("staged_versions").is_none());
-        (0..2 * POINTS_MAX).for_each(|_| activity.add_point(0, None));
+        (0..2 * POINTS_MAX).for_each(|_| activity.add_point(0, EVERY, None));
         assert_eq!(activity.report()["points"].as_array().map(Vec::len), Some(POINTS_MAX));
     }
 }

@@ -1,7 +1,7 @@
 //! The last events of the log, for the dashboard: what was logged without a terminal or a log
 //! collector at hand.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,6 +14,8 @@ use crate::fixity::rfc_3339;
 const NOTABLE_MAX: usize = 300;
 /// Other events that are kept. They must not push warnings out.
 const OTHERS_MAX: usize = 200;
+/// A repetition is looked for among this many of the last events.
+const COMPARED: usize = 20;
 /// Maximum length of a text of an event, in characters.
 const TEXT_MAX: usize = 2_000;
 
@@ -54,8 +56,8 @@ struct Kept {
 }
 
 impl EventLog {
-    /// Adds an event that was logged now. An event that repeats the one before it counts with that.
-    /// Levels below `INFO` aren't kept.
+    /// Adds an event that was logged now. One that repeats another that was logged shortly before
+    /// counts with that. Levels below `INFO` aren't kept.
     pub fn add(&self, mut event: LoggedEvent) {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         shorten(&mut event.message);
@@ -77,18 +79,17 @@ impl EventLog {
             Level::INFO => (&mut inner.others, OTHERS_MAX),
             _ => return,
         };
-        if let Some(last) = kept.back_mut().filter(|last| last.event == event) {
-            last.last_s = now_s;
-            last.times += 1;
-            return;
-        }
+        let recent = kept.len().saturating_sub(COMPARED);
+        let same = (recent..kept.len()).rev().find(|index| kept[*index].event == event);
+        let earlier = same.and_then(|index| kept.remove(index));
         if kept.len() == most {
-            kept.pop_front();
+            make_room(kept);
         }
+        let (first_s, times) = earlier.map_or((now_s, 1), |earlier| (earlier.first_s, earlier.times + 1));
         let number = inner.next;
         inner.next += 1;
         let kept = if event.level == Level::INFO { &mut inner.others } else { &mut inner.notable };
-        kept.push_back(Kept { number, event, first_s: now_s, last_s: now_s, times: 1 });
+        kept.push_back(Kept { number, event, first_s, last_s: now_s, times });
     }
 
     /// The newest events first, and how many warnings and errors there were since the start.
@@ -114,10 +115,21 @@ impl EventLog {
     }
 }
 
+/// Drops the oldest event of the most frequent kind: many of one kind must not push out others.
+fn make_room(kept: &mut VecDeque<Kept>) {
+    let kind = |kept: &Kept| (kept.event.logger, kept.event.message.clone());
+    let mut kinds: HashMap<(&str, String), usize> = HashMap::new();
+    kept.iter().for_each(|kept| *kinds.entry(kind(kept)).or_default() += 1);
+    let oldest = (0..kept.len()).max_by_key(|index| (kinds[&kind(&kept[*index])], std::cmp::Reverse(*index)));
+    oldest.and_then(|index| kept.remove(index));
+}
+
+/// Cuts a text, and frees what was cut.
 fn shorten(text: &mut String) {
     if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
-        text.truncate(end);
-        text.push('…');
+        *text = format!("{}…", &text[..end]);
+    } else {
+        text.shrink_to_fit();
     }
 }
 
@@ -148,6 +160,22 @@ mod tests {
         assert_eq!((all.len(), all[0].as_str(), all[1].as_str()), (OTHERS_MAX + 2, "last", "399"));
         let report = log.report(true);
         assert_eq!((&report["errors"], &report["warnings"]), (&json!(1), &json!(1)));
+    }
+
+    #[test]
+    fn a_flood_of_one_kind_leaves_others_alone() {
+        let log = EventLog::default();
+        log.add(event(Level::WARN, "rare"));
+        for number in 0..2 * NOTABLE_MAX {
+            let fields = Map::from_iter([("platter".to_owned(), json!(number))]);
+            log.add(LoggedEvent { fields, ..event(Level::WARN, "flood") });
+        }
+        // In turn, they repeat each other.
+        (0..2 * NOTABLE_MAX).for_each(|number| log.add(event(Level::ERROR, ["one", "other"][number % 2])));
+        let found = messages(&log, true);
+        assert_eq!((found.len(), found[0].as_str(), found[1].as_str()), (NOTABLE_MAX, "other", "one"));
+        assert_eq!(found.iter().filter(|message| *message == "rare").count(), 1);
+        assert_eq!(log.report(true)["events"][0]["times"], json!(NOTABLE_MAX));
     }
 
     #[test]

@@ -44,7 +44,10 @@ impl Metrics {
             self.times[method][bucket].fetch_add(1, Ordering::Relaxed);
         }
         self.time_us[method].fetch_add(time_to_first_byte.as_micros() as u64, Ordering::Relaxed);
-        self.in_bytes.fetch_add(in_bytes, Ordering::Relaxed);
+        // Anyone can claim any length. A request that succeeded had a body of that length.
+        if status.is_success() {
+            self.in_bytes.fetch_add(in_bytes, Ordering::Relaxed);
+        }
     }
 
     fn write(&self, out: &mut String) {
@@ -72,7 +75,12 @@ impl Metrics {
             let _ = writeln!(out, "fulgurite_request_seconds_sum{{method=\"{method}\"}} {}", get(sum) as f64 / 1e6);
             let _ = writeln!(out, "fulgurite_request_seconds_count{{method=\"{method}\"}} {all}");
         }
-        write_header(out, "fulgurite_request_body_bytes_total", "counter", "Bytes of request bodies, by Content-Length.");
+        write_header(
+            out,
+            "fulgurite_request_body_bytes_total",
+            "counter",
+            "Bytes of bodies of requests that succeeded, by Content-Length.",
+        );
         let _ = writeln!(out, "fulgurite_request_body_bytes_total {}", get(&self.in_bytes));
     }
 }

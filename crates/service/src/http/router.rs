@@ -44,6 +44,10 @@ const UNCHARGED_RESPONSE_BYTES_MAX: usize = 64 << 10;
 
 /// The server's own pages. No bucket can be called `-`, so they hide no object of a bucket in the
 /// path.
+/// Marks responses of the server's own pages, which are no requests of S3 clients.
+#[derive(Debug, Clone, Copy)]
+struct OwnPage;
+
 const HEALTH: &str = "/-/health";
 const READY: &str = "/-/ready";
 const METRICS: &str = "/-/metrics";
@@ -223,7 +227,7 @@ impl Router {
         }
         let (status, time) = (response.status(), started.elapsed());
         self.metrics.count(&method, status, time, length.unwrap_or(0));
-        if !path.starts_with("/-/") {
+        if response.extensions().get::<OwnPage>().is_none() {
             self.gateway.health.activity.count(&method, status, time, length.unwrap_or(0));
         }
         // Queries may hold signatures and are not logged.
@@ -254,7 +258,9 @@ impl Router {
         let mut response = match facts.path {
             path if (path == "/-" || path.starts_with("/-/")) && is_server_page(&head.headers) => {
                 // Boxed, so that other requests don't carry its future.
-                Box::pin(self.server_page(&method, &head.uri, &head.headers, peer.address)).await
+                let mut response = Box::pin(self.server_page(&method, &head.uri, &head.headers, peer.address)).await;
+                response.extensions_mut().insert(OwnPage);
+                response
             }
             _ => match with_timeout(self.call_s3(head, body), &progress).await {
                 Ok(Ok(mut response)) => {

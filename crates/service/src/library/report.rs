@@ -101,7 +101,7 @@ impl Library {
         // Without estimates, there is still much to tell.
         let ends = catch_unwind(AssertUnwindSafe(|| forecast(&view, FORECAST_EVENTS_MAX))).unwrap_or_else(|panic| {
             let message = liveness::message(&*panic);
-            tracing::error!(message, "there are no estimates for restores: the forecast panicked");
+            tracing::error!(panic = message, "there are no estimates for restores: the forecast panicked");
             BTreeMap::new()
         });
         let real_ms = |library_us: u64| (library_us as f64 / 1e3 / f64::from(self.time_scale)) as i64;

@@ -1,13 +1,13 @@
 // What clients did in the last hour, and what came from staging to platters.
 
 import { load } from "./api.js";
-import { chart } from "./chart.js";
+import { chart, clockTime } from "./chart.js";
 import { cards, h, table } from "./dom.js";
 import { bytes, count, many } from "./format.js";
 
 /**
  * @typedef {{ count: number, failed: number, median_s: number | null, p99_s: number | null }} Requests
- * @typedef {{ at: string, reads: Requests, writes: Requests, received_bytes: number, archived_versions?: number, staged_versions?: number,
+ * @typedef {{ at: string, step_s: number, reads: Requests, writes: Requests, received_bytes: number, archived_versions?: number, staged_versions?: number,
  *   staged_bytes?: number }} Point
  * @typedef {{ every_s: number, points: Point[] }} Activity
  */
@@ -29,7 +29,7 @@ export async function activity(_path, _parameters, signal) {
   const all = { times };
   const content = [
     h("h1", {}, "Activity"),
-    h("p", { class: "quiet" }, `Requests of clients in the last ${minutes(points.length * every_s)}, measured every ${every_s} seconds. Times are those until the head of the response.`),
+    h("p", { class: "quiet" }, `Requests of clients in the last ${minutes(long(points))}, measured every ${every_s} seconds. Times are those until the head of the response.`),
     cards(figures(points)),
     h(
       "div",
@@ -38,11 +38,11 @@ export async function activity(_path, _parameters, signal) {
         ...all,
         title: "Requests per second",
         lines: [
-          { name: "reads", kind: "one", values: points.map(({ reads }) => reads.count / every_s) },
-          { name: "writes", kind: "two", values: points.map(({ writes }) => writes.count / every_s) },
-          { name: "failed", kind: "wrong", values: points.map(({ reads, writes }) => (reads.failed + writes.failed) / every_s) },
+          { name: "reads", kind: "one", values: points.map(({ reads, step_s }) => reads.count / step_s) },
+          { name: "writes", kind: "two", values: points.map(({ writes, step_s }) => writes.count / step_s) },
+          { name: "failed", kind: "wrong", values: points.map(({ reads, writes, step_s }) => (reads.failed + writes.failed) / step_s) },
         ],
-        text: (value) => value.toPrecision(2).replace(/\.0+$/, ""),
+        text: rough,
       }),
       chart({
         ...all,
@@ -65,7 +65,7 @@ export async function activity(_path, _parameters, signal) {
       chart({
         ...all,
         title: "Received per second",
-        lines: [{ name: "bodies", kind: "one", values: points.map((point) => point.received_bytes / every_s) }],
+        lines: [{ name: "bodies", kind: "one", values: points.map((point) => point.received_bytes / point.step_s) }],
         text: bytes,
       }),
       chart({
@@ -82,7 +82,7 @@ export async function activity(_path, _parameters, signal) {
       }),
     ),
     h("h2", {}, "In figures"),
-    listed(points, every_s),
+    listed(points),
   ];
   return { ...title, content };
 }
@@ -92,9 +92,19 @@ function minutes(seconds) {
   return many(Math.max(1, Math.round(seconds / 60)), "minute");
 }
 
+/** How long some steps are together. @param {Point[]} points */
+function long(points) {
+  return points.reduce((so_far, { step_s }) => so_far + step_s, 0);
+}
+
+/** A number in two digits, or all digits before the point. @param {number} value */
+function rough(value) {
+  return value < 99.5 ? String(Number(value.toPrecision(2))) : count(Math.round(value));
+}
+
 /** @param {number} seconds */
 function time(seconds) {
-  return seconds < 1 ? `${(seconds * 1_000).toPrecision(2)} ms` : `${seconds.toPrecision(2)} s`;
+  return seconds < 0.9995 ? `${rough(seconds * 1_000)} ms` : `${rough(seconds)} s`;
 }
 
 /** @param {number} more */
@@ -129,22 +139,22 @@ function figures(points) {
 
 /**
  * @param {Point[]} points
- * @param {number} every_s
  */
-function listed(points, every_s) {
+function listed(points) {
   const rows = [];
   for (let end = points.length; end > 0; end -= STEPS) {
     const part = points.slice(Math.max(0, end - STEPS), end);
     const sum = (/** @type {(point: Point) => number} */ of) => part.reduce((so_far, point) => so_far + of(point), 0);
     const slowest = (/** @type {(point: Point) => number | null} */ of) => part.reduce((most, point) => Math.max(most, of(point) ?? 0), 0);
     const shown = (/** @type {number} */ seconds) => (seconds === 0 ? "–" : time(seconds));
-    const from = part[0];
-    if (from === undefined) break;
+    const [first] = part;
+    if (first === undefined) break;
+    const begun = new Date(Date.parse(first.at) - first.step_s * 1_000);
     rows.push(
       h(
         "tr",
         {},
-        h("th", { scope: "row" }, h("time", { datetime: from.at, title: from.at }, `${minutes(part.length * every_s)} from ${new Date(from.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`)),
+        h("th", { scope: "row" }, h("time", { datetime: begun.toISOString(), title: begun.toISOString() }, `${minutes(long(part))} from ${clockTime(begun.getTime())}`)),
         ...[
           count(sum(({ reads }) => reads.count)),
           shown(slowest(({ reads }) => reads.p99_s)),

@@ -74,6 +74,6 @@ export function chart({ title, lines, times, text }) {
 }
 
 /** The time of day. @param {number} ms */
-function clockTime(ms) {
+export function clockTime(ms) {
   return new Date(ms).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 }

@@ -44,12 +44,13 @@ async function map(parameters, signal) {
   ].map(([href, text, isChosen]) => h("a", { href: String(href), ...(isChosen ? { "aria-current": "true" } : {}) }, String(text)));
   const content = [
     h("h1", {}, "Platters"),
-    isPart && h("p", { class: "crumbs" }, h("a", { href: byAge ? "#/platters?by=age" : "#/platters" }, "All sets"), ` / sets ${count(found.from + 1)} to ${count(found.from + found.count)}`),
-    h("p", { class: "quiet" }, explanation(found)),
+    isPart && found.count > 0 && h("p", { class: "crumbs" }, h("a", { href: byAge ? "#/platters?by=age" : "#/platters" }, "All sets"), ` / sets ${count(found.from + 1)} to ${count(found.from + found.count)}`),
+    h("p", { class: "quiet" }, explanation(found), " As of ", h("time", { datetime: found.now }, found.now.replace("T", " ").replace("Z", " UTC")), "."),
     h("p", { class: "choice" }, choice),
   ];
   if (found.count === 0) {
-    content.push(h("p", { class: "quiet" }, "No set was written yet."));
+    const none = found.all === 0 ? "No set was written yet." : `There are only ${many(found.all, "set")}.`;
+    content.push(h("p", { class: "quiet" }, none, " ", found.all > 0 && h("a", { href: "#/platters" }, "All sets")));
   } else {
     content.push(legend(byAge, found), picture(found, byAge));
   }
@@ -72,31 +73,31 @@ function legend(byAge, { states, every_days }) {
   const sample = (/** @type {string} */ kind, /** @type {string} */ text) =>
     h("span", { class: "key" }, svgBox(kind), ` ${text} `);
   if (!byAge) return h("p", { class: "legend" }, states.map((word) => h("span", { class: "key" }, svgBox(word), " ", state(word), " ")));
-  const days = every_days ?? 0;
-  if (days === 0) return h("p", { class: "legend" }, sample("age3", "read"), sample("never", "never read in full"), h("span", { class: "quiet" }, "The scrub is turned off, so no platter is due."));
-  const lost = sample("cross", "lost");
-  const upTo = AGES.map((share, index) => sample(`age${index}`, `within ${many(Math.round(share * days), "day")}`));
-  return h("p", { class: "legend" }, upTo, sample("late", "longer ago: due"), sample("never", "never"), lost);
+  const lost = [sample("missing", "missing"), sample("damaged", "damaged")];
+  const never = sample("never", "never read in full and found good");
+  if (every_days === null) return h("p", { class: "legend" }, sample("age3", "read"), never, lost, h("span", { class: "quiet" }, "The scrub is turned off, so no platter is due."));
+  // Of a few days, no parts are told apart.
+  const shares = every_days < 2 * AGES.length ? AGES.slice(-1) : AGES;
+  const upTo = shares.map((share) => sample(`age${AGES.indexOf(share)}`, `within ${many(Math.floor(share * every_days), "day")}`));
+  return h("p", { class: "legend" }, upTo, sample("late", "longer ago: due"), never, lost);
 }
 
 /** @param {string} kind */
 function svgBox(kind) {
-  const mark = kind === "cross" ? cell("none", 0, 0, "damaged") : cell(kind, 0, 0);
-  return svg("svg", { viewBox: "-1 -1 13 13", width: 13, height: 13, class: "map", "aria-hidden": "true" }, mark);
+  return svg("svg", { viewBox: "-1 -1 13 13", width: 13, height: 13, class: "map", "aria-hidden": "true" }, cell(kind, 0, 0));
 }
 
 /**
- * A cell. Platters that are lost have a cross, whatever else the colour tells.
+ * A cell. Platters that are lost have a cross, for those who can't tell the colours apart.
  *
  * @param {string} kind
  * @param {number} x
  * @param {number} y
- * @param {string} [word] The state.
  */
-function cell(kind, x, y, word = kind) {
+function cell(kind, x, y) {
   const square = svg("rect", { class: `cell ${kind}`, x: x + 0.5, y: y + 0.5, width: SQUARE - 1, height: SQUARE - 1, rx: 1.5 });
-  if (word !== "damaged" && word !== "missing") return square;
-  return svg("g", {}, square, svg("path", { class: `cross ${kind === "damaged" ? "light" : ""}`, d: `M${x + 3} ${y + 3}l5 5m0 -5l-5 5` }));
+  if (kind !== "damaged" && kind !== "missing") return square;
+  return svg("g", {}, square, svg("path", { class: `cross ${kind}`, d: `M${x + 3} ${y + 3}l5 5m0 -5l-5 5` }));
 }
 
 /**
@@ -113,8 +114,9 @@ function picture({ columns, states, every_days, from, per_column }, byAge) {
   const links = columns.map((column, index) => {
     const [x, y] = [(index % perBand) * CELL, Math.floor(index / perBand) * (height + BAND_GAP)];
     const cells = [...column.states_by_position].map((digit, position) => {
-      const kind = byAge ? ageOf(column.days[position] ?? null, every_days) : (states[Number(digit)] ?? "unknown");
-      return cell(kind, x, y + position * CELL, states[Number(digit)]);
+      const word = states[Number(digit)] ?? "unknown";
+      const isLost = word === "missing" || word === "damaged";
+      return cell(byAge && !isLost ? ageOf(column.days[position] ?? null, every_days) : word, x, y + position * CELL);
     });
     const number = from + index * per_column;
     const href = column.set === null ? `#/platters?${new URLSearchParams({ from: String(number), count: String(column.sets), ...(byAge ? { by: "age" } : {}) })}` : `#/platters/set/${column.set}`;
@@ -132,11 +134,10 @@ function picture({ columns, states, every_days, from, per_column }, byAge) {
     const at = links.findIndex((link) => link === document.activeElement);
     if (step === undefined || at < 0) return;
     event.preventDefault();
-    const to = links[Math.min(links.length - 1, Math.max(0, at + step))];
-    links[at]?.setAttribute("tabindex", "-1");
-    to?.setAttribute("tabindex", "0");
-    to?.focus();
+    links[Math.min(links.length - 1, Math.max(0, at + step))]?.focus();
   });
+  // However a column gets the focus, it is the one to which the tab key comes back.
+  drawn.addEventListener("focusin", () => links.forEach((link) => link.setAttribute("tabindex", link === document.activeElement ? "0" : "-1")));
   return h("div", { class: "scroll mapped" }, drawn);
 }
 
@@ -147,7 +148,7 @@ function picture({ columns, states, every_days, from, per_column }, byAge) {
 function ageOf(days, every) {
   if (days === null) return "never";
   if (every === null) return "age3";
-  const share = AGES.findIndex((part) => days <= part * every);
+  const share = AGES.findIndex((part) => days <= Math.floor(part * every));
   return share < 0 ? "late" : `age${share}`;
 }
 
@@ -160,7 +161,7 @@ function described({ sets, platters: all, bad, sets_out_of_reach, days }, number
   const which = sets === 1 ? `Set ${count(number + 1)}` : `Sets ${count(number + 1)} to ${count(number + sets)}`;
   const good = bad === 0 ? `none of ${many(all, "platter")} lost or out of reach` : `${count(bad)} of ${many(all, "platter")} lost or out of reach`;
   const lost = sets_out_of_reach === 0 ? "" : `; ${many(sets_out_of_reach, "set")} with more than the redundancy replaces`;
-  const oldest = days.includes(null) ? "some never read in full" : `all read within ${many(Math.max(1, ...days.map((day) => day ?? 0)), "day")}`;
+  const oldest = days.includes(null) ? "some never read in full and found good" : `all read and found good within ${many(Math.max(1, ...days.map((day) => day ?? 0)), "day")}`;
   const late = every !== null && days.some((day) => day !== null && day > every) ? ", too long ago" : "";
   return `${which}: ${good}${lost}; ${oldest}${late}`;
 }
