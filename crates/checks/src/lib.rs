@@ -37,7 +37,7 @@ pub use every_command_is_answered_once::{AnsweredCommand, EveryCommandIsAnswered
 pub use every_request_ends::{EveryRequestEnds, WrongEnd};
 use fulgurite_journal::Fact;
 pub use littles_law::{Law, LittlesLaw, Station, Unequal};
-pub use no_two_shuttles_meet::no_two_shuttles_met;
+pub use no_two_shuttles_meet::{Met, no_two_shuttles_met};
 pub use platters_are_conserved::{Misplaced, PlattersAreConserved};
 pub use sets_stay_out_of_one_blast_zone::{SetsStayOutOfOneBlastZone, SharedZone};
 pub use utilization_law::{Busy, TimeMismatch, UtilizationLaw};
