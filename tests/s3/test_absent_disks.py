@@ -12,6 +12,15 @@ from serving import Own, connect, wait_until
 CONTENT = {"small": b"small" * 100, "large": bytes(range(256)) * 8_192}
 
 
+def take_away(own: Own) -> dict:
+    """Renames the disks of two platters of three, of which one may be away. Returns where each is."""
+    disks = sorted(mark.parent for mark in own.archive.rglob("fulgurite-store"))
+    away = {disk: disk.with_name(f"{disk.name}-away") for disk in disks[:2]}
+    for disk, elsewhere in away.items():
+        disk.rename(elsewhere)
+    return away
+
+
 def test_what_is_on_absent_disks_is_unavailable_and_not_gone(tmp_path):
     own = Own(tmp_path)
     with own:
@@ -20,11 +29,7 @@ def test_what_is_on_absent_disks_is_unavailable_and_not_gone(tmp_path):
         for key, body in CONTENT.items():
             s3.put_object(Bucket="plain", Key=key, Body=body)
     assert own.run("flush").returncode == 0
-    disks = sorted(mark.parent for mark in own.archive.rglob("fulgurite-store"))
-    # One platter of three may be away.
-    away = {disk: disk.with_name(f"{disk.name}-away") for disk in disks[:2]}
-    for disk, elsewhere in away.items():
-        disk.rename(elsewhere)
+    away = take_away(own)
     with own:
         s3 = connect(own.server, own.account)
         for key in CONTENT:
@@ -81,10 +86,7 @@ def test_a_restore_waits_for_absent_disks_and_others_go_on(tmp_path):
             s3.put_object(Bucket="plain", Key=key, Body=CONTENT["small"], StorageClass="GLACIER")
         assert own.run("flush").returncode == 0
     (own.archive / "service.toml").write_text(f'[dashboard]\ntoken = "{token}"\n')
-    disks = sorted(mark.parent for mark in own.archive.rglob("fulgurite-store"))
-    away = {disk: disk.with_name(f"{disk.name}-away") for disk in disks[:2]}
-    for disk, elsewhere in away.items():
-        disk.rename(elsewhere)
+    away = take_away(own)
     with own:
         s3 = connect(own.server, own.account)
         for key in ("one", "two"):

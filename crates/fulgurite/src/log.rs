@@ -12,7 +12,7 @@ use tracing_subscriber::{EnvFilter, fmt};
 
 use crate::ecs::{Ecs, Fields};
 
-/// Logs each request at the level `info`, too much for a default.
+/// The module that logs each request at the level `info`: too much for a default.
 const ROUTER: &str = "fulgurite_service::http::router";
 
 /// Writes the log to standard error, as text or in ECS, and keeps its last events. `RUST_LOG` sets

@@ -14,6 +14,8 @@
 //! dashboard:     http::router -> dashboard
 //! background:    jobs: restores, expiry, sweeping, scrubbing, flushing, backups of State
 //! library:       restores by shuttles and drives
+//! health:        probes, metrics, what clients did lately, the last events of the log
+//! traces:        restores, as OpenTelemetry has them
 //! ```
 
 #![forbid(unsafe_code)]

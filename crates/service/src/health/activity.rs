@@ -109,7 +109,7 @@ impl Activity {
     /// The points of the last hour, the oldest first.
     pub(crate) fn report(&self) -> Value {
         let points = self.points.lock().unwrap_or_else(PoisonError::into_inner);
-        let requests = |requests: &Requests| json!({ "count": requests.count, "failed": requests.failed, "median_s": requests.median_s, "p99_s": requests.p99_s });
+        let requests = |Requests { count, failed, median_s, p99_s }: &Requests| json!({ "count": count, "failed": failed, "median_s": median_s, "p99_s": p99_s });
         let point = |point: &Point| {
             let mut value =
                 json!({ "at": rfc_3339(point.at_s), "step_s": point.step.as_secs_f64(), "received_bytes": point.received_bytes });

@@ -80,6 +80,9 @@ impl Jobs {
 /// How long a restore waits that can't be carried out now.
 pub(crate) const RESTORE_RETRY_AFTER: Duration = Duration::from_secs(60);
 
+/// When a restore that was due to be tried again, and was not, is forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
+
 /// Restores that can't be carried out now, for example because their stores are absent, and when
 /// each is tried again.
 #[derive(Default)]
@@ -92,7 +95,11 @@ impl SetBack {
 
     /// Lets a restore wait. Returns false if it has waited before.
     pub(crate) fn add(&self, id: VersionId) -> bool {
-        self.lock().insert(id, Instant::now() + RESTORE_RETRY_AFTER).is_none()
+        let now = Instant::now();
+        let mut waiting = self.lock();
+        // Those that were not tried again for long have been removed with their objects.
+        waiting.retain(|_, until| *until + FORGOTTEN_AFTER > now);
+        waiting.insert(id, now + RESTORE_RETRY_AFTER).is_none()
     }
 
     /// Whether a restore has to wait.

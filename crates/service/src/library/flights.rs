@@ -118,14 +118,6 @@ impl Flights {
         lock(&self.waiting).push_back(Waiting { id, due_ms: i64::MAX, not_before: Some(Instant::now() + RESTORE_RETRY_AFTER) });
     }
 
-    /// Gives up a request after a panic, and lets its restore wait.
-    pub(super) fn give_up(&self, request: RequestId) {
-        let flight = lock(&self.by_request).remove(&request);
-        if let Some(flight) = flight {
-            self.later(flight.id);
-        }
-    }
-
     fn forget(&self, id: VersionId) {
         lock(&self.known).remove(&id);
     }
@@ -150,6 +142,17 @@ enum Route {
 }
 
 impl Gateway {
+    /// Gives up a request after a panic, and lets its restore wait.
+    pub(super) fn give_up(&self, library: &Library, request: RequestId) {
+        if let Some(traces) = &self.traces {
+            traces.left(request, "given up");
+        }
+        let flight = lock(&library.flights.by_request).remove(&request);
+        if let Some(flight) = flight {
+            library.flights.later(flight.id);
+        }
+    }
+
     /// Takes up the restores that were open when the server started, unless that was done.
     fn enqueue_open_restores(&self, library: &Library) {
         if library.flights.has_taken_up.load(Ordering::Relaxed) {
@@ -183,6 +186,9 @@ impl Gateway {
 
     fn submit(&self, library: &Library, id: VersionId) -> Result<(), Box<dyn std::error::Error>> {
         let Some(restore) = self.state.restore(id)?.filter(|restore| restore.done_ms.is_none()) else {
+            if let Some(traces) = &self.traces {
+                traces.end(id, "removed", None);
+            }
             self.forget(library, id);
             return Ok(());
         };

@@ -176,7 +176,7 @@ fn work(gateway: &Gateway, library: &Library) {
                 library.runner.bytes_read(read.command);
             }
             if let Some(request) = ended {
-                library.flights.give_up(request);
+                gateway.give_up(library, request);
             }
         }
     }
@@ -201,7 +201,7 @@ fn work_slowly(gateway: &Gateway, library: &Library) {
         if let Err(panic) = done {
             gateway.panicked("a restore", &*panic);
             direct.into_iter().for_each(|id| library.flights.later(id));
-            request.into_iter().for_each(|request| library.flights.give_up(request));
+            request.into_iter().for_each(|request| gateway.give_up(library, request));
         }
     }
 }

@@ -39,8 +39,8 @@ impl State {
 
     /// The next restore to carry out: from the tier of the most urgent one, the most urgent restore
     /// of the account whose turn it is. Accounts take turns by name, starting after `after`, so
-    /// that many restores of one account don't delay those of another. Restores for which `waits`
-    /// is true are passed over.
+    /// that many restores of one account don't delay those of another. Skips restores for which
+    /// `waits` is true.
     pub(crate) fn next_restore(&self, after: &str, waits: &dyn Fn(VersionId) -> bool) -> Result<Option<Restore>, StateError> {
         let first = |connection: &Connection, which: &str, values: &[&str]| {
             let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM restore WHERE done IS NULL AND {which}"))?;
