@@ -1,4 +1,5 @@
-//! Scheduling of the read drives. Requests go first; verification gets the remaining time.
+//! Scheduling of the read drives. Requests go first, also those for a platter that is being
+//! verified; verification gets the remaining time.
 //!
 //! ```text
 //! arrived --mount--> mounted --read, read, ...--> (nothing waits) --unmount--> released --> a shuttle takes it
@@ -30,7 +31,8 @@ impl Controller {
             }
         }
         let Some((bay, held)) = self.next_to_serve(drive) else { return };
-        if is_verifying && held.purpose == Purpose::Verification && state.should_verify {
+        let is_wanted = self.panel.queue.requests_for(held.platter) > 0;
+        if is_verifying && held.purpose == Purpose::Verification && state.should_verify && !is_wanted {
             return;
         }
         if bay != state.active {
@@ -43,11 +45,13 @@ impl Controller {
                 self.set_stage(drive, bay, Stage::Arrived);
                 self.command_drive(drive, Operation::Mount, Action::Mount { bay, platter }, commands);
             }
+            (Stage::Mounted, Purpose::Verification) if is_wanted => self.read_next(drive, bay, platter, commands),
             (Stage::Mounted, Purpose::Customer) => self.read_next(drive, bay, platter, commands),
             (Stage::Mounted, Purpose::Verification) => {
                 let at = &self.panel.platters[platter.0 as usize];
                 if at.verified < at.tracks && state.should_verify {
                     let tracks = Tracks { first: at.verified, count: at.tracks - at.verified };
+                    self.drive(drive).head = None;
                     self.command_drive(drive, Operation::Verify, Action::Verify { platter, tracks }, commands);
                 } else {
                     self.command_drive(drive, Operation::Unmount, Action::Unmount { bay, platter }, commands);
@@ -57,18 +61,20 @@ impl Controller {
     }
 
     /// The bay that the drive should serve: a mounted customer, then one that has arrived or is
-    /// wanted again, then a verification.
+    /// wanted again, then a verification. A platter under verification that is requested is served
+    /// like a customer.
     fn next_to_serve(&self, drive: Drive) -> Option<(Bay, Held)> {
         let verifies = self.panel.drives[usize::from(drive.0)].should_verify;
         let rank = |held: &Held| {
             let is_wanted = self.panel.queue.requests_for(held.platter) > 0;
             let is_verified = self.panel.platters[held.platter.0 as usize].verified == self.panel.platters[held.platter.0 as usize].tracks;
+            let is_customer = held.purpose == Purpose::Customer || is_wanted;
             match (held.purpose, held.stage) {
-                (Purpose::Customer, Stage::Mounted) => Some(0),
-                (Purpose::Customer, Stage::Arrived) => Some(1),
-                (Purpose::Customer, Stage::Released) => (is_wanted && held.collector.is_none()).then_some(2),
-                (Purpose::Verification, Stage::Mounted) => Some(3),
-                (Purpose::Verification, _) => (!is_verified && held.collector.is_none() && verifies).then_some(3),
+                (_, Stage::Mounted) if is_customer => Some(0),
+                (_, Stage::Arrived) if is_customer => Some(1),
+                (_, Stage::Released) if is_customer => (is_wanted && held.collector.is_none()).then_some(2),
+                (_, Stage::Mounted) => Some(3),
+                _ => (!is_verified && held.collector.is_none() && verifies).then_some(3),
             }
         };
         let bays = self.panel.bays(drive).iter().enumerate();
@@ -97,8 +103,7 @@ impl Controller {
     /// long, and requests for the other wait.
     fn is_turn_over(&self, drive: Drive, bay: Bay) -> bool {
         let state = &self.panel.drives[usize::from(drive.0)];
-        let waits =
-            |held: Held| held.purpose == Purpose::Customer && held.collector.is_none() && self.panel.queue.requests_for(held.platter) > 0;
+        let waits = |held: Held| held.collector.is_none() && self.panel.queue.requests_for(held.platter) > 0;
         self.panel.now.since(state.mounted_at[usize::from(bay.0)]) >= TURN && state.bays[1 - usize::from(bay.0)].held.is_some_and(waits)
     }
 

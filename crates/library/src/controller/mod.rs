@@ -340,4 +340,37 @@ mod tests {
         controller.handle_interrupted(command, 4);
         assert_eq!([0, 1].map(|platter| controller.panel.platters[platter].verified), [10, 4]);
     }
+    #[test]
+    fn requests_for_a_platter_under_verification_go_first() {
+        let inventory = Inventory { homes: vec![Slot(0)], tracks: 10, verification: Verification::Written, ..Inventory::default() };
+        let layout = Layout::default();
+        let policy = Balanced::new(&layout, &Pace::default(), Techniques::default());
+        let mut controller = Controller::new(layout, Pace::default(), &inventory, Box::new(policy));
+        let (platter, drive, mut commands) = (Platter(0), Drive(0), Vec::new());
+        controller.panel.platters[0].whereabouts = Whereabouts::Berth(Berth::Bay(drive, Bay(0)));
+        controller.drive(drive).bays[0].held =
+            Some(Held { platter, purpose: Purpose::Verification, stage: Stage::Mounted, collector: None });
+        controller.start_next_operation(drive, &mut commands);
+        let verifying = controller.panel.verification_command(drive).expect("it verifies");
+        let ask = |id, first| ReadRequest {
+            id: crate::RequestId(id),
+            platter,
+            tracks: crate::Tracks { first, count: 1 },
+            deadline: Micros::NEVER,
+        };
+        controller.step(Micros(1), Event::ReadRequested(ask(1, 7)), &mut commands);
+        controller.step(Micros(1), Event::ReadRequested(ask(2, 3)), &mut commands);
+        controller.step(Micros(1), Event::Interrupted { command: verifying, verified: 4 }, &mut commands);
+        let mut read = Vec::new();
+        while let Some(Operation::Read(request, _)) = controller.panel.operation(drive) {
+            read.push(request.0);
+            let command = controller.panel.drives[0].operation.expect("it reads").0;
+            controller.step(Micros(2), Event::Done { command }, &mut commands);
+        }
+        read.sort_unstable();
+        assert_eq!(read, [1, 2]);
+        let last = commands.last().copied();
+        let rest = crate::Tracks { first: 4, count: 6 };
+        assert!(matches!(last, Some(Command::Do { action: Action::Verify { tracks, .. }, .. }) if tracks == rest), "{last:?}");
+    }
 }
