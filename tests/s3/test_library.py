@@ -235,29 +235,39 @@ def test_what_is_out_of_reach_is_recovered_from_other_platters(own):
     (own.archive / "small.toml").write_text(SMALL)
     settle(own, 100, "small.toml")
     with own:
-        s3 = client(own)
-        bodies = put(s3, own, sets=10)
-        for machine in (("shuttle", "2"), ("drive", "0")):
+        bodies = put(client(own), own, sets=10)
+    # Slow enough for a shuttle to fail with a platter.
+    settle(own, 1, "small.toml")
+    state = lambda: library(own)
+    with own:
+        request_all(client(own), bodies)
+        wanted = {platter["number"] for restore in restores(own)["restores"] for platter in restore["platters"] or []}
+        carrying = lambda: [number for number, shuttle in enumerate(state()["shuttles"]) if shuttle["carries"] in wanted]
+        wait_until("a shuttle carries a platter that is wanted", carrying)
+        shuttle = carrying()[0]
+        for machine in (("shuttle", str(shuttle)), ("drive", "0")):
             assert own.run("library", "fault", *machine).returncode == 0
             again = own.run("library", "fault", *machine)
             assert again.returncode == 1 and "out of order already" in again.stderr
-        state = lambda: library(own)
-        wait_until("the faults are noticed", lambda: state()["shuttles"][2]["state"] == state()["drives"][0]["state"] != "failed, not noticed yet")
-        request_all(s3, bodies)
+        assert shuttle in carrying()
+    # The state is kept: machines that were out of order still are.
+    settle(own, 100, "small.toml")
+    with own:
+        wait_until("the faults are noticed", lambda: state()["shuttles"][shuttle]["state"] == state()["drives"][0]["state"] == "out of order until it is repaired")
+        assert shuttle in carrying()
         counts = lambda: state()["restores"]
-        wait_until("all are restored, or wait for repairs", lambda: sum(counts()[how] for how in ("read", "recovered", "set_back")) == len(bodies))
+        wait_until("all are restored, or wait for repairs", lambda: restores(own)["open"] == counts()["set_back"])
         assert counts()["recovered"] > 0 and counts()["next"] == 0
-        # The state is kept: machines that were out of order still are.
     with own:
         s3 = client(own)
-        assert library(own)["shuttles"][2]["state"] != "works"
-        for machine in (("shuttle", "2"), ("drive", "0")):
+        assert state()["shuttles"][shuttle]["state"] != "works"
+        for machine in (("shuttle", str(shuttle)), ("drive", "0")):
             wait_until("it is repaired", lambda: own.run("library", "repair", *machine).returncode == 0)
             again = own.run("library", "repair", *machine)
             assert again.returncode == 1 and "it works" in again.stderr
         wait_until("all are restored", lambda: restores(own)["open"] == 0)
         check_all(s3, bodies)
-        assert library(own)["restores"]["failed"] == 0
+        assert counts()["failed"] == 0
     for journal in journals(own):
         assert replay(own, journal)["complete"]
 
@@ -309,6 +319,72 @@ def test_damage_in_a_platter_is_repaired_from_its_set(own):
         request_all(s3, bodies)
         wait_until("all are restored", lambda: restores(own)["open"] == 0)
         check_all(s3, bodies)
+
+
+def figure(own: Own, name: str) -> int:
+    return int(next(line.split()[1] for line in own.get("/-/metrics")[1].splitlines() if line.startswith(f"{name} ")))
+
+
+def test_the_scrub_reads_what_drives_verify(own):
+    settle(own, 100)
+    with own:
+        put(client(own), own, sets=2)
+        drives = range(len(library(own)["drives"]))
+        for drive in drives:
+            assert own.run("library", "fault", "drive", str(drive)).returncode == 0
+    # No platter was verified as far as the new catalogue knows, and one is damaged.
+    assert own.run("catalogue", "rebuild").returncode == 0
+    platters = [json.loads(line) for line in own.run("--json", "platters").stdout.splitlines()]
+    damaged = own.archive / platters[0]["store"] / "platters" / f"{platters[0]['platter']}.platter"
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:10_000] + bytes(len(whole) // 3) + whole[10_000 + len(whole) // 3 :])
+    with own:
+        wait_until("the scrub asks for a drive", lambda: library(own)["scrub"]["state"] == "waiting for a drive")
+        wait_until("every drive's fault is noticed", lambda: all(drive["state"].endswith("repaired") for drive in library(own)["drives"]))
+        assert (figure(own, "fulgurite_scrub_platters_total"), figure(own, "fulgurite_scrub_bytes_total")) == (0, 0)
+        for drive in drives:
+            assert own.run("library", "repair", "drive", str(drive)).returncode == 0
+        # One may have been in a drive when its fault was noticed: it was out of reach until the repair.
+        wait_until("all are verified", lambda: figure(own, "fulgurite_scrub_platters_total") == len(platters))
+        assert figure(own, "fulgurite_scrub_repaired_total") == 1 and damaged.read_bytes() == whole
+        wait_until("the last one is at home", lambda: library(own)["platters_unverified"] == 0)
+        scrub = library(own)["scrub"]
+        assert (scrub["state"], scrub["read"]) == ("idle", len(platters))
+        assert f"scrub: idle, {len(platters)} platters read" in own.run("library", "status").stdout
+        assert 'fulgurite_library_scrubs_total{how="read"}' in own.get("/-/metrics")[1]
+    journal = journals(own)[-1]
+    replayed = replay(own, journal)
+    assert replayed["requests"] == replayed["ended"] == len(platters) + scrub["out_of_reach"]
+    lines = journal.read_text().splitlines()
+    asked = {re.search(r" verify (P\d+) ", line)[1] for line in lines if re.match(r"\d+ R\d+ verify ", line)}
+    told = {re.search(r" verify (P\d+):0\+", line)[1] for line in lines if re.match(r"> L0 D\d+#\d+ verify P\d+:0\+", line)}
+    assert len(asked) == len(platters) and asked <= told, (asked, told)
+
+
+def test_a_platter_out_of_reach_is_verified_after_the_repair(own):
+    settle(own, 100)
+    with own:
+        put(client(own), own, sets=2)
+    assert own.run("catalogue", "rebuild").returncode == 0
+    # Slow enough for a shuttle to fail with the platter that is to be verified.
+    settle(own, 1)
+    carrying = lambda: [number for number, shuttle in enumerate(library(own)["shuttles"]) if shuttle["carries"] is not None]
+    with own:
+        wait_until("a shuttle carries a platter", carrying)
+        shuttle = str(carrying()[0])
+        assert own.run("library", "fault", "shuttle", shuttle).returncode == 0
+        assert int(shuttle) in carrying() and library(own)["scrub"]["read"] == 0
+    settle(own, 100)
+    with own:
+        wait_until("it is out of reach", lambda: library(own)["scrub"]["out_of_reach"] == 1)
+        assert "the library can't reach a platter" in own.log.read_text()
+        wait_until("the others are verified", lambda: figure(own, "fulgurite_platters_never_verified") == 1)
+        assert figure(own, "fulgurite_scrub_unsound_total") == 0
+        wait_until("it is repaired", lambda: own.run("library", "repair", "shuttle", shuttle).returncode == 0)
+        wait_until("it is verified too", lambda: figure(own, "fulgurite_platters_never_verified") == 0)
+        assert figure(own, "fulgurite_scrub_unsound_total") == 0
+    for journal in journals(own):
+        assert replay(own, journal)["complete"]
 
 
 def test_restores_wait_for_stores_that_are_absent(own):

@@ -1,12 +1,13 @@
 //! Checks that every accepted request ends once, with a true outcome (I6): shards reported as read
 //! were read by a drive after the request arrived; recovered ones from as many others of the set as
-//! carry information; and no platter is unavailable unless something has failed.
+//! carry information; no platter is unavailable unless something has failed; and drives read all
+//! tracks of a platter after its verification was requested.
 
 use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use fulgurite_journal::Fact;
-use fulgurite_library::{Action, Event, Platter, Region, RegionOutcome, RequestId, Shard, Tracks, Whereabouts};
+use fulgurite_library::{Action, Command, Event, Platter, Region, RegionOutcome, RegionPlatter, RequestId, Shard, Tracks, Whereabouts};
 
 use super::AnsweredCommand;
 
@@ -36,10 +37,26 @@ struct Open {
     refusable: bool,
 }
 
+/// An open request to verify a platter.
+#[derive(Debug, Clone)]
+struct OpenVerification {
+    arrived: Micros,
+    library: usize,
+    platter: Platter,
+    /// The last command before it; only later ones count.
+    after: u64,
+    /// Tracks read since, from the first on.
+    verified: u32,
+    refusable: bool,
+}
+
 /// Open requests and what was read for them.
 #[derive(Debug, Clone, Default)]
 pub struct EveryRequestEnds {
     open: BTreeMap<RequestId, Open>,
+    verifications: BTreeMap<RequestId, OpenVerification>,
+    /// The last command.
+    commands: u64,
     /// The shards that wait for these tracks of a set.
     wanted: BTreeMap<(u32, Tracks), Vec<(RequestId, usize)>>,
     members: u32,
@@ -47,6 +64,7 @@ pub struct EveryRequestEnds {
     tracks: u32,
     /// The region-wide number of each platter, by library.
     names: Vec<Vec<Option<u32>>>,
+    places: Vec<(usize, Platter)>,
     unwritten: Vec<bool>,
     /// True once anything failed or was declared unavailable.
     has_failed: bool,
@@ -66,7 +84,8 @@ impl EveryRequestEnds {
             unwritten.push(panel.whereabouts(*platter) == Whereabouts::Unwritten);
         }
         let (members, information) = (sets.shape.platters().into(), sets.shape.information.into());
-        Self { members, information, tracks, names, unwritten, ..Self::default() }
+        let places = sets.places.iter().map(|(library, platter)| (usize::from(library.0), *platter)).collect();
+        Self { members, information, tracks, names, places, unwritten, ..Self::default() }
     }
 
     /// Checks one fact, and the command that it answers.
@@ -76,6 +95,11 @@ impl EveryRequestEnds {
     pub fn observe(&mut self, now: Micros, fact: &Fact, answered: Option<&AnsweredCommand>) -> Result<(), WrongEnd> {
         match fact {
             Fact::Requested { request, shards, .. } => self.requested(now, *request, shards),
+            Fact::VerificationRequested { request, platter, .. } => self.verification_requested(now, *request, *platter),
+            Fact::Commanded { command: Command::Do { id, .. }, .. } => {
+                self.commands = self.commands.max(id.number);
+                Ok(())
+            }
             Fact::Ended { request, outcome } => self.has_ended(now, *request, *outcome),
             Fact::Happened { library, event, .. } => {
                 match event {
@@ -87,10 +111,17 @@ impl EveryRequestEnds {
                     }
                     _ => {}
                 }
-                if let Some(AnsweredCommand { library, open, outcome: Event::Done { .. } }) = answered
-                    && let Action::Read { platter, tracks, .. } = open.action
-                {
-                    self.was_read(usize::from(library.0), platter, tracks);
+                let Some(AnsweredCommand { library, open, outcome }) = answered else { return Ok(()) };
+                let library = usize::from(library.0);
+                match (open.action, outcome) {
+                    (Action::Read { platter, tracks, .. }, Event::Done { .. }) => self.was_read(library, platter, tracks),
+                    (Action::Verify { platter, tracks }, Event::Done { .. }) => {
+                        self.was_verified(library, platter, tracks, open.id.number);
+                    }
+                    (Action::Verify { platter, tracks }, Event::Interrupted { verified: count, .. }) => {
+                        self.was_verified(library, platter, Tracks { count: *count, ..tracks }, open.id.number);
+                    }
+                    _ => {}
                 }
                 Ok(())
             }
@@ -105,13 +136,47 @@ impl EveryRequestEnds {
         };
         let refusable = shards.is_empty() || !shards.iter().all(is_there);
         let open = Open { arrived: now, shards: shards.to_vec(), read: vec![0; shards.len()], refusable };
-        if self.open.insert(request, open).is_some() {
+        if self.verifications.contains_key(&request) || self.open.insert(request, open).is_some() {
             return Err(WrongEnd::Again { now, request });
         }
         for (index, shard) in shards.iter().enumerate() {
             self.wanted.entry((shard.platter.0 / self.members, shard.tracks)).or_default().push((request, index));
         }
         Ok(())
+    }
+
+    fn verification_requested(&mut self, now: Micros, request: RequestId, platter: RegionPlatter) -> Result<(), WrongEnd> {
+        let refusable = self.unwritten.get(platter.0 as usize).is_none_or(|unwritten| *unwritten);
+        let (library, platter) = self.places.get(platter.0 as usize).copied().unwrap_or((0, Platter(u32::MAX)));
+        let open = OpenVerification { arrived: now, library, platter, after: self.commands, verified: 0, refusable };
+        if self.open.contains_key(&request) || self.verifications.insert(request, open).is_some() {
+            return Err(WrongEnd::Again { now, request });
+        }
+        Ok(())
+    }
+
+    fn was_verified(&mut self, library: usize, platter: Platter, tracks: Tracks, command: u64) {
+        let of_platter = self.verifications.values_mut().filter(|open| (open.library, open.platter) == (library, platter));
+        for open in of_platter.filter(|open| open.after < command && tracks.first <= open.verified) {
+            open.verified = open.verified.max(tracks.end());
+        }
+    }
+
+    fn verification_has_ended(
+        &self,
+        now: Micros,
+        request: RequestId,
+        outcome: RegionOutcome,
+        open: &OpenVerification,
+    ) -> Result<(), WrongEnd> {
+        let untrue = |truth| Err(WrongEnd::Untrue { now, request, outcome, shard: 0, truth });
+        match outcome {
+            RegionOutcome::Refused if !open.refusable => untrue("the platter exists"),
+            RegionOutcome::Unavailable if !self.has_failed => untrue("nothing has failed"),
+            RegionOutcome::Recovered => untrue("a platter can't be verified on others"),
+            RegionOutcome::Read if open.verified < self.tracks => untrue("not all tracks were verified"),
+            RegionOutcome::Read | RegionOutcome::Refused | RegionOutcome::Unavailable => Ok(()),
+        }
     }
 
     fn was_read(&mut self, library: usize, platter: Platter, tracks: Tracks) {
@@ -125,6 +190,10 @@ impl EveryRequestEnds {
     }
 
     fn has_ended(&mut self, now: Micros, request: RequestId, outcome: RegionOutcome) -> Result<(), WrongEnd> {
+        if let Some(open) = self.verifications.remove(&request) {
+            self.ended += 1;
+            return self.verification_has_ended(now, request, outcome, &open);
+        }
         let Some(open) = self.open.remove(&request) else { return Err(WrongEnd::NotOpen { now, request, outcome }) };
         self.ended += 1;
         for (index, shard) in open.shards.iter().enumerate() {
@@ -162,10 +231,12 @@ impl EveryRequestEnds {
     /// [`WrongEnd::Never`] if a request is open though the run continued until all had ended;
     /// [`WrongEnd::Count`] if the region has another number of open requests.
     pub fn finish(&self, now: Micros, region: &Region, is_drained: bool) -> Result<(), WrongEnd> {
-        if let Some((request, open)) = self.open.first_key_value().filter(|_| is_drained) {
-            return Err(WrongEnd::Never { now, request: *request, arrived: open.arrived });
+        let arrivals = self.open.iter().map(|(request, open)| (*request, open.arrived));
+        let verifications = self.verifications.iter().map(|(request, open)| (*request, open.arrived));
+        if let Some((request, arrived)) = arrivals.chain(verifications).next().filter(|_| is_drained) {
+            return Err(WrongEnd::Never { now, request, arrived });
         }
-        let (found, expected) = (region.open_requests(), self.open.len());
+        let (found, expected) = (region.open_requests(), self.open.len() + self.verifications.len());
         if found == expected { Ok(()) } else { Err(WrongEnd::Count { found, expected }) }
     }
 

@@ -211,7 +211,7 @@ impl State {
     }
 
     fn observe(&mut self, last: &mut Micros, fact: &Fact) -> Result<(), Violation> {
-        if let Fact::Requested { now, .. } | Fact::Happened { now, .. } = *fact {
+        if let Some(now) = fact.instant() {
             if now > *last {
                 self.work.time_passes(*last, now, &self.commands)?;
             }

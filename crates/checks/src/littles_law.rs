@@ -153,7 +153,9 @@ impl LittlesLaw {
     /// Updates the right sides with one fact, and the command that it answers.
     pub fn observe(&mut self, now: Micros, fact: &Fact, answered: Option<&AnsweredCommand>) {
         match *fact {
-            Fact::Requested { request, .. } => self.at(Station::Region).arrive(now, request.0),
+            Fact::Requested { request, .. } | Fact::VerificationRequested { request, .. } => {
+                self.at(Station::Region).arrive(now, request.0)
+            }
             Fact::Ended { request, .. } => self.at(Station::Region).leave(now, request.0),
             Fact::Happened { library, event: Event::Repaired { actor: Actor::Drive(drive) }, .. } => {
                 // A repair releases whatever was mounted in the drive.

@@ -13,7 +13,7 @@
 //! reachable, holds no customer's platter, is promised none, and has an empty bay. Several events
 //! may share an instant, so the check happens when time advances.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fulgurite_domain::Micros;
 use fulgurite_journal::Fact;
@@ -75,8 +75,12 @@ pub struct WorkIsConserved {
     /// For each library, the shuttles that may serve each group of lanes, and the drives to which
     /// they may bring platters.
     groups: Vec<Vec<Rectangle>>,
-    /// Platters still to be verified, by library; all others in drives are customers'.
-    unverified: Vec<BTreeSet<Platter>>,
+    /// Platters still to be verified, by library, with the last command before that was so; all
+    /// others in drives are customers'.
+    unverified: Vec<BTreeMap<Platter, u64>>,
+    /// The last command.
+    commands: u64,
+    places: Vec<(Library, Platter)>,
     /// Customers' platters that have not been unmounted since they came into a drive.
     unserved: BTreeSet<(Library, Drive, Platter)>,
     /// Found after the last event; becomes a violation when time advances.
@@ -89,7 +93,7 @@ impl WorkIsConserved {
         let panels = || region.controllers().iter().map(fulgurite_library::Controller::panel);
         let unverified = |panel: &Panel| {
             let written = (0..panel.platter_count()).map(Platter).filter(|platter| panel.whereabouts(*platter) != Whereabouts::Unwritten);
-            written.filter(|platter| !panel.is_verified(*platter)).collect()
+            written.filter(|platter| !panel.is_verified(*platter)).map(|platter| (platter, 0)).collect()
         };
         let groups = |panel: &Panel| match promise {
             Promise::ShuttlesServeTheirOwn => rectangles(panel.layout()),
@@ -108,6 +112,8 @@ impl WorkIsConserved {
             needs_no_shuttles: promise == Promise::DrivesFetch,
             groups: panels().map(groups).collect(),
             unverified: panels().map(unverified).collect(),
+            commands: 0,
+            places: region.sets().places.clone(),
             unserved: BTreeSet::new(),
             suspect: None,
         }
@@ -141,7 +147,15 @@ impl WorkIsConserved {
 
     /// Checks one fact, and the command that it answers.
     pub fn observe(&mut self, fact: &Fact, answered: Option<&AnsweredCommand>) {
+        if let Fact::Commanded { command: Command::Do { id, .. }, .. } = fact {
+            self.commands = self.commands.max(id.number);
+        }
         match *fact {
+            Fact::VerificationRequested { platter, .. } => {
+                if let Some((library, platter)) = self.places.get(platter.0 as usize) {
+                    self.unverified[usize::from(library.0)].insert(*platter, self.commands);
+                }
+            }
             Fact::Commanded { library, command: Command::Do { id, action: Action::Mount { platter, .. } } } => {
                 if let (Actor::Drive(drive), true) = (id.actor, self.needs_no_shuttles) {
                     self.arrived(library, drive, platter);
@@ -149,7 +163,7 @@ impl WorkIsConserved {
             }
             Fact::Happened { library, event, .. } => match event {
                 Event::PlatterWritten { platter } => {
-                    self.unverified[usize::from(library.0)].insert(platter);
+                    self.unverified[usize::from(library.0)].insert(platter, self.commands);
                 }
                 // A repair releases the mounted platter, which may have lost its waiting requests.
                 Event::Repaired { actor: Actor::Drive(drive) } => {
@@ -166,14 +180,17 @@ impl WorkIsConserved {
                 self.unserved.remove(&(*library, drive, platter));
             }
             (Action::Verify { platter, .. }, _) => {
-                self.unverified[usize::from(library.0)].remove(&platter);
+                let unverified = &mut self.unverified[usize::from(library.0)];
+                if unverified.get(&platter).is_some_and(|after| *after < open.id.number) {
+                    unverified.remove(&platter);
+                }
             }
             _ => {}
         }
     }
 
     fn arrived(&mut self, library: Library, drive: Drive, platter: Platter) {
-        if !self.unverified[usize::from(library.0)].contains(&platter) {
+        if !self.unverified[usize::from(library.0)].contains_key(&platter) {
             self.unserved.insert((library, drive, platter));
         }
     }

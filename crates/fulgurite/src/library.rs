@@ -113,6 +113,12 @@ fn say_status(session: &Session, report: &Value) {
     if restores("next") + restores("set_back") > 0 {
         session.say(&format!("{} before the library, {} waiting for repairs", count(restores("next"), "restore"), restores("set_back")));
     }
+    let scrub = &report["scrub"];
+    let out_of_reach = match scrub["out_of_reach"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(number) => format!(", {number} out of reach"),
+    };
+    session.say(&format!("scrub: {}, {} read{out_of_reach}", text(&scrub["state"]), count(scrub["read"].as_u64().unwrap_or(0), "platter")));
     let estimates = &report["estimates"];
     if let Some(error) = estimates["median_error"].as_f64() {
         session.say(&format!(

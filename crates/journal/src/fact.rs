@@ -15,7 +15,8 @@ use std::fmt;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{
-    Action, Actor, Bay, Berth, Command, CommandId, Event, Fault, Library, Outcome, Position, RegionOutcome, RequestId, Shard, Tracks,
+    Action, Actor, Bay, Berth, Command, CommandId, Event, Fault, Library, Outcome, Position, RegionOutcome, RegionPlatter, RequestId,
+    Shard, Tracks,
 };
 
 /// One line of a journal after its header.
@@ -24,6 +25,8 @@ use fulgurite_library::{
 pub enum Fact {
     /// Input: a request for shards arrived at the region.
     Requested { now: Micros, request: RequestId, deadline: Micros, shards: Vec<Shard> },
+    /// Input: a request arrived to read a platter in full.
+    VerificationRequested { now: Micros, request: RequestId, platter: RegionPlatter },
     /// Input: the controller of a library received an event.
     Happened { now: Micros, library: Library, event: Event },
     /// Output: a command to a library.
@@ -36,6 +39,19 @@ pub enum Fact {
     End { inputs: u64, now: Micros },
 }
 
+impl Fact {
+    /// When an input arrived, or the journal ended. Outputs have the instant of their input.
+    #[must_use]
+    pub fn instant(&self) -> Option<Micros> {
+        match self {
+            Self::Requested { now, .. } | Self::VerificationRequested { now, .. } | Self::Happened { now, .. } | Self::End { now, .. } => {
+                Some(*now)
+            }
+            Self::Commanded { .. } | Self::Ended { .. } | Self::Digest { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -43,6 +59,7 @@ impl fmt::Display for Fact {
                 write!(f, "{} R{} by {}", now.0, request.0, instant(*deadline))?;
                 shards.iter().try_for_each(|shard| write!(f, " P{}:{}", shard.platter.0, range(shard.tracks)))
             }
+            Self::VerificationRequested { now, request, platter } => write!(f, "{} R{} verify P{}", now.0, request.0, platter.0),
             Self::Happened { now, library, event } => write!(f, "{} L{} {}", now.0, library.0, event_words(*event)),
             Self::Commanded { library, command: Command::Do { id, action } } => {
                 write!(f, "> L{} {} {}", library.0, self::id(*id), action_words(*action))
@@ -113,6 +130,7 @@ fn event_words(event: Event) -> impl fmt::Display {
         Event::ReadRequested(request) => {
             write!(f, "asked R{} by {} P{}:{}", request.id.0, instant(request.deadline), request.platter.0, range(request.tracks))
         }
+        Event::VerificationRequested { request, platter } => write!(f, "asked R{} verify P{}", request.0, platter.0),
         Event::PlatterWritten { platter } => write!(f, "written P{}", platter.0),
         Event::Done { command } => write!(f, "done {}", id(command)),
         Event::Interrupted { command, verified } => write!(f, "interrupted {} {verified}", id(command)),

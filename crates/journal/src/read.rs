@@ -49,14 +49,14 @@ impl<R: BufRead> JournalReader<R> {
         });
         let line = self.lines.line;
         let fact = fact.map_err(|(found, expected)| JournalError::Line { line, found, expected })?;
-        if let Fact::Requested { now, .. } | Fact::Happened { now, .. } | Fact::End { now, .. } = fact {
+        if let Some(now) = fact.instant() {
             if now < self.now {
                 return Err(JournalError::Backwards { line, found: now, expected: self.now });
             }
             self.now = now;
         }
         match fact {
-            Fact::Requested { .. } | Fact::Happened { .. } => self.inputs += 1,
+            Fact::Requested { .. } | Fact::VerificationRequested { .. } | Fact::Happened { .. } => self.inputs += 1,
             Fact::End { inputs, .. } => {
                 if inputs != self.inputs {
                     return Err(JournalError::Count { line, found: inputs, expected: self.inputs });

@@ -177,6 +177,13 @@ impl Replay<'_> {
                 self.collect_outputs(line, fact);
                 Ok(())
             }
+            Fact::VerificationRequested { now, request, platter } => {
+                self.check_no_more_outputs(line, &fact)?;
+                self.region.verify(now, request, platter, &mut self.commanded, &mut self.finished);
+                self.report.requests += 1;
+                self.collect_outputs(line, fact);
+                Ok(())
+            }
             Fact::Happened { now, library, event } => {
                 self.check_no_more_outputs(line, &fact)?;
                 self.check(line, library, &event)?;
@@ -194,7 +201,7 @@ impl Replay<'_> {
     }
 
     fn collect_outputs(&mut self, line: u64, input: Fact) {
-        if let Fact::Requested { now, .. } | Fact::Happened { now, .. } = input {
+        if let Some(now) = input.instant() {
             self.report.until = now;
         }
         self.report.commands += self.commanded.len() as u64;
@@ -270,6 +277,7 @@ fn actors(event: &Event) -> [Option<Actor>; 2] {
         Event::Repaired { actor } => [Some(actor), None],
         Event::ChargeLow { shuttle } => [Some(Actor::Shuttle(shuttle)), None],
         Event::ReadRequested(_)
+        | Event::VerificationRequested { .. }
         | Event::PlatterWritten { .. }
         | Event::PlatterUnavailable { .. }
         | Event::PlatterAvailable { .. }

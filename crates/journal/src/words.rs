@@ -69,7 +69,9 @@ impl<'a> Words<'a> {
         match self.word("a request or a library", of)? {
             Of::Library(library) => Ok(Fact::Happened { now, library, event: self.event()? }),
             Of::Request(request) => {
-                let deadline = self.deadline()?;
+                let Some(deadline) = self.deadline()? else {
+                    return Ok(Fact::VerificationRequested { now, request, platter: RegionPlatter(self.platter()?.0) });
+                };
                 let mut shards = Vec::new();
                 for found in self.0.by_ref() {
                     let (platter, tracks) = part(found).ok_or(Unexpected { found, expected: "a shard, such as P5:0+3" })?;
@@ -80,20 +82,27 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn deadline(&mut self) -> Result<Micros, Unexpected<'a>> {
-        self.word("`by`", |word| (word == "by").then_some(()))?;
+    /// The deadline of a request for tracks; `None` of one to verify a platter.
+    fn deadline(&mut self) -> Result<Option<Micros>, Unexpected<'a>> {
+        if !self.word("`by` or `verify`", |word| one_of(&[("by", true), ("verify", false)], word))? {
+            return Ok(None);
+        }
         // The greatest number is written as `never`.
         let instant = |word| if word == "never" { Some(Micros::NEVER) } else { number(word).map(Micros).filter(|at| *at != Micros::NEVER) };
-        self.word("an instant or `never`", instant)
+        self.word("an instant or `never`", instant).map(Some)
     }
 
     fn event(&mut self) -> Result<Event, Unexpected<'a>> {
         Ok(match self.next() {
             "asked" => {
                 let id = self.request()?;
-                let deadline = self.deadline()?;
-                let (platter, tracks) = self.part()?;
-                Event::ReadRequested(ReadRequest { id, platter, tracks, deadline })
+                match self.deadline()? {
+                    Some(deadline) => {
+                        let (platter, tracks) = self.part()?;
+                        Event::ReadRequested(ReadRequest { id, platter, tracks, deadline })
+                    }
+                    None => Event::VerificationRequested { request: id, platter: self.platter()? },
+                }
             }
             "written" => Event::PlatterWritten { platter: self.platter()? },
             "done" => Event::Done { command: self.id()? },

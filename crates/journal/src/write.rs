@@ -65,7 +65,7 @@ impl<W: Write> JournalWriter<W> {
     /// theirs. The writer ignores [`Fact::Digest`] and [`Fact::End`]; it adds its own.
     pub fn add(&mut self, fact: &Fact) {
         match (fact, self.detail) {
-            (Fact::Requested { now, .. } | Fact::Happened { now, .. }, detail) => {
+            (Fact::Requested { now, .. } | Fact::VerificationRequested { now, .. } | Fact::Happened { now, .. }, detail) => {
                 if let Detail::Digests(every) = detail
                     && self.digest.count() - self.digested >= every.get()
                 {

@@ -94,10 +94,11 @@ pub enum Action {
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// All bytes were read.
+    /// All that was requested was read.
     Read,
     /// The platter can't be reached; its data has to come from the rest of its set.
     Unavailable,
-    /// The platter is unknown or not written yet, or it has no such tracks.
+    /// The platter is unknown or not written yet, or it has no such tracks. Or the library doesn't
+    /// verify platters.
     Refused,
 }

@@ -1,6 +1,6 @@
 //! Events: facts in the past tense, given to the controller in order of time.
 
-use crate::{Actor, CommandId, Platter, ReadRequest, Shuttle};
+use crate::{Actor, CommandId, Platter, ReadRequest, RequestId, Shuttle};
 
 /// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -8,6 +8,14 @@ use crate::{Actor, CommandId, Platter, ReadRequest, Shuttle};
 pub enum Event {
     /// A read was requested.
     ReadRequested(ReadRequest),
+    /// A request to read all tracks of a platter when drives have nothing else to do. It ends when
+    /// all of them were read since, when the platter becomes unreachable, or at once if the library
+    /// doesn't verify platters.
+    VerificationRequested {
+        /// Repeated when the request ends.
+        request: RequestId,
+        platter: Platter,
+    },
     /// A platter was written and waits at the port of the write rack.
     PlatterWritten {
         /// The platter; all of its tracks are to be verified.

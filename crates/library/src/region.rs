@@ -40,9 +40,10 @@ pub enum RegionOutcome {
     Read,
     /// Some shards were recovered from other platters of their set.
     Recovered,
-    /// Too many platters of a set are unreachable.
+    /// Too many platters of a set are unreachable, or the platter that was to be verified.
     Unavailable,
-    /// A platter or track doesn't exist or isn't written yet, or the request has no shards.
+    /// A platter or track doesn't exist or isn't written yet, or the request has no shards. Or the
+    /// library doesn't verify platters.
     Refused,
 }
 
@@ -83,6 +84,8 @@ struct ShardRead {
     tracks: Tracks,
     /// The recovery that this read belongs to: an index into `recoveries`, or [`NONE`].
     recovery: u32,
+    /// Whether the platter is verified, which other platters can't replace.
+    is_verification: bool,
 }
 
 /// The reads that together replace one that failed.
@@ -231,8 +234,38 @@ impl Region {
         }
         let open = self.open.insert(OpenRequest { request, deadline, pending_reads: shards.len() as u32, outcome: RegionOutcome::Read });
         for shard in shards {
-            self.issue_read(now, ShardRead { open, platter: shard.platter, tracks: shard.tracks, recovery: NONE }, commands, ended);
+            self.issue_read(
+                now,
+                ShardRead { open, platter: shard.platter, tracks: shard.tracks, recovery: NONE, is_verification: false },
+                commands,
+                ended,
+            );
         }
+        self.recover_failed(now, commands, ended);
+    }
+
+    /// Starts a request to read all tracks of a platter when drives have nothing else to do. It
+    /// ends as read, unavailable or refused. Resulting commands and ended requests are appended.
+    pub fn verify(
+        &mut self,
+        now: Micros,
+        request: RequestId,
+        platter: RegionPlatter,
+        commands: &mut Vec<(Library, Command)>,
+        ended: &mut Vec<(RequestId, RegionOutcome)>,
+    ) {
+        self.changed.clear();
+        let Some((library, of_library)) = self.sets.places.get(platter.0 as usize).copied() else {
+            ended.push((request, RegionOutcome::Refused));
+            return;
+        };
+        let open = self.open.insert(OpenRequest { request, deadline: Micros::NEVER, pending_reads: 1, outcome: RegionOutcome::Read });
+        let tracks = Tracks { first: 0, count: 0 };
+        let id = self.reads.insert(ShardRead { open, platter, tracks, recovery: NONE, is_verification: true });
+        let event = Event::VerificationRequested { request: RequestId(id.into()), platter: of_library };
+        self.changed.push(library);
+        self.controllers[usize::from(library.0)].step(now, event, &mut self.scratch);
+        self.forward_commands(library, commands, ended);
         self.recover_failed(now, commands, ended);
     }
 
@@ -287,6 +320,10 @@ impl Region {
             let Some(read) = self.reads.remove(request.0 as u32) else { continue };
             match outcome {
                 Outcome::Read => self.finish_read(read, ended),
+                Outcome::Unavailable if read.is_verification => {
+                    self.open.get_mut(read.open).outcome = RegionOutcome::Unavailable;
+                    self.finish_read(read, ended);
+                }
                 Outcome::Unavailable => self.failed.push(read),
                 Outcome::Refused => {
                     self.open.get_mut(read.open).outcome = RegionOutcome::Refused;

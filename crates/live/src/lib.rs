@@ -27,7 +27,7 @@ mod runner;
 mod view;
 
 pub use forecast::forecast;
-pub use library::{Ended, LiveLibrary, Outside, Read, WrongMachine};
+pub use library::{Ended, LiveLibrary, Outside, Read, Verify, WrongMachine};
 pub use plan::{DescriptionError, Plan, StockMismatch};
 pub use replay::{LiveReplayError, replay, replay_watched};
 pub use runner::{Events, Motions, Picture, Runner, RunnerSettings};

@@ -30,6 +30,18 @@ pub struct Read {
     pub is_recovery: bool,
 }
 
+/// A drive has been told to verify a platter whose verification was requested. It has the bytes
+/// only after [`LiveLibrary::bytes_read`], or it is interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verify {
+    /// The command.
+    pub command: CommandId,
+    /// The platter in the drive.
+    pub platter: RegionPlatter,
+    /// The tracks that are left to read.
+    pub tracks: Tracks,
+}
+
 /// A request has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
@@ -46,6 +58,15 @@ pub struct Ended {
 pub trait Outside {
     /// A drive has been told to read.
     fn read(&mut self, read: Read);
+    /// A drive has been told to verify a platter whose verification was requested. Those who
+    /// request none need not care.
+    fn verify(&mut self, verify: Verify) {
+        let _ = verify;
+    }
+    /// A drive verifies no longer, although it has not read all tracks.
+    fn interrupted(&mut self, verify: Verify) {
+        let _ = verify;
+    }
     /// A request has ended.
     fn ended(&mut self, ended: Ended);
     /// An input or output of the controllers, for the journal.
@@ -93,6 +114,10 @@ pub struct LiveLibrary<L = ()> {
     awaited: BTreeMap<CommandId, Option<Due>>,
     /// Commands to read shards, until the drive has done so or has failed.
     reading: BTreeMap<CommandId, (RequestId, Shard)>,
+    /// Commands to verify that requests wait for.
+    verifying: BTreeMap<CommandId, Verify>,
+    /// Open requests to verify, with their platters and arrivals.
+    verifications: BTreeMap<RequestId, (RegionPlatter, Micros)>,
     open: BTreeMap<RequestId, Open>,
     /// Records what can be seen.
     recorder: Recorder,
@@ -137,6 +162,8 @@ impl<L: MotionLog> LiveLibrary<L> {
             now: Micros::ZERO,
             awaited: BTreeMap::new(),
             reading: BTreeMap::new(),
+            verifying: BTreeMap::new(),
+            verifications: BTreeMap::new(),
             open: BTreeMap::new(),
             recorder,
             facts: Vec::new(),
@@ -180,7 +207,8 @@ impl<L: MotionLog> LiveLibrary<L> {
         false
     }
 
-    fn handle(&mut self, at: Micros, due: Due, outside: &mut impl Outside) {
+    fn handle(&mut self, at: Micros, mut due: Due, outside: &mut impl Outside) {
+        self.note_verification(&mut due.event, outside);
         let read = match due.event {
             Event::Done { command } => self.reading.remove(&command),
             Event::Failed { command, .. } => {
@@ -197,6 +225,22 @@ impl<L: MotionLog> LiveLibrary<L> {
         self.step(outside, |libraries, witness| libraries.handle(at, due, witness));
     }
 
+    /// Closes a verification that ends. One that is interrupted before the caller has all of its
+    /// bytes has a track left to read, even if the drive had time for all.
+    fn note_verification(&mut self, event: &mut Event, outside: &mut impl Outside) {
+        let (Event::Done { command } | Event::Interrupted { command, .. } | Event::Failed { command, .. }) = *event else { return };
+        let Some(verify) = self.verifying.remove(&command) else { return };
+        if let Event::Done { .. } = event {
+            return;
+        }
+        if self.awaited.remove(&command).is_some() {
+            if let Event::Interrupted { verified, .. } = event {
+                *verified = (*verified).min(verify.tracks.count - 1);
+            }
+            outside.interrupted(verify);
+        }
+    }
+
     /// Starts a request. Its number must be that of no open request.
     pub fn request(&mut self, request: RequestId, shards: Vec<Shard>, deadline: Micros, outside: &mut impl Outside) {
         let now = self.now;
@@ -206,6 +250,17 @@ impl<L: MotionLog> LiveLibrary<L> {
         let open = Open { arrived: now, deadline, shards: shards.clone(), read: BTreeSet::new() };
         self.open.insert(request, open);
         self.step(outside, |libraries, witness| libraries.request(now, request, &shards, deadline, witness));
+    }
+
+    /// Starts a request to read all tracks of a platter when drives have nothing else to do. Its
+    /// number must be that of no open request.
+    pub fn verify(&mut self, request: RequestId, platter: RegionPlatter, outside: &mut impl Outside) {
+        let now = self.now;
+        let fact = Fact::VerificationRequested { now, request, platter };
+        outside.fact(fact.clone());
+        self.facts.push(fact);
+        self.verifications.insert(request, (platter, now));
+        self.step(outside, |libraries, witness| libraries.verify(now, request, platter, witness));
     }
 
     /// A platter has left the write rack, and waits at the port to be verified and stored. Returns
@@ -222,8 +277,8 @@ impl<L: MotionLog> LiveLibrary<L> {
         true
     }
 
-    /// The caller has the bytes of a read, or knows that it can't have them from this platter: the
-    /// drive may go on.
+    /// The caller has the bytes of a read or verification, or knows that it can't have them from
+    /// this platter: the drive may go on.
     pub fn bytes_read(&mut self, command: CommandId, outside: &mut impl Outside) {
         let now = self.now;
         if let Some(Some(due)) = self.awaited.remove(&command) {
@@ -311,7 +366,7 @@ impl<L: MotionLog> LiveLibrary<L> {
     /// Requests that have not ended.
     #[must_use]
     pub fn open_requests(&self) -> usize {
-        self.open.len()
+        self.open.len() + self.verifications.len()
     }
 
     /// The controllers.
@@ -332,9 +387,9 @@ impl<L: MotionLog> LiveLibrary<L> {
             outside.fact(fact.clone());
             self.facts.push(fact);
         };
-        let mut seen = Seen { facts: &mut facts, reads: Vec::new(), ended: Vec::new() };
+        let mut seen = Seen { facts: &mut facts, reads: Vec::new(), verifications: Vec::new(), ended: Vec::new() };
         let result = step(&mut self.libraries, &mut seen);
-        let Seen { reads, ended, .. } = seen;
+        let Seen { reads, verifications, ended, .. } = seen;
         let (region, machines) = (self.libraries.region(), &self.libraries.mechanics()[0]);
         for fact in self.facts.drain(..) {
             self.recorder.see_live(&fact, region, |shuttle| Some(machines.trajectory(shuttle).end()));
@@ -348,8 +403,16 @@ impl<L: MotionLog> LiveLibrary<L> {
             let is_recovery = origin.is_recovery;
             outside.read(Read { command, request: origin.request, platter: RegionPlatter(platter.0), tracks, is_recovery });
         }
+        for verify in verifications {
+            if self.verifications.values().any(|(platter, _)| *platter == verify.platter) {
+                self.awaited.insert(verify.command, None);
+                self.verifying.insert(verify.command, verify);
+                outside.verify(verify);
+            }
+        }
         for (request, outcome) in ended {
-            let arrived = self.open.remove(&request).map_or(self.now, |open| open.arrived);
+            let arrived = self.open.remove(&request).map(|open| open.arrived);
+            let arrived = arrived.or_else(|| Some(self.verifications.remove(&request)?.1)).unwrap_or(self.now);
             outside.ended(Ended { request, outcome, took: self.now.since(arrived) });
         }
         outside.settled(self.libraries.region());
@@ -361,6 +424,7 @@ impl<L: MotionLog> LiveLibrary<L> {
 struct Seen<'a> {
     facts: &'a mut dyn FnMut(Fact),
     reads: Vec<(CommandId, Platter, Tracks, RequestId)>,
+    verifications: Vec<Verify>,
     ended: Vec<(RequestId, RegionOutcome)>,
 }
 
@@ -371,8 +435,12 @@ impl Witness for Seen<'_> {
 
     fn command(&mut self, _: Micros, library: Library, command: &Command) {
         (self.facts)(Fact::Commanded { library, command: *command });
-        if let Command::Do { id, action: Action::Read { platter, tracks, request, .. } } = *command {
-            self.reads.push((id, platter, tracks, request));
+        match *command {
+            Command::Do { id, action: Action::Read { platter, tracks, request, .. } } => self.reads.push((id, platter, tracks, request)),
+            Command::Do { id, action: Action::Verify { platter, tracks } } => {
+                self.verifications.push(Verify { command: id, platter: RegionPlatter(platter.0), tracks });
+            }
+            _ => {}
         }
     }
 

@@ -18,7 +18,7 @@ use fulgurite_journal::{Detail, Fact, Header, JournalWriter, Stock, Subject};
 use fulgurite_library::{Actor, CommandId, RegionPlatter, RequestId, Shard};
 use fulgurite_viewer::{Entries, Recording};
 
-use crate::{Ended, LiveLibrary, Outside, Plan, Read, View, WrongMachine};
+use crate::{Ended, LiveLibrary, Outside, Plan, Read, Verify, View, WrongMachine};
 
 /// Events that are handled before inputs are looked at again, if the library lags behind.
 const EVENTS_AT_ONCE: usize = 10_000;
@@ -33,6 +33,11 @@ const JOURNAL_FLUSHED_AFTER: Duration = Duration::from_secs(1);
 pub trait Events: Send + 'static {
     /// A drive has been told to read; [`Runner::bytes_read`] answers.
     fn read(&mut self, read: Read);
+    /// A drive has been told to verify a platter whose verification was requested;
+    /// [`Runner::bytes_read`] answers.
+    fn verify(&mut self, verify: Verify);
+    /// A drive verifies no longer, although it has not read all tracks.
+    fn interrupted(&mut self, verify: Verify);
     /// A request has ended.
     fn ended(&mut self, ended: Ended);
     /// The state from which another run can take up the work. Only the latest counts.
@@ -97,6 +102,7 @@ pub struct Runner {
 #[derive(Debug)]
 enum Input {
     Request { request: RequestId, shards: Vec<Shard>, due_in: Option<Duration> },
+    Verify { request: RequestId, platter: RegionPlatter },
     TakeIn(Vec<RegionPlatter>),
     BytesRead(CommandId),
     BreakDown(Actor, SyncSender<Result<(), WrongMachine>>),
@@ -142,13 +148,20 @@ impl Runner {
         self.send(Input::Request { request, shards, due_in });
     }
 
+    /// Starts a request to read all tracks of a platter when drives have nothing else to do. Its
+    /// number must be that of no open request.
+    pub fn verify(&self, request: RequestId, platter: RegionPlatter) {
+        self.send(Input::Verify { request, platter });
+    }
+
     /// Platters have left the write rack: whole sets, in order of their numbers. Those that the
     /// library has are ignored.
     pub fn take_in(&self, platters: Vec<RegionPlatter>) {
         self.send(Input::TakeIn(platters));
     }
 
-    /// The bytes of a read are there, or it is known that this platter doesn't have them.
+    /// The bytes of a read or verification are there, or it is known that this platter doesn't have
+    /// them.
     pub fn bytes_read(&self, command: CommandId) {
         self.send(Input::BytesRead(command));
     }
@@ -289,6 +302,7 @@ impl<E: Events> Running<E> {
                 let deadline = due_in.map_or(Micros::NEVER, |due_in| library.now() + self.clock.library_time(due_in));
                 library.request(request, shards, deadline, &mut self.outside);
             }
+            Input::Verify { request, platter } => library.verify(request, platter, &mut self.outside),
             Input::TakeIn(platters) => {
                 for platter in platters {
                     self.written = self.written.max(platter.0 + 1);
@@ -345,6 +359,14 @@ struct Connections<E> {
 impl<E: Events> Outside for Connections<E> {
     fn read(&mut self, read: Read) {
         self.events.read(read);
+    }
+
+    fn verify(&mut self, verify: Verify) {
+        self.events.verify(verify);
+    }
+
+    fn interrupted(&mut self, verify: Verify) {
+        self.events.interrupted(verify);
     }
 
     fn ended(&mut self, ended: Ended) {

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fulgurite_chance::Stream;
+use fulgurite_checks::Checks;
 use fulgurite_domain::{Micros, SetShape};
 use fulgurite_journal::{Detail, Fact, Header, JournalReader, JournalWriter, Stock, Subject};
-use fulgurite_library::{Actor, Command, Drive, Operation, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle, Tracks};
-use fulgurite_library_settings::LibrarySettings;
-use fulgurite_live::{Ended, LiveLibrary, Outside, Plan, Read, WrongMachine, forecast, replay};
+use fulgurite_library::{Action, Actor, Command, Drive, Operation, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle, Tracks};
+use fulgurite_library_settings::{LibrarySettings, PolicyName};
+use fulgurite_live::{Ended, LiveLibrary, Outside, Plan, Read, Verify, WrongMachine, forecast, replay};
 
 const SHAPE: SetShape = SetShape { information: 4, redundancy: 2 };
 const TRACKS: u32 = 50;
@@ -30,12 +31,21 @@ fn small() -> Arc<Plan> {
 struct Collected {
     facts: Vec<Fact>,
     reads: Vec<Read>,
+    verifying: Vec<Verify>,
     ended: Vec<Ended>,
 }
 
 impl Outside for Collected {
     fn read(&mut self, read: Read) {
         self.reads.push(read);
+    }
+    fn verify(&mut self, verify: Verify) {
+        self.verifying.push(verify);
+    }
+    fn interrupted(&mut self, verify: Verify) {
+        let before = self.verifying.len();
+        self.verifying.retain(|other| *other != verify);
+        assert_eq!(self.verifying.len() + 1, before, "{verify:?} was under way");
     }
     fn ended(&mut self, ended: Ended) {
         self.ended.push(ended);
@@ -76,8 +86,13 @@ struct Seen {
     unavailable: u32,
     repaired: u32,
     faults: u32,
+    verified: u32,
+    unverified: u32,
     commands: u64,
 }
+
+/// The number of the first request to verify a platter.
+const FIRST_VERIFICATION: u64 = 1_000_000;
 
 /// Several sessions of one library; each but the last ends like a killed process, with the stock
 /// that was kept last.
@@ -87,7 +102,7 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
     let mut stock = Stock { written: 5 * 6, ..Stock::default() };
     let mut open: BTreeMap<RequestId, Vec<Shard>> = (0..60).map(|number| (RequestId(number), shards(&mut chance, 5))).collect();
     let mut ended = BTreeSet::new();
-    let (sessions, mut written) = (4, stock.written);
+    let (sessions, mut written, mut verifications) = (4, stock.written, 0);
     for session in 0..sessions {
         let is_last = session == sessions - 1;
         let mut outside = Collected::default();
@@ -109,6 +124,11 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
                 let index = chance.below(outside.reads.len() as u64) as usize;
                 let read = outside.reads.swap_remove(index);
                 library.bytes_read(read.command, &mut outside);
+            }
+            if !outside.verifying.is_empty() && chance.below(4) == 0 {
+                let index = chance.below(outside.verifying.len() as u64) as usize;
+                let verify = outside.verifying.swap_remove(index);
+                library.bytes_read(verify.command, &mut outside);
             }
             match chance.below(120) {
                 0..4 if !is_last => {
@@ -142,6 +162,11 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
                     written += 6;
                 }
                 7 => stock = library.stock(written),
+                12..14 => {
+                    let request = RequestId(FIRST_VERIFICATION + verifications);
+                    verifications += 1;
+                    library.verify(request, RegionPlatter(chance.below(u64::from(written)) as u32), &mut outside);
+                }
                 8..12 => {
                     let view = library.view(written);
                     let expected = forecast(&view, 20_000);
@@ -154,18 +179,28 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
             for actor in &down {
                 library.repair(*actor, &mut outside).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             }
-            let unavailable: BTreeSet<RequestId> =
-                outside.ended.iter().filter(|ended| ended.outcome == RegionOutcome::Unavailable).map(|ended| ended.request).collect();
+            let is_unavailable = |ended: &&Ended| ended.outcome == RegionOutcome::Unavailable && ended.request.0 < FIRST_VERIFICATION;
+            let unavailable: BTreeSet<RequestId> = outside.ended.iter().filter(is_unavailable).map(|ended| ended.request).collect();
             unavailable.iter().for_each(|request| library.request(*request, open[request].clone(), Micros::NEVER, &mut outside));
             let until = library.now() + Micros(10 * Micros::HOUR.0);
             while library.now() < until {
                 library.advance(library.now() + Micros(20_000_000), usize::MAX, &mut outside);
                 std::mem::take(&mut outside.reads).into_iter().for_each(|read| library.bytes_read(read.command, &mut outside));
+                std::mem::take(&mut outside.verifying).into_iter().for_each(|verify| library.bytes_read(verify.command, &mut outside));
             }
+            assert_eq!(library.open_requests(), 0, "seed {seed}");
             stock = library.stock(written);
         }
         plan.check(&stock).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         for Ended { request, outcome, .. } in &outside.ended {
+            if request.0 >= FIRST_VERIFICATION {
+                match outcome {
+                    RegionOutcome::Read => seen.verified += 1,
+                    RegionOutcome::Unavailable => seen.unverified += 1,
+                    outcome => panic!("seed {seed}: verification {} ended as {outcome:?}", request.0),
+                }
+                continue;
+            }
             match outcome {
                 RegionOutcome::Read => {}
                 RegionOutcome::Recovered => seen.recovered += 1,
@@ -193,6 +228,7 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
 fn a_library_that_is_killed_takes_up_its_work_and_its_journals_replay() {
     let mut seen = Seen::default();
     (0..30).for_each(|seed| run_sessions(seed, &mut seen));
+    assert!(seen.verified > 100 && seen.unverified > 10, "{seen:?}");
     assert!(seen.recovered > 20 && seen.unavailable > 0 && seen.repaired > 20 && seen.faults > 20 && seen.commands > 10_000, "{seen:?}");
 }
 
@@ -245,6 +281,58 @@ fn a_drive_waits_for_the_bytes_of_its_read() {
     assert_eq!((read.request, read.platter, read.tracks, read.is_recovery), (RequestId(7), shard.platter, shard.tracks, false));
     library.bytes_read(read.command, &mut outside);
     assert_eq!(outside.ended, [Ended { request: RequestId(7), outcome: RegionOutcome::Read, took: library.now().since(Micros(1)) }]);
+}
+
+/// A scrub reads what the drive may read: it goes on for as long as the scrub needs, gives way to
+/// requests, and ends when the scrub has read everything.
+#[test]
+fn a_verification_gives_way_to_requests_and_ends_with_its_last_byte() {
+    let (plan, mut outside) = (small(), Collected::default());
+    let mut library = LiveLibrary::start(plan, &Stock { written: 6, ..Stock::default() }, 1, &mut outside);
+    let platter = RegionPlatter(1);
+    library.verify(RequestId(7), platter, &mut outside);
+    library.advance(Micros::HOUR, usize::MAX, &mut outside);
+    let [first] = outside.verifying[..] else { panic!("one drive verifies: {:?}", outside.verifying) };
+    assert_eq!((first.platter, first.tracks), (platter, Tracks { first: 0, count: TRACKS }));
+    let shard = Shard { platter, tracks: Tracks { first: 3, count: 1 } };
+    library.request(RequestId(8), vec![shard], Micros::NEVER, &mut outside);
+    library.advance(library.now() + Micros::SECOND, usize::MAX, &mut outside);
+    let ([read], []) = (&outside.reads[..], &outside.verifying[..]) else { panic!("it gives way: {:?}", outside.verifying) };
+    library.bytes_read(read.command, &mut outside);
+    library.advance(library.now() + Micros(600_000_000), usize::MAX, &mut outside);
+    // The drive had time for all tracks, but the last of them is read only with the last byte.
+    let [second] = outside.verifying[..] else { panic!("it goes on: {:?}", outside.verifying) };
+    assert_eq!(second.tracks, Tracks { first: TRACKS - 1, count: 1 });
+    let outcomes = |outside: &Collected| outside.ended.iter().map(|ended| (ended.request.0, ended.outcome)).collect::<Vec<_>>();
+    assert_eq!(outcomes(&outside), [(8, RegionOutcome::Read)]);
+    library.bytes_read(second.command, &mut outside);
+    assert_eq!(outcomes(&outside), [(8, RegionOutcome::Read), (7, RegionOutcome::Read)]);
+    library.advance(library.now() + Micros(600_000_000), usize::MAX, &mut outside);
+    assert_eq!(library.stock(6).found, [], "the platter is at home again");
+}
+
+/// The checks reject a verification that ends before drives have read all tracks.
+#[test]
+fn a_verification_that_ends_too_early_is_found() {
+    let (plan, mut outside, stock) = (small(), Collected::default(), Stock { written: 6, ..Stock::default() });
+    let mut library = LiveLibrary::start(plan.clone(), &stock, 1, &mut outside);
+    library.verify(RequestId(7), RegionPlatter(1), &mut outside);
+    library.advance(Micros::HOUR, usize::MAX, &mut outside);
+    library.bytes_read(outside.verifying[0].command, &mut outside);
+    let end = Fact::Ended { request: RequestId(7), outcome: RegionOutcome::Read };
+    let is_end = |fact: &Fact| *fact == end;
+    assert!(outside.facts.iter().any(is_end));
+    let violation = |facts: &mut dyn Iterator<Item = &Fact>| {
+        let mut checks = Checks::new(plan.settings().zones.clone(), TRACKS, PolicyName::Balanced);
+        checks.begin(&plan.region(&stock));
+        facts.for_each(|fact| checks.observe(fact));
+        checks.violation().map(ToString::to_string)
+    };
+    assert_eq!(violation(&mut outside.facts.iter()), None);
+    let verifies = |fact: &&Fact| matches!(fact, Fact::Commanded { command: Command::Do { action: Action::Verify { .. }, .. }, .. });
+    let before = outside.facts.iter().position(|fact| verifies(&fact)).expect("a drive verifies");
+    let early = violation(&mut outside.facts[..=before].iter().chain([&end]));
+    assert!(early.as_ref().is_some_and(|text| text.contains("not all tracks were verified")), "{early:?}");
 }
 
 #[test]

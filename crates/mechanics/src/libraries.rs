@@ -14,7 +14,7 @@
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{
-    Actor, Berth, Command, Event, Layout, Library, Platter, Region, RegionOutcome, RequestId, Shard, Shuttle, Whereabouts,
+    Actor, Berth, Command, Event, Layout, Library, Platter, Region, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle, Whereabouts,
 };
 
 use crate::{Breakdown, EventQueue, Mechanics, MotionLog, NotRepaired, Settings};
@@ -174,6 +174,12 @@ impl<L: MotionLog> Libraries<L> {
     /// Starts a request to the region.
     pub fn request(&mut self, now: Micros, request: RequestId, shards: &[Shard], deadline: Micros, witness: &mut impl Witness) {
         self.region.request(now, request, shards, deadline, &mut self.commands, &mut self.ended);
+        self.follow_up(now, witness);
+    }
+
+    /// Starts a request to the region to read a platter in full.
+    pub fn verify(&mut self, now: Micros, request: RequestId, platter: RegionPlatter, witness: &mut impl Witness) {
+        self.region.verify(now, request, platter, &mut self.commands, &mut self.ended);
         self.follow_up(now, witness);
     }
 

@@ -112,6 +112,10 @@ impl Recorder {
                 self.entries.arrivals.push(&[milliseconds(*now)]);
                 self.count_waiting(self.panel(region));
             }
+            Fact::VerificationRequested { now, .. } => {
+                self.now = *now;
+                self.count_waiting(self.panel(region));
+            }
             Fact::Happened { now, library, event } => {
                 self.now = *now;
                 if *library == self.library {
@@ -203,6 +207,7 @@ impl Recorder {
                 self.update_blocked(panel);
             }
             Event::ReadRequested(_)
+            | Event::VerificationRequested { .. }
             | Event::PlatterWritten { .. }
             | Event::PlatterUnavailable { .. }
             | Event::PlatterAvailable { .. }

@@ -124,8 +124,7 @@ impl Controller {
             Operation::Read(request, _) => commands.push(Command::Finish { request, outcome: Outcome::Read }),
             Operation::Verify => {
                 if let Some(held) = self.drive(drive).bays[usize::from(active.0)].held {
-                    let state = &mut self.panel.platters[held.platter.0 as usize];
-                    state.verified = state.tracks;
+                    self.note_verified(held.platter, None, commands);
                 }
             }
         }

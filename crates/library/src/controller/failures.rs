@@ -220,11 +220,13 @@ impl Controller {
         }
     }
 
-    /// Ends all requests for an unreachable platter as unavailable.
+    /// Ends all requests for an unreachable platter as unavailable. Verification that was requested
+    /// goes on without the request when the platter can be reached again.
     pub(super) fn end_requests(&mut self, platter: Platter, commands: &mut Vec<Command>) {
         self.panel.queue.remove_platter(platter);
         while let Some(waiting) = self.panel.queue.pop(platter, None) {
             commands.push(Command::Finish { request: waiting.id, outcome: Outcome::Unavailable });
         }
+        self.end_verifications(platter, Outcome::Unavailable, commands);
     }
 }

@@ -16,9 +16,13 @@ mod drives;
 mod failures;
 mod housekeeping;
 mod shuttles;
+mod verification;
+
+use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 
+use self::verification::Verifications;
 use crate::panel::{DriveState, Operation, ShuttleOperation, ShuttleState};
 use crate::policy::Task;
 use crate::{
@@ -42,6 +46,7 @@ pub struct Controller {
     legs: Vec<(Shuttle, Position)>,
     /// Shuttles with a platter that can't be placed anywhere now. They try again after each event.
     stranded: Vec<Shuttle>,
+    verifications: BTreeMap<Platter, Verifications>,
     unexpected_answers: u64,
 }
 
@@ -77,6 +82,7 @@ impl Controller {
             is_started: false,
             legs: Vec::new(),
             stranded: Vec::new(),
+            verifications: BTreeMap::new(),
             unexpected_answers: 0,
         }
     }
@@ -90,8 +96,9 @@ impl Controller {
         self.panel.traffic.set_now(now);
         match event {
             Event::ReadRequested(request) => self.handle_read_request(&request, commands),
+            Event::VerificationRequested { request, platter } => self.handle_verification_request(request, platter, commands),
             Event::Done { command } => self.handle_done(command, commands),
-            Event::Interrupted { command, verified } => self.handle_interrupted(command, verified),
+            Event::Interrupted { command, verified } => self.handle_interrupted(command, verified, commands),
             Event::PlatterWritten { platter } => self.handle_written(platter),
             Event::Failed { command, fault } => self.handle_failed(command, fault, commands),
             Event::Lost { actor, fault } => self.handle_lost(actor, fault, commands),
@@ -263,7 +270,7 @@ impl Controller {
         }
     }
 
-    fn handle_interrupted(&mut self, command: CommandId, verified: u32) {
+    fn handle_interrupted(&mut self, command: CommandId, verified: u32, commands: &mut Vec<Command>) {
         // The verification has already made way for the operation now in progress; its finished
         // tracks count, once.
         let interrupted = match command.actor {
@@ -274,10 +281,7 @@ impl Controller {
             self.unexpected_answers += 1;
             return;
         };
-        let state = &mut self.panel.platters[platter.0 as usize];
-        if state.tracks != u32::MAX {
-            state.verified = state.verified.saturating_add(verified).min(state.tracks);
-        }
+        self.note_verified(platter, Some(verified), commands);
     }
 
     fn shuttle(&mut self, shuttle: Shuttle) -> &mut ShuttleState {
@@ -337,7 +341,7 @@ mod tests {
         controller.drive(drive).should_verify = false;
         controller.start_next_operation(drive, &mut commands);
         assert_eq!(controller.panel.operation(drive), Some(Operation::Unmount));
-        controller.handle_interrupted(command, 4);
+        controller.handle_interrupted(command, 4, &mut commands);
         assert_eq!([0, 1].map(|platter| controller.panel.platters[platter].verified), [10, 4]);
     }
     #[test]

@@ -78,6 +78,14 @@ impl Panel {
         }
     }
 
+    /// A verified platter in a slot is to be verified again. A shuttle that is to fetch it brings
+    /// it to a drive anyway, or leaves it to wait in its slot.
+    pub(crate) fn await_verification(&mut self, platter: Platter) {
+        if !self.is_claimed(platter) {
+            self.pause_verification(platter);
+        }
+    }
+
     /// Without shuttles: a platter is in a bay at once, and keeps its slot.
     pub(crate) fn appear(&mut self, platter: Platter, drive: Drive, bay: Bay) {
         self.queue.remove_platter(platter);

@@ -124,6 +124,10 @@ fn write_library(out: &mut String, metrics: &LibraryMetrics) {
     let name = "fulgurite_library_reads_recovered_total";
     write_header(out, name, "counter", "Reads of platters that were replaced by reads of others of the set.");
     let _ = writeln!(out, "{name} {}", metrics.reads_recovered);
+    let name = "fulgurite_library_scrubs_total";
+    write_header(out, name, "counter", "Platters that the scrub read in drives or found out of reach, since the start.");
+    let (read, out_of_reach) = metrics.scrubbed;
+    let _ = writeln!(out, "{name}{{how=\"read\"}} {read}\n{name}{{how=\"out_of_reach\"}} {out_of_reach}");
     if let Some(error) = metrics.estimate_error {
         let name = "fulgurite_library_estimate_error_ratio";
         write_header(out, name, "gauge", "Median of |expected - true end| / duration of the last restores.");
@@ -327,6 +331,7 @@ mod tests {
             drives: (2, 0),
             restores: [("read", 1), ("recovered", 0), ("without the library", 0), ("failed", 0)],
             reads_recovered: 0,
+            scrubbed: (1, 0),
             estimate_error: Some(0.1),
         };
         write_library(&mut text, &of_library);

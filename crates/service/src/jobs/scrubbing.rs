@@ -8,8 +8,10 @@
 //! If the settings allow it, a platter that is damaged, or missing from a store that is present, is
 //! rewritten from its set. Platters of absent or failing stores are left alone: their bytes may be
 //! intact.
+//!
+//! With a robotic library, the scrub reads a platter while a drive verifies it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,11 +19,13 @@ use std::time::{Duration, Instant};
 use fulgurite_archive::catalogue::{Health, PlatterRow, SetState, StagedHealth};
 use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_archive::{ArchiveError, UNKNOWN_STORE};
-use fulgurite_domain::PlatterId;
+use fulgurite_domain::{PlatterId, SetId};
+use fulgurite_library::RegionOutcome;
 use tokio::sync::watch;
 
 use crate::gateway::Gateway;
 use crate::health::scrub_progress::believable;
+use crate::library::{Turn, TurnState};
 use crate::settings::Scrub;
 use crate::state::now_ms;
 
@@ -32,6 +36,8 @@ const COMMAND_CHECK_PERIOD: Duration = Duration::from_secs(1);
 const DAY_S: u64 = 86_400;
 /// A platter that is damaged or unreadable is checked again after this time.
 const RETRY_AFTER_S: u64 = DAY_S;
+/// A platter that the library can't reach is tried again after this time.
+const UNREACHABLE_RETRY_S: u64 = 3_600;
 /// Pauses are split into pieces of this length, so that a stop is noticed.
 const PAUSE_SLICE: Duration = Duration::from_millis(100);
 
@@ -90,7 +96,7 @@ fn due(
     every_s: u64,
     retry_at_s: &HashMap<PlatterId, u64>,
     is_usable: impl Fn(&str) -> bool,
-) -> Vec<PlatterId> {
+) -> Vec<Due> {
     let period = |health: &Health| if health.is_sound() { every_s } else { every_s.min(RETRY_AFTER_S) };
     let can_be_read = |row: &&PlatterRow| {
         row.state == SetState::Complete && retry_at_s.get(&row.place.platter).is_none_or(|at| now_s >= *at) && is_usable(&row.place.store)
@@ -105,13 +111,23 @@ fn due(
         rank < behind || believable(health.checked, now_s).is_none_or(|at| now_s.saturating_sub(at) >= period(health))
     };
     let due = in_order.into_iter().enumerate().filter(|(rank, row)| is_due(*rank, &row.health));
-    due.map(|(_, row)| row.place.platter).collect()
+    due.map(|(_, row)| Due { platter: row.place.platter, set: row.set, position: row.position }).collect()
+}
+
+/// A platter that is to be read now.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    platter: PlatterId,
+    set: SetId,
+    position: u16,
 }
 
 /// Logs findings, and pauses the scrub to limit its rate.
 struct ScrubWatcher<'a> {
     gateway: &'a Gateway,
     stop: &'a watch::Receiver<bool>,
+    /// The turn in the library in which the platter is read.
+    turn: Option<&'a Turn>,
     started: Instant,
     rate_limiter: &'a Mutex<RateLimiter>,
     /// When the last bytes had been read, and the pause after them was over.
@@ -131,6 +147,9 @@ impl Watcher for ScrubWatcher<'_> {
             }
             std::thread::sleep(left.min(PAUSE_SLICE));
         }
+        if let Some(turn) = self.turn {
+            while !self.is_stopped() && turn.wait(PAUSE_SLICE) == TurnState::Waiting {}
+        }
         let mut last_read = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
         scrub_progress.measure(bytes, last_read.elapsed());
         *last_read = Instant::now();
@@ -147,8 +166,32 @@ impl Watcher for ScrubWatcher<'_> {
 
     // Not the lock that the scrub itself takes, which commands that read platters wait for.
     fn is_stopped(&self) -> bool {
-        *self.stop.borrow() || self.gateway.jobs.command_lock.is_locked()
+        *self.stop.borrow() || self.gateway.jobs.command_lock.is_locked() || self.turn.is_some_and(Turn::has_ended)
     }
+}
+
+/// A turn in the library, which is given back in any case.
+struct HeldTurn {
+    gateway: Arc<Gateway>,
+    turn: Arc<Turn>,
+    was_read: bool,
+}
+
+impl Drop for HeldTurn {
+    fn drop(&mut self) {
+        if let Some(library) = &self.gateway.library {
+            library.finish_turn(&self.turn, self.was_read);
+        }
+    }
+}
+
+/// What the scrub reads next.
+enum Next {
+    Platter(PlatterId, Option<HeldTurn>),
+    /// The library has yet to bring it to a drive, or can't.
+    Awaited,
+    /// No platter is due.
+    None,
 }
 
 /// Result of a step of the scrub.
@@ -167,9 +210,13 @@ struct Scrubber {
     stop: watch::Receiver<bool>,
     started: Instant,
     rate_limiter: Mutex<RateLimiter>,
-    queue: VecDeque<PlatterId>,
+    queue: VecDeque<Due>,
+    /// The platter for which the library has been asked.
+    awaited: Option<(PlatterId, HeldTurn)>,
     /// Platters that couldn't be read, with the time of the next attempt.
     retry_at_s: HashMap<PlatterId, u64>,
+    /// Those of them that were out of the library's reach.
+    unreachable: HashSet<PlatterId>,
     /// When to look for staged versions that are due, since the start.
     staged_check_at: Duration,
 }
@@ -188,7 +235,9 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
         rate_limiter: Mutex::new(RateLimiter::new(settings.mib_per_s.saturating_mul(1 << 20))),
         settings,
         queue: VecDeque::new(),
+        awaited: None,
         retry_at_s: HashMap::new(),
+        unreachable: HashSet::new(),
         staged_check_at: Duration::ZERO,
     };
     while !*stop.borrow() {
@@ -214,8 +263,17 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
         };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
+            () = repaired(&watched) => scrubber.retry_unreachable(),
             _ = stop.changed() => {}
         }
+    }
+}
+
+/// Waits for a repair in the library, forever if there is none.
+async fn repaired(gateway: &Gateway) {
+    match &gateway.library {
+        Some(library) => library.repaired().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -225,25 +283,31 @@ impl Scrubber {
         if self.gateway.jobs.command_lock.is_locked() {
             // The command may verify platters of the queue, which then need no second check.
             self.queue.clear();
+            self.awaited = None;
             return Step::Waiting;
         }
         let is_staged_check = self.started.elapsed() >= self.staged_check_at;
-        if self.queue.is_empty() && !is_staged_check {
-            self.queue = self.find_due_platters();
-        }
-        if self.queue.is_empty() && !is_staged_check {
-            return Step::Idle;
-        }
         let gateway = self.gateway.clone();
+        let next = if is_staged_check {
+            None
+        } else {
+            match self.next_platter() {
+                Next::Platter(platter, turn) => Some((platter, turn)),
+                Next::Awaited => return Step::Done,
+                Next::None => return Step::Idle,
+            }
+        };
         let _scrub_guard = gateway.jobs.command_lock.lock_scrub();
+        let turn = next.as_ref().and_then(|(_, held)| Some(held.as_ref()?.turn.clone()));
         let watcher = ScrubWatcher {
             gateway: &gateway,
             stop: &self.stop,
+            turn: turn.as_deref(),
             started: self.started,
             rate_limiter: &self.rate_limiter,
             last_read: Mutex::new(Instant::now()),
         };
-        if is_staged_check {
+        let Some((platter, held)) = next else {
             self.staged_check_at = match verify_staged(&gateway, &watcher) {
                 // What was read until then is recorded, so the next attempt continues after it.
                 Err(ArchiveError::Stopped) => self.staged_check_at,
@@ -254,15 +318,15 @@ impl Scrubber {
                 Ok(()) => self.started.elapsed() + STAGED_CHECK_PERIOD,
             };
             return Step::Done;
-        }
-        let Some(platter) = self.queue.pop_front() else { return Step::Idle };
-        match self.verify_and_repair(platter, &watcher) {
+        };
+        match self.verify_and_repair(platter, held, &watcher) {
             Ok(false) => {
                 self.retry_at_s.insert(platter, now_s() + RETRY_AFTER_S);
             }
             Ok(true) => {
                 gateway.jobs.scrub_progress.platters.fetch_add(1, Ordering::Relaxed);
             }
+            Err(ArchiveError::Stopped) if turn.as_ref().is_some_and(|turn| turn.has_ended()) => self.note_unreachable(platter),
             // If reading the platter was interrupted, it is still the one verified longest ago, and
             // comes next. The check of a set is made up for when the platter is verified again.
             Err(ArchiveError::Stopped) => self.queue.clear(),
@@ -274,7 +338,50 @@ impl Scrubber {
         Step::Done
     }
 
-    fn find_due_platters(&self) -> VecDeque<PlatterId> {
+    /// The platter to read next. In a library, a drive has to be told to verify it first.
+    fn next_platter(&mut self) -> Next {
+        let (platter, held) = match self.awaited.take() {
+            Some(awaited) => awaited,
+            None => {
+                if self.queue.is_empty() {
+                    self.queue = self.find_due_platters();
+                }
+                let Some(Due { platter, set, position }) = self.queue.pop_front() else { return Next::None };
+                let library = self.gateway.library.as_ref();
+                match library.and_then(|library| library.request_turn(set, position)) {
+                    Some(turn) => (platter, HeldTurn { gateway: self.gateway.clone(), turn, was_read: false }),
+                    None => return Next::Platter(platter, None),
+                }
+            }
+        };
+        match held.turn.wait(PAUSE_SLICE) {
+            TurnState::Waiting => {
+                self.awaited = Some((platter, held));
+                Next::Awaited
+            }
+            // The library doesn't verify platters.
+            TurnState::Ended(RegionOutcome::Refused) => Next::Platter(platter, None),
+            TurnState::Ended(_) => {
+                self.note_unreachable(platter);
+                Next::Awaited
+            }
+            TurnState::Reading(_) | TurnState::Finished => Next::Platter(platter, Some(held)),
+        }
+    }
+
+    fn note_unreachable(&mut self, platter: PlatterId) {
+        tracing::warn!(%platter, "the library can't reach a platter that is to be verified; it is tried again in an hour, or after a repair");
+        self.retry_at_s.insert(platter, now_s() + UNREACHABLE_RETRY_S);
+        self.unreachable.insert(platter);
+    }
+
+    fn retry_unreachable(&mut self) {
+        for platter in self.unreachable.drain() {
+            self.retry_at_s.remove(&platter);
+        }
+    }
+
+    fn find_due_platters(&self) -> VecDeque<Due> {
         let rows = match self.gateway.archive.reading().platters() {
             Ok(rows) => rows,
             Err(error) => {
@@ -286,11 +393,13 @@ impl Scrubber {
         due(&rows, now_s(), self.settings.every_days.saturating_mul(DAY_S), &self.retry_at_s, is_usable).into()
     }
 
-    /// Verifies a platter. If it is damaged or missing, rewrites it if the settings allow that.
-    /// Returns `false` if it can't be read now.
-    fn verify_and_repair(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<bool, ArchiveError> {
+    /// Verifies a platter, in its turn. If it is damaged or missing, rewrites it if the settings
+    /// allow that. Returns `false` if it can't be read now.
+    fn verify_and_repair(&self, platter: PlatterId, held: Option<HeldTurn>, watcher: &dyn Watcher) -> Result<bool, ArchiveError> {
         let archive = &self.gateway.archive;
         let finding = archive.verify_platter(platter, watcher)?;
+        // The drive doesn't wait for a repair.
+        held.into_iter().for_each(|mut held| held.was_read = true);
         if finding.is_sound() {
             return Ok(true);
         }
@@ -415,7 +524,8 @@ mod tests {
         let mut damaged = row(1, "d1", Some(now - 2 * DAY_S), 0);
         damaged.health.bad_headers = 1;
         let due = due(&[damaged], now, 30 * DAY_S, &HashMap::new(), |_| true);
-        assert_eq!(due, [PlatterId([1; 16])]);
+        assert_eq!(due.len(), 1);
+        assert_eq!(due[0].platter, PlatterId([1; 16]));
     }
 
     #[test]
@@ -437,7 +547,7 @@ mod tests {
             if (now - start).is_multiple_of(DAY_S) {
                 each_day(day, &mut rows);
             }
-            for platter in due(&rows, now, 30 * DAY_S, &HashMap::new(), |store| store != "away") {
+            for Due { platter, .. } in due(&rows, now, 30 * DAY_S, &HashMap::new(), |store| store != "away") {
                 let row = rows.iter_mut().find(|row| row.place.platter == platter).expect("a row");
                 age_max = age_max.max(now - row.health.checked.unwrap_or(now));
                 row.health = Health::intact_at(now);
@@ -497,7 +607,7 @@ mod tests {
         ];
         let retry_at_s = HashMap::from([(PlatterId([8; 16]), now + 1)]);
         let due = due(&rows, now, 30 * DAY_S, &retry_at_s, |store| store != "away");
-        let numbers: Vec<u8> = due.iter().map(|platter| platter.0[0]).collect();
+        let numbers: Vec<u8> = due.iter().map(|due| due.platter.0[0]).collect();
         assert_eq!(numbers, [3, 4, 1, 6]);
     }
 }

@@ -102,6 +102,11 @@ impl Flights {
         (waiting.len() - set_back, set_back)
     }
 
+    /// A number for a request that no other has.
+    pub(super) fn next_request(&self) -> RequestId {
+        RequestId(self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+
     pub(super) fn note_failure(&self, request: RequestId) {
         if let Some(flight) = lock(&self.by_request).get(&request) {
             flight.has_failed.store(true, Ordering::Relaxed);
@@ -246,7 +251,7 @@ impl Gateway {
         }
         let flight = Flight {
             id: row.id,
-            request: RequestId(library.flights.requests.fetch_add(1, Ordering::Relaxed)),
+            request: library.flights.next_request(),
             requested_ms: restore.requested_ms,
             check: ShardCheck::begin(&self.archive, row)?,
             is_slow: AtomicBool::new(false),

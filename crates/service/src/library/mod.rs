@@ -10,12 +10,14 @@
 //! ```
 //!
 //! The library's thread never waits for a disk: workers read platters and write `service.db`.
-//! `places` says which slots the platters of a set have, `motions` lets pages watch.
+//! `places` says which slots the platters of a set have, `motions` lets pages watch, and `turns`
+//! lets the scrub read what drives verify.
 
 mod flights;
 mod motions;
 mod places;
 mod report;
+mod turns;
 mod workers;
 
 use std::fs;
@@ -35,11 +37,13 @@ use fulgurite_library::{Actor, Slot};
 use fulgurite_library_settings::LibrarySettings;
 pub(crate) use fulgurite_live::WrongMachine;
 use fulgurite_live::{Events, Plan, Runner, RunnerSettings};
+use tokio::sync::Notify;
 
 use self::flights::Flights;
 use self::motions::{REPORT_EVERY, Readers, Reporter};
 use self::places::{Places, largest_platter};
 use self::report::Estimates;
+use self::turns::Turns;
 use self::workers::{Job, ToWorkers};
 use crate::settings;
 use crate::state::{KeptLibrary, Restore, State, StateError, random};
@@ -48,6 +52,7 @@ use crate::traces::Traces;
 pub(crate) use self::motions::NoMotions;
 pub(crate) use self::report::LibraryMetrics;
 pub use self::report::Machine;
+pub(crate) use self::turns::{Turn, TurnState};
 pub(crate) use self::workers::run_workers;
 
 /// How often the library's state is kept, while anything moves.
@@ -112,6 +117,9 @@ pub(crate) struct Library {
     runner: Runner,
     places: RwLock<Places>,
     flights: Flights,
+    turns: Arc<Turns>,
+    /// Told of repairs by command.
+    repaired: Notify,
     estimates: Estimates,
     /// Those who watch the library.
     readers: Readers,
@@ -196,7 +204,9 @@ impl Library {
         let (own_jobs, jobs) = channel();
         let to_keep = Arc::new(Mutex::new(None));
         let readers = Readers::default();
-        let events = ToWorkers { jobs: own_jobs.clone(), to_keep: to_keep.clone(), reporter: Reporter::new(readers.clone()), traces };
+        let turns = Arc::new(Turns::default());
+        let reporter = Reporter::new(readers.clone());
+        let events = ToWorkers { jobs: own_jobs.clone(), to_keep: to_keep.clone(), turns: turns.clone(), reporter, traces };
         let journal = if settings.journal { Some(new_journal(archive.home())?) } else { None };
         let runner = start(&plan, stock, settings, journal.clone(), events).map_err(|source| match &journal {
             Some(path) => LibraryError::Journal { path: path.clone(), source },
@@ -210,6 +220,8 @@ impl Library {
             runner,
             places: RwLock::new(places),
             flights: Flights::default(),
+            turns,
+            repaired: Notify::new(),
             estimates: Estimates::default(),
             readers,
             jobs: Mutex::new(jobs),
@@ -233,8 +245,14 @@ impl Library {
         let repaired = self.runner.repair(machine.into());
         if let Some(Ok(())) = repaired {
             self.flights.retry_all();
+            self.repaired.notify_one();
         }
         repaired
+    }
+
+    /// Waits for the next repair by command, or returns at once if there was one since.
+    pub(crate) async fn repaired(&self) {
+        self.repaired.notified().await;
     }
 
     /// Tries restores again that wait for repairs.

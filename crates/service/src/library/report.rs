@@ -140,6 +140,7 @@ impl Library {
         });
         let (compared, median_error) = self.estimates.median_error().unzip();
         let (next, set_back) = self.flights.count_waiting();
+        let (scrubbed, out_of_reach) = self.turns.counts();
         json!({
             "time_scale": self.time_scale,
             "sets": sets,
@@ -157,6 +158,7 @@ impl Library {
                 "next": next,
                 "set_back": set_back,
             },
+            "scrub": { "state": self.turns.activity(), "read": scrubbed, "out_of_reach": out_of_reach },
             "estimates": { "compared": compared.unwrap_or(0), "median_error": median_error },
             "journal": self.journal.as_ref().filter(|_| !self.journal_failed.load(Ordering::Relaxed)),
             "shuttles": shuttles.collect::<Vec<_>>(),
@@ -176,6 +178,8 @@ pub(crate) struct LibraryMetrics {
     pub(crate) drives: (usize, usize),
     pub(crate) restores: [(&'static str, u64); 4],
     pub(crate) reads_recovered: u64,
+    /// Platters that the scrub has read in drives, and those that were out of reach.
+    pub(crate) scrubbed: (u64, u64),
     pub(crate) estimate_error: Option<f64>,
 }
 
@@ -193,6 +197,7 @@ impl Library {
             drives: count(view.drives.iter().map(|drive| drive.outage.is_none()).collect()),
             restores: RestoreEnd::ALL.map(|end| (end.word(), self.counted(end))),
             reads_recovered: view.recovered,
+            scrubbed: self.turns.counts(),
             estimate_error: self.estimates.median_error().map(|(_, error)| error),
         })
     }

@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_journal::{Fact, Stock};
-use fulgurite_live::{Ended, Events, Motions, Read};
+use fulgurite_library::CommandId;
+use fulgurite_live::{Ended, Events, Motions, Read, Verify};
 use tokio::sync::watch;
 
 use super::flights::Flight;
 use super::motions::Reporter;
+use super::turns::Turns;
 use super::{Library, lock};
 use crate::gateway::Gateway;
 use crate::state::Restore;
@@ -29,6 +31,8 @@ const RETRY_PERIOD: Duration = Duration::from_secs(1);
 pub(super) enum Job {
     /// A drive was told to read.
     Read(Read),
+    /// A drive verifies a platter that the scrub doesn't want to read any more.
+    VerifiedUnread(CommandId),
     /// A request has ended.
     Ended(Ended),
     /// There is a state to keep.
@@ -65,6 +69,7 @@ impl Default for SlowLane {
 pub(super) struct ToWorkers {
     pub(super) jobs: Sender<Job>,
     pub(super) to_keep: Arc<Mutex<Option<Stock>>>,
+    pub(super) turns: Arc<Turns>,
     pub(super) reporter: Reporter,
     pub(super) traces: Option<Arc<Traces>>,
 }
@@ -84,8 +89,20 @@ impl Events for ToWorkers {
         self.send(Job::Read(read));
     }
 
+    fn verify(&mut self, verify: Verify) {
+        if !self.turns.begin(&verify) {
+            self.send(Job::VerifiedUnread(verify.command));
+        }
+    }
+
+    fn interrupted(&mut self, verify: Verify) {
+        self.turns.interrupt(&verify);
+    }
+
     fn ended(&mut self, ended: Ended) {
-        self.send(Job::Ended(ended));
+        if !self.turns.end(&ended) {
+            self.send(Job::Ended(ended));
+        }
     }
 
     fn keep(&mut self, stock: Stock) {
@@ -210,6 +227,7 @@ impl Gateway {
     fn do_job(&self, library: &Library, job: Job) {
         match job {
             Job::Read(read) => self.read_for_drive(library, &read),
+            Job::VerifiedUnread(command) => library.runner.bytes_read(command),
             Job::Ended(ended) => self.end_request(library, ended),
             Job::Keep => {
                 // An older state must not replace a newer one.
