@@ -9,6 +9,9 @@ use fulgurite_domain::Micros;
 use crate::digest::{OutputDigest, RunningDigest};
 use crate::{Fact, Header};
 
+/// The check at the end of a line, and the newline.
+const LINE_END_BYTES: u64 = 11;
+
 /// How a journal records outputs. Inputs are always complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Detail {
@@ -37,6 +40,7 @@ pub struct JournalWriter<W: Write> {
     digested: u64,
     inputs: u64,
     now: Micros,
+    bytes: u64,
     failed: Option<io::Error>,
 }
 
@@ -57,6 +61,7 @@ impl<W: Write> JournalWriter<W> {
             digested: 0,
             inputs: 0,
             now: Micros::ZERO,
+            bytes: 0,
             failed: None,
         })
     }
@@ -79,6 +84,12 @@ impl<W: Write> JournalWriter<W> {
             (Fact::Commanded { .. } | Fact::Ended { .. }, Detail::Digests(_)) => self.digest.add(fact),
             (Fact::Digest { .. } | Fact::End { .. }, _) => {}
         }
+    }
+
+    /// Bytes of the lines so far, without the header.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Hands everything written so far to the system.
@@ -119,6 +130,7 @@ impl<W: Write> JournalWriter<W> {
         self.line.clear();
         write!(self.line, "{fact}").expect("a String takes everything");
         self.lines.add(&self.line);
+        self.bytes += self.line.len() as u64 + LINE_END_BYTES;
         writeln!(self.line, " ~{:08x}", self.lines.checksum()).expect("a String takes everything");
         self.failed = self.out.write_all(self.line.as_bytes()).err();
     }

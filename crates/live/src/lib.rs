@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod forecast;
+mod journal_file;
 mod library;
 mod plan;
 mod replay;
@@ -27,6 +28,7 @@ mod runner;
 mod view;
 
 pub use forecast::forecast;
+pub use journal_file::{JournalEnd, JournalSettings};
 pub use library::{Ended, LiveLibrary, Outside, Read, Verify, WrongMachine};
 pub use plan::{DescriptionError, Plan, StockMismatch};
 pub use replay::{LiveReplayError, replay, replay_watched};

@@ -4,29 +4,23 @@
 //! handed to [`Events`], and another thread writes the journal. Library time passes `time_scale`
 //! times as fast as real time, and begins at 0 with each start.
 
-use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fulgurite_domain::Micros;
-use fulgurite_journal::{Detail, Fact, Header, JournalWriter, Stock, Subject};
+use fulgurite_journal::{Detail, Fact, Header, Stock, Subject};
 use fulgurite_library::{Actor, CommandId, RegionPlatter, RequestId, Shard};
 use fulgurite_viewer::{Entries, Recording};
 
+use crate::journal_file::{JournalEnd, JournalFile, JournalSettings};
 use crate::{Ended, LiveLibrary, Outside, Plan, Read, Verify, View, WrongMachine};
 
 /// Events that are handled before inputs are looked at again, if the library lags behind.
 const EVENTS_AT_ONCE: usize = 10_000;
-/// Facts that may wait for the journal's disk: twenty seconds of a library with 3 requests a second
-/// at 100 times real time.
-const FACTS_WAITING: usize = 1 << 16;
-/// How long a fact may wait before it is handed to the system.
-const JOURNAL_FLUSHED_AFTER: Duration = Duration::from_secs(1);
 
 /// What a running library tells the program. The calls come from the library's thread, so they must
 /// not wait.
@@ -51,8 +45,8 @@ pub trait Events: Send + 'static {
     /// What could be seen since the last call; empty if nothing moved. It comes only while the
     /// library is watched.
     fn moved(&mut self, motions: Motions);
-    /// The journal can't be written any more. The library goes on.
-    fn journal_failed(&mut self, error: io::Error);
+    /// The journal ends. The library goes on.
+    fn journal_ended(&mut self, why: JournalEnd);
     /// The library's thread has panicked.
     fn panicked(&mut self, panic: Box<dyn std::any::Any + Send>);
 }
@@ -86,8 +80,8 @@ pub struct RunnerSettings {
     pub keep_every: Duration,
     /// How often motions are reported, in real time, while the library is watched.
     pub report_every: Duration,
-    /// The file of the journal; it must not exist.
-    pub journal: Option<PathBuf>,
+    /// The journal, if one is written.
+    pub journal: Option<JournalSettings>,
     /// Seed of the emulated machines.
     pub seed: u64,
 }
@@ -119,7 +113,7 @@ impl Runner {
     /// If the journal can't be created, or a thread can't be started.
     pub fn start(plan: Arc<Plan>, stock: Stock, settings: &RunnerSettings, events: impl Events) -> io::Result<Self> {
         let header = Header::new(Subject::Library, plan.description(&stock), settings.seed, Detail::Commands);
-        let journal = settings.journal.as_ref().map(|path| Journal::create(path.clone(), &header)).transpose()?;
+        let journal = settings.journal.clone().map(|journal| JournalFile::create(journal, &header)).transpose()?;
         let (inputs, received) = channel();
         let mut running = Running {
             clock: Clock { start: Instant::now(), scale: settings.time_scale },
@@ -286,7 +280,7 @@ impl<E: Events> Running<E> {
                     if let Some(journal) = self.outside.journal.take()
                         && let Err(error) = journal.finish(library.now())
                     {
-                        self.outside.events.journal_failed(error);
+                        self.outside.events.journal_ended(error.into());
                     }
                     return;
                 }
@@ -351,7 +345,7 @@ impl<E: Events> Running<E> {
 /// Where the library's outputs go.
 struct Connections<E> {
     events: E,
-    journal: Option<Journal>,
+    journal: Option<JournalFile>,
     /// Whether anything has happened since the stock was kept.
     is_changed: bool,
 }
@@ -377,63 +371,10 @@ impl<E: Events> Outside for Connections<E> {
         self.is_changed = true;
         self.events.fact(&fact);
         if let Some(journal) = &self.journal
-            && let Err(error) = journal.add(fact)
+            && let Err(why) = journal.add(fact)
         {
             self.journal = None;
-            self.events.journal_failed(error);
+            self.events.journal_ended(why);
         }
-    }
-}
-
-/// A journal that another thread writes.
-struct Journal {
-    facts: SyncSender<Entry>,
-    thread: JoinHandle<io::Result<()>>,
-}
-
-enum Entry {
-    Fact(Fact),
-    End(Micros),
-}
-
-impl Journal {
-    /// Creates the file, which must not exist, and starts the thread.
-    ///
-    /// # Errors
-    /// If that fails.
-    fn create(path: PathBuf, header: &Header) -> io::Result<Self> {
-        let mut writer = JournalWriter::new(File::create_new(path)?, header)?;
-        let (facts, received) = sync_channel(FACTS_WAITING);
-        let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
-            let mut flushed = Instant::now();
-            loop {
-                match received.recv_timeout(JOURNAL_FLUSHED_AFTER) {
-                    Ok(Entry::Fact(fact)) => writer.add(&fact),
-                    Ok(Entry::End(now)) => return writer.finish(now)?.sync_all(),
-                    Err(RecvTimeoutError::Timeout) => {}
-                    // The library's thread has panicked: the journal has no end.
-                    Err(RecvTimeoutError::Disconnected) => return writer.flush(),
-                }
-                if flushed.elapsed() >= JOURNAL_FLUSHED_AFTER {
-                    writer.flush()?;
-                    flushed = Instant::now();
-                }
-            }
-        })?;
-        Ok(Self { facts, thread })
-    }
-
-    fn add(&self, fact: Fact) -> io::Result<()> {
-        self.facts.try_send(Entry::Fact(fact)).map_err(|error| match error {
-            TrySendError::Full(_) => io::Error::other("its disk is slower than the library"),
-            TrySendError::Disconnected(_) => io::Error::other("it can't be written; is its disk full?"),
-        })
-    }
-
-    fn finish(self, now: Micros) -> io::Result<()> {
-        // If the thread has ended, its result says why.
-        let _ = self.facts.send(Entry::End(now));
-        drop(self.facts);
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))
     }
 }

@@ -114,6 +114,9 @@ time_scale = 1
 # journals of the last 10 runs are kept.
 journal = false
 
+# A journal ends when it has this many MiB; the library goes on without one.
+journal_mib = 1024
+
 [traces]
 # A file for traces of restores, relative to the archive's folder: one line of JSON for each restore
 # that ends, in the format of OpenTelemetry (OTLP). "": no traces.
@@ -175,11 +178,16 @@ pub struct Library {
     pub time_scale: NonZeroU32,
     /// Whether it writes journals.
     pub journal: bool,
+    /// The greatest length of a journal, in MiB.
+    pub journal_mib: NonZeroU32,
 }
+
+/// About ten days of 3 restores a second, in real time.
+const JOURNAL_MIB: NonZeroU32 = NonZeroU32::new(1024).expect("it isn't 0");
 
 impl Default for Library {
     fn default() -> Self {
-        Self { layout: "none".to_owned(), time_scale: NonZeroU32::MIN, journal: false }
+        Self { layout: "none".to_owned(), time_scale: NonZeroU32::MIN, journal: false, journal_mib: JOURNAL_MIB }
     }
 }
 

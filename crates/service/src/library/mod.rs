@@ -36,7 +36,7 @@ use fulgurite_library::placement::PlacementError;
 use fulgurite_library::{Actor, Slot};
 use fulgurite_library_settings::LibrarySettings;
 pub(crate) use fulgurite_live::WrongMachine;
-use fulgurite_live::{Events, Plan, Runner, RunnerSettings};
+use fulgurite_live::{Events, JournalSettings, Plan, Runner, RunnerSettings};
 use tokio::sync::Notify;
 
 use self::flights::Flights;
@@ -131,7 +131,7 @@ pub(crate) struct Library {
     /// Held while a state is written.
     keeping: Mutex<()>,
     journal: Option<PathBuf>,
-    journal_failed: AtomicBool,
+    journal_ended: AtomicBool,
     /// Set when the server stops: restores that have not begun are left for the next start.
     is_stopping: AtomicBool,
     /// Restores that ended, by how: read by drives, recovered, read without the library, failed.
@@ -229,7 +229,7 @@ impl Library {
             to_keep,
             keeping: Mutex::default(),
             journal,
-            journal_failed: AtomicBool::new(false),
+            journal_ended: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
             ended: Default::default(),
         }))
@@ -286,6 +286,7 @@ fn start(
     events: impl Events,
 ) -> io::Result<Runner> {
     let seed = u64::from_le_bytes(random());
+    let journal = journal.map(|path| JournalSettings { path, bytes_max: u64::from(settings.journal_mib.get()) << 20 });
     let settings =
         RunnerSettings { time_scale: settings.time_scale.get().into(), keep_every: KEEP_EVERY, report_every: REPORT_EVERY, journal, seed };
     Runner::start(plan.clone(), stock, &settings, events)

@@ -160,7 +160,7 @@ impl Library {
             },
             "scrub": { "state": self.turns.activity(), "read": scrubbed, "out_of_reach": out_of_reach },
             "estimates": { "compared": compared.unwrap_or(0), "median_error": median_error },
-            "journal": self.journal.as_ref().filter(|_| !self.journal_failed.load(Ordering::Relaxed)),
+            "journal": self.journal.as_ref().filter(|_| !self.journal_ended.load(Ordering::Relaxed)),
             "shuttles": shuttles.collect::<Vec<_>>(),
             "drives": drives.collect::<Vec<_>>(),
         })

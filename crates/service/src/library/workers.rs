@@ -1,7 +1,6 @@
 //! Workers that do for the library what may wait for a disk.
 
 use std::any::Any;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +10,7 @@ use std::time::Duration;
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_journal::{Fact, Stock};
 use fulgurite_library::CommandId;
-use fulgurite_live::{Ended, Events, Motions, Read, Verify};
+use fulgurite_live::{Ended, Events, JournalEnd, Motions, Read, Verify};
 use tokio::sync::watch;
 
 use super::flights::Flight;
@@ -37,7 +36,7 @@ pub(super) enum Job {
     Ended(Ended),
     /// There is a state to keep.
     Keep,
-    JournalFailed(io::Error),
+    JournalEnded(JournalEnd),
     /// The library's thread has panicked.
     Panicked(Box<dyn Any + Send>),
     Stop,
@@ -125,8 +124,8 @@ impl Events for ToWorkers {
         self.reporter.report(&motions);
     }
 
-    fn journal_failed(&mut self, error: io::Error) {
-        self.send(Job::JournalFailed(error));
+    fn journal_ended(&mut self, why: JournalEnd) {
+        self.send(Job::JournalEnded(why));
     }
 
     fn panicked(&mut self, panic: Box<dyn Any + Send>) {
@@ -239,9 +238,18 @@ impl Gateway {
                     tracing::error!(%error, "can't record the state of the library; after a crash it continues from an earlier one");
                 }
             }
-            Job::JournalFailed(error) => {
-                library.journal_failed.store(true, Ordering::Relaxed);
-                tracing::error!(%error, "the library's journal can't be written any more; the library goes on without one");
+            Job::JournalEnded(why) => {
+                library.journal_ended.store(true, Ordering::Relaxed);
+                match why {
+                    JournalEnd::Full => {
+                        tracing::warn!(
+                            "the library's journal has reached journal_mib and ends; the next start of the server begins another"
+                        );
+                    }
+                    JournalEnd::Failed(error) => {
+                        tracing::error!(%error, "the library's journal can't be written any more; the library goes on without one");
+                    }
+                }
             }
             Job::Panicked(panic) => {
                 self.panicked("the library", &*panic);
