@@ -98,9 +98,9 @@ def journals(own: Own) -> list[Path]:
 
 
 def replay(own: Own, journal: Path) -> dict:
-    """What the controllers did is what the same controllers do again."""
-    replayed = ask(own, "twin", "replay", str(journal))
-    assert replayed["same"]
+    """What the controllers did is what the same controllers do again, and obeys the laws."""
+    replayed = ask(own, "twin", "replay", "--check", str(journal))
+    assert replayed["same"] and replayed["laws"] == "hold"
     return replayed
 
 

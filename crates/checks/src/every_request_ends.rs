@@ -61,6 +61,8 @@ pub struct EveryRequestEnds {
     wanted: BTreeMap<(u32, Tracks), Vec<(RequestId, usize)>>,
     members: u32,
     information: u32,
+    /// Whether a set in which fewer platters are written has fewer information platters.
+    has_small_sets: bool,
     tracks: u32,
     /// The region-wide number of each platter, by library.
     names: Vec<Vec<Option<u32>>>,
@@ -85,7 +87,8 @@ impl EveryRequestEnds {
         }
         let (members, information) = (sets.shape.platters().into(), sets.shape.information.into());
         let places = sets.places.iter().map(|(library, platter)| (usize::from(library.0), *platter)).collect();
-        Self { members, information, tracks, names, places, unwritten, ..Self::default() }
+        let has_small_sets = region.has_small_sets();
+        Self { members, information, has_small_sets, tracks, names, places, unwritten, ..Self::default() }
     }
 
     /// Checks one fact, and the command that it answers.
@@ -215,7 +218,7 @@ impl EveryRequestEnds {
                     if !is_read && outcome == RegionOutcome::Read {
                         return untrue(index, "the tracks were not read");
                     }
-                    if !is_read && read.count_ones() < self.information {
+                    if !is_read && read.count_ones() < self.information_of(shard.platter) {
                         return untrue(index, "too few of the set were read");
                     }
                 }
@@ -223,6 +226,17 @@ impl EveryRequestEnds {
             }
             RegionOutcome::Refused | RegionOutcome::Unavailable => Ok(()),
         }
+    }
+
+    /// The number of information platters of a platter's set.
+    fn information_of(&self, platter: RegionPlatter) -> u32 {
+        if !self.has_small_sets {
+            return self.information;
+        }
+        let first = platter.0 / self.members * self.members;
+        let members = self.unwritten.iter().skip(first as usize).take(self.members as usize);
+        let written = members.filter(|unwritten| !**unwritten).count() as u32;
+        written.saturating_sub(self.members - self.information).max(1)
     }
 
     /// Checks the requests that are left.

@@ -171,6 +171,27 @@ impl Checks {
         self.violation.as_ref()
     }
 
+    /// Ends the checks of a journal whose last instant is `now`. What takes the machines' own
+    /// account, or the region at the end, isn't checked.
+    ///
+    /// # Errors
+    /// The first [`Violation`].
+    ///
+    /// # Panics
+    /// If the run never began.
+    pub fn finish_journal(mut self, now: Micros) -> Result<Checked, Violation> {
+        if let Some(violation) = self.violation.take() {
+            return Err(violation);
+        }
+        let mut state = self.state.expect("the run began");
+        if now > self.now {
+            state.work.time_passes(self.now, now, &state.commands)?;
+        }
+        let stations = state.little.finish(now)?;
+        let (commands, requests) = (state.commands.answered(), state.requests.ended());
+        Ok(Checked { commands, requests, guests: state.sets.guests(), stations })
+    }
+
     /// Ends the run at `now`. `drained` is true if the run continued until all requests had ended.
     ///
     /// # Errors

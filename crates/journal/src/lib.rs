@@ -52,6 +52,6 @@ pub use error::{JournalError, LineContent};
 pub use fact::Fact;
 pub use header::{Header, Subject};
 pub use read::JournalReader;
-pub use replay::{Difference, ReplayError, Replayed, replay, replay_seen};
+pub use replay::{Difference, ReplayError, Replayed, Watcher, replay, replay_seen};
 pub use stock::{Stock, StockError};
 pub use write::{Detail, JournalWriter};

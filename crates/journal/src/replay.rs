@@ -85,13 +85,29 @@ impl fmt::Display for Difference {
     }
 }
 
+/// Sees a replay. Closures see only its facts.
+pub trait Watcher {
+    /// An input or an output, with the region after the input.
+    fn fact(&mut self, fact: &Fact, region: &Region);
+    /// All outputs of the last input were seen.
+    fn settled(&mut self, region: &Region) {
+        let _ = region;
+    }
+}
+
+impl<F: FnMut(&Fact, &Region)> Watcher for F {
+    fn fact(&mut self, fact: &Fact, region: &Region) {
+        self(fact, region);
+    }
+}
+
 /// Gives the inputs of a journal to a region in its initial state, and compares the outputs.
 ///
 /// # Errors
 /// [`ReplayError::Differs`] with the first difference; other variants if the journal can't be
 /// replayed.
 pub fn replay<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -> Result<Replayed, ReplayError> {
-    replay_seen(journal, region, &mut |_, _| ())
+    replay_seen(journal, region, &mut |_: &Fact, _: &Region| ())
 }
 
 /// Like [`replay`], and shows each input and the outputs that followed, even if the journal has
@@ -99,11 +115,7 @@ pub fn replay<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -> Res
 ///
 /// # Errors
 /// As for [`replay`]. What was shown after the last equal output or digest isn't to be trusted.
-pub fn replay_seen<R: BufRead>(
-    journal: JournalReader<R>,
-    region: &mut Region,
-    seen: &mut dyn FnMut(&Fact, &Region),
-) -> Result<Replayed, ReplayError> {
+pub fn replay_seen<R: BufRead>(journal: JournalReader<R>, region: &mut Region, seen: &mut dyn Watcher) -> Result<Replayed, ReplayError> {
     let (detail, subject) = (journal.header().detail, journal.header().subject);
     let mut replay = Replay {
         region,
@@ -135,7 +147,7 @@ pub fn replay_seen<R: BufRead>(
 
 struct Replay<'a> {
     region: &'a mut Region,
-    seen: &'a mut dyn FnMut(&Fact, &Region),
+    seen: &'a mut dyn Watcher,
     detail: Detail,
     /// Outputs of the last input not yet seen in the journal; unused with digests.
     commands: VecDeque<Fact>,
@@ -206,17 +218,18 @@ impl Replay<'_> {
         }
         self.report.commands += self.commanded.len() as u64;
         self.report.ended += self.finished.len() as u64;
-        (self.seen)(&input, self.region);
+        self.seen.fact(&input, self.region);
         let commands = self.commanded.drain(..).map(|(library, command)| Fact::Commanded { library, command });
         let ended = self.finished.drain(..).map(|(request, outcome)| Fact::Ended { request, outcome });
         for fact in commands.chain(ended) {
-            (self.seen)(&fact, self.region);
+            self.seen.fact(&fact, self.region);
             match (self.detail, &fact) {
                 (Detail::Digests(_), _) => self.digest.add(&fact),
                 (Detail::Commands, Fact::Ended { .. }) => self.ended.push_back(fact),
                 (Detail::Commands, _) => self.commands.push_back(fact),
             }
         }
+        self.seen.settled(self.region);
         self.input = Some((line, input));
     }
 

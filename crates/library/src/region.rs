@@ -182,6 +182,12 @@ impl Region {
         Self { has_small_sets: true, ..self }
     }
 
+    /// Whether sets may have fewer platters than the shape.
+    #[must_use]
+    pub fn has_small_sets(&self) -> bool {
+        self.has_small_sets
+    }
+
     /// The controller of each library.
     #[must_use]
     pub fn controllers(&self) -> &[Controller] {

@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use fulgurite_journal::{Fact, JournalReader, ReplayError, Replayed};
+use fulgurite_journal::{Fact, JournalReader, ReplayError, Replayed, Watcher};
 use fulgurite_library::Region;
 
 use crate::plan::{DescriptionError, Plan};
@@ -32,7 +32,7 @@ pub fn replay<R: BufRead>(journal: JournalReader<R>) -> Result<Replayed, LiveRep
 ///
 /// # Errors
 /// As for [`replay`].
-pub fn replay_watched<R: BufRead, W: FnMut(&Fact, &Region)>(
+pub fn replay_watched<R: BufRead, W: Watcher>(
     journal: JournalReader<R>,
     watcher: impl FnOnce(&Plan, &Region) -> W,
 ) -> Result<Replayed, LiveReplayError> {

@@ -4,7 +4,7 @@
 use std::io::{BufRead, Write};
 
 use fulgurite_domain::Micros;
-use fulgurite_journal::{Detail, Fact, Header, JournalReader, JournalWriter, Replayed, Subject};
+use fulgurite_journal::{Detail, Fact, Header, JournalReader, JournalWriter, Replayed, Subject, Watcher};
 use fulgurite_library::{Command, Event, Library, Region};
 use fulgurite_settings::SettingErrors;
 
@@ -46,7 +46,7 @@ pub fn replay<R: BufRead>(journal: JournalReader<R>) -> Result<Replayed, ReplayE
 ///
 /// # Errors
 /// As for [`replay`].
-pub fn replay_watched<R: BufRead, W: FnMut(&Fact, &Region)>(
+pub fn replay_watched<R: BufRead, W: Watcher>(
     journal: JournalReader<R>,
     watcher: impl FnOnce(&Scenario, &Region) -> W,
 ) -> Result<Replayed, ReplayError> {

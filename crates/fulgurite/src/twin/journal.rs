@@ -1,15 +1,18 @@
 //! `twin record` and `twin replay`: record a run in a journal, and check that its events produce
 //! the same commands again.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
+use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow};
-use fulgurite_journal::{Detail, Difference, JournalReader, JournalWriter, Replayed, Subject};
-use fulgurite_library::Library;
+use fulgurite_checks::Checks;
+use fulgurite_journal::{Detail, Difference, Fact, JournalReader, JournalWriter, Replayed, Subject, Watcher};
+use fulgurite_library::{Library, Region};
 use fulgurite_live::LiveReplayError;
-use fulgurite_twin::journal::{ReplayError, header, replay};
+use fulgurite_twin::journal::{ReplayError, header, replay, replay_watched};
 use fulgurite_twin::simulation::run_with;
 use serde_json::json;
 
@@ -43,22 +46,67 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
     Ok(Outcome::troubled_if(censored > 0))
 }
 
-pub(super) fn run_again(session: &Session, journal: &Path) -> Result<Outcome> {
+/// Checks of a replay, and the way back from the replay that has them.
+#[derive(Clone, Default)]
+struct Laws(Rc<RefCell<Option<Checks>>>);
+
+impl Laws {
+    fn begin(&self, mut checks: Checks, region: &Region) -> Self {
+        checks.begin(region);
+        *self.0.borrow_mut() = Some(checks);
+        self.clone()
+    }
+}
+
+impl Watcher for Laws {
+    fn fact(&mut self, fact: &Fact, _: &Region) {
+        if let Some(checks) = &mut *self.0.borrow_mut() {
+            checks.observe(fact);
+        }
+    }
+
+    fn settled(&mut self, region: &Region) {
+        if let Some(checks) = &mut *self.0.borrow_mut() {
+            checks.settled(region);
+        }
+    }
+}
+
+pub(super) fn run_again(session: &Session, journal: &Path, checks_laws: bool) -> Result<Outcome> {
     let (path, reader) = open(journal)?;
-    let subject = reader.header().subject;
-    let replayed = match subject {
-        Subject::Scenario => replay(reader).map_err(|error| refuse(session, &path, error)),
-        Subject::Library => fulgurite_live::replay(reader).map_err(|error| refuse_live(session, &path, error)),
+    let laws = Laws::default();
+    let replayed = match (reader.header().subject, checks_laws) {
+        (Subject::Scenario, false) => replay(reader).map_err(|error| refuse(session, &path, error)),
+        (Subject::Scenario, true) => replay_watched(reader, |scenario, region| {
+            laws.begin(Checks::new(scenario.sets.zones.clone(), scenario.tracks, scenario.policy.name), region)
+        })
+        .map_err(|error| refuse(session, &path, error)),
+        (Subject::Library, false) => fulgurite_live::replay(reader).map_err(|error| refuse_live(session, &path, error)),
+        (Subject::Library, true) => fulgurite_live::replay_watched(reader, |plan, region| {
+            laws.begin(Checks::new(plan.settings().zones.clone(), plan.tracks(), plan.settings().policy.name), region)
+        })
+        .map_err(|error| refuse_live(session, &path, error)),
     };
     let Replayed { requests, events, commands, ended, until, is_complete } = replayed?;
+    let checks = laws.0.take();
+    let violation = checks.and_then(|checks| checks.finish_journal(until).err());
     session.answer(|| {
-        json!({ "same": true, "requests": requests, "events": events, "commands": commands, "ended": ended, "until_us": until.0, "complete": is_complete })
+        let laws = checks_laws.then(|| violation.map_or_else(|| "hold".to_owned(), |violation| violation.to_string()));
+        json!({
+            "same": true, "requests": requests, "events": events, "commands": commands, "ended": ended, "until_us": until.0,
+            "complete": is_complete, "laws": laws,
+        })
     });
     session.say(&format!("{path}: the same {commands} commands from {} requests and events, until {until}", requests + events));
     if !is_complete {
         session.say("The journal has no end: the server was killed, or still writes it.");
     }
-    Ok(Outcome::Good)
+    match violation {
+        Some(violation) => crate::diagnostics::trouble(&format!("{path}: a law doesn't hold: {violation}")),
+        None if checks_laws => session.say("The laws hold."),
+        None => {}
+    }
+    Ok(Outcome::troubled_if(violation.is_some()))
 }
 
 /// Opens a journal and reads its header. Returns its path for messages.

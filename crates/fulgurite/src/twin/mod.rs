@@ -2,8 +2,8 @@
 //! crate `twin`, and print the results.
 //!
 //! Exit status: 0 if everything is as expected; 1 if an expectation of the scenario was missed,
-//! requests had not ended when a run stopped, or a replay differs; 2 if a scenario, plan, journal
-//! or argument is invalid.
+//! requests had not ended when a run stopped, a replay differs, or a law doesn't hold; 2 if a
+//! scenario, plan, journal or argument is invalid.
 
 mod check;
 mod clock;
@@ -49,6 +49,11 @@ pub(crate) enum Twin {
     Replay {
         /// A journal
         journal: PathBuf,
+        /// Also check the laws that every run must obey: each command is answered and each request
+        /// ends once, platters are conserved, sets stay out of one blast zone, no machine idles
+        /// while work waits
+        #[arg(long)]
+        check: bool,
     },
     /// Write a page that shows the library of a journal in motion
     Watch(watch::Watch),
@@ -154,7 +159,7 @@ pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
         Twin::Paper(options) => paper::paper(session, options),
         Twin::Plan(plan) => plan::plan(session, plan),
         Twin::Record(record) => journal::record(session, record),
-        Twin::Replay { journal } => journal::run_again(session, journal),
+        Twin::Replay { journal, check } => journal::run_again(session, journal, *check),
         Twin::Watch(asked) => watch::watch(session, asked),
         Twin::Reference => {
             session.print(format_args!("{}", fulgurite_twin::scenario::reference().trim_end()));

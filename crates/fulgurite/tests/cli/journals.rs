@@ -17,6 +17,11 @@ fn a_recorded_run_replays_identically_and_a_changed_journal_is_rejected() {
     assert_eq!(place.good(&["--json", "twin", "replay", "short.journal"]).json(), report);
     assert!(place.read("short.journal").len() < place.read("run.journal").len());
 
+    assert!(report["laws"].is_null());
+    for journal in ["run.journal", "short.journal"] {
+        assert_eq!(place.good(&["--json", "twin", "replay", journal, "--check"]).json()["laws"], "hold");
+    }
+
     let text = String::from_utf8(place.read("run.journal")).expect("text");
     place.write("changed.journal", text.replacen(" switch 1 ", " switch 0 ", 1));
     place.run(&["twin", "replay", "changed.journal"]).fails_with(2, "the line was changed, or lines before it are missing");
