@@ -1,12 +1,14 @@
 """A server with a robotic library: restores move platters, survive a kill, and go round machines that are out of order.
 
 The library runs a hundred times as fast as real time, and less where a test has to see it at work.
+FULGURITE_LIBRARY_KILLS says how often it is killed while machines fail at random (4; 150 are about a day of the library).
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import random
 import re
 import sqlite3
@@ -28,6 +30,9 @@ TOKEN = "a-token-of-32-letters-and-digits"
 MEDIUM = "[library]\nracks = 6\nslots = 20\n\n[shuttles]\ncount = 10\n\n[drives]\nleft = 5\nright = 5\n"
 # A library in which one shuttle that stops makes several slots unreachable.
 SMALL = "[library]\nracks = 3\nshelves = 8\nslots = 4\n\n[shuttles]\ncount = 8\n\n[drives]\nleft = 4\nright = 4\n"
+# The same with machines that fail at random, each several times a day, and are repaired after minutes.
+FAILING = MEDIUM + '\n[faults]\nshuttle_every = "30 min"\ndrive_every = "2 h"\nrepair = "10 min"\ndetection = "30 s"\n'
+KILLS = int(os.environ.get("FULGURITE_LIBRARY_KILLS", "4"))
 REQUEST = {"Days": 1, "GlacierJobParameters": {"Tier": "Standard"}}
 
 
@@ -150,6 +155,45 @@ def test_restores_survive_a_kill_and_every_journal_replays(own):
     # None was carried out twice: what had ended before the kill was not requested again, except for what ended in the last moment.
     assert killed["requests"] == len(bodies)
     assert last["requests"] == last["ended"] <= before["open"]
+
+
+def test_a_library_whose_machines_fail_at_random_is_killed_again_and_again(own):
+    """No restore is forgotten, none has wrong bytes, and every journal obeys the laws."""
+    settle(own, 200)
+    (own.archive / "medium.toml").write_text(FAILING)
+    chance = random.Random(KILLS)
+    bodies: dict[str, bytes] = {}
+    own.start()
+    client(own).create_bucket(Bucket="photos")
+    lived, replayed = 0.0, 0
+    for round in range(KILLS):
+        s3 = client(own)
+        new = {f"{round:03}/{index}": chance.randbytes(15_000) for index in range(3)}
+        for key, body in new.items():
+            s3.put_object(Bucket="photos", Key=key, Body=body, StorageClass="GLACIER")
+        bodies |= new
+        assert own.run("flush").returncode == 0
+        request_all(s3, new)
+        # As after the loss of the catalogue, the scrub has much to read.
+        if round == 0:
+            own.stop()
+            assert own.run("catalogue", "rebuild").returncode == 0
+            own.start()
+        time.sleep(chance.uniform(0.5, 5.0))
+        own.kill()
+        session = replay(own, journals(own)[-1])
+        replayed += session["commands"]
+        lived += session["until_us"] / 1e6
+        own.start()
+    s3 = client(own)
+    wait_until("all are restored", lambda: restores(own)["open"] == 0)
+    check_all(s3, bodies)
+    wait_until("all were verified", lambda: figure(own, "fulgurite_platters_never_verified") == 0)
+    assert library(own)["restores"]["failed"] == 0 and replayed > 20 * KILLS
+    own.stop()
+    assert replay(own, journals(own)[-1])["complete"]
+    assert own.run("verify", "--objects").returncode == 0
+    print(f"{KILLS} kills in {lived / 3_600:.1f} h of the library, {replayed} commands")
 
 
 def test_a_restore_says_what_it_waits_for_and_when_it_is_done(own):

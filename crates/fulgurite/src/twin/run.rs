@@ -47,7 +47,13 @@ pub(super) fn run(session: &Session, run: &super::Run) -> Result<Outcome> {
     bar.finish_and_clear();
     let points = points.map_err(|error| failed(&run.chosen.scenario, error))?;
     let point = &points[0];
-    session.answer(|| json_of(point));
+    session.answer(|| {
+        let mut answer = json_of(point);
+        if let Some(page) = &run.watch {
+            answer["page"] = json!(page);
+        }
+        answer
+    });
     session.say(&heading(point));
     session.say(&text::harmless(&point.point.scenario.title));
     session.say(&shown(point).to_string());

@@ -40,7 +40,8 @@ fn a_journal_becomes_a_page_that_shows_it_and_a_damaged_one_does_not() {
     let recorded = place.good(&["--json", "twin", "record", "small.toml", "run.journal", "--html", "run.html"]).json();
     assert_eq!(recorded["page"], "run.html");
     place.good(&["twin", "record", "small.toml", "short.journal", "--digests", "100"]);
-    place.good(&["twin", "run", "small.toml", "--watch", "watched.html"]);
+    let run = place.good(&["--json", "twin", "run", "small.toml", "--watch", "watched.html"]).json();
+    assert_eq!(run["page"], "watched.html");
     // The replay of digests shows as much as a journal of all commands, and as the run itself.
     let data = |page: &str| {
         let text = String::from_utf8(place.read(page)).expect("text");
