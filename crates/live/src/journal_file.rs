@@ -56,7 +56,9 @@ impl JournalFile {
     /// If that fails.
     pub(crate) fn create(settings: JournalSettings, header: &Header) -> io::Result<Self> {
         let JournalSettings { path, bytes_max } = settings;
-        let writer = JournalWriter::new(File::create_new(path)?, header)?;
+        let mut writer = JournalWriter::new(File::create_new(path)?, header)?;
+        // A file without a header isn't a journal, even if the process is killed at once.
+        writer.flush()?;
         let (facts, received) = sync_channel(FACTS_WAITING);
         let is_full = Arc::new(AtomicBool::new(false));
         let full = is_full.clone();
