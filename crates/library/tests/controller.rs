@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{
-    Action, Actor, Balanced, Bay, Berth, Carry, Command, Controller, Drive, Event, Fault, Inventory, Job, Layout, NoShuttles, Operation,
-    Outcome, Pace, Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques, Tracks,
-    Verification, Whereabouts,
+    Action, Actor, Balanced, Bay, Berth, Carry, Command, CommandId, Controller, Drive, Event, Fault, Inventory, Job, Layout, NoShuttles,
+    Operation, Outcome, Pace, Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques,
+    Tracks, Verification, Whereabouts,
 };
 
 /// Answers commands in order of time, and tracks where platters really are.
@@ -22,6 +22,8 @@ struct Driver {
     moved: BTreeMap<u32, Vec<Berth>>,
     /// The tracks of each verification that was started.
     verifications: Vec<Tracks>,
+    /// The verifications under way.
+    verifying: BTreeMap<Actor, CommandId>,
 }
 
 impl Driver {
@@ -42,6 +44,7 @@ impl Driver {
             lost: None,
             moved: BTreeMap::new(),
             verifications: Vec::new(),
+            verifying: BTreeMap::new(),
         };
         driver.deliver(Event::Woken);
         driver
@@ -56,11 +59,15 @@ impl Driver {
                     if let Action::Place { to, platter } = action {
                         self.moved.entry(platter.0).or_default().push(to);
                     }
-                    if let Action::Verify { tracks, .. } = action {
-                        self.verifications.push(tracks);
+                    if let Some(command) = self.verifying.remove(&id.actor) {
+                        self.sequence += 1;
+                        self.due.insert((self.now, self.sequence), Event::Interrupted { command, verified: 0 });
                     }
                     // Verification never ends here; an interruption answers it.
-                    if !matches!(action, Action::Verify { .. }) {
+                    if let Action::Verify { tracks, .. } = action {
+                        self.verifications.push(tracks);
+                        self.verifying.insert(id.actor, id);
+                    } else {
                         self.sequence += 1;
                         self.due.insert((self.now + Micros::SECOND, self.sequence), Event::Done { command: id });
                     }

@@ -311,6 +311,38 @@ fn a_verification_gives_way_to_requests_and_ends_with_its_last_byte() {
     assert_eq!(library.stock(6).found, [], "the platter is at home again");
 }
 
+/// After a restart, a drive goes on with a verification before anyone asks for it. It starts again
+/// for the scrub, which must read all tracks.
+#[test]
+fn a_verification_under_way_starts_again_for_a_scrub() {
+    let (plan, mut outside) = (small(), Collected::default());
+    let mut library = LiveLibrary::start(plan.clone(), &Stock { written: 6, ..Stock::default() }, 1, &mut outside);
+    library.verify(RequestId(7), RegionPlatter(1), &mut outside);
+    library.advance(Micros::HOUR, usize::MAX, &mut outside);
+    let (stock, mut outside) = (library.stock(6), Collected::default());
+    let mut library = LiveLibrary::start(plan, &stock, 2, &mut outside);
+    let verifies = |library: &LiveLibrary| {
+        let panel = library.region().controllers()[0].panel();
+        panel.drives().any(|drive| panel.operation(drive) == Some(Operation::Verify))
+    };
+    while !verifies(&library) {
+        library.advance(library.now() + Micros::SECOND, usize::MAX, &mut outside);
+    }
+    library.advance(library.now() + Micros::SECOND, usize::MAX, &mut outside);
+    assert_eq!(outside.verifying, [], "no request waits for it");
+    library.verify(RequestId(8), RegionPlatter(1), &mut outside);
+    let [again] = outside.verifying[..] else { panic!("it starts again: {:?}", outside.verifying) };
+    assert_eq!(again.tracks, Tracks { first: 0, count: TRACKS });
+    // A second request starts it once more, and both end with it.
+    library.advance(library.now() + Micros::SECOND, usize::MAX, &mut outside);
+    library.verify(RequestId(9), RegionPlatter(1), &mut outside);
+    library.advance(library.now() + Micros::HOUR, usize::MAX, &mut outside);
+    let [last] = outside.verifying[..] else { panic!("one drive verifies: {:?}", outside.verifying) };
+    assert_eq!((last.tracks, outside.ended.len()), (again.tracks, 0));
+    library.bytes_read(last.command, &mut outside);
+    assert_eq!(outside.ended.iter().map(|ended| ended.request.0).collect::<Vec<_>>(), [8, 9]);
+}
+
 /// The checks reject a verification that ends before drives have read all tracks.
 #[test]
 fn a_verification_that_ends_too_early_is_found() {

@@ -9,7 +9,7 @@
 use fulgurite_domain::Micros;
 
 use crate::panel::{Held, Operation, Purpose, Stage};
-use crate::{Action, Bay, Command, Controller, Drive, Outcome, Platter, Tracks};
+use crate::{Action, Bay, Command, CommandId, Controller, Drive, Outcome, Platter, Tracks};
 
 /// Two platters with many requests in one drive take turns of this length. Each turn costs an
 /// unmount, a switch and a mount, 1 % of it.
@@ -23,6 +23,10 @@ impl Controller {
             return;
         }
         let is_verifying = state.operation.is_some();
+        if is_verifying && state.interrupted.is_some() {
+            // It goes on with the answer of the verification that was interrupted before.
+            return;
+        }
         if !state.should_verify {
             // Verification platters that were not mounted yet are released as they are.
             let arrived = |held: &&mut Held| held.purpose == Purpose::Verification && held.stage == Stage::Arrived;
@@ -107,7 +111,7 @@ impl Controller {
         self.panel.now.since(state.mounted_at[usize::from(bay.0)]) >= TURN && state.bays[1 - usize::from(bay.0)].held.is_some_and(waits)
     }
 
-    pub(super) fn finish_drive_operation(&mut self, drive: Drive, operation: Operation, commands: &mut Vec<Command>) {
+    pub(super) fn finish_drive_operation(&mut self, drive: Drive, command: CommandId, operation: Operation, commands: &mut Vec<Command>) {
         let active = self.drive(drive).active;
         match operation {
             Operation::Switch(bay) => {
@@ -124,7 +128,7 @@ impl Controller {
             Operation::Read(request, _) => commands.push(Command::Finish { request, outcome: Outcome::Read }),
             Operation::Verify => {
                 if let Some(held) = self.drive(drive).bays[usize::from(active.0)].held {
-                    self.note_verified(held.platter, None, commands);
+                    self.note_verified(held.platter, command, None, commands);
                 }
             }
         }

@@ -263,7 +263,7 @@ impl Controller {
             Actor::Drive(drive) => match self.drive(drive).operation {
                 Some((id, operation)) if id == command => {
                     self.drive(drive).operation = None;
-                    self.finish_drive_operation(drive, operation, commands);
+                    self.finish_drive_operation(drive, command, operation, commands);
                 }
                 _ => self.unexpected_answers += 1,
             },
@@ -281,7 +281,10 @@ impl Controller {
             self.unexpected_answers += 1;
             return;
         };
-        self.note_verified(platter, Some(verified), commands);
+        self.note_verified(platter, command, Some(verified), commands);
+        if let Actor::Drive(drive) = command.actor {
+            self.start_next_operation(drive, commands);
+        }
     }
 
     fn shuttle(&mut self, shuttle: Shuttle) -> &mut ShuttleState {

@@ -2,15 +2,14 @@
 //! those of a written platter are. A scrub asks for that.
 
 use crate::panel::{Operation, Verification};
-use crate::{Berth, Command, Controller, Outcome, Platter, RequestId, Whereabouts};
+use crate::{Action, Berth, Command, CommandId, Controller, Drive, Outcome, Platter, RequestId, Tracks, Whereabouts};
 
 /// The requests to verify a platter that have not ended.
 #[derive(Debug, Default)]
 pub(super) struct Verifications {
     requests: Vec<RequestId>,
-    /// Whether a drive was verifying the platter when the last request came: what it reads doesn't
-    /// count, and verification starts again after it.
-    restarts: bool,
+    /// The last command before the last of them: what drives verify on later commands counts.
+    after: u64,
 }
 
 impl Controller {
@@ -24,36 +23,40 @@ impl Controller {
             commands.push(Command::Finish { request, outcome });
             return;
         }
-        let is_running = self.panel.drives.iter().any(|drive| {
-            let under_head = drive.bays[usize::from(drive.active.0)].held.map(|held| held.platter);
-            let is_verifying = drive.operation.is_some_and(|(_, operation)| operation == Operation::Verify);
-            is_verifying && under_head == Some(platter) || drive.interrupted.is_some_and(|(_, interrupted)| interrupted == platter)
-        });
+        let after = self.commands;
         let verifications = self.verifications.entry(platter).or_default();
         verifications.requests.push(request);
-        verifications.restarts = is_running;
-        if is_running {
-            return;
-        }
+        verifications.after = after;
         let state = &mut self.panel.platters[platter.0 as usize];
         let was_verified = state.verified == state.tracks;
         state.verified = 0;
         match state.whereabouts {
             Whereabouts::Berth(Berth::Slot(_)) if was_verified => self.panel.await_verification(platter),
-            Whereabouts::Berth(Berth::Bay(drive, _)) => self.start_next_operation(drive, commands),
+            Whereabouts::Berth(Berth::Bay(drive, _)) => self.verify_again(drive, platter, commands),
             // It waits to be verified already, or the shuttle that has it brings it to a drive or a
             // slot first.
             Whereabouts::Berth(Berth::Slot(_) | Berth::Port) | Whereabouts::Shuttle(_) | Whereabouts::Unwritten => {}
         }
     }
 
-    /// A drive has verified tracks of a platter: these many, or all that were left.
-    pub(super) fn note_verified(&mut self, platter: Platter, count: Option<u32>, commands: &mut Vec<Command>) {
+    /// A drive that verifies the platter starts again. One whose last verification hasn't answered
+    /// yet can't be interrupted again, and starts again after this one.
+    fn verify_again(&mut self, drive: Drive, platter: Platter, commands: &mut Vec<Command>) {
+        let state = self.drive(drive);
+        let is_under_head = state.bays[usize::from(state.active.0)].held.is_some_and(|held| held.platter == platter);
+        let is_verifying = state.operation.is_some_and(|(_, operation)| operation == Operation::Verify);
+        if is_under_head && is_verifying && state.interrupted.is_none() {
+            let tracks = Tracks { first: 0, count: self.panel.platters[platter.0 as usize].tracks };
+            self.command_drive(drive, Operation::Verify, Action::Verify { platter, tracks }, commands);
+        } else {
+            self.start_next_operation(drive, commands);
+        }
+    }
+
+    /// A drive has verified tracks of a platter on a command: these many, or all that were left.
+    pub(super) fn note_verified(&mut self, platter: Platter, command: CommandId, count: Option<u32>, commands: &mut Vec<Command>) {
         let state = &mut self.panel.platters[platter.0 as usize];
-        if let Some(verifications) = self.verifications.get_mut(&platter)
-            && std::mem::take(&mut verifications.restarts)
-        {
-            state.verified = 0;
+        if self.verifications.get(&platter).is_some_and(|verifications| command.number <= verifications.after) {
             return;
         }
         match count {
