@@ -55,8 +55,8 @@ struct OpenVerification {
 pub struct EveryRequestEnds {
     open: BTreeMap<RequestId, Open>,
     verifications: BTreeMap<RequestId, OpenVerification>,
-    /// The last command.
-    commands: u64,
+    /// The last command of each library.
+    commands: Vec<u64>,
     /// The shards that wait for these tracks of a set.
     wanted: BTreeMap<(u32, Tracks), Vec<(RequestId, usize)>>,
     members: u32,
@@ -88,7 +88,8 @@ impl EveryRequestEnds {
         let (members, information) = (sets.shape.platters().into(), sets.shape.information.into());
         let places = sets.places.iter().map(|(library, platter)| (usize::from(library.0), *platter)).collect();
         let has_small_sets = region.has_small_sets();
-        Self { members, information, has_small_sets, tracks, names, places, unwritten, ..Self::default() }
+        let commands = vec![0; names.len()];
+        Self { members, information, has_small_sets, tracks, commands, names, places, unwritten, ..Self::default() }
     }
 
     /// Checks one fact, and the command that it answers.
@@ -99,8 +100,8 @@ impl EveryRequestEnds {
         match fact {
             Fact::Requested { request, shards, .. } => self.requested(now, *request, shards),
             Fact::VerificationRequested { request, platter, .. } => self.verification_requested(now, *request, *platter),
-            Fact::Commanded { command: Command::Do { id, .. }, .. } => {
-                self.commands = self.commands.max(id.number);
+            Fact::Commanded { library, command: Command::Do { id, .. } } => {
+                self.commands[usize::from(library.0)] = id.number;
                 Ok(())
             }
             Fact::Ended { request, outcome } => self.has_ended(now, *request, *outcome),
@@ -151,7 +152,7 @@ impl EveryRequestEnds {
     fn verification_requested(&mut self, now: Micros, request: RequestId, platter: RegionPlatter) -> Result<(), WrongEnd> {
         let refusable = self.unwritten.get(platter.0 as usize).is_none_or(|unwritten| *unwritten);
         let (library, platter) = self.places.get(platter.0 as usize).copied().unwrap_or((0, Platter(u32::MAX)));
-        let open = OpenVerification { arrived: now, library, platter, after: self.commands, verified: 0, refusable };
+        let open = OpenVerification { arrived: now, library, platter, after: self.commands[library], verified: 0, refusable };
         if self.open.contains_key(&request) || self.verifications.insert(request, open).is_some() {
             return Err(WrongEnd::Again { now, request });
         }

@@ -78,8 +78,8 @@ pub struct WorkIsConserved {
     /// Platters still to be verified, by library, with the last command before that was so; all
     /// others in drives are customers'.
     unverified: Vec<BTreeMap<Platter, u64>>,
-    /// The last command.
-    commands: u64,
+    /// The last command of each library.
+    commands: Vec<u64>,
     places: Vec<(Library, Platter)>,
     /// Customers' platters that have not been unmounted since they came into a drive.
     unserved: BTreeSet<(Library, Drive, Platter)>,
@@ -112,7 +112,7 @@ impl WorkIsConserved {
             needs_no_shuttles: promise == Promise::DrivesFetch,
             groups: panels().map(groups).collect(),
             unverified: panels().map(unverified).collect(),
-            commands: 0,
+            commands: vec![0; region.controllers().len()],
             places: region.sets().places.clone(),
             unserved: BTreeSet::new(),
             suspect: None,
@@ -147,13 +147,13 @@ impl WorkIsConserved {
 
     /// Checks one fact, and the command that it answers.
     pub fn observe(&mut self, fact: &Fact, answered: Option<&AnsweredCommand>) {
-        if let Fact::Commanded { command: Command::Do { id, .. }, .. } = fact {
-            self.commands = self.commands.max(id.number);
+        if let Fact::Commanded { library, command: Command::Do { id, .. } } = fact {
+            self.commands[usize::from(library.0)] = id.number;
         }
         match *fact {
             Fact::VerificationRequested { platter, .. } => {
                 if let Some((library, platter)) = self.places.get(platter.0 as usize) {
-                    self.unverified[usize::from(library.0)].insert(*platter, self.commands);
+                    self.unverified[usize::from(library.0)].insert(*platter, self.commands[usize::from(library.0)]);
                 }
             }
             Fact::Commanded { library, command: Command::Do { id, action: Action::Mount { platter, .. } } } => {
@@ -163,7 +163,7 @@ impl WorkIsConserved {
             }
             Fact::Happened { library, event, .. } => match event {
                 Event::PlatterWritten { platter } => {
-                    self.unverified[usize::from(library.0)].insert(platter, self.commands);
+                    self.unverified[usize::from(library.0)].insert(platter, self.commands[usize::from(library.0)]);
                 }
                 // A repair releases the mounted platter, which may have lost its waiting requests.
                 Event::Repaired { actor: Actor::Drive(drive) } => {

@@ -401,22 +401,14 @@ impl Panel {
             && (self.is_blocked(self.layout.cell_of(slot)) || self.traffic.is_beside_lost(self.layout.slot_position(slot)))
     }
 
-    /// Whether a platter is in a working drive or can be brought to one. One that a drive verifies
-    /// has to be stored first, so shuttles must reach that drive.
+    /// Whether a platter is in a working drive or can be brought to one.
     #[must_use]
     pub fn is_available(&self, platter: Platter) -> bool {
         let state = &self.platters[platter.0 as usize];
-        let is_for_verification = |berth: Option<Held>| berth.is_some_and(|held| held.purpose == Purpose::Verification);
         !state.unavailable
             && match state.whereabouts {
                 Whereabouts::Berth(Berth::Slot(slot)) => !self.is_slot_blocked(slot),
-                Whereabouts::Berth(Berth::Bay(drive, bay)) => {
-                    let at = &self.drives[usize::from(drive.0)];
-                    !at.down
-                        && (self.blocked_cells == 0
-                            || !is_for_verification(at.bays[usize::from(bay.0)].held)
-                            || !self.is_blocked(self.layout.cell_at(self.door(drive))))
-                }
+                Whereabouts::Berth(Berth::Bay(drive, _)) => !self.drives[usize::from(drive.0)].down,
                 Whereabouts::Berth(Berth::Port) => self.blocked_cells == 0 || !self.is_blocked(self.port_cell()),
                 Whereabouts::Shuttle(shuttle) => self.is_working(shuttle),
                 Whereabouts::Unwritten => false,

@@ -247,11 +247,17 @@ fn every_request_ends_although_nothing_is_repaired() {
         let step = |library: &mut LiveLibrary, outside: &mut Collected, time: Micros| {
             library.advance(library.now() + time, usize::MAX, outside);
             std::mem::take(&mut outside.reads).into_iter().for_each(|read| library.bytes_read(read.command, outside));
+            std::mem::take(&mut outside.verifying).into_iter().for_each(|verify| library.bytes_read(verify.command, outside));
         };
         for platter in 0..30 {
             library.take_in(RegionPlatter(platter), &mut outside);
         }
         step(&mut library, &mut outside, Micros(chance.below(900_000_000)));
+        for number in 0..10 {
+            let platter = RegionPlatter(chance.below(30) as u32);
+            library.verify(RequestId(FIRST_VERIFICATION + number), platter, &mut outside);
+            step(&mut library, &mut outside, Micros(chance.below(20_000_000)));
+        }
         library.break_down(Actor::Shuttle(Shuttle(chance.below(8) as u16))).expect("it works");
         library.break_down(Actor::Drive(Drive(chance.below(8) as u16))).expect("it works");
         for number in 0..60 {
@@ -259,11 +265,15 @@ fn every_request_ends_although_nothing_is_repaired() {
             let platter = RegionPlatter(chance.below(10) as u32 * 3 + chance.below(2) as u32);
             let shard = Shard { platter, tracks: Tracks { first: chance.below(40) as u32, count: 1 } };
             library.request(RequestId(number), vec![shard], Micros::NEVER, &mut outside);
+            if number % 10 == 5 {
+                let platter = RegionPlatter(chance.below(30) as u32);
+                library.verify(RequestId(FIRST_VERIFICATION + 10 + number), platter, &mut outside);
+            }
         }
         for _ in 0..7_200 {
             step(&mut library, &mut outside, Micros::SECOND);
         }
-        assert_eq!((outside.ended.len(), library.open_requests()), (60, 0), "seed {seed}");
+        assert_eq!((outside.ended.len(), library.open_requests()), (60 + 16, 0), "seed {seed}");
         recovered += outside.ended.iter().filter(|ended| ended.outcome == RegionOutcome::Recovered).count();
     }
     assert!(recovered > 100, "{recovered}");

@@ -46,7 +46,13 @@ impl Controller {
         let platter = held.platter;
         match (held.stage, held.purpose) {
             (Stage::Arrived | Stage::Released, _) => {
-                self.set_stage(drive, bay, Stage::Arrived);
+                let is_verified = self.panel.is_verified(platter);
+                if let Some(held) = self.drive(drive).bays[usize::from(bay.0)].held.as_mut() {
+                    held.stage = Stage::Arrived;
+                    if !is_wanted && !is_verified {
+                        held.purpose = Purpose::Verification;
+                    }
+                }
                 self.command_drive(drive, Operation::Mount, Action::Mount { bay, platter }, commands);
             }
             (Stage::Mounted, Purpose::Verification) if is_wanted => self.read_next(drive, bay, platter, commands),
@@ -66,13 +72,16 @@ impl Controller {
 
     /// The bay that the drive should serve: a mounted customer, then one that has arrived or is
     /// wanted again, then a verification. A platter under verification that is requested is served
-    /// like a customer.
+    /// like a customer. A customer's platter that is to be verified goes home first, unless no
+    /// shuttle can take it.
     fn next_to_serve(&self, drive: Drive) -> Option<(Bay, Held)> {
         let verifies = self.panel.drives[usize::from(drive.0)].should_verify;
         let rank = |held: &Held| {
             let is_wanted = self.panel.queue.requests_for(held.platter) > 0;
-            let is_verified = self.panel.platters[held.platter.0 as usize].verified == self.panel.platters[held.platter.0 as usize].tracks;
-            let is_customer = held.purpose == Purpose::Customer || is_wanted;
+            let is_verified = self.panel.is_verified(held.platter);
+            let stays =
+                held.purpose == Purpose::Customer && held.stage == Stage::Released && !is_verified && !self.panel.is_reachable(drive);
+            let is_customer = is_wanted || held.purpose == Purpose::Customer && !stays;
             match (held.purpose, held.stage) {
                 (_, Stage::Mounted) if is_customer => Some(0),
                 (_, Stage::Arrived) if is_customer => Some(1),

@@ -112,6 +112,12 @@ impl Controller {
                     self.end_requests(platter, commands);
                 }
             }
+            // What waits in them for a shuttle may have to be verified there.
+            for drive in self.panel.drives() {
+                if self.panel.layout.cell_at(self.panel.door(drive)) == cell {
+                    self.start_next_operation(drive, commands);
+                }
+            }
         }
     }
 

@@ -105,8 +105,9 @@ impl Controller {
             let way = |drive: Drive| (self.panel.pace.travel(place, self.panel.door(drive)), drive);
             let (way, drive) = needy.iter().map(|drive| way(*drive)).min()?;
             // A platter that was set aside is near its drive, and so is the shuttle in charge of
-            // it. Other shuttles don't come from afar.
-            let shuttle = if from == Berth::Port { nearest_idle(&self.panel, place) } else { self.nearest_shuttle_if_idle(place) };
+            // it. Other shuttles don't come from afar, unless the verification was requested.
+            let comes_from_afar = from == Berth::Port || self.verifications.contains_key(&platter);
+            let shuttle = if comes_from_afar { nearest_idle(&self.panel, place) } else { self.nearest_shuttle_if_idle(place) };
             Some(((from == Berth::Port, way), platter, from, drive, shuttle?))
         });
         // The pair of platter and drive with the shortest way: each drive gets back its own.

@@ -224,13 +224,17 @@ impl Controller {
         let Job::Carry(carry) = self.shuttle(shuttle).job else { unreachable!("only a carrying shuttle places") };
         self.shuttle(shuttle).carrying = None;
         let state = &self.panel.platters[carry.platter.0 as usize];
-        let needs_verifying = state.verified < state.tracks;
+        // One that customers want is read for them and taken home, so that it doesn't keep others out
+        // of the drive for as long as verification takes.
+        let needs_verifying = state.verified < state.tracks && self.panel.queue.requests_for(carry.platter) == 0;
         self.panel.arrive(carry, if needs_verifying { Purpose::Verification } else { Purpose::Customer });
         self.become_idle(shuttle);
         match carry.to {
             // It went down while the shuttle was placing the platter.
             Berth::Bay(drive, _) if self.drive(drive).down => self.end_requests(carry.platter, commands),
             Berth::Bay(drive, _) => self.start_next_operation(drive, commands),
+            // It became unreachable while the shuttle was placing the platter.
+            Berth::Slot(_) if !self.panel.is_available(carry.platter) => self.end_requests(carry.platter, commands),
             Berth::Slot(_) => self.enqueue(carry.platter),
             Berth::Port => unreachable!("no platter is carried to the port"),
         }

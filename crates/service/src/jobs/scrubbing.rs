@@ -111,13 +111,14 @@ fn due(
         rank < behind || believable(health.checked, now_s).is_none_or(|at| now_s.saturating_sub(at) >= period(health))
     };
     let due = in_order.into_iter().enumerate().filter(|(rank, row)| is_due(*rank, &row.health));
-    due.map(|(_, row)| Due { platter: row.place.platter, set: row.set, position: row.position }).collect()
+    due.map(|(_, row)| Due { platter: row.place.platter, store: row.place.store.clone(), set: row.set, position: row.position }).collect()
 }
 
 /// A platter that is to be read now.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Due {
     platter: PlatterId,
+    store: String,
     set: SetId,
     position: u16,
 }
@@ -174,6 +175,7 @@ impl Watcher for ScrubWatcher<'_> {
 struct HeldTurn {
     gateway: Arc<Gateway>,
     turn: Arc<Turn>,
+    requested: Instant,
     was_read: bool,
 }
 
@@ -212,7 +214,7 @@ struct Scrubber {
     rate_limiter: Mutex<RateLimiter>,
     queue: VecDeque<Due>,
     /// The platter for which the library has been asked.
-    awaited: Option<(PlatterId, HeldTurn)>,
+    awaited: Option<(Due, HeldTurn)>,
     /// Platters that couldn't be read, with the time of the next attempt.
     retry_at_s: HashMap<PlatterId, u64>,
     /// Those of them that were out of the library's reach.
@@ -288,7 +290,12 @@ impl Scrubber {
         }
         let is_staged_check = self.started.elapsed() >= self.staged_check_at;
         let gateway = self.gateway.clone();
+        let _scrub_guard = gateway.jobs.command_lock.lock_scrub();
         let next = if is_staged_check {
+            // No drive waits for that.
+            if let Some((due, _)) = self.awaited.take() {
+                self.queue.push_front(due);
+            }
             None
         } else {
             match self.next_platter() {
@@ -297,7 +304,6 @@ impl Scrubber {
                 Next::None => return Step::Idle,
             }
         };
-        let _scrub_guard = gateway.jobs.command_lock.lock_scrub();
         let turn = next.as_ref().and_then(|(_, held)| Some(held.as_ref()?.turn.clone()));
         let watcher = ScrubWatcher {
             gateway: &gateway,
@@ -305,7 +311,8 @@ impl Scrubber {
             turn: turn.as_deref(),
             started: self.started,
             rate_limiter: &self.rate_limiter,
-            last_read: Mutex::new(Instant::now()),
+            // Waiting for a drive takes its time too.
+            last_read: Mutex::new(next.as_ref().and_then(|(_, held)| Some(held.as_ref()?.requested)).unwrap_or_else(Instant::now)),
         };
         let Some((platter, held)) = next else {
             self.staged_check_at = match verify_staged(&gateway, &watcher) {
@@ -340,23 +347,24 @@ impl Scrubber {
 
     /// The platter to read next. In a library, a drive has to be told to verify it first.
     fn next_platter(&mut self) -> Next {
-        let (platter, held) = match self.awaited.take() {
+        let (due, held) = match self.awaited.take() {
             Some(awaited) => awaited,
             None => {
                 if self.queue.is_empty() {
                     self.queue = self.find_due_platters();
                 }
-                let Some(Due { platter, set, position }) = self.queue.pop_front() else { return Next::None };
-                let library = self.gateway.library.as_ref();
-                match library.and_then(|library| library.request_turn(set, position)) {
-                    Some(turn) => (platter, HeldTurn { gateway: self.gateway.clone(), turn, was_read: false }),
-                    None => return Next::Platter(platter, None),
+                let Some(due) = self.queue.pop_front() else { return Next::None };
+                let library = self.gateway.library.as_ref().filter(|_| self.gateway.is_usable(&due.store));
+                match library.and_then(|library| library.request_turn(due.set, due.position)) {
+                    Some(turn) => (due, HeldTurn { gateway: self.gateway.clone(), turn, requested: Instant::now(), was_read: false }),
+                    None => return Next::Platter(due.platter, None),
                 }
             }
         };
+        let platter = due.platter;
         match held.turn.wait(PAUSE_SLICE) {
             TurnState::Waiting => {
-                self.awaited = Some((platter, held));
+                self.awaited = Some((due, held));
                 Next::Awaited
             }
             // The library doesn't verify platters.
@@ -365,6 +373,8 @@ impl Scrubber {
                 self.note_unreachable(platter);
                 Next::Awaited
             }
+            // The platter may have been asked for long ago.
+            TurnState::Reading(_) | TurnState::Finished if !self.gateway.is_usable(&due.store) => Next::Platter(platter, None),
             TurnState::Reading(_) | TurnState::Finished => Next::Platter(platter, Some(held)),
         }
     }

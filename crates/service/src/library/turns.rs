@@ -30,6 +30,16 @@ pub(crate) enum TurnState {
     Finished,
 }
 
+impl TurnState {
+    /// The command of the drive that verifies the platter.
+    fn command(self) -> Option<CommandId> {
+        match self {
+            Self::Reading(command) => Some(command),
+            Self::Waiting | Self::Ended(_) | Self::Finished => None,
+        }
+    }
+}
+
 /// The scrub's turn at a platter.
 pub(crate) struct Turn {
     request: RequestId,
@@ -83,15 +93,15 @@ impl Turns {
         }
     }
 
-    /// A request has ended. Returns false if it was not one for a turn.
-    pub(super) fn end(&self, ended: &Ended) -> bool {
+    /// A request has ended. `None` if it was not one for a turn, otherwise the command that a drive
+    /// still carries out for it.
+    pub(super) fn end(&self, ended: &Ended) -> Option<Option<CommandId>> {
         let mut open = lock(&self.open);
-        let Some(index) = open.iter().position(|turn| turn.request == ended.request) else { return false };
+        let index = open.iter().position(|turn| turn.request == ended.request)?;
         if ended.outcome != RegionOutcome::Refused {
             self.out_of_reach.fetch_add(1, Ordering::Relaxed);
         }
-        open.remove(index).set(TurnState::Ended(ended.outcome));
-        true
+        Some(open.remove(index).set(TurnState::Ended(ended.outcome)).command())
     }
 
     /// The scrub needs the turn no longer. Returns the command that its drive carries out.
@@ -99,10 +109,11 @@ impl Turns {
         let mut open = lock(&self.open);
         open.retain(|other| other.request != turn.request);
         self.read.fetch_add(was_read.into(), Ordering::Relaxed);
-        match turn.set(TurnState::Finished) {
-            TurnState::Reading(command) => Some(command),
-            TurnState::Waiting | TurnState::Ended(_) | TurnState::Finished => None,
+        // How it ended stays known.
+        if turn.has_ended() {
+            return None;
         }
+        turn.set(TurnState::Finished).command()
     }
 
     /// What the scrub does in the library.
@@ -193,10 +204,12 @@ mod tests {
     fn a_turn_ends_with_its_request() {
         let (turns, turn) = turns();
         let ended = |request| Ended { request: RequestId(request), outcome: RegionOutcome::Unavailable, took: Micros::ZERO };
-        assert!(!turns.end(&ended(6)) && !turn.has_ended());
-        assert!(turns.end(&ended(7)) && turn.has_ended());
+        assert_eq!((turns.end(&ended(6)), turn.has_ended()), (None, false));
+        turns.begin(&verify(3, 1));
+        assert_eq!((turns.end(&ended(7)), turn.has_ended()), (Some(Some(verify(3, 1).command)), true), "its drive goes on");
         assert!(!turns.begin(&verify(3, 2)), "its drive goes on without the scrub");
         assert_eq!(turn.wait(Duration::from_secs(60)), TurnState::Ended(RegionOutcome::Unavailable));
         assert_eq!((turns.activity(), turns.counts()), ("idle", (0, 1)));
+        assert_eq!((turns.finish(&turn, false), turn.has_ended()), (None, true), "the scrub can still see how it ended");
     }
 }

@@ -99,8 +99,9 @@ impl Events for ToWorkers {
     }
 
     fn ended(&mut self, ended: Ended) {
-        if !self.turns.end(&ended) {
-            self.send(Job::Ended(ended));
+        match self.turns.end(&ended) {
+            None => self.send(Job::Ended(ended)),
+            Some(command) => command.into_iter().for_each(|command| self.send(Job::VerifiedUnread(command))),
         }
     }
 
