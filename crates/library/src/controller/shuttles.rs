@@ -224,8 +224,8 @@ impl Controller {
         let Job::Carry(carry) = self.shuttle(shuttle).job else { unreachable!("only a carrying shuttle places") };
         self.shuttle(shuttle).carrying = None;
         let state = &self.panel.platters[carry.platter.0 as usize];
-        // One that customers want is read for them and taken home, so that it doesn't keep others out
-        // of the drive for as long as verification takes.
+        // One that customers want is read for them and taken home, so that it doesn't keep others
+        // out of the drive for as long as verification takes.
         let needs_verifying = state.verified < state.tracks && self.panel.queue.requests_for(carry.platter) == 0;
         self.panel.arrive(carry, if needs_verifying { Purpose::Verification } else { Purpose::Customer });
         self.become_idle(shuttle);
