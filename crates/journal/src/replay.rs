@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::BufRead;
 
 use fulgurite_domain::Micros;
-use fulgurite_library::{Actor, Command, Event, Fault, Library, Region, RegionOutcome, RequestId};
+use fulgurite_library::{Actor, Command, Event, Fault, Library, Platter, Region, RegionOutcome, RequestId};
 
 use crate::digest::OutputDigest;
 use crate::{Detail, Fact, JournalError, JournalReader, Subject};
@@ -42,6 +42,8 @@ pub enum ReplayError {
         actor_name(*found), library.0
     )]
     NoActor { line: u64, found: Actor, library: Library, actors: u16 },
+    #[error("line {line}: found platter {} of library {}, but the region has {platters} there, counted from 0", found.0, library.0)]
+    NoPlatter { line: u64, found: Platter, library: Library, platters: u32 },
     /// The outputs differ.
     #[error(transparent)]
     Differs(#[from] Box<Difference>),
@@ -251,12 +253,19 @@ impl Replay<'_> {
         Box::new(Difference { line, journal, replay, input, equal_until }).into()
     }
 
-    /// Rejects events that name machines outside the library: a controller panics on those.
+    /// Rejects events that name machines or platters outside the library: controllers or watchers
+    /// panic on those.
     fn check(&self, line: u64, library: Library, event: &Event) -> Result<(), ReplayError> {
         let controllers = self.region.controllers();
         let Some(controller) = controllers.get(usize::from(library.0)) else {
             return Err(ReplayError::NoLibrary { line, found: library, libraries: controllers.len() });
         };
+        let platters = controller.panel().platter_count();
+        if let Event::PlatterWritten { platter } | Event::PlatterUnavailable { platter } | Event::PlatterAvailable { platter } = *event
+            && platter.0 >= platters
+        {
+            return Err(ReplayError::NoPlatter { line, found: platter, library, platters });
+        }
         let layout = controller.panel().layout();
         for actor in actors(event).into_iter().flatten() {
             let (number, actors) = match actor {

@@ -58,8 +58,8 @@ pub struct Ended {
 pub trait Outside {
     /// A drive has been told to read.
     fn read(&mut self, read: Read);
-    /// A drive has been told to verify a platter whose verification was requested. Those who
-    /// request none need not care.
+    /// A drive has been told to verify a platter whose verification was requested. Callers of
+    /// [`LiveLibrary::verify`] implement this and [`Outside::interrupted`].
     fn verify(&mut self, verify: Verify) {
         let _ = verify;
     }

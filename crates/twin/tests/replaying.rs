@@ -166,7 +166,7 @@ fn a_time_or_command_edited_in_the_file_is_reported_as_damage_at_its_line() {
 }
 
 #[test]
-fn unknown_machines_are_rejected_by_name() {
+fn unknown_machines_and_platters_are_rejected_by_name() {
     let text = record(&two_libraries(PolicyName::Partitioned, 8), 1, Detail::Commands);
     let message = |change: fn(&mut Library, &mut Event) -> bool| {
         let (text, at) = falsified(&text, |fact| match fact {
@@ -186,6 +186,11 @@ fn unknown_machines_are_rejected_by_name() {
         true
     });
     assert_eq!(shuttle, "found shuttle 8 of library 0, but the region has 8 of them there, counted from 0");
+    let platter = message(|_, event| {
+        *event = Event::PlatterWritten { platter: fulgurite_library::Platter(u32::MAX) };
+        true
+    });
+    assert!(platter.starts_with("found platter 4294967295 of library 0, but the region has "), "{platter}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use fulgurite_checks::Checks;
 use fulgurite_journal::{Detail, Difference, Fact, JournalReader, JournalWriter, Replayed, Subject, Watcher};
 use fulgurite_library::{Library, Region};
 use fulgurite_live::LiveReplayError;
-use fulgurite_twin::journal::{ReplayError, header, replay, replay_watched};
+use fulgurite_twin::journal::{ReplayError, header, replay_watched};
 use fulgurite_twin::simulation::run_with;
 use serde_json::json;
 
@@ -51,9 +51,11 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
 struct Laws(Rc<RefCell<Option<Checks>>>);
 
 impl Laws {
-    fn begin(&self, mut checks: Checks, region: &Region) -> Self {
-        checks.begin(region);
-        *self.0.borrow_mut() = Some(checks);
+    fn begin(&self, is_wanted: bool, mut checks: Checks, region: &Region) -> Self {
+        if is_wanted {
+            checks.begin(region);
+            *self.0.borrow_mut() = Some(checks);
+        }
         self.clone()
     }
 }
@@ -75,15 +77,15 @@ impl Watcher for Laws {
 pub(super) fn run_again(session: &Session, journal: &Path, checks_laws: bool) -> Result<Outcome> {
     let (path, reader) = open(journal)?;
     let laws = Laws::default();
-    let replayed = match (reader.header().subject, checks_laws) {
-        (Subject::Scenario, false) => replay(reader).map_err(|error| refuse(session, &path, error)),
-        (Subject::Scenario, true) => replay_watched(reader, |scenario, region| {
-            laws.begin(Checks::new(scenario.sets.zones.clone(), scenario.tracks, scenario.policy.name), region)
+    let replayed = match reader.header().subject {
+        Subject::Scenario => replay_watched(reader, |scenario, region| {
+            let checks = Checks::new(scenario.sets.zones.clone(), scenario.tracks, scenario.policy.name);
+            laws.begin(checks_laws, checks, region)
         })
         .map_err(|error| refuse(session, &path, error)),
-        (Subject::Library, false) => fulgurite_live::replay(reader).map_err(|error| refuse_live(session, &path, error)),
-        (Subject::Library, true) => fulgurite_live::replay_watched(reader, |plan, region| {
-            laws.begin(Checks::new(plan.settings().zones.clone(), plan.tracks(), plan.settings().policy.name), region)
+        Subject::Library => fulgurite_live::replay_watched(reader, |plan, region| {
+            let checks = Checks::new(plan.settings().zones.clone(), plan.tracks(), plan.settings().policy.name);
+            laws.begin(checks_laws, checks, region)
         })
         .map_err(|error| refuse_live(session, &path, error)),
     };

@@ -347,6 +347,7 @@ mod tests {
         controller.handle_interrupted(command, 4, &mut commands);
         assert_eq!([0, 1].map(|platter| controller.panel.platters[platter].verified), [10, 4]);
     }
+
     #[test]
     fn requests_for_a_platter_under_verification_go_first() {
         let inventory = Inventory { homes: vec![Slot(0)], tracks: 10, verification: Verification::Written, ..Inventory::default() };

@@ -271,7 +271,7 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
     }
 }
 
-/// Waits for a repair in the library, forever if there is none.
+/// Returns after the next repair in the library; without a library, never.
 async fn repaired(gateway: &Gateway) {
     match &gateway.library {
         Some(library) => library.repaired().await,

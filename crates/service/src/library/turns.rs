@@ -1,7 +1,7 @@
 //! Platters that the server's scrub reads while drives verify them.
 //!
 //! ```text
-//! scrub --request_turn--> library: a drive gets the platter and is told to verify it
+//! scrub --request_turn--> library: a shuttle brings the platter to a drive, which verifies it
 //!   |                                     | verify, interrupted
 //!   '-- reads the platter's file while <--'
 //!   '--finish_turn--> the drive has its bytes
