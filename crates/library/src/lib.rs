@@ -38,7 +38,7 @@ pub use layout::{Bay, Berth, Cell, Drive, Layout, LayoutError, Platter, Position
 pub use pace::Pace;
 pub use panel::{BayState, Carry, Found, Held, Inventory, Job, Operation, Panel, Purpose, Stage, Verification, Whereabouts};
 pub use policy::{Balanced, NoShuttles, Partitioned, Policy, ShortestPaths, Task, Techniques};
-pub use queue::{Lane, Queue, WaitingRequest};
+pub use queue::{Lane, Queue, Rank, WaitingRequest};
 pub use rectangle::{Rectangle, rectangles};
 pub use region::{Library, ReadOrigin, Region, RegionOutcome, RegionPlatter, Sets, Shard};
 pub use request::{ReadRequest, RequestId, Tracks};

@@ -346,10 +346,10 @@ impl Panel {
         self.customers(drive) == 0 && self.empty_bay(drive).is_some() && self.is_reachable(drive)
     }
 
-    /// The platter with the oldest request in these lanes.
-    pub(crate) fn oldest_in(&self, lanes: impl Iterator<Item = Lane>) -> Option<Platter> {
+    /// The platter with the most urgent request in these lanes.
+    pub(crate) fn first_in(&self, lanes: impl Iterator<Item = Lane>) -> Option<Platter> {
         let heads = lanes.filter_map(|lane| self.queue.line(lane).next());
-        heads.min_by_key(|platter| (self.queue.oldest(*platter), *platter))
+        heads.min_by_key(|platter| (self.queue.rank(*platter), *platter))
     }
 
     /// A bay that is empty and expects no platter.

@@ -1,5 +1,6 @@
 //! Queues of read requests. Requests are listed per platter; platters with requests wait in one
-//! line per *lane*, the half of a shelf that they are in, oldest request first.
+//! line per *lane*, the half of a shelf that they are in. What is due first comes first, and among
+//! equals what arrived first: its [`Rank`].
 //!
 //! ```text
 //! lane 0: platter 17 -> platter 4 -> platter 230        lane 1: platter 9 -> ...
@@ -8,18 +9,18 @@
 //!         request 5
 //! ```
 //!
-//! A platter joins its line when its first request arrives. Time only goes forward, so it joins at
-//! the end: lists linked through the platters make joining, leaving and taking the oldest request
-//! constant-time. Only a platter with older requests has to search for its place, because it has
-//! come back to its slot or its fetch was cancelled; and reading in order of tracks sorts a
-//! platter's requests.
+//! A platter joins its line when its first request arrives. If all requests have the same time until
+//! they are due, it joins at the end: lists linked through the platters make joining, leaving and
+//! taking the first request constant-time. Only a more urgent request has to search for its place,
+//! and a platter that has come back to its slot or whose fetch was cancelled; and reading in order
+//! of tracks sorts a platter's requests.
 
 use fulgurite_domain::Micros;
 
 use crate::{Platter, ReadRequest, RequestId, Tracks};
 
-/// Requests for a platter that arrive within this time of each other are read in order of their
-/// tracks.
+/// Requests for a platter that arrive and are due within this time of each other are read in order
+/// of their tracks.
 const BATCH: Micros = Micros(60_000_000);
 
 /// The end of a list.
@@ -29,6 +30,28 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane(pub u16);
 
+/// The place of a request in the order of service: by due time, then by age.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rank {
+    /// When its last byte is due; [`Micros::NEVER`] if there is no deadline.
+    pub deadline: Micros,
+    /// When it arrived.
+    pub arrived: Micros,
+}
+
+impl Rank {
+    /// The time that it had until its deadline when it arrived.
+    fn allowance(self) -> Option<Micros> {
+        (self.deadline != Micros::NEVER).then(|| self.deadline.since(self.arrived))
+    }
+
+    /// Whether another request arrived and is due at nearly the same time.
+    fn is_near(self, other: Self) -> bool {
+        let is_near = |one: Micros, two: Micros| one.since(two) <= BATCH && two.since(one) <= BATCH;
+        is_near(self.arrived, other.arrived) && is_near(self.deadline, other.deadline)
+    }
+}
+
 /// A waiting request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitingRequest {
@@ -36,10 +59,8 @@ pub struct WaitingRequest {
     pub id: RequestId,
     /// The requested tracks.
     pub tracks: Tracks,
-    /// When it arrived.
-    pub arrived: Micros,
-    /// When its last byte is due.
-    pub deadline: Micros,
+    /// Its place in the order of service.
+    pub rank: Rank,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,15 +72,15 @@ struct Node {
 /// The requests for a platter, as a linked list of nodes, and its place in a lane's line.
 #[derive(Debug, Clone, Copy)]
 struct PlatterQueue {
-    /// The list is in order of arrival, except that its first `sorted` requests may be in the order
-    /// in which the drive's head passes them.
+    /// The list is in order of ranks, except that its first `sorted` requests may be in the order in
+    /// which the drive's head passes them, after more urgent ones.
     first: u32,
     last: u32,
     tracks: u32,
     requests: u32,
     sorted: u32,
-    /// When the oldest request arrived, if known.
-    oldest: Option<Micros>,
+    /// The rank of the most urgent request, if known.
+    most_urgent: Option<Rank>,
     lane: Option<Lane>,
     /// The platters before and after this one in the lane's line.
     previous: u32,
@@ -69,7 +90,7 @@ struct PlatterQueue {
 impl PlatterQueue {
     /// A platter without requests.
     const EMPTY: Self =
-        Self { first: NONE, last: NONE, tracks: 0, requests: 0, sorted: 0, oldest: None, lane: None, previous: NONE, following: NONE };
+        Self { first: NONE, last: NONE, tracks: 0, requests: 0, sorted: 0, most_urgent: None, lane: None, previous: NONE, following: NONE };
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -89,6 +110,8 @@ pub struct Queue {
     lines: Vec<Line>,
     platters: u32,
     requests: u64,
+    /// The longest time until its deadline that any request has had.
+    longest: Micros,
     /// From this many tracks on, reading a platter takes long.
     long_tracks: u32,
     /// The platters in lines that take long to read.
@@ -108,6 +131,7 @@ impl Queue {
             lines: vec![line; lanes],
             platters: 0,
             requests: 0,
+            longest: Micros::ZERO,
             long_tracks,
             long_reads: Vec::new(),
         }
@@ -147,7 +171,7 @@ impl Queue {
         self.lines[usize::from(lane.0)].tracks
     }
 
-    /// The platters of a lane's line, oldest request first.
+    /// The platters of a lane's line, most urgent request first.
     pub fn line(&self, lane: Lane) -> impl Iterator<Item = Platter> + '_ {
         let mut next = self.lines[usize::from(lane.0)].first;
         std::iter::from_fn(move || {
@@ -157,12 +181,26 @@ impl Queue {
         })
     }
 
-    /// When the oldest request for a platter arrived.
+    /// The rank of the most urgent request for a platter.
     #[must_use]
-    pub fn oldest(&self, platter: Platter) -> Option<Micros> {
+    pub fn rank(&self, platter: Platter) -> Option<Rank> {
         let platter_queue = &self.platter_queues[platter.0 as usize];
-        let earliest = || self.waiting(platter).take(platter_queue.sorted.max(1) as usize).map(|(_, request)| request.arrived).min();
-        platter_queue.oldest.or_else(earliest)
+        let first = || self.waiting(platter).take(platter_queue.sorted.max(1) as usize).map(|(_, request)| request.rank).min();
+        platter_queue.most_urgent.or_else(first)
+    }
+
+    /// How long the most urgent request for a platter counts as having waited: since it arrived,
+    /// and its head start. Zero if there is none.
+    #[must_use]
+    pub fn age(&self, platter: Platter, now: Micros) -> Micros {
+        self.rank(platter).map_or(Micros::ZERO, |rank| now.since(rank.arrived) + self.head_start(platter))
+    }
+
+    /// How much sooner the most urgent request for a platter was due when it arrived than others
+    /// were when they did. Zero if all have the same time.
+    #[must_use]
+    pub fn head_start(&self, platter: Platter) -> Micros {
+        self.rank(platter).and_then(Rank::allowance).map_or(Micros::ZERO, |allowance| self.longest.since(allowance))
     }
 
     fn waiting(&self, platter: Platter) -> impl Iterator<Item = (u32, WaitingRequest)> + '_ {
@@ -193,9 +231,42 @@ impl Queue {
         self.platter_queues[platter.0 as usize].lane
     }
 
+    /// Adds a request. A platter in a line moves forward if that makes it more urgent.
     pub(crate) fn push(&mut self, now: Micros, request: &ReadRequest) {
-        let waiting = WaitingRequest { id: request.id, tracks: request.tracks, arrived: now, deadline: request.deadline };
-        let node = Node { request: waiting, next: NONE };
+        let platter = request.platter;
+        let rank = Rank { deadline: request.deadline, arrived: now };
+        self.longest = self.longest.max(rank.allowance().unwrap_or(Micros::ZERO));
+        let lane = self.lane_of(platter);
+        let first = self.rank(platter);
+        self.platter_queues[platter.0 as usize].most_urgent = first;
+        let is_first = first.is_none_or(|first| rank < first);
+        let moves = lane.filter(|_| is_first);
+        if moves.is_some() {
+            self.remove_platter(platter);
+        }
+        self.insert(platter, WaitingRequest { id: request.id, tracks: request.tracks, rank }, is_first);
+        match (moves, lane) {
+            (Some(lane), _) => self.enqueue_platter(platter, lane),
+            (None, Some(lane)) => {
+                self.lines[usize::from(lane.0)].tracks += u64::from(request.tracks.count);
+                let tracks = self.tracks_for(platter);
+                let was_long = tracks - request.tracks.count.min(tracks) >= self.long_tracks;
+                if !was_long && tracks >= self.long_tracks {
+                    self.long_reads.push(platter);
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Inserts a request into its platter's list, at the front if it is the most urgent.
+    fn insert(&mut self, platter: Platter, request: WaitingRequest, is_first: bool) {
+        let before = if is_first { NONE } else { self.before(platter, request.rank) };
+        let next = match before {
+            NONE => self.platter_queues[platter.0 as usize].first,
+            before => self.nodes[before as usize].next,
+        };
+        let node = Node { request, next };
         let index = if self.free == NONE {
             self.nodes.push(node);
             self.nodes.len() as u32 - 1
@@ -205,26 +276,34 @@ impl Queue {
             self.nodes[index as usize] = node;
             index
         };
-        let platter_queue = &mut self.platter_queues[request.platter.0 as usize];
-        if platter_queue.first == NONE {
-            (platter_queue.first, platter_queue.oldest) = (index, Some(now));
+        let platter_queue = &mut self.platter_queues[platter.0 as usize];
+        if before == NONE {
+            (platter_queue.first, platter_queue.most_urgent) = (index, Some(request.rank));
+            // It is read before what was sorted, which keeps its order.
+            platter_queue.sorted += u32::from(platter_queue.sorted > 0);
         } else {
-            self.nodes[platter_queue.last as usize].next = index;
+            self.nodes[before as usize].next = index;
         }
-        platter_queue.last = index;
+        if next == NONE {
+            platter_queue.last = index;
+        }
         platter_queue.tracks = platter_queue.tracks.saturating_add(request.tracks.count);
         platter_queue.requests += 1;
         self.requests += 1;
-        let was_long = platter_queue.tracks - request.tracks.count.min(platter_queue.tracks) >= self.long_tracks;
-        if let Some(lane) = platter_queue.lane {
-            self.lines[usize::from(lane.0)].tracks += u64::from(request.tracks.count);
-            if !was_long && platter_queue.tracks >= self.long_tracks {
-                self.long_reads.push(request.platter);
-            }
-        }
     }
 
-    /// Takes the next request for a platter: the oldest, or, with `at`, the first one that a head
+    /// The last request for a platter that goes before one of this rank; it has some that does.
+    fn before(&self, platter: Platter, rank: Rank) -> u32 {
+        let platter_queue = &self.platter_queues[platter.0 as usize];
+        let sorted = platter_queue.sorted as usize;
+        if platter_queue.requests as usize <= sorted || self.nodes[platter_queue.last as usize].request.rank <= rank {
+            return platter_queue.last;
+        }
+        let goes_before = |(place, (_, request)): &(usize, (u32, WaitingRequest))| *place < sorted || request.rank <= rank;
+        self.waiting(platter).enumerate().take_while(goes_before).last().map_or(NONE, |(_, (index, _))| index)
+    }
+
+    /// Takes the next request for a platter: the most urgent, or, with `at`, the first one that a head
     /// passes going up from that track.
     pub(crate) fn pop(&mut self, platter: Platter, at: Option<u32>) -> Option<WaitingRequest> {
         if let Some(track) = at
@@ -240,10 +319,10 @@ impl Queue {
         let platter_queue = &mut self.platter_queues[platter.0 as usize];
         platter_queue.first = next;
         if next == NONE {
-            (platter_queue.last, platter_queue.oldest) = (NONE, None);
-        } else if platter_queue.oldest == Some(request.arrived) {
-            // In order of arrival the next request is the oldest; otherwise `oldest` has to search.
-            platter_queue.oldest = (platter_queue.sorted <= 1).then(|| self.nodes[next as usize].request.arrived);
+            (platter_queue.last, platter_queue.most_urgent) = (NONE, None);
+        } else if platter_queue.most_urgent == Some(request.rank) {
+            // In order of ranks the next request is the most urgent; otherwise `rank` searches.
+            platter_queue.most_urgent = (platter_queue.sorted <= 1).then(|| self.nodes[next as usize].request.rank);
         }
         platter_queue.sorted = platter_queue.sorted.saturating_sub(1);
         // A saturated sum would go wrong here, but no library has 2^32 tracks waiting on one
@@ -260,18 +339,18 @@ impl Queue {
         Some(request)
     }
 
-    /// Sorts the requests that arrived with the oldest one; later calls take from the front. The
-    /// head goes up from where it is, then starts again from the first track as often as needed; a
-    /// request that it could only read by going back waits for the next pass. Requests that arrived
-    /// later keep their order, so none waits much longer than it would by age.
+    /// Sorts the requests that arrived with the first one and are due with it; later calls take from
+    /// the front. The head goes up from where it is, then starts again from the first track as often
+    /// as needed; a request that it could only read by going back waits for the next pass. The
+    /// others keep their order, so none waits much longer than it would by rank.
     fn sort(&mut self, platter: Platter, track: u32) {
         let Some((_, first)) = self.waiting(platter).next() else { return };
-        let arrived_together = |(_, request): &(u32, WaitingRequest)| request.arrived.since(first.arrived) <= BATCH;
+        let is_near = |(_, request): &(u32, WaitingRequest)| request.rank.is_near(first.rank);
         let mut remaining: Vec<(Tracks, u32)> =
-            self.waiting(platter).take_while(arrived_together).map(|(index, request)| (request.tracks, index)).collect();
+            self.waiting(platter).take_while(is_near).map(|(index, request)| (request.tracks, index)).collect();
         let sorted = remaining.len() as u32;
         let rest = self.waiting(platter).nth(remaining.len()).map_or(NONE, |(index, _)| index);
-        // The sort is stable: equal tracks stay in order of arrival.
+        // The sort is stable: equal tracks stay in order of ranks.
         remaining.sort_by_key(|(tracks, _)| tracks.first);
         let mut order = Vec::with_capacity(remaining.len());
         let mut head = track;
@@ -299,18 +378,18 @@ impl Queue {
         platter_queue.sorted = sorted;
     }
 
-    /// Inserts a platter with requests into a lane's line, by the age of its oldest request. Does
-    /// nothing if it is there already or has no requests.
+    /// Inserts a platter with requests into a lane's line, by its rank. Does nothing if it is there
+    /// already or has no requests.
     pub(crate) fn enqueue_platter(&mut self, platter: Platter, lane: Lane) {
         let index = platter.0;
-        let Some(oldest) = self.oldest(platter) else { return };
+        let Some(rank) = self.rank(platter) else { return };
         if self.platter_queues[index as usize].lane == Some(lane) {
             return;
         }
         self.remove_platter(platter);
-        self.platter_queues[index as usize].oldest = Some(oldest);
+        self.platter_queues[index as usize].most_urgent = Some(rank);
         let mut previous = self.lines[usize::from(lane.0)].last;
-        while previous != NONE && self.oldest(Platter(previous)).is_some_and(|other| other > oldest) {
+        while previous != NONE && self.rank(Platter(previous)).is_some_and(|other| other > rank) {
             previous = self.platter_queues[previous as usize].previous;
         }
         let line = &mut self.lines[usize::from(lane.0)];
@@ -375,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn platters_queue_in_order_of_their_oldest_request() {
+    fn platters_queue_in_order_of_their_most_urgent_request() {
         let mut queue = Queue::new(5, 2, 100);
         for (now, platter) in [(1, 3), (2, 1), (3, 4), (4, 3)] {
             ask(&mut queue, now, now, platter, 0);
@@ -427,24 +506,96 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_request_is_known_after_any_mix_of_pops_and_pushes() {
+    fn the_most_urgent_request_is_known_after_any_mix_of_pops_and_pushes() {
         let mut queue = Queue::new(1, 1, 100);
         for (now, id, first) in [(5, 1, 30), (6, 2, 10), (7, 3, 20)] {
             ask(&mut queue, now, id, 0, first);
         }
+        let arrived = |queue: &Queue| queue.rank(Platter(0)).map(|rank| rank.arrived);
         let pop = |queue: &mut Queue, at| queue.pop(Platter(0), at).map(|waiting| waiting.id.0);
-        assert_eq!((pop(&mut queue, Some(0)), queue.oldest(Platter(0))), (Some(2), Some(Micros(5))));
+        assert_eq!((pop(&mut queue, Some(0)), arrived(&queue)), (Some(2), Some(Micros(5))));
         assert_eq!(
-            (pop(&mut queue, Some(25)), queue.oldest(Platter(0))),
+            (pop(&mut queue, Some(25)), arrived(&queue)),
             (Some(3), Some(Micros(5))),
             "requests are sorted once, for the head's position at that time"
         );
         ask(&mut queue, 8, 4, 0, 40);
-        assert_eq!((pop(&mut queue, Some(22)), queue.oldest(Platter(0))), (Some(1), Some(Micros(8))));
+        assert_eq!((pop(&mut queue, Some(22)), arrived(&queue)), (Some(1), Some(Micros(8))));
         ask(&mut queue, 9, 5, 0, 50);
         queue.enqueue_platter(Platter(0), Lane(0));
-        assert_eq!((pop(&mut queue, None), queue.oldest(Platter(0))), (Some(4), Some(Micros(9))));
-        assert_eq!((pop(&mut queue, None), queue.oldest(Platter(0))), (Some(5), None));
+        assert_eq!((pop(&mut queue, None), arrived(&queue)), (Some(4), Some(Micros(9))));
+        assert_eq!((pop(&mut queue, None), arrived(&queue)), (Some(5), None));
+    }
+
+    fn ask_by(queue: &mut Queue, now: u64, id: u64, platter: u32, deadline: u64) {
+        let tracks = Tracks { first: 1000 - 10 * id as u32, count: 2 };
+        queue.push(Micros(now), &ReadRequest { id: RequestId(id), platter: Platter(platter), tracks, deadline: Micros(deadline) });
+    }
+
+    #[test]
+    fn what_is_due_first_goes_first() {
+        let mut queue = Queue::new(3, 1, 4);
+        for (now, id, platter, deadline) in [(1, 1, 0, 900), (2, 2, 1, 800), (3, 3, 2, 850), (4, 4, 0, 870)] {
+            ask_by(&mut queue, now, id, platter, deadline);
+            queue.enqueue_platter(Platter(platter), Lane(0));
+        }
+        assert_eq!(line(&queue, 0), [1, 2, 0]);
+        // A request for a platter in the line moves it forward.
+        ask_by(&mut queue, 5, 5, 0, 100);
+        assert_eq!((line(&queue, 0), queue.tracks_in(Lane(0)), queue.long_reads()), (vec![0, 1, 2], 10, &[Platter(0)][..]));
+        assert_eq!((queue.head_start(Platter(0)), queue.head_start(Platter(1))), (Micros(804), Micros(101)));
+        assert_eq!(queue.age(Platter(0), Micros(7)), Micros(806));
+        let order: Vec<u64> = std::iter::from_fn(|| queue.pop(Platter(0), None).map(|waiting| waiting.id.0)).collect();
+        assert_eq!(order, [5, 4, 1]);
+    }
+
+    #[test]
+    fn an_urgent_request_goes_before_those_sorted_by_track() {
+        let mut queue = Queue::new(1, 1, 100);
+        for id in 1..=4 {
+            ask_by(&mut queue, id, id, 0, 1_000_000_000 + id);
+        }
+        let mut order = vec![queue.pop(Platter(0), Some(0)).map(|waiting| waiting.id.0)];
+        ask_by(&mut queue, 5, 5, 0, 500);
+        ask_by(&mut queue, 6, 6, 0, 2_000_000_000);
+        ask_by(&mut queue, 7, 7, 0, 1_500_000_000);
+        order.extend((0..6).map(|_| queue.pop(Platter(0), Some(0)).map(|waiting| waiting.id.0)));
+        assert_eq!(order, [4, 5, 3, 2, 1, 7, 6].map(Some), "tracks go up as numbers go down");
+        assert_eq!((queue.pop(Platter(0), None), queue.requests(), queue.tracks_for(Platter(0))), (None, 0, 0));
+    }
+
+    #[test]
+    fn any_mix_of_pushes_and_pops_keeps_the_order_of_ranks() {
+        let mut seed = 1_u64;
+        let mut random = move |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        let (mut queue, mut all) = (Queue::new(5, 1, 6), Vec::<(u32, Rank, u64)>::new());
+        for id in 0..20_000 {
+            let platter = random(5) as u32;
+            if random(9) < 5 {
+                let deadline = if random(8) == 0 { Micros::NEVER.0 } else { id + random(40) };
+                ask_by(&mut queue, id, id % 50, platter, deadline);
+                all.push((platter, Rank { deadline: Micros(deadline), arrived: Micros(id) }, id % 50));
+                queue.enqueue_platter(Platter(platter), Lane(0));
+            } else {
+                let first = all.iter().filter(|(of, ..)| *of == platter).min_by_key(|(_, rank, _)| *rank).copied();
+                queue.remove_platter(Platter(platter));
+                let popped = queue.pop(Platter(platter), None);
+                assert_eq!(popped.map(|popped| (platter, popped.rank, popped.id.0)), first);
+                all.retain(|waiting| Some(*waiting) != first);
+                queue.enqueue_platter(Platter(platter), Lane(0));
+            }
+            let mut heads: Vec<(Rank, u32)> = (0..5).filter_map(|platter| Some((queue.rank(Platter(platter))?, platter))).collect();
+            heads.sort_unstable();
+            assert_eq!(line(&queue, 0), heads.iter().map(|(_, platter)| *platter).collect::<Vec<_>>());
+            assert_eq!((queue.requests(), queue.tracks_in(Lane(0))), (all.len() as u64, 2 * all.len() as u64));
+            let mut long: Vec<Platter> = queue.long_reads().to_vec();
+            long.sort_unstable();
+            let is_long = |platter: &u32| all.iter().filter(|(of, ..)| of == platter).count() >= 3;
+            assert_eq!(long, (0..5).filter(is_long).map(Platter).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -193,7 +193,7 @@ impl Controller {
             }
             if !self.drive(drive).down
                 && self.panel.customers(drive) == 0
-                && let Some(platter) = self.panel.oldest_in(self.panel.lanes())
+                && let Some(platter) = self.panel.first_in(self.panel.lanes())
             {
                 is_changed |= self.load_drive(drive, platter, commands);
             }

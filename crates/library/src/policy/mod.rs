@@ -79,7 +79,7 @@ pub trait Policy: Send {
 }
 
 /// A task in a rectangle whose shuttles are all lost, for a shuttle without a task of its own:
-/// collects a platter that its drives released, or fetches its oldest platter to one of its drives
+/// collects a platter that its drives released, or fetches its most urgent platter to one of its drives
 /// or of the shuttle's own.
 pub(crate) fn task_in_orphaned_rectangle(panel: &Panel, rectangles: &[Rectangle], own: &Rectangle) -> Option<Task> {
     if !panel.has_lost() {
@@ -91,7 +91,7 @@ pub(crate) fn task_in_orphaned_rectangle(panel: &Panel, rectangles: &[Rectangle]
         if let Some((drive, bay)) = drives.find_map(|drive| Some((*drive, panel.released_bay(*drive)?))) {
             return Some(Task::Collect { drive, bay });
         }
-        let Some(platter) = panel.oldest_in(orphan.lanes.iter().copied()) else { continue };
+        let Some(platter) = panel.first_in(orphan.lanes.iter().copied()) else { continue };
         let at = panel.platter_position(platter);
         let travel_time = |drive: &&Drive| (panel.pace().travel(at, panel.door(**drive)), **drive);
         if let Some(drive) = orphan.drives.iter().chain(&own.drives).filter(|drive| panel.is_free(**drive)).min_by_key(travel_time) {

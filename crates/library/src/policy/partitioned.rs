@@ -6,7 +6,7 @@ use crate::policy::task_in_orphaned_rectangle;
 use crate::rectangle::{Rectangle, indices_by_shuttle, rectangles};
 use crate::{Drive, Layout, Panel, Platter, Policy, Shuttle, Task};
 
-/// A shuttle brings the oldest platter of its rectangle to one of its drives, and takes it back.
+/// A shuttle brings the most urgent platter of its rectangle to one of its drives, and takes it back.
 /// When the numbers of waiting tracks in the fullest and the emptiest rectangle differ by more than
 /// a threshold, idle shuttles fetch from the fullest. (SOSP '23, section 4.)
 #[derive(Debug, Clone)]
@@ -27,8 +27,8 @@ impl Partitioned {
         Self { rectangles, rectangle_of_shuttle, steals_above }
     }
 
-    fn oldest(&self, panel: &Panel, rectangle: &Rectangle) -> Option<Platter> {
-        panel.oldest_in(rectangle.lanes.iter().copied())
+    fn first(&self, panel: &Panel, rectangle: &Rectangle) -> Option<Platter> {
+        panel.first_in(rectangle.lanes.iter().copied())
     }
 
     fn waiting_tracks(&self, panel: &Panel, rectangle: &Rectangle) -> u64 {
@@ -61,7 +61,7 @@ impl Partitioned {
             return Some(Task::Collect { drive, bay });
         }
         let platter = match rectangle.drives.iter().any(|drive| panel.is_free(*drive)) {
-            true => self.oldest(panel, rectangle).or_else(|| self.oldest(panel, (*fullest.get_or_init(|| self.fullest(panel)))?)),
+            true => self.first(panel, rectangle).or_else(|| self.first(panel, (*fullest.get_or_init(|| self.fullest(panel)))?)),
             false => None,
         };
         let Some(platter) = platter else { return task_in_orphaned_rectangle(panel, &self.rectangles, rectangle) };

@@ -3,7 +3,7 @@
 use crate::policy::nearest_idle;
 use crate::{Drive, Panel, Policy, Shuttle, Task};
 
-/// The nearest idle shuttle brings the oldest platter to the nearest drive with room, and takes
+/// The nearest idle shuttle brings the most urgent platter to the nearest drive with room, and takes
 /// released platters back to their slots. (SP of SOSP '23, section 7.2.)
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ShortestPaths;
@@ -17,7 +17,7 @@ impl Policy for ShortestPaths {
                 return Some((shuttle, Task::Collect { drive, bay }));
             }
         }
-        let platter = panel.oldest_in(panel.lanes())?;
+        let platter = panel.first_in(panel.lanes())?;
         let at = panel.platter_position(platter);
         let travel_time = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
         let drive = panel.drives().filter(|drive| panel.is_free(*drive)).min_by_key(|drive| (travel_time(drive), *drive))?;

@@ -81,7 +81,7 @@ impl Balanced {
         candidates.clear();
         match self.urgent_long_read(panel, section) {
             Some(platter) => candidates.push(platter),
-            None => self.add_oldest(panel, section, &mut candidates),
+            None => self.add_first(panel, section, &mut candidates),
         }
         let best = self.best(panel, at, &candidates, section);
         self.candidates = candidates;
@@ -94,15 +94,15 @@ impl Balanced {
         (takes >= self.urgency(panel, section, self.workers[section])).then_some(platter)
     }
 
-    /// Adds the oldest platters of a section.
-    fn add_oldest(&self, panel: &Panel, section: usize, candidates: &mut Vec<Platter>) {
-        // Short queues are served strictly by age; otherwise the oldest would pay for what the
+    /// Adds the most urgent platters of a section.
+    fn add_first(&self, panel: &Panel, section: usize, candidates: &mut Vec<Platter>) {
+        // Short queues are served strictly in order; otherwise the first would pay for what the
         // others gain.
         let window = (self.waiting[section] / WINDOW_PART).clamp(1, self.techniques.window.max(1)) as usize;
         let lanes = &self.sections[section].lanes;
         candidates.extend(lanes.iter().flat_map(|lane| panel.queue().line(*lane).take(window)));
         if lanes.len() > 1 {
-            candidates.sort_unstable_by_key(|platter| (panel.queue().oldest(*platter), *platter));
+            candidates.sort_unstable_by_key(|platter| (panel.queue().rank(*platter), *platter));
             candidates.truncate(window);
         }
     }
@@ -116,10 +116,10 @@ impl Balanced {
         for drive in self.sections[section].drives.iter().copied().filter(|drive| self.is_usable(panel, *drive)) {
             let (door, busy) = (panel.door(drive), customer_work(panel, drive));
             for platter in platters {
-                // Travel times are slow to compute, and the oldest platters, which come first,
+                // Travel times are slow to compute, and the most urgent platters, which come first,
                 // are nearly the best.
                 let is_worse = |least: i64| best.is_some_and(|(cost, ..)| least > cost);
-                let age = panel.queue().oldest(*platter).map_or(Micros::ZERO, |oldest| now.since(oldest));
+                let age = panel.queue().age(*platter, now);
                 let credit = (age.seconds() * self.techniques.age_counts * 1e6) as i64;
                 if is_worse(-credit) {
                     continue;
@@ -162,7 +162,7 @@ impl Balanced {
     /// Fetches the first platter of a section whose own drives are taken for long, to the drive of
     /// another section that it reaches soonest.
     pub(super) fn fetch_abroad(&self, panel: &Panel, section: usize, at: Position) -> Option<Task> {
-        let platter = self.urgent_long_read(panel, section).or_else(|| self.oldest(panel, section))?;
+        let platter = self.urgent_long_read(panel, section).or_else(|| self.first(panel, section))?;
         let place = panel.platter_position(platter);
         let picked = panel.pace().travel(at, place) + panel.pace().pick;
         let drives = panel.drives().filter(|drive| self.is_usable(panel, *drive)).map(|drive| {
@@ -180,7 +180,7 @@ impl Balanced {
         if self.waiting[other] < 2 || !self.has_usable_drive(panel, own) {
             return None;
         }
-        let least = urgency.map_or(above, |urgency| urgency + above + Micros(urgency.0 / 16));
+        let least = urgency.map_or(above, |urgency| urgency + above + self.hysteresis(panel, own, urgency));
         if self.urgency(panel, other, self.workers[other]) <= least {
             return None;
         }

@@ -6,19 +6,19 @@
 //!
 //! - **Shuttles in the wrong place.** The panel is cut into [sections](Section), one for each end
 //!   of a shelf with drives, and no shuttle owns any. The *urgency* of a section is the age that
-//!   its last platter will reach: the age of its oldest request, plus the time that fetching all
-//!   of its platters takes. A shuttle stays in its section until one without a shuttle is much
-//!   more urgent, so it rarely changes shelves. It also fetches platters from the other end of its
-//!   shelf, if they would wait much longer there. ([`Techniques::moves_above`],
-//!   [`Techniques::assists_above`])
+//!   its last platter will reach: the age of its most urgent request, plus the time that fetching
+//!   all of its platters takes. A request that is due sooner than others counts as that much older.
+//!   A shuttle stays in its section until one without a shuttle is much more urgent, so it rarely
+//!   changes shelves. It also fetches platters from the other end of its shelf, if they would wait
+//!   much longer there. ([`Techniques::moves_above`], [`Techniques::assists_above`])
 //! - **Waiting for the drive.** A shuttle that brought a platter waits until it is read, or returns
 //!   for it later. If the drive's second bay is free too, the shuttle leaves one platter, takes the
 //!   one that was read meanwhile, and never waits. So while many platters are queued, platters
 //!   under verification are set aside in a slot. ([`Techniques::exchanges`]) Where a drive serves
 //!   several shelves, a second shuttle works on another of them while many platters wait, and
 //!   brings its platter when the first one has taken one away.
-//! - **Empty trips**, from where a shuttle left a platter to where it picks the next. The oldest
-//!   platter can be anywhere; one of the oldest few is near. ([`Techniques::window`])
+//! - **Empty trips**, from where a shuttle left a platter to where it picks the next. The next
+//!   platter can be anywhere; one of the next few is near. ([`Techniques::window`])
 //! - **Drives taken for long.** A platter with hours of requests starts before the others, since
 //!   the last of its requests ends hours later. While it is read, the other platters of its
 //!   section go to other drives.
@@ -137,8 +137,8 @@ impl Balanced {
         }
     }
 
-    fn oldest(&self, panel: &Panel, section: usize) -> Option<Platter> {
-        panel.oldest_in(self.sections[section].lanes.iter().copied())
+    fn first(&self, panel: &Panel, section: usize) -> Option<Platter> {
+        panel.first_in(self.sections[section].lanes.iter().copied())
     }
 
     fn count_workers(&mut self, panel: &Panel) {
@@ -190,11 +190,17 @@ impl Balanced {
     /// How long the last platter that waits in a section now will have waited, if `workers`
     /// shuttles work there; zero if none waits.
     fn urgency(&self, panel: &Panel, section: usize, workers: u32) -> Micros {
-        let Some(oldest) = self.oldest(panel, section) else { return Micros::ZERO };
-        let age = panel.queue().oldest(oldest).map_or(Micros::ZERO, |at| panel.now().since(at));
+        let Some(first) = self.first(panel, section) else { return Micros::ZERO };
+        let age = panel.queue().age(first, panel.now());
         let fetching = u64::from(self.waiting[section]) * self.handling[section].0 / u64::from(workers.max(1));
         let long = self.long_read(panel, section).map_or(Micros::ZERO, |(takes, _)| takes);
         (age + Micros(fetching)).max(long)
+    }
+
+    /// How much more urgent another section must be, because the urgency of this one is uncertain.
+    fn hysteresis(&self, panel: &Panel, section: usize, urgency: Micros) -> Micros {
+        let head_start = self.first(panel, section).map_or(Micros::ZERO, |first| panel.queue().head_start(first));
+        Micros(urgency.since(head_start).0 / 16)
     }
 
     /// The platter of a section whose requests take longest to read, if that is long, and how long
@@ -203,8 +209,7 @@ impl Balanced {
         let is_here = |lane: Lane| self.section_of_lane[usize::from(lane.0)] == section;
         let of_section = |platter: &&Platter| panel.queue().lane_of(**platter).is_some_and(is_here);
         let takes = |platter: Platter| {
-            let age = panel.queue().oldest(platter).map_or(Micros::ZERO, |at| panel.now().since(at));
-            age + Micros(u64::from(panel.queue().tracks_for(platter)) * panel.pace().track.0)
+            panel.queue().age(platter, panel.now()) + Micros(u64::from(panel.queue().tracks_for(platter)) * panel.pace().track.0)
         };
         panel.queue().long_reads().iter().filter(of_section).map(|platter| (takes(*platter), *platter)).max()
     }
@@ -248,12 +253,12 @@ impl Balanced {
     /// urgent than its own.
     fn move_to_more_urgent(&mut self, panel: &Panel, shuttle: Shuttle, own_urgency: Micros) -> Option<Task> {
         let (own, at) = (self.section_of(shuttle), panel.position(shuttle));
-        let least = own_urgency + self.techniques.moves_above + Micros(own_urgency.0 / 16);
+        let least = own_urgency + self.techniques.moves_above + self.hysteresis(panel, own, own_urgency);
         let mut best: Option<(Micros, usize)> = None;
         for other in (0..self.sections.len()).filter(|other| *other != own && self.workers[*other] < self.workers_wanted[*other]) {
-            let Some(oldest) = self.oldest(panel, other) else { continue };
+            let Some(first) = self.first(panel, other) else { continue };
             let urgency = self.urgency(panel, other, self.workers[other] + 1);
-            let urgency = Micros(urgency.0.saturating_sub(panel.pace().travel(at, panel.platter_position(oldest)).0));
+            let urgency = Micros(urgency.0.saturating_sub(panel.pace().travel(at, panel.platter_position(first)).0));
             if urgency > least && best.is_none_or(|(most, _)| urgency > most) && self.has_work_for_another(panel, other) {
                 best = Some((urgency, other));
             }
@@ -306,7 +311,7 @@ impl Balanced {
             if !needs_one || !self.has_work_for_another(panel, section) {
                 continue;
             }
-            let place = self.oldest(panel, section).map_or(self.sections[section].door, |oldest| panel.platter_position(oldest));
+            let place = self.first(panel, section).map_or(self.sections[section].door, |first| panel.platter_position(first));
             let shuttles = self.free.iter().chain(&self.standing_by);
             let nearest = shuttles.map(|shuttle| (panel.pace().travel(panel.position(*shuttle), place), *shuttle)).min();
             unattended.extend(nearest.map(|(way, shuttle)| (way, section, shuttle)));
