@@ -33,6 +33,8 @@ SMALL = "[library]\nracks = 3\nshelves = 8\nslots = 4\n\n[shuttles]\ncount = 8\n
 # The same with machines that fail at random, each several times a day, and are repaired after minutes.
 FAILING = MEDIUM + '\n[faults]\nshuttle_every = "30 min"\ndrive_every = "2 h"\nrepair = "10 min"\ndetection = "30 s"\n'
 KILLS = int(os.environ.get("FULGURITE_LIBRARY_KILLS", "4"))
+# A library in which requests wait for its only shuttle.
+NARROW = "[library]\nracks = 6\nslots = 20\n\n[shuttles]\ncount = 1\n\n[drives]\nleft = 1\nright = 0\n"
 REQUEST = {"Days": 1, "GlacierJobParameters": {"Tier": "Standard"}}
 
 
@@ -329,6 +331,37 @@ def test_a_thousand_restores_at_once(own):
     assert replay(own, journal)["ended"] == 1000
     # Reads of one platter share visits: far fewer than one for each object.
     assert journal.read_text().count(" mount P") < 100
+
+
+def test_the_faster_tier_goes_first(own):
+    settle(own, 100, "narrow.toml")
+    (own.archive / "narrow.toml").write_text(NARROW)
+    with own:
+        s3 = client(own)
+        bodies = put(s3, own, sets=8, each=1)
+    settle(own, 20, "narrow.toml")
+    with own:
+        s3 = client(own)
+        keys = sorted(bodies)
+        tiers = dict.fromkeys(keys[:6], "Bulk") | {keys[6]: "Standard", keys[7]: "Expedited"}
+        for key, tier in tiers.items():
+            request = {"Days": 1, "GlacierJobParameters": {"Tier": tier}}
+            s3.restore_object(Bucket="photos", Key=key, RestoreRequest=request)
+        # One that was requested before is wanted sooner now.
+        s3.restore_object(Bucket="photos", Key=keys[5], RestoreRequest={"Days": 1, "GlacierJobParameters": {"Tier": "Expedited"}})
+        first = restores(own)["restores"][:3]
+        assert {one["key"] for one in first[:2]} == {keys[5], keys[7]} and first[2]["key"] == keys[6]
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(s3, bodies)
+    journal = journals(own)[-1]
+    assert replay(own, journal)["ended"] == 8
+    lines = journal.read_text().splitlines()
+    asked = [line.split()[1] for line in lines if re.match(r"\d+ R\d+ by ", line)]
+    ended = [line.split()[1] for line in lines if re.match(r"> R\d+ read", line)]
+    assert any(re.match(rf"\d+ {asked[5]} sooner ", line) for line in lines)
+    # The shuttle and the drives were busy with one or two platters when the faster tiers were requested.
+    assert all(ended.index(asked[number]) < 5 for number in (5, 6, 7)), (asked, ended)
+    assert max(ended.index(asked[number]) for number in (5, 7)) < ended.index(asked[6])
 
 
 def test_an_object_on_several_platters_is_read_shard_by_shard(own):

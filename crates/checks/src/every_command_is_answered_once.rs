@@ -105,6 +105,7 @@ impl EveryCommandIsAnsweredOnce {
                 return Ok(None);
             }
             Event::ReadRequested(_)
+            | Event::ReadHastened { .. }
             | Event::VerificationRequested { .. }
             | Event::PlatterWritten { .. }
             | Event::PlatterUnavailable { .. }

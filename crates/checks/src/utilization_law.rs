@@ -119,6 +119,7 @@ impl UtilizationLaw {
                 self.interrupted.remove(&(*library, actor));
             }
             Event::ReadRequested(_)
+            | Event::ReadHastened { .. }
             | Event::VerificationRequested { .. }
             | Event::PlatterWritten { .. }
             | Event::Lost { .. }

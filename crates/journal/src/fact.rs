@@ -25,6 +25,8 @@ use fulgurite_library::{
 pub enum Fact {
     /// Input: a request for shards arrived at the region.
     Requested { now: Micros, request: RequestId, deadline: Micros, shards: Vec<Shard> },
+    /// Input: an open request is due sooner than it was.
+    Hastened { now: Micros, request: RequestId, deadline: Micros },
     /// Input: a request arrived to read a platter in full.
     VerificationRequested { now: Micros, request: RequestId, platter: RegionPlatter },
     /// Input: the controller of a library received an event.
@@ -44,10 +46,21 @@ impl Fact {
     #[must_use]
     pub fn instant(&self) -> Option<Micros> {
         match self {
-            Self::Requested { now, .. } | Self::VerificationRequested { now, .. } | Self::Happened { now, .. } | Self::End { now, .. } => {
-                Some(*now)
-            }
+            Self::Requested { now, .. }
+            | Self::Hastened { now, .. }
+            | Self::VerificationRequested { now, .. }
+            | Self::Happened { now, .. }
+            | Self::End { now, .. } => Some(*now),
             Self::Commanded { .. } | Self::Ended { .. } | Self::Digest { .. } => None,
+        }
+    }
+
+    /// Whether it is an input of the controllers.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        match self {
+            Self::Requested { .. } | Self::Hastened { .. } | Self::VerificationRequested { .. } | Self::Happened { .. } => true,
+            Self::Commanded { .. } | Self::Ended { .. } | Self::Digest { .. } | Self::End { .. } => false,
         }
     }
 }
@@ -59,6 +72,7 @@ impl fmt::Display for Fact {
                 write!(f, "{} R{} by {}", now.0, request.0, instant(*deadline))?;
                 shards.iter().try_for_each(|shard| write!(f, " P{}:{}", shard.platter.0, range(shard.tracks)))
             }
+            Self::Hastened { now, request, deadline } => write!(f, "{} R{} sooner {}", now.0, request.0, instant(*deadline)),
             Self::VerificationRequested { now, request, platter } => write!(f, "{} R{} verify P{}", now.0, request.0, platter.0),
             Self::Happened { now, library, event } => write!(f, "{} L{} {}", now.0, library.0, event_words(*event)),
             Self::Commanded { library, command: Command::Do { id, action } } => {
@@ -129,6 +143,9 @@ fn event_words(event: Event) -> impl fmt::Display {
     fmt::from_fn(move |f| match event {
         Event::ReadRequested(request) => {
             write!(f, "asked R{} by {} P{}:{}", request.id.0, instant(request.deadline), request.platter.0, range(request.tracks))
+        }
+        Event::ReadHastened { request, platter, deadline } => {
+            write!(f, "asked R{} sooner {} P{}", request.0, instant(deadline), platter.0)
         }
         Event::VerificationRequested { request, platter } => write!(f, "asked R{} verify P{}", request.0, platter.0),
         Event::PlatterWritten { platter } => write!(f, "written P{}", platter.0),

@@ -191,6 +191,12 @@ impl Replay<'_> {
                 self.collect_outputs(line, fact);
                 Ok(())
             }
+            Fact::Hastened { now, request, deadline } => {
+                self.check_no_more_outputs(line, &fact)?;
+                self.region.hasten(now, request, deadline, &mut self.commanded, &mut self.finished);
+                self.collect_outputs(line, fact);
+                Ok(())
+            }
             Fact::VerificationRequested { now, request, platter } => {
                 self.check_no_more_outputs(line, &fact)?;
                 self.region.verify(now, request, platter, &mut self.commanded, &mut self.finished);
@@ -261,7 +267,10 @@ impl Replay<'_> {
             return Err(ReplayError::NoLibrary { line, found: library, libraries: controllers.len() });
         };
         let platters = controller.panel().platter_count();
-        if let Event::PlatterWritten { platter } | Event::PlatterUnavailable { platter } | Event::PlatterAvailable { platter } = *event
+        if let Event::ReadHastened { platter, .. }
+        | Event::PlatterWritten { platter }
+        | Event::PlatterUnavailable { platter }
+        | Event::PlatterAvailable { platter } = *event
             && platter.0 >= platters
         {
             return Err(ReplayError::NoPlatter { line, found: platter, library, platters });
@@ -299,6 +308,7 @@ fn actors(event: &Event) -> [Option<Actor>; 2] {
         Event::Repaired { actor } => [Some(actor), None],
         Event::ChargeLow { shuttle } => [Some(Actor::Shuttle(shuttle)), None],
         Event::ReadRequested(_)
+        | Event::ReadHastened { .. }
         | Event::VerificationRequested { .. }
         | Event::PlatterWritten { .. }
         | Event::PlatterUnavailable { .. }

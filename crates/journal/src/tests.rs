@@ -56,6 +56,7 @@ fn event() -> impl Strategy<Value = Event> {
     let asked = (request(), platter(), tracks(), instant());
     prop_oneof![
         asked.prop_map(|(id, platter, tracks, deadline)| Event::ReadRequested(ReadRequest { id, platter, tracks, deadline })),
+        (request(), platter(), instant()).prop_map(|(request, platter, deadline)| Event::ReadHastened { request, platter, deadline }),
         (request(), platter()).prop_map(|(request, platter)| Event::VerificationRequested { request, platter }),
         platter().prop_map(|platter| Event::PlatterWritten { platter }),
         id().prop_map(|command| Event::Done { command }),
@@ -105,6 +106,7 @@ fn input() -> impl Strategy<Value = Fact> {
     prop_oneof![
         (instant(), request(), instant(), prop::collection::vec(shard(), 0..5))
             .prop_map(|(now, request, deadline, shards)| Fact::Requested { now, request, deadline, shards }),
+        (instant(), request(), instant()).prop_map(|(now, request, deadline)| Fact::Hastened { now, request, deadline }),
         (instant(), request(), any::<u32>()).prop_map(|(now, request, platter)| Fact::VerificationRequested {
             now,
             request,
@@ -132,7 +134,11 @@ fn facts() -> impl Strategy<Value = Vec<Fact>> {
     prop::collection::vec(prop_oneof![input(), followed()], 0..40).prop_map(|mut facts| {
         let mut last = Micros::ZERO;
         for fact in &mut facts {
-            if let Fact::Requested { now, .. } | Fact::VerificationRequested { now, .. } | Fact::Happened { now, .. } = fact {
+            if let Fact::Requested { now, .. }
+            | Fact::Hastened { now, .. }
+            | Fact::VerificationRequested { now, .. }
+            | Fact::Happened { now, .. } = fact
+            {
                 last = last.max(*now);
                 *now = last;
             }
@@ -157,7 +163,7 @@ fn read(text: &[u8]) -> Result<Vec<(u64, Fact)>, JournalError> {
 }
 
 fn is_input(fact: &Fact) -> bool {
-    matches!(fact, Fact::Requested { .. } | Fact::VerificationRequested { .. } | Fact::Happened { .. })
+    fact.is_input()
 }
 
 proptest! {

@@ -69,8 +69,10 @@ impl<'a> Words<'a> {
         match self.word("a request or a library", of)? {
             Of::Library(library) => Ok(Fact::Happened { now, library, event: self.event()? }),
             Of::Request(request) => {
-                let Some(deadline) = self.deadline()? else {
-                    return Ok(Fact::VerificationRequested { now, request, platter: RegionPlatter(self.platter()?.0) });
+                let deadline = match self.asked()? {
+                    Asked::By(deadline) => deadline,
+                    Asked::Sooner(deadline) => return Ok(Fact::Hastened { now, request, deadline }),
+                    Asked::Verify => return Ok(Fact::VerificationRequested { now, request, platter: RegionPlatter(self.platter()?.0) }),
                 };
                 let mut shards = Vec::new();
                 for found in self.0.by_ref() {
@@ -82,26 +84,27 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The deadline of a request for tracks; `None` of one to verify a platter.
-    fn deadline(&mut self) -> Result<Option<Micros>, Unexpected<'a>> {
-        if !self.word("`by` or `verify`", |word| one_of(&[("by", true), ("verify", false)], word))? {
-            return Ok(None);
-        }
+    /// What a request asks for, with the deadline if it has one.
+    fn asked(&mut self) -> Result<Asked, Unexpected<'a>> {
+        type WithDeadline = fn(Micros) -> Asked;
+        let words: [(&str, Option<WithDeadline>); 3] = [("by", Some(Asked::By)), ("sooner", Some(Asked::Sooner)), ("verify", None)];
+        let Some(asked) = self.word("`by`, `sooner` or `verify`", |word| one_of(&words, word))? else { return Ok(Asked::Verify) };
         // The greatest number is written as `never`.
         let instant = |word| if word == "never" { Some(Micros::NEVER) } else { number(word).map(Micros).filter(|at| *at != Micros::NEVER) };
-        self.word("an instant or `never`", instant).map(Some)
+        self.word("an instant or `never`", instant).map(asked)
     }
 
     fn event(&mut self) -> Result<Event, Unexpected<'a>> {
         Ok(match self.next() {
             "asked" => {
                 let id = self.request()?;
-                match self.deadline()? {
-                    Some(deadline) => {
+                match self.asked()? {
+                    Asked::By(deadline) => {
                         let (platter, tracks) = self.part()?;
                         Event::ReadRequested(ReadRequest { id, platter, tracks, deadline })
                     }
-                    None => Event::VerificationRequested { request: id, platter: self.platter()? },
+                    Asked::Sooner(deadline) => Event::ReadHastened { request: id, platter: self.platter()?, deadline },
+                    Asked::Verify => Event::VerificationRequested { request: id, platter: self.platter()? },
                 }
             }
             "written" => Event::PlatterWritten { platter: self.platter()? },
@@ -193,6 +196,16 @@ impl<'a> Words<'a> {
 const SHUTTLE: &str = "a shuttle, such as S3";
 const BERTH: &str = "a berth, such as slot17, D4.1 or port";
 const MICROMETRES: &str = "a place in micrometres";
+
+/// What a request asks for.
+enum Asked {
+    /// Tracks, by a deadline.
+    By(Micros),
+    /// An earlier deadline for what was requested.
+    Sooner(Micros),
+    /// The verification of a platter.
+    Verify,
+}
 
 /// A decimal number without leading zeros.
 pub(crate) fn number<T: std::str::FromStr>(word: &str) -> Option<T> {

@@ -70,19 +70,19 @@ impl<W: Write> JournalWriter<W> {
     /// theirs. The writer ignores [`Fact::Digest`] and [`Fact::End`]; it adds its own.
     pub fn add(&mut self, fact: &Fact) {
         match (fact, self.detail) {
-            (Fact::Requested { now, .. } | Fact::VerificationRequested { now, .. } | Fact::Happened { now, .. }, detail) => {
+            (Fact::Commanded { .. } | Fact::Ended { .. }, Detail::Commands) => self.print(fact),
+            (Fact::Commanded { .. } | Fact::Ended { .. }, Detail::Digests(_)) => self.digest.add(fact),
+            (Fact::Digest { .. } | Fact::End { .. }, _) => {}
+            (input, detail) => {
                 if let Detail::Digests(every) = detail
                     && self.digest.count() - self.digested >= every.get()
                 {
                     self.print_digest();
                 }
                 self.inputs += 1;
-                self.now = *now;
+                self.now = input.instant().unwrap_or(self.now);
                 self.print(fact);
             }
-            (Fact::Commanded { .. } | Fact::Ended { .. }, Detail::Commands) => self.print(fact),
-            (Fact::Commanded { .. } | Fact::Ended { .. }, Detail::Digests(_)) => self.digest.add(fact),
-            (Fact::Digest { .. } | Fact::End { .. }, _) => {}
         }
     }
 

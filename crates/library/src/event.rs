@@ -1,5 +1,7 @@
 //! Events: facts in the past tense, given to the controller in order of time.
 
+use fulgurite_domain::Micros;
+
 use crate::{Actor, CommandId, Platter, ReadRequest, RequestId, Shuttle};
 
 /// Something that happened.
@@ -8,6 +10,13 @@ use crate::{Actor, CommandId, Platter, ReadRequest, RequestId, Shuttle};
 pub enum Event {
     /// A read was requested.
     ReadRequested(ReadRequest),
+    /// A read that was requested is due sooner now. It keeps its age.
+    ReadHastened {
+        /// The read.
+        request: RequestId,
+        platter: Platter,
+        deadline: Micros,
+    },
     /// A request to read all tracks of a platter when drives have nothing else to do. It ends when
     /// all of them were read since, when the platter becomes unreachable, or at once if the library
     /// doesn't verify platters.

@@ -9,11 +9,11 @@
 //!         request 5
 //! ```
 //!
-//! A platter joins its line when its first request arrives. If all requests have the same time until
-//! they are due, it joins at the end: lists linked through the platters make joining, leaving and
-//! taking the first request constant-time. Only a more urgent request has to search for its place,
-//! and a platter that has come back to its slot or whose fetch was cancelled; and reading in order
-//! of tracks sorts a platter's requests.
+//! A platter joins its line when its first request arrives. If all requests have the same time
+//! until they are due, it joins at the end: lists linked through the platters make joining, leaving
+//! and taking the first request constant-time. Only a more urgent request has to search for its
+//! place, and a platter that has come back to its slot or whose fetch was cancelled; and reading in
+//! order of tracks sorts a platter's requests.
 
 use fulgurite_domain::Micros;
 
@@ -72,8 +72,8 @@ struct Node {
 /// The requests for a platter, as a linked list of nodes, and its place in a lane's line.
 #[derive(Debug, Clone, Copy)]
 struct PlatterQueue {
-    /// The list is in order of ranks, except that its first `sorted` requests may be in the order in
-    /// which the drive's head passes them, after more urgent ones.
+    /// The list is in order of ranks, except that its first `sorted` requests may be in the order
+    /// in which the drive's head passes them, after more urgent ones.
     first: u32,
     last: u32,
     tracks: u32,
@@ -233,8 +233,27 @@ impl Queue {
 
     /// Adds a request. A platter in a line moves forward if that makes it more urgent.
     pub(crate) fn push(&mut self, now: Micros, request: &ReadRequest) {
-        let platter = request.platter;
         let rank = Rank { deadline: request.deadline, arrived: now };
+        self.add(request.platter, WaitingRequest { id: request.id, tracks: request.tracks, rank });
+    }
+
+    /// Gives a waiting request an earlier deadline.
+    pub(crate) fn hasten(&mut self, platter: Platter, id: RequestId, deadline: Micros) {
+        let Some((place, (index, request))) = self.waiting(platter).enumerate().find(|(_, (_, request))| request.id == id) else { return };
+        if deadline >= request.rank.deadline {
+            return;
+        }
+        let lane = self.lane_of(platter);
+        self.remove_platter(platter);
+        self.unlink(platter, place as u32, index);
+        self.add(platter, WaitingRequest { rank: Rank { deadline, ..request.rank }, ..request });
+        if let Some(lane) = lane {
+            self.enqueue_platter(platter, lane);
+        }
+    }
+
+    fn add(&mut self, platter: Platter, request: WaitingRequest) {
+        let WaitingRequest { tracks, rank, .. } = request;
         self.longest = self.longest.max(rank.allowance().unwrap_or(Micros::ZERO));
         let lane = self.lane_of(platter);
         let first = self.rank(platter);
@@ -244,14 +263,14 @@ impl Queue {
         if moves.is_some() {
             self.remove_platter(platter);
         }
-        self.insert(platter, WaitingRequest { id: request.id, tracks: request.tracks, rank }, is_first);
+        self.insert(platter, request, is_first);
         match (moves, lane) {
             (Some(lane), _) => self.enqueue_platter(platter, lane),
             (None, Some(lane)) => {
-                self.lines[usize::from(lane.0)].tracks += u64::from(request.tracks.count);
-                let tracks = self.tracks_for(platter);
-                let was_long = tracks - request.tracks.count.min(tracks) >= self.long_tracks;
-                if !was_long && tracks >= self.long_tracks {
+                self.lines[usize::from(lane.0)].tracks += u64::from(tracks.count);
+                let all = self.tracks_for(platter);
+                let was_long = all - tracks.count.min(all) >= self.long_tracks;
+                if !was_long && all >= self.long_tracks {
                     self.long_reads.push(platter);
                 }
             }
@@ -303,8 +322,8 @@ impl Queue {
         self.waiting(platter).enumerate().take_while(goes_before).last().map_or(NONE, |(_, (index, _))| index)
     }
 
-    /// Takes the next request for a platter: the most urgent, or, with `at`, the first one that a head
-    /// passes going up from that track.
+    /// Takes the next request for a platter: the most urgent, or, with `at`, the first one that a
+    /// head passes going up from that track.
     pub(crate) fn pop(&mut self, platter: Platter, at: Option<u32>) -> Option<WaitingRequest> {
         if let Some(track) = at
             && self.platter_queues[platter.0 as usize].sorted == 0
@@ -315,34 +334,48 @@ impl Queue {
         if index == NONE {
             return None;
         }
-        let Node { request, next } = self.nodes[index as usize];
-        let platter_queue = &mut self.platter_queues[platter.0 as usize];
-        platter_queue.first = next;
-        if next == NONE {
-            (platter_queue.last, platter_queue.most_urgent) = (NONE, None);
-        } else if platter_queue.most_urgent == Some(request.rank) {
-            // In order of ranks the next request is the most urgent; otherwise `rank` searches.
-            platter_queue.most_urgent = (platter_queue.sorted <= 1).then(|| self.nodes[next as usize].request.rank);
+        let request = self.nodes[index as usize].request;
+        self.unlink(platter, 0, index);
+        if let Some(lane) = self.lane_of(platter) {
+            let line = &mut self.lines[usize::from(lane.0)];
+            line.tracks = line.tracks.saturating_sub(u64::from(request.tracks.count));
         }
-        platter_queue.sorted = platter_queue.sorted.saturating_sub(1);
+        Some(request)
+    }
+
+    /// Takes the request at a place of a platter's list out of it.
+    fn unlink(&mut self, platter: Platter, place: u32, index: u32) {
+        let Node { request, next } = self.nodes[index as usize];
+        let previous = (place > 0).then(|| self.waiting(platter).nth(place as usize - 1)).flatten().map_or(NONE, |(previous, _)| previous);
+        let platter_queue = &mut self.platter_queues[platter.0 as usize];
+        match previous {
+            NONE => platter_queue.first = next,
+            previous => self.nodes[previous as usize].next = next,
+        }
+        if next == NONE {
+            platter_queue.last = previous;
+        }
+        if platter_queue.most_urgent == Some(request.rank) {
+            // In order of ranks the next request is the most urgent; otherwise `rank` searches.
+            let is_ordered = previous == NONE && next != NONE && platter_queue.sorted <= 1;
+            platter_queue.most_urgent = is_ordered.then(|| self.nodes[next as usize].request.rank);
+        }
+        if place < platter_queue.sorted {
+            platter_queue.sorted -= 1;
+        }
         // A saturated sum would go wrong here, but no library has 2^32 tracks waiting on one
         // platter.
         platter_queue.tracks = platter_queue.tracks.saturating_sub(request.tracks.count);
         platter_queue.requests -= 1;
         self.requests -= 1;
-        if let Some(lane) = platter_queue.lane {
-            let line = &mut self.lines[usize::from(lane.0)];
-            line.tracks = line.tracks.saturating_sub(u64::from(request.tracks.count));
-        }
         self.nodes[index as usize].next = self.free;
         self.free = index;
-        Some(request)
     }
 
-    /// Sorts the requests that arrived with the first one and are due with it; later calls take from
-    /// the front. The head goes up from where it is, then starts again from the first track as often
-    /// as needed; a request that it could only read by going back waits for the next pass. The
-    /// others keep their order, so none waits much longer than it would by rank.
+    /// Sorts the requests that arrived with the first one and are due with it; later calls take
+    /// from the front. The head goes up from where it is, then starts again from the first track
+    /// as often as needed; a request that it could only read by going back waits for the next
+    /// pass. The others keep their order, so none waits much longer than it would by rank.
     fn sort(&mut self, platter: Platter, track: u32) {
         let Some((_, first)) = self.waiting(platter).next() else { return };
         let is_near = |(_, request): &(u32, WaitingRequest)| request.rank.is_near(first.rank);
@@ -528,7 +561,7 @@ mod tests {
     }
 
     fn ask_by(queue: &mut Queue, now: u64, id: u64, platter: u32, deadline: u64) {
-        let tracks = Tracks { first: 1000 - 10 * id as u32, count: 2 };
+        let tracks = Tracks { first: 1000 - 10 * (id % 100) as u32, count: 2 };
         queue.push(Micros(now), &ReadRequest { id: RequestId(id), platter: Platter(platter), tracks, deadline: Micros(deadline) });
     }
 
@@ -576,9 +609,15 @@ mod tests {
             let platter = random(5) as u32;
             if random(9) < 5 {
                 let deadline = if random(8) == 0 { Micros::NEVER.0 } else { id + random(40) };
-                ask_by(&mut queue, id, id % 50, platter, deadline);
-                all.push((platter, Rank { deadline: Micros(deadline), arrived: Micros(id) }, id % 50));
+                ask_by(&mut queue, id, id, platter, deadline);
+                all.push((platter, Rank { deadline: Micros(deadline), arrived: Micros(id) }, id));
                 queue.enqueue_platter(Platter(platter), Lane(0));
+            } else if random(4) == 0 && !all.is_empty() {
+                let index = random(all.len() as u64) as usize;
+                let (platter, rank, request) = &mut all[index];
+                let deadline = Micros(id + random(40));
+                queue.hasten(Platter(*platter), RequestId(*request), deadline);
+                rank.deadline = rank.deadline.min(deadline);
             } else {
                 let first = all.iter().filter(|(of, ..)| *of == platter).min_by_key(|(_, rank, _)| *rank).copied();
                 queue.remove_platter(Platter(platter));

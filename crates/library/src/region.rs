@@ -250,6 +250,33 @@ impl Region {
         self.recover_failed(now, commands, ended);
     }
 
+    /// Makes an open request for shards due sooner. It keeps its age. Does nothing if it is due
+    /// then anyway, or has ended. Resulting commands and ended requests are appended.
+    pub fn hasten(
+        &mut self,
+        now: Micros,
+        request: RequestId,
+        deadline: Micros,
+        commands: &mut Vec<(Library, Command)>,
+        ended: &mut Vec<(RequestId, RegionOutcome)>,
+    ) {
+        self.changed.clear();
+        let is_later = |open: &OpenRequest| open.request == request && deadline < open.deadline;
+        let Some(open) = self.open.entries.iter().position(|open| open.as_ref().is_some_and(is_later)) else { return };
+        self.open.get_mut(open as u32).deadline = deadline;
+        let is_of = |read: &&ShardRead| read.open as usize == open && !read.is_verification;
+        let waiting = |(id, read): (usize, &Option<ShardRead>)| Some((id, read.as_ref().filter(is_of)?.platter));
+        let reads: Vec<(usize, RegionPlatter)> = self.reads.entries.iter().enumerate().filter_map(waiting).collect();
+        for (id, platter) in reads {
+            let (library, platter) = self.sets.places[platter.0 as usize];
+            let event = Event::ReadHastened { request: RequestId(id as u64), platter, deadline };
+            self.changed.push(library);
+            self.controllers[usize::from(library.0)].step(now, event, &mut self.scratch);
+            self.forward_commands(library, commands, ended);
+        }
+        self.recover_failed(now, commands, ended);
+    }
+
     /// Starts a request to read all tracks of a platter when drives have nothing else to do. It
     /// ends as read, unavailable or refused. Resulting commands and ended requests are appended.
     pub fn verify(
@@ -520,6 +547,39 @@ mod tests {
         }
         assert_eq!(ended, [(RequestId(1), RegionOutcome::Recovered)]);
         assert!(read.contains(&2) && read.contains(&3), "{read:?}");
+    }
+
+    #[test]
+    fn a_request_that_is_due_sooner_now_is_read_sooner() {
+        // One drive works.
+        let layout = Layout::default();
+        let homes = vec![Slot(0), Slot(900), Slot(1800)];
+        let inventory = Inventory { homes, written: 3, tracks: 100, verification: Verification::Off, ..Inventory::default() };
+        let controller = Controller::new(layout, Pace::default(), &inventory, Box::new(NoShuttles));
+        let drives = controller.panel().layout().drive_count();
+        let places = (0..3).map(|index| (Library(0), Platter(index))).collect();
+        let mut region = Region::new(vec![controller], Sets { shape: SetShape { information: 2, redundancy: 1 }, places });
+        for drive in 1..drives {
+            let event = Event::Lost { actor: crate::Actor::Drive(crate::Drive(drive)), fault: crate::Fault::DriveDown };
+            region.step(Micros::ZERO, Library(0), event, &mut Vec::new(), &mut Vec::new());
+        }
+        let (mut commands, mut ended) = (Vec::new(), Vec::new());
+        for (id, platter, track, deadline) in [(1, 0, 5, 900), (2, 1, 3, 500), (3, 2, 9, 600), (4, 1, 4, 800)] {
+            let shard = Shard { platter: RegionPlatter(platter), tracks: Tracks { first: track, count: 1 } };
+            region.request(Micros(id), RequestId(id), &[shard], Micros(deadline), &mut commands, &mut ended);
+        }
+        region.hasten(Micros(5), RequestId(3), Micros(100), &mut commands, &mut ended);
+        region.hasten(Micros(5), RequestId(4), Micros(400), &mut commands, &mut ended);
+        region.hasten(Micros(5), RequestId(2), Micros(999), &mut commands, &mut ended);
+        region.hasten(Micros(5), RequestId(77), Micros(1), &mut commands, &mut ended);
+        let mut order = Vec::new();
+        while !commands.is_empty() {
+            let (library, command) = commands.remove(0);
+            let Command::Do { id, .. } = command else { unreachable!("the region handles the ends of its reads itself") };
+            region.step(Micros(6), library, Event::Done { command: id }, &mut commands, &mut ended);
+            order.extend(ended.drain(..).map(|(request, _)| request.0));
+        }
+        assert_eq!(order, [1, 3, 4, 2], "the first was in the drive when the others came");
     }
 
     #[test]

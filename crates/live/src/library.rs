@@ -252,6 +252,18 @@ impl<L: MotionLog> LiveLibrary<L> {
         self.step(outside, |libraries, witness| libraries.request(now, request, &shards, deadline, witness));
     }
 
+    /// Makes an open request due sooner. It keeps its age. Does nothing if it is due then anyway,
+    /// or has ended.
+    pub fn hasten(&mut self, request: RequestId, deadline: Micros, outside: &mut impl Outside) {
+        let now = self.now;
+        let Some(open) = self.open.get_mut(&request).filter(|open| deadline < open.deadline) else { return };
+        open.deadline = deadline;
+        let fact = Fact::Hastened { now, request, deadline };
+        outside.fact(fact.clone());
+        self.facts.push(fact);
+        self.step(outside, |libraries, witness| libraries.hasten(now, request, deadline, witness));
+    }
+
     /// Starts a request to read all tracks of a platter when drives have nothing else to do. Its
     /// number must be that of no open request.
     pub fn verify(&mut self, request: RequestId, platter: RegionPlatter, outside: &mut impl Outside) {

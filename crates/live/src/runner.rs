@@ -96,6 +96,7 @@ pub struct Runner {
 #[derive(Debug)]
 enum Input {
     Request { request: RequestId, shards: Vec<Shard>, due_in: Option<Duration> },
+    Hasten { request: RequestId, due_in: Duration },
     Verify { request: RequestId, platter: RegionPlatter },
     TakeIn(Vec<RegionPlatter>),
     BytesRead(CommandId),
@@ -140,6 +141,11 @@ impl Runner {
     /// Starts a request. Its number must be that of no open request. `due_in` is real time.
     pub fn request(&self, request: RequestId, shards: Vec<Shard>, due_in: Option<Duration>) {
         self.send(Input::Request { request, shards, due_in });
+    }
+
+    /// Makes a request due sooner, unless it has ended. `due_in` is real time.
+    pub fn hasten(&self, request: RequestId, due_in: Duration) {
+        self.send(Input::Hasten { request, due_in });
     }
 
     /// Starts a request to read all tracks of a platter when drives have nothing else to do. Its
@@ -295,6 +301,9 @@ impl<E: Events> Running<E> {
             Input::Request { request, shards, due_in } => {
                 let deadline = due_in.map_or(Micros::NEVER, |due_in| library.now() + self.clock.library_time(due_in));
                 library.request(request, shards, deadline, &mut self.outside);
+            }
+            Input::Hasten { request, due_in } => {
+                library.hasten(request, library.now() + self.clock.library_time(due_in), &mut self.outside);
             }
             Input::Verify { request, platter } => library.verify(request, platter, &mut self.outside),
             Input::TakeIn(platters) => {

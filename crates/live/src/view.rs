@@ -28,7 +28,7 @@ pub struct RequestView {
 /// What a platter that is wanted waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
-    /// For a shuttle: this many platters of its half of the shelf have older requests.
+    /// For a shuttle: this many platters of its half of the shelf are more urgent.
     InSlot {
         /// The number of platters before it.
         before: u32,

@@ -87,7 +87,7 @@ fn a_day(policy: PolicyName, seed: u64) -> Day {
     let mut chance = Stream::new(seed, "a day");
     let mut stock = Stock { written: 10 * 6, ..Stock::default() };
     let mut written = stock.written;
-    let (mut open, mut next, mut verifications) = (BTreeMap::new(), 0, 0);
+    let (mut open, mut next, mut verifications) = (BTreeMap::new(), 0_u64, 0);
     let (mut day, mut time) = (Day::default(), Micros::ZERO);
     while time < Micros(24 * Micros::HOUR.0) {
         let context = |session: u32| format!("{}, seed {seed}, session {session}", policy.text());
@@ -122,6 +122,11 @@ fn a_day(policy: PolicyName, seed: u64) -> Day {
                 library.verify(RequestId(FIRST_VERIFICATION + verifications), platter, &mut outside);
                 verifications += 1;
             }
+            if chance.below(200) == 0 {
+                // Some of them have ended, or are due sooner anyway.
+                let request = RequestId(next.saturating_sub(chance.below(30)));
+                library.hasten(request, library.now() + Micros(300_000_000), &mut outside);
+            }
             if chance.below(20) == 0 {
                 let first = chance.below(u64::from(written / 6)) as u32 * 6;
                 let platters = [chance.below(2), 2 + chance.below(2)].map(|position| RegionPlatter(first + position as u32));
@@ -129,7 +134,8 @@ fn a_day(policy: PolicyName, seed: u64) -> Day {
                 let shards: Vec<Shard> = wanted
                     .map(|platter| Shard { platter: *platter, tracks: Tracks { first: chance.below(40) as u32, count: 2 } })
                     .collect();
-                library.request(RequestId(next), shards.clone(), Micros::NEVER, &mut outside);
+                let within = [300, 18_000, 43_200][chance.below(3) as usize];
+                library.request(RequestId(next), shards.clone(), library.now() + Micros(within * 1_000_000), &mut outside);
                 open.insert(RequestId(next), shards);
                 next += 1;
             }

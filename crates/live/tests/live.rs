@@ -156,12 +156,17 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
                         let request = RequestId(1_000 + (open.len() + ended.len()) as u64);
                         let platter = RegionPlatter(written + chance.below(4) as u32);
                         let wanted = vec![Shard { platter, tracks: Tracks { first: chance.below(40) as u32, count: 2 } }];
-                        library.request(request, wanted.clone(), Micros::NEVER, &mut outside);
+                        let due = library.now() + Micros(chance.below(20 * Micros::HOUR.0));
+                        library.request(request, wanted.clone(), due, &mut outside);
                         open.insert(request, wanted);
                     }
                     written += 6;
                 }
                 7 => stock = library.stock(written),
+                14 => {
+                    let request = RequestId(1_000 + chance.below(30));
+                    library.hasten(request, library.now() + Micros(chance.below(Micros::HOUR.0)), &mut outside);
+                }
                 12..14 => {
                     let request = RequestId(FIRST_VERIFICATION + verifications);
                     verifications += 1;

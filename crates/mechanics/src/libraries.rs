@@ -177,6 +177,12 @@ impl<L: MotionLog> Libraries<L> {
         self.follow_up(now, witness);
     }
 
+    /// Makes an open request due sooner.
+    pub fn hasten(&mut self, now: Micros, request: RequestId, deadline: Micros, witness: &mut impl Witness) {
+        self.region.hasten(now, request, deadline, &mut self.commands, &mut self.ended);
+        self.follow_up(now, witness);
+    }
+
     /// Starts a request to the region to read a platter in full.
     pub fn verify(&mut self, now: Micros, request: RequestId, platter: RegionPlatter, witness: &mut impl Witness) {
         self.region.verify(now, request, platter, &mut self.commands, &mut self.ended);

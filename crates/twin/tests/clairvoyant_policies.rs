@@ -50,7 +50,7 @@ impl Clairvoyant {
         let fetch = empty.min_by_key(near).and_then(|drive| {
             let waiting = own.lanes.iter().flat_map(|lane| panel.queue().line(*lane));
             let key = |platter: &Platter| {
-                let oldest = panel.queue().oldest(*platter).unwrap_or(panel.now());
+                let oldest = panel.queue().rank(*platter).map_or(panel.now(), |rank| rank.arrived);
                 let is_postponed = self.next_arrival_s(panel, *platter) < oldest.seconds() + self.patience_s;
                 let way = panel.pace().travel(at, panel.platter_position(*platter));
                 (is_postponed, oldest.0 / MINUTE.0, way, *platter)

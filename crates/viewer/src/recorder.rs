@@ -112,7 +112,7 @@ impl Recorder {
                 self.entries.arrivals.push(&[milliseconds(*now)]);
                 self.count_waiting(self.panel(region));
             }
-            Fact::VerificationRequested { now, .. } => {
+            Fact::VerificationRequested { now, .. } | Fact::Hastened { now, .. } => {
                 self.now = *now;
                 self.count_waiting(self.panel(region));
             }
@@ -207,6 +207,7 @@ impl Recorder {
                 self.update_blocked(panel);
             }
             Event::ReadRequested(_)
+            | Event::ReadHastened { .. }
             | Event::VerificationRequested { .. }
             | Event::PlatterWritten { .. }
             | Event::PlatterUnavailable { .. }

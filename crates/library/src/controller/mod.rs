@@ -96,6 +96,7 @@ impl Controller {
         self.panel.traffic.set_now(now);
         match event {
             Event::ReadRequested(request) => self.handle_read_request(&request, commands),
+            Event::ReadHastened { request, platter, deadline } => self.panel.queue.hasten(platter, request, deadline),
             Event::VerificationRequested { request, platter } => self.handle_verification_request(request, platter, commands),
             Event::Done { command } => self.handle_done(command, commands),
             Event::Interrupted { command, verified } => self.handle_interrupted(command, verified, commands),

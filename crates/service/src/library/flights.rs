@@ -5,7 +5,7 @@
 //! recovered when its request has ended, from the platters that drives have visited for it. What a
 //! platter's own codes can't give is read like any object, from whichever stores have it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,6 +19,7 @@ use fulgurite_library::{RegionOutcome, RegionPlatter, RequestId, Shard, Tracks};
 use fulgurite_live::{Ended, Read};
 use tokio::sync::Notify;
 
+use super::waiting::Waiting;
 use super::workers::{SlowJob, SlowLane};
 use super::{Library, RestoreEnd, lock};
 use crate::gateway::Gateway;
@@ -52,19 +53,10 @@ pub(super) struct Flight {
     pub(super) expected_ms: AtomicU64,
 }
 
-/// A restore that waits to be brought into the library.
-struct Waiting {
-    id: VersionId,
-    due_ms: i64,
-    not_before: Option<Instant>,
-}
-
 /// The restores in and before the library.
 #[derive(Default)]
 pub(super) struct Flights {
-    waiting: Mutex<VecDeque<Waiting>>,
-    /// The versions of all that wait or are under way, so that none is carried out twice.
-    known: Mutex<HashSet<VersionId>>,
+    waiting: Mutex<Waiting>,
     pub(super) by_request: Mutex<HashMap<RequestId, Arc<Flight>>>,
     requests: AtomicU64,
     /// Whether the restores that were open at the start are known.
@@ -74,32 +66,29 @@ pub(super) struct Flights {
 }
 
 impl Flights {
-    /// Adds a restore, unless it is known.
-    pub(super) fn enqueue(&self, restore: &Restore) {
-        if lock(&self.known).insert(restore.id) {
-            lock(&self.waiting).push_back(Waiting { id: restore.id, due_ms: restore.due_ms, not_before: None });
-        }
+    /// Adds a restore. Returns its request if it is in the library already.
+    pub(super) fn enqueue(&self, restore: &Restore) -> Option<RequestId> {
+        let is_known = lock(&self.waiting).add(restore);
         self.wake.notify_one();
+        let is_it = |(request, flight): (&RequestId, &Arc<Flight>)| (flight.id == restore.id).then_some(*request);
+        if is_known { lock(&self.by_request).iter().find_map(is_it) } else { None }
     }
 
     /// Tries all that wait again.
     pub(super) fn retry_all(&self) {
-        lock(&self.waiting).iter_mut().for_each(|waiting| waiting.not_before = None);
+        lock(&self.waiting).retry_all();
         self.wake.notify_one();
     }
 
     /// Restores that wait to be tried again, because they couldn't be carried out.
     pub(super) fn set_back(&self) -> HashSet<VersionId> {
-        let waiting = lock(&self.waiting);
-        waiting.iter().filter(|waiting| waiting.not_before.is_some()).map(|waiting| waiting.id).collect()
+        lock(&self.waiting).all_set_back()
     }
 
     /// The numbers of restores that will be brought into the library next, and of those that wait
     /// to be tried again.
     pub(super) fn count_waiting(&self) -> (usize, usize) {
-        let waiting = lock(&self.waiting);
-        let set_back = waiting.iter().filter(|waiting| waiting.not_before.is_some()).count();
-        (waiting.len() - set_back, set_back)
+        lock(&self.waiting).count()
     }
 
     /// A number for a request that no other has.
@@ -119,23 +108,12 @@ impl Flights {
 
     /// Lets a restore wait that couldn't be carried out.
     pub(super) fn later(&self, id: VersionId) {
-        // Others, which can be carried out, go first.
-        lock(&self.waiting).push_back(Waiting { id, due_ms: i64::MAX, not_before: Some(Instant::now() + RESTORE_RETRY_AFTER) });
+        lock(&self.waiting).set_back(id, Instant::now() + RESTORE_RETRY_AFTER);
     }
 
-    fn forget(&self, id: VersionId) {
-        lock(&self.known).remove(&id);
-    }
-
-    /// The next restore to bring into the library, if it has room: the one that is due first.
-    fn next(&self, now: Instant) -> Option<Waiting> {
-        if self.count() >= FLIGHTS_MAX {
-            return None;
-        }
-        let mut waiting = lock(&self.waiting);
-        let ready = waiting.iter().enumerate().filter(|(_, waiting)| waiting.not_before.is_none_or(|not_before| not_before <= now));
-        let (first, _) = ready.min_by_key(|(_, waiting)| waiting.due_ms)?;
-        waiting.swap_remove_back(first)
+    /// The next restore to bring into the library, if it has room.
+    fn next(&self, now: Instant) -> Option<VersionId> {
+        if self.count() >= FLIGHTS_MAX { None } else { lock(&self.waiting).next(now) }
     }
 }
 
@@ -165,7 +143,7 @@ impl Gateway {
         }
         match self.state.open_restores(usize::MAX) {
             Ok(open) => {
-                open.iter().for_each(|restore| library.flights.enqueue(restore));
+                open.iter().for_each(|restore| library.enqueue(restore));
                 library.flights.has_taken_up.store(true, Ordering::Relaxed);
             }
             Err(error) => tracing::error!(%error, "can't look for restores; it is tried again"),
@@ -178,7 +156,7 @@ impl Gateway {
         self.enqueue_open_restores(library);
         let now = Instant::now();
         while !library.is_stopping()
-            && let Some(Waiting { id, .. }) = library.flights.next(now)
+            && let Some(id) = library.flights.next(now)
         {
             match catch_unwind(AssertUnwindSafe(|| self.submit(library, id))) {
                 Ok(Ok(())) => continue,
@@ -211,13 +189,18 @@ impl Gateway {
                 let _ = library.flights.slow.jobs.send(SlowJob::Direct(Box::new(restore), Box::new(row)));
             }
             Ok(Route::Library(flight, shards)) => {
-                let due_in = u64::try_from(restore.due_ms - now_ms()).unwrap_or(0);
                 let request = flight.request;
                 if let Some(traces) = &self.traces {
                     traces.requested(id, request, shards.iter().map(|shard| shard.platter).collect());
                 }
                 lock(&library.flights.by_request).insert(request, Arc::new(*flight));
-                library.runner.request(request, shards, Some(Duration::from_millis(due_in)));
+                library.runner.request(request, shards, Some(due_in(&restore)));
+                // A faster tier may have been requested before it could be found in the library.
+                match self.state.restore(id) {
+                    Ok(Some(now)) if now.due_ms < restore.due_ms => library.runner.hasten(request, due_in(&now)),
+                    Ok(_) => {}
+                    Err(error) => tracing::warn!(%error, version = %id, "can't look whether a restore is due sooner now"),
+                }
             }
             Err(ReadError::Archive(error)) => return Err(error.into()),
             Err(error) => self.end_restore(library, id, Some((RestoreEnd::Failed, Err(error)))),
@@ -378,6 +361,11 @@ impl Gateway {
     }
 }
 
+/// The real time until a restore is due.
+pub(super) fn due_in(restore: &Restore) -> Duration {
+    Duration::from_millis(u64::try_from(restore.due_ms - now_ms()).unwrap_or(0))
+}
+
 fn outcome_word(outcome: RegionOutcome) -> &'static str {
     match outcome {
         RegionOutcome::Read => "read",
@@ -400,14 +388,16 @@ impl Gateway {
 
     /// Forgets a restore that is no longer open.
     fn forget(&self, library: &Library, id: VersionId) {
-        library.flights.forget(id);
+        let wish = lock(&library.flights.waiting).forget(id);
         // It may have been requested again since its end was recorded, and was still known then.
         match self.state.restore(id) {
-            Ok(Some(restore)) if restore.done_ms.is_none() => library.flights.enqueue(&restore),
+            Ok(Some(restore)) if restore.done_ms.is_none() => library.enqueue(&restore),
             Ok(_) => {}
             Err(error) => {
                 tracing::error!(%error, version = %id, "can't look for a restore; it is tried again");
-                lock(&library.flights.known).insert(id);
+                if let Some(wish) = wish {
+                    lock(&library.flights.waiting).remember(id, wish);
+                }
                 library.flights.later(id);
             }
         }

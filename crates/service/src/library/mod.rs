@@ -10,14 +10,16 @@
 //! ```
 //!
 //! The library's thread never waits for a disk: workers read platters and write `service.db`.
-//! `places` says which slots the platters of a set have, `motions` lets pages watch, and `turns`
-//! lets the scrub read what drives verify.
+//! `waiting` holds the restores that have no room in the library yet, `places` says which slots the
+//! platters of a set have, `motions` lets pages watch, and `turns` lets the scrub read what drives
+//! verify.
 
 mod flights;
 mod motions;
 mod places;
 mod report;
 mod turns;
+mod waiting;
 mod workers;
 
 use std::fs;
@@ -39,7 +41,7 @@ pub(crate) use fulgurite_live::WrongMachine;
 use fulgurite_live::{Events, JournalSettings, Plan, Runner, RunnerSettings};
 use tokio::sync::Notify;
 
-use self::flights::Flights;
+use self::flights::{Flights, due_in};
 use self::motions::{REPORT_EVERY, Readers, Reporter};
 use self::places::{Places, largest_platter};
 use self::report::Estimates;
@@ -260,9 +262,11 @@ impl Library {
         self.flights.retry_all();
     }
 
-    /// Brings a restore into the library, unless it is there.
+    /// Brings a restore into the library. One that is there is hastened, if it is due sooner now.
     pub(crate) fn enqueue(&self, restore: &Restore) {
-        self.flights.enqueue(restore);
+        if let Some(request) = self.flights.enqueue(restore) {
+            self.runner.hasten(request, due_in(restore));
+        }
     }
 
     fn is_stopping(&self) -> bool {
