@@ -79,8 +79,8 @@ pub trait Policy: Send {
 }
 
 /// A task in a rectangle whose shuttles are all lost, for a shuttle without a task of its own:
-/// collects a platter that its drives released, or fetches its most urgent platter to one of its drives
-/// or of the shuttle's own.
+/// collects a platter that its drives released, or fetches its most urgent platter to one of its
+/// drives or of the shuttle's own.
 pub(crate) fn task_in_orphaned_rectangle(panel: &Panel, rectangles: &[Rectangle], own: &Rectangle) -> Option<Task> {
     if !panel.has_lost() {
         return None;

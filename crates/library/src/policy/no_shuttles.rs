@@ -2,7 +2,8 @@
 
 use crate::{Panel, Policy, Shuttle, Task};
 
-/// A free drive loads the platter with the most urgent request of all. (NS of SOSP '23, section 7.2.)
+/// A free drive loads the platter with the most urgent request of all. (NS of SOSP '23,
+/// section 7.2.)
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoShuttles;
 

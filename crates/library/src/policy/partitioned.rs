@@ -6,9 +6,9 @@ use crate::policy::task_in_orphaned_rectangle;
 use crate::rectangle::{Rectangle, indices_by_shuttle, rectangles};
 use crate::{Drive, Layout, Panel, Platter, Policy, Shuttle, Task};
 
-/// A shuttle brings the most urgent platter of its rectangle to one of its drives, and takes it back.
-/// When the numbers of waiting tracks in the fullest and the emptiest rectangle differ by more than
-/// a threshold, idle shuttles fetch from the fullest. (SOSP '23, section 4.)
+/// A shuttle brings the most urgent platter of its rectangle to one of its drives, and takes it
+/// back. When the numbers of waiting tracks in the fullest and the emptiest rectangle differ by
+/// more than a threshold, idle shuttles fetch from the fullest. (SOSP '23, section 4.)
 #[derive(Debug, Clone)]
 pub struct Partitioned {
     rectangles: Vec<Rectangle>,

@@ -3,8 +3,8 @@
 use crate::policy::nearest_idle;
 use crate::{Drive, Panel, Policy, Shuttle, Task};
 
-/// The nearest idle shuttle brings the most urgent platter to the nearest drive with room, and takes
-/// released platters back to their slots. (SP of SOSP '23, section 7.2.)
+/// The nearest idle shuttle brings the most urgent platter to the nearest drive with room, and
+/// takes released platters back to their slots. (SP of SOSP '23, section 7.2.)
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ShortestPaths;
 
