@@ -318,6 +318,86 @@ def test_what_is_out_of_reach_is_recovered_from_other_platters(own):
         assert replay(own, journal)["complete"]
 
 
+def test_a_fault_is_recorded_before_the_command_ends_and_stays_known(own):
+    settle(own, 1)
+    machines = [("shuttle", "1"), ("drive", "3")]
+    states = lambda: {library(own)["shuttles"][1]["state"], library(own)["drives"][3]["state"]}
+    with own:
+        for machine in machines:
+            assert own.run("library", "fault", *machine).returncode == 0
+        own.kill()
+        own.start()
+        # The start of a server is long enough for anybody to see it.
+        assert states() == {"out of order until it is repaired"}
+        own.stop()
+        own.start()
+        for machine in machines:
+            assert own.run("library", "repair", *machine).returncode == 0
+        own.kill()
+        own.start()
+        assert states() == {"works"}
+
+
+def test_restores_are_tried_again_as_soon_as_machines_are_repaired(own):
+    settle(own, 20)
+    with own:
+        s3 = client(own)
+        bodies = put(s3, own, sets=5)
+        drives = range(len(library(own)["drives"]))
+        for drive in drives:
+            assert own.run("library", "fault", "drive", str(drive)).returncode == 0
+        request_all(s3, bodies)
+        waits = lambda: {one["waits_for"] for one in restores(own)["restores"]}
+        wait_until("a restore says why it waits", lambda: waits() <= {"a repair: no drive works", "repairs: machines that are out of order block too many platters of its set"})
+        time.sleep(6)
+        begun = time.monotonic()
+        for drive in drives:
+            wait_until("it is repaired", lambda: own.run("library", "repair", "drive", str(drive)).returncode == 0)
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        # A restore that waits for its next try does so for a minute.
+        assert time.monotonic() - begun < 50
+        check_all(s3, bodies)
+
+
+def test_without_a_folder_for_journals_the_server_goes_on(own):
+    settle(own, 100)
+    (own.archive / "library").write_text("not a folder")
+    with own:
+        s3 = client(own)
+        bodies = put(s3, own, sets=1)
+        request_all(s3, bodies)
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(s3, bodies)
+        assert library(own)["journal"] is None
+    assert "can't create the folder of the library's journals" in own.log.read_text()
+    (own.archive / "library").unlink()
+    (own.archive / "library").mkdir()
+    (own.archive / "library" / "0000000000001.journal").touch()
+    with own:
+        assert library(own)["journal"] is not None
+    (journal,) = journals(own)
+    assert replay(own, journal)["complete"]
+
+
+def test_platters_that_are_missing_are_noticed_before_their_turn(own):
+    settle(own, 100)
+    settings = own.archive / "service.toml"
+    settings.write_text(settings.read_text() + "\n[scrub]\nrepair = false\n")
+    with own:
+        s3 = client(own)
+        bodies = put(s3, own, sets=2)
+        wait_until("every platter is verified", lambda: figure(own, "fulgurite_platters_never_verified") == 0)
+    platters = sorted((own.archive / "d2" / "platters").iterdir())
+    for platter in platters:
+        platter.rename(own.archive / platter.name)
+    with own:
+        wait_until("they are missing", lambda: figure(own, "fulgurite_platters_unsound") == len(platters))
+        request_all(client(own), bodies)
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(client(own), bodies)
+        assert not re.search(r"store d\d is absent", own.log.read_text())
+
+
 def test_a_thousand_restores_at_once(own):
     settle(own, 100)
     with own:

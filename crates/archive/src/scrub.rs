@@ -16,7 +16,7 @@ mod shared;
 mod staged;
 mod unlisted;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use fulgurite_domain::{Medium, PlatterId};
 
@@ -26,6 +26,7 @@ use crate::keystore::KeyStoreError;
 use crate::paging::Pager;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{check_all, distinct_texts};
+use crate::uncatalogued::compare_stores;
 use crate::unread::Hindrance;
 use crate::watch::{Trouble, Unwatched, Watcher, WithoutProgress};
 
@@ -52,6 +53,15 @@ impl Archive {
     /// watcher stops the scrub. Problems with platters are in the report.
     pub fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
         Scrub::new(self, repair, watcher).run()
+    }
+
+    /// Platters that are missing from stores that are present. Lists the stores, and reads no
+    /// platter of the catalogue.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if the catalogue can't be read.
+    pub fn missing_platters(&self) -> Result<HashSet<PlatterId>, ArchiveError> {
+        Ok(compare_stores(self)?.missing)
     }
 
     /// Reads a platter in full and records the result.

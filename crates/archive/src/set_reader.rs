@@ -17,7 +17,7 @@ use fulgurite_glass::{ReadDrive, Track};
 use self::set_repair::{FailedGroups, SetRepair, SetRepairOutcome, repair_by_group};
 use crate::archive::ArchiveError;
 use crate::catalogue::{CatalogueError, SetDescription};
-use crate::unread::{BeyondRepair, Hindrance, NoPlatter, Presence, UnavailableStore, Unreachable, Unread};
+use crate::unread::{BeyondRepair, Hindrance, NOT_FETCHED, NoPlatter, Presence, UnavailableStore, Unreachable, Unread};
 
 /// Maximum payload per read, never more than a track. A read of an object requests 1 MiB, which
 /// need not start at a sector boundary.
@@ -98,7 +98,7 @@ impl OpenSet {
         for (member, place) in self.members.iter_mut().zip(&self.description.platters) {
             if !is_kept(place.platter) {
                 let why = "its platter was not fetched".to_owned();
-                let store = UnavailableStore { store: place.store.clone(), hindrance: Hindrance::Absent, why };
+                let store = UnavailableStore { store: NOT_FETCHED.to_owned(), hindrance: Hindrance::Absent, why };
                 *member = Presence::Unavailable(NoPlatter::Unavailable(store));
             }
         }

@@ -89,6 +89,9 @@ pub fn store_names<'a>(stores: impl IntoIterator<Item = &'a str>) -> String {
     format!("{} {}", if names.len() == 1 { "store" } else { "stores" }, names.join(", "))
 }
 
+/// Stands for the stores of platters that a robotic library didn't fetch for a read.
+pub(crate) const NOT_FETCHED: &str = "??";
+
 /// Says which stores are absent, each once; `None` if none is.
 pub fn absent_text<'a>(stores: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let mut names: BTreeSet<&str> = stores.into_iter().collect();
@@ -171,9 +174,11 @@ impl Unreachable {
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (absent, unreadable): (Vec<_>, Vec<_>) = self.unavailable.iter().partition(|store| store.hindrance == Hindrance::Absent);
+        let (not_fetched, absent): (Vec<_>, Vec<_>) = absent.into_iter().partition(|store| store.store == NOT_FETCHED);
         let absent = absent_text(absent.iter().map(|absent| absent.store.as_str()));
+        let not_fetched = not_fetched.first().map(|_| "others of its platters were not fetched".to_owned());
         let unreadable = unreadable.iter().map(ToString::to_string);
-        let reasons: Vec<String> = absent.into_iter().chain(unreadable).collect();
+        let reasons: Vec<String> = absent.into_iter().chain(unreadable).chain(not_fetched).collect();
         let Self { needed, platters, readable, .. } = self;
         write!(f, "it can't be read now: {}", reasons.join("; "))?;
         write!(f, ". {needed} of the {platters} platters of its set are needed, and {readable} can be read")
@@ -364,6 +369,9 @@ mod tests {
         let message = unreachable.to_string();
         assert!(message.contains("stores d1, d4 are absent; store d2 is unreadable (Permission denied)."), "{message}");
         assert_eq!(unreachable.hindrance(), Hindrance::Unreadable);
+        unreachable.unavailable = [unavailable("d1", Hindrance::Absent, "no mark"), unavailable(NOT_FETCHED, Hindrance::Absent, "")].into();
+        let message = unreachable.to_string();
+        assert!(message.contains(": store d1 is absent; others of its platters were not fetched. 4 of"), "{message}");
     }
 
     #[test]

@@ -96,11 +96,14 @@ fn duration(seconds: f64) -> String {
 fn say_status(session: &Session, report: &Value) {
     let number = |name: &str| report[name].as_u64().unwrap_or(0);
     session.say(&format!(
-        "{}, room for {}; {} outside of it; {} times as fast as real time",
+        "{}, room for {}; {} outside of it; {}",
         count(number("sets"), "set"),
         number("room_sets"),
         number("outside_sets"),
-        number("time_scale")
+        match number("time_scale") {
+            1 => "in real time".to_owned(),
+            scale => format!("{scale} times as fast as real time"),
+        }
     ));
     session.say(&format!(
         "{} open, {} to fetch, {} to verify, {} recovered from other platters",

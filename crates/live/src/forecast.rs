@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Event, RegionOutcome, RequestId};
-use fulgurite_mechanics::Witness;
+use fulgurite_mechanics::{Detection, Witness};
 
 use crate::View;
 use crate::plan::{LIBRARY, breakdown};
@@ -26,13 +26,12 @@ pub fn forecast(view: &View, events: usize) -> BTreeMap<RequestId, Micros> {
         |settings| {
             settings.faults.planned.clear();
             (settings.faults.shuttle_hours, settings.faults.drive_hours) = (f64::INFINITY, f64::INFINITY);
-            settings.faults.detection_s = 0.0;
         },
     );
     let mut ends = Ends::default();
     libraries.start_machines();
     for actor in view.stock.down.iter().chain(&view.stock.failed) {
-        libraries.break_down(Micros::ZERO, LIBRARY, breakdown(*actor));
+        libraries.break_down(Micros::ZERO, LIBRARY, breakdown(*actor), Detection::AtOnce);
     }
     // Faults are known before anything moves.
     while let Some((at, due)) = libraries.pop_until(Micros::ZERO) {

@@ -53,12 +53,13 @@ impl JournalFile {
     /// Creates the file and starts the thread.
     ///
     /// # Errors
-    /// If that fails.
+    /// If that fails. There is no file then.
     pub(crate) fn create(settings: JournalSettings, header: &Header) -> io::Result<Self> {
         let JournalSettings { path, bytes_max } = settings;
-        let mut writer = JournalWriter::new(File::create_new(path)?, header)?;
+        let file = File::create_new(&path)?;
         // A file without a header isn't a journal, even if the process is killed at once.
-        writer.flush()?;
+        let begun = JournalWriter::new(file, header).and_then(|mut writer| writer.flush().map(|()| writer));
+        let writer = begun.inspect_err(|_| drop(std::fs::remove_file(&path)))?;
         let (facts, received) = sync_channel(FACTS_WAITING);
         let is_full = Arc::new(AtomicBool::new(false));
         let full = is_full.clone();

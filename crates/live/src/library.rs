@@ -9,7 +9,7 @@ use fulgurite_library::{
     Action, Actor, Command, CommandId, Drive, Event, Layout, Library, Platter, Region, RegionOutcome, RegionPlatter, RequestId, Shard,
     Shuttle, Tracks, Whereabouts,
 };
-use fulgurite_mechanics::{Due, Libraries, Mechanics, MotionLog, NotRepaired, Witness};
+use fulgurite_mechanics::{Detection, Due, Libraries, Mechanics, MotionLog, NotRepaired, Witness};
 use fulgurite_viewer::{Entries, Recorder, Recording};
 
 use crate::plan::{LIBRARY, Plan, breakdown};
@@ -171,8 +171,9 @@ impl<L: MotionLog> LiveLibrary<L> {
         library.step(outside, |libraries, witness| libraries.deliver(Micros::ZERO, LIBRARY, Event::Woken, witness));
         library.advance(Micros(1), usize::MAX, outside);
         for actor in &stock.down {
-            library.libraries.break_down(library.now, LIBRARY, breakdown(*actor));
+            library.libraries.break_down(library.now, LIBRARY, breakdown(*actor), Detection::AtOnce);
         }
+        library.advance(Micros(1), usize::MAX, outside);
         library
     }
 
@@ -309,7 +310,7 @@ impl<L: MotionLog> LiveLibrary<L> {
         if self.libraries.mechanics()[0].outage(actor).is_some() {
             return Err(WrongMachine::OutOfOrder(actor));
         }
-        self.libraries.break_down(self.now, LIBRARY, breakdown(actor));
+        self.libraries.break_down(self.now, LIBRARY, breakdown(actor), Detection::Later);
         Ok(())
     }
 

@@ -108,13 +108,18 @@ enum Input {
 }
 
 impl Runner {
-    /// Takes up the work of a library.
+    /// Takes up the work of a library. If its journal can't be created, it goes on without one, and
+    /// tells [`Events::journal_ended`].
     ///
     /// # Errors
-    /// If the journal can't be created, or a thread can't be started.
-    pub fn start(plan: Arc<Plan>, stock: Stock, settings: &RunnerSettings, events: impl Events) -> io::Result<Self> {
+    /// If a thread can't be started.
+    pub fn start(plan: Arc<Plan>, stock: Stock, settings: &RunnerSettings, mut events: impl Events) -> io::Result<Self> {
         let header = Header::new(Subject::Library, plan.description(&stock), settings.seed, Detail::Commands);
-        let journal = settings.journal.clone().map(|journal| JournalFile::create(journal, &header)).transpose()?;
+        let created = settings.journal.clone().map(|journal| JournalFile::create(journal, &header)).transpose();
+        let journal = created.unwrap_or_else(|error| {
+            events.journal_ended(error.into());
+            None
+        });
         let (inputs, received) = channel();
         let mut running = Running {
             clock: Clock { start: Instant::now(), scale: settings.time_scale },
@@ -166,7 +171,8 @@ impl Runner {
         self.send(Input::BytesRead(command));
     }
 
-    /// Puts a machine out of order until it is repaired. `None` if the library has stopped.
+    /// Puts a machine out of order until it is repaired. `None` if the library has stopped. The
+    /// state after it was handed to [`Events::keep`] before this returns.
     ///
     /// # Errors
     /// As for [`LiveLibrary::break_down`].
@@ -175,7 +181,8 @@ impl Runner {
         self.ask(|reply| Input::BreakDown(actor, reply))
     }
 
-    /// Repairs a machine. `None` if the library has stopped.
+    /// Repairs a machine. `None` if the library has stopped. The state after it was handed to
+    /// [`Events::keep`] before this returns.
     ///
     /// # Errors
     /// As for [`LiveLibrary::repair`].
@@ -315,11 +322,14 @@ impl<E: Events> Running<E> {
             Input::BytesRead(command) => library.bytes_read(command, &mut self.outside),
             // The caller may have gone.
             Input::BreakDown(actor, reply) => {
-                self.outside.is_changed = true;
-                let _ = reply.try_send(library.break_down(actor));
+                let result = library.break_down(actor);
+                self.keep_now(library);
+                let _ = reply.try_send(result);
             }
             Input::Repair(actor, reply) => {
-                let _ = reply.try_send(library.repair(actor, &mut self.outside));
+                let result = library.repair(actor, &mut self.outside);
+                self.keep_now(library);
+                let _ = reply.try_send(result);
             }
             Input::View(reply) => drop(reply.try_send(library.view(self.written))),
             Input::Picture(reply) => {
@@ -336,6 +346,12 @@ impl<E: Events> Running<E> {
         let motions = Motions { number: self.reports, now: library.now(), entries: library.take_motions() };
         self.reports += 1;
         self.outside.events.moved(motions);
+    }
+
+    /// Hands the state over, so that the caller of a command can record it.
+    fn keep_now(&mut self, library: &LiveLibrary) {
+        self.outside.is_changed = true;
+        self.keep(library);
     }
 
     fn keep(&mut self, library: &LiveLibrary) {

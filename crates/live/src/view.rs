@@ -40,7 +40,10 @@ pub enum Waiting {
     /// A drive reads it.
     Reading,
     /// It waits at the write rack to be verified.
-    AtPort,
+    AtPort {
+        /// The number of platters that came there before it.
+        before: u32,
+    },
     /// A machine that is out of order keeps it, or blocks the way to it.
     OutOfReach,
     /// It is not in the library yet.
@@ -106,10 +109,11 @@ impl View {
         let (panel, machines) = (libraries.region().controllers()[0].panel(), &libraries.mechanics()[0]);
         let layout = &plan.settings().layout;
         let places: BTreeMap<Platter, u32> = panel.lanes().flat_map(|lane| panel.queue().line(lane).zip(0..)).collect();
+        let at_port: BTreeMap<Platter, u32> = panel.at_port().zip(0..).collect();
         let wanted = requests.iter().flat_map(|request| &request.shards).map(|shard| shard.platter);
         let waiting = wanted.map(|platter| match reading.contains(&platter) {
             true => (platter, Waiting::Reading),
-            false => (platter, waiting(panel, Platter(platter.0), &places)),
+            false => (platter, waiting(panel, Platter(platter.0), &places, &at_port)),
         });
         let waiting = waiting.collect();
         let shuttles = (0..layout.shuttles).map(Shuttle).map(|shuttle| ShuttleView {
@@ -140,14 +144,14 @@ impl View {
     }
 }
 
-fn waiting(panel: &Panel, platter: Platter, places: &BTreeMap<Platter, u32>) -> Waiting {
+fn waiting(panel: &Panel, platter: Platter, places: &BTreeMap<Platter, u32>, at_port: &BTreeMap<Platter, u32>) -> Waiting {
     if !panel.is_available(platter) && panel.whereabouts(platter) != Whereabouts::Unwritten {
         return Waiting::OutOfReach;
     }
     match panel.whereabouts(platter) {
         Whereabouts::Berth(Berth::Slot(_)) => Waiting::InSlot { before: places.get(&platter).copied().unwrap_or(0) },
         Whereabouts::Berth(Berth::Bay(drive, _)) => Waiting::InDrive(drive),
-        Whereabouts::Berth(Berth::Port) => Waiting::AtPort,
+        Whereabouts::Berth(Berth::Port) => Waiting::AtPort { before: at_port.get(&platter).copied().unwrap_or(0) },
         Whereabouts::Shuttle(shuttle) => Waiting::OnShuttle(shuttle),
         Whereabouts::Unwritten => Waiting::NotWritten,
     }

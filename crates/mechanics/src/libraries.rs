@@ -17,7 +17,7 @@ use fulgurite_library::{
     Actor, Berth, Command, Event, Layout, Library, Platter, Region, RegionOutcome, RegionPlatter, RequestId, Shard, Shuttle, Whereabouts,
 };
 
-use crate::{Breakdown, EventQueue, Mechanics, MotionLog, NotRepaired, Settings};
+use crate::{Breakdown, Detection, EventQueue, Mechanics, MotionLog, NotRepaired, Settings};
 
 /// Sees every input and output of the controllers, in order.
 #[allow(unused_variables, reason = "a witness may ignore any of them")]
@@ -199,8 +199,8 @@ impl<L: MotionLog> Libraries<L> {
 
     /// A fault strikes a machine now, and lasts until [`Libraries::repair`]. Has no effect on one
     /// that is already out of order.
-    pub fn break_down(&mut self, now: Micros, library: Library, what: Breakdown) {
-        self.mechanics[usize::from(library.0)].break_down(now, what, &mut self.answers);
+    pub fn break_down(&mut self, now: Micros, library: Library, what: Breakdown, detection: Detection) {
+        self.mechanics[usize::from(library.0)].break_down(now, what, detection, &mut self.answers);
         self.schedule_answers(library);
     }
 

@@ -23,6 +23,15 @@ pub enum NotRepaired {
     Undetected,
 }
 
+/// When the controllers learn of a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detection {
+    /// After a random time, with the mean of the settings.
+    Later,
+    /// At once, as after a restart with a machine that was out of order before.
+    AtOnce,
+}
+
 /// The fault of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
@@ -183,9 +192,9 @@ impl<L: MotionLog> Mechanics<L> {
 
     /// A fault strikes now, and lasts until [`Mechanics::repair`]. It has no effect on a machine
     /// that is already out of order.
-    pub fn break_down(&mut self, now: Micros, what: Breakdown, answers: &mut Vec<(Micros, Event)>) {
+    pub fn break_down(&mut self, now: Micros, what: Breakdown, detection: Detection, answers: &mut Vec<(Micros, Event)>) {
         let (actor, fault) = internal_fault(what);
-        self.strike(now, actor, fault, Lasting::UntilRepaired, answers);
+        self.strike(now, actor, fault, (Lasting::UntilRepaired, detection), answers);
     }
 
     /// Repairs a machine whose fault was detected. The controller must then receive
@@ -240,14 +249,24 @@ impl<L: MotionLog> Mechanics<L> {
                 drive.schedule_breakdown(now, &self.site, answers);
             }
         }
-        self.strike(now, actor, fault, Lasting::AsDrawn, answers);
+        self.strike(now, actor, fault, (Lasting::AsDrawn, Detection::Later), answers);
     }
 
-    fn strike(&mut self, now: Micros, actor: Actor, fault: Fault, lasting: Lasting, answers: &mut Vec<(Micros, Event)>) {
+    fn strike(
+        &mut self,
+        now: Micros,
+        actor: Actor,
+        fault: Fault,
+        (lasting, detection): (Lasting, Detection),
+        answers: &mut Vec<(Micros, Event)>,
+    ) {
         if *self.health(actor) != Health::Healthy {
             return;
         }
-        let detected_at = now + Micros::from_seconds(self.fault_stream.exponential(self.site.settings.faults.detection_s));
+        let detected_at = match detection {
+            Detection::AtOnce => now,
+            Detection::Later => now + Micros::from_seconds(self.fault_stream.exponential(self.site.settings.faults.detection_s)),
+        };
         match actor {
             Actor::Drive(Drive(drive)) => {
                 let fault_times = self.draw_fault_times(detected_at, lasting);

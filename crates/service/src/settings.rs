@@ -60,8 +60,8 @@ connections_per_address = 512
 # send the token.
 enabled = true
 
-# The token: 16 or more letters and digits. Without one, each start makes a new one and prints a link
-# with it.
+# The token: 16 or more letters, digits, "-" and "_". Without one, each start makes a new one and
+# prints a link with it.
 # token = "…"
 
 [staging]

@@ -15,7 +15,6 @@ use tokio::task::JoinSet;
 use super::{Event, Hello, Question, REQUEST_BYTES_MAX, Request, ServerStatus, TroubleMessage, VERSION, socket};
 use crate::command_lock::CommandGuard;
 use crate::gateway::Gateway;
-use crate::library::{Library, Machine, WrongMachine};
 
 /// Maximum number of connections. One runs a command; the others ask for the status, or are told
 /// that the server is busy.
@@ -230,23 +229,19 @@ fn lock_for_command<'a>(hello: &str, gateway: &'a Gateway) -> Result<CommandGuar
 fn answer(question: Question, gateway: &Gateway) -> Event {
     const NO_LIBRARY: &str = "the server has no library: see [library] in service.toml";
     const STOPPED: &str = "the library has stopped; see the server's log";
-    let change = |change: fn(&Library, Machine) -> Option<Result<(), WrongMachine>>, machine| match &gateway.library {
-        None => Event::Failed(NO_LIBRARY.to_owned()),
-        Some(library) => match change(library, machine) {
-            None => Event::Failed(STOPPED.to_owned()),
-            Some(Err(wrong)) => Event::Failed(wrong.to_string()),
-            Some(Ok(())) => {
-                tracing::info!(?question, "the command line changed a machine of the library");
-                Event::Report(serde_json::Value::Null)
-            }
-        },
+    let change = |machine, is_repaired| match gateway.change_machine(machine, is_repaired) {
+        Err(why) => Event::Failed(why),
+        Ok(()) => {
+            tracing::info!(?question, "the command line changed a machine of the library");
+            Event::Report(serde_json::Value::Null)
+        }
     };
     match question {
         Question::Restores => gateway.restores_report().map_or_else(|error| Event::Failed(error.to_string()), Event::Report),
         Question::Library if gateway.library.is_none() => Event::Failed(NO_LIBRARY.to_owned()),
         Question::Library => gateway.library_report().map_or_else(|| Event::Failed(STOPPED.to_owned()), Event::Report),
-        Question::Fault(machine) => change(Library::break_down, machine),
-        Question::Repair(machine) => change(Library::repair, machine),
+        Question::Fault(machine) => change(machine, false),
+        Question::Repair(machine) => change(machine, true),
     }
 }
 

@@ -103,6 +103,7 @@ fn write_decoding(out: &mut String, totals: &DecodeTotals) {
 fn write_library(out: &mut String, metrics: &LibraryMetrics) {
     for (name, help, value) in [
         ("fulgurite_library_requests_open", "Restores that are in the library.", metrics.requests_open),
+        ("fulgurite_library_restores_set_back", "Restores that wait for repairs or stores.", metrics.set_back),
         ("fulgurite_library_platters_queued", "Platters that wait to be fetched.", metrics.platters_queued),
         ("fulgurite_library_platters_unverified", "Platters that were taken in and not verified yet.", metrics.platters_unverified),
         ("fulgurite_library_outside_sets", "Sets that have no place in the library.", metrics.outside_sets),
@@ -324,6 +325,7 @@ mod tests {
         // A server has these only with a library.
         let of_library = LibraryMetrics {
             requests_open: 1,
+            set_back: 2,
             platters_queued: 1,
             platters_unverified: 1,
             outside_sets: 0,

@@ -9,6 +9,7 @@ pub(crate) mod scrubbing;
 pub(crate) mod state_backup;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,9 @@ pub(crate) struct Jobs {
     pub(crate) command_lock: CommandLock,
     /// Progress of the server's own scrub.
     pub(crate) scrub_progress: ScrubProgress,
+    /// Set when a restore found a platter that doesn't give what it should: the scrub looks which
+    /// are missing.
+    pub(crate) platters_suspected: AtomicBool,
 }
 
 impl Jobs {
@@ -73,6 +77,7 @@ impl Jobs {
             flushing: Mutex::default(),
             command_lock: CommandLock::default(),
             scrub_progress: ScrubProgress::default(),
+            platters_suspected: AtomicBool::new(false),
         }
     }
 }

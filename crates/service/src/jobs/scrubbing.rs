@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fulgurite_archive::catalogue::{Health, PlatterRow, SetState, StagedHealth};
-use fulgurite_archive::watch::{Trouble, Watcher};
+use fulgurite_archive::watch::{Trouble, Unwatched, Watcher};
 use fulgurite_archive::{ArchiveError, UNKNOWN_STORE};
 use fulgurite_domain::{PlatterId, SetId};
 use fulgurite_library::RegionOutcome;
@@ -31,6 +31,9 @@ use crate::state::now_ms;
 
 /// Interval between two checks for platters that are due.
 const DUE_CHECK_PERIOD: Duration = Duration::from_secs(60);
+/// Interval between two looks for platters that are missing from stores. Listing stores of a
+/// million platters takes seconds.
+const MISSING_CHECK_PERIOD: Duration = Duration::from_secs(900);
 /// Interval at which the scrub checks whether a command from the command line has ended.
 const COMMAND_CHECK_PERIOD: Duration = Duration::from_secs(1);
 const DAY_S: u64 = 86_400;
@@ -221,6 +224,8 @@ struct Scrubber {
     unreachable: HashSet<PlatterId>,
     /// When to look for staged versions that are due, since the start.
     staged_check_at: Duration,
+    /// When to look for missing platters, since the start.
+    missing_check_at: Duration,
 }
 
 /// Scrubs until `stop` is set.
@@ -241,6 +246,7 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
         retry_at_s: HashMap::new(),
         unreachable: HashSet::new(),
         staged_check_at: Duration::ZERO,
+        missing_check_at: Duration::ZERO,
     };
     while !*stop.borrow() {
         let stepped = tokio::task::spawn_blocking(move || {
@@ -291,6 +297,15 @@ impl Scrubber {
         let is_staged_check = self.started.elapsed() >= self.staged_check_at;
         let gateway = self.gateway.clone();
         let _scrub_guard = gateway.jobs.command_lock.lock_scrub();
+        let is_suspected = gateway.jobs.platters_suspected.load(Ordering::Relaxed);
+        let sooner = if is_suspected { MISSING_CHECK_PERIOD - DUE_CHECK_PERIOD } else { Duration::ZERO };
+        if self.started.elapsed() + sooner >= self.missing_check_at {
+            gateway.jobs.platters_suspected.store(false, Ordering::Relaxed);
+            if let Err(error) = self.look_for_missing() {
+                tracing::error!(%error, "can't look for missing platters");
+            }
+            self.missing_check_at = self.started.elapsed() + MISSING_CHECK_PERIOD;
+        }
         let next = if is_staged_check {
             // No drive waits for that.
             if let Some((due, _)) = self.awaited.take() {
@@ -389,6 +404,24 @@ impl Scrubber {
         for platter in self.unreachable.drain() {
             self.retry_at_s.remove(&platter);
         }
+    }
+
+    /// Records platters that are missing from stores that are present, and puts them before all
+    /// others in the queue, to be repaired. Nothing of them has to be read.
+    fn look_for_missing(&mut self) -> Result<(), ArchiveError> {
+        let archive = &self.gateway.archive;
+        let missing = archive.missing_platters()?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let rows = archive.reading().platters()?;
+        let is_new =
+            |row: &&PlatterRow| missing.contains(&row.place.platter) && row.health.is_sound() && self.gateway.is_usable(&row.place.store);
+        for row in rows.iter().filter(is_new) {
+            archive.verify_platter(row.place.platter, &Unwatched)?;
+            self.queue.push_front(Due { platter: row.place.platter, store: row.place.store.clone(), set: row.set, position: row.position });
+        }
+        Ok(())
     }
 
     fn find_due_platters(&self) -> VecDeque<Due> {

@@ -5,7 +5,7 @@
 //! recovered when its request has ended, from the platters that drives have visited for it. What a
 //! platter's own codes can't give is read like any object, from whichever stores have it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use fulgurite_library::{RegionOutcome, RegionPlatter, RequestId, Shard, Tracks};
 use fulgurite_live::{Ended, Read};
 use tokio::sync::Notify;
 
-use super::waiting::Waiting;
+use super::waiting::{Cause, Waiting};
 use super::workers::{SlowJob, SlowLane};
 use super::{Library, RestoreEnd, lock};
 use crate::gateway::Gateway;
@@ -38,6 +38,8 @@ pub(super) struct Flight {
     pub(super) request: RequestId,
     row: VersionRow,
     requested_ms: i64,
+    /// The repairs that there had been when it began.
+    repairs: u64,
     /// The shards, each with its platter and tracks in the library.
     shards: Vec<(Shard, Extent)>,
     /// The sets of the shards, by their number in the library.
@@ -59,6 +61,8 @@ pub(super) struct Flights {
     waiting: Mutex<Waiting>,
     pub(super) by_request: Mutex<HashMap<RequestId, Arc<Flight>>>,
     requests: AtomicU64,
+    /// How often something was repaired, or a store came back.
+    repairs: AtomicU64,
     /// Whether the restores that were open at the start are known.
     has_taken_up: AtomicBool,
     pub(super) wake: Notify,
@@ -74,14 +78,15 @@ impl Flights {
         if is_known { lock(&self.by_request).iter().find_map(is_it) } else { None }
     }
 
-    /// Tries all that wait again.
+    /// Something was repaired, or a store is back: tries all that wait again.
     pub(super) fn retry_all(&self) {
+        self.repairs.fetch_add(1, Ordering::Relaxed);
         lock(&self.waiting).retry_all();
         self.wake.notify_one();
     }
 
     /// Restores that wait to be tried again, because they couldn't be carried out.
-    pub(super) fn set_back(&self) -> HashSet<VersionId> {
+    pub(super) fn set_back(&self) -> HashMap<VersionId, Cause> {
         lock(&self.waiting).all_set_back()
     }
 
@@ -106,9 +111,20 @@ impl Flights {
         lock(&self.by_request).len()
     }
 
-    /// Lets a restore wait that couldn't be carried out.
-    pub(super) fn later(&self, id: VersionId) {
-        lock(&self.waiting).set_back(id, Instant::now() + RESTORE_RETRY_AFTER);
+    /// Lets a restore wait that couldn't be carried out. Returns true the first time.
+    pub(super) fn later(&self, id: VersionId, cause: Cause) -> bool {
+        lock(&self.waiting).set_back(id, cause, Instant::now() + RESTORE_RETRY_AFTER)
+    }
+
+    /// Lets a restore wait whose request began after so many repairs. If there was one since, it is
+    /// tried again at once.
+    fn later_than(&self, id: VersionId, cause: Cause, repairs: u64) -> bool {
+        let is_first = self.later(id, cause);
+        if self.repairs.load(Ordering::Relaxed) != repairs {
+            lock(&self.waiting).retry(id);
+            self.wake.notify_one();
+        }
+        is_first
     }
 
     /// The next restore to bring into the library, if it has room.
@@ -132,7 +148,7 @@ impl Gateway {
         }
         let flight = lock(&library.flights.by_request).remove(&request);
         if let Some(flight) = flight {
-            library.flights.later(flight.id);
+            library.flights.later(flight.id, Cause::Error);
         }
     }
 
@@ -163,7 +179,7 @@ impl Gateway {
                 Ok(Err(error)) => tracing::error!(%error, version = %id, "can't begin a restore now; it is tried again"),
                 Err(panic) => self.panicked("the beginning of a restore", &*panic),
             }
-            library.flights.later(id);
+            library.flights.later(id, Cause::Error);
         }
     }
 
@@ -235,6 +251,7 @@ impl Gateway {
         let flight = Flight {
             id: row.id,
             request: library.flights.next_request(),
+            repairs: library.flights.repairs.load(Ordering::Relaxed),
             requested_ms: restore.requested_ms,
             check: ShardCheck::begin(&self.archive, row)?,
             is_slow: AtomicBool::new(false),
@@ -253,7 +270,9 @@ impl Gateway {
         let flight = lock(&library.flights.by_request).get(&read.request).cloned();
         if let Some(flight) = flight {
             let start = traces::Instant::now();
-            flight.read(&self.archive, library, read);
+            if !flight.read(&self.archive, library, read) {
+                self.jobs.platters_suspected.store(true, Ordering::Relaxed);
+            }
             if let Some(traces) = self.traces.as_ref().filter(|_| !read.is_recovery) {
                 traces.add(flight.id, "check bytes", start, vec![("fulgurite.platter", read.platter.0.into())]);
             }
@@ -269,8 +288,10 @@ impl Gateway {
         let Some(flight) = lock(&library.flights.by_request).get(&ended.request).cloned() else { return };
         if ended.outcome == RegionOutcome::Unavailable {
             lock(&library.flights.by_request).remove(&ended.request);
-            tracing::warn!(version = %flight.id, "a restore waits: too many platters of a set are out of the library's reach");
-            library.flights.later(flight.id);
+            if library.flights.later_than(flight.id, Cause::Machines, flight.repairs) {
+                let name = String::from_utf8_lossy(&flight.row.record.name.0);
+                tracing::warn!(%name, version = %flight.id, "a restore waits: too many platters of a set are out of the library's reach");
+            }
             return;
         }
         let is_checked = ended.outcome == RegionOutcome::Read && !flight.has_failed.load(Ordering::Relaxed) && flight.check.is_complete();
@@ -323,9 +344,8 @@ impl Gateway {
     fn waits(&self, library: &Library, id: VersionId, result: &Result<(), ReadError>) -> bool {
         let Err(error) = result else { return false };
         let waits = may_succeed_later(error);
-        if waits {
+        if waits && library.flights.later(id, Cause::Stores) {
             tracing::warn!(%error, version = %id, "a restore waits");
-            library.flights.later(id);
         }
         waits
     }
@@ -355,7 +375,7 @@ impl Gateway {
             }
             Err(error) => {
                 tracing::error!(%error, "can't record the result of a restore; it is carried out again");
-                library.flights.later(id);
+                library.flights.later(id, Cause::Error);
             }
         }
     }
@@ -398,22 +418,24 @@ impl Gateway {
                 if let Some(wish) = wish {
                     lock(&library.flights.waiting).remember(id, wish);
                 }
-                library.flights.later(id);
+                library.flights.later(id, Cause::Error);
             }
         }
     }
 }
 
 impl Flight {
-    fn read(&self, archive: &Archive, library: &Library, read: &Read) {
+    /// Reads what was wanted of these tracks. Returns false if the platter doesn't give it.
+    fn read(&self, archive: &Archive, library: &Library, read: &Read) -> bool {
         if read.is_recovery {
             let places = library.places.read().unwrap_or_else(std::sync::PoisonError::into_inner);
             let (number, position) = places.position_of(read.platter);
             if let Some(place) = self.sets.get(&number).and_then(|set| set.platters.get(usize::from(position))) {
                 lock(&self.visited).insert(place.platter);
             }
-            return;
+            return true;
         }
+        let mut is_given = true;
         for (_, extent) in self.shards.iter().filter(|(shard, _)| (shard.platter, shard.tracks) == (read.platter, read.tracks)) {
             match self.check.read(archive, extent) {
                 Ok(()) => {
@@ -422,9 +444,11 @@ impl Flight {
                 Err(error) => {
                     tracing::warn!(%error, platter = %extent.platter, "a platter in a drive doesn't give a shard");
                     self.has_failed.store(true, Ordering::Relaxed);
+                    is_given = false;
                 }
             }
         }
+        is_given
     }
 
     /// The shards that are wanted from platters of the library.

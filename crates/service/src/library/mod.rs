@@ -37,7 +37,6 @@ use fulgurite_journal::Stock;
 use fulgurite_library::placement::PlacementError;
 use fulgurite_library::{Actor, Slot};
 use fulgurite_library_settings::LibrarySettings;
-pub(crate) use fulgurite_live::WrongMachine;
 use fulgurite_live::{Events, JournalSettings, Plan, Runner, RunnerSettings};
 use tokio::sync::Notify;
 
@@ -93,14 +92,6 @@ pub enum LibraryError {
         /// The setting.
         found: u32,
     },
-    /// The folder of the journals can't be used.
-    #[error("[library] journal = true in service.toml: {path}: {source}")]
-    Journal {
-        /// The folder or the file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
     /// The state can't be read or written.
     #[error(transparent)]
     State(#[from] StateError),
@@ -120,7 +111,7 @@ pub(crate) struct Library {
     places: RwLock<Places>,
     flights: Flights,
     turns: Arc<Turns>,
-    /// Told of repairs by command.
+    /// Told of repairs.
     repaired: Notify,
     estimates: Estimates,
     /// Those who watch the library.
@@ -209,11 +200,11 @@ impl Library {
         let turns = Arc::new(Turns::default());
         let reporter = Reporter::new(readers.clone());
         let events = ToWorkers { jobs: own_jobs.clone(), to_keep: to_keep.clone(), turns: turns.clone(), reporter, traces };
-        let journal = if settings.journal { Some(new_journal(archive.home())?) } else { None };
-        let runner = start(&plan, stock, settings, journal.clone(), events).map_err(|source| match &journal {
-            Some(path) => LibraryError::Journal { path: path.clone(), source },
-            None => LibraryError::Start(source),
-        })?;
+        let journal = if settings.journal { new_journal(archive.home()) } else { None };
+        let runner = start(&plan, stock, settings, journal.clone(), events)?;
+        if let Some(journal) = &journal {
+            remove_old_journals(journal);
+        }
         let platters = places.all_platters();
         runner.take_in(platters);
         Ok(Some(Self {
@@ -237,27 +228,12 @@ impl Library {
         }))
     }
 
-    /// Puts a machine out of order until it is repaired. `None` if the library has stopped.
-    pub(crate) fn break_down(&self, machine: Machine) -> Option<Result<(), WrongMachine>> {
-        self.runner.break_down(machine.into())
-    }
-
-    /// Repairs a machine. `None` if the library has stopped.
-    pub(crate) fn repair(&self, machine: Machine) -> Option<Result<(), WrongMachine>> {
-        let repaired = self.runner.repair(machine.into());
-        if let Some(Ok(())) = repaired {
-            self.flights.retry_all();
-            self.repaired.notify_one();
-        }
-        repaired
-    }
-
-    /// Waits for the next repair by command, or returns at once if there was one since.
+    /// Waits for the next repair, or returns at once if there was one since.
     pub(crate) async fn repaired(&self) {
         self.repaired.notified().await;
     }
 
-    /// Tries restores again that wait for repairs.
+    /// A store is back: tries restores again that wait.
     pub(crate) fn retry_all(&self) {
         self.flights.retry_all();
     }
@@ -329,21 +305,34 @@ fn taken_up(
     }
 }
 
-/// The path of a new journal. Removes the oldest ones.
-fn new_journal(home: &Path) -> Result<PathBuf, LibraryError> {
+/// The path of a new journal. `None` if there is no folder for it: the library goes on without one.
+fn new_journal(home: &Path) -> Option<PathBuf> {
     let folder = home.join(JOURNALS);
-    let of_folder = |source| LibraryError::Journal { path: folder.clone(), source };
-    fs::create_dir_all(&folder).map_err(of_folder)?;
-    let mut old: Vec<PathBuf> = fs::read_dir(&folder).map_err(of_folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    old.retain(|path| path.extension().is_some_and(|extension| extension == "journal"));
+    if let Err(error) = fs::create_dir_all(&folder) {
+        tracing::error!(%error, path = %folder.display(), "can't create the folder of the library's journals; the library goes on without one");
+        return None;
+    }
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    Some(folder.join(format!("{now_ms:013}.journal")))
+}
+
+/// Removes the oldest journals beside the newest, and what isn't one.
+fn remove_old_journals(newest: &Path) {
+    let Some(entries) = newest.parent().and_then(|folder| fs::read_dir(folder).ok()) else { return };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_journal = |path: &PathBuf| path != newest && path.extension().is_some_and(|extension| extension == "journal");
+    // A start that was killed can leave an empty file.
+    let is_empty = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0);
+    let (mut removed, mut old): (Vec<PathBuf>, Vec<PathBuf>) = paths.filter(is_journal).partition(is_empty);
     old.sort_unstable();
-    for path in &old[..old.len().saturating_sub(JOURNALS_MAX - 1)] {
-        if let Err(error) = fs::remove_file(path) {
+    // If the new one could not be created, all may stay.
+    let kept = JOURNALS_MAX - usize::from(newest.exists());
+    removed.extend(old.drain(..old.len().saturating_sub(kept)));
+    for path in removed {
+        if let Err(error) = fs::remove_file(&path) {
             tracing::warn!(%error, path = %path.display(), "can't remove an old journal");
         }
     }
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    Ok(folder.join(format!("{now_ms:013}.journal")))
 }
 
 /// A poisoned lock of this module is usable: each change under it is complete at once.

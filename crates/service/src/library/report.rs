@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::flights::Flight;
+use super::waiting::Cause;
 use super::{Library, RestoreEnd, lock};
 use crate::fixity::rfc_3339;
 use crate::gateway::Gateway;
@@ -170,6 +171,7 @@ impl Library {
 /// Figures for metrics.
 pub(crate) struct LibraryMetrics {
     pub(crate) requests_open: u64,
+    pub(crate) set_back: u64,
     pub(crate) platters_queued: u64,
     pub(crate) platters_unverified: u64,
     pub(crate) outside_sets: u64,
@@ -190,6 +192,7 @@ impl Library {
         let count = |outages: Vec<bool>| (outages.iter().filter(|works| **works).count(), outages.iter().filter(|works| !**works).count());
         Some(LibraryMetrics {
             requests_open: self.flights.count() as u64,
+            set_back: self.flights.count_waiting().1 as u64,
             platters_queued: view.queued.into(),
             platters_unverified: view.unverified.into(),
             outside_sets: self.places.read().unwrap_or_else(std::sync::PoisonError::into_inner).outside(),
@@ -223,7 +226,18 @@ fn activity(operation: Operation) -> &'static str {
 }
 
 /// What a restore waits for.
-fn reason(waiting: Option<&Waiting>) -> String {
+fn reason(view: &View, waiting: Option<&Waiting>) -> String {
+    let none_works = |mut outages: Box<dyn Iterator<Item = Option<Outage>> + '_>| {
+        outages.next().is_some_and(|first| first.is_some()) && outages.all(|outage| outage.is_some())
+    };
+    let needs_drive = !matches!(waiting, Some(Waiting::Reading) | None);
+    let needs_shuttle = needs_drive && !matches!(waiting, Some(Waiting::InDrive(_)));
+    if needs_drive && none_works(Box::new(view.drives.iter().map(|drive| drive.outage))) {
+        return "a repair: no drive works".to_owned();
+    }
+    if needs_shuttle && none_works(Box::new(view.shuttles.iter().map(|shuttle| shuttle.outage))) {
+        return "a repair: no shuttle works".to_owned();
+    }
     match waiting {
         Some(Waiting::InSlot { before: 0 }) => "a shuttle; it is the next on its half of the shelf".to_owned(),
         Some(Waiting::InSlot { before: 1 }) => "a shuttle; 1 platter is before it".to_owned(),
@@ -231,7 +245,8 @@ fn reason(waiting: Option<&Waiting>) -> String {
         Some(Waiting::OnShuttle(shuttle)) => format!("shuttle {}, which carries its platter", shuttle.0),
         Some(Waiting::InDrive(drive)) => format!("drive {}, which has its platter", drive.0),
         Some(Waiting::Reading) | None => "its bytes, which are being read and checked".to_owned(),
-        Some(Waiting::AtPort) => "its platter, which waits at the write rack".to_owned(),
+        Some(Waiting::AtPort { before: 0 }) => "its platter, which is the next at the write rack to be verified".to_owned(),
+        Some(Waiting::AtPort { before }) => format!("its platter, which waits at the write rack behind {before} others"),
         Some(Waiting::OutOfReach) => "other platters of its set, because its own is out of reach".to_owned(),
         Some(Waiting::NotWritten) => "its platter, which is not in the library yet".to_owned(),
     }
@@ -254,7 +269,10 @@ impl Gateway {
         let flights: HashMap<VersionId, Arc<Flight>> = library.map_or_else(HashMap::new, |library| {
             lock(&library.flights.by_request).values().map(|flight| (flight.id, flight.clone())).collect()
         });
-        let set_back = library.map_or_else(|| self.jobs.set_back.all(), |library| library.flights.set_back());
+        let set_back = library.map_or_else(
+            || self.jobs.set_back.all().into_iter().map(|id| (id, Cause::Stores)).collect(),
+            |library| library.flights.set_back(),
+        );
         let requests: HashMap<RequestId, usize> = outlook.as_ref().map_or_else(HashMap::new, |outlook| {
             outlook.view.requests.iter().enumerate().map(|(index, request)| (request.request, index)).collect()
         });
@@ -265,7 +283,7 @@ impl Gateway {
                     Some(index) => {
                         let next = outlook.view.requests[*index].shards.first();
                         let waiting = next.and_then(|shard| outlook.view.waiting.get(&shard.platter));
-                        (reason(waiting), outlook.ends_ms.get(&flight.request).copied())
+                        (reason(&outlook.view, waiting), outlook.ends_ms.get(&flight.request).copied())
                     }
                     None if flight.is_slow.load(Ordering::Relaxed) => {
                         ("its bytes, which are read from whatever stores have them".to_owned(), None)
@@ -273,13 +291,15 @@ impl Gateway {
                     // It came after the view.
                     None => ("a shuttle".to_owned(), None),
                 },
-                _ if set_back.contains(&restore.id) && library.is_none() => {
-                    ("stores that are absent or fail; it is tried again every minute, and when a store is back".to_owned(), None)
+                _ => {
+                    let why = match set_back.get(&restore.id) {
+                        None => "its turn",
+                        Some(Cause::Machines) => "repairs: machines that are out of order block too many platters of its set",
+                        Some(Cause::Stores) => "stores that are absent or fail; it is tried again every minute, and when a store is back",
+                        Some(Cause::Error) => "another try, because of an error that the log tells; it is tried again every minute",
+                    };
+                    (why.to_owned(), None)
                 }
-                _ if set_back.contains(&restore.id) => {
-                    ("repairs: too much is out of order to reach enough platters of its set, or a disk failed".to_owned(), None)
-                }
-                _ => ("its turn".to_owned(), None),
             };
             let platters = flight.map(|flight| {
                 flight.platters().map(|(number, id)| json!({ "id": id.to_string(), "number": number.0 })).collect::<Vec<_>>()

@@ -1,6 +1,6 @@
 //! Restores that wait to be brought into the library, and whose turn it is.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
 
 use fulgurite_domain::VersionId;
@@ -13,6 +13,19 @@ pub(super) struct Wish {
     tier: String,
     account: String,
     due_ms: i64,
+    /// Whether it couldn't be carried out before.
+    was_set_back: bool,
+}
+
+/// Why a restore couldn't be carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Machines that are out of order keep too many platters of a set.
+    Machines,
+    /// Stores are absent or fail.
+    Stores,
+    /// An error that the log tells.
+    Error,
 }
 
 /// The most urgent first.
@@ -26,7 +39,7 @@ pub(super) struct Waiting {
     /// Those that can be carried out, by tier and account.
     ready: BTreeMap<String, BTreeMap<String, Line>>,
     /// Those that couldn't be carried out, and when they are tried again.
-    set_back: HashMap<VersionId, Instant>,
+    set_back: HashMap<VersionId, (Cause, Instant)>,
     /// The account that had the last turn.
     last: String,
 }
@@ -35,7 +48,7 @@ impl Waiting {
     /// Adds a restore, or notes that a known one is due sooner. Returns true if it is known.
     pub(super) fn add(&mut self, restore: &Restore) -> bool {
         let Restore { id, tier, account, due_ms, .. } = restore.clone();
-        let wish = Wish { tier, account, due_ms };
+        let wish = Wish { tier, account, due_ms, was_set_back: false };
         let Some(before) = self.known.get(&id).cloned() else {
             self.insert_ready(id, &wish);
             self.known.insert(id, wish);
@@ -45,7 +58,7 @@ impl Waiting {
             if self.remove_ready(id, &before) {
                 self.insert_ready(id, &wish);
             }
-            self.known.insert(id, wish);
+            self.known.insert(id, Wish { was_set_back: before.was_set_back, ..wish });
         }
         true
     }
@@ -63,32 +76,38 @@ impl Waiting {
         self.known.entry(id).or_insert(wish);
     }
 
-    /// Lets a known restore wait that couldn't be carried out.
-    pub(super) fn set_back(&mut self, id: VersionId, until: Instant) {
-        if let Some(wish) = self.known.get(&id).cloned() {
-            self.remove_ready(id, &wish);
-            self.set_back.insert(id, until);
-        }
+    /// Lets a known restore wait that couldn't be carried out. Returns true the first time.
+    pub(super) fn set_back(&mut self, id: VersionId, cause: Cause, until: Instant) -> bool {
+        let Some(wish) = self.known.get_mut(&id) else { return false };
+        let is_first = !std::mem::replace(&mut wish.was_set_back, true);
+        let wish = wish.clone();
+        self.remove_ready(id, &wish);
+        self.set_back.insert(id, (cause, until));
+        is_first
     }
 
     /// Lets all that couldn't be carried out be tried again.
     pub(super) fn retry_all(&mut self) {
-        self.retry(|_| true);
+        self.retry_those(|_| true);
     }
 
-    fn retry(&mut self, is_over: impl Fn(Instant) -> bool) {
-        let over: Vec<VersionId> = self.set_back.iter().filter(|(_, until)| is_over(**until)).map(|(id, _)| *id).collect();
-        for id in over {
-            self.set_back.remove(&id);
-            if let Some(wish) = self.known.get(&id).cloned() {
-                self.insert_ready(id, &wish);
-            }
+    /// Lets one be tried again now.
+    pub(super) fn retry(&mut self, id: VersionId) {
+        if self.set_back.remove(&id).is_some()
+            && let Some(wish) = self.known.get(&id).cloned()
+        {
+            self.insert_ready(id, &wish);
         }
     }
 
+    fn retry_those(&mut self, is_over: impl Fn(Instant) -> bool) {
+        let over: Vec<VersionId> = self.set_back.iter().filter(|(_, (_, until))| is_over(*until)).map(|(id, _)| *id).collect();
+        over.into_iter().for_each(|id| self.retry(id));
+    }
+
     /// Restores that couldn't be carried out, and wait to be tried again.
-    pub(super) fn all_set_back(&self) -> HashSet<VersionId> {
-        self.set_back.keys().copied().collect()
+    pub(super) fn all_set_back(&self) -> HashMap<VersionId, Cause> {
+        self.set_back.iter().map(|(id, (cause, _))| (*id, *cause)).collect()
     }
 
     /// The numbers of restores that will be brought into the library next, and of those that wait
@@ -101,7 +120,7 @@ impl Waiting {
     /// Takes the next restore to carry out, like `State::next_restore`: from the tier of the most
     /// urgent one, the most urgent of the account whose turn it is.
     pub(super) fn next(&mut self, now: Instant) -> Option<VersionId> {
-        self.retry(|until| until <= now);
+        self.retry_those(|until| until <= now);
         let most_urgent = |accounts: &BTreeMap<String, Line>| accounts.values().filter_map(|line| line.first().copied()).min();
         let (_, accounts) = self.ready.iter().min_by_key(|(_, accounts)| most_urgent(accounts))?;
         let after = accounts.range::<str, _>((std::ops::Bound::Excluded(self.last.as_str()), std::ops::Bound::Unbounded)).next();
@@ -203,20 +222,20 @@ mod tests {
         let until = now + Duration::from_secs(60);
         for id in [1, 2] {
             assert_eq!(waiting.next(now), Some(version(id)));
-            waiting.set_back(version(id), until);
+            waiting.set_back(version(id), Cause::Stores, until);
         }
         waiting.add(&restore(2, "ada", "Expedited", 100));
         assert_eq!((waiting.count(), waiting.all_set_back().len()), ((1, 2), 2));
         assert_eq!(all(&mut waiting, now), [3]);
         assert_eq!(all(&mut waiting, until), [2, 1]);
-        waiting.set_back(version(1), until);
+        waiting.set_back(version(1), Cause::Stores, until);
         waiting.retry_all();
         assert_eq!(all(&mut waiting, now), [1]);
         let wish = waiting.forget(version(1)).expect("it is known");
-        waiting.set_back(version(1), until);
+        waiting.set_back(version(1), Cause::Stores, until);
         assert_eq!(waiting.count(), (0, 0), "what has ended isn't tried again");
         waiting.remember(version(1), wish);
-        waiting.set_back(version(1), until);
+        waiting.set_back(version(1), Cause::Stores, until);
         assert_eq!(all(&mut waiting, until), [1]);
         assert!(!waiting.add(&restore(4, "ada", "Standard", 1)));
         assert!(waiting.forget(version(4)).is_some());

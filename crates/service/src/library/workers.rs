@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_journal::{Fact, Stock};
-use fulgurite_library::CommandId;
+use fulgurite_library::{CommandId, Event};
 use fulgurite_live::{Ended, Events, JournalEnd, Motions, Read, Verify};
 use tokio::sync::watch;
 
 use super::flights::Flight;
 use super::motions::Reporter;
 use super::turns::Turns;
-use super::{Library, lock};
+use super::waiting::Cause;
+use super::{Library, Machine, lock};
 use crate::gateway::Gateway;
-use crate::state::Restore;
+use crate::state::{Restore, StateError};
 use crate::traces::Traces;
 
 /// Threads that read for drives.
@@ -36,6 +37,8 @@ pub(super) enum Job {
     Ended(Ended),
     /// There is a state to keep.
     Keep,
+    /// A machine was repaired.
+    Repaired,
     JournalEnded(JournalEnd),
     /// The library's thread has panicked.
     Panicked(Box<dyn Any + Send>),
@@ -114,6 +117,9 @@ impl Events for ToWorkers {
     fn fact(&mut self, fact: &Fact) {
         if let Some(traces) = &self.traces {
             traces.fact(fact);
+        }
+        if let Fact::Happened { event: Event::Repaired { .. }, .. } = fact {
+            self.send(Job::Repaired);
         }
     }
 
@@ -217,27 +223,49 @@ fn work_slowly(gateway: &Gateway, library: &Library) {
         }));
         if let Err(panic) = done {
             gateway.panicked("a restore", &*panic);
-            direct.into_iter().for_each(|id| library.flights.later(id));
+            if let Some(id) = direct {
+                library.flights.later(id, Cause::Error);
+            }
             request.into_iter().for_each(|request| gateway.give_up(library, request));
         }
     }
 }
 
 impl Gateway {
+    /// Records the state of the library that was handed over last, unless that was done.
+    fn keep_library(&self, library: &Library) -> Result<(), StateError> {
+        // An older state must not replace a newer one.
+        let _guard = lock(&library.keeping);
+        let stock = lock(&library.to_keep).take();
+        stock.map_or(Ok(()), |stock| self.state.keep_library(&stock.to_string()))
+    }
+
+    /// Puts a machine out of order until it is repaired, or repairs it. When this returns, that is
+    /// recorded.
+    ///
+    /// # Errors
+    /// Says why that can't be done.
+    pub(crate) fn change_machine(&self, machine: Machine, is_repaired: bool) -> Result<(), String> {
+        let library = self.library.as_ref().ok_or("the server has no library: see [library] in service.toml")?;
+        let actor = machine.into();
+        let changed = if is_repaired { library.runner.repair(actor) } else { library.runner.break_down(actor) };
+        changed.ok_or("the library has stopped; see the server's log")?.map_err(|wrong| wrong.to_string())?;
+        self.keep_library(library).map_err(|error| format!("it is done, but can't be recorded, and a crash would undo it: {error}"))
+    }
+
     fn do_job(&self, library: &Library, job: Job) {
         match job {
             Job::Read(read) => self.read_for_drive(library, &read),
             Job::VerifiedUnread(command) => library.runner.bytes_read(command),
             Job::Ended(ended) => self.end_request(library, ended),
             Job::Keep => {
-                // An older state must not replace a newer one.
-                let _guard = lock(&library.keeping);
-                let stock = lock(&library.to_keep).take();
-                if let Some(stock) = stock
-                    && let Err(error) = self.state.keep_library(&stock.to_string())
-                {
+                if let Err(error) = self.keep_library(library) {
                     tracing::error!(%error, "can't record the state of the library; after a crash it continues from an earlier one");
                 }
+            }
+            Job::Repaired => {
+                library.flights.retry_all();
+                library.repaired.notify_one();
             }
             Job::JournalEnded(why) => {
                 library.journal_ended.store(true, Ordering::Relaxed);
@@ -248,7 +276,7 @@ impl Gateway {
                         );
                     }
                     JournalEnd::Failed(error) => {
-                        tracing::error!(%error, "the library's journal can't be written any more; the library goes on without one");
+                        tracing::error!(%error, "the library's journal can't be written; the library goes on without one");
                     }
                 }
             }
