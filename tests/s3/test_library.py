@@ -553,7 +553,7 @@ def test_restores_wait_for_stores_that_are_absent(own):
         store.rename(elsewhere)
     with own:
         request_all(client(own), bodies)
-        wait_until("all wait for repairs", lambda: all("repairs" in one["waits_for"] for one in restores(own)["restores"]))
+        wait_until("all wait for stores", lambda: all("stores that are absent" in one["waits_for"] for one in restores(own)["restores"]))
         assert restores(own)["open"] == len(bodies)
         for store, elsewhere in away:
             elsewhere.rename(store)

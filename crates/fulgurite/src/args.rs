@@ -192,6 +192,11 @@ pub(crate) enum Command {
         #[arg(long, default_value = "disk", value_name = "MEDIUM", value_parser = ["disk", "glass"])]
         medium: String,
     },
+    /// Load S3 servers, side by side, and measure them
+    ///
+    /// Clients put, get, replace or delete objects as fast as the server answers, or at a given
+    /// rate. Every byte that is read is checked. Needs no archive. The objects stay in the bucket.
+    Bench(Box<crate::bench::Bench>),
     /// Simulate libraries of glass platters with the digital twin
     #[command(subcommand)]
     Twin(crate::twin::Twin),

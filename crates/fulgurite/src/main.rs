@@ -2,13 +2,15 @@
 //!
 //! [`args`] defines the arguments. The other modules run the commands and print results to standard
 //! output: [`twin`] on the crate `twin`, [`channel`] on the crate `glass`, [`audit`](mod@audit) on
-//! the crate `audit`, [`serve`] on the crate `service`, [`import`] and [`export`] on the crates
+//! the crate `audit`, [`bench`](mod@bench) on
+//! the crate `load`, [`serve`] on the crate `service`, [`import`] and [`export`] on the crates
 //! `bagit` and `ocfl` too, most others on the crate `archive`. [`diagnostics`] writes to standard
 //! error, and [`Outcome`] maps results to exit statuses.
 
 mod args;
 mod attach;
 mod audit;
+mod bench;
 mod channel;
 mod decode_worker;
 mod demo;
@@ -35,6 +37,7 @@ mod put;
 mod remove;
 mod serve;
 mod setup;
+mod signals;
 mod stores;
 mod text;
 mod twin;
@@ -168,6 +171,7 @@ fn main() -> ExitCode {
             demo::demo(&session, folder.as_deref(), &into, medium)
         }
         Command::Audit(audit) => audit::audit(&session, &audit),
+        Command::Bench(bench) => bench::bench(&session, &bench),
         Command::Twin(twin) => twin::twin(&session, &twin),
         Command::Channel(command) => channel::run(&session, &command),
     };

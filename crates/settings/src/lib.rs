@@ -57,6 +57,7 @@ mod tests;
 pub use document::{Document, Loader, Override, read_file};
 pub use error::{EntryKind, Problem, SettingError, SettingErrors};
 pub use place::SourceSpan;
+pub use quantity::{Dimension, QuantityError};
 pub use reader::Reader;
 pub use section::Section;
 pub use vary::{Axis, Sweep};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use fulgurite_audit::copy::{NodeId, State};
 use fulgurite_audit::database::{Checked, Incident, IncidentKind};
@@ -114,29 +114,7 @@ pub(super) fn run(session: &Session, opened: &mut Opened, run: &Run) -> Result<O
 
 /// Stops the run on Ctrl-C or SIGTERM, or after a time.
 pub(super) fn stop_on_signals(stop: Arc<Stop>, time: Option<Duration>) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("signals can't be received")?;
-    let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-            let interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt());
-            let (mut terminate, mut interrupt) = match (terminate, interrupt) {
-                (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
-                (Err(error), _) | (_, Err(error)) => {
-                    let _ = ready.send(Err(error));
-                    return;
-                }
-            };
-            let _ = ready.send(Ok(()));
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-                () = tokio::time::sleep(time.unwrap_or(Duration::MAX)) => {}
-            }
-            stop.stop();
-        });
-    });
-    is_ready.recv().context("signals can't be received")?.context("signals can't be received")
+    crate::signals::on_stop(time, move || stop.stop())
 }
 
 /// Shows progress, and prints what is found.

@@ -31,6 +31,8 @@ fn a_wrong_command_line_exits_with_2() {
         &["inspect", "x", "--noise", "clean"],
         &["inspect", "x", "--images", "y", "--sector", "-1"],
         &["demo", "--medium", "stone"],
+        &["bench", "--seconds", "1", "--operations", "2"],
+        &["bench", "--prepared"],
         &["twin", "paper", "--only", "skew", "--docs", "docs"],
         &[],
     ] {
@@ -169,6 +171,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("audit matrix records", &[], Some(1)),
         ("audit read", &["node", "name"], Some(1)),
         ("audit url", &["node", "name"], Some(1)),
+        ("bench", &["--endpoint=nowhere"], Some(2)),
         ("demo", &["--into=file"], Some(1)),
         ("twin run", &["nowhere.toml"], Some(2)),
         ("twin sweep", &["nowhere.toml", "--vary=shuttles.count=8"], Some(2)),

@@ -1,0 +1,32 @@
+//! Signals that end a command.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// Runs `then` on Ctrl-C or SIGTERM, or after a time.
+pub(crate) fn on_stop(time: Option<Duration>, then: impl FnOnce() + Send + 'static) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("signals can't be received")?;
+    let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+            let interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt());
+            let (mut terminate, mut interrupt) = match (terminate, interrupt) {
+                (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
+                (Err(error), _) | (_, Err(error)) => {
+                    let _ = ready.send(Err(error));
+                    return;
+                }
+            };
+            let _ = ready.send(Ok(()));
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                () = tokio::time::sleep(time.unwrap_or(Duration::MAX)) => {}
+            }
+            then();
+        });
+    });
+    is_ready.recv().context("signals can't be received")?.context("signals can't be received")
+}

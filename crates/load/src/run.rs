@@ -1,0 +1,378 @@
+//! Runs a load: threads with clients, for as long as it lasts.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::runtime::Builder;
+use tokio::task::LocalSet;
+use tokio::time::{sleep_until, timeout};
+
+use crate::figures::Window;
+use crate::objects::{Mix, Objects, Operation, Random, Task};
+use crate::process::Process;
+use crate::target::{Client, Place, Target, TargetError};
+use crate::{Figures, Usage};
+
+/// The slowest rate that an operation may have, besides [`Load::patience`]: bytes a second.
+const SLOWEST_BYTES_S: u64 = 1_000_000;
+/// A client waits this long after a failure, as SDKs do.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// When requests come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// Each client begins its next request when the last one has ended.
+    Closed,
+    /// At random instants, at this many a second on average (a Poisson process). The time of a
+    /// request counts from its instant, although all clients may be busy then.
+    Open(f64),
+}
+
+/// How long a load lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// As long as this.
+    Time(Duration),
+    /// This many operations.
+    Operations(u64),
+    /// Until it is stopped.
+    UntilStopped,
+}
+
+/// A load.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// What clients do.
+    pub mix: Mix,
+    /// Requests that can be open at once.
+    pub clients: usize,
+    /// When requests come.
+    pub pace: Pace,
+    /// How long it lasts. Operations that have begun are finished and count.
+    pub length: Length,
+    /// How long a window is.
+    pub window: Duration,
+    /// How long an operation may take, plus a second for each MB.
+    pub patience: Duration,
+    /// Threads that share the clients.
+    pub threads: usize,
+    /// Seed of what is drawn.
+    pub seed: u64,
+}
+
+/// What came of a load.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    /// From its begin to the end of its last operation, in seconds.
+    pub seconds: f64,
+    /// What each operation did, in the order of [`Operation::ALL`].
+    pub operations: [Figures; 4],
+    /// The same over time. The last one is shorter.
+    pub windows: Vec<Window>,
+    /// What the server's process used, if it is on this machine.
+    pub server: Option<Usage>,
+    /// What this process used.
+    pub own: Usage,
+    /// Whether it was stopped before its end.
+    pub was_stopped: bool,
+    /// Whether it ended early because no object was left to read, replace or delete.
+    pub ran_out: bool,
+}
+
+/// Told while a load runs.
+pub trait Progress {
+    /// A window is over.
+    fn window(&mut self, window: &Window) {
+        let _ = window;
+    }
+    /// Of the objects that a load needs, this many of all exist now.
+    fn prepared(&mut self, objects: u64, of: u64) {
+        let _ = (objects, of);
+    }
+}
+
+impl Progress for () {}
+
+impl Target {
+    /// Creates what objects are put into: the bucket or the folder, unless it exists.
+    ///
+    /// # Errors
+    /// [`TargetError`] if that fails.
+    pub fn create(&self) -> Result<(), TargetError> {
+        match &self.place {
+            Place::Files(folder) => std::fs::create_dir_all(folder).map_err(|source| TargetError::Folder { path: folder.clone(), source }),
+            Place::Server(server) => {
+                let created = alone(async {
+                    match self.client() {
+                        Client::Connection(mut connection) => connection.create_bucket().await,
+                        Client::Files(_) => Ok(()),
+                    }
+                });
+                created.map_err(|why| TargetError::Bucket { endpoint: server.endpoint.clone(), bucket: server.bucket.clone(), why })
+            }
+        }
+    }
+
+    /// Puts the objects that a load needs: all with numbers below `count`.
+    ///
+    /// # Errors
+    /// [`TargetError::Prepare`] if one can't be put after three tries.
+    pub fn prepare(&self, objects: &Objects, count: u64, clients: usize, progress: &mut dyn Progress) -> Result<(), TargetError> {
+        let next = AtomicU64::new(0);
+        let (send, receive) = channel();
+        let put = || -> Result<(), TargetError> {
+            alone(async {
+                let mut client = self.client();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return Ok(());
+                    }
+                    let task = Task { operation: Operation::Ingest, content: objects.first(number) };
+                    let mut tries = 1;
+                    while let Err(why) = client.perform(&task, objects).await {
+                        if tries == 3 {
+                            next.store(count, Ordering::Relaxed);
+                            return Err(TargetError::Prepare { target: self.name.clone(), number, of: count, why });
+                        }
+                        tries += 1;
+                        tokio::time::sleep(AFTER_FAILURE).await;
+                    }
+                    let _ = send.send(());
+                }
+            })
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..clients.min(16)).map(|_| scope.spawn(put)).collect();
+            let mut done = 0;
+            while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                if receive.recv_timeout(Duration::from_millis(100)).is_ok() {
+                    done += 1 + receive.try_iter().count() as u64;
+                    progress.prepared(done, count);
+                }
+            }
+            threads.into_iter().try_for_each(|thread| thread.join().expect("clients don't panic"))
+        })
+    }
+}
+
+/// Runs something on a runtime of its own.
+pub(crate) fn alone<T>(what: impl Future<Output = T>) -> T {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a thread can have a runtime");
+    LocalSet::new().block_on(&runtime, what)
+}
+
+/// Plays a load against a target, and tells of each window. Setting `stop` ends it early.
+pub fn play(load: &Load, target: &Target, objects: &Objects, progress: &mut dyn Progress, stop: &AtomicBool) -> Run {
+    let server = target.process();
+    let [server_before, own_before] = [server, Some(Process::own())].map(|process| process.and_then(Process::usage));
+    // Clients of a folder block their threads.
+    let threads = if target.blocks() { load.clients } else { load.threads.clamp(1, load.clients) };
+    let shared =
+        Shared { load, target, objects, stop, begin: Instant::now(), begun: AtomicU64::new(0), ran_out: AtomicBool::new(false), threads };
+    let (send, receive) = channel();
+    let mut run = std::thread::scope(|scope| {
+        for number in 0..threads {
+            let (shared, send) = (&shared, send.clone());
+            scope.spawn(move || alone(thread(shared, number, send)));
+        }
+        drop(send);
+        collect(&shared, &receive, server, progress)
+    });
+    run.seconds = shared.begin.elapsed().as_secs_f64();
+    run.ran_out = shared.ran_out.load(Ordering::Relaxed);
+    run.was_stopped = load.length != Length::UntilStopped && stop.load(Ordering::Relaxed);
+    let used = |before: Option<Usage>, after: Option<Usage>| Some(Usage { cpu_s: after?.cpu_s - before?.cpu_s, ..after? });
+    run.server = used(server_before, server.and_then(Process::usage)).map(|usage| {
+        let most = run.windows.iter().filter_map(|window| window.server_memory).max().unwrap_or(0);
+        Usage { memory: usage.memory.max(most), ..usage }
+    });
+    run.own = used(own_before, Process::own().usage()).unwrap_or_default();
+    run
+}
+
+/// What all threads of a load share.
+struct Shared<'a> {
+    load: &'a Load,
+    target: &'a Target,
+    objects: &'a Objects,
+    stop: &'a AtomicBool,
+    begin: Instant,
+    begun: AtomicU64,
+    ran_out: AtomicBool,
+    threads: usize,
+}
+
+impl Shared<'_> {
+    /// Whether another operation begins, at this instant.
+    fn goes_on(&self, at: Instant) -> bool {
+        let goes_on = match self.load.length {
+            Length::Time(time) => at < self.begin + time,
+            Length::Operations(count) => self.begun.fetch_add(1, Ordering::Relaxed) < count,
+            Length::UntilStopped => true,
+        };
+        goes_on && !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn window_at(&self, at: Instant) -> usize {
+        (at.duration_since(self.begin).as_secs_f64() / self.load.window.as_secs_f64()) as usize
+    }
+}
+
+/// What a thread has measured in one window.
+struct Part {
+    thread: usize,
+    window: usize,
+    /// The window that it is in now; none if it has ended.
+    next: Option<usize>,
+    operations: [Figures; 4],
+}
+
+/// The measurements of a thread in the current window.
+struct Recorder {
+    thread: usize,
+    window: usize,
+    operations: [Figures; 4],
+    send: Sender<Part>,
+}
+
+impl Recorder {
+    /// Goes on to a window, or ends.
+    fn turn_to(&mut self, next: Option<usize>) {
+        if next.is_none_or(|next| next > self.window) {
+            let operations = std::mem::take(&mut self.operations);
+            let _ = self.send.send(Part { thread: self.thread, window: self.window, next, operations });
+            self.window = next.unwrap_or(self.window);
+        }
+    }
+}
+
+/// The instants of an open loop, for one thread.
+struct Arrivals {
+    next: Instant,
+    mean: Duration,
+    random: Random,
+}
+
+impl Arrivals {
+    fn next(&mut self) -> Instant {
+        self.next += self.mean.mul_f64(self.random.exponential());
+        self.next
+    }
+}
+
+async fn thread(shared: &Shared<'_>, number: usize, send: Sender<Part>) {
+    let Shared { load, threads, .. } = *shared;
+    let recorder = Rc::new(RefCell::new(Recorder { thread: number, window: 0, operations: Default::default(), send }));
+    let seed = load.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
+    let arrivals = match load.pace {
+        Pace::Closed => None,
+        Pace::Open(rate) => {
+            let mean = Duration::try_from_secs_f64(threads as f64 / rate).unwrap_or(Duration::MAX / 1_000);
+            Some(Rc::new(RefCell::new(Arrivals { next: shared.begin, mean, random: Random::new(!seed) })))
+        }
+    };
+    let clients = (0..load.clients).filter(|client| client % threads == number);
+    let clients: FuturesUnordered<_> = clients.map(|index| client(shared, index, seed, recorder.clone(), arrivals.clone())).collect();
+    let windows = async {
+        loop {
+            tokio::time::sleep(load.window).await;
+            recorder.borrow_mut().turn_to(Some(shared.window_at(Instant::now())));
+        }
+    };
+    tokio::select! {
+        () = clients.collect() => {}
+        () = windows => {}
+    }
+    recorder.borrow_mut().turn_to(None);
+}
+
+async fn client(shared: &Shared<'_>, index: usize, seed: u64, recorder: Rc<RefCell<Recorder>>, arrivals: Option<Rc<RefCell<Arrivals>>>) {
+    let Shared { load, objects, .. } = *shared;
+    let mut random = Random::new(seed ^ (index as u64) << 32);
+    let mut client = shared.target.client();
+    loop {
+        let mut begin = Instant::now();
+        if let Some(arrivals) = &arrivals {
+            let at = arrivals.borrow_mut().next();
+            if !shared.goes_on(at) {
+                return;
+            }
+            if at > begin {
+                // Timers are late by up to a millisecond, which isn't the server's time.
+                sleep_until(at.into()).await;
+                begin = Instant::now();
+            } else {
+                begin = at;
+            }
+            if shared.stop.load(Ordering::Relaxed) {
+                return;
+            }
+        } else if !shared.goes_on(begin) {
+            return;
+        }
+        let Some(task) = objects.next(&load.mix, &mut random) else {
+            shared.ran_out.store(true, Ordering::Relaxed);
+            return;
+        };
+        let patience = load.patience + Duration::from_micros(task.content.bytes / (SLOWEST_BYTES_S / 1_000_000));
+        let outcome = timeout(patience, client.perform(&task, objects)).await.unwrap_or_else(|_| Err("timeout".to_owned()));
+        let is_failed = outcome.is_err();
+        let now = Instant::now();
+        {
+            let mut recorder = recorder.borrow_mut();
+            recorder.turn_to(Some(shared.window_at(now)));
+            let figures = &mut recorder.operations[task.operation.index()];
+            match outcome {
+                Ok(bytes) => figures.succeeded(now.duration_since(begin), bytes),
+                Err(kind) => figures.failed(kind),
+            }
+        }
+        if is_failed {
+            // A connection whose answer was cut off is of no use.
+            client = shared.target.client();
+            tokio::time::sleep(AFTER_FAILURE).await;
+        }
+    }
+}
+
+/// Adds up the windows of all threads, and tells of each that is complete.
+fn collect(shared: &Shared<'_>, parts: &Receiver<Part>, server: Option<Process>, progress: &mut dyn Progress) -> Run {
+    let mut run = Run::default();
+    let length = shared.load.window.as_secs_f64();
+    let mut open: BTreeMap<usize, [Figures; 4]> = BTreeMap::new();
+    // The window that each thread is in.
+    let mut windows = vec![Some(0); shared.threads];
+    let mut memory = None;
+    while windows.iter().any(Option::is_some) {
+        match parts.recv_timeout(shared.load.window) {
+            Ok(Part { thread, window, next, operations }) => {
+                let all = open.entry(window).or_default();
+                for ((all, total), part) in all.iter_mut().zip(&mut run.operations).zip(&operations) {
+                    all.add(part);
+                    total.add(part);
+                }
+                windows[thread] = next;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        memory = server.and_then(Process::usage).map(|usage| usage.memory).or(memory);
+        let complete = windows.iter().map(|window| window.unwrap_or(usize::MAX)).min().unwrap_or(usize::MAX);
+        let end = shared.begin.elapsed().as_secs_f64();
+        while let Some((window, operations)) = open.first_key_value().filter(|(window, _)| **window < complete) {
+            let at_s = *window as f64 * length;
+            let told = Window::new(at_s, (end - at_s).clamp(1e-6, length), operations, memory);
+            progress.window(&told);
+            run.windows.push(told);
+            open.pop_first();
+        }
+    }
+    run
+}

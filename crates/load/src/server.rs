@@ -1,0 +1,133 @@
+//! An S3 server: its address, and who asks.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::Uri;
+use http::uri::Scheme;
+use reqsign_aws_v4::{Credential, DefaultCredentialProvider, RequestSigner, StaticCredentialProvider};
+use reqsign_core::{Context, OsEnv, ProvideCredential, Signer};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use crate::TargetError;
+use crate::run::alone;
+
+/// An S3 server, and how its requests are signed.
+#[derive(Debug)]
+pub struct Server {
+    pub(crate) endpoint: String,
+    pub(crate) authority: String,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    pub(crate) bucket: String,
+    pub(crate) storage_class: Option<String>,
+    pub(crate) signer: Signer<Credential>,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, Default)]
+pub struct ServerOptions {
+    /// The bucket for objects of the load.
+    pub bucket: String,
+    /// The region in signatures.
+    pub region: String,
+    /// Keys, instead of those of the environment or a profile.
+    pub keys: Option<(String, String)>,
+    /// A profile in AWS's files.
+    pub profile: Option<String>,
+    /// A file in PEM form with the certificate authorities to trust, instead of the system's.
+    pub authorities: Option<String>,
+    /// The storage class of objects.
+    pub storage_class: Option<String>,
+}
+
+impl Server {
+    /// A server at `http://HOST[:PORT]` or `https://HOST[:PORT]`. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`TargetError`] if the address is wrong, or there are no credentials or authorities.
+    pub fn new(endpoint: &str, options: &ServerOptions) -> Result<Self, TargetError> {
+        let wrong = || TargetError::Address { found: endpoint.to_owned(), expected: "http://HOST:PORT or https://HOST:PORT" };
+        let uri: Uri = endpoint.trim_end_matches('/').parse().map_err(|_| wrong())?;
+        let is_tls = match uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTPS => true,
+            Some(scheme) if *scheme == Scheme::HTTP => false,
+            _ => return Err(wrong()),
+        };
+        let authority = uri.authority().filter(|_| matches!(uri.path(), "" | "/") && uri.query().is_none()).ok_or_else(wrong)?;
+        // Brackets belong to URLs, not to addresses.
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        if !is_plain(&options.bucket) {
+            return Err(TargetError::Address {
+                found: format!("bucket {}", options.bucket),
+                expected: "a name of letters, digits, `.`, `_` and `-`",
+            });
+        }
+        let tls = match is_tls {
+            false => None,
+            true => Some((trusting(options.authorities.as_deref())?, ServerName::try_from(host.clone()).map_err(|_| wrong())?)),
+        };
+        Ok(Self {
+            signer: alone(signer(endpoint, options))?,
+            endpoint: endpoint.to_owned(),
+            authority: authority.to_string(),
+            host,
+            port,
+            tls,
+            bucket: options.bucket.clone(),
+            storage_class: options.storage_class.clone(),
+        })
+    }
+
+    /// The port, if it may be one of this machine.
+    pub(crate) fn local_port(&self) -> Option<u16> {
+        let is_local = self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        is_local.then_some(self.port)
+    }
+}
+
+async fn signer(endpoint: &str, options: &ServerOptions) -> Result<Signer<Credential>, TargetError> {
+    let context = Context::new().with_file_read(reqsign_file_read_tokio::TokioFileRead).with_env(OsEnv);
+    let request_signer = RequestSigner::new("s3", &options.region);
+    if let Some((key, secret)) = &options.keys {
+        return Ok(Signer::new(context, StaticCredentialProvider::new(key, secret), request_signer));
+    }
+    let mut keys = DefaultCredentialProvider::builder();
+    if let Some(profile) = &options.profile {
+        keys = keys.with_profile(profile);
+    }
+    let keys = keys.build();
+    match keys.provide_credential(&context).await {
+        Ok(Some(_)) => Ok(Signer::new(context, keys, request_signer)),
+        Ok(None) => Err(TargetError::Credentials {
+            endpoint: endpoint.to_owned(),
+            why: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile".to_owned(),
+        }),
+        Err(error) => Err(TargetError::Credentials { endpoint: endpoint.to_owned(), why: error.to_string() }),
+    }
+}
+
+/// TLS settings that trust the authorities of the system, or those in a file.
+fn trusting(file: Option<&str>) -> Result<Arc<ClientConfig>, TargetError> {
+    let mut store = RootCertStore::empty();
+    match file {
+        Some(path) => {
+            let unusable = |error: &dyn std::fmt::Display| TargetError::Authorities(format!("{path}: {error}"));
+            let pem = std::fs::read(path).map_err(|error| unusable(&error))?;
+            for certificate in CertificateDer::pem_slice_iter(&pem) {
+                store.add(certificate.map_err(|error| unusable(&error))?).map_err(|error| unusable(&error))?;
+            }
+        }
+        // Systems have some that can't be parsed; the others still work.
+        None => drop(store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+    }
+    if store.is_empty() {
+        return Err(TargetError::Authorities(format!("{} has no certificate authority", file.unwrap_or("the system"))));
+    }
+    Ok(Arc::new(ClientConfig::builder().with_root_certificates(store).with_no_client_auth()))
+}

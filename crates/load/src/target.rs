@@ -1,0 +1,123 @@
+//! What is loaded: an S3 server, or a folder of files as the floor.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::connection::Connection;
+use crate::files::Files;
+use crate::objects::{Objects, Task};
+use crate::process::Process;
+use crate::server::Server;
+
+/// Why a target can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// Its address is wrong.
+    #[error("endpoint `{found}`: expected {expected}")]
+    Address {
+        /// The address.
+        found: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// Nothing is known to sign requests with.
+    #[error("{endpoint}: no credentials: {why}")]
+    Credentials {
+        /// The server.
+        endpoint: String,
+        /// Where it was looked.
+        why: String,
+    },
+    /// A certificate authority can't be read.
+    #[error("{0}")]
+    Authorities(String),
+    /// The bucket can't be used.
+    #[error("{endpoint}: bucket `{bucket}` can't be created: {why}")]
+    Bucket {
+        /// The server.
+        endpoint: String,
+        /// The bucket.
+        bucket: String,
+        /// The answer.
+        why: String,
+    },
+    /// An object that the load needs can't be put.
+    #[error("{target}: object {number} of {of} that the load needs can't be put: {why}")]
+    Prepare {
+        /// The target.
+        target: String,
+        /// The object.
+        number: u64,
+        /// All that are needed.
+        of: u64,
+        /// The error.
+        why: String,
+    },
+    /// The folder can't be used.
+    #[error("{}: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+}
+
+/// A target with its name in results.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// Where objects are put.
+    pub place: Place,
+}
+
+/// Where objects are put.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// An S3 server.
+    Server(Arc<Server>),
+    /// A folder: each object is a file that is written to a temporary name, synced and renamed, and
+    /// its folder is synced. What a careful program does without a server.
+    Files(PathBuf),
+}
+
+impl Target {
+    /// The process that serves it on this machine.
+    pub(crate) fn process(&self) -> Option<Process> {
+        match &self.place {
+            Place::Server(server) => server.local_port().and_then(Process::of_port),
+            Place::Files(_) => None,
+        }
+    }
+
+    /// Whether its clients block their threads.
+    pub(crate) fn blocks(&self) -> bool {
+        matches!(self.place, Place::Files(_))
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        match &self.place {
+            Place::Server(server) => Client::Connection(Box::new(Connection::new(server.clone()))),
+            Place::Files(folder) => Client::Files(Files::new(folder.clone())),
+        }
+    }
+}
+
+/// A client of a target.
+pub(crate) enum Client {
+    Connection(Box<Connection>),
+    Files(Files),
+}
+
+impl Client {
+    /// Carries out an operation. Returns the bytes of content that it carried, or the kind of its
+    /// failure.
+    pub(crate) async fn perform(&mut self, task: &Task, objects: &Objects) -> Result<u64, String> {
+        let key = objects.key(task.content.number);
+        match self {
+            Self::Connection(connection) => connection.perform(task, &key).await,
+            Self::Files(files) => files.perform(task, &key).map_err(|error| error.to_string()),
+        }
+    }
+}
