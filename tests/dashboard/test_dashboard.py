@@ -176,6 +176,45 @@ def test_names_of_objects_never_become_html(filled: Filled, new_page: Callable[.
         assert page.locator("main b").count() == 0
 
 
+# Shown as they are, these names look like others: a picture, and the same name twice.
+DECEPTIVE = {
+    "b\u202egpj.exe": "b\\u{202e}gpj.exe",
+    "first\u200b": "first\\u{200b}",
+    "tab\tline\u2028end": "tab\\tline\\u{2028}end",
+    "\u061c\u200f\u2066x\u2069": "\\u{61c}\\u{200f}\\u{2066}x\\u{2069}",
+    "\u05e9\u05dc\u05d5\u05dd": "\u05e9\u05dc\u05d5\u05dd",
+}
+
+
+def test_hidden_characters_of_names_are_escaped_wherever_they_are_shown(filled: Filled, new_page: Callable[..., Page]):
+    server = filled.server
+    for key in DECEPTIVE:
+        filled.s3.put_object(Bucket="survey", Key=f"{key}/{key}", Body=b"x", StorageClass="GLACIER")
+    assert server.run("flush").returncode == 0
+    with_library(server, 1)
+    page = opened(new_page(), server)
+    for shown in DECEPTIVE.values():
+        page.goto(f"{server.endpoint}/-/dashboard#/objects/survey")
+        page.get_by_role("link", name=f"{shown}/", exact=True).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(f"{shown}/")
+        expect(page.get_by_role("navigation", name="Path").get_by_role("link", name=shown, exact=True)).to_be_visible()
+        page.get_by_role("table").get_by_role("link", name=shown, exact=True).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(f"{shown}/{shown}")
+        assert page.title() == f"{shown}/{shown} – Fulgurite"
+    s3 = connect(server.server, server.account)
+    for key in DECEPTIVE:
+        s3.restore_object(Bucket="survey", Key=f"{key}/{key}", RestoreRequest={"Days": 1})
+    page.goto(f"{server.endpoint}/-/dashboard#/restores")
+    for shown in DECEPTIVE.values():
+        expect(page.get_by_role("rowheader", name=f"survey/{shown}/{shown}", exact=True)).to_be_visible()
+    # The log names each restore that ends.
+    with_library(server, 100)
+    page.goto(server.said["dashboard"])
+    page.get_by_role("link", name="Events").click()
+    for shown in DECEPTIVE.values():
+        expect(page.get_by_role("table", name="Events of the log")).to_contain_text(f"{shown}/{shown}")
+
+
 def test_an_object_that_is_a_page_has_an_origin_of_its_own(filled: Filled, new_page: Callable[..., Page]):
     script = """<script>
         let found = [];
@@ -347,6 +386,20 @@ def test_the_library_is_seen_in_motion(filled: Filled, new_page: Callable[..., P
     assert fact(page, "ended without bytes") == 0
 
 
+def test_new_platters_at_the_write_rack_are_counted(filled: Filled, new_page: Callable[..., Page]):
+    server = filled.server
+    with_library(server, 1)
+    # No shuttle takes them to a drive.
+    for number in range(10):
+        assert server.run("library", "fault", "shuttle", str(number)).returncode == 0
+    page = opened(new_page(), server)
+    page.get_by_role("link", name="Library").click()
+    expect(page.locator(".facts")).to_contain_text("platters that wait 0to verify 0")
+    connect(server.server, server.account).put_object(Bucket="survey", Key="new", Body=os.urandom(20_000))
+    assert server.run("flush").returncode == 0
+    expect(page.locator(".facts")).to_contain_text("platters that wait 0to verify 2")
+
+
 def test_the_library_in_motion_needs_the_token_and_a_library(filled: Filled, new_page: Callable[..., Page]):
     stream = f"{filled.server.endpoint}/-/dashboard/api/motions"
     for headers in ({}, {"authorization": "Bearer wrong"}):
@@ -437,6 +490,51 @@ def test_the_map_shows_each_platter_and_leads_to_its_set(filled: Filled, new_pag
     expect(columns).to_have_count(6)
 
 
+def focused(page: Page) -> str:
+    """What has the focus, as a path of names of elements, and its label."""
+    return page.evaluate("document.activeElement.tagName + ' ' + (document.activeElement.querySelector('title')?.textContent ?? document.activeElement.textContent)")
+
+
+def test_the_map_is_used_with_the_keyboard_alone(filled: Filled, new_page: Callable[..., Page]):
+    server = filled.server
+    for number in range(3):
+        filled.s3.put_object(Bucket="survey", Key=f"more/{number}", Body=os.urandom(20_000))
+        assert server.run("flush").returncode == 0
+    page = opened(new_page(), server)
+    page.goto(f"{server.endpoint}/-/dashboard#/platters")
+    expect(page.locator("svg a.column")).to_have_count(4)
+    page.reload()
+    expect(page.locator("svg a.column")).to_have_count(4)
+
+    def press(key: str) -> str:
+        page.keyboard.press(key)
+        return focused(page)
+
+    stops = [press("Tab")]
+    while not stops[-1].startswith("a Set"):
+        assert len(stops) < 20, stops
+        stops.append(press("Tab"))
+    assert not any(stop.startswith("svg") for stop in stops), stops
+    assert stops[-2:] == ["A Last read", stops[-1]] and stops[-1].startswith("a Set 1:")
+    assert press("ArrowRight").startswith("a Set 2:")
+    assert press("End").startswith("a Set 4:")
+    assert press("ArrowLeft").startswith("a Set 3:")
+    assert press("Home").startswith("a Set 1:")
+    assert press("ArrowRight").startswith("a Set 2:")
+    # The map is one stop, and is entered where it was left.
+    assert not press("Tab").startswith(("svg", "a "))
+    assert press("Shift+Tab").startswith("a Set 2:")
+    set_2 = page.evaluate("document.activeElement.getAttribute('href')")
+    # Also when the page has refreshed itself.
+    page.evaluate("document.querySelector('svg.map').dataset.old = ''; document.querySelector('.choice a').focus()")
+    expect(page.locator("svg.map[data-old]")).to_have_count(0)
+    press("Tab")
+    assert press("Tab").startswith("a Set 2:")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("table", name="Platters of the set").get_by_role("row")).to_have_count(3)
+    assert page.url.endswith(set_2)
+
+
 def test_activity_is_measured_while_the_server_runs(filled: Filled, new_page: Callable[..., Page]):
     page = opened(new_page(), filled.server)
     page.get_by_role("link", name="Activity").click()
@@ -465,9 +563,64 @@ def test_events_tell_what_the_log_has(filled: Filled, new_page: Callable[..., Pa
     assert "a command found something that is not good" in filled.server.log.read_text()
 
 
-@pytest.mark.parametrize("view", ["platters", "activity", "events"])
-def test_every_view_fits_a_phone(filled: Filled, new_page: Callable[..., Page], view: str):
-    page = opened(new_page(viewport={"width": 375, "height": 760}), filled.server)
-    page.goto(f"{filled.server.endpoint}/-/dashboard#/{view}")
-    expect(page.locator("main h1")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+LONG = "a-long-name-without-any-space-" * 20
+
+
+def wide_boxes(page: Page) -> list[str]:
+    """Boxes whose content has to be scrolled sideways."""
+    boxes = "[...document.querySelectorAll('html, .scroll')].filter((box) => box.scrollWidth > box.clientWidth)"
+    return page.evaluate(f"{boxes}.map((box) => box.getAttribute('aria-label') ?? box.tagName)")
+
+
+def test_no_view_scrolls_sideways_on_a_phone(filled: Filled, new_page: Callable[..., Page]):
+    server = filled.server
+    filled.s3.put_object(Bucket="survey", Key=LONG, Body=b"x")
+    damage(platter_files(server, "d1")[0])
+    assert server.run("verify").returncode == 1
+    page = opened(new_page(viewport={"width": 375, "height": 760}), server)
+    views = ["fixity", "platters", "objects", "objects/survey", "objects/survey?key=night/0/0000", "objects/survey?key=" + LONG, "activity", "events"]
+    for view in views:
+        page.goto(f"{server.endpoint}/-/dashboard#/{view}")
+        # Without what the view before showed.
+        page.reload()
+        expect(page.locator("main h1")).to_be_visible()
+        assert wide_boxes(page) == [], view
+    page.goto(f"{server.endpoint}/-/dashboard#/platters")
+    page.locator("svg a.column").first.press("Enter")
+    table = page.get_by_role("table", name="Platters of the set")
+    expect(table).to_contain_text("✕ damaged")
+    assert wide_boxes(page) == []
+
+
+def test_open_restores_can_be_read_on_a_phone_and_beside_a_long_key(filled: Filled, new_page: Callable[..., Page]):
+    server = filled.server
+    for key in ("short", LONG):
+        filled.s3.put_object(Bucket="survey", Key=key, Body=b"x", StorageClass="GLACIER")
+    assert server.run("flush").returncode == 0
+    with_library(server, 1)
+    # They stay open.
+    for number in range(10):
+        assert server.run("library", "fault", "shuttle", str(number)).returncode == 0
+    s3 = connect(server.server, server.account)
+    for key in ("short", LONG):
+        s3.restore_object(Bucket="survey", Key=key, RestoreRequest={"Days": 1})
+
+    def row_of_short(width: int, height: int):
+        page = opened(new_page(viewport={"width": width, "height": height}), server)
+        page.goto(f"{server.endpoint}/-/dashboard#/restores")
+        row = page.get_by_role("table", name="Open restores").get_by_role("row", name="survey/short")
+        expect(row).to_be_visible()
+        assert wide_boxes(page) == [], width
+        return page, row
+
+    page, row = row_of_short(390, 844)
+    expect(page.get_by_role("columnheader", name="Waits for")).to_have_count(1)
+    waits_for = row.get_by_role("cell").nth(2)
+    assert "Waits for" in waits_for.evaluate("cell => getComputedStyle(cell, '::before').content")
+    box = waits_for.bounding_box()
+    assert 0 <= box["x"] and box["x"] + box["width"] <= 390 and row.bounding_box()["height"] < 140
+
+    page, row = row_of_short(1280, 800)
+    one_line = page.get_by_role("table", name="Drives").get_by_role("row").last.bounding_box()["height"]
+    assert row.bounding_box()["height"] <= 2 * one_line
+    assert row.get_by_role("cell").nth(2).bounding_box()["width"] > 250

@@ -150,15 +150,15 @@ def test_drives_do_what_the_journal_says(folder: Path):
     running: dict[int, str] = {}
     now = 0
     for line in journal.splitlines():
-        if event := re.match(r"(\d+) L0 (\w+) (?:D(\d+)(#\d+)?)?", line):
-            now = int(event[1]) // 1000
-            if event[3] is None:
-                continue
-            drive = int(event[3])
-            if event[2] in ("failed", "lost"):
+        if instant := re.match(r"\d+", line):
+            # Requests are inputs too.
+            now = int(instant[0]) // 1000
+        if event := re.match(r"\d+ L0 (\w+) D(\d+)(#\d+)?", line):
+            drive = int(event[2])
+            if event[1] in ("failed", "lost"):
                 running.pop(drive, None)
                 states.setdefault(drive, {})[now] = 6
-            elif event[2] == "repaired" or running.get(drive) == event[4]:
+            elif event[1] == "repaired" or running.get(drive) == event[3]:
                 running.pop(drive, None)
                 states.setdefault(drive, {})[now] = 0
         elif command := re.match(r"> L0 D(\d+)(#\d+) (\w+)", line):

@@ -19,6 +19,6 @@ pub use attributes::{Attributes, AttributesError};
 pub use geometry::{Geometry, GeometryError, Group, LABEL_BYTES, SECTOR_BYTES_MAX, SECTOR_BYTES_MIN};
 pub use identifiers::{ArchiveId, IdentifierError, PlatterId, SetId, VersionId};
 pub use medium::Medium;
-pub use object::{Digest, Kind, Modified, ObjectName, ObjectRecord};
+pub use object::{Digest, Kind, Modified, ObjectName, ObjectRecord, is_hidden};
 pub use place::{PhysicalTrack, SectorAddress, SetShape, TrackIndex};
 pub use time::Micros;

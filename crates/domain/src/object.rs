@@ -11,14 +11,15 @@ use crate::Attributes;
 pub struct ObjectName(pub Vec<u8>);
 
 impl ObjectName {
-    /// The name for display: invalid UTF-8 is escaped as `\xNN`, control characters as `\n`, `\r`,
-    /// `\t` or `\u{NN}`, so that a name can't manipulate a terminal.
+    /// The name for display: invalid UTF-8 is escaped as `\xNN`, [hidden
+    /// characters](is_hidden) as `\n`, `\r`, `\t` or `\u{NN}`, so that a name can't manipulate a
+    /// terminal or look like another.
     #[must_use]
     pub fn display(&self) -> String {
         let mut shown = String::with_capacity(self.0.len());
         for chunk in self.0.utf8_chunks() {
             for c in chunk.valid().chars() {
-                if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+                if is_hidden(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
             }
             for byte in chunk.invalid() {
                 shown.push_str(&format!("\\x{byte:02x}"));
@@ -26,6 +27,15 @@ impl ObjectName {
         }
         shown
     }
+}
+
+/// Whether a character is a control character, breaks a line, changes the direction of text, or has
+/// no width. The joiners of Persian, Indic scripts and emoji, which have none either, are not hidden.
+#[must_use]
+pub fn is_hidden(c: char) -> bool {
+    let has_no_width = matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}');
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || has_no_width || turns
 }
 
 impl fmt::Debug for ObjectName {
@@ -113,5 +123,9 @@ mod tests {
     fn a_name_is_shown_without_control_characters_and_invalid_bytes() {
         let name = ObjectName(b"caf\xc3\xa9\x1b[31m\xff/x".to_vec());
         assert_eq!(name.display(), "café\\u{1b}[31m\\xff/x");
+        let misleading = ObjectName("b\u{202e}gpj.exe\u{200b}".as_bytes().to_vec());
+        assert_eq!(misleading.display(), "b\\u{202e}gpj.exe\\u{200b}");
+        let persian = "می\u{200c}خواهم";
+        assert_eq!(ObjectName(persian.as_bytes().to_vec()).display(), persian);
     }
 }

@@ -11,7 +11,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
 /// Paths below the dashboard's, types and contents.
-const FILES: [(&str, &str, &str); 21] = [
+const FILES: [(&str, &str, &str); 23] = [
     ("", HTML, include_str!("web/index.html")),
     ("/colours.css", STYLE, web::COLOURS),
     ("/panel.css", STYLE, web::PANEL_STYLE),
@@ -25,9 +25,11 @@ const FILES: [(&str, &str, &str); 21] = [
     ("/events.js", SCRIPT, include_str!("web/events.js")),
     ("/fixity.js", SCRIPT, include_str!("web/fixity.js")),
     ("/library.js", SCRIPT, include_str!("web/library.js")),
+    ("/names.js", SCRIPT, include_str!("web/names.js")),
     ("/objects.js", SCRIPT, include_str!("web/objects.js")),
     ("/platters.js", SCRIPT, include_str!("web/platters.js")),
     ("/restores.js", SCRIPT, include_str!("web/restores.js")),
+    ("/tables.js", SCRIPT, include_str!("web/tables.js")),
     ("/dom.js", SCRIPT, web::DOM),
     ("/drawing.js", SCRIPT, web::DRAWING),
     ("/course.js", SCRIPT, web::COURSE),

@@ -97,7 +97,10 @@ impl Dashboard {
         let mut response = match below.strip_prefix(API) {
             None => assets::answer(below, headers),
             Some(_) if !bearer::has_token(headers, &access.token) => {
-                failure(StatusCode::UNAUTHORIZED, "the token is missing or wrong; `fulgurite serve` prints a link with it when it starts")
+                let why = "the token is missing or wrong; `fulgurite serve` prints a link with it when it starts";
+                let mut refusal = failure(StatusCode::UNAUTHORIZED, why);
+                refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                refusal
             }
             Some("motions") => motions(gateway),
             Some(name) => self.api(gateway, name, query).await,
@@ -123,6 +126,7 @@ impl Dashboard {
             "objects" => gateway.dashboard_objects(query).map(|value| Some(to_body(&value))),
             "restores" => blocking("reading restores", || gateway.restores_report()).map(|value| Some(to_body(&value))),
             "activity" => Ok(Some(to_body(&gateway.health.activity.report()))),
+            "library" => Ok(tokio::task::block_in_place(|| gateway.library_report()).as_ref().map(to_body)),
             "events" => Ok(Some(to_body(&gateway.health.events.report(parameter(query, "level").as_deref() == Some("warn"))))),
             "object" => gateway.dashboard_object(query).map(|value| Some(to_body(&value))),
             _ => Ok(None),

@@ -45,6 +45,7 @@ async fn nothing_of_the_archive_is_shown_without_the_token() {
         "platters",
         "set?id=00",
         "activity",
+        "library",
         "events",
         "buckets",
         "objects?bucket=photos",
@@ -54,6 +55,7 @@ async fn nothing_of_the_archive_is_shown_without_the_token() {
         for token in [None, Some(""), Some("moonlight-sonata-1"), Some("moonlight-sonata-14x")] {
             let response = send(&router, &format!("{PATH}{API}{page}"), token).await;
             assert_eq!(response.status(), StatusCode::UNAUTHORIZED, "{page} {token:?}");
+            assert_eq!(response.headers()["www-authenticate"], "Bearer");
             let body = response.into_body().collect().await.expect("an answer").to_bytes();
             assert!(!String::from_utf8_lossy(&body).contains("photos"), "{page}");
         }

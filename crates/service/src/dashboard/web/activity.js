@@ -2,8 +2,9 @@
 
 import { load } from "./api.js";
 import { chart, clockTime } from "./chart.js";
-import { cards, h, table } from "./dom.js";
+import { cards, h } from "./dom.js";
 import { bytes, count, many } from "./format.js";
+import { table } from "./tables.js";
 
 /**
  * @typedef {{ count: number, failed: number, median_s: number | null, p99_s: number | null }} Requests

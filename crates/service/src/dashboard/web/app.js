@@ -6,6 +6,7 @@ import { h } from "./dom.js";
 import { events } from "./events.js";
 import { fixity } from "./fixity.js";
 import { library } from "./library.js";
+import { visible } from "./names.js";
 import { objects } from "./objects.js";
 import { platters } from "./platters.js";
 import { restores } from "./restores.js";
@@ -107,7 +108,7 @@ function replace(loaded) {
   const focused = document.activeElement?.getAttribute("href") ?? null;
   const scrolled = [...view.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
   view.replaceChildren(...loaded.content);
-  document.title = `${loaded.title} – Fulgurite`;
+  document.title = `${visible(loaded.title)} – Fulgurite`;
   view.querySelectorAll(".scroll").forEach((box, index) => (box.scrollLeft = scrolled[index] ?? 0));
   if (focused === null) return;
   const same = [...view.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused);
@@ -154,7 +155,7 @@ async function show(isNew) {
       return;
     }
     nav.hidden = false;
-    const message = error instanceof Error ? error.message : String(error);
+    const message = visible(error instanceof Error ? error.message : String(error));
     // What was shown before may be out of date.
     notice.textContent = isNew ? "" : `Not up to date: ${message}`;
     if (isNew) replace({ title: "Error", content: [h("h1", {}, "This can't be shown"), h("p", { class: "bad" }, message)] });

@@ -1,8 +1,10 @@
 // The last events of the server's log.
 
 import { load } from "./api.js";
-import { h, table } from "./dom.js";
+import { h } from "./dom.js";
 import { many, when } from "./format.js";
+import { name, visible } from "./names.js";
+import { table } from "./tables.js";
 
 /**
  * @typedef {{ level: string, logger: string, message: string, fields: Record<string, unknown>, first: string, last: string, times: number }} Logged
@@ -41,22 +43,31 @@ function summary({ errors, warnings }) {
 
 /** @param {Log} log */
 function listed({ events: all }) {
-  const short = (/** @type {string} */ text) => (text.length > FIELD_MAX ? h("bdi", { title: text }, `${text.slice(0, FIELD_MAX)}…`) : h("bdi", {}, text));
   const rows = all.map(({ level, logger, message, fields, first, last, times }) => {
     const [kind, text] = LEVELS[level] ?? ["quiet", level];
     const repeated = times > 1 && h("div", { class: "quiet" }, `${times} times, first `, when(first));
-    const details = Object.entries(fields).map(([name, value]) =>
-      h("div", { class: "field" }, h("span", { class: "quiet" }, `${name}: `), short(typeof value === "string" ? value : JSON.stringify(value))),
+    const details = Object.entries(fields).map(([field, value]) =>
+      h("div", { class: "field" }, h("span", { class: "quiet" }, `${field}: `), short(typeof value === "string" ? value : JSON.stringify(value))),
     );
     return h(
       "tr",
       {},
       h("td", { class: "date" }, when(last)),
       h("td", { class: `state ${kind}` }, text),
-      h("td", { class: "key" }, h("bdi", {}, message), details, repeated),
+      h("td", { class: "key" }, name(message), details, repeated),
       h("td", { class: "quiet" }, logger),
     );
   });
-  const columns = [{ text: "When" }, { text: "Level" }, { text: "What", kind: "key" }, { text: "Where in the program" }];
+  const columns = [{ text: "When" }, { text: "Level" }, { text: "What", kind: "key" }, { text: "Module" }];
   return table("Events of the log, the newest first", columns, rows);
+}
+
+/**
+ * The value of a field, cut if it is long.
+ *
+ * @param {string} value
+ */
+function short(value) {
+  const text = visible(value);
+  return text.length > FIELD_MAX ? h("bdi", { title: text }, `${text.slice(0, FIELD_MAX)}…`) : h("bdi", {}, text);
 }

@@ -1,8 +1,9 @@
 // The fixity of all platters: how many were read and found good, how long ago, and which are not good.
 
 import { load } from "./api.js";
-import { cards, h, table } from "./dom.js";
+import { cards, h, table as plain } from "./dom.js";
 import { bytes, count, duration, many, state, when } from "./format.js";
+import { table } from "./tables.js";
 
 /**
  * @typedef {{ all: number, good: number, unverified: number, absent: number, unreadable: number, missing: number, damaged: number }} States
@@ -112,7 +113,7 @@ function ages({ ages: { verified, never, future }, platters, cycle }) {
     fill.style.setProperty("width", `${platters.all === 0 ? 0 : (100 * found) / platters.all}%`);
     return h("tr", {}, h("th", { scope: "row" }, text), h("td", { class: "number" }, count(found)), h("td", { class: "bar" }, found > 0 && fill));
   });
-  return table("Platters by the time since they were last verified", [{ text: "Last verified" }, { text: "Platters", kind: "number" }, { text: "" }], rows, "bars");
+  return plain("Platters by the time since they were last verified", [{ text: "Last verified" }, { text: "Platters", kind: "number" }, { text: "" }], rows, "bars");
 }
 
 /** @param {Overview} overview */

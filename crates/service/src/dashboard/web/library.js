@@ -3,11 +3,11 @@
 // The server sends a picture of it, and then what its machines begin and end. The page shows the
 // library as it was a moment ago, so that it knows what follows and can draw each motion smoothly.
 
-import { ApiError, events } from "./api.js";
+import { ApiError, events, load } from "./api.js";
 import { Course } from "./course.js";
 import { h } from "./dom.js";
 import { clock, colours } from "./drawing.js";
-import { many } from "./format.js";
+import { count, many } from "./format.js";
 import { Panel } from "./panel.js";
 import { Plots } from "./plots.js";
 
@@ -21,6 +21,8 @@ const RETRY_MS = 2_000;
 const SILENCE_MAX_MS = 15_000;
 /** A page that is further off sets its clock at once. */
 const JUMP_MS = 1_000;
+/** How often the page asks for the figures that the events don't have. */
+const FIGURES_MS = 5_000;
 /** The share of a smaller difference by which the clock is corrected at each event. */
 const CORRECTION = 0.1;
 
@@ -61,6 +63,8 @@ class Library {
     this.isLive = false;
     /** The instant up to which the plots were drawn. */
     this.plotted = 0;
+    /** The platters to verify; null if the server didn't tell. @type {number | null} */
+    this.unverified = null;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour(), { signal });
   }
 
@@ -73,6 +77,7 @@ class Library {
 
   /** @param {Picture} picture */
   begin(picture) {
+    const isFirst = this.shown === null;
     const course = new Course(picture);
     const chosen = this.shown?.panel.chosen ?? null;
     const panel = new Panel(course, () => {});
@@ -82,6 +87,7 @@ class Library {
     this.plotted = 0;
     this.at = picture.until;
     this.isLive = true;
+    if (isFirst) void this.countUnverified();
     const speed = picture.timeScale === 1 ? "in real time" : `${picture.timeScale} times as fast as real time`;
     const controls = h("div", { class: "controls" }, time, panel.machines);
     this.place.replaceChildren(panel.canvas, controls, panel.facts, panel.about, panel.legend, plots.canvas);
@@ -107,6 +113,11 @@ class Library {
     if (this.isLive) this.at = Math.max(this.at, running.now() - BEHIND_MS * running.scale);
     const { at } = this;
     panel.draw(at);
+    if (this.unverified !== null) {
+      const verify = h("span", {}, "to verify ", h("b", {}, count(this.unverified)));
+      // After the platters that wait for a shuttle.
+      panel.facts.insertBefore(verify, panel.facts.children[3] ?? null);
+    }
     time.textContent = clock(at);
     // The plots move slowly.
     if (Math.abs(at - this.plotted) >= BEHIND_MS * running.scale) {
@@ -123,6 +134,20 @@ class Library {
    */
   begun() {
     return new Promise((seen, failed) => void this.run(seen, failed));
+  }
+
+  /** Asks for the number of platters to verify, which the events don't have, until the view is left. */
+  async countUnverified() {
+    while (!this.signal.aborted) {
+      try {
+        this.unverified = this.isLive ? (await load("library", {}, this.signal)).platters_unverified : null;
+      } catch {
+        // The page says so when the events end, too.
+        this.unverified = null;
+      }
+      await new Promise((done) => setTimeout(done, FIGURES_MS));
+      await visible(this.signal);
+    }
   }
 
   /** @param {() => void} seen @param {(error: unknown) => void} failed Called if the server refuses. */

@@ -1,8 +1,10 @@
 // Buckets, the objects in them, and the copies of an object.
 
 import { load } from "./api.js";
-import { cards, h, table } from "./dom.js";
+import { cards, h } from "./dom.js";
 import { bytes, count, state, when } from "./format.js";
+import { name, visible } from "./names.js";
+import { table } from "./tables.js";
 
 /**
  * @typedef {{ key: string, bytes: number, created: string | null, class: string, is_staged: boolean, state: string | null,
@@ -48,11 +50,11 @@ function to(bucket, parameters = {}) {
  */
 function crumbs(bucket, prefix) {
   /** @type {import("./dom.js").Child[]} */
-  const links = [h("a", { href: "#/objects" }, "Buckets"), " / ", h("a", { href: to(bucket) }, bucket)];
+  const links = [h("a", { href: "#/objects" }, "Buckets"), " / ", h("a", { href: to(bucket) }, name(bucket))];
   let end = 0;
   while ((end = prefix.indexOf("/", end) + 1) > 0) {
     const part = prefix.slice(0, end);
-    links.push(" / ", h("a", { href: to(bucket, { prefix: part }) }, h("bdi", {}, lastPart(part))));
+    links.push(" / ", h("a", { href: to(bucket, { prefix: part }) }, name(lastPart(part))));
   }
   return h("nav", { class: "crumbs", "aria-label": "Path" }, h("span", {}, links));
 }
@@ -71,7 +73,7 @@ function lastPart(key) {
 async function buckets(signal) {
   /** @type {{ buckets: { name: string, owner: string }[] }} */
   const { buckets: found } = await load("buckets", {}, signal);
-  const rows = found.map(({ name, owner }) => h("tr", {}, h("th", { scope: "row", class: "key" }, h("a", { href: to(name) }, name)), h("td", {}, owner)));
+  const rows = found.map(({ name: bucket, owner }) => h("tr", {}, h("th", { scope: "row", class: "key" }, h("a", { href: to(bucket) }, name(bucket))), h("td", {}, name(owner))));
   const content = [h("h1", {}, "Buckets")];
   content.push(rows.length === 0 ? h("p", { class: "quiet" }, "There are no buckets yet.") : table("Buckets", [{ text: "Bucket" }, { text: "Owner" }], rows));
   return { title: "Buckets", content };
@@ -87,13 +89,13 @@ async function listing(bucket, prefix, after, signal) {
   /** @type {Page} */
   const page = await load("objects", { bucket, prefix, after }, signal);
   const folders = page.prefixes.map((under) =>
-    h("tr", {}, h("th", { scope: "row", class: "key" }, h("a", { href: to(bucket, { prefix: under }) }, h("bdi", {}, `${lastPart(under.slice(prefix.length))}/`))), h("td", { colspan: "6" })),
+    h("tr", {}, h("th", { scope: "row", class: "key" }, h("a", { href: to(bucket, { prefix: under }) }, name(`${lastPart(under.slice(prefix.length))}/`))), h("td", { colspan: "6" })),
   );
   const files = page.objects.map((listed) =>
     h(
       "tr",
       {},
-      h("th", { scope: "row", class: "key" }, h("a", { href: to(bucket, { key: listed.key }) }, h("bdi", {}, listed.key.slice(prefix.length) || listed.key))),
+      h("th", { scope: "row", class: "key" }, h("a", { href: to(bucket, { key: listed.key }) }, name(listed.key.slice(prefix.length) || listed.key))),
       h("td", { class: "number" }, bytes(listed.bytes)),
       h("td", {}, listed.class),
       h("td", {}, listed.is_staged ? "staging" : "platters"),
@@ -111,9 +113,9 @@ async function listing(bucket, prefix, after, signal) {
     { text: "Oldest verified" },
     { text: "Platters to spare", kind: "number" },
   ];
-  const content = [crumbs(bucket, prefix), h("h1", {}, h("bdi", {}, prefix === "" ? bucket : prefix))];
+  const content = [crumbs(bucket, prefix), h("h1", {}, name(prefix === "" ? bucket : prefix))];
   const isEmpty = folders.length + files.length === 0;
-  content.push(isEmpty ? h("p", { class: "quiet" }, after === "" ? "There are no objects here." : "There are no more objects.") : table(`Objects in ${bucket}`, columns, [...folders, ...files]));
+  content.push(isEmpty ? h("p", { class: "quiet" }, after === "" ? "There are no objects here." : "There are no more objects.") : table(`Objects in ${visible(bucket)}`, columns, [...folders, ...files]));
   if (page.next !== null) content.push(h("p", {}, h("a", { href: to(bucket, { prefix, after: page.next }), id: "next" }, "Next page")));
   return { title: bucket, content };
 }
@@ -129,7 +131,7 @@ async function object(bucket, key, versionId, signal) {
   const evidence = await load("object", versionId === null ? { bucket, key } : { bucket, key, versionId }, signal);
   const content = [
     crumbs(bucket, key.slice(0, key.lastIndexOf("/") + 1)),
-    h("h1", {}, h("bdi", {}, key)),
+    h("h1", {}, name(key)),
     cards([
       ["Size", bytes(evidence.bytes)],
       ["Version", evidence.version_id ?? "unversioned"],

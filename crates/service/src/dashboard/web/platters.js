@@ -3,8 +3,9 @@
 
 import { load } from "./api.js";
 import { svg } from "./chart.js";
-import { cards, h, table } from "./dom.js";
+import { cards, h } from "./dom.js";
 import { bytes, count, many, state, when } from "./format.js";
+import { table } from "./tables.js";
 
 /**
  * @typedef {{ set: string | null, sets: number, platters: number, sets_out_of_reach: number, bad: number, states_by_position: string,
@@ -21,6 +22,9 @@ const SQUARE = 11;
 const BAND_GAP = 14;
 /** Shares of the time in which each platter should be read, by which ages are told apart. */
 const AGES = [0.25, 0.5, 0.75, 1];
+
+/** The address of the column that had the focus last. Each refresh draws the map anew. @type {string | null} */
+let reached = null;
 
 /** @type {import("./app.js").Load} */
 export async function platters(path, parameters, signal) {
@@ -120,9 +124,10 @@ function picture({ columns, states, every_days, from, per_column }, byAge) {
     });
     const number = from + index * per_column;
     const href = column.set === null ? `#/platters?${new URLSearchParams({ from: String(number), count: String(column.sets), ...(byAge ? { by: "age" } : {}) })}` : `#/platters/set/${column.set}`;
-    const link = svg("a", { href, tabindex: index === 0 ? 0 : -1, class: "column" }, svg("title", {}, described(column, number, every_days)), svg("rect", { class: "whole", x: x - 1, y: y - 1, width: CELL, height: height + 1 }), ...cells);
+    const link = svg("a", { href, tabindex: -1, class: "column" }, svg("title", {}, described(column, number, every_days)), svg("rect", { class: "whole", x: x - 1, y: y - 1, width: CELL, height: height + 1 }), ...cells);
     return link;
   });
+  (links.find((link) => link.getAttribute("href") === reached) ?? links[0])?.setAttribute("tabindex", "0");
   const wide = Math.min(columns.length, perBand) * CELL;
   const tall = bands * (height + BAND_GAP) - BAND_GAP;
   // A few sets are drawn larger.
@@ -136,9 +141,16 @@ function picture({ columns, states, every_days, from, per_column }, byAge) {
     event.preventDefault();
     links[Math.min(links.length - 1, Math.max(0, at + step))]?.focus();
   });
-  // However a column gets the focus, it is the one to which the tab key comes back.
-  drawn.addEventListener("focusin", () => links.forEach((link) => link.setAttribute("tabindex", link === document.activeElement ? "0" : "-1")));
-  return h("div", { class: "scroll mapped" }, drawn);
+  // Chromium makes an svg that listens for the focus a tab stop, so the box around it listens.
+  const box = h("div", { class: "scroll mapped" }, drawn);
+  box.addEventListener("focusin", () => {
+    // However a column gets the focus, it is the one to which the tab key comes back.
+    const current = links.find((link) => link === document.activeElement);
+    if (current === undefined) return;
+    links.forEach((link) => link.setAttribute("tabindex", link === current ? "0" : "-1"));
+    reached = current.getAttribute("href");
+  });
+  return box;
 }
 
 /**

@@ -1,8 +1,10 @@
 // Open restores: what they wait for and when they should be done; and the machines that serve them.
 
 import { load } from "./api.js";
-import { cards, h, table } from "./dom.js";
+import { cards, h } from "./dom.js";
 import { count, many, when } from "./format.js";
+import { name } from "./names.js";
+import { table } from "./tables.js";
 
 /**
  * @typedef {{ bucket: string, key: string, tier: string, due: string, waits_for: string, expected: string | null }} Restore
@@ -57,7 +59,7 @@ function open(all, list) {
     h(
       "tr",
       {},
-      h("th", { scope: "row", class: "key" }, `${bucket}/${key}`),
+      h("th", { scope: "row", class: "key" }, name(`${bucket}/${key}`)),
       h("td", {}, tier),
       h("td", { class: "date" }, expected === null ? "no estimate" : when(expected)),
       h("td", {}, waits_for),
