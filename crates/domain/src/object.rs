@@ -30,7 +30,7 @@ impl ObjectName {
 }
 
 /// Whether a character is a control character, breaks a line, changes the direction of text, or has
-/// no width. The joiners of Persian, Indic scripts and emoji, which have none either, are not hidden.
+/// no width. The joiners of Persian, Indic scripts and emoji have none either, but are not hidden.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
     let has_no_width = matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}');

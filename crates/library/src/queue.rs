@@ -72,13 +72,17 @@ struct Node {
 /// The requests for a platter, as a linked list of nodes, and its place in a lane's line.
 #[derive(Debug, Clone, Copy)]
 struct PlatterQueue {
-    /// The list is in order of ranks, except that its first `sorted` requests may be in the order
-    /// in which the drive's head passes them, after more urgent ones.
+    /// The list has three parts: `urgent` requests in order of ranks, which came after the next part
+    /// was sorted and are more urgent; `sorted` ones in the order in which the drive's head passes
+    /// them; and the rest in order of ranks. The first part exists only while the second does.
     first: u32,
     last: u32,
     tracks: u32,
     requests: u32,
+    urgent: u32,
     sorted: u32,
+    /// The rank of the most urgent one when the second part was sorted.
+    sorted_rank: Option<Rank>,
     /// The rank of the most urgent request, if known.
     most_urgent: Option<Rank>,
     lane: Option<Lane>,
@@ -89,8 +93,19 @@ struct PlatterQueue {
 
 impl PlatterQueue {
     /// A platter without requests.
-    const EMPTY: Self =
-        Self { first: NONE, last: NONE, tracks: 0, requests: 0, sorted: 0, most_urgent: None, lane: None, previous: NONE, following: NONE };
+    const EMPTY: Self = Self {
+        first: NONE,
+        last: NONE,
+        tracks: 0,
+        requests: 0,
+        urgent: 0,
+        sorted: 0,
+        sorted_rank: None,
+        most_urgent: None,
+        lane: None,
+        previous: NONE,
+        following: NONE,
+    };
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -185,7 +200,9 @@ impl Queue {
     #[must_use]
     pub fn rank(&self, platter: Platter) -> Option<Rank> {
         let platter_queue = &self.platter_queues[platter.0 as usize];
-        let first = || self.waiting(platter).take(platter_queue.sorted.max(1) as usize).map(|(_, request)| request.rank).min();
+        // The first of the third part may be more urgent than what is left of the second.
+        let parts = if platter_queue.urgent > 0 { 1 } else { platter_queue.sorted + 1 };
+        let first = || self.waiting(platter).take(parts as usize).map(|(_, request)| request.rank).min();
         platter_queue.most_urgent.or_else(first)
     }
 
@@ -263,7 +280,8 @@ impl Queue {
         if moves.is_some() {
             self.remove_platter(platter);
         }
-        self.insert(platter, request, is_first);
+        self.insert(platter, request);
+        self.platter_queues[platter.0 as usize].most_urgent = Some(first.map_or(rank, |first| first.min(rank)));
         match (moves, lane) {
             (Some(lane), _) => self.enqueue_platter(platter, lane),
             (None, Some(lane)) => {
@@ -278,9 +296,9 @@ impl Queue {
         }
     }
 
-    /// Inserts a request into its platter's list, at the front if it is the most urgent.
-    fn insert(&mut self, platter: Platter, request: WaitingRequest, is_first: bool) {
-        let before = if is_first { NONE } else { self.before(platter, request.rank) };
+    /// Inserts a request into its platter's list.
+    fn insert(&mut self, platter: Platter, request: WaitingRequest) {
+        let (before, is_urgent) = self.place(platter, request.rank);
         let next = match before {
             NONE => self.platter_queues[platter.0 as usize].first,
             before => self.nodes[before as usize].next,
@@ -296,30 +314,39 @@ impl Queue {
             index
         };
         let platter_queue = &mut self.platter_queues[platter.0 as usize];
-        if before == NONE {
-            (platter_queue.first, platter_queue.most_urgent) = (index, Some(request.rank));
-            // It is read before what was sorted, which keeps its order.
-            platter_queue.sorted += u32::from(platter_queue.sorted > 0);
-        } else {
-            self.nodes[before as usize].next = index;
+        match before {
+            NONE => platter_queue.first = index,
+            before => self.nodes[before as usize].next = index,
         }
         if next == NONE {
             platter_queue.last = index;
         }
+        platter_queue.urgent += u32::from(is_urgent);
         platter_queue.tracks = platter_queue.tracks.saturating_add(request.tracks.count);
         platter_queue.requests += 1;
         self.requests += 1;
     }
 
-    /// The last request for a platter that goes before one of this rank; it has some that does.
-    fn before(&self, platter: Platter, rank: Rank) -> u32 {
+    /// Where a request of this rank belongs: after which one, and whether it is in the first part.
+    fn place(&self, platter: Platter, rank: Rank) -> (u32, bool) {
         let platter_queue = &self.platter_queues[platter.0 as usize];
-        let sorted = platter_queue.sorted as usize;
-        if platter_queue.requests as usize <= sorted || self.nodes[platter_queue.last as usize].request.rank <= rank {
-            return platter_queue.last;
+        let is_urgent = platter_queue.sorted > 0 && platter_queue.sorted_rank.is_some_and(|sorted| rank < sorted);
+        let (from, until) = match is_urgent {
+            true => (0, platter_queue.urgent),
+            false => (platter_queue.urgent + platter_queue.sorted, platter_queue.requests),
+        };
+        // Requests usually come in order of ranks.
+        if until == platter_queue.requests && until > 0 && (from == until || self.nodes[platter_queue.last as usize].request.rank <= rank) {
+            return (platter_queue.last, is_urgent);
         }
-        let goes_before = |(place, (_, request)): &(usize, (u32, WaitingRequest))| *place < sorted || request.rank <= rank;
-        self.waiting(platter).enumerate().take_while(goes_before).last().map_or(NONE, |(_, (index, _))| index)
+        let mut before = NONE;
+        for (place, (index, request)) in (0..until).zip(self.waiting(platter)) {
+            if place >= from && request.rank > rank {
+                break;
+            }
+            before = index;
+        }
+        (before, is_urgent)
     }
 
     /// Takes the next request for a platter: the most urgent, or, with `at`, the first one that a
@@ -355,13 +382,18 @@ impl Queue {
         if next == NONE {
             platter_queue.last = previous;
         }
-        if platter_queue.most_urgent == Some(request.rank) {
-            // In order of ranks the next request is the most urgent; otherwise `rank` searches.
-            let is_ordered = previous == NONE && next != NONE && platter_queue.sorted <= 1;
-            platter_queue.most_urgent = is_ordered.then(|| self.nodes[next as usize].request.rank);
-        }
-        if place < platter_queue.sorted {
+        if place < platter_queue.urgent {
+            platter_queue.urgent -= 1;
+        } else if place < platter_queue.urgent + platter_queue.sorted {
             platter_queue.sorted -= 1;
+        }
+        if platter_queue.sorted == 0 {
+            // What was urgent is in order with the rest.
+            platter_queue.urgent = 0;
+        }
+        if platter_queue.most_urgent == Some(request.rank) {
+            let is_ordered = previous == NONE && next != NONE && platter_queue.sorted == 0;
+            platter_queue.most_urgent = is_ordered.then(|| self.nodes[next as usize].request.rank);
         }
         // A saturated sum would go wrong here, but no library has 2^32 tracks waiting on one
         // platter.
@@ -408,7 +440,7 @@ impl Queue {
         if rest == NONE {
             platter_queue.last = order.last().copied().unwrap_or(NONE);
         }
-        platter_queue.sorted = sorted;
+        (platter_queue.urgent, platter_queue.sorted, platter_queue.sorted_rank) = (0, sorted, Some(first.rank));
     }
 
     /// Inserts a platter with requests into a lane's line, by its rank. Does nothing if it is there

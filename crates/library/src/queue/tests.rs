@@ -123,6 +123,72 @@ fn an_urgent_request_goes_before_those_sorted_by_track() {
 }
 
 #[test]
+fn several_urgent_requests_go_before_those_sorted_by_track_in_their_order() {
+    let mut queue = Queue::new(1, 1, 100);
+    for id in 0..10 {
+        ask_by(&mut queue, id, id, 0, 43_200_000_000 + id);
+    }
+    let pop = |queue: &mut Queue| queue.pop(Platter(0), Some(0)).map(|waiting| waiting.id.0);
+    assert_eq!(pop(&mut queue), Some(9));
+    for (id, deadline) in [(20, 310_000_000), (21, 311_000_000), (22, 309_000_000)] {
+        ask_by(&mut queue, id, id, 0, deadline);
+    }
+    // Two of those that were sorted are due sooner now.
+    queue.hasten(Platter(0), RequestId(3), Micros(312_000_000));
+    queue.hasten(Platter(0), RequestId(8), Micros(313_000_000));
+    let deadline = |queue: &Queue| queue.rank(Platter(0)).map(|rank| rank.deadline.0 / 1_000_000);
+    let mut order = Vec::new();
+    while let Some(id) = {
+        let urgent = deadline(&queue);
+        pop(&mut queue).map(|id| (id, urgent))
+    } {
+        order.push(id);
+    }
+    let ids: Vec<u64> = order.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids, [22, 20, 21, 3, 8, 7, 6, 5, 4, 2, 1, 0]);
+    assert_eq!(order[4], (8, Some(313)));
+    assert_eq!(order[5], (7, Some(43_200)));
+}
+
+#[test]
+fn reading_by_track_lets_nothing_wait_for_what_is_due_a_minute_later() {
+    let mut seed = 7_u64;
+    let mut random = move |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    let (mut queue, mut all) = (Queue::new(1, 1, 100), Vec::<(Rank, u64)>::new());
+    for id in 0..50_000 {
+        let now = id * 3_000_000;
+        match random(10) {
+            0..5 => {
+                let deadline = now + [300, 18_000, 43_200][random(3) as usize] * 1_000_000;
+                ask_by(&mut queue, now, id, 0, deadline);
+                all.push((Rank { deadline: Micros(deadline), arrived: Micros(now) }, id));
+            }
+            5 if !all.is_empty() => {
+                let index = random(all.len() as u64) as usize;
+                let deadline = Micros(now + random(20_000) * 1_000_000);
+                queue.hasten(Platter(0), RequestId(all[index].1), deadline);
+                all[index].0.deadline = all[index].0.deadline.min(deadline);
+            }
+            _ => {
+                let by_track = if random(8) == 0 { None } else { Some(random(1_000) as u32) };
+                let most_urgent = all.iter().map(|(rank, _)| *rank).min();
+                let popped = queue.pop(Platter(0), by_track);
+                assert_eq!(popped.is_some(), most_urgent.is_some());
+                if let (Some(popped), Some(most_urgent)) = (popped, most_urgent) {
+                    assert!(popped.rank.deadline.since(most_urgent.deadline) <= BATCH, "{:?} before {most_urgent:?}", popped.rank);
+                    all.retain(|(_, id)| *id != popped.id.0);
+                }
+            }
+        }
+        assert_eq!(queue.rank(Platter(0)), all.iter().map(|(rank, _)| *rank).min());
+        assert_eq!(queue.requests(), all.len() as u64);
+    }
+}
+
+#[test]
 fn any_mix_of_pushes_and_pops_keeps_the_order_of_ranks() {
     let mut seed = 1_u64;
     let mut random = move |below: u64| {
