@@ -398,6 +398,66 @@ def test_platters_that_are_missing_are_noticed_before_their_turn(own):
         assert not re.search(r"store d\d is absent", own.log.read_text())
 
 
+def test_missing_platters_are_repaired_although_the_server_is_restarted(own):
+    settle(own, 100)
+    with own:
+        s3 = client(own)
+        bodies = put(s3, own, sets=6, each=1)
+        wait_until("every platter is verified", lambda: figure(own, "fulgurite_platters_never_verified") == 0)
+    platters = sorted((own.archive / "d2" / "platters").iterdir())
+    for platter in platters:
+        platter.unlink()
+    # A little at a time, so that most of the work is left at each stop.
+    settings = own.archive / "service.toml"
+    settings.write_text(settings.read_text() + "\n[scrub]\nmib_per_s = 1\n")
+    for _ in range(3):
+        with own:
+            wait_until("they are noticed", lambda: figure(own, "fulgurite_platters_unsound") > 0)
+    settle(own, 100)
+    with own:
+        wait_until("all are there again", lambda: figure(own, "fulgurite_platters_unsound") == 0)
+        assert sorted((own.archive / "d2" / "platters").iterdir()) == platters
+        request_all(client(own), bodies)
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(client(own), bodies)
+
+
+def test_urgent_restores_overtake_those_of_the_same_platter(own):
+    settle(own, 1, "narrow.toml")
+    (own.archive / "narrow.toml").write_text(NARROW)
+    settings = own.archive / "service.toml"
+    settings.write_text(settings.read_text().replace("time_scale = 1", "time_scale = 100"))
+    with own:
+        s3 = client(own)
+        bodies = put(s3, own, sets=1, each=60)
+    settle(own, 10, "narrow.toml")
+    with own:
+        s3 = client(own)
+        keys = sorted(bodies)
+        tier = lambda name: {"Days": 1, "GlacierJobParameters": {"Tier": name}}
+        for key in keys[:50]:
+            s3.restore_object(Bucket="photos", Key=key, RestoreRequest=tier("Bulk"))
+        wait_until("a drive reads", lambda: any(drive["does"] == "reading" for drive in library(own)["drives"]))
+        urgent = keys[50:] + [key for key in keys[30:50:4] if "ongoing-request=\"true\"" in s3.head_object(Bucket="photos", Key=key)["Restore"]]
+        for key in urgent:
+            s3.restore_object(Bucket="photos", Key=key, RestoreRequest=tier("Expedited"))
+        wait_until("all are restored", lambda: restores(own)["open"] == 0)
+        check_all(s3, bodies)
+    journal = journals(own)[-1]
+    assert replay(own, journal)["ended"] == 60
+    lines = journal.read_text().splitlines()
+    asked = [line for line in lines if re.match(r"\d+ R\d+ by ", line)]
+    # The objects are on two platters, and the second comes later.
+    first = next(re.search(r" read (P\d+):", line)[1] for line in lines if re.match(r"> L0 D\d#\d+ read ", line))
+    wanted = {line.split()[1] for line in (asked[keys.index(key)] for key in urgent) if f" {first}:" in line}
+    # What ended after the last of them was asked for.
+    last = max(index for index, line in enumerate(lines) if re.match(r"\d+ R\d+ (by|sooner) ", line))
+    ended = [line.split()[1] for line in lines[last:] if re.match(r"> R\d+ read", line)]
+    late = [request for request in ended if request in wanted]
+    # The drive was reading one, and may have begun another.
+    assert len(late) > 2 and set(ended[: len(late) + 2]) >= set(late), (ended, late)
+
+
 def test_a_thousand_restores_at_once(own):
     settle(own, 100)
     with own:

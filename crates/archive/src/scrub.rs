@@ -16,17 +16,17 @@ mod shared;
 mod staged;
 mod unlisted;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use fulgurite_domain::{Medium, PlatterId};
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{SetDescription, SetState, UNKNOWN_STORE, VersionRow, Versions};
+use crate::catalogue::{PlatterRow, SetDescription, SetState, UNKNOWN_STORE, VersionRow, Versions};
 use crate::keystore::KeyStoreError;
 use crate::paging::Pager;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{check_all, distinct_texts};
-use crate::uncatalogued::compare_stores;
+use crate::uncatalogued::find_missing;
 use crate::unread::Hindrance;
 use crate::watch::{Trouble, Unwatched, Watcher, WithoutProgress};
 
@@ -55,13 +55,13 @@ impl Archive {
         Scrub::new(self, repair, watcher).run()
     }
 
-    /// Platters that are missing from stores that are present. Lists the stores, and reads no
-    /// platter of the catalogue.
+    /// Platters of complete sets that are missing from stores that are present. Lists the stores,
+    /// and reads no platter.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue can't be read.
-    pub fn missing_platters(&self) -> Result<HashSet<PlatterId>, ArchiveError> {
-        Ok(compare_stores(self)?.missing)
+    pub fn missing_platters(&self) -> Result<Vec<PlatterRow>, ArchiveError> {
+        find_missing(self)
     }
 
     /// Reads a platter in full and records the result.

@@ -2,6 +2,8 @@
 //! copy, or that a rebuild did not see the rest of their sets.
 
 use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
 
 use fulgurite_domain::PlatterId;
 use fulgurite_format::Header;
@@ -9,6 +11,7 @@ use fulgurite_format::Header;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{PlatterRow, SetState, UNKNOWN_STORE};
 use crate::rebuild::unseen_places;
+use crate::store::PlatterStore;
 use crate::store_snapshot::StoreSnapshot;
 use crate::tables::{HeaderTrouble, read_header};
 
@@ -35,41 +38,76 @@ pub(crate) fn find_uncatalogued(archive: &Archive) -> Result<Vec<UncataloguedPla
     Ok(compare_stores(archive)?.uncatalogued)
 }
 
+/// A store with its name and what it lists.
+type Listed = (String, Arc<dyn PlatterStore>, io::Result<Vec<PlatterId>>);
+
+/// What the stores list.
+struct Listing {
+    snapshot: StoreSnapshot,
+    found: Vec<Listed>,
+    on_stores: HashSet<PlatterId>,
+}
+
+impl Listing {
+    fn of(snapshot: StoreSnapshot) -> Self {
+        let found: Vec<_> = snapshot.readable().map(|(name, store)| (name.to_owned(), store.clone(), store.list())).collect();
+        let on_stores = found.iter().flat_map(|(_, _, listed)| listed.iter().flatten().copied()).collect();
+        Self { snapshot, found, on_stores }
+    }
+
+    /// Whether a platter of a complete set is on no store that could be listed, and its own store,
+    /// or each store, was listed. The set must have been complete before the stores were listed.
+    fn is_missing(&self, row: &PlatterRow) -> bool {
+        let is_listed = |store: &str| self.found.iter().any(|(name, _, listed)| *name == store && listed.is_ok());
+        let all_listed = || self.snapshot.unavailable.is_empty() && self.found.iter().all(|(_, _, listed)| listed.is_ok());
+        let may_be_elsewhere = row.place.store == UNKNOWN_STORE && self.snapshot.has_unknown;
+        !may_be_elsewhere && !self.on_stores.contains(&row.place.platter) && (is_listed(&row.place.store) || all_listed())
+    }
+}
+
+/// Platters of complete sets that are missing from stores that could be listed. Others can commit
+/// meanwhile.
+pub(crate) fn find_missing(archive: &Archive) -> Result<Vec<PlatterRow>, ArchiveError> {
+    let snapshot = StoreSnapshot::take(archive);
+    let mut rows = archive.reading().platters()?;
+    rows.retain(|row| row.state == SetState::Complete);
+    let listing = Listing::of(snapshot);
+    let mut missing = Vec::new();
+    for row in rows.into_iter().filter(|row| listing.is_missing(row)) {
+        // The set may have been removed since.
+        if archive.reading().set_of(row.place.platter)?.is_some() {
+            missing.push(row);
+        }
+    }
+    Ok(missing)
+}
+
 /// Compares the platters that the stores list with those in the catalogue.
 pub(crate) fn compare_stores(archive: &Archive) -> Result<StoreComparison, ArchiveError> {
     let snapshot = StoreSnapshot::take(archive);
     // The order matters. A set begun in between is in the catalogue before its platters are on
     // stores; a complete set is on the stores before the catalogue lists it as complete.
     let complete: Vec<PlatterRow> = archive.catalogue().platters()?.into_iter().filter(|row| row.state == SetState::Complete).collect();
-    let found: Vec<_> = snapshot.readable().map(|(name, store)| (name, store, store.list())).collect();
+    let listing = Listing::of(snapshot);
     let known: HashSet<PlatterId> = archive.catalogue().platters()?.into_iter().map(|row| row.place.platter).collect();
-    let on_stores: HashSet<PlatterId> = found.iter().flat_map(|(_, _, listed)| listed.iter().flatten().copied()).collect();
-    let is_listed = |store: &str| found.iter().any(|(name, _, listed)| *name == store && listed.is_ok());
-    let all_listed = snapshot.unavailable.is_empty() && found.iter().all(|(_, _, listed)| listed.is_ok());
-    let is_missing = |row: &PlatterRow| {
-        let may_be_elsewhere = row.place.store == UNKNOWN_STORE && snapshot.has_unknown;
-        !may_be_elsewhere
-            && !on_stores.contains(&row.place.platter)
-            // False if the set was removed from the catalogue since `complete` was read.
-            && known.contains(&row.place.platter)
-            && (all_listed || is_listed(&row.place.store))
-    };
-    let missing = complete.iter().filter(|row| is_missing(row)).map(|row| row.place.platter).collect();
+    // Its set may have been removed from the catalogue since `complete` was read.
+    let is_missing = |row: &&PlatterRow| known.contains(&row.place.platter) && listing.is_missing(row);
+    let missing = complete.iter().filter(is_missing).map(|row| row.place.platter).collect();
     let mut uncatalogued = Vec::new();
-    for (name, store, listed) in found {
+    for (name, store, listed) in listing.found {
         let listed = listed.unwrap_or_default();
         for platter in listed {
             if known.contains(&platter) || archive.catalogue().is_left_out(platter)? {
                 continue;
             }
-            let header = read_header(&**store, platter);
+            let header = read_header(&*store, platter);
             let owner = match &header {
                 Ok(header) => Some(header.archive),
                 Err(HeaderTrouble::Misnamed { archive, .. }) => Some(*archive),
                 Err(_) => None,
             };
             if owner.is_none_or(|owner| owner == archive.id()) {
-                uncatalogued.push(UncataloguedPlatter { platter, store: name.to_owned(), header });
+                uncatalogued.push(UncataloguedPlatter { platter, store: name.clone(), header });
             }
         }
     }

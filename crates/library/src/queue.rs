@@ -72,9 +72,10 @@ struct Node {
 /// The requests for a platter, as a linked list of nodes, and its place in a lane's line.
 #[derive(Debug, Clone, Copy)]
 struct PlatterQueue {
-    /// The list has three parts: `urgent` requests in order of ranks, which came after the next part
-    /// was sorted and are more urgent; `sorted` ones in the order in which the drive's head passes
-    /// them; and the rest in order of ranks. The first part exists only while the second does.
+    /// The list has three parts: `urgent` requests in order of ranks, which came after the next
+    /// part was sorted and are more urgent; `sorted` ones in the order in which the drive's head
+    /// passes them; and the rest in order of ranks. The first part exists only while the second
+    /// does.
     first: u32,
     last: u32,
     tracks: u32,

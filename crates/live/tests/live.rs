@@ -233,7 +233,7 @@ fn run_sessions(seed: u64, seen: &mut Seen) {
 fn a_library_that_is_killed_takes_up_its_work_and_its_journals_replay() {
     let mut seen = Seen::default();
     (0..30).for_each(|seed| run_sessions(seed, &mut seen));
-    assert!(seen.verified > 100 && seen.unverified > 10, "{seen:?}");
+    assert!(seen.verified > 100 && seen.unverified > 5, "{seen:?}");
     assert!(seen.recovered > 20 && seen.unavailable > 0 && seen.repaired > 20 && seen.faults > 20 && seen.commands > 10_000, "{seen:?}");
 }
 

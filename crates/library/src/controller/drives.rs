@@ -12,7 +12,8 @@ use crate::panel::{Held, Operation, Purpose, Stage};
 use crate::{Action, Bay, Command, CommandId, Controller, Drive, Outcome, Platter, Tracks};
 
 /// Two platters with many requests in one drive take turns of this length. Each turn costs an
-/// unmount, a switch and a mount, 1 % of it.
+/// unmount, a switch and a mount, 1 % of it. Requests that had less time by more than this when
+/// they arrived don't wait for their turn.
 const TURN: Micros = Micros(300_000_000);
 
 impl Controller {
@@ -112,12 +113,17 @@ impl Controller {
         }
     }
 
-    /// Whether a mounted platter has to make way for the one in the other bay: it was mounted for
-    /// long, and requests for the other wait.
+    /// Whether a mounted platter has to make way for the one in the other bay, for which requests
+    /// wait: it was mounted for long, or the others have much less time.
     fn is_turn_over(&self, drive: Drive, bay: Bay) -> bool {
-        let state = &self.panel.drives[usize::from(drive.0)];
-        let waits = |held: Held| held.collector.is_none() && self.panel.queue.requests_for(held.platter) > 0;
-        self.panel.now.since(state.mounted_at[usize::from(bay.0)]) >= TURN && state.bays[1 - usize::from(bay.0)].held.is_some_and(waits)
+        let (state, queue) = (&self.panel.drives[usize::from(drive.0)], &self.panel.queue);
+        let [mounted, other] = [bay.0, 1 - bay.0].map(|bay| state.bays[usize::from(bay)].held);
+        let Some(other) = other.filter(|held| held.collector.is_none() && queue.requests_for(held.platter) > 0) else { return false };
+        let is_urgent = |held: Held| {
+            let is_sooner = queue.rank(other.platter) < queue.rank(held.platter);
+            is_sooner && queue.head_start(other.platter) > queue.head_start(held.platter) + TURN
+        };
+        self.panel.now.since(state.mounted_at[usize::from(bay.0)]) >= TURN || mounted.is_some_and(is_urgent)
     }
 
     pub(super) fn finish_drive_operation(&mut self, drive: Drive, command: CommandId, operation: Operation, commands: &mut Vec<Command>) {

@@ -363,7 +363,7 @@ impl Gateway {
             self.jobs.set_back.retry_all();
             self.jobs.wake.notify_one();
             if let Some(library) = &self.library {
-                library.retry_all();
+                library.store_is_back();
             }
         }
         self.check_staging();

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fulgurite_archive::catalogue::{Health, PlatterRow, SetState, StagedHealth};
-use fulgurite_archive::watch::{Trouble, Unwatched, Watcher};
+use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_archive::{ArchiveError, UNKNOWN_STORE};
 use fulgurite_domain::{PlatterId, SetId};
 use fulgurite_library::RegionOutcome;
@@ -114,7 +114,7 @@ fn due(
         rank < behind || believable(health.checked, now_s).is_none_or(|at| now_s.saturating_sub(at) >= period(health))
     };
     let due = in_order.into_iter().enumerate().filter(|(rank, row)| is_due(*rank, &row.health));
-    due.map(|(_, row)| Due { platter: row.place.platter, store: row.place.store.clone(), set: row.set, position: row.position }).collect()
+    due.map(|(_, row)| row.into()).collect()
 }
 
 /// A platter that is to be read now.
@@ -124,6 +124,21 @@ struct Due {
     store: String,
     set: SetId,
     position: u16,
+}
+
+impl From<&PlatterRow> for Due {
+    fn from(row: &PlatterRow) -> Self {
+        Self { platter: row.place.platter, store: row.place.store.clone(), set: row.set, position: row.position }
+    }
+}
+
+/// Stops a reading when it begins: that of a missing platter has nothing to read.
+struct StopsAtBytes;
+
+impl Watcher for StopsAtBytes {
+    fn is_stopped(&self) -> bool {
+        true
+    }
 }
 
 /// Logs findings, and pauses the scrub to limit its rate.
@@ -216,6 +231,8 @@ struct Scrubber {
     started: Instant,
     rate_limiter: Mutex<RateLimiter>,
     queue: VecDeque<Due>,
+    /// Platters that are missing; they come before the queue.
+    missing: VecDeque<Due>,
     /// The platter for which the library has been asked.
     awaited: Option<(Due, HeldTurn)>,
     /// Platters that couldn't be read, with the time of the next attempt.
@@ -242,6 +259,7 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
         rate_limiter: Mutex::new(RateLimiter::new(settings.mib_per_s.saturating_mul(1 << 20))),
         settings,
         queue: VecDeque::new(),
+        missing: VecDeque::new(),
         awaited: None,
         retry_at_s: HashMap::new(),
         unreachable: HashSet::new(),
@@ -271,7 +289,7 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
         };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = repaired(&watched) => scrubber.retry_unreachable(),
+            () = repaired(&watched), if !scrubber.unreachable.is_empty() => scrubber.retry_unreachable(),
             _ = stop.changed() => {}
         }
     }
@@ -351,7 +369,13 @@ impl Scrubber {
             Err(ArchiveError::Stopped) if turn.as_ref().is_some_and(|turn| turn.has_ended()) => self.note_unreachable(platter),
             // If reading the platter was interrupted, it is still the one verified longest ago, and
             // comes next. The check of a set is made up for when the platter is verified again.
-            Err(ArchiveError::Stopped) => self.queue.clear(),
+            Err(ArchiveError::Stopped) => {
+                self.queue.clear();
+                if self.retry_at_s.remove(&platter).is_some() {
+                    // It was missing.
+                    self.missing_check_at = Duration::ZERO;
+                }
+            }
             Err(error) => {
                 tracing::error!(%platter, %error, "can't verify a platter");
                 self.retry_at_s.insert(platter, now_s() + RETRY_AFTER_S);
@@ -365,6 +389,11 @@ impl Scrubber {
         let (due, held) = match self.awaited.take() {
             Some(awaited) => awaited,
             None => {
+                if let Some(Due { platter, .. }) = self.missing.pop_front() {
+                    // If it can't be repaired, it is tried again tomorrow. No drive has it.
+                    self.retry_at_s.insert(platter, now_s() + RETRY_AFTER_S);
+                    return Next::Platter(platter, None);
+                }
                 if self.queue.is_empty() {
                     self.queue = self.find_due_platters();
                 }
@@ -406,20 +435,24 @@ impl Scrubber {
         }
     }
 
-    /// Records platters that are missing from stores that are present, and puts them before all
-    /// others in the queue, to be repaired. Nothing of them has to be read.
+    /// Records platters that are missing from stores that are present, and lets them be repaired
+    /// before others are read.
     fn look_for_missing(&mut self) -> Result<(), ArchiveError> {
         let archive = &self.gateway.archive;
-        let missing = archive.missing_platters()?;
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let rows = archive.reading().platters()?;
-        let is_new =
-            |row: &&PlatterRow| missing.contains(&row.place.platter) && row.health.is_sound() && self.gateway.is_usable(&row.place.store);
-        for row in rows.iter().filter(is_new) {
-            archive.verify_platter(row.place.platter, &Unwatched)?;
-            self.queue.push_front(Due { platter: row.place.platter, store: row.place.store.clone(), set: row.set, position: row.position });
+        let missing = archive.missing_platters()?.into_iter().filter(|row| self.gateway.is_usable(&row.place.store));
+        let (now, retry_at_s) = (now_s(), &self.retry_at_s);
+        let missing: Vec<PlatterRow> = missing.filter(|row| retry_at_s.get(&row.place.platter).is_none_or(|at| now >= *at)).collect();
+        self.missing = missing.iter().map(Due::from).collect();
+        for row in missing.iter().filter(|row| row.health.is_sound()) {
+            if *self.stop.borrow() || self.gateway.jobs.command_lock.is_locked() {
+                // The others are recorded when they are repaired.
+                break;
+            }
+            match archive.verify_platter(row.place.platter, &StopsAtBytes) {
+                // It is there after all.
+                Ok(_) | Err(ArchiveError::Stopped) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

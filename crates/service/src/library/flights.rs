@@ -20,7 +20,7 @@ use fulgurite_live::{Ended, Read};
 use tokio::sync::Notify;
 
 use super::waiting::{Cause, Waiting};
-use super::workers::{SlowJob, SlowLane};
+use super::workers::{RETRY_PERIOD, SlowJob, SlowLane};
 use super::{Library, RestoreEnd, lock};
 use crate::gateway::Gateway;
 use crate::jobs::RESTORE_RETRY_AFTER;
@@ -32,14 +32,17 @@ use crate::traces;
 /// Restores that are in the library at the same time; others wait.
 const FLIGHTS_MAX: usize = 10_000;
 
+/// Restores that are brought into the library before the server looks whether it has to stop.
+const TRIED_AT_ONCE: usize = 500;
+
 /// A restore in the library.
 pub(super) struct Flight {
     pub(super) id: VersionId,
     pub(super) request: RequestId,
     row: VersionRow,
     requested_ms: i64,
-    /// The repairs that there had been when it began.
-    repairs: u64,
+    /// The changes that there had been when it began.
+    changes: u64,
     /// The shards, each with its platter and tracks in the library.
     shards: Vec<(Shard, Extent)>,
     /// The sets of the shards, by their number in the library.
@@ -61,8 +64,9 @@ pub(super) struct Flights {
     waiting: Mutex<Waiting>,
     pub(super) by_request: Mutex<HashMap<RequestId, Arc<Flight>>>,
     requests: AtomicU64,
-    /// How often something was repaired, or a store came back.
-    repairs: AtomicU64,
+    /// How often restores were tried again because something had changed.
+    changes: AtomicU64,
+    was_repaired: AtomicBool,
     /// Whether the restores that were open at the start are known.
     has_taken_up: AtomicBool,
     pub(super) wake: Notify,
@@ -78,10 +82,25 @@ impl Flights {
         if is_known { lock(&self.by_request).iter().find_map(is_it) } else { None }
     }
 
-    /// Something was repaired, or a store is back: tries all that wait again.
-    pub(super) fn retry_all(&self) {
-        self.repairs.fetch_add(1, Ordering::Relaxed);
-        lock(&self.waiting).retry_all();
+    /// A machine was repaired.
+    pub(super) fn note_repair(&self) {
+        self.was_repaired.store(true, Ordering::Relaxed);
+    }
+
+    /// Tries restores again that wait for repairs, if there was one. Machines can be repaired many
+    /// times a second. Returns whether there was one.
+    pub(super) fn retry_if_repaired(&self) -> bool {
+        let was_repaired = self.was_repaired.swap(false, Ordering::Relaxed);
+        if was_repaired {
+            self.retry_for(&[Cause::Machines]);
+        }
+        was_repaired
+    }
+
+    /// Tries restores again that wait for one of these causes, which may be gone.
+    pub(super) fn retry_for(&self, causes: &[Cause]) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        lock(&self.waiting).retry_for(causes);
         self.wake.notify_one();
     }
 
@@ -111,20 +130,17 @@ impl Flights {
         lock(&self.by_request).len()
     }
 
-    /// Lets a restore wait that couldn't be carried out. Returns true the first time.
+    /// Lets a restore wait that couldn't be carried out. Returns true if that should be told.
     pub(super) fn later(&self, id: VersionId, cause: Cause) -> bool {
         lock(&self.waiting).set_back(id, cause, Instant::now() + RESTORE_RETRY_AFTER)
     }
 
-    /// Lets a restore wait whose request began after so many repairs. If there was one since, it is
-    /// tried again at once.
-    fn later_than(&self, id: VersionId, cause: Cause, repairs: u64) -> bool {
-        let is_first = self.later(id, cause);
-        if self.repairs.load(Ordering::Relaxed) != repairs {
-            lock(&self.waiting).retry(id);
-            self.wake.notify_one();
-        }
-        is_first
+    /// The same for a restore that began after so many changes. If there was one since, it is tried
+    /// again soon.
+    fn later_than(&self, id: VersionId, cause: Cause, changes: u64) -> bool {
+        let has_changed = self.changes.load(Ordering::Relaxed) != changes || self.was_repaired.load(Ordering::Relaxed);
+        let after = if has_changed { RETRY_PERIOD } else { RESTORE_RETRY_AFTER };
+        lock(&self.waiting).set_back(id, cause, Instant::now() + after)
     }
 
     /// The next restore to bring into the library, if it has room.
@@ -171,9 +187,13 @@ impl Gateway {
         let Some(library) = &self.library else { return };
         self.enqueue_open_restores(library);
         let now = Instant::now();
-        while !library.is_stopping()
-            && let Some(id) = library.flights.next(now)
-        {
+        for tried in 0.. {
+            if tried == TRIED_AT_ONCE {
+                // The server may have to stop.
+                library.flights.wake.notify_one();
+                return;
+            }
+            let Some(id) = library.flights.next(now) else { return };
             match catch_unwind(AssertUnwindSafe(|| self.submit(library, id))) {
                 Ok(Ok(())) => continue,
                 Ok(Err(error)) => tracing::error!(%error, version = %id, "can't begin a restore now; it is tried again"),
@@ -251,7 +271,7 @@ impl Gateway {
         let flight = Flight {
             id: row.id,
             request: library.flights.next_request(),
-            repairs: library.flights.repairs.load(Ordering::Relaxed),
+            changes: library.flights.changes.load(Ordering::Relaxed),
             requested_ms: restore.requested_ms,
             check: ShardCheck::begin(&self.archive, row)?,
             is_slow: AtomicBool::new(false),
@@ -288,7 +308,7 @@ impl Gateway {
         let Some(flight) = lock(&library.flights.by_request).get(&ended.request).cloned() else { return };
         if ended.outcome == RegionOutcome::Unavailable {
             lock(&library.flights.by_request).remove(&ended.request);
-            if library.flights.later_than(flight.id, Cause::Machines, flight.repairs) {
+            if library.flights.later_than(flight.id, Cause::Machines, flight.changes) {
                 let name = String::from_utf8_lossy(&flight.row.record.name.0);
                 tracing::warn!(%name, version = %flight.id, "a restore waits: too many platters of a set are out of the library's reach");
             }
@@ -320,8 +340,8 @@ impl Gateway {
             }
         }
         let result = read("read from stores", ObjectReader::new(&self.archive));
-        if self.waits(library, flight.id, &result) {
-            lock(&library.flights.by_request).remove(&flight.request);
+        lock(&library.flights.by_request).remove(&flight.request);
+        if self.waits(library, flight.id, flight.changes, &result) {
             return;
         }
         let end = if result.is_ok() { RestoreEnd::WithoutLibrary } else { RestoreEnd::Failed };
@@ -330,9 +350,10 @@ impl Gateway {
 
     /// Restores an object that is staged or has no place in the library.
     pub(super) fn restore_directly(&self, library: &Library, restore: &Restore, row: &VersionRow) {
+        let changes = library.flights.changes.load(Ordering::Relaxed);
         let read = || ObjectReader::new(&self.archive).read(row, &mut |_| Ok(()));
         let result = self.traced(restore.id, "read from stores", read);
-        if self.waits(library, restore.id, &result) {
+        if self.waits(library, restore.id, changes, &result) {
             return;
         }
         let end = if result.is_ok() { RestoreEnd::WithoutLibrary } else { RestoreEnd::Failed };
@@ -341,10 +362,10 @@ impl Gateway {
 
     /// Whether a restore waits for stores that are absent, or for another try: nothing is known to
     /// be lost.
-    fn waits(&self, library: &Library, id: VersionId, result: &Result<(), ReadError>) -> bool {
+    fn waits(&self, library: &Library, id: VersionId, changes: u64, result: &Result<(), ReadError>) -> bool {
         let Err(error) = result else { return false };
         let waits = may_succeed_later(error);
-        if waits && library.flights.later(id, Cause::Stores) {
+        if waits && library.flights.later_than(id, Cause::Stores, changes) {
             tracing::warn!(%error, version = %id, "a restore waits");
         }
         waits

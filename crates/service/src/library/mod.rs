@@ -45,6 +45,7 @@ use self::motions::{REPORT_EVERY, Readers, Reporter};
 use self::places::{Places, largest_platter};
 use self::report::Estimates;
 use self::turns::Turns;
+use self::waiting::Cause;
 use self::workers::{Job, ToWorkers};
 use crate::settings;
 use crate::state::{KeptLibrary, Restore, State, StateError, random};
@@ -109,7 +110,7 @@ pub(crate) struct Library {
     time_scale: u32,
     runner: Runner,
     places: RwLock<Places>,
-    flights: Flights,
+    flights: Arc<Flights>,
     turns: Arc<Turns>,
     /// Told of repairs.
     repaired: Notify,
@@ -199,7 +200,15 @@ impl Library {
         let readers = Readers::default();
         let turns = Arc::new(Turns::default());
         let reporter = Reporter::new(readers.clone());
-        let events = ToWorkers { jobs: own_jobs.clone(), to_keep: to_keep.clone(), turns: turns.clone(), reporter, traces };
+        let flights = Arc::new(Flights::default());
+        let events = ToWorkers {
+            jobs: own_jobs.clone(),
+            to_keep: to_keep.clone(),
+            turns: turns.clone(),
+            flights: flights.clone(),
+            reporter,
+            traces,
+        };
         let journal = if settings.journal { new_journal(archive.home()) } else { None };
         let runner = start(&plan, stock, settings, journal.clone(), events)?;
         if let Some(journal) = &journal {
@@ -212,7 +221,7 @@ impl Library {
             time_scale: settings.time_scale.get(),
             runner,
             places: RwLock::new(places),
-            flights: Flights::default(),
+            flights,
             turns,
             repaired: Notify::new(),
             estimates: Estimates::default(),
@@ -234,8 +243,15 @@ impl Library {
     }
 
     /// A store is back: tries restores again that wait.
-    pub(crate) fn retry_all(&self) {
-        self.flights.retry_all();
+    pub(crate) fn store_is_back(&self) {
+        self.flights.retry_for(&[Cause::Stores, Cause::Error]);
+    }
+
+    /// Tries again to record a state that couldn't be recorded.
+    fn retry_keeping(&self) {
+        if lock(&self.to_keep).is_some() {
+            let _ = self.own_jobs.send(Job::Keep);
+        }
     }
 
     /// Brings a restore into the library. One that is there is hastened, if it is due sooner now.
@@ -312,19 +328,31 @@ fn new_journal(home: &Path) -> Option<PathBuf> {
         tracing::error!(%error, path = %folder.display(), "can't create the folder of the library's journals; the library goes on without one");
         return None;
     }
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    Some(folder.join(format!("{now_ms:013}.journal")))
+    // The clock may have been set back, and the newest journal has the greatest number.
+    let last = journals(&folder).last().map_or(0, |(number, _)| *number);
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    Some(folder.join(format!("{:013}.journal", now_ms.max(last + 1))))
 }
 
-/// Removes the oldest journals beside the newest, and what isn't one.
+/// The journals of a folder, in order of their numbers.
+fn journals(folder: &Path) -> Vec<(u64, PathBuf)> {
+    let number = |path: &PathBuf| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".journal")?;
+        (name.len() == 13).then(|| name.parse().ok()).flatten()
+    };
+    let paths = fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let mut journals: Vec<(u64, PathBuf)> = paths.filter_map(|path| Some((number(&path)?, path))).collect();
+    journals.sort_unstable();
+    journals
+}
+
+/// Removes the oldest journals beside the newest, and empty ones, which a start leaves that is
+/// killed.
 fn remove_old_journals(newest: &Path) {
-    let Some(entries) = newest.parent().and_then(|folder| fs::read_dir(folder).ok()) else { return };
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let is_journal = |path: &PathBuf| path != newest && path.extension().is_some_and(|extension| extension == "journal");
-    // A start that was killed can leave an empty file.
+    let Some(folder) = newest.parent() else { return };
     let is_empty = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0);
-    let (mut removed, mut old): (Vec<PathBuf>, Vec<PathBuf>) = paths.filter(is_journal).partition(is_empty);
-    old.sort_unstable();
+    let others = journals(folder).into_iter().map(|(_, path)| path).filter(|path| path != newest);
+    let (mut removed, mut old): (Vec<PathBuf>, Vec<PathBuf>) = others.partition(is_empty);
     // If the new one could not be created, all may stay.
     let kept = JOURNALS_MAX - usize::from(newest.exists());
     removed.extend(old.drain(..old.len().saturating_sub(kept)));

@@ -13,8 +13,8 @@ pub(super) struct Wish {
     tier: String,
     account: String,
     due_ms: i64,
-    /// Whether it couldn't be carried out before.
-    was_set_back: bool,
+    /// Why it couldn't be carried out before.
+    set_back: Option<Cause>,
 }
 
 /// Why a restore couldn't be carried out.
@@ -48,7 +48,7 @@ impl Waiting {
     /// Adds a restore, or notes that a known one is due sooner. Returns true if it is known.
     pub(super) fn add(&mut self, restore: &Restore) -> bool {
         let Restore { id, tier, account, due_ms, .. } = restore.clone();
-        let wish = Wish { tier, account, due_ms, was_set_back: false };
+        let wish = Wish { tier, account, due_ms, set_back: None };
         let Some(before) = self.known.get(&id).cloned() else {
             self.insert_ready(id, &wish);
             self.known.insert(id, wish);
@@ -58,7 +58,7 @@ impl Waiting {
             if self.remove_ready(id, &before) {
                 self.insert_ready(id, &wish);
             }
-            self.known.insert(id, Wish { was_set_back: before.was_set_back, ..wish });
+            self.known.insert(id, Wish { set_back: before.set_back, ..wish });
         }
         true
     }
@@ -76,23 +76,24 @@ impl Waiting {
         self.known.entry(id).or_insert(wish);
     }
 
-    /// Lets a known restore wait that couldn't be carried out. Returns true the first time.
+    /// Lets a known restore wait that couldn't be carried out. Returns true if the last time was
+    /// for another cause, or there was none.
     pub(super) fn set_back(&mut self, id: VersionId, cause: Cause, until: Instant) -> bool {
         let Some(wish) = self.known.get_mut(&id) else { return false };
-        let is_first = !std::mem::replace(&mut wish.was_set_back, true);
+        let is_first = wish.set_back.replace(cause) != Some(cause);
         let wish = wish.clone();
         self.remove_ready(id, &wish);
         self.set_back.insert(id, (cause, until));
         is_first
     }
 
-    /// Lets all that couldn't be carried out be tried again.
-    pub(super) fn retry_all(&mut self) {
-        self.retry_those(|_| true);
+    /// Lets those be tried again that wait for one of these causes.
+    pub(super) fn retry_for(&mut self, causes: &[Cause]) {
+        self.retry_those(|cause, _| causes.contains(&cause));
     }
 
     /// Lets one be tried again now.
-    pub(super) fn retry(&mut self, id: VersionId) {
+    fn retry(&mut self, id: VersionId) {
         if self.set_back.remove(&id).is_some()
             && let Some(wish) = self.known.get(&id).cloned()
         {
@@ -100,8 +101,8 @@ impl Waiting {
         }
     }
 
-    fn retry_those(&mut self, is_over: impl Fn(Instant) -> bool) {
-        let over: Vec<VersionId> = self.set_back.iter().filter(|(_, (_, until))| is_over(*until)).map(|(id, _)| *id).collect();
+    fn retry_those(&mut self, is_over: impl Fn(Cause, Instant) -> bool) {
+        let over: Vec<VersionId> = self.set_back.iter().filter(|(_, (cause, until))| is_over(*cause, *until)).map(|(id, _)| *id).collect();
         over.into_iter().for_each(|id| self.retry(id));
     }
 
@@ -120,7 +121,7 @@ impl Waiting {
     /// Takes the next restore to carry out, like `State::next_restore`: from the tier of the most
     /// urgent one, the most urgent of the account whose turn it is.
     pub(super) fn next(&mut self, now: Instant) -> Option<VersionId> {
-        self.retry_those(|until| until <= now);
+        self.retry_those(|_, until| until <= now);
         let most_urgent = |accounts: &BTreeMap<String, Line>| accounts.values().filter_map(|line| line.first().copied()).min();
         let (_, accounts) = self.ready.iter().min_by_key(|(_, accounts)| most_urgent(accounts))?;
         let after = accounts.range::<str, _>((std::ops::Bound::Excluded(self.last.as_str()), std::ops::Bound::Unbounded)).next();
@@ -229,7 +230,9 @@ mod tests {
         assert_eq!(all(&mut waiting, now), [3]);
         assert_eq!(all(&mut waiting, until), [2, 1]);
         waiting.set_back(version(1), Cause::Stores, until);
-        waiting.retry_all();
+        waiting.retry_for(&[Cause::Machines]);
+        assert_eq!(all(&mut waiting, now), [0_u8; 0]);
+        waiting.retry_for(&[Cause::Error, Cause::Stores]);
         assert_eq!(all(&mut waiting, now), [1]);
         let wish = waiting.forget(version(1)).expect("it is known");
         waiting.set_back(version(1), Cause::Stores, until);

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_journal::{Fact, Stock};
@@ -13,7 +13,7 @@ use fulgurite_library::{CommandId, Event};
 use fulgurite_live::{Ended, Events, JournalEnd, Motions, Read, Verify};
 use tokio::sync::watch;
 
-use super::flights::Flight;
+use super::flights::{Flight, Flights};
 use super::motions::Reporter;
 use super::turns::Turns;
 use super::waiting::Cause;
@@ -25,7 +25,7 @@ use crate::traces::Traces;
 /// Threads that read for drives.
 const WORKERS: usize = 3;
 /// How often restores that had to wait are tried again.
-const RETRY_PERIOD: Duration = Duration::from_secs(1);
+pub(super) const RETRY_PERIOD: Duration = Duration::from_secs(1);
 
 /// What a worker does.
 pub(super) enum Job {
@@ -37,8 +37,6 @@ pub(super) enum Job {
     Ended(Ended),
     /// There is a state to keep.
     Keep,
-    /// A machine was repaired.
-    Repaired,
     JournalEnded(JournalEnd),
     /// The library's thread has panicked.
     Panicked(Box<dyn Any + Send>),
@@ -72,6 +70,7 @@ pub(super) struct ToWorkers {
     pub(super) jobs: Sender<Job>,
     pub(super) to_keep: Arc<Mutex<Option<Stock>>>,
     pub(super) turns: Arc<Turns>,
+    pub(super) flights: Arc<Flights>,
     pub(super) reporter: Reporter,
     pub(super) traces: Option<Arc<Traces>>,
 }
@@ -119,7 +118,7 @@ impl Events for ToWorkers {
             traces.fact(fact);
         }
         if let Fact::Happened { event: Event::Repaired { .. }, .. } = fact {
-            self.send(Job::Repaired);
+            self.flights.note_repair();
         }
     }
 
@@ -155,9 +154,17 @@ pub(crate) async fn run_workers(gateway: Arc<Gateway>, mut stop: watch::Receiver
             gateway.log_panic("the library", error);
         }
     };
+    let mut looked = Instant::now();
     while !*stop.borrow() {
         blocking(Gateway::submit_restores).await;
         let Some(library) = &gateway.library else { break };
+        if looked.elapsed() >= RETRY_PERIOD {
+            looked = Instant::now();
+            if library.flights.retry_if_repaired() {
+                library.repaired.notify_one();
+            }
+            library.retry_keeping();
+        }
         tokio::select! {
             () = tokio::time::sleep(RETRY_PERIOD) => {}
             () = library.flights.wake.notified() => {}
@@ -169,6 +176,9 @@ pub(crate) async fn run_workers(gateway: Arc<Gateway>, mut stop: watch::Receiver
         library.is_stopping.store(true, Ordering::Relaxed);
         library.readers.end();
         library.runner.stop();
+        if let Err(error) = gateway.keep_library(library) {
+            tracing::error!(%error, "can't record the last state of the library; the next start continues from an earlier one");
+        }
         (0..WORKERS).for_each(|_| drop(library.own_jobs.send(Job::Stop)));
         drop(library.flights.slow.jobs.send(SlowJob::Stop));
     })
@@ -232,12 +242,17 @@ fn work_slowly(gateway: &Gateway, library: &Library) {
 }
 
 impl Gateway {
-    /// Records the state of the library that was handed over last, unless that was done.
+    /// Records the state of the library that was handed over last, unless that was done. A state
+    /// that can't be recorded stays to be recorded.
     fn keep_library(&self, library: &Library) -> Result<(), StateError> {
         // An older state must not replace a newer one.
         let _guard = lock(&library.keeping);
-        let stock = lock(&library.to_keep).take();
-        stock.map_or(Ok(()), |stock| self.state.keep_library(&stock.to_string()))
+        let Some(stock) = lock(&library.to_keep).take() else { return Ok(()) };
+        let kept = self.state.keep_library(&stock.to_string());
+        if kept.is_err() {
+            lock(&library.to_keep).get_or_insert(stock);
+        }
+        kept
     }
 
     /// Puts a machine out of order until it is repaired, or repairs it. When this returns, that is
@@ -250,7 +265,7 @@ impl Gateway {
         let actor = machine.into();
         let changed = if is_repaired { library.runner.repair(actor) } else { library.runner.break_down(actor) };
         changed.ok_or("the library has stopped; see the server's log")?.map_err(|wrong| wrong.to_string())?;
-        self.keep_library(library).map_err(|error| format!("it is done, but can't be recorded, and a crash would undo it: {error}"))
+        self.keep_library(library).map_err(|error| format!("it is done, but can't be recorded yet, and a restart may undo it: {error}"))
     }
 
     fn do_job(&self, library: &Library, job: Job) {
@@ -262,10 +277,6 @@ impl Gateway {
                 if let Err(error) = self.keep_library(library) {
                     tracing::error!(%error, "can't record the state of the library; after a crash it continues from an earlier one");
                 }
-            }
-            Job::Repaired => {
-                library.flights.retry_all();
-                library.repaired.notify_one();
             }
             Job::JournalEnded(why) => {
                 library.journal_ended.store(true, Ordering::Relaxed);
