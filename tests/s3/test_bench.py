@@ -112,6 +112,8 @@ def test_what_cannot_be_done_is_said(own):
             (("--rate", "0"), "--rate"),
             (("--seconds", "0"), "--seconds"),
             (("--prefix", "a b"), "--prefix"),
+            (("--until-stopped", "--files", "/tmp"), "expected one target"),
+            (("--bucket", "a/b"), "bucket `a/b`"),
             (("--endpoint", "here=http://127.0.0.1:1"), "two targets are called here"),
             (("--endpoint", "127.0.0.1:9000"), "expected http://HOST:PORT"),
             (("--profile", "there=default"), "no endpoint has this name"),

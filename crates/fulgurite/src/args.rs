@@ -192,7 +192,7 @@ pub(crate) enum Command {
         #[arg(long, default_value = "disk", value_name = "MEDIUM", value_parser = ["disk", "glass"])]
         medium: String,
     },
-    /// Load S3 servers, side by side, and measure them
+    /// Load-test S3 servers side by side
     ///
     /// Clients put, get, replace or delete objects as fast as the server answers, or at a given
     /// rate. Every byte that is read is checked. Needs no archive. The objects stay in the bucket.

@@ -11,9 +11,9 @@
 //!
 //! A platter joins its line when its first request arrives. If all requests have the same time
 //! until they are due, it joins at the end: lists linked through the platters make joining, leaving
-//! and taking the first request constant-time. Only a more urgent request has to search for its
-//! place, and a platter that has come back to its slot or whose fetch was cancelled; and reading in
-//! order of tracks sorts a platter's requests.
+//! and taking the first request constant-time. Three cases take longer: a more urgent request
+//! searches for its place; so does a platter that returns to its slot or whose fetch was cancelled;
+//! and reading by track sorts the platter's requests.
 
 use fulgurite_domain::Micros;
 
@@ -214,8 +214,8 @@ impl Queue {
         self.rank(platter).map_or(Micros::ZERO, |rank| now.since(rank.arrived) + self.head_start(platter))
     }
 
-    /// How much sooner the most urgent request for a platter was due when it arrived than others
-    /// were when they did. Zero if all have the same time.
+    /// By how much less time the most urgent request for a platter had until its deadline, on
+    /// arrival, than the longest that any request has had. Zero without a deadline.
     #[must_use]
     pub fn head_start(&self, platter: Platter) -> Micros {
         self.rank(platter).and_then(Rank::allowance).map_or(Micros::ZERO, |allowance| self.longest.since(allowance))
@@ -255,7 +255,8 @@ impl Queue {
         self.add(request.platter, WaitingRequest { id: request.id, tracks: request.tracks, rank });
     }
 
-    /// Gives a waiting request an earlier deadline.
+    /// Gives a waiting request an earlier deadline. Does nothing if it isn't waiting for this
+    /// platter, or is due by then already.
     pub(crate) fn hasten(&mut self, platter: Platter, id: RequestId, deadline: Micros) {
         let Some((place, (index, request))) = self.waiting(platter).enumerate().find(|(_, (_, request))| request.id == id) else { return };
         if deadline >= request.rank.deadline {
@@ -328,7 +329,8 @@ impl Queue {
         self.requests += 1;
     }
 
-    /// Where a request of this rank belongs: after which one, and whether it is in the first part.
+    /// The node after which a request of this rank is inserted ([`NONE`]: at the front), and
+    /// whether that is in the first part.
     fn place(&self, platter: Platter, rank: Rank) -> (u32, bool) {
         let platter_queue = &self.platter_queues[platter.0 as usize];
         let is_urgent = platter_queue.sorted > 0 && platter_queue.sorted_rank.is_some_and(|sorted| rank < sorted);
@@ -371,7 +373,7 @@ impl Queue {
         Some(request)
     }
 
-    /// Takes the request at a place of a platter's list out of it.
+    /// Removes the request at position `place` of a platter's list; `index` is its node.
     fn unlink(&mut self, platter: Platter, place: u32, index: u32) {
         let Node { request, next } = self.nodes[index as usize];
         let previous = (place > 0).then(|| self.waiting(platter).nth(place as usize - 1)).flatten().map_or(NONE, |(previous, _)| previous);
@@ -405,10 +407,11 @@ impl Queue {
         self.free = index;
     }
 
-    /// Sorts the requests that arrived with the first one and are due with it; later calls take
-    /// from the front. The head goes up from where it is, then starts again from the first track
-    /// as often as needed; a request that it could only read by going back waits for the next
-    /// pass. The others keep their order, so none waits much longer than it would by rank.
+    /// Sorts the requests at the front that arrived and are due within [`BATCH`] of the first;
+    /// later calls take from the front. The head goes up from where it is, then starts again from
+    /// the first track as often as needed; a request that it could only read by going back waits
+    /// for the next pass. The others keep their order, so none waits much longer than it would by
+    /// rank.
     fn sort(&mut self, platter: Platter, track: u32) {
         let Some((_, first)) = self.waiting(platter).next() else { return };
         let is_near = |(_, request): &(u32, WaitingRequest)| request.rank.is_near(first.rank);

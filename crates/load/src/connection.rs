@@ -21,7 +21,7 @@ use crate::content::{Checker, Content, PIECE};
 use crate::objects::Task;
 use crate::server::Server;
 
-/// Bytes of an error's answer that are read.
+/// Maximum bytes read of an error response.
 const ERROR_BYTES: usize = 8 << 10;
 
 /// A connection to a server. It is made anew after a failure.
@@ -67,8 +67,9 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads its answer. If the server closed the connection while it was idle,
-    /// the request is sent once more on a new one.
+    /// Sends a request and reads the response. If the server closes a reused connection before it
+    /// answers, sends the request once more on a new one: the server may have closed it while it
+    /// was idle, which isn't a failure.
     async fn exchange(
         &mut self,
         method: Method,
@@ -84,7 +85,7 @@ impl Connection {
         let (status, body) = answer?;
         let read = if status.is_success() { self.read(body, checker).await } else { Err(refused(status, body).await) };
         if read.is_err() {
-            // The rest of the answer may still come.
+            // Unread bytes of this response would be taken for the next one.
             self.sender = None;
         }
         read
@@ -181,7 +182,7 @@ async fn connect(server: &Server) -> Result<SendRequest<Upload>, Failure> {
 
 async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Result<SendRequest<Upload>, Failure> {
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
-    // Its end shows at the sender.
+    // The sender reports this connection's errors.
     tokio::task::spawn_local(async { drop(connection.await) });
     Ok(sender)
 }

@@ -5,8 +5,9 @@
 //! | number, 8 bytes | revision, 8 bytes | noise of both ...
 //! ```
 //!
-//! No two objects share content, and none can be compressed, so a server gains nothing from
-//! deduplication or compression. Objects of less than 16 bytes are cut off.
+//! No two objects of a run share content, and none can be compressed, so a server gains nothing
+//! from compression, or from deduplication within a run. An object of less than 16 bytes holds only
+//! the beginning of this.
 
 use bytes::Bytes;
 
@@ -19,7 +20,8 @@ pub(crate) const PIECE: u64 = 64 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) number: u64,
-    /// How often the object was replaced.
+    /// 0 for the object as first put; otherwise the number of the update, counted over all objects
+    /// of the run.
     pub(crate) revision: u64,
     pub(crate) bytes: u64,
 }

@@ -6,9 +6,10 @@ use crate::Window;
 const FEWEST: usize = 10;
 
 /// How the last third of a run differs from the first, after its first tenth, in which caches fill.
+/// Each field is the last third's value divided by the first third's; 1.0 means no drift.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drift {
-    /// Operations a second, last third to first: 1 if nothing changes. So are the others.
+    /// Operations a second.
     pub rate: f64,
     /// The median of the windows' medians of times.
     pub p50: f64,
@@ -19,7 +20,8 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// The drift of a run; `None` if it was too short, or too little succeeded.
+    /// The drift of a run; `None` if it has fewer than 10 whole windows, or a median of the first
+    /// third is missing or zero.
     #[must_use]
     pub fn of(windows: &[Window]) -> Option<Self> {
         // The last window is seldom a whole one.

@@ -7,12 +7,12 @@ use hdrhistogram::Histogram;
 
 use crate::Operation;
 
-/// The longest time that is told from longer ones, in microseconds: an hour.
+/// Longer times are recorded as this: an hour, in microseconds.
 const LONGEST_US: u64 = 3_600_000_000;
 /// Significant digits of times.
 const DIGITS: u8 = 3;
 
-/// What one operation did.
+/// Measurements of one kind of operation.
 #[derive(Debug, Clone)]
 pub struct Figures {
     /// Operations that succeeded.
@@ -95,7 +95,7 @@ impl From<&Figures> for Brief {
 /// A stretch of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Window {
-    /// When it began, in seconds since the begin of the run.
+    /// When it began, in seconds since the start of the run.
     pub at_s: f64,
     /// How long it lasted, in seconds.
     pub seconds: f64,

@@ -145,7 +145,8 @@ pub struct Objects {
     next: AtomicU64,
     deleted: AtomicU64,
     revision: AtomicU64,
-    /// Reads keep this far from what is deleted at the same time.
+    /// Reads and updates skip this many objects after the last deleted one, so that they don't race
+    /// with deletes in flight.
     margin: u64,
 }
 

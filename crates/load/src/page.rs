@@ -6,7 +6,7 @@ use fulgurite_plot::{Axis, Figure, Panel, PlotError};
 
 use crate::{Figures, Operation, Run, Window};
 
-/// The style of the page; nothing of it comes from elsewhere.
+/// Inline, so that the page loads nothing from the network.
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}\
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}th,td{padding:.25rem .75rem;text-align:right;border-bottom:1px solid #ddd}\
 th:nth-child(-n+3),td:nth-child(-n+3){text-align:left}figure{margin:2rem 0;overflow-x:auto}td.bad{color:#a00}div{overflow-x:auto}";

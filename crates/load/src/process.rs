@@ -8,7 +8,8 @@ use std::path::Path;
 pub struct Usage {
     /// CPU time, in seconds.
     pub cpu_s: f64,
-    /// The most memory seen, in bytes.
+    /// Resident memory in bytes: in [`Run::server`](crate::Run::server) the maximum over the run,
+    /// in [`Run::own`](crate::Run::own) the value at its end.
     pub memory: u64,
 }
 
@@ -35,7 +36,7 @@ impl Process {
         processes.find(has_it).map(Self)
     }
 
-    /// Its use until now; `None` if it has ended.
+    /// CPU time so far, and current memory; `None` if the process has ended or can't be read.
     pub(crate) fn usage(self) -> Option<Usage> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
         let cpu_s = ticks(&stat)? as f64 / rustix::param::clock_ticks_per_second() as f64;

@@ -9,7 +9,7 @@ pub const COLUMNS: [(&str, &str, &str); 19] = [
     ("target", "", "The endpoint or folder."),
     ("round", "", "The round, counted from 1."),
     ("operation", "", "What was done."),
-    ("seconds", "s", "From the begin to the end of the last operation."),
+    ("seconds", "s", "From the start of the load to the end of its last operation."),
     ("done", "", "Operations that succeeded."),
     ("failed", "", "Operations that failed."),
     ("rate", "1/s", "Operations that succeeded, by time."),
@@ -22,8 +22,8 @@ pub const COLUMNS: [(&str, &str, &str); 19] = [
     ("max_ms", "ms", "The longest time."),
     ("bytes", "B", "Bytes of content."),
     ("errors", "", "Failures by kind, with their numbers."),
-    ("server_cpu", "", "Cores that the server kept busy, if it is on this machine."),
-    ("server_memory", "B", "The server's memory at its most, if it is on this machine."),
+    ("server_cpu", "", "Cores that the server kept busy, if it can be measured."),
+    ("server_memory", "B", "The server's memory at its most, if it can be measured."),
     ("own_cpu", "", "Cores that the load generator kept busy."),
 ];
 

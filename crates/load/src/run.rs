@@ -69,13 +69,13 @@ pub struct Load {
 /// What came of a load.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
-    /// From its begin to the end of its last operation, in seconds.
+    /// From the start to the end of the last operation, in seconds.
     pub seconds: f64,
     /// What each operation did, in the order of [`Operation::ALL`].
     pub operations: [Figures; 4],
-    /// The same over time. The last one is shorter.
+    /// The same over time. The last one may be shorter.
     pub windows: Vec<Window>,
-    /// What the server's process used, if it is on this machine.
+    /// What the server's process used, if it can be measured.
     pub server: Option<Usage>,
     /// What this process used.
     pub own: Usage,
@@ -85,7 +85,7 @@ pub struct Run {
     pub ran_out: bool,
 }
 
-/// Told while a load runs.
+/// Receives the progress of a load.
 pub trait Progress {
     /// A window is over.
     fn window(&mut self, window: &Window) {
@@ -162,13 +162,14 @@ impl Target {
     }
 }
 
-/// Runs something on a runtime of its own.
+/// Runs a future on a single-threaded runtime of its own.
 pub(crate) fn alone<T>(what: impl Future<Output = T>) -> T {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a thread can have a runtime");
     LocalSet::new().block_on(&runtime, what)
 }
 
-/// Plays a load against a target, and tells of each window. Setting `stop` ends it early.
+/// Plays a load against a target, and reports each window to `progress`. Setting `stop` ends it
+/// early.
 pub fn play(load: &Load, target: &Target, objects: &Objects, progress: &mut dyn Progress, stop: &AtomicBool) -> Run {
     let server = target.process();
     let [server_before, own_before] = [server, Some(Process::own())].map(|process| process.and_then(Process::usage));

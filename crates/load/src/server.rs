@@ -1,4 +1,4 @@
-//! An S3 server: its address, and who asks.
+//! An S3 server: its address, and the credentials that sign requests.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -63,10 +63,7 @@ impl Server {
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
         if !is_plain(&options.bucket) {
-            return Err(TargetError::Address {
-                found: format!("bucket {}", options.bucket),
-                expected: "a name of letters, digits, `.`, `_` and `-`",
-            });
+            return Err(TargetError::BucketName(options.bucket.clone()));
         }
         let tls = match is_tls {
             false => None,
@@ -84,7 +81,7 @@ impl Server {
         })
     }
 
-    /// The port, if it may be one of this machine.
+    /// The port, if the host is `localhost` or a loopback address.
     pub(crate) fn local_port(&self) -> Option<u16> {
         let is_local = self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         is_local.then_some(self.port)
@@ -123,7 +120,7 @@ fn trusting(file: Option<&str>) -> Result<Arc<ClientConfig>, TargetError> {
                 store.add(certificate.map_err(|error| unusable(&error))?).map_err(|error| unusable(&error))?;
             }
         }
-        // Systems have some that can't be parsed; the others still work.
+        // Some system certificates can't be parsed; the others still work.
         None => drop(store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
     }
     if store.is_empty() {

@@ -1,4 +1,4 @@
-//! What is loaded: an S3 server, or a folder of files as the floor.
+//! What is loaded: an S3 server, or a folder of files as the baseline.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,12 +20,15 @@ pub enum TargetError {
         /// What it should be.
         expected: &'static str,
     },
-    /// Nothing is known to sign requests with.
+    /// The bucket can't have this name.
+    #[error("bucket `{0}`: expected letters, digits, `.`, `_` or `-`")]
+    BucketName(String),
+    /// No credentials were found.
     #[error("{endpoint}: no credentials: {why}")]
     Credentials {
         /// The server.
         endpoint: String,
-        /// Where it was looked.
+        /// Why, and what to do.
         why: String,
     },
     /// A certificate authority can't be read.
@@ -48,7 +51,7 @@ pub enum TargetError {
         target: String,
         /// The object.
         number: u64,
-        /// All that are needed.
+        /// Number of objects that the load needs.
         of: u64,
         /// The error.
         why: String,

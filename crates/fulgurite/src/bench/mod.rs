@@ -1,8 +1,9 @@
 //! `fulgurite bench`: plays loads against S3 servers with the crate `load`, and prints what they
 //! did.
 //!
-//! Exit status: 0 if every operation succeeded; 1 if some failed, a load was stopped early, or the
-//! objects ran out; 2 if an argument is wrong.
+//! Exit status: 0 if every operation succeeded; 1 if one failed, a load was stopped early, the
+//! objects ran out, or the command failed; 2 for wrong arguments, including missing credentials or
+//! certificate authorities.
 
 mod print;
 
@@ -51,7 +52,7 @@ pub(crate) struct Bench {
     /// objects have several sizes; the option may be repeated
     #[arg(long = "size", default_value = "small", value_name = "SIZE[=SHARE]")]
     sizes: Vec<String>,
-    /// Requests that can be open at once
+    /// Clients. Each has one connection and at most one open request
     #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clients: u32,
     /// Requests a second, at random instants, whether or not the server keeps up. Default: each
@@ -64,22 +65,24 @@ pub(crate) struct Bench {
     /// End after this many operations
     #[arg(long, value_name = "N", group = "length", value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,
-    /// Go on until Ctrl-C, and tell whether the server got slower or larger
+    /// Run until Ctrl-C, then report whether the server got slower or used more memory. For one
+    /// target
     #[arg(long, group = "length", conflicts_with = "rounds")]
     until_stopped: bool,
-    /// How often each target is loaded. Targets take turns, and results are medians
+    /// Number of times that each target is loaded. Targets take turns, and results are medians
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
-    /// Objects to read, replace and delete; they are put before the load begins
+    /// Number of objects to read, replace and delete, put before the load begins; ingest alone
+    /// needs none
     #[arg(long, default_value_t = 1_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     objects: u64,
     /// The beginning of all keys. Default: one that no other run has
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
-    /// Put the objects and end, so that they can be archived before they are read
+    /// Put the objects and exit, so that they can be archived before they are read
     #[arg(long, requires = "prefix", conflicts_with = "prepared")]
     prepare_only: bool,
-    /// The objects exist already: an earlier run with the same prefix and sizes has put them
+    /// Don't put the objects: an earlier run with the same prefix and sizes has
     #[arg(long, requires = "prefix")]
     prepared: bool,
     /// The bucket; it is created if it doesn't exist
@@ -88,8 +91,8 @@ pub(crate) struct Bench {
     /// The region that requests are signed for
     #[arg(long, default_value = "us-east-1", env = "AWS_REGION", value_name = "NAME")]
     region: String,
-    /// A profile in ~/.aws, for all endpoints or for one by its name. Default: AWS_ACCESS_KEY_ID
-    /// and AWS_SECRET_ACCESS_KEY, or the default profile
+    /// A profile in ~/.aws, for all endpoints, or for the endpoint of this name. Default:
+    /// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the default profile
     #[arg(long = "profile", value_name = "[NAME=]PROFILE")]
     profiles: Vec<String>,
     /// Certificate authorities to trust, in PEM form. Default: those of the system
@@ -98,18 +101,18 @@ pub(crate) struct Bench {
     /// The storage class of the objects
     #[arg(long, value_name = "CLASS")]
     storage_class: Option<String>,
-    /// How long an operation may take, plus a second for each MB
+    /// Timeout of an operation, to which a second is added for each MB
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     timeout: f64,
     /// Threads of the load generator. Default: half of the cores, so that a server on this machine
     /// has the others
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Seed of what is drawn
+    /// Seed of the random choices
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Length of the windows by which rates are told over time. Default: a 30th of the load, or 10
-    /// with --until-stopped
+    /// Length of the windows for figures over time. Default: a 30th of --seconds, at least 0.1; 1
+    /// with --operations; 10 with --until-stopped
     #[arg(long, value_name = "SECONDS")]
     window: Option<f64>,
     /// Write the results of all rounds as CSV
@@ -136,6 +139,9 @@ pub(crate) fn bench(session: &Session, asked: &Bench) -> Result<Outcome> {
             format!("bench-{:x}/", std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_micros()))
         }
     };
+    if asked.until_stopped && targets.len() > 1 {
+        return Err(Misuse("--until-stopped: expected one target".to_owned()).into());
+    }
     let sizes = sizes(&asked.sizes)?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
@@ -268,7 +274,7 @@ fn plain(prefix: &str) -> Result<String> {
     if prefix.bytes().all(is_plain) && !prefix.starts_with('/') && !prefix.contains("//") {
         return Ok(prefix.to_owned());
     }
-    Err(Misuse("--prefix: expected letters, digits, `_`, `-`, and `/` between them".to_owned()).into())
+    Err(Misuse("--prefix: expected letters, digits, `_`, `-` and single `/`, not at the beginning".to_owned()).into())
 }
 
 fn targets(asked: &Bench) -> Result<Vec<Target>> {

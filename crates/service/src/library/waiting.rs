@@ -7,7 +7,7 @@ use fulgurite_domain::VersionId;
 
 use crate::state::Restore;
 
-/// Who wants a restore, and when it is due.
+/// A restore's account, tier and deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wish {
     tier: String,
@@ -24,7 +24,7 @@ pub(super) enum Cause {
     Machines,
     /// Stores are absent or fail.
     Stores,
-    /// An error that the log tells.
+    /// Another error; see the log.
     Error,
 }
 
@@ -45,7 +45,8 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Adds a restore, or notes that a known one is due sooner. Returns true if it is known.
+    /// Adds a restore, or notes that a known one is due sooner. Returns true if it was known
+    /// already.
     pub(super) fn add(&mut self, restore: &Restore) -> bool {
         let Restore { id, tier, account, due_ms, .. } = restore.clone();
         let wish = Wish { tier, account, due_ms, set_back: None };
@@ -76,8 +77,8 @@ impl Waiting {
         self.known.entry(id).or_insert(wish);
     }
 
-    /// Lets a known restore wait that couldn't be carried out. Returns true if the last time was
-    /// for another cause, or there was none.
+    /// Puts off a known restore that failed, until `until`. Returns true unless it was put off for
+    /// the same cause last time, so that callers log each cause once.
     pub(super) fn set_back(&mut self, id: VersionId, cause: Cause, until: Instant) -> bool {
         let Some(wish) = self.known.get_mut(&id) else { return false };
         let is_first = wish.set_back.replace(cause) != Some(cause);
@@ -87,12 +88,12 @@ impl Waiting {
         is_first
     }
 
-    /// Lets those be tried again that wait for one of these causes.
+    /// Retries the restores that wait for one of these causes.
     pub(super) fn retry_for(&mut self, causes: &[Cause]) {
         self.retry_those(|cause, _| causes.contains(&cause));
     }
 
-    /// Lets one be tried again now.
+    /// Retries one now.
     fn retry(&mut self, id: VersionId) {
         if self.set_back.remove(&id).is_some()
             && let Some(wish) = self.known.get(&id).cloned()
