@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -87,13 +86,15 @@ def test_it_goes_on_until_it_is_stopped(own):
         keys = {"AWS_ACCESS_KEY_ID": own.account.access_key, "AWS_SECRET_ACCESS_KEY": own.account.secret_key}
         command = [str(own.program), "bench", "--endpoint", own.endpoint, "--until-stopped", "--window", "0.2", "--prefix", "d/"]
         running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | keys)
-        time.sleep(4)
+        # A line that says what is done, and one for each window.
+        for _ in range(16):
+            assert running.stdout.readline()
         running.send_signal(signal.SIGINT)
         told, _ = running.communicate(timeout=30)
         assert running.returncode == 0 and "from the first third to the last: rate" in told, told
         # A load with an end that is stopped before it is no full result.
         running = subprocess.Popen([*command[:4], "--seconds", "60", "--prefix", "e/"], stdout=subprocess.PIPE, text=True, env=os.environ | keys)
-        time.sleep(2)
+        assert running.stdout.readline()
         running.send_signal(signal.SIGTERM)
         told, _ = running.communicate(timeout=30)
         assert running.returncode == 1 and "stopped before its end" in told, told

@@ -349,7 +349,6 @@ def test_restores_are_tried_again_as_soon_as_machines_are_repaired(own):
         request_all(s3, bodies)
         waits = lambda: {one["waits_for"] for one in restores(own)["restores"]}
         wait_until("a restore says why it waits", lambda: waits() <= {"a repair: no drive works", "repairs: machines that are out of order block too many platters of its set"})
-        time.sleep(6)
         begun = time.monotonic()
         for drive in drives:
             wait_until("it is repaired", lambda: own.run("library", "repair", "drive", str(drive)).returncode == 0)

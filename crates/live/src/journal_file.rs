@@ -53,7 +53,7 @@ impl JournalFile {
     /// Creates the file and starts the thread.
     ///
     /// # Errors
-    /// If that fails. There is no file then.
+    /// If that fails. A file that was begun is removed.
     pub(crate) fn create(settings: JournalSettings, header: &Header) -> io::Result<Self> {
         let JournalSettings { path, bytes_max } = settings;
         let file = File::create_new(&path)?;
@@ -64,7 +64,8 @@ impl JournalFile {
         let is_full = Arc::new(AtomicBool::new(false));
         let full = is_full.clone();
         let write = move || write(writer, bytes_max, &received, &full);
-        let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(write)?;
+        let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(write);
+        let thread = thread.inspect_err(|_| drop(std::fs::remove_file(&path)))?;
         Ok(Self { facts, is_full, thread })
     }
 

@@ -75,16 +75,13 @@ fn main() {
     let options = ServerOptions { bucket: "bench".to_owned(), region: "us-east-1".to_owned(), keys, ..ServerOptions::default() };
     let server = Server::new(&endpoint, &options).expect("the address is right");
     let target = Target { name: "nothing".to_owned(), place: Place::Server(Arc::new(server)) };
-    target.create().expect("the server takes anything");
+    target.create(Duration::from_secs(10)).expect("the server takes anything");
     println!("{:>10} {:>10} {:>12} {:>10} {:>12}", "bytes", "operation", "1/s", "MB/s", "cores (both)");
     for bytes in [0, 15_000, 500_000] {
         let objects = Objects::new("own/".to_owned(), Sizes::new(vec![(bytes, 1)]).expect("a size"), 1, 16);
         for operation in [Operation::Ingest, Operation::Access] {
             if operation == Operation::Access && bytes != 15_000 {
                 continue;
-            }
-            if operation == Operation::Access {
-                target.prepare(&objects, 1, 1, &mut ()).expect("the server takes anything");
             }
             let load = Load {
                 mix: operation.name().parse().expect("an operation is a mix"),
@@ -96,6 +93,9 @@ fn main() {
                 threads: 1,
                 seed: 1,
             };
+            if operation == Operation::Access {
+                target.prepare(&load, &objects, 1, &mut (), &AtomicBool::new(false)).expect("the server takes anything");
+            }
             let run = play(&load, &target, &objects, &mut (), &AtomicBool::new(false));
             let figures = &run.operations[operation.index()];
             println!(

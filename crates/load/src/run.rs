@@ -99,18 +99,28 @@ pub trait Progress {
 
 impl Progress for () {}
 
+impl Load {
+    /// Carries out an operation, for as long as the load has patience.
+    async fn perform(&self, client: &mut Client, task: &Task, objects: &Objects) -> Result<u64, String> {
+        let patience = self.patience + Duration::from_micros(task.content.bytes / (SLOWEST_BYTES_S / 1_000_000));
+        timeout(patience, client.perform(task, objects)).await.unwrap_or_else(|_| Err("timeout".to_owned()))
+    }
+}
+
 impl Target {
     /// Creates what objects are put into: the bucket or the folder, unless it exists.
     ///
     /// # Errors
-    /// [`TargetError`] if that fails.
-    pub fn create(&self) -> Result<(), TargetError> {
+    /// [`TargetError`] if that fails, or takes longer than `patience`.
+    pub fn create(&self, patience: Duration) -> Result<(), TargetError> {
         match &self.place {
             Place::Files(folder) => std::fs::create_dir_all(folder).map_err(|source| TargetError::Folder { path: folder.clone(), source }),
             Place::Server(server) => {
                 let created = alone(async {
                     match self.client() {
-                        Client::Connection(mut connection) => connection.create_bucket().await,
+                        Client::Connection(mut connection) => {
+                            timeout(patience, connection.create_bucket()).await.unwrap_or_else(|_| Err("timeout".to_owned()))
+                        }
                         Client::Files(_) => Ok(()),
                     }
                 });
@@ -119,11 +129,19 @@ impl Target {
         }
     }
 
-    /// Puts the objects that a load needs: all with numbers below `count`.
+    /// Puts the objects that a load needs: all with numbers below `count`. Setting `stop` ends that
+    /// early.
     ///
     /// # Errors
     /// [`TargetError::Prepare`] if one can't be put after three tries.
-    pub fn prepare(&self, objects: &Objects, count: u64, clients: usize, progress: &mut dyn Progress) -> Result<(), TargetError> {
+    pub fn prepare(
+        &self,
+        load: &Load,
+        objects: &Objects,
+        count: u64,
+        progress: &mut dyn Progress,
+        stop: &AtomicBool,
+    ) -> Result<(), TargetError> {
         let next = AtomicU64::new(0);
         let (send, receive) = channel();
         let put = || -> Result<(), TargetError> {
@@ -131,17 +149,18 @@ impl Target {
                 let mut client = self.client();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
+                    if number >= count || stop.load(Ordering::Relaxed) {
                         return Ok(());
                     }
                     let task = Task { operation: Operation::Ingest, content: objects.first(number) };
                     let mut tries = 1;
-                    while let Err(why) = client.perform(&task, objects).await {
+                    while let Err(why) = load.perform(&mut client, &task, objects).await {
                         if tries == 3 {
                             next.store(count, Ordering::Relaxed);
                             return Err(TargetError::Prepare { target: self.name.clone(), number, of: count, why });
                         }
                         tries += 1;
+                        client = self.client();
                         tokio::time::sleep(AFTER_FAILURE).await;
                     }
                     let _ = send.send(());
@@ -149,7 +168,7 @@ impl Target {
             })
         };
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..clients.min(16)).map(|_| scope.spawn(put)).collect();
+            let threads: Vec<_> = (0..load.clients.min(16)).map(|_| scope.spawn(put)).collect();
             let mut done = 0;
             while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
                 if receive.recv_timeout(Duration::from_millis(100)).is_ok() {
@@ -168,6 +187,13 @@ pub(crate) fn alone<T>(what: impl Future<Output = T>) -> T {
     LocalSet::new().block_on(&runtime, what)
 }
 
+/// The same for a future that uses no sockets. Such a runtime takes no file descriptors, of which a
+/// process may not have enough for thousands.
+fn alone_without_sockets<T>(what: impl Future<Output = T>) -> T {
+    let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime without sockets needs nothing");
+    LocalSet::new().block_on(&runtime, what)
+}
+
 /// Plays a load against a target, and reports each window to `progress`. Setting `stop` ends it
 /// early.
 pub fn play(load: &Load, target: &Target, objects: &Objects, progress: &mut dyn Progress, stop: &AtomicBool) -> Run {
@@ -181,7 +207,10 @@ pub fn play(load: &Load, target: &Target, objects: &Objects, progress: &mut dyn 
     let mut run = std::thread::scope(|scope| {
         for number in 0..threads {
             let (shared, send) = (&shared, send.clone());
-            scope.spawn(move || alone(thread(shared, number, send)));
+            scope.spawn(move || match target.blocks() {
+                true => alone_without_sockets(thread(shared, number, send)),
+                false => alone(thread(shared, number, send)),
+            });
         }
         drop(send);
         collect(&shared, &receive, server, progress)
@@ -322,8 +351,7 @@ async fn client(shared: &Shared<'_>, index: usize, seed: u64, recorder: Rc<RefCe
             shared.ran_out.store(true, Ordering::Relaxed);
             return;
         };
-        let patience = load.patience + Duration::from_micros(task.content.bytes / (SLOWEST_BYTES_S / 1_000_000));
-        let outcome = timeout(patience, client.perform(&task, objects)).await.unwrap_or_else(|_| Err("timeout".to_owned()));
+        let outcome = load.perform(&mut client, &task, objects).await;
         let is_failed = outcome.is_err();
         let now = Instant::now();
         {

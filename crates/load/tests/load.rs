@@ -121,7 +121,7 @@ fn load(mix: &str, length: Length) -> Load {
         pace: Pace::Closed,
         length,
         window: Duration::from_millis(100),
-        patience: Duration::from_secs(5),
+        patience: PATIENCE,
         threads: 2,
         seed: 1,
     }
@@ -129,6 +129,12 @@ fn load(mix: &str, length: Length) -> Load {
 
 fn objects(sizes: &[(u64, u32)], prepared: u64) -> Objects {
     Objects::new("run/".to_owned(), Sizes::new(sizes.to_vec()).expect("sizes"), prepared, 8)
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn prepare(target: &Target, all: &Objects, count: u64) -> Result<(), fulgurite_load::TargetError> {
+    target.prepare(&load("ingest", Length::UntilStopped), all, count, &mut (), &AtomicBool::new(false))
 }
 
 fn played(load: &Load, target: &Target, objects: &Objects) -> Run {
@@ -143,10 +149,10 @@ fn done(run: &Run) -> [u64; 4] {
 fn what_was_put_is_there_and_what_is_read_is_checked() {
     let (memory, endpoint) = Memory::default().start();
     let target = target(&endpoint);
-    target.create().expect("the bucket is ours already");
+    target.create(PATIENCE).expect("the bucket is ours already");
     let sizes = [(0, 1), (15_000, 2), (300_000, 1)];
     let all = objects(&sizes, 100);
-    target.prepare(&all, 100, 4, &mut ()).expect("the server takes all");
+    prepare(&target, &all, 100).expect("the server takes all");
     assert_eq!(memory.objects.lock().expect("no panic").len(), 100);
     let run = played(&load("ingest=2,access=3,update=2,delete=1", Length::Operations(200)), &target, &all);
     let [ingested, read, updated, deleted] = done(&run);
@@ -167,7 +173,7 @@ fn failures_are_counted_by_kind_and_wrong_bytes_are_found() {
     let (memory, endpoint) = Memory { refuses_each: 10, damages_each: 7, ..Memory::default() }.start();
     let target = target(&endpoint);
     let all = objects(&[(2_000, 1)], 30);
-    target.prepare(&all, 30, 2, &mut ()).expect("refusals are tried again");
+    prepare(&target, &all, 30).expect("refusals are tried again");
     let run = played(&load("access", Length::Operations(300)), &target, &all);
     let figures = &run.operations[Operation::Access.index()];
     let count = |kind: &str| figures.errors.get(kind).copied().unwrap_or(0);
@@ -220,12 +226,31 @@ fn a_stop_ends_a_load_and_its_operations_are_finished() {
 }
 
 #[test]
+fn a_stop_ends_the_preparation_too_and_a_server_that_hangs_is_given_up() {
+    let (memory, endpoint) = Memory { takes: Duration::from_millis(5), ..Memory::default() }.start();
+    let target = target(&endpoint);
+    struct Stopper<'a>(&'a AtomicBool);
+    impl fulgurite_load::Progress for Stopper<'_> {
+        fn prepared(&mut self, _: u64, _: u64) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let stop = AtomicBool::new(false);
+    let all = objects(&[(100, 1)], 1_000_000);
+    let stopped = target.prepare(&load("access", Length::UntilStopped), &all, 1_000_000, &mut Stopper(&stop), &stop);
+    assert!(stopped.is_ok() && memory.objects.lock().expect("no panic").len() < 1_000_000);
+    let (_, endpoint) = Memory { takes: Duration::from_secs(60), ..Memory::default() }.start();
+    let error = self::target(&endpoint).create(Duration::from_millis(50)).expect_err("it takes too long");
+    assert!(error.to_string().contains("timeout"), "{error}");
+}
+
+#[test]
 fn files_are_the_floor() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target { name: "files".to_owned(), place: Place::Files(folder.path().join("below")) };
-    target.create().expect("the folder");
+    target.create(PATIENCE).expect("the folder");
     let all = objects(&[(5_000, 1)], 20);
-    target.prepare(&all, 20, 2, &mut ()).expect("files are written");
+    prepare(&target, &all, 20).expect("files are written");
     let run = played(&load("mixed", Length::Operations(100)), &target, &all);
     assert_eq!((done(&run).iter().sum::<u64>(), run.operations.iter().map(fulgurite_load::Figures::failures).sum::<u64>()), (100, 0));
     let files: Vec<_> =
@@ -267,5 +292,5 @@ fn what_is_no_address_is_refused_and_nobody_listening_is_a_failure() {
     drop(socket);
     let run = played(&load("ingest", Length::Operations(3)), &target(&endpoint), &objects(&[(1, 1)], 0));
     assert_eq!(run.operations[0].errors["no connection: connection refused"], 3);
-    assert!(target(&endpoint).create().expect_err("nobody listens").to_string().contains("connection refused"));
+    assert!(target(&endpoint).create(PATIENCE).expect_err("nobody listens").to_string().contains("connection refused"));
 }

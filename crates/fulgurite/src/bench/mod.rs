@@ -149,11 +149,16 @@ pub(crate) fn bench(session: &Session, asked: &Bench) -> Result<Outcome> {
     let needed = if load.mix.needs_objects() || asked.prepare_only { asked.objects } else { 0 };
     let mut loaded = Vec::new();
     for target in targets {
-        target.create()?;
+        target.create(load.patience)?;
         let objects = Objects::new(prefix.clone(), sizes.clone(), needed, load.clients);
         if needed > 0 && !asked.prepared {
             let bar = print::Preparing::new(session, &target.name, needed);
-            target.prepare(&objects, needed, load.clients, &mut &bar)?;
+            target.prepare(&load, &objects, needed, &mut &bar, &stop)?;
+            if stop.load(Ordering::Relaxed) {
+                drop(bar);
+                session.warn(&format!("{}: stopped before the objects were put that the load needs", target.name));
+                return Ok(Outcome::Troubled);
+            }
         }
         loaded.push(Loaded { target, objects, runs: Vec::new() });
     }

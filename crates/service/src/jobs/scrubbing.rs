@@ -449,8 +449,9 @@ impl Scrubber {
                 break;
             }
             match archive.verify_platter(row.place.platter, &StopsAtBytes) {
+                Ok(_) => {}
                 // It is there after all.
-                Ok(_) | Err(ArchiveError::Stopped) => {}
+                Err(ArchiveError::Stopped) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -309,8 +309,8 @@ impl Gateway {
         if ended.outcome == RegionOutcome::Unavailable {
             lock(&library.flights.by_request).remove(&ended.request);
             if library.flights.later_than(flight.id, Cause::Machines, flight.changes) {
-                let name = String::from_utf8_lossy(&flight.row.record.name.0);
-                tracing::warn!(%name, version = %flight.id, "a restore waits: too many platters of a set are out of the library's reach");
+                let name = flight.row.record.name.display();
+                tracing::warn!(name, version = %flight.id, "a restore waits: too many platters of a set are out of the library's reach");
             }
             return;
         }
