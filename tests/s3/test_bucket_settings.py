@@ -112,7 +112,6 @@ def test_the_owner_pays_and_nothing_is_logged_told_or_sped_up(s3, bucket):
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        ("get_bucket_lifecycle_configuration", "NoSuchLifecycleConfiguration"),
         ("get_bucket_replication", "ReplicationConfigurationNotFoundError"),
         ("get_bucket_website", "NoSuchWebsiteConfiguration"),
     ],

@@ -199,7 +199,7 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
         return Ok(None);
     }
     let recovered = state::recover(archive, &backup)?;
-    let Recovered { backup_ms, counts } = recovered;
+    let Recovered { backup_ms, counts, with_disabled_rules } = recovered;
     diagnostics::note(&format!(
         "{} was missing. It was recovered from the state backup of {} UTC: {}, {}, and the later changes to {}.",
         file.display(),
@@ -212,6 +212,13 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
         "changes after that time are missing: accounts, buckets and their settings, tags, retention, legal holds. \
          Incomplete multipart uploads and restores have to be started again. Earlier keys no longer work; `fulgurite accounts key NAME` creates a new key for an account.",
     );
+    if with_disabled_rules > 0 {
+        diagnostics::note(&format!(
+            "the lifecycle rules of {} are disabled: since the backup, they may have been changed, or versions put under a legal hold. \
+             Check them and put them again.",
+            count(with_disabled_rules, "bucket")
+        ));
+    }
     Ok(Some(recovered))
 }
 
@@ -282,9 +289,10 @@ fn print_endpoint(
             answer["access_key"] = json!(key.access_key);
             answer["secret_key"] = json!(key.secret_key);
         }
-        if let Some(Recovered { backup_ms, counts }) = recovered {
+        if let Some(Recovered { backup_ms, counts, with_disabled_rules }) = recovered {
             answer["recovered"] = json!(counts);
             answer["recovered"]["copied_ms"] = json!(backup_ms);
+            answer["recovered"]["buckets_with_disabled_rules"] = json!(with_disabled_rules);
         }
         answer
     });

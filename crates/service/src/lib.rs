@@ -12,7 +12,7 @@
 //! browser forms: server -> http::router -> s3::post_object -> auth::access -> s3::put
 //! bulk get:      s3::framework -> s3::bulk_get
 //! dashboard:     http::router -> dashboard
-//! background:    jobs: restores, expiry, sweeping, scrubbing, flushing, backups of State
+//! background:    jobs: restores, expiry, lifecycle rules, sweeping, scrubbing, flushing, backups of State
 //! library:       restores by shuttles and drives
 //! health:        probes, metrics, what clients did lately, the last events of the log
 //! traces:        restores, as OpenTelemetry has them
@@ -32,6 +32,7 @@ mod health;
 mod http;
 mod jobs;
 pub mod library;
+mod lifecycle;
 pub mod memory;
 pub mod object_lock;
 mod s3;

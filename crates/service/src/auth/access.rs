@@ -398,6 +398,7 @@ fn action_of(operation: &str, of_version: bool) -> &'static str {
         "GetBucketNotificationConfiguration" => "s3:GetBucketNotification",
         "GetBucketAccelerateConfiguration" => "s3:GetAccelerateConfiguration",
         "GetBucketLifecycleConfiguration" => "s3:GetLifecycleConfiguration",
+        "PutBucketLifecycleConfiguration" | "DeleteBucketLifecycle" => "s3:PutLifecycleConfiguration",
         "GetBucketReplication" => "s3:GetReplicationConfiguration",
         "GetBucketWebsite" => "s3:GetBucketWebsite",
         "GetBucketOwnershipControls" => "s3:GetBucketOwnershipControls",

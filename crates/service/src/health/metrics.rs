@@ -11,6 +11,7 @@ use http::{Method, StatusCode};
 
 use crate::gateway::Gateway;
 use crate::health::scrub_progress::ScrubStatus;
+use crate::jobs::lifecycle::Lifecycle;
 use crate::library::{Library, LibraryMetrics};
 
 /// Upper bounds of the buckets of request times, in seconds.
@@ -136,6 +137,31 @@ fn write_library(out: &mut String, metrics: &LibraryMetrics) {
     }
 }
 
+impl Lifecycle {
+    fn write(&self, out: &mut String) {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let name = "fulgurite_lifecycle_actions_total";
+        write_header(out, name, "counter", "What lifecycle rules did since the start, by kind.");
+        let counts = &self.counts;
+        for (kind, counter) in [
+            ("object_expired", &counts.expired),
+            ("noncurrent_version_removed", &counts.removed),
+            ("deletion_marker_removed", &counts.markers),
+            ("upload_aborted", &counts.uploads),
+        ] {
+            let _ = writeln!(out, "{name}{{kind=\"{kind}\"}} {}", get(counter));
+        }
+        let name = "fulgurite_lifecycle_failures_total";
+        write_header(out, name, "counter", "Names and uploads for which lifecycle rules could not be carried out; they are tried again.");
+        let _ = writeln!(out, "{name} {}", get(&counts.failures));
+        if get(&self.walked_s) > 0 {
+            let name = "fulgurite_lifecycle_last_walk_timestamp_seconds";
+            write_header(out, name, "gauge", "When the lifecycle rules of all buckets were last carried out without a failure.");
+            let _ = writeln!(out, "{name} {}", get(&self.walked_s));
+        }
+    }
+}
+
 fn write_header(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
@@ -203,6 +229,7 @@ impl Gateway {
                 gauge("fulgurite_scrub_bytes_per_second", "Rate of the last minutes of reading.", rate as u64);
             }
         }
+        self.jobs.lifecycle.write(&mut out);
         let stores = self.health.stores.last_result();
         write_header(&mut out, "fulgurite_stores", "gauge", "Stores by their state when last checked.");
         for (state, names) in [("usable", &stores.usable), ("absent", &stores.absent), ("unreadable", &stores.unreadable)] {

@@ -1,10 +1,11 @@
-//! Background jobs: restores, expiry, destroying keys, aborting old uploads, backing up the state,
-//! writing sets, scrubbing, and watching disks.
+//! Background jobs: restores, expiry, lifecycle rules, destroying keys, aborting old uploads,
+//! backing up the state, writing sets, scrubbing, and watching disks.
 //!
 //! Each group has its own loop, so that none waits for another: a restore of hours must not keep a
 //! full staging area from being written.
 
 pub(crate) mod flushing;
+pub(crate) mod lifecycle;
 pub(crate) mod scrubbing;
 pub(crate) mod state_backup;
 
@@ -60,6 +61,8 @@ pub(crate) struct Jobs {
     pub(crate) command_lock: CommandLock,
     /// Progress of the server's own scrub.
     pub(crate) scrub_progress: ScrubProgress,
+    /// Lifecycle rules.
+    pub(crate) lifecycle: lifecycle::Lifecycle,
     /// Set when a restore found a platter that doesn't give what it should: the scrub looks which
     /// are missing.
     pub(crate) platters_suspected: AtomicBool,
@@ -77,6 +80,7 @@ impl Jobs {
             flushing: Mutex::default(),
             command_lock: CommandLock::default(),
             scrub_progress: ScrubProgress::default(),
+            lifecycle: lifecycle::Lifecycle::default(),
             platters_suspected: AtomicBool::new(false),
         }
     }
@@ -142,9 +146,10 @@ impl Watcher for LogWatcher {
 pub(crate) async fn run(gateway: Arc<Gateway>, settings: Background, stop: watch::Receiver<bool>) {
     let watching = tokio::spawn(watch_disks(gateway.clone(), stop.clone()));
     let sampling = tokio::spawn(activity::watch(gateway.clone(), stop.clone()));
+    let applying_rules = tokio::spawn(lifecycle::run(gateway.clone(), stop.clone()));
     let writing = tokio::spawn(write_sets_when_due(gateway.clone(), settings.clone(), stop.clone()));
     run_housekeeping(gateway.clone(), settings, stop).await;
-    for result in [writing.await, watching.await, sampling.await] {
+    for result in [writing.await, watching.await, sampling.await, applying_rules.await] {
         if let Err(error) = result {
             gateway.log_panic("a background job", error);
         }

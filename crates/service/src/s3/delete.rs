@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fulgurite_archive::NewObject;
 use fulgurite_archive::catalogue::VersionRow;
-use fulgurite_domain::{Attributes, Kind};
+use fulgurite_domain::{Attributes, Kind, ObjectName};
 use s3s::dto::{self, DeletedObject, Error, ObjectIdentifier};
 use s3s::{S3Request, S3Response, S3Result};
 
@@ -16,7 +16,7 @@ use crate::gateway::Gateway;
 use crate::s3::Answer;
 use crate::s3::conditions::{ETags, failed as condition_failed};
 use crate::s3::errors::{locked, malformed_xml, no_such_key};
-use crate::s3::key_locks::KeyGuard;
+use crate::s3::key_locks::{BucketGuard, KeyGuard};
 use crate::s3::namespace::Namespace;
 use crate::s3::normalize::original;
 use crate::s3::object_names::object_name;
@@ -143,10 +143,22 @@ impl Gateway {
         let shared = self.bucket_locks.shared(&bucket.name).await;
         // A marker in a removed bucket would reappear with the next bucket of that name.
         let bucket = self.namespace.bucket(&bucket.name)?;
-        let replaced = self.namespace.replaced(&bucket, &name, requested.bypasses)?;
+        self.delete_newest(&bucket, name, (key_guard, shared), requested.bypasses).await
+    }
+
+    /// Deletes an object as by a request without a version. `guards` are the locks of its name and
+    /// its bucket.
+    pub(crate) async fn delete_newest(
+        &self,
+        bucket: &Bucket,
+        name: ObjectName,
+        guards: (KeyGuard, BucketGuard),
+        bypasses: bool,
+    ) -> S3Result<Deleted> {
+        let replaced = self.namespace.replaced(bucket, &name, bypasses)?;
         if bucket.versioning == Versioning::Never {
             if !replaced.is_empty() {
-                self.remove(key_guard, replaced).await?;
+                self.remove(guards, replaced).await?;
             }
             return Ok(Deleted { marker: false, version_id: None });
         }
@@ -158,13 +170,13 @@ impl Gateway {
         let upload = self.transfers.intake.upload();
         let version_id = if bucket.versioning == Versioning::Suspended { "null".to_owned() } else { upload.id().to_string() };
         let marker = NewObject { name, kind: Kind::DeletionMarker, modified: None, mode: None, attributes };
-        self.commit((key_guard, shared), replaced, |replaced, acknowledge| upload.finish(marker, replaced, acknowledge)).await?;
+        self.commit(guards, replaced, |replaced, acknowledge| upload.finish(marker, replaced, acknowledge)).await?;
         Ok(Deleted { marker: true, version_id: Some(version_id) })
     }
 
     /// Removes versions for good.
-    async fn remove(&self, key_guard: KeyGuard, versions: Vec<VersionRow>) -> S3Result<()> {
-        self.commit(key_guard, versions, |versions, acknowledge| self.transfers.intake.remove(versions, acknowledge)).await
+    pub(crate) async fn remove(&self, guards: impl Send + 'static, versions: Vec<VersionRow>) -> S3Result<()> {
+        self.commit(guards, versions, |versions, acknowledge| self.transfers.intake.remove(versions, acknowledge)).await
     }
 }
 

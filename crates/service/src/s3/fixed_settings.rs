@@ -1,5 +1,5 @@
 //! Fixed settings of every bucket, which clients can read but not change: encryption, requester
-//! pays, and the absence of logging, notifications, lifecycle rules and so on. Tools that manage
+//! pays, and the absence of logging, notifications, websites and so on. Tools that manage
 //! buckets query all of them; S3's response for "none" keeps them from failing.
 
 use s3s::dto::{
@@ -83,8 +83,6 @@ same_for_all! {
         Ok(dto::GetBucketNotificationConfigurationOutput::default());
     acceleration(GetBucketAccelerateConfigurationInput) -> GetBucketAccelerateConfigurationOutput:
         Ok(dto::GetBucketAccelerateConfigurationOutput::default());
-    lifecycle(GetBucketLifecycleConfigurationInput) -> GetBucketLifecycleConfigurationOutput:
-        Err(not_found("NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist"));
     replication(GetBucketReplicationInput) -> GetBucketReplicationOutput:
         Err(not_found("ReplicationConfigurationNotFoundError", "The replication configuration was not found"));
     website(GetBucketWebsiteInput) -> GetBucketWebsiteOutput:

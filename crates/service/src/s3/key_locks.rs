@@ -17,6 +17,9 @@ const BUCKET_LOCKS: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct KeyLocks(Arc<Mutex<HashMap<ObjectName, Arc<AsyncMutex<()>>>>>);
 
+/// A held lock of a bucket that others may share.
+pub(crate) type BucketGuard = OwnedRwLockReadGuard<()>;
+
 /// A held lock of a name.
 pub(crate) struct KeyGuard {
     names: Arc<Mutex<HashMap<ObjectName, Arc<AsyncMutex<()>>>>>,
@@ -65,7 +68,7 @@ impl BucketLocks {
     }
 
     /// Keeps the bucket from being removed while the guard is held.
-    pub(crate) async fn shared(&self, bucket: &str) -> OwnedRwLockReadGuard<()> {
+    pub(crate) async fn shared(&self, bucket: &str) -> BucketGuard {
         self.lock(bucket).read_owned().await
     }
 

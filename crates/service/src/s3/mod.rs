@@ -16,6 +16,7 @@ mod fixity;
 pub(crate) mod framework;
 pub(crate) mod get;
 pub(crate) mod key_locks;
+mod lifecycle;
 pub(crate) mod list;
 pub(crate) mod multipart;
 mod multipart_lists;
@@ -100,7 +101,9 @@ operations! {
     get_bucket_logging(GetBucketLoggingInput) -> GetBucketLoggingOutput: namespace.logging;
     get_bucket_notification_configuration(GetBucketNotificationConfigurationInput) -> GetBucketNotificationConfigurationOutput: namespace.notifications;
     get_bucket_accelerate_configuration(GetBucketAccelerateConfigurationInput) -> GetBucketAccelerateConfigurationOutput: namespace.acceleration;
-    get_bucket_lifecycle_configuration(GetBucketLifecycleConfigurationInput) -> GetBucketLifecycleConfigurationOutput: namespace.lifecycle;
+    get_bucket_lifecycle_configuration(GetBucketLifecycleConfigurationInput) -> GetBucketLifecycleConfigurationOutput: namespace.get_lifecycle;
+    put_bucket_lifecycle_configuration(PutBucketLifecycleConfigurationInput) -> PutBucketLifecycleConfigurationOutput: put_lifecycle await;
+    delete_bucket_lifecycle(DeleteBucketLifecycleInput) -> DeleteBucketLifecycleOutput: delete_lifecycle await;
     get_bucket_replication(GetBucketReplicationInput) -> GetBucketReplicationOutput: namespace.replication;
     get_bucket_website(GetBucketWebsiteInput) -> GetBucketWebsiteOutput: namespace.website;
     put_object(PutObjectInput) -> PutObjectOutput: put await;

@@ -196,7 +196,7 @@ impl Gateway {
     }
 
     /// Keeps an upload from being completed or aborted while the guard is held.
-    pub(super) async fn lock_upload(&self, id: &str) -> KeyGuard {
+    pub(crate) async fn lock_upload(&self, id: &str) -> KeyGuard {
         // No object has such a name.
         self.key_locks.lock(ObjectName(format!("upload {id}").into_bytes())).await
     }

@@ -17,12 +17,13 @@ use crate::s3::xml_body::{Parser, XmlBody};
 use crate::transfer::checksums::Claims;
 
 /// Query parameters of PUT and POST requests with an XML (or JSON) body.
-const BODIES: [&str; 13] = [
+const BODIES: [&str; 14] = [
     "acl",
     "cors",
     "delete",
     "encryption",
     "legal-hold",
+    "lifecycle",
     "object-lock",
     "ownershipControls",
     "policy",

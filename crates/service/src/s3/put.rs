@@ -1,5 +1,7 @@
 //! Puts of whole objects.
 
+use std::sync::atomic::Ordering;
+
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::{Acknowledge, NewObject, Upload};
 use fulgurite_domain::{Attributes, Kind, ObjectName, VersionId};
@@ -99,7 +101,10 @@ impl Gateway {
         // The bucket may have been changed or removed during the transfer.
         let bucket = self.namespace.bucket(&bucket.name)?;
         put_default_retention(&bucket, &mut attributes)?;
-        let replaced = self.namespace.replaced(&bucket, &name, false)?;
+        let mut replaced = self.namespace.replaced(&bucket, &name, false)?;
+        let outnumbered = self.namespace.outnumbered(&bucket, key, &replaced)?;
+        let outnumbered_count = outnumbered.len() as u64;
+        replaced.extend(outnumbered);
         if bucket.versioning != Versioning::Enabled {
             attributes.set(attribute::NULL, "");
         }
@@ -108,6 +113,7 @@ impl Gateway {
         let version_id = (bucket.versioning == Versioning::Enabled).then(|| upload.id().to_string());
         let object = NewObject { name, kind: Kind::File, modified: None, mode: None, attributes };
         self.commit((key_guard, shared), replaced, |replaced, acknowledge| upload.finish(object, replaced, acknowledge)).await?;
+        self.jobs.lifecycle.counts.removed.fetch_add(outnumbered_count, Ordering::Relaxed);
         Ok(Stored { etag, version_id })
     }
 

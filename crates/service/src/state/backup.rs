@@ -2,7 +2,7 @@
 //! to read.
 //!
 //! ```text
-//! {"head":{"what":"…","format":1,"archive":"…","written_ms":…}}
+//! {"head":{"what":"…","format":2,"archive":"…","written_ms":…}}
 //! {"account":{"name":"main","id":"…","admin":true,"created_ms":…}}
 //! {"bucket":{"name":"photos","owner":"main",…}}
 //! {"version":{"id":"…","tags":"…","retention":{…},"legal_hold":true}}
@@ -24,14 +24,15 @@ use rusqlite::params;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Bucket, Retention, State, StateError, VersionState, buckets, file, now_ms, versions};
+use crate::lifecycle::Rules;
 
 /// The name of the backup in the archive. No bucket can have the name of its folder.
 pub const BACKUP_NAME: &str = ".fulgurite/service.jsonl";
 /// The format that this program writes. It also reads earlier ones.
-const FORMAT: u64 = 1;
-/// Maximum length of a line. A bucket now has at most about 400 KiB: 20 KiB of policy and 64 KiB of
-/// CORS rules, twice that in JSON, and 50 URL-encoded tags. Earlier versions did not limit CORS
-/// rules, which could be as long as an XML body.
+const FORMAT: u64 = 2;
+/// Maximum length of a line. A bucket now has at most about 650 KiB: 20 KiB of policy and 64 KiB of
+/// CORS rules, twice that in JSON, 256 KiB of lifecycle rules, and 50 URL-encoded tags. Earlier
+/// versions did not limit CORS rules, which could be as long as an XML body.
 const LINE_BYTES_MAX: usize = 16 << 20;
 const PIECE_BYTES: usize = 1 << 20;
 const WHAT: &str = "Backup of the state of this archive's S3 service: accounts (without keys), buckets, and changes to versions after \
@@ -374,7 +375,10 @@ impl<'a> Reader<'a> {
                 }
                 self.counts.accounts += 1;
             }
-            Line::Bucket(bucket) => {
+            Line::Bucket(mut bucket) => {
+                // Since the backup, a rule may have been withdrawn, or a version put under a legal
+                // hold. An operator has to check that before a rule removes anything.
+                bucket.lifecycle = bucket.lifecycle.map(Rules::disabled);
                 buckets::insert(self.connection, &bucket)?;
                 self.counts.buckets += 1;
             }

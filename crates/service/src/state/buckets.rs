@@ -9,6 +9,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{BackupError, State, StateError, now_ms, query_all, query_one};
+use crate::lifecycle::Rules;
 
 /// What happens to earlier versions when an object is put. The database stores the discriminants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,11 +125,18 @@ pub struct Unreadable {
     pub retention: bool,
     /// Meanwhile, all public access is blocked.
     pub public_access: bool,
+    /// Meanwhile, no rule is carried out.
+    pub lifecycle: bool,
 }
 
 impl Unreadable {
     fn names(self) -> impl Iterator<Item = &'static str> {
-        let all = [(self.versioning, "versioning"), (self.retention, "default retention"), (self.public_access, "public access block")];
+        let all = [
+            (self.versioning, "versioning"),
+            (self.retention, "default retention"),
+            (self.public_access, "public access block"),
+            (self.lifecycle, "lifecycle configuration"),
+        ];
         all.into_iter().filter_map(|(is_unreadable, name)| is_unreadable.then_some(name))
     }
 }
@@ -155,14 +163,17 @@ pub struct Bucket {
     pub public_access: Option<PublicAccess>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cors: Option<String>,
-    /// Settings that can't be read. A backup contains the values that replace them, and no default
-    /// retention, which has no replacement.
+    /// Its lifecycle rules; `None` if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lifecycle: Option<Rules>,
+    /// Settings that can't be read. A backup contains the values that replace them, and neither
+    /// default retention nor lifecycle rules, which have no replacement.
     #[serde(skip)]
     pub unreadable: Unreadable,
 }
 
-const COLUMNS: &str =
-    "name, owner, created, versioning, object_lock, retention_mode, retention_days, retention_in_years, policy, tags, public_access, cors";
+const COLUMNS: &str = "name, owner, created, versioning, object_lock, retention_mode, retention_days, retention_in_years, policy, tags, public_access, cors, \
+     lifecycle";
 
 impl State {
     /// Creates a bucket, with tags as in [`Bucket::tags`]. Returns `false` if the name is taken.
@@ -200,10 +211,11 @@ impl State {
             let Some(mut bucket) = bucket(connection, name)? else { return Ok(None) };
             change(&mut bucket);
             connection.execute(
-                // An unreadable default retention is kept for inspection until another is put.
+                // An unreadable default retention is kept for inspection until another is put, and
+                // so are unreadable lifecycle rules.
                 "UPDATE bucket SET versioning = ?2, object_lock = ?3, retention_mode = iif(?11, retention_mode, ?4), \
                  retention_days = iif(?11, retention_days, ?5), retention_in_years = iif(?11, retention_in_years, ?6), \
-                 policy = ?7, tags = ?8, public_access = ?9, cors = ?10 WHERE name = ?1",
+                 policy = ?7, tags = ?8, public_access = ?9, cors = ?10, lifecycle = iif(?13, lifecycle, ?12) WHERE name = ?1",
                 params![
                     name,
                     bucket.versioning as i64,
@@ -216,6 +228,8 @@ impl State {
                     bucket.public_access.map(PublicAccess::bits),
                     bucket.cors,
                     bucket.unreadable.retention,
+                    lifecycle_text(&bucket),
+                    bucket.unreadable.lifecycle,
                 ],
             )?;
             Ok(Some(()))
@@ -259,8 +273,21 @@ pub(super) fn each(connection: &Connection, each: &mut dyn FnMut(Bucket) -> Resu
 }
 
 pub(super) fn insert(connection: &Connection, bucket: &Bucket) -> rusqlite::Result<()> {
-    let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable: _ } = bucket;
-    let statement = format!("INSERT INTO bucket ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)");
+    let Bucket {
+        name,
+        owner,
+        created_ms,
+        versioning,
+        object_lock,
+        retention,
+        policy,
+        tags,
+        public_access,
+        cors,
+        lifecycle: _,
+        unreadable: _,
+    } = bucket;
+    let statement = format!("INSERT INTO bucket ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)");
     connection.prepare_cached(&statement)?.execute(params![
         name,
         owner,
@@ -274,8 +301,14 @@ pub(super) fn insert(connection: &Connection, bucket: &Bucket) -> rusqlite::Resu
         tags,
         public_access.map(PublicAccess::bits),
         cors,
+        lifecycle_text(bucket),
     ])?;
     Ok(())
+}
+
+/// The lifecycle rules as the database stores them.
+fn lifecycle_text(bucket: &Bucket) -> Option<String> {
+    bucket.lifecycle.as_ref().map(|rules| serde_json::to_string(rules).expect("rules are text and numbers"))
 }
 
 fn bucket(connection: &Connection, name: &str) -> rusqlite::Result<Option<Bucket>> {
@@ -303,6 +336,11 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Bucket> {
         ValueRef::Integer(bits @ 0..=0xf) => Some(Some(PublicAccess::of_bits(bits as u8))),
         _ => None,
     };
+    let lifecycle = match row.get_ref(12)? {
+        ValueRef::Null => Some(None),
+        ValueRef::Text(text) => serde_json::from_slice(text).ok().map(Some),
+        _ => None,
+    };
     Ok(Bucket {
         name: row.get(0)?,
         owner: row.get(1)?,
@@ -314,7 +352,13 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Bucket> {
         tags: text(row, 9)?,
         public_access: public_access.unwrap_or_else(|| Some(PublicAccess::of_bits(0xf))),
         cors: text(row, 11)?,
-        unreadable: Unreadable { versioning: versioning.is_none(), retention: retention.is_none(), public_access: public_access.is_none() },
+        unreadable: Unreadable {
+            versioning: versioning.is_none(),
+            retention: retention.is_none(),
+            public_access: public_access.is_none(),
+            lifecycle: lifecycle.is_none(),
+        },
+        lifecycle: lifecycle.flatten(),
     })
 }
 
@@ -350,6 +394,15 @@ mod tests {
             assert!(bucket.unreadable.public_access && bucket.public_access == all, "{wrong}: {bucket:?}");
         }
         assert_eq!(state.count_unreadable(), 1, "each is reported once");
+        let rules = "'[{\"id\": \"a\", \"enabled\": true, \"filter\": {}, \"noncurrent\": {\"days\": 1}}]'";
+        assert!(set(&format!("public_access = NULL, lifecycle = {rules}")).lifecycle.as_ref().is_some_and(|rules| rules.0.len() == 1));
+        for wrong in ["'{'", "''", "7", "x'5b5d'", "'[{\"id\": \"a\", \"enabled\": true, \"filter\": {}, \"unless\": 1}]'"] {
+            let bucket = set(&format!("lifecycle = {wrong}"));
+            assert!(bucket.unreadable.lifecycle && bucket.lifecycle.is_none(), "{wrong}: {bucket:?}");
+        }
+        state.change_bucket("b", |bucket| bucket.tags = Some("a=b".into())).expect("changed");
+        assert!(state.bucket("b").expect("readable").expect("there").unreadable.lifecycle, "another change doesn't remove the rules");
+        set("lifecycle = NULL");
         for wrong in ["3", "-1", "'x'"] {
             let bucket = set(&format!("public_access = NULL, versioning = {wrong}"));
             assert!(bucket.unreadable.versioning && bucket.versioning == Versioning::Enabled, "{wrong}: {bucket:?}");

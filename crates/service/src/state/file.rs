@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_ages.sql"),
     include_str!("migrations/0005_others.sql"),
     include_str!("migrations/0006_library.sql"),
+    include_str!("migrations/0007_lifecycle.sql"),
 ];
 /// The schema version that this program creates and supports.
 pub(super) const SCHEMA: i64 = FILE.newest();

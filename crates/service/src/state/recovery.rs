@@ -34,6 +34,8 @@ pub struct Recovered {
     pub backup_ms: i64,
     /// Number of recovered entries.
     pub counts: Counts,
+    /// Number of buckets with lifecycle rules. All of the rules are disabled.
+    pub with_disabled_rules: u64,
 }
 
 /// Looks for the state of an archive.
@@ -71,7 +73,7 @@ pub(crate) fn backups(archive: &Archive) -> Result<Vec<VersionRow>, StateError> 
 pub fn recover(archive: &Archive, backup: &VersionRow) -> Result<Recovered, StateError> {
     let path = archive.home().join(FILE);
     let wrong = |source| StateError::UnusableBackup { path: path.clone(), source };
-    let counts = make(archive, |connection| {
+    let (counts, with_disabled_rules) = make(archive, |connection| {
         let mut reader = Reader::new(connection, archive.id());
         let mut failure = None;
         let read = ObjectReader::new(archive).read(backup, &mut |bytes| {
@@ -88,9 +90,10 @@ pub fn recover(archive: &Archive, backup: &VersionRow) -> Result<Recovered, Stat
         let counts = reader.end().map_err(wrong)?;
         let recorded = connection.execute("UPDATE copy SET copied = changes, version = ?1", [backup.id.0]);
         recorded.map_err(|error| wrong(error.into()))?;
-        Ok(counts)
+        let with_rules = connection.query_row("SELECT count(*) FROM bucket WHERE lifecycle IS NOT NULL", [], |row| row.get::<_, i64>(0));
+        Ok((counts, with_rules.map_err(|error| wrong(error.into()))? as u64))
     })?;
-    Ok(Recovered { backup_ms: backup.record.created_ms as i64, counts })
+    Ok(Recovered { backup_ms: backup.record.created_ms as i64, counts, with_disabled_rules })
 }
 
 /// Creates an empty state though there was another. If the archive has a backup of that, it is
@@ -193,7 +196,11 @@ mod tests {
         let recovered = recover(&archive, &copy).expect("recovered");
         assert_eq!(
             recovered,
-            Recovered { backup_ms: copy.record.created_ms as i64, counts: Counts { accounts: 1, buckets: 0, versions: 0 } }
+            Recovered {
+                backup_ms: copy.record.created_ms as i64,
+                counts: Counts { accounts: 1, buckets: 0, versions: 0 },
+                with_disabled_rules: 0
+            }
         );
         assert_eq!(find(&archive).expect("looked"), ExistingState::File);
         let state = State::open(archive.clone()).expect("it opens");
@@ -260,7 +267,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let archive = new_archive(folder.path());
         let text = copy_of(&archive, "ada");
-        put(&archive, &text.replacen("\"format\":1", "\"format\":99", 1));
+        put(&archive, &text.replacen("\"format\":2", "\"format\":99", 1));
         let newer = recover(&archive, &newest(&archive)).expect_err("it is newer").to_string();
         assert!(newer.contains("format 99") && newer.contains("--without-copy"), "{newer}");
         put(&archive, &text[..text.len() / 2]);

@@ -18,6 +18,9 @@ const LEFT_OUT: [(&str, &str); 9] = [
     ("library_set", "the library numbers sets again"),
 ];
 
+/// Lifecycle rules that are disabled, as all are when they are read back.
+const RULES: &str = r#"[{"id":"a","enabled":false,"filter":{"prefix":"","old_form":true},"expiration":{"date_ms":0},"noncurrent":{"days":1}},{"id":"b","enabled":false,"filter":{"tags":[["k","v"]],"larger_than":7,"smaller_than":9},"expiration":{"days":3}},{"id":"c","enabled":false,"filter":{},"expiration":"markers","noncurrent":{"newer":2},"abort_uploads_after_days":4}]"#;
+
 /// Values of columns in a first and a second row. Other columns get a value that fits their type,
 /// so that a new column that isn't copied is noticed.
 fn known(table: &str, column: &str) -> Option<[Value; 2]> {
@@ -31,6 +34,7 @@ fn known(table: &str, column: &str) -> Option<[Value; 2]> {
         ("account", "admin") | ("bucket", "object_lock" | "retention_in_years") | ("version_state", "legal_hold") => {
             Some([Value::Integer(1), Value::Integer(0)])
         }
+        ("bucket", "lifecycle") => text(RULES, "[]"),
         ("bucket", "policy") => text("{\"Statement\": \"\\\"é\n\"}", "{}"),
         ("version_state", "id") => Some([Value::Blob(vec![1; 16]), Value::Blob(vec![0xfe; 16])]),
         _ => None,
@@ -204,14 +208,33 @@ fn incomplete_and_foreign_backups_are_refused() {
     assert!(matches!(read(&without(lines.len() - 2)), Err(BackupError::Counts { expected: Some(_), .. })));
     assert!(matches!(read(&without(0)), Err(BackupError::Line { line: 1, .. })), "the head is missing");
     assert!(matches!(read(&format!("{text}{}\n", lines[1])), Err(BackupError::Line { .. })), "a line follows the end");
-    let newer = text.replacen("\"format\":1", "\"format\":2,\"more\":true", 1);
-    assert!(matches!(read(&newer), Err(BackupError::Newer { found: 2 })));
+    let newer = text.replacen("\"format\":2", "\"format\":3,\"more\":true", 1);
+    assert!(matches!(read(&newer), Err(BackupError::Newer { found: 3 })));
     let other = text.replacen("a5a5", "a5a6", 1);
     assert!(matches!(read(&other), Err(BackupError::OtherArchive { .. })));
     let unknown = text.replacen("\"admin\":", "\"colour\":1,\"admin\":", 1);
     assert!(matches!(read(&unknown), Err(BackupError::Line { line: 2, .. })), "unknown fields are not ignored");
     let endless = format!("{}\n{}", lines[0], "x".repeat(LINE_BYTES_MAX + 1));
     assert!(matches!(read(&endless), Err(BackupError::Line { line: 2, .. })));
+}
+
+#[test]
+fn lifecycle_rules_are_disabled_when_they_are_read_back() {
+    let (_folder, connection) = empty();
+    connection.execute("INSERT INTO account (name, id, admin, created) VALUES ('ada', '1', 0, 0)", []).expect("an account");
+    let enabled = RULES.replace("\"enabled\":false", "\"enabled\":true");
+    let line = format!(r#"{{"name":"b","owner":"ada","created_ms":0,"versioning":"enabled","object_lock":false,"lifecycle":{enabled}}}"#);
+    buckets::insert(&connection, &serde_json::from_str(&line).expect("a bucket")).expect("a bucket");
+    let mut text = Vec::new();
+    let mut gather = |piece: Vec<u8>| {
+        text.extend(piece);
+        Ok(())
+    };
+    write(&connection, ARCHIVE, &mut gather).expect("a backup");
+    assert!(String::from_utf8_lossy(&text).contains(&enabled), "the backup says which were enabled");
+    let (recovered, _) = read_back(&text, 1 << 20).expect("readable");
+    let found: String = recovered.query_row("SELECT lifecycle FROM bucket", [], |row| row.get(0)).expect("rules");
+    assert_eq!(found, RULES);
 }
 
 #[test]
