@@ -13,7 +13,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use fulgurite_load::{Length, Load, Objects, Operation, Pace, Place, Server, ServerOptions, Sizes, Target, play};
+use fulgurite_client::{Server, ServerOptions};
+use fulgurite_load::{Length, Load, Objects, Operation, Pace, Place, Sizes, Target, play};
 
 /// The content of the object that is read.
 static CONTENT: RwLock<Vec<u8>> = RwLock::new(Vec::new());

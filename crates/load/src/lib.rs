@@ -23,7 +23,6 @@ mod page;
 mod process;
 mod report;
 mod run;
-mod server;
 mod target;
 
 pub use drift::Drift;
@@ -33,5 +32,4 @@ pub use page::page;
 pub use process::Usage;
 pub use report::{COLUMNS, rows, table};
 pub use run::{Length, Load, Pace, Progress, Run, play};
-pub use server::{Server, ServerOptions};
 pub use target::{Place, Target, TargetError};

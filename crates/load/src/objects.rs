@@ -140,6 +140,7 @@ impl Sizes {
 pub struct Objects {
     prefix: String,
     sizes: Sizes,
+    storage_class: Option<String>,
     /// Objects with numbers below it exist before the load begins, except those that it deletes.
     prepared: u64,
     next: AtomicU64,
@@ -163,7 +164,18 @@ impl Objects {
     #[must_use]
     pub fn new(prefix: String, sizes: Sizes, prepared: u64, clients: usize) -> Self {
         let [next, deleted, revision] = [prepared, 0, 1].map(AtomicU64::new);
-        Self { prefix, sizes, prepared, next, deleted, revision, margin: 2 * clients as u64 }
+        Self { prefix, sizes, storage_class: None, prepared, next, deleted, revision, margin: 2 * clients as u64 }
+    }
+
+    /// The same objects, put with a storage class.
+    #[must_use]
+    pub fn in_class(self, storage_class: Option<String>) -> Self {
+        Self { storage_class, ..self }
+    }
+
+    /// The storage class that they are put with, if not the server's default.
+    pub(crate) fn storage_class(&self) -> Option<&str> {
+        self.storage_class.as_deref()
     }
 
     /// The key of an object.

@@ -124,7 +124,11 @@ impl Target {
                         Client::Files(_) => Ok(()),
                     }
                 });
-                created.map_err(|why| TargetError::Bucket { endpoint: server.endpoint.clone(), bucket: server.bucket.clone(), why })
+                created.map_err(|why| TargetError::Bucket {
+                    endpoint: server.endpoint().to_owned(),
+                    bucket: server.bucket().to_owned(),
+                    why,
+                })
             }
         }
     }

@@ -3,37 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use fulgurite_client::Server;
+
 use crate::connection::Connection;
 use crate::files::Files;
 use crate::objects::{Objects, Task};
 use crate::process::Process;
-use crate::server::Server;
 
 /// Why a target can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// Its address is wrong.
-    #[error("endpoint `{found}`: expected {expected}")]
-    Address {
-        /// The address.
-        found: String,
-        /// What it should be.
-        expected: &'static str,
-    },
-    /// The bucket can't have this name.
-    #[error("bucket `{0}`: expected letters, digits, `.`, `_` or `-`")]
-    BucketName(String),
-    /// No credentials were found.
-    #[error("{endpoint}: no credentials: {why}")]
-    Credentials {
-        /// The server.
-        endpoint: String,
-        /// Why, and what to do.
-        why: String,
-    },
-    /// A certificate authority can't be read.
-    #[error("{0}")]
-    Authorities(String),
     /// The bucket can't be used.
     #[error("{endpoint}: bucket `{bucket}` can't be created: {why}")]
     Bucket {
@@ -119,7 +98,7 @@ impl Client {
     pub(crate) async fn perform(&mut self, task: &Task, objects: &Objects) -> Result<u64, String> {
         let key = objects.key(task.content.number);
         match self {
-            Self::Connection(connection) => connection.perform(task, &key).await,
+            Self::Connection(connection) => connection.perform(task, &key, objects.storage_class()).await,
             Self::Files(files) => files.perform(task, &key).map_err(|error| error.to_string()),
         }
     }

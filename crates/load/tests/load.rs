@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fulgurite_load::{Length, Load, Objects, Operation, Pace, Place, Run, Server, ServerOptions, Sizes, Target, Window, play, table};
+use fulgurite_client::{Server, ServerOptions};
+use fulgurite_load::{Length, Load, Objects, Operation, Pace, Place, Run, Sizes, Target, Window, play, table};
 
 /// A server of objects in memory, and what it does wrong.
 #[derive(Default)]

@@ -14,9 +14,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
-use fulgurite_load::{
-    Length, Load, Mix, Objects, Pace, Place, Progress, Run, Server, ServerOptions, Sizes, Target, Window, play, rows, table,
-};
+use fulgurite_client::{Server, ServerOptions};
+use fulgurite_load::{Length, Load, Mix, Objects, Pace, Place, Progress, Run, Sizes, Target, Window, play, rows, table};
 use fulgurite_settings::Dimension;
 
 use crate::outcome::Misuse;
@@ -150,7 +149,7 @@ pub(crate) fn bench(session: &Session, asked: &Bench) -> Result<Outcome> {
     let mut loaded = Vec::new();
     for target in targets {
         target.create(load.patience)?;
-        let objects = Objects::new(prefix.clone(), sizes.clone(), needed, load.clients);
+        let objects = Objects::new(prefix.clone(), sizes.clone(), needed, load.clients).in_class(asked.storage_class.clone());
         if needed > 0 && !asked.prepared {
             let bar = print::Preparing::new(session, &target.name, needed);
             target.prepare(&load, &objects, needed, &mut &bar, &stop)?;
@@ -298,7 +297,6 @@ fn targets(asked: &Bench) -> Result<Vec<Target>> {
             keys: None,
             profile: of_name(&name).or_else(|| of_name("")),
             authorities: asked.ca_file.clone(),
-            storage_class: asked.storage_class.clone(),
         };
         let server = Server::new(&url, &options).map_err(|error| Misuse(error.to_string()))?;
         targets.push(Target { name, place: Place::Server(Arc::new(server)) });

@@ -7,14 +7,42 @@ use http::Uri;
 use http::uri::Scheme;
 use reqsign_aws_v4::{Credential, DefaultCredentialProvider, RequestSigner, StaticCredentialProvider};
 use reqsign_core::{Context, OsEnv, ProvideCredential, Signer};
+use tokio::runtime::Builder;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::TargetError;
-use crate::run::alone;
+/// Why a server can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// Its address is wrong.
+    #[error("endpoint `{found}`: expected {expected}")]
+    Address {
+        /// The address.
+        found: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// The bucket can't have this name.
+    #[error("bucket `{0}`: expected letters, digits, `.`, `_` or `-`")]
+    BucketName(String),
+    /// No credentials were found.
+    #[error("{endpoint}: no credentials: {why}")]
+    Credentials {
+        /// The server.
+        endpoint: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// A certificate authority can't be read.
+    #[error("{0}")]
+    Authorities(String),
+    /// The process has no file descriptors left, for example.
+    #[error("can't prepare for connections: {0}")]
+    Runtime(#[source] std::io::Error),
+}
 
-/// An S3 server, and how its requests are signed.
+/// An S3 server with a bucket, and how requests to it are signed.
 #[derive(Debug)]
 pub struct Server {
     pub(crate) endpoint: String,
@@ -23,14 +51,13 @@ pub struct Server {
     pub(crate) port: u16,
     pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     pub(crate) bucket: String,
-    pub(crate) storage_class: Option<String>,
     pub(crate) signer: Signer<Credential>,
 }
 
 /// How a server is reached.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
-    /// The bucket for objects of the load.
+    /// The bucket that requests are for.
     pub bucket: String,
     /// The region in signatures.
     pub region: String,
@@ -40,17 +67,15 @@ pub struct ServerOptions {
     pub profile: Option<String>,
     /// A file in PEM form with the certificate authorities to trust, instead of the system's.
     pub authorities: Option<String>,
-    /// The storage class of objects.
-    pub storage_class: Option<String>,
 }
 
 impl Server {
     /// A server at `http://HOST[:PORT]` or `https://HOST[:PORT]`. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`TargetError`] if the address is wrong, or there are no credentials or authorities.
-    pub fn new(endpoint: &str, options: &ServerOptions) -> Result<Self, TargetError> {
-        let wrong = || TargetError::Address { found: endpoint.to_owned(), expected: "http://HOST:PORT or https://HOST:PORT" };
+    /// [`ServerError`] if the address is wrong, or there are no credentials or authorities.
+    pub fn new(endpoint: &str, options: &ServerOptions) -> Result<Self, ServerError> {
+        let wrong = || ServerError::Address { found: endpoint.to_owned(), expected: "http://HOST:PORT or https://HOST:PORT" };
         let uri: Uri = endpoint.trim_end_matches('/').parse().map_err(|_| wrong())?;
         let is_tls = match uri.scheme() {
             Some(scheme) if *scheme == Scheme::HTTPS => true,
@@ -63,32 +88,45 @@ impl Server {
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
         if !is_plain(&options.bucket) {
-            return Err(TargetError::BucketName(options.bucket.clone()));
+            return Err(ServerError::BucketName(options.bucket.clone()));
         }
         let tls = match is_tls {
             false => None,
             true => Some((trusting(options.authorities.as_deref())?, ServerName::try_from(host.clone()).map_err(|_| wrong())?)),
         };
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(ServerError::Runtime)?;
         Ok(Self {
-            signer: alone(signer(endpoint, options))?,
+            signer: runtime.block_on(signer(endpoint, options))?,
             endpoint: endpoint.to_owned(),
             authority: authority.to_string(),
             host,
             port,
             tls,
             bucket: options.bucket.clone(),
-            storage_class: options.storage_class.clone(),
         })
     }
 
+    /// Its address, as it was given.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// The bucket that requests are for.
+    #[must_use]
+    pub fn bucket(&self) -> &str {
+        &self.bucket
+    }
+
     /// The port, if the host is `localhost` or a loopback address.
-    pub(crate) fn local_port(&self) -> Option<u16> {
+    #[must_use]
+    pub fn local_port(&self) -> Option<u16> {
         let is_local = self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         is_local.then_some(self.port)
     }
 }
 
-async fn signer(endpoint: &str, options: &ServerOptions) -> Result<Signer<Credential>, TargetError> {
+async fn signer(endpoint: &str, options: &ServerOptions) -> Result<Signer<Credential>, ServerError> {
     let context = Context::new().with_file_read(reqsign_file_read_tokio::TokioFileRead).with_env(OsEnv);
     let request_signer = RequestSigner::new("s3", &options.region);
     if let Some((key, secret)) = &options.keys {
@@ -101,20 +139,20 @@ async fn signer(endpoint: &str, options: &ServerOptions) -> Result<Signer<Creden
     let keys = keys.build();
     match keys.provide_credential(&context).await {
         Ok(Some(_)) => Ok(Signer::new(context, keys, request_signer)),
-        Ok(None) => Err(TargetError::Credentials {
+        Ok(None) => Err(ServerError::Credentials {
             endpoint: endpoint.to_owned(),
             why: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile".to_owned(),
         }),
-        Err(error) => Err(TargetError::Credentials { endpoint: endpoint.to_owned(), why: error.to_string() }),
+        Err(error) => Err(ServerError::Credentials { endpoint: endpoint.to_owned(), why: error.to_string() }),
     }
 }
 
 /// TLS settings that trust the authorities of the system, or those in a file.
-fn trusting(file: Option<&str>) -> Result<Arc<ClientConfig>, TargetError> {
+fn trusting(file: Option<&str>) -> Result<Arc<ClientConfig>, ServerError> {
     let mut store = RootCertStore::empty();
     match file {
         Some(path) => {
-            let unusable = |error: &dyn std::fmt::Display| TargetError::Authorities(format!("{path}: {error}"));
+            let unusable = |error: &dyn std::fmt::Display| ServerError::Authorities(format!("{path}: {error}"));
             let pem = std::fs::read(path).map_err(|error| unusable(&error))?;
             for certificate in CertificateDer::pem_slice_iter(&pem) {
                 store.add(certificate.map_err(|error| unusable(&error))?).map_err(|error| unusable(&error))?;
@@ -124,7 +162,7 @@ fn trusting(file: Option<&str>) -> Result<Arc<ClientConfig>, TargetError> {
         None => drop(store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
     }
     if store.is_empty() {
-        return Err(TargetError::Authorities(format!("{} has no certificate authority", file.unwrap_or("the system"))));
+        return Err(ServerError::Authorities(format!("{} has no certificate authority", file.unwrap_or("the system"))));
     }
     Ok(Arc::new(ClientConfig::builder().with_root_certificates(store).with_no_client_auth()))
 }

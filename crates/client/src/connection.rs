@@ -1,0 +1,135 @@
+//! Connections, and why exchanges over them fail.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HOST};
+use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use hyper::body::{Body, Frame, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::server::Server;
+
+/// Why an exchange failed, in a few words that are the same for all failures of a kind.
+pub type Failure = String;
+
+/// The server closed the connection before it answered.
+pub const CLOSED: &str = "connection closed";
+
+/// Maximum bytes read of an error response.
+const ERROR_BYTES: usize = 8 << 10;
+
+/// Bytes to and from a server, with or without TLS.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Server {
+    /// A signed request for a path such as `/bucket/key?versions`. `length` is that of the body;
+    /// without it there is none.
+    ///
+    /// # Errors
+    /// If the path or a header is malformed, or credentials can't be read.
+    pub async fn request<B>(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        length: Option<u64>,
+        body: B,
+    ) -> Result<Request<B>, Failure> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let uri = format!("{scheme}://{}{path}", self.authority);
+        let mut request = Request::builder().method(method.clone()).uri(uri).header("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (mut parts, ()) = request.body(()).map_err(|error| error.to_string())?.into_parts();
+        self.signer.sign(&mut parts, None).await.map_err(|error| format!("can't sign: {error}"))?;
+        parts.headers.insert(HOST, HeaderValue::from_str(&self.authority).map_err(|error| error.to_string())?);
+        if let Some(length) = length {
+            parts.headers.insert(CONTENT_LENGTH, length.into());
+        }
+        parts.uri = parts.uri.path_and_query().map_or_else(|| Uri::from_static("/"), |path| Uri::from(path.clone()));
+        Ok(Request::from_parts(parts, body))
+    }
+
+    /// Opens a connection. The future moves its bytes, and has to run beside the requests; the
+    /// sender reports its errors.
+    ///
+    /// # Errors
+    /// If the server can't be reached, or TLS fails.
+    pub async fn connect<B>(&self) -> Result<(SendRequest<B>, impl Future<Output = ()> + Send + use<B>), Failure>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let failed = |error: io::Error| format!("no connection: {}", error.kind());
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        let stream: Box<dyn Stream> = match &self.tls {
+            None => Box::new(stream),
+            Some((config, name)) => {
+                let stream = TlsConnector::from(config.clone()).connect(name.clone(), stream).await;
+                Box::new(stream.map_err(|error| format!("TLS failed: {error}"))?)
+            }
+        };
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| failure_of(&error))?;
+        Ok((sender, async move { drop(connection.await) }))
+    }
+}
+
+/// The next frame of a body; `None` at its end.
+pub async fn next_frame(body: &mut Incoming) -> Option<Result<Frame<Bytes>, Failure>> {
+    std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await.map(|frame| frame.map_err(|error| failure_of(&error)))
+}
+
+/// A response that refuses a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The status.
+    pub status: StatusCode,
+    /// S3's code, such as `SlowDown`.
+    pub code: Option<String>,
+    /// What the server says.
+    pub message: Option<String>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.code {
+            Some(code) => write!(f, "{} {code}", self.status.as_u16()),
+            None => self.status.fmt(f),
+        }
+    }
+}
+
+/// Reads the body of a response that isn't a success.
+pub async fn read_refusal(status: StatusCode, mut body: Incoming) -> Refusal {
+    let mut text = Vec::new();
+    while text.len() < ERROR_BYTES
+        && let Some(Ok(frame)) = next_frame(&mut body).await
+    {
+        text.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+    }
+    let text = String::from_utf8_lossy(&text);
+    let element = |name: &str| Some(text.split_once(&format!("<{name}>"))?.1.split_once(&format!("</{name}>"))?.0.to_owned());
+    let is_code = |code: &String| code.len() <= 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    Refusal { status, code: element("Code").filter(is_code), message: element("Message") }
+}
+
+/// What an error of a connection means.
+#[must_use]
+pub fn failure_of(error: &hyper::Error) -> Failure {
+    if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+        return CLOSED.to_owned();
+    }
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    source.map_or_else(|| "invalid answer".to_owned(), |source| format!("connection failed: {}", source.kind()))
+}

@@ -1,0 +1,18 @@
+//! A client of S3 servers: where a server is, the credentials for it, and signed requests over a
+//! connection.
+//!
+//! ```text
+//! Server::new -> Server::connect --> one connection, one request at a time
+//!                Server::request --> a signed request, for that connection
+//! ```
+//!
+//! Requests leave their payload unsigned. Callers choose the bodies of their requests, read the
+//! bodies of responses, and decide what to repeat.
+
+#![forbid(unsafe_code)]
+
+mod connection;
+mod server;
+
+pub use connection::{CLOSED, Failure, Refusal, failure_of, next_frame, read_refusal};
+pub use server::{Server, ServerError, ServerOptions};
