@@ -47,14 +47,21 @@ class BulkGet:
         return {line["key"]: line["code"] for line in self.result["objects"] if "code" in line}
 
 
-def ask(server: Server, bucket: str, body: bytes, account: Account | None = None, **fields: str) -> http.client.HTTPResponse:
+def ask(server: Server, bucket: str, body: bytes, account: Account | None = None, query: str = "retrieve", **fields: str) -> http.client.HTTPResponse:
     """Sends a request and reads the head of the answer."""
     account = account or server.main
-    signed = AWSRequest("POST", f"{server.endpoint}/{bucket}?retrieve", data=body, headers={**fields})
+    signed = AWSRequest("POST", f"{server.endpoint}/{bucket}?{query}", data=body, headers={**fields})
     S3SigV4Auth(Credentials(account.access_key, account.secret_key), "s3", server.region).add_auth(signed)
     connection = http.client.HTTPConnection(urlsplit(server.endpoint).netloc, timeout=ANSWER_S)
-    connection.request("POST", f"/{bucket}?retrieve", body, dict(signed.headers))
+    connection.request("POST", f"/{bucket}?{query}", body, dict(signed.headers))
     return connection.getresponse()
+
+
+def order(server: Server, bucket: str, objects: list, account: Account | None = None) -> list:
+    answer = ask(server, bucket, json.dumps({"objects": objects}).encode(), account, "order&retrieve")
+    body = answer.read()
+    assert (answer.status, answer.getheader("Content-Type")) == (200, "application/json"), body
+    return json.loads(body)["order"]
 
 
 def retrieve(server: Server, bucket: str, objects: list, account: Account | None = None, **fields: str) -> BulkGet:
@@ -113,6 +120,60 @@ def test_many_objects_come_with_one_request(server, s3, bucket, filled):
         assert entry.pax_headers[XATTR + "etag"] == line["etag"]
     head = s3.head_object(Bucket=bucket, Key=keys[0])
     assert got.entries[f"objects/{keys[0]}"].mtime == head["LastModified"].timestamp()
+
+
+def test_ranges_are_sent_alone(server, s3, versioned):
+    body = random.Random(1).randbytes(3_000_000)
+    version = s3.put_object(Bucket=versioned, Key="a", Body=body)["VersionId"]
+    s3.put_object(Bucket=versioned, Key="empty", Body=b"")
+    asked = [
+        {"key": "a", "range": "bytes=0-9"},
+        {"key": "a", "range": "bytes=1000000-2999998"},
+        {"key": "a", "version_id": version, "range": "bytes=-5"},
+        {"key": "a", "range": "bytes=3000000-"},
+        {"key": "empty", "range": "bytes=0-"},
+        {"key": "a", "range": "bytes=0-9"},
+        {"key": "a", "range": None},
+        {"key": "../a", "range": "bytes=0-"},
+    ]
+    got = retrieve(server, versioned, asked)
+    assert got.content == {
+        "ranges/0-9/objects/a": body[:10],
+        "ranges/1000000-2999998/objects/a": body[1_000_000:2_999_999],
+        f"ranges/-5/versions/{version}/a": body[-5:],
+        "objects/a": body,
+    }
+    lines = got.result["objects"]
+    assert [line.get("code") for line in lines] == [None, None, None, "InvalidRange", "InvalidRange", None, None, "NoSuchKey"]
+    assert [line.get("range") for line in lines] == ["bytes 0-9", "bytes 1000000-2999998", "bytes 2999995-2999999", None, None, "bytes 0-9", None, None]
+    assert got.entries["ranges/0-9/objects/a"].pax_headers[XATTR + "range"] == "bytes 0-9/3000000"
+    assert XATTR + "range" not in got.entries["objects/a"].pax_headers
+    for wrong in ("bytes=9-0", "0-9", "bytes=0-1,3-4", ""):
+        assert refusal(server, versioned, json.dumps({"objects": [{"key": "a", "range": wrong}]}).encode()) == (400, "MalformedJSON")
+
+
+def test_the_order_of_a_list_is_that_of_the_archive(server, s3, alt, bucket, filled):
+    keys = list(filled)
+    random.Random(7).shuffle(keys)
+    asked = keys + ["missing", {"key": keys[0], "range": "bytes=0-9"}]
+    found = order(server, bucket, asked)
+    assert found[len(keys)] is None and len(found) == len(asked)
+    places = dict(zip(keys, found, strict=False))
+    assert {key: size for key, (_, size) in places.items()} == {key: len(body) for key, body in filled.items()}
+    assert len({position for position, _ in places.values()}) == len(keys)
+    first = keys[0]
+    assert found[-1] is None if len(filled[first]) == 0 else found[-1] == [places[first][0], min(10, len(filled[first]))]
+    retrieved = list(retrieve(server, bucket, keys).content)
+    assert retrieved == [f"objects/{key}" for key in sorted(keys, key=lambda key: places[key])], "objects come in that order"
+    assert order(server, bucket, []) == []
+    assert refusal(server, bucket, b"{}", None) == (400, "MalformedJSON")
+    answer = ask(server, bucket, b'{"objects": []}', Account(*connect_keys(alt)), "order&retrieve")
+    assert answer.status == 403, "another account learns nothing"
+
+
+def connect_keys(client) -> tuple[str, str]:
+    keys = client._request_signer._credentials
+    return keys.access_key, keys.secret_key
 
 
 def test_an_empty_list_has_an_empty_result(server, bucket):

@@ -197,6 +197,12 @@ pub(crate) enum Command {
     /// Clients put, get, replace or delete objects as fast as the server answers, or at a given
     /// rate. Every byte that is read is checked. Needs no archive. The objects stay in the bucket.
     Bench(Box<crate::bench::Bench>),
+    /// Retrieve the objects of a long list from a server
+    ///
+    /// Asks the server where the objects are, sorts the list by that, and retrieves it in parts:
+    /// tar archives or Parquet files. So objects come in the order in which the archive reads them
+    /// fastest. Needs no archive, but a Fulgurite server.
+    Retrieve(Box<crate::retrieve::Retrieve>),
     /// Simulate libraries of glass platters with the digital twin
     #[command(subcommand)]
     Twin(crate::twin::Twin),

@@ -35,6 +35,7 @@ mod premis;
 mod progress;
 mod put;
 mod remove;
+mod retrieve;
 mod serve;
 mod setup;
 mod signals;
@@ -172,6 +173,7 @@ fn main() -> ExitCode {
         }
         Command::Audit(audit) => audit::audit(&session, &audit),
         Command::Bench(bench) => bench::bench(&session, &bench),
+        Command::Retrieve(retrieve) => retrieve::retrieve(&session, &retrieve),
         Command::Twin(twin) => twin::twin(&session, &twin),
         Command::Channel(command) => channel::run(&session, &command),
     };

@@ -33,6 +33,7 @@ fn a_wrong_command_line_exits_with_2() {
         &["demo", "--medium", "stone"],
         &["bench", "--seconds", "1", "--operations", "2"],
         &["bench", "--prepared"],
+        &["retrieve", "list", "--to", "folder", "--endpoint", "http://localhost:1"],
         &["twin", "paper", "--only", "skew", "--docs", "docs"],
         &[],
     ] {
@@ -172,6 +173,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
         ("audit read", &["node", "name"], Some(1)),
         ("audit url", &["node", "name"], Some(1)),
         ("bench", &["--endpoint=nowhere"], Some(2)),
+        ("retrieve", &["nowhere", "--to=folder", "--endpoint=nowhere", "--bucket=b"], Some(2)),
         ("demo", &["--into=file"], Some(1)),
         ("twin run", &["nowhere.toml"], Some(2)),
         ("twin sweep", &["nowhere.toml", "--vary=shuttles.count=8"], Some(2)),

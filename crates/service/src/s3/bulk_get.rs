@@ -1,5 +1,6 @@
 //! Bulk get: reads many objects with one request, an extension of S3. `POST /bucket?retrieve` with
-//! a list of keys returns a tar archive.
+//! a list of keys returns a tar archive, and `POST /bucket?retrieve&order` the order in which the
+//! objects would be read. Clients with more keys than one request may have sort them by that.
 //!
 //! ```text
 //! list -> find: rights, version, place -> in the order of places: read, check -> tar -> client
@@ -169,12 +170,14 @@ impl BulkGet {
             items: objects.into_iter().map(|object| Item { object, outcome: Outcome::Pending }).collect(),
             out: ResponseWriter::new(pieces_tx, Handle::current(), is_complete.clone()),
         };
+        let wants_order = has_parameter(request.uri.query(), "order");
         tokio::task::spawn_blocking(move || {
             let _memory_permits = memory_permits;
-            tar.run();
+            if wants_order { tar.run_order() } else { tar.run() }
         });
         let mut response = S3Response::new(body(pieces_rx, is_complete));
-        response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-tar"));
+        let content_type = if wants_order { "application/json" } else { "application/x-tar" };
+        response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         Ok(response)
     }
 

@@ -6,6 +6,11 @@ use crate::http::url_encoding;
 /// The name of an object's entry. A key that isn't a safe path would name another file when it is
 /// unpacked, so it is encoded.
 pub(crate) fn entry_name(object: &RequestedObject) -> String {
+    let whole = name_of_whole(object);
+    object.range.map_or(whole.clone(), |range| format!("ranges/{range}/{whole}"))
+}
+
+fn name_of_whole(object: &RequestedObject) -> String {
     let key = &object.key;
     match (&object.version_id, is_path(key)) {
         (None, true) => format!("objects/{key}"),
@@ -34,7 +39,7 @@ mod tests {
     use super::*;
 
     fn object(key: &str, version_id: Option<&str>) -> RequestedObject {
-        RequestedObject { key: key.into(), version_id: version_id.map(Into::into) }
+        RequestedObject { key: key.into(), version_id: version_id.map(Into::into), range: None }
     }
 
     #[test]
@@ -59,6 +64,8 @@ mod tests {
             assert_eq!(entry_name(&object(key, None)), format!("encoded/objects/{encoded}"));
         }
         assert_eq!(entry_name(&object("a", Some("null"))), "versions/null/a");
+        let range = Some(crate::s3::bulk_get::request::ByteRange::Between(0, 99));
+        assert_eq!(entry_name(&RequestedObject { range, ..object("a/b", None) }), "ranges/0-99/objects/a/b");
         assert_eq!(entry_name(&object("a/", Some("null"))), "encoded/versions/null/a%2F");
     }
 }

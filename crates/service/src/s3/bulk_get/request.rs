@@ -1,11 +1,12 @@
 //! The request of a bulk get: a JSON object with a list, whose entries are keys, or keys with
-//! versions. The state of each requested object.
+//! versions and ranges. The state of each requested object.
 //!
 //! ```json
-//! {"objects": ["a", {"key": "b"}, {"key": "c", "version_id": "…"}]}
+//! {"objects": ["a", {"key": "b"}, {"key": "c", "version_id": "…", "range": "bytes=0-99"}]}
 //! ```
 
 use std::fmt;
+use std::ops::Range;
 
 use fulgurite_archive::read_order::MediumPosition;
 use fulgurite_domain::VersionId;
@@ -22,6 +23,60 @@ pub(crate) struct RequestedObject {
     pub(crate) key: Box<str>,
     /// The version ID; `None` for the newest.
     pub(crate) version_id: Option<Box<str>>,
+    /// The part of its content; `None` for all.
+    pub(crate) range: Option<ByteRange>,
+}
+
+/// A part of an object's content, as in the header `Range`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ByteRange {
+    /// From the first byte to the last, both included.
+    Between(u64, u64),
+    /// From a byte to the end.
+    From(u64),
+    /// So many bytes at the end.
+    Last(u64),
+}
+
+impl ByteRange {
+    /// Parses `bytes=0-99`, `bytes=100-` or `bytes=-5`.
+    fn parse(text: &str) -> Option<Self> {
+        let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+        match text.strip_prefix("bytes=")?.split_once('-')? {
+            ("", last) => Some(Self::Last(number(last)?)),
+            (first, "") => Some(Self::From(number(first)?)),
+            (first, last) => {
+                Some(Self::Between(number(first)?, number(last)?)).filter(|range| !matches!(range, Self::Between(a, b) if a > b))
+            }
+        }
+    }
+
+    /// The bytes of an object of this size. `None` if there are none.
+    pub(super) fn of(self, size: u64) -> Option<Range<u64>> {
+        let range = match self {
+            Self::Between(first, last) => first..last.saturating_add(1).min(size),
+            Self::From(first) => first..size,
+            Self::Last(count) => size.saturating_sub(count)..size,
+        };
+        (!range.is_empty()).then_some(range)
+    }
+}
+
+impl fmt::Display for ByteRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Between(first, last) => write!(f, "{first}-{last}"),
+            Self::From(first) => write!(f, "{first}-"),
+            Self::Last(count) => write!(f, "-{count}"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ByteRange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom(format_args!("expected a range such as \"bytes=0-99\", found {text:?}")))
+    }
 }
 
 /// A requested object and its state.
@@ -35,9 +90,9 @@ pub(super) enum Outcome {
     /// Not looked up yet.
     Pending,
     /// Found and readable by the caller.
-    Found { id: VersionId, place: MediumPosition },
+    Found { id: VersionId, place: MediumPosition, bytes: u64 },
     /// Sent in full.
-    Sent { version_id: Option<Box<str>>, size: u64, etag: Box<str> },
+    Sent { version_id: Option<Box<str>>, size: u64, etag: Box<str>, range: Option<Range<u64>> },
     /// Not available.
     Failed { code: S3ErrorCode, message: Box<str> },
 }
@@ -51,7 +106,9 @@ impl From<S3Error> for Outcome {
 /// Why a list can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListError {
-    #[error("The list is malformed: {0}. Expected: {{\"objects\": [\"key\", {{\"key\": \"key\", \"version_id\": \"version\"}}]}}.")]
+    #[error(
+        "The list is malformed: {0}. Expected: {{\"objects\": [\"key\", {{\"key\": \"key\", \"version_id\": \"version\", \"range\": \"bytes=0-99\"}}]}}."
+    )]
     Json(#[from] serde_json::Error),
     #[error("The list has more than {OBJECTS_MAX} objects. Ask for the rest in another request.")]
     TooMany,
@@ -111,11 +168,11 @@ impl<'de> Deserialize<'de> for RequestedObject {
             type Value = RequestedObject;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a key, or an object with \"key\" and \"version_id\"")
+                f.write_str("a key, or an object with \"key\", \"version_id\" and \"range\"")
             }
 
             fn visit_str<E: Error>(self, key: &str) -> Result<RequestedObject, E> {
-                Ok(RequestedObject { key: key.into(), version_id: None })
+                Ok(RequestedObject { key: key.into(), version_id: None, range: None })
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<RequestedObject, A::Error> {
@@ -124,17 +181,21 @@ impl<'de> Deserialize<'de> for RequestedObject {
                 enum Field {
                     Key,
                     VersionId,
+                    Range,
                 }
-                let (mut key, mut version_id) = (None, None);
+                let (mut key, mut version_id, mut range) = (None, None, None);
                 while let Some(field) = fields.next_key()? {
                     match field {
                         Field::Key if key.is_none() => key = Some(fields.next_value()?),
                         Field::VersionId if version_id.is_none() => version_id = Some(fields.next_value::<Option<Box<str>>>()?),
+                        Field::Range if range.is_none() => range = Some(fields.next_value::<Option<ByteRange>>()?),
                         Field::Key => return Err(Error::duplicate_field("key")),
                         Field::VersionId => return Err(Error::duplicate_field("version_id")),
+                        Field::Range => return Err(Error::duplicate_field("range")),
                     }
                 }
-                Ok(RequestedObject { key: key.ok_or_else(|| Error::missing_field("key"))?, version_id: version_id.flatten() })
+                let key = key.ok_or_else(|| Error::missing_field("key"))?;
+                Ok(RequestedObject { key, version_id: version_id.flatten(), range: range.flatten() })
             }
         }
 
@@ -147,7 +208,37 @@ mod tests {
     use super::*;
 
     fn wanted(key: &str, version_id: Option<&str>) -> RequestedObject {
-        RequestedObject { key: key.into(), version_id: version_id.map(Into::into) }
+        RequestedObject { key: key.into(), version_id: version_id.map(Into::into), range: None }
+    }
+
+    #[test]
+    fn ranges_are_those_of_the_header() {
+        let range = |text: &str| {
+            let body = format!(r#"{{"objects": [{{"key": "a", "range": {text}}}]}}"#);
+            parse(body.as_bytes()).map(|objects| objects[0].range)
+        };
+        for (text, range_of_ten, name) in [
+            ("bytes=0-0", Some(0..1), "0-0"),
+            ("bytes=2-4", Some(2..5), "2-4"),
+            ("bytes=2-99", Some(2..10), "2-99"),
+            ("bytes=9-18446744073709551615", Some(9..10), "9-18446744073709551615"),
+            ("bytes=3-", Some(3..10), "3-"),
+            ("bytes=10-", None, "10-"),
+            ("bytes=10-20", None, "10-20"),
+            ("bytes=-3", Some(7..10), "-3"),
+            ("bytes=-30", Some(0..10), "-30"),
+            ("bytes=-0", None, "-0"),
+        ] {
+            let found = range(&format!("{text:?}")).expect(text).expect("a range");
+            assert_eq!((found.of(10), found.to_string().as_str()), (range_of_ten, name), "{text}");
+        }
+        assert_eq!(range("null").expect("none"), None);
+        for wrong in
+            ["", "0-1", "bytes=", "bytes=-", "bytes=a-b", "bytes=4-2", "bytes=0-1,3-4", "bytes=+1-2", "bytes=99999999999999999999-"]
+        {
+            assert!(range(&format!("{wrong:?}")).is_err(), "{wrong}");
+        }
+        assert!(range("7").is_err() && range("[0, 1]").is_err());
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The response of a bulk get: looks up the versions, sorts them by their place in the archive, and
-//! reads one after another into a tar archive.
+//! reads one after another into a tar archive. Or it only says where each object is in that order.
 //!
 //! Small objects are read and checked in full before they are sent, so their errors become lines of
 //! the result. The first part of a larger object may already be sent when an error occurs; the
 //! response then ends early, which HTTP and tar both detect.
 
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use fulgurite_archive::object::{ObjectReader, ReadError};
 use fulgurite_archive::read_order::MediumPosition;
-use s3s::S3Result;
+use s3s::{S3Result, s3_error};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -78,10 +79,33 @@ pub(super) struct TarResponse {
 }
 
 impl TarResponse {
+    /// Sends the position of each object in the order in which a bulk get reads them, and its size.
+    pub(super) fn run_order(mut self) {
+        if let Err(error) = self.find().and_then(|()| self.send_order()) {
+            tracing::debug!(bucket = self.bucket.name, %error, "the client stopped reading the order of a bulk get");
+        }
+    }
+
+    fn send_order(&mut self) -> io::Result<()> {
+        write!(self.out, "{{\"order\": [")?;
+        for (index, item) in self.items.iter().enumerate() {
+            self.out.write_all(if index == 0 { b"\n" } else { b",\n" })?;
+            match &item.outcome {
+                Outcome::Found { place, bytes, .. } => write!(self.out, "[\"{}\", {bytes}]", position(place))?,
+                _ => write!(self.out, "null")?,
+            }
+        }
+        write!(self.out, "\n]}}\n")?;
+        self.out.flush()?;
+        self.out.is_complete.store(true, Ordering::Release);
+        Ok(())
+    }
+
     /// Reads and sends everything.
     pub(super) fn run(mut self) {
         let started = Instant::now();
-        let result = self.find().map_err(Abort::from).and_then(|order| self.read(&order)).and_then(|()| Ok(self.report()?));
+        let found = self.find().map(|()| self.reading_order()).map_err(Abort::from);
+        let result = found.and_then(|order| self.read(&order)).and_then(|()| Ok(self.report()?));
         let (bucket, objects, bytes, ms) = (&self.bucket.name, self.items.len(), self.out.bytes, started.elapsed().as_millis() as u64);
         match result {
             Ok(()) => tracing::info!(bucket, objects, bytes, ms, "completed a bulk get"),
@@ -90,8 +114,8 @@ impl TarResponse {
         }
     }
 
-    /// Looks up all versions, and returns the best order in which to read them.
-    fn find(&mut self) -> io::Result<Vec<usize>> {
+    /// Looks up all versions.
+    fn find(&mut self) -> io::Result<()> {
         let (gateway, bucket) = (self.gateway.clone(), self.bucket.clone());
         let rights = Rights::new(&gateway.namespace, &bucket, &self.caller);
         let find = |object: &RequestedObject| -> S3Result<Outcome> {
@@ -100,7 +124,8 @@ impl TarResponse {
             let found = gateway.namespace.find(&bucket.name, &object.key, object.version_id.as_deref());
             let version = found.map_err(|error| rights.hide_missing(error))?;
             let place = MediumPosition::of(&gateway.archive, &version.row).map_err(internal_error("looking for an object"))?;
-            Ok(Outcome::Found { id: version.row.id, place })
+            let range = bytes_of(object, &version)?;
+            Ok(Outcome::Found { id: version.row.id, place, bytes: range.end - range.start })
         };
         for (index, item) in self.items.iter_mut().enumerate() {
             if index.is_multiple_of(OBJECTS_PER_CONNECTION_CHECK) {
@@ -108,6 +133,11 @@ impl TarResponse {
             }
             item.outcome = find(&item.object).unwrap_or_else(Outcome::from);
         }
+        Ok(())
+    }
+
+    /// The best order in which to read what was found.
+    fn reading_order(&self) -> Vec<usize> {
         let place = |index: usize| match self.items[index].outcome {
             Outcome::Found { place, .. } => Some(place),
             _ => None,
@@ -115,7 +145,7 @@ impl TarResponse {
         let mut order: Vec<usize> = (0..self.items.len()).filter(|index| place(*index).is_some()).collect();
         // Duplicates are read once, so equal entries must be adjacent.
         order.sort_unstable_by(|a, b| (place(*a), &self.items[*a].object, a).cmp(&(place(*b), &self.items[*b].object, b)));
-        Ok(order)
+        order
     }
 
     fn read(&mut self, order: &[usize]) -> Result<(), Abort> {
@@ -128,8 +158,8 @@ impl TarResponse {
                 && self.items[before].object == self.items[index].object
             {
                 self.items[index].outcome = match &self.items[before].outcome {
-                    Outcome::Sent { version_id, size, etag } => {
-                        Outcome::Sent { version_id: version_id.clone(), size: *size, etag: etag.clone() }
+                    Outcome::Sent { version_id, size, etag, range } => {
+                        Outcome::Sent { version_id: version_id.clone(), size: *size, etag: etag.clone(), range: range.clone() }
                     }
                     Outcome::Failed { code, message } => Outcome::Failed { code: code.clone(), message: message.clone() },
                     Outcome::Pending | Outcome::Found { .. } => unreachable!("earlier entries have been read"),
@@ -163,10 +193,15 @@ impl TarResponse {
                 Ok(version) => version,
                 Err(error) => return Ok(error.into()),
             };
-            match self.send(reader, content, &object, &version) {
+            let range = match bytes_of(&object, &version) {
+                Ok(range) => range,
+                Err(error) => return Ok(error.into()),
+            };
+            match self.send(reader, content, &object, &version, range.clone()) {
                 Ok(()) => {
-                    let version_id = shown_id(&bucket, &version).map(Into::into);
-                    return Ok(Outcome::Sent { version_id, size: version.size(), etag: version.etag().value().into() });
+                    let (version_id, size) = (shown_id(&bucket, &version).map(Into::into), range.end - range.start);
+                    let range = object.range.map(|_| range);
+                    return Ok(Outcome::Sent { version_id, size, etag: version.etag().value().into(), range });
                 }
                 Err(SendError::Abort(abort)) => return Err(abort),
                 // The version was replaced between the lookup and the read: read its successor.
@@ -183,25 +218,37 @@ impl TarResponse {
         content: &mut Vec<u8>,
         object: &RequestedObject,
         version: &Version,
+        range: Range<u64>,
     ) -> Result<(), SendError> {
+        let size = range.end - range.start;
+        let sent_range = format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), version.size());
         let (name, id, etag) = (entry_name(object), version.id(), version.etag());
         let mut records = vec![(tar::ETAG, etag.value()), (tar::VERSION_ID, id.as_str())];
+        if object.range.is_some() {
+            records.push((tar::RANGE, &sent_range));
+        }
+        // The last, because some programs take a newline in it for the end of the record.
         if !is_path(&object.key) {
             records.push((tar::KEY, &object.key));
         }
         let modified = (ms_of(&version.modified()) / 1_000).unsigned_abs();
-        let entry = Entry { name: &name, size: version.size(), modified, records: &records };
+        let entry = Entry { name: &name, size, modified, records: &records };
         // Takes one of the read permits of all clients, for one read at a time. Permits are granted
         // in order of request.
         let (runtime, gateway) = (self.out.runtime.clone(), self.gateway.clone());
         let acquire_permit = || runtime.block_on(gateway.transfers.download_permits.acquire()).expect("it is never closed");
         let mut permit = Some(acquire_permit());
-        if version.size() <= BUFFERED_OBJECT_BYTES_MAX {
+        if size <= BUFFERED_OBJECT_BYTES_MAX {
             content.clear();
-            let read = reader.read(&version.row, &mut |bytes| {
+            let mut take = |bytes: &[u8]| {
                 content.extend_from_slice(bytes);
                 Ok(())
-            });
+            };
+            // Without a range, the digest of the object is checked too.
+            let read = match object.range {
+                None => reader.read(&version.row, &mut take),
+                Some(_) => reader.read_range(&version.row, range, &mut take),
+            };
             drop(permit);
             read.map_err(SendError::Read)?;
             self.out.begin(&entry)?;
@@ -209,7 +256,7 @@ impl TarResponse {
         } else {
             let mut has_begun = false;
             let out = &mut self.out;
-            let read = reader.read(&version.row, &mut |bytes| {
+            let mut send = |bytes: &[u8]| {
                 // The client may be slow; others read meanwhile.
                 permit = None;
                 if !std::mem::replace(&mut has_begun, true) {
@@ -218,7 +265,11 @@ impl TarResponse {
                 out.write_all(bytes)?;
                 permit = Some(acquire_permit());
                 Ok(())
-            });
+            };
+            let read = match object.range {
+                None => reader.read(&version.row, &mut send),
+                Some(_) => reader.read_range(&version.row, range, &mut send),
+            };
             drop(permit);
             match read {
                 Ok(()) => {}
@@ -230,7 +281,7 @@ impl TarResponse {
                 Err(error) => return Err(SendError::Read(error)),
             }
         }
-        self.out.pad(version.size())?;
+        self.out.pad(size)?;
         Ok(())
     }
 
@@ -245,6 +296,21 @@ impl TarResponse {
         self.out.flush()?;
         self.out.is_complete.store(true, Ordering::Release);
         Ok(())
+    }
+}
+
+/// The bytes of an object that are requested; an S3 error if it has none of them.
+fn bytes_of(object: &RequestedObject, version: &Version) -> S3Result<Range<u64>> {
+    let Some(range) = object.range else { return Ok(0..version.size()) };
+    range.of(version.size()).ok_or_else(|| s3_error!(InvalidRange, "The requested range is not satisfiable"))
+}
+
+/// A text for a place, so that texts sort as places do.
+fn position(place: &MediumPosition) -> String {
+    match place {
+        MediumPosition::Staged { segment, offset } => format!("a{segment:016x}{offset:016x}"),
+        MediumPosition::Archived { platter, offset, .. } => format!("b{platter}{offset:016x}"),
+        MediumPosition::Unknown => "c".to_owned(),
     }
 }
 

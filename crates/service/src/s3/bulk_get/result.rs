@@ -24,6 +24,9 @@ struct Line<'a> {
     size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     etag: Option<&'a str>,
+    /// The bytes that were sent, as in the header `Content-Range`, without the size of the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,14 +36,23 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     fn new(item: &'a Item) -> Self {
         let requested_id = item.object.version_id.as_deref();
-        let mut line =
-            Line { key: &item.object.key, version_id: requested_id, entry: None, size: None, etag: None, code: None, message: None };
+        let mut line = Line {
+            key: &item.object.key,
+            version_id: requested_id,
+            entry: None,
+            size: None,
+            etag: None,
+            range: None,
+            code: None,
+            message: None,
+        };
         match &item.outcome {
-            Outcome::Sent { version_id, size, etag } => {
+            Outcome::Sent { version_id, size, etag, range } => {
                 line.version_id = version_id.as_deref().or(requested_id);
                 line.entry = Some(entry_name(&item.object));
                 line.size = Some(*size);
                 line.etag = Some(etag);
+                line.range = range.as_ref().map(|range| format!("bytes {}-{}", range.start, range.end - 1));
             }
             Outcome::Failed { code, message } => {
                 line.code = Some(code.as_str());
@@ -94,12 +106,12 @@ mod tests {
     use crate::s3::bulk_get::request::RequestedObject;
 
     fn object(key: &str, version_id: Option<&str>) -> RequestedObject {
-        RequestedObject { key: key.into(), version_id: version_id.map(Into::into) }
+        RequestedObject { key: key.into(), version_id: version_id.map(Into::into), range: None }
     }
 
     #[test]
     fn each_object_has_a_line_and_the_length_is_measured() {
-        let sent = Outcome::Sent { version_id: Some("7".into()), size: 3, etag: "e".into() };
+        let sent = Outcome::Sent { version_id: Some("7".into()), size: 3, etag: "e".into(), range: None };
         let items = [
             Item { object: object("a\"", None), outcome: sent },
             Item { object: object("b", Some("8")), outcome: s3_error!(NoSuchVersion, "Not there.").into() },

@@ -20,6 +20,8 @@ pub(crate) const END: [u8; 2 * BLOCK_BYTES] = [0; 2 * BLOCK_BYTES];
 /// default and `tar --xattrs` sets on the files.
 pub(crate) const ETAG: &str = "SCHILY.xattr.user.fulgurite.etag";
 pub(crate) const VERSION_ID: &str = "SCHILY.xattr.user.fulgurite.version-id";
+/// The bytes of the object that the entry has, if not all.
+pub(crate) const RANGE: &str = "SCHILY.xattr.user.fulgurite.range";
 /// The key, if the entry's name is encoded.
 pub(crate) const KEY: &str = "SCHILY.xattr.user.fulgurite.key";
 

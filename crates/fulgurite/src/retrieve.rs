@@ -1,0 +1,180 @@
+//! `fulgurite retrieve`: retrieves the objects of a list from a server, with the crate `retrieval`.
+//!
+//! Exit status: 0 if all objects were retrieved; 1 if the server could not send some, or the
+//! command was stopped or failed; 2 for wrong arguments, including missing credentials.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use fulgurite_client::{Server, ServerOptions};
+use fulgurite_retrieval::{ExchangeError, Format, Progress, Retrieval, RetrievalError, Settings, Summary};
+use fulgurite_settings::Dimension;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+
+use crate::outcome::Misuse;
+use crate::{Outcome, Session, signals, text};
+
+#[derive(Debug, Args)]
+pub(crate) struct Retrieve {
+    /// A file with a key on each line; in a file named .jsonl, a JSON object with key, version_id
+    /// and range on each line
+    list: PathBuf,
+    /// The folder for the parts. Another run with the same arguments goes on where the last one
+    /// ended
+    #[arg(long, value_name = "FOLDER")]
+    to: PathBuf,
+    /// The server, as http://HOST:PORT or https://HOST:PORT
+    #[arg(long, env = "AWS_ENDPOINT_URL", value_name = "URL")]
+    endpoint: String,
+    /// The bucket
+    #[arg(long, value_name = "NAME")]
+    bucket: String,
+    /// What the parts are
+    #[arg(long, value_enum, default_value_t = PartFormat::Tar)]
+    format: PartFormat,
+    /// Parts that are retrieved at once
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    connections: u32,
+    /// Maximum number of objects of a part
+    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    part_objects: u64,
+    /// Maximum size of a part, unless it has only one object
+    #[arg(long, default_value = "1 GiB", value_name = "SIZE")]
+    part_size: String,
+    /// The region that requests are signed for
+    #[arg(long, default_value = "us-east-1", env = "AWS_REGION", value_name = "NAME")]
+    region: String,
+    /// A profile in ~/.aws. Default: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the default
+    /// profile
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<String>,
+    /// Certificate authorities to trust, in PEM form. Default: those of the system
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<String>,
+}
+
+/// The format of parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PartFormat {
+    /// Tar archives with a file for each object
+    Tar,
+    /// Parquet files with a row for each object: key, version_id, etag, range, modified, content
+    Parquet,
+}
+
+pub(crate) fn retrieve(session: &Session, asked: &Retrieve) -> Result<Outcome> {
+    let part_bytes = Dimension::Size.parse_whole(&asked.part_size).map_err(|error| Misuse(format!("--part-size: {error}")))?;
+    let options = ServerOptions {
+        bucket: asked.bucket.clone(),
+        region: asked.region.clone(),
+        keys: None,
+        profile: asked.profile.clone(),
+        authorities: asked.ca_file.clone(),
+    };
+    let server = Server::new(&asked.endpoint, &options).map_err(|error| Misuse(error.to_string()))?;
+    let settings = Settings {
+        list: asked.list.clone(),
+        folder: asked.to.clone(),
+        format: match asked.format {
+            PartFormat::Tar => Format::Tar,
+            PartFormat::Parquet => Format::Parquet,
+        },
+        connections: asked.connections as usize,
+        part_objects: asked.part_objects,
+        part_bytes,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    signals::on_stop(None, move || stopped.store(true, Ordering::Relaxed))?;
+    let begun = std::time::Instant::now();
+    let mut bar = Bar::new(session);
+    let result = Retrieval::new(&server, settings).run(&mut bar, &stop);
+    drop(bar);
+    let summary = match result {
+        Ok(summary) => summary,
+        Err(RetrievalError::Exchange(ExchangeError::Stopped)) => {
+            session.warn("stopped; the same command goes on from here");
+            return Ok(Outcome::Troubled);
+        }
+        Err(error @ (RetrievalError::Exchange(_) | RetrievalError::Folder { .. })) => {
+            return Err(anyhow::Error::new(error).context("the retrieval is incomplete; the same command goes on from here"));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    report(session, asked, &summary, begun.elapsed());
+    Ok(Outcome::troubled_if(summary.failed > 0))
+}
+
+fn report(session: &Session, asked: &Retrieve, summary: &Summary, time: std::time::Duration) {
+    let Summary { parts, earlier_parts, objects, failed, retrieved, bytes } = *summary;
+    let to = text::path(&asked.to);
+    let earlier = if earlier_parts > 0 {
+        format!("; {} already there", text::phrase(earlier_parts, "part was", "parts were"))
+    } else {
+        String::new()
+    };
+    session.say(&format!(
+        "retrieved {} ({}) in {:.1} s, {} in {to}{earlier}",
+        text::count(retrieved, "object"),
+        text::bytes(bytes),
+        time.as_secs_f64(),
+        text::count(parts, "part")
+    ));
+    if failed > 0 {
+        session.warn(&format!("{} of {objects} could not be retrieved: {to}/part-*.failed.jsonl says why", text::count(failed, "object")));
+    }
+    session.answer(|| {
+        json!({
+            "objects": objects, "failed": failed, "parts": parts, "earlier_parts": earlier_parts,
+            "retrieved": retrieved, "bytes": bytes, "seconds": time.as_secs_f64(),
+        })
+    });
+}
+
+/// Progress on the terminal.
+struct Bar {
+    bar: ProgressBar,
+    earlier: u64,
+}
+
+impl Bar {
+    fn new(session: &Session) -> Self {
+        let is_hidden = session.quiet || session.json;
+        let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.set_style(ProgressStyle::with_template("{pos} objects have a place {elapsed}").expect("the template is valid"));
+        Self { bar, earlier: 0 }
+    }
+}
+
+impl Progress for Bar {
+    fn placed(&mut self, objects: u64) {
+        self.bar.set_position(objects);
+    }
+
+    fn begun(&mut self, objects: u64, earlier: u64) {
+        self.earlier = earlier;
+        self.bar.reset();
+        self.bar.set_length(objects);
+        self.bar.set_position(earlier);
+        self.bar.reset_eta();
+        let style =
+            ProgressStyle::with_template("[{bar:30}] {pos}/{len} objects, {per_sec}, {msg}, {eta} left").expect("the template is valid");
+        self.bar.set_style(style.progress_chars("=> "));
+    }
+
+    fn retrieved(&mut self, objects: u64, bytes: u64) {
+        self.bar.set_position(self.earlier + objects);
+        self.bar.set_message(text::bytes(bytes));
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

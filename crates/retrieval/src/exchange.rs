@@ -1,0 +1,171 @@
+//! Requests to the server, and what to do when they fail.
+
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use fulgurite_client::{Refusal, Server, failure_of, next_frame, read_refusal};
+use http::{Method, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+/// Timeout for a response that makes no progress. The server looks up the whole list before it
+/// sends anything.
+const SILENCE: Duration = Duration::from_secs(300);
+/// Number of attempts without any success after which a request is given up.
+const ATTEMPTS_MAX: u32 = 8;
+/// Pause before the second attempt; it doubles with each.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Maximum pause.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// Why the server's answer can't be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    /// The server refuses the request.
+    #[error("{}{}", .0, .0.message.as_ref().map_or(String::new(), |message| format!(": {message}")))]
+    Refused(Refusal),
+    /// The connection failed, or the answer ended early.
+    #[error("{0}")]
+    Failed(String),
+    /// The answer isn't that of a Fulgurite server.
+    #[error("the answer is malformed: {0}")]
+    Malformed(String),
+    /// The command was stopped.
+    #[error("stopped")]
+    Stopped,
+    /// A file of the retrieval can't be written.
+    #[error("{0}")]
+    File(#[source] io::Error),
+}
+
+impl ExchangeError {
+    /// Whether another attempt may succeed.
+    fn is_passing(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => {
+                refusal.status.is_server_error() && refusal.status != StatusCode::NOT_IMPLEMENTED
+                    || matches!(refusal.status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
+            }
+            Self::Failed(_) => true,
+            Self::Malformed(_) | Self::Stopped | Self::File(_) => false,
+        }
+    }
+}
+
+/// A client of the server, for one thread.
+pub(crate) struct Exchange<'a> {
+    server: &'a Server,
+    runtime: Runtime,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Exchange<'a> {
+    pub(crate) fn new(server: &'a Server, stop: &'a AtomicBool) -> io::Result<Self> {
+        Ok(Self { server, runtime: Builder::new_current_thread().enable_all().build()?, stop })
+    }
+
+    /// Sends a bulk get, or the question for its order, and passes the body of the response to
+    /// `take`. If that fails for a reason that may pass, tries again from the beginning.
+    pub(crate) fn post<T>(
+        &self,
+        query: &str,
+        list: &Bytes,
+        mut take: impl FnMut(&mut Response<'_>) -> Result<T, ExchangeError>,
+    ) -> Result<T, ExchangeError> {
+        let mut pause = PAUSE;
+        for attempt in 1.. {
+            match self.begin(query, list).and_then(|mut response| take(&mut response)) {
+                Err(error) if error.is_passing() && attempt < ATTEMPTS_MAX => {}
+                result => return result,
+            }
+            self.wait(pause)?;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    fn begin(&self, query: &str, list: &Bytes) -> Result<Response<'_>, ExchangeError> {
+        let path = format!("/{}?{query}", self.server.bucket());
+        let body = self.runtime.block_on(async {
+            let request = self.server.request(&Method::POST, &path, &[], Some(list.len() as u64), Full::new(list.clone())).await;
+            let request = request.map_err(ExchangeError::Failed)?;
+            let (mut sender, connection) = self.server.connect().await.map_err(ExchangeError::Failed)?;
+            tokio::spawn(connection);
+            let response = self.unless_stopped(sender.send_request(request)).await?;
+            let response = response.map_err(|error| ExchangeError::Failed(failure_of(&error)))?;
+            if response.status() != StatusCode::OK {
+                return Err(ExchangeError::Refused(read_refusal(response.status(), response.into_body()).await));
+            }
+            Ok(response.into_body())
+        })?;
+        Ok(Response { exchange: self, body, piece: Bytes::new(), failure: None })
+    }
+
+    /// Waits for something, unless the command is stopped or it takes too long.
+    async fn unless_stopped<T>(&self, what: impl Future<Output = T>) -> Result<T, ExchangeError> {
+        let stopped = async {
+            while !self.stop.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            done = timeout(SILENCE, what) => done.map_err(|_| ExchangeError::Failed("no answer".to_owned())),
+            () = stopped => Err(ExchangeError::Stopped),
+        }
+    }
+
+    fn wait(&self, pause: Duration) -> Result<(), ExchangeError> {
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < pause {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(ExchangeError::Stopped);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+/// The body of a response. Reading blocks.
+pub(crate) struct Response<'a> {
+    exchange: &'a Exchange<'a>,
+    body: Incoming,
+    piece: Bytes,
+    /// Why reading failed; a reader in between may replace the error.
+    failure: Option<ExchangeError>,
+}
+
+impl Response<'_> {
+    /// The error of reading the body: the connection's, if it failed, else `error`.
+    pub(crate) fn failed(&mut self, error: impl FnOnce() -> ExchangeError) -> ExchangeError {
+        self.failure.take().unwrap_or_else(error)
+    }
+}
+
+impl Read for Response<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() {
+            let (exchange, body) = (self.exchange, &mut self.body);
+            let failure = match exchange.runtime.block_on(exchange.unless_stopped(next_frame(body))) {
+                Ok(None) => return Ok(0),
+                Ok(Some(Ok(frame))) => {
+                    self.piece = frame.into_data().unwrap_or_default();
+                    continue;
+                }
+                Ok(Some(Err(error))) => ExchangeError::Failed(error),
+                Err(error) => error,
+            };
+            let text = failure.to_string();
+            self.failure = Some(failure);
+            return Err(io::Error::other(text));
+        }
+        let count = self.piece.len().min(buffer.len());
+        self.piece.copy_to_slice(&mut buffer[..count]);
+        Ok(count)
+    }
+}

@@ -1,0 +1,382 @@
+//! A retrieval: its folder, its parts, and how it goes on after a stop.
+//!
+//! ```text
+//! FOLDER/part-000001.tar  ...             complete parts
+//! FOLDER/part-000001.failed.jsonl         objects of that part that the server could not send
+//! FOLDER/retrieval/job.json               what is retrieved
+//! FOLDER/retrieval/sorted, parts.json     the list in reading order, and where parts begin
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use fulgurite_client::Server;
+use fulgurite_digest::{Algorithm, Digester};
+use serde::{Deserialize, Serialize};
+
+use crate::exchange::{Exchange, ExchangeError};
+use crate::list::{ListError, Requested};
+use crate::order::{self, Part, read_line};
+use crate::part::{self, Fetched, PartFiles};
+
+/// The files that parts are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Tar archives, as the server sends them: a file for each object, and `result.json`.
+    Tar,
+    /// Parquet files: a row for each object, with its content.
+    Parquet,
+}
+
+impl Format {
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Tar => "tar",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
+/// What is retrieved, and how.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The list of objects.
+    pub list: PathBuf,
+    /// Where the parts go.
+    pub folder: PathBuf,
+    /// What the parts are.
+    pub format: Format,
+    /// Bulk gets at once.
+    pub connections: usize,
+    /// Maximum number of objects of a part.
+    pub part_objects: u64,
+    /// A part ends before the object with which it would exceed this.
+    pub part_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            list: PathBuf::new(),
+            folder: PathBuf::new(),
+            format: Format::Tar,
+            connections: 2,
+            part_objects: order::OBJECTS_MAX as u64,
+            part_bytes: 1 << 30,
+        }
+    }
+}
+
+/// What was retrieved, by this run and earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Parts of the retrieval.
+    pub parts: u64,
+    /// Those that earlier runs completed.
+    pub earlier_parts: u64,
+    /// Objects of the list.
+    pub objects: u64,
+    /// Objects that the server could not send, by all runs.
+    pub failed: u64,
+    /// Objects that this run retrieved.
+    pub retrieved: u64,
+    /// Bytes of their content.
+    pub bytes: u64,
+}
+
+/// Progress of a retrieval.
+pub trait Progress: Send {
+    /// So many objects of the list have a place.
+    fn placed(&mut self, _objects: u64) {}
+    /// The list has so many objects, of which earlier runs retrieved some.
+    fn begun(&mut self, _objects: u64, _earlier: u64) {}
+    /// So many objects were retrieved by this run, with so many bytes.
+    fn retrieved(&mut self, _objects: u64, _bytes: u64) {}
+}
+
+/// Why a retrieval ended before its last part.
+#[derive(Debug, thiserror::Error)]
+pub enum RetrievalError {
+    /// The list can't be used.
+    #[error(transparent)]
+    List(#[from] ListError),
+    /// The server's answer can't be had.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
+    /// The folder has another retrieval.
+    #[error("{} has parts of another retrieval: {differs} differs. Use another folder, or remove this one", folder.display())]
+    Other {
+        /// The folder.
+        folder: PathBuf,
+        /// What differs.
+        differs: &'static str,
+    },
+    /// An object is too large for a row.
+    #[error("{key:?} has {bytes} bytes, too many for a row of a Parquet file: retrieve it as tar")]
+    TooLarge {
+        /// Its key.
+        key: String,
+        /// Its size.
+        bytes: u64,
+    },
+    /// A file of the retrieval can't be used.
+    #[error("{}: {source}", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The same, without the folder.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// What identifies a retrieval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Job {
+    endpoint: String,
+    bucket: String,
+    /// SHA-256 of the list.
+    list_sha256: String,
+    format: Format,
+    part_objects: u64,
+    part_bytes: u64,
+}
+
+impl Job {
+    /// What of another retrieval differs, apart from the endpoint: the same archive may have moved.
+    fn difference(&self, other: &Self) -> Option<&'static str> {
+        let same = [
+            ("the bucket", self.bucket == other.bucket),
+            ("the list", self.list_sha256 == other.list_sha256),
+            ("the format", self.format == other.format),
+            ("the number of objects of a part", self.part_objects == other.part_objects),
+            ("the size of a part", self.part_bytes == other.part_bytes),
+        ];
+        same.into_iter().find(|(_, is_same)| !is_same).map(|(what, _)| what)
+    }
+}
+
+/// A retrieval of the objects of a list.
+pub struct Retrieval<'a> {
+    server: &'a Server,
+    settings: Settings,
+    /// Where its own files are.
+    state: PathBuf,
+}
+
+impl<'a> Retrieval<'a> {
+    /// A retrieval from a bucket of a server. Nothing is sent yet.
+    #[must_use]
+    pub fn new(server: &'a Server, settings: Settings) -> Self {
+        let state = settings.folder.join("retrieval");
+        Self { server, settings, state }
+    }
+
+    /// Retrieves all parts that are missing. Setting `stop` ends that early.
+    ///
+    /// # Errors
+    /// [`RetrievalError`]; another run goes on with the parts that are missing.
+    pub fn run(&self, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<Summary, RetrievalError> {
+        self.run_in_folder(progress, stop).map_err(|error| match error {
+            RetrievalError::Io(source) => RetrievalError::Folder { folder: self.settings.folder.clone(), source },
+            error => error,
+        })
+    }
+
+    fn run_in_folder(&self, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<Summary, RetrievalError> {
+        std::fs::create_dir_all(&self.state)?;
+        self.claim()?;
+        let parts = self.parts(progress, stop)?;
+        let mut summary = Summary { parts: parts.len() as u64, objects: parts.iter().map(|part| part.objects).sum(), ..Summary::default() };
+        let missing: Vec<usize> =
+            (0..parts.len()).filter(|index| !self.path_of(*index, self.settings.format.extension()).exists()).collect();
+        summary.earlier_parts = (parts.len() - missing.len()) as u64;
+        let earlier = summary.objects - missing.iter().map(|index| parts[*index].objects).sum::<u64>();
+        progress.begun(summary.objects, earlier);
+        let fetched = self.fetch_all(&parts, &missing, progress, stop)?;
+        (summary.retrieved, summary.bytes) = (fetched.retrieved, fetched.bytes);
+        for index in 0..parts.len() {
+            summary.failed += self.count_failed(index)?;
+        }
+        Ok(summary)
+    }
+
+    /// The path of a file of a part.
+    fn path_of(&self, index: usize, extension: &str) -> PathBuf {
+        self.settings.folder.join(format!("part-{:06}.{extension}", index + 1))
+    }
+
+    /// Records what is retrieved, or refuses to mix it with something else.
+    fn claim(&self) -> Result<(), RetrievalError> {
+        let job = Job {
+            endpoint: self.server.endpoint().to_owned(),
+            bucket: self.server.bucket().to_owned(),
+            list_sha256: digest(&self.settings.list)?,
+            format: self.settings.format,
+            part_objects: self.settings.part_objects,
+            part_bytes: self.settings.part_bytes,
+        };
+        let path = self.state.join("job.json");
+        match std::fs::read(&path) {
+            Ok(text) => {
+                let found: Job = serde_json::from_slice(&text).map_err(io::Error::from)?;
+                match found.difference(&job) {
+                    None => Ok(()),
+                    Some(differs) => Err(RetrievalError::Other { folder: self.settings.folder.clone(), differs }),
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(write_whole(&path, &job)?),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The parts of the sorted list, which an earlier run may have sorted.
+    fn parts(&self, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<Vec<Part>, RetrievalError> {
+        let path = self.state.join("parts.json");
+        match std::fs::read(&path) {
+            Ok(text) => Ok(serde_json::from_slice(&text).map_err(io::Error::from)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let exchange = Exchange::new(self.server, stop)?;
+                let parts = order::sort(&self.settings, &exchange, &self.sorted(), &mut |objects| progress.placed(objects))?;
+                write_whole(&path, &parts)?;
+                Ok(parts)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn sorted(&self) -> PathBuf {
+        self.state.join("sorted")
+    }
+
+    /// Retrieves parts, several at once, in order.
+    fn fetch_all(
+        &self,
+        parts: &[Part],
+        missing: &[usize],
+        progress: &mut dyn Progress,
+        stop: &AtomicBool,
+    ) -> Result<Fetched, RetrievalError> {
+        let (next, gives_up) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let tally = Mutex::new(Tally { progress, complete: Fetched::default(), running: BTreeMap::new() });
+        let work = |worker: usize| -> Result<(), RetrievalError> {
+            let exchange = Exchange::new(self.server, stop)?;
+            while !gives_up.load(Ordering::Relaxed) {
+                let Some(index) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else { return Ok(()) };
+                let fetched = self.fetch(&exchange, *index, parts[*index], &mut |running| lock(&tally).set(worker, running));
+                let fetched = fetched.inspect_err(|_| gives_up.store(true, Ordering::Relaxed))?;
+                lock(&tally).complete(worker, fetched);
+            }
+            Ok(())
+        };
+        let work = &work;
+        let workers = self.settings.connections.clamp(1, missing.len().max(1));
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
+            // All of them end before the first error is returned.
+            let results: Vec<_> =
+                threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect();
+            results.into_iter().collect::<Result<(), _>>()
+        })?;
+        Ok(tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).complete)
+    }
+
+    fn fetch(
+        &self,
+        exchange: &Exchange<'_>,
+        index: usize,
+        part: Part,
+        on_progress: &mut dyn FnMut(Fetched),
+    ) -> Result<Fetched, RetrievalError> {
+        let mut sorted = BufReader::new(File::open(self.sorted())?);
+        sorted.seek(SeekFrom::Start(part.offset))?;
+        let mut objects = Vec::new();
+        for _ in 0..part.objects {
+            let object = read_line::<Requested>(&mut sorted)?;
+            objects.push(object.ok_or_else(|| io::Error::other(format!("{}: it ends early", self.sorted().display())))?);
+        }
+        let extension = self.settings.format.extension();
+        let (partial, complete) = (self.path_of(index, &format!("{extension}.partial")), self.path_of(index, extension));
+        let files = PartFiles { partial: &partial, complete: &complete, failed: &self.path_of(index, "failed.jsonl") };
+        let fetched = part::fetch(exchange, &objects, self.settings.format, &files, on_progress);
+        if fetched.is_err() {
+            // The next run would replace it.
+            let _ = std::fs::remove_file(&partial);
+        }
+        Ok(fetched?)
+    }
+
+    /// Number of objects of a part that the server could not send.
+    fn count_failed(&self, index: usize) -> io::Result<u64> {
+        match File::open(self.path_of(index, "failed.jsonl")) {
+            Ok(file) => {
+                let mut lines = BufReader::new(file);
+                let mut count = 0;
+                while read_line::<serde::de::IgnoredAny>(&mut lines)?.is_some() {
+                    count += 1;
+                }
+                Ok(count)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What all workers have retrieved.
+struct Tally<'p> {
+    progress: &'p mut dyn Progress,
+    complete: Fetched,
+    /// What the part that each worker is at has so far. A new attempt begins at nothing.
+    running: BTreeMap<usize, Fetched>,
+}
+
+impl Tally<'_> {
+    fn set(&mut self, worker: usize, running: Fetched) {
+        self.running.insert(worker, running);
+        let all = || self.running.values().chain([&self.complete]);
+        let (objects, bytes) = (all().map(|some| some.retrieved).sum(), all().map(|some| some.bytes).sum());
+        self.progress.retrieved(objects, bytes);
+    }
+
+    fn complete(&mut self, worker: usize, fetched: Fetched) {
+        self.complete.retrieved += fetched.retrieved;
+        self.complete.failed += fetched.failed;
+        self.complete.bytes += fetched.bytes;
+        self.set(worker, Fetched::default());
+    }
+}
+
+fn lock<'m, 'p>(tally: &'m Mutex<Tally<'p>>) -> std::sync::MutexGuard<'m, Tally<'p>> {
+    tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn digest(path: &Path) -> Result<String, RetrievalError> {
+    let io_error = |source| ListError::Io { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(io_error)?;
+    let mut digester = Digester::new(&[Algorithm::Sha256]);
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer).map_err(io_error)? {
+            0 => return Ok(digester.finish()[0].hex()),
+            count => digester.update(&buffer[..count]),
+        }
+    }
+}
+
+/// Writes a file as a whole: after a crash it has its name and all of its content, or not its name.
+fn write_whole(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let partial = path.with_extension("partial");
+    let mut file = File::create(&partial)?;
+    file.write_all(&serde_json::to_vec_pretty(value)?)?;
+    file.sync_all()?;
+    std::fs::rename(&partial, path)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}

@@ -1,0 +1,28 @@
+//! Retrieves long lists of objects from a server, in the order in which the archive reads them
+//! fastest.
+//!
+//! ```text
+//! list ---> order: the server says where each object is; sorted in runs, runs merged
+//!             |
+//!           parts: up to so many objects or bytes ---> part: a bulk get -> a tar archive
+//!                                                                      '-> a Parquet file
+//! ```
+//!
+//! A [`Retrieval`] keeps its progress in its folder and can be killed at any time: a part has its
+//! name only once it is complete and on disk, and the next run goes on with those that are missing.
+//! One bulk get of the server takes up to 100,000 objects (docs/s3.md); what it reports for objects
+//! that it can't read goes to a file beside the parts.
+
+#![forbid(unsafe_code)]
+
+mod exchange;
+mod job;
+mod list;
+mod order;
+mod part;
+mod rows;
+mod tar_part;
+
+pub use exchange::ExchangeError;
+pub use job::{Format, Progress, Retrieval, RetrievalError, Settings, Summary};
+pub use list::{ListError, Requested};

@@ -1,0 +1,152 @@
+//! Lists of objects: a key on each line, or a JSON object on each line.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+
+/// Maximum length of a line. A key has at most 1,024 bytes, and six times that as JSON.
+const LINE_BYTES_MAX: u64 = 16 << 10;
+
+/// A requested object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Requested {
+    /// Its key.
+    pub key: String,
+    /// Its version; `None` for the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version_id: Option<String>,
+    /// The part of its content, as in the header `Range`; `None` for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
+}
+
+/// Why a list can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// It can't be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The list.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// A line is wrong.
+    #[error("{}, line {line}: {why}", path.display())]
+    Line {
+        /// The list.
+        path: PathBuf,
+        /// The line's number, from 1.
+        line: u64,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// Passes each object of a list to `each`, in order. Empty lines are skipped. Lists whose names end
+/// in `.jsonl` or `.ndjson` have a JSON object or a string on each line, others a key.
+///
+/// # Errors
+/// [`ListError`], or that of `each`.
+pub(crate) fn read<E: From<ListError>>(path: &Path, mut each: impl FnMut(Requested) -> Result<(), E>) -> Result<(), E> {
+    let io_error = |source| ListError::Io { path: path.to_owned(), source };
+    let is_json = path.extension().is_some_and(|extension| extension == "jsonl" || extension == "ndjson");
+    let mut reader = BufReader::with_capacity(1 << 20, File::open(path).map_err(io_error)?);
+    let (mut text, mut line) = (Vec::new(), 0);
+    loop {
+        text.clear();
+        line += 1;
+        if reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut text).map_err(io_error)? == 0 {
+            return Ok(());
+        }
+        let wrong = |why: String| ListError::Line { path: path.to_owned(), line, why };
+        if text.last() == Some(&b'\n') {
+            text.pop();
+        } else if text.len() as u64 == LINE_BYTES_MAX {
+            return Err(wrong(format!("longer than {LINE_BYTES_MAX} bytes")).into());
+        }
+        if text.last() == Some(&b'\r') {
+            text.pop();
+        }
+        let text = str::from_utf8(&text).map_err(|error| wrong(error.to_string()))?;
+        if text.is_empty() {
+            continue;
+        }
+        each(if is_json { parse(text).map_err(|error| wrong(error.to_string()))? } else { Requested::new(text) })?;
+    }
+}
+
+/// A line of JSON with more than a key. Lists of what could not be sent also say why; they can be
+/// used as lists again.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    key: String,
+    version_id: Option<String>,
+    range: Option<String>,
+    #[serde(rename = "code")]
+    _code: Option<IgnoredAny>,
+    #[serde(rename = "message")]
+    _message: Option<IgnoredAny>,
+}
+
+fn parse(text: &str) -> serde_json::Result<Requested> {
+    if text.trim_start().starts_with('"') {
+        return serde_json::from_str::<String>(text).map(|key| Requested::new(&key));
+    }
+    let Line { key, version_id, range, .. } = serde_json::from_str(text)?;
+    Ok(Requested { key, version_id, range })
+}
+
+impl Requested {
+    fn new(key: &str) -> Self {
+        Self { key: key.to_owned(), version_id: None, range: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str, text: &[u8]) -> Result<Vec<Requested>, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        let mut all = Vec::new();
+        let each = |requested| {
+            all.push(requested);
+            Ok::<_, ListError>(())
+        };
+        read(&path, each)
+            .map_err(|error| error.to_string().split_once(", line ").map_or(error.to_string(), |(_, rest)| format!("line {rest}")))?;
+        Ok(all)
+    }
+
+    #[test]
+    fn a_line_is_a_key() {
+        let keys = |text: &[u8]| of("list.txt", text).expect("a list").into_iter().map(|requested| requested.key).collect::<Vec<_>>();
+        assert_eq!(keys("a b\n\né/\"c\"\r\n{d}".as_bytes()), ["a b", "é/\"c\"", "{d}"]);
+        assert!(keys(b"").is_empty());
+        assert!(of("list.txt", b"a\n\xff\n").expect_err("no text").starts_with("line 2: "));
+        assert!(of("list.txt", &[b'x'; 20_000]).expect_err("too long").starts_with("line 1: longer"));
+    }
+
+    #[test]
+    fn a_line_of_json_has_a_key_and_may_have_a_version_and_a_range() {
+        let text = br#"{"key": "a\nb", "version_id": "7", "range": "bytes=0-9"}
+"c"
+ {"key": "d"}
+"#;
+        let all = of("list.jsonl", text).expect("a list");
+        assert_eq!(all[0], Requested { key: "a\nb".into(), version_id: Some("7".into()), range: Some("bytes=0-9".into()) });
+        assert_eq!(all[1..], [Requested::new("c"), Requested::new("d")]);
+        let failed = br#"{"key":"e","version_id":null,"code":"NoSuchKey","message":"m"}"#;
+        assert_eq!(of("list.jsonl", failed), Ok(vec![Requested::new("e")]));
+        for wrong in [r#"{"key": "a", "versionId": "7"}"#, r#"{"version_id": "7"}"#, "7", "a", "{"] {
+            assert!(of("list.ndjson", wrong.as_bytes()).expect_err(wrong).starts_with("line 1: "), "{wrong}");
+        }
+    }
+}

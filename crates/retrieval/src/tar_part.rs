@@ -1,0 +1,78 @@
+//! Entries of a bulk get's tar archive, as docs/s3.md defines them.
+
+use std::io::{self, Read};
+
+use percent_encoding::percent_decode_str;
+
+use crate::rows::{CONTENT_BYTES_MAX, Row};
+
+/// The name of the last entry.
+pub(crate) const REPORT: &str = "result.json";
+
+/// An entry as a row.
+pub(crate) fn row<R: Read>(entry: &mut tar::Entry<'_, R>, name: String) -> io::Result<Row> {
+    let mut row = Row {
+        key: String::new(),
+        version_id: None,
+        etag: None,
+        range: None,
+        modified_s: entry.header().mtime()? as i64,
+        content: Vec::new(),
+    };
+    for record in entry.pax_extensions()?.into_iter().flatten() {
+        // The crate splits records at newlines, which a key may have. The key's record comes last,
+        // and the entry's name has the key too.
+        let Ok(record) = record else { break };
+        let Ok(value) = record.value() else { continue };
+        match record.key() {
+            Ok("SCHILY.xattr.user.fulgurite.etag") => row.etag = Some(value.to_owned()),
+            Ok("SCHILY.xattr.user.fulgurite.version-id") => row.version_id = Some(value.to_owned()),
+            Ok("SCHILY.xattr.user.fulgurite.range") => row.range = Some(value.to_owned()),
+            Ok("mtime") => row.modified_s = value.parse().unwrap_or(row.modified_s),
+            _ => {}
+        }
+    }
+    row.key = key_of(&name).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("an entry named {name:?}")))?;
+    if entry.size() > CONTENT_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{:?} has {} bytes, too many for a row", row.key, entry.size())));
+    }
+    // Grows as the content arrives.
+    entry.read_to_end(&mut row.content)?;
+    Ok(row)
+}
+
+/// The key in an entry's name.
+fn key_of(name: &str) -> Option<String> {
+    let whole = match name.strip_prefix("ranges/") {
+        Some(rest) => rest.split_once('/')?.1,
+        None => name,
+    };
+    let (is_encoded, whole) = whole.strip_prefix("encoded/").map_or((false, whole), |rest| (true, rest));
+    let key = match whole.strip_prefix("objects/") {
+        Some(key) => key,
+        None => whole.strip_prefix("versions/")?.split_once('/')?.1,
+    };
+    if is_encoded { percent_decode_str(key).decode_utf8().ok().map(Into::into) } else { Some(key.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_keys() {
+        for (name, key) in [
+            ("objects/a/b", Some("a/b")),
+            ("versions/7/a/b", Some("a/b")),
+            ("ranges/0-9/objects/objects/a", Some("objects/a")),
+            ("ranges/-9/versions/7/a", Some("a")),
+            ("encoded/objects/..%2Fa", Some("../a")),
+            ("encoded/versions/null/a%2F", Some("a/")),
+            ("objects", None),
+            ("a", None),
+            ("versions/7", None),
+        ] {
+            assert_eq!(key_of(name).as_deref(), key, "{name}");
+        }
+    }
+}
