@@ -16,6 +16,7 @@ mod opening;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::MasterKey;
@@ -23,6 +24,7 @@ use fulgurite_format::MasterKey;
 use crate::catalogue::Catalogue;
 use crate::keystore::KeyStore;
 use crate::lock::Lock;
+use crate::open_sets::OpenSets;
 use crate::pool::{Open, Pool, Reading};
 use crate::settings::{Settings, StagingSettings};
 use crate::staging::Staging;
@@ -79,6 +81,8 @@ pub struct Archive {
     /// Held while a track is rebuilt from its large group or its set, because that takes hundreds
     /// of MiB of memory (I9).
     pub(crate) rebuilding: Mutex<()>,
+    /// Sets that readers of objects opened a moment ago.
+    pub(crate) open_sets: OpenSets,
     /// Versions that the catalogue has forgotten but whose keys still exist, until the next
     /// [`sweep`](Self::sweep).
     keys_to_destroy: Mutex<Vec<VersionId>>,
@@ -117,6 +121,7 @@ impl Archive {
             master_key: parts.master_key,
             stores: parts.stores,
             rebuilding: Mutex::new(()),
+            open_sets: OpenSets::default(),
             keys_to_destroy: Mutex::new(Vec::new()),
             has_log_to_clear: AtomicBool::new(false),
             is_read_only: false,
@@ -128,6 +133,14 @@ impl Archive {
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
+    }
+
+    /// Closes platters that were opened a second ago or earlier and kept open for [other
+    /// readers](crate::object::ObjectReader::sharing_platters).
+    /// Programs that run for long call this every second: open files keep a disk from being
+    /// unmounted.
+    pub fn close_platters(&self) {
+        self.open_sets.close_old(Instant::now());
     }
 
     /// The archive's folder.

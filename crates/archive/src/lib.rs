@@ -40,6 +40,7 @@ pub mod catalogue;
 pub mod keyring;
 pub mod keystore;
 pub mod object;
+mod open_sets;
 pub mod paging;
 pub mod read_order;
 pub mod reserved;

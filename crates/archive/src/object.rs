@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use aws_lc_rs::digest;
 use fulgurite_domain::{Digest, PlatterId, SetId, VersionId};
@@ -138,10 +139,12 @@ const OPEN_SETS_MAX: usize = 8;
 pub struct ObjectReader<'a> {
     archive: &'a Archive,
     sets: SetReader<'a>,
-    /// Open sets, most recently opened last.
-    open: VecDeque<SetId>,
+    /// Open sets, most recently opened last, and whether another reader opened them.
+    open: VecDeque<(SetId, bool)>,
     /// The platters to read from, if not all.
     only: Option<BTreeSet<PlatterId>>,
+    /// Whether sets that other readers opened a moment ago may be used.
+    shares_sets: bool,
     /// How far read-ahead is set.
     ahead: Option<(PlatterId, u64)>,
     buffer: Vec<u8>,
@@ -153,7 +156,15 @@ impl<'a> ObjectReader<'a> {
     #[must_use]
     pub fn new(archive: &'a Archive) -> Self {
         let sets = SetReader::new(&archive.rebuilding, archive.threads());
-        Self { archive, sets, open: VecDeque::new(), only: None, ahead: None, buffer: Vec::new(), payload: Vec::new() }
+        Self { archive, sets, open: VecDeque::new(), only: None, shares_sets: false, ahead: None, buffer: Vec::new(), payload: Vec::new() }
+    }
+
+    /// Shares the platters that it opens with other such readers, for a second. Until then, what
+    /// happens to a store meanwhile may go unnoticed while its open files can be read. Failures are
+    /// reported only after the platters were opened anew.
+    #[must_use]
+    pub fn sharing_platters(self) -> Self {
+        Self { shares_sets: true, ..self }
     }
 
     /// Repairs so far.
@@ -255,6 +266,24 @@ impl<'a> ObjectReader<'a> {
             }
         }
         Ok(opened)
+    }
+
+    /// Fetches a part of an archived version, for a [read](Self::read_opened) that follows, if it
+    /// is in memory. Returns `false`, without having waited for a store, if it isn't.
+    ///
+    /// Only for readers that [share platters](Self::sharing_platters).
+    pub fn fetch_cached(&mut self, opened: &Opened, range: &Range<u64>) -> bool {
+        let Places::Archived(extents) = &opened.places else { return false };
+        let (frame_bytes, stored_frame_bytes) = (FRAME_BYTES as u64, STORED_FRAME_BYTES as u64);
+        let end = (range.end.div_ceil(frame_bytes) * stored_frame_bytes).min(opened.version.stored_bytes);
+        let from = range.start / frame_bytes * stored_frame_bytes;
+        let covers = |extent: &&Extent| extent.object_offset <= from && end <= extent.object_offset + extent.bytes;
+        let Some(extent) = extents.iter().find(covers).filter(|_| from < end && self.shares_sets) else { return false };
+        if self.sets.set_of(extent.platter).is_none() {
+            let Some(kept) = self.archive.open_sets.find(extent.platter, Instant::now()) else { return false };
+            self.add_open_set(kept, true);
+        }
+        self.sets.fetch_cached(extent.platter, extent.offset + (from - extent.object_offset), (end - from) as usize)
     }
 
     /// [`read_buffers`](Self::read_buffers) for an opened version.
@@ -366,31 +395,77 @@ impl<'a> ObjectReader<'a> {
             let extent = extent.ok_or(ReadError::Uncovered(from))?;
             let left = extent.object_offset + extent.bytes - from;
             let (now, later) = out.split_at_mut((out.len() as u64).min(left) as usize);
-            self.open_set_of(extent.platter)?;
             let offset = extent.offset + (from - extent.object_offset);
-            self.sets.read(extent.platter, offset, now).map_err(ArchiveError::from)?;
+            self.read_platter(extent.platter, offset, now)?;
             from += now.len() as u64;
             out = later;
         }
         Ok(())
     }
 
-    /// Opens the set of a platter, unless it is open.
-    fn open_set_of(&mut self, platter: PlatterId) -> Result<(), ArchiveError> {
-        if !self.sets.is_open(platter) {
-            let row = self.archive.reading().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter(platter))?;
-            if self.open.len() == OPEN_SETS_MAX
-                && let Some(oldest) = self.open.pop_front()
-            {
-                self.sets.close(oldest);
-            }
-            let mut set = OpenSet::of(self.archive, &row.description);
-            if let Some(only) = &self.only {
-                set.keep_only(|platter| only.contains(&platter));
-            }
-            self.sets.open(Arc::new(set));
-            self.open.push_back(row.description.id);
+    fn read_platter(&mut self, platter: PlatterId, offset: u64, out: &mut [u8]) -> Result<(), ReadError> {
+        let (is_kept, set) = self.open_set_of(platter, true)?;
+        let repairs = self.sets.repairs();
+        let read = self.sets.read(platter, offset, out);
+        if read.is_ok() && self.sets.repairs() == repairs {
+            return Ok(());
         }
-        Ok(())
+        // The next reader looks again at what is there.
+        if self.shares_sets {
+            self.archive.open_sets.forget(set);
+        }
+        if read.is_err() && is_kept {
+            // A store may be back since the set was opened.
+            self.close(set);
+            self.open_set_of(platter, false)?;
+            return Ok(self.sets.read(platter, offset, out).map_err(ArchiveError::from)?);
+        }
+        Ok(read.map_err(ArchiveError::from)?)
+    }
+
+    /// Opens the set of a platter, unless it is open. Returns whether it is one that another reader
+    /// opened, which `accepts_kept` allows, and its identifier.
+    fn open_set_of(&mut self, platter: PlatterId, accepts_kept: bool) -> Result<(bool, SetId), ArchiveError> {
+        if let Some(set) = self.sets.set_of(platter) {
+            let is_kept = self.open.iter().any(|(id, is_kept)| *id == set && *is_kept);
+            return Ok((is_kept, set));
+        }
+        let (now, is_shared) = (Instant::now(), self.shares_sets && self.only.is_none());
+        let kept = (accepts_kept && is_shared).then(|| self.archive.open_sets.find(platter, now)).flatten();
+        let is_kept = kept.is_some();
+        let set = match kept {
+            Some(set) => set,
+            None => {
+                let row = self.archive.reading().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter(platter))?;
+                let mut set = OpenSet::of(self.archive, &row.description);
+                if let Some(only) = &self.only {
+                    set.keep_only(|platter| only.contains(&platter));
+                }
+                let set = Arc::new(set);
+                if is_shared {
+                    self.archive.open_sets.keep(&set, now);
+                }
+                set
+            }
+        };
+        Ok((is_kept, self.add_open_set(set, is_kept)))
+    }
+
+    fn add_open_set(&mut self, set: Arc<OpenSet>, is_kept: bool) -> SetId {
+        if self.open.len() == OPEN_SETS_MAX
+            && let Some((oldest, _)) = self.open.pop_front()
+        {
+            self.sets.close(oldest);
+        }
+        let id = set.description.id;
+        self.sets.open(set);
+        self.open.push_back((id, is_kept));
+        id
+    }
+
+    fn close(&mut self, set: SetId) {
+        self.open.retain(|(id, _)| *id != set);
+        self.sets.close(set);
+        self.sets.forget_damage();
     }
 }

@@ -185,10 +185,9 @@ impl<'a> SetReader<'a> {
         self.repairs
     }
 
-    /// True if the platter's set is open.
-    #[must_use]
-    pub fn is_open(&self, platter: PlatterId) -> bool {
-        self.platters.contains_key(&platter)
+    /// The platter's set, if it is open.
+    pub(crate) fn set_of(&self, platter: PlatterId) -> Option<SetId> {
+        self.platters.get(&platter).map(|(set, _)| *set)
     }
 
     /// Forgets known damage. Call this after platters were replaced.
@@ -243,6 +242,34 @@ impl<'a> SetReader<'a> {
             out = later;
         }
         Ok(())
+    }
+
+    /// Fetches content of a platter for the next [`read`](Self::read), if it is in memory. Returns
+    /// `false`, without having waited for the medium, if it isn't, if it is on several tracks, or
+    /// if the platter's set is not open.
+    pub(crate) fn fetch_cached(&mut self, platter: PlatterId, offset: u64, bytes: usize) -> bool {
+        let Some((set, position)) = self.platters.get(&platter).and_then(|(id, position)| Some((self.sets.get(id)?.clone(), *position)))
+        else {
+            return false;
+        };
+        let geometry = set.description.geometry;
+        let is_within = offset.checked_add(bytes as u64).is_some_and(|end| bytes > 0 && end <= geometry.content_bytes());
+        if !is_within || bytes as u64 > WINDOW_BYTES {
+            return false;
+        }
+        let (track, first, within) = geometry.locate(offset);
+        let sectors = (u64::from(within) + bytes as u64).div_ceil(u64::from(geometry.sector_bytes));
+        let Some(sectors) =
+            first.checked_add(sectors as u16).filter(|end| u64::from(*end) * u64::from(geometry.sector_bytes) <= geometry.track_bytes())
+        else {
+            return false;
+        };
+        let Some(drive) = set.drive(position) else { return false };
+        let mut buffer = self.window.take().map_or_else(Vec::new, |window| window.buffer);
+        buffer.resize(usize::from(sectors - first) * geometry.sector_stride(), 0);
+        let is_read = drive.read_cached_sectors(geometry.physical(track), first..sectors, &mut buffer);
+        self.window = is_read.then_some(Window { platter, track, first, buffer });
+        is_read
     }
 
     /// Reads within one track, starting at byte `at` of its content.

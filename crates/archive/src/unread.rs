@@ -343,6 +343,10 @@ impl PlatterSource for Watched {
         }
         read
     }
+
+    fn read_cached_at(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        self.source.read_cached_at(offset, buffer)
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Neighbouring objects on a platter are fetched in one read if the reader knows which objects
-//! follow.
+//! follow. Readers share the platters that they open, if they are allowed to.
 
 mod support;
 
@@ -29,6 +29,8 @@ struct Counter {
     most_open: AtomicU64,
     reads: AtomicU64,
     bytes: AtomicU64,
+    /// Reads of what is in memory, which is everything.
+    cached_reads: AtomicU64,
 }
 
 /// A store that counts reads.
@@ -94,6 +96,10 @@ impl PlatterSource for CountingFile {
         self.counter.reads.fetch_add(1, Ordering::Relaxed);
         self.counter.bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         self.inner.read_at(offset, buffer)
+    }
+    fn read_cached_at(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        self.counter.cached_reads.fetch_add(1, Ordering::Relaxed);
+        matches!(self.inner.read_at(offset, buffer), Ok(read) if read == buffer.len())
     }
 }
 
@@ -165,6 +171,75 @@ fn neighbouring_small_objects_are_fetched_with_few_reads_and_few_extra_bytes() {
     }
     let [opened, reads, _] = take();
     assert!(opened == 150 && reads >= 50, "{opened} platters were opened, with {reads} reads");
+}
+
+/// An archive of small objects, archived, with its rows.
+fn small_objects(home: &Home, counter: &Arc<Counter>) -> (Archive, BTreeMap<Vec<u8>, Vec<u8>>, Vec<VersionRow>) {
+    let archive = open(home, counter);
+    let files: BTreeMap<Vec<u8>, Vec<u8>> = (0..50_u64).map(|i| (format!("{i:02}").into_bytes(), noise(i, 15_000))).collect();
+    put_all(&archive, &files);
+    archive.flush(&Unwatched).expect("flush");
+    let rows = archive.catalogue().list(b"", Versions::Newest, None, 100).expect("a list");
+    (archive, files, rows)
+}
+
+#[test]
+fn readers_that_share_platters_seldom_open_them() {
+    let (home, counter) = (Home::new(2, 1), Arc::new(Counter::default()));
+    let (archive, files, rows) = small_objects(&home, &counter);
+    counter.opened.store(0, Ordering::Relaxed);
+    for row in &rows {
+        assert_reads(&mut ObjectReader::new(&archive).sharing_platters(), row, &files);
+    }
+    // A set is opened anew each second, which is much longer than a read takes.
+    assert!(counter.opened.load(Ordering::Relaxed) <= 3 * 25, "{} platters were opened", counter.opened.load(Ordering::Relaxed));
+    let open = counter.open.load(Ordering::Relaxed);
+    assert!(open <= 3, "{open} platters are open");
+}
+
+#[test]
+fn a_store_that_is_back_is_used_at_once() {
+    let (home, counter) = (Home::new(1, 0), Arc::new(Counter::default()));
+    let (archive, files, rows) = small_objects(&home, &counter);
+    let store = home.platter_files()[0].parent().expect("a folder").to_owned();
+    let away = home.path().join("away");
+    for row in &rows[..5] {
+        std::fs::rename(&store, &away).expect("moved");
+        // Whatever was opened before.
+        assert!(ObjectReader::new(&archive).read(row, &mut |_| Ok(())).is_err());
+        drop(ObjectReader::new(&archive).sharing_platters().read(row, &mut |_| Ok(())));
+        std::fs::rename(&away, &store).expect("moved back");
+        assert_reads(&mut ObjectReader::new(&archive).sharing_platters(), row, &files);
+    }
+}
+
+#[test]
+fn content_in_memory_is_read_without_waiting() {
+    let (home, counter) = (Home::new(2, 1), Arc::new(Counter::default()));
+    let (archive, files, rows) = small_objects(&home, &counter);
+    let mut fetched = 0;
+    for row in &rows {
+        let mut reader = ObjectReader::new(&archive).sharing_platters();
+        let opened = reader.open(row).expect("it opens");
+        let range = 100..row.record.size - 100;
+        let reads = counter.reads.load(Ordering::Relaxed);
+        let is_fetched = reader.fetch_cached(&opened, &range);
+        fetched += u32::from(is_fetched);
+        let mut content = Vec::new();
+        let mut sink = |buffer: &mut Vec<u8>, pieces: &[std::ops::Range<usize>]| {
+            pieces.iter().for_each(|piece| content.extend_from_slice(&buffer[piece.clone()]));
+            Ok(())
+        };
+        reader.read_opened(&opened, range.clone(), &mut sink).expect("it reads");
+        assert!(content == files[&row.record.name.0][range.start as usize..range.end as usize]);
+        assert!(!is_fetched || counter.reads.load(Ordering::Relaxed) == reads, "it was read again");
+    }
+    // Those on two tracks, and the first of each second, are not.
+    assert!(fetched >= 25 && counter.cached_reads.load(Ordering::Relaxed) >= u64::from(fetched), "{fetched} were fetched");
+    // A reader that doesn't share platters fetches nothing.
+    let mut reader = ObjectReader::new(&archive);
+    let opened = reader.open(&rows[0]).expect("it opens");
+    assert!(!reader.fetch_cached(&opened, &(0..10)));
 }
 
 #[test]

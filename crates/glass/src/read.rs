@@ -18,6 +18,12 @@ pub trait PlatterSource: Send + Sync {
     /// # Errors
     /// Errors of the medium; the read drive treats them as lost sectors.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Fills the buffer with bytes at `offset` that are in memory. Returns `false`, without having
+    /// waited for the medium, if they are not, or if the source can't tell.
+    fn read_cached_at(&self, _offset: u64, _buffer: &mut [u8]) -> bool {
+        false
+    }
 }
 
 /// Too many sectors are lost for a code to rebuild them.
@@ -71,7 +77,23 @@ impl ReadDrive {
         if !matches!(read_fully(&*self.source, offset, buffer), Ok(read) if read == buffer.len()) {
             return false;
         }
-        buffer.chunks_exact(stride).zip(sectors).all(|(bytes, sector)| label::is_good(bytes, self.platter, SectorAddress { track, sector }))
+        self.are_good(track, sectors, buffer)
+    }
+
+    /// [`read_sectors`](Self::read_sectors) without waiting for the medium. Also returns `false` if
+    /// the sectors are not in memory.
+    ///
+    /// # Panics
+    /// If `buffer` doesn't have the length of the sectors.
+    pub fn read_cached_sectors(&self, track: PhysicalTrack, sectors: Range<u16>, buffer: &mut [u8]) -> bool {
+        assert_eq!(buffer.len(), sectors.len() * self.geometry.sector_stride(), "the buffer must have the length of the sectors");
+        let offset = self.geometry.sector_offset(SectorAddress { track, sector: sectors.start });
+        self.source.read_cached_at(offset, buffer) && self.are_good(track, sectors, buffer)
+    }
+
+    fn are_good(&self, track: PhysicalTrack, sectors: Range<u16>, buffer: &[u8]) -> bool {
+        let each = buffer.chunks_exact(self.geometry.sector_stride()).zip(sectors);
+        each.into_iter().all(|(bytes, sector)| label::is_good(bytes, self.platter, SectorAddress { track, sector }))
     }
 
     /// Reads a whole track and marks lost sectors, without repair.

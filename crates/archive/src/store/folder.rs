@@ -268,6 +268,10 @@ impl PlatterSource for FolderPlatter {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read_at(offset, buffer)
     }
+
+    fn read_cached_at(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        self.0.read_cached_at(offset, buffer)
+    }
 }
 
 impl PlatterFile for FolderPlatter {

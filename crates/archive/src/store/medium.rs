@@ -264,6 +264,11 @@ impl PlatterSource for LoadedFile {
             Some(glass) => glass.read_at(offset, buffer),
         }
     }
+
+    fn read_cached_at(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        // Glass is never in memory, and to find out what the file is may take a read.
+        matches!(self.glass.get(), Some(None)) && self.file.read_cached_at(offset, buffer)
+    }
 }
 
 impl PlatterFile for LoadedFile {

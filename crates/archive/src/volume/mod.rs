@@ -77,6 +77,11 @@ pub trait VolumeFile: Send + Sync {
     /// Reads up to `buffer.len()` bytes from `offset` on and returns how many: fewer are allowed, 0
     /// only at the end of the file. The rest of `buffer` keeps its content.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Fills the buffer with bytes at `offset` that are in the page cache. Returns `false`, without
+    /// having waited for a disk, if they are not, or if the volume can't tell.
+    fn read_cached_at(&self, _offset: u64, _buffer: &mut [u8]) -> bool {
+        false
+    }
     /// Reserves space for a file of `bytes`, so that a full disk is detected now. Unwritten bytes
     /// read as zeros. Does nothing if the file system doesn't support it.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
@@ -240,6 +245,14 @@ impl VolumeFile for FolderFile {
             return read;
         }
         self.file.read_at(buffer, offset)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_cached_at(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        use rustix::io::{ReadWriteFlags, preadv2};
+        // File systems without support for this answer with an error.
+        let length = buffer.len();
+        preadv2(&self.file, &mut [io::IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT).is_ok_and(|read| read == length)
     }
 
     #[cfg(target_os = "linux")]

@@ -291,6 +291,7 @@ impl Gateway {
 
     /// One round of housekeeping. Blocks.
     fn run_housekeeping_once(&self, settings: &Background, aborts_old_uploads: bool, stop: &watch::Receiver<bool>) {
+        self.archive.close_platters();
         if let Err(error) = self.archive.sweep() {
             tracing::error!(%error, "can't sweep removed versions yet");
         }

@@ -84,19 +84,21 @@ impl Gateway {
         if length <= BUFFERED_READ_BYTES_MAX
             && let Some(reservation) = self.buffered_responses.try_reserve(&MemoryOwner::own(), length as usize)
         {
-            let (archive, is_staged) = (self.archive.clone(), !version.row.archived);
+            let mut reader = ObjectReader::new(&self.archive).sharing_platters();
+            let opened = reader.open(&version.row)?;
+            // Content that is in memory is read at once: switching threads takes longer than
+            // reading it. Staged content most likely is. A platter may be slow.
+            let is_in_memory = !version.row.archived || reader.fetch_cached(&opened, &range);
             let read = move || {
                 let mut content = Vec::new();
-                let result = ObjectReader::new(&archive).read_buffers(&version.row, range, &mut |buffer, pieces| {
+                let result = reader.read_opened(&opened, range, &mut |buffer, pieces| {
                     let buffer = Bytes::from(std::mem::take(buffer));
                     content.extend(pieces.iter().map(|piece| Ok(buffer.slice(piece.clone()))));
                     Ok(())
                 });
                 result.map(|()| content)
             };
-            // Staged content is most likely in the page cache, and switching threads takes longer
-            // than reading it. A platter may be slow.
-            let content = if is_staged { read() } else { tokio::task::block_in_place(read) }?;
+            let content = if is_in_memory { read() } else { tokio::task::block_in_place(read) }?;
             // The reservation is released with the last piece.
             let pieces = stream::iter(content).map(move |piece| {
                 let _ = &reservation;

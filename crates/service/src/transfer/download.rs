@@ -132,7 +132,7 @@ impl Download {
 impl Source {
     /// Reads until the range ends or the client falls behind.
     fn read(&self, mut range: Range<u64>, pieces_tx: &mpsc::Sender<Result<VecDeque<Bytes>, StdError>>, runtime: &Handle) {
-        let mut reader = ObjectReader::new(&self.archive);
+        let mut reader = ObjectReader::new(&self.archive).sharing_platters();
         while !range.is_empty() {
             let found = self.read_some(&mut reader, &mut range).map_err(|error| {
                 tracing::error!(%error, name = %self.opened.version().record.name.display(), "can't read an object");

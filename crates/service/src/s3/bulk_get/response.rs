@@ -150,7 +150,7 @@ impl TarResponse {
 
     fn read(&mut self, order: &[usize]) -> Result<(), Abort> {
         let gateway = self.gateway.clone();
-        let mut reader = ObjectReader::new(&gateway.archive);
+        let mut reader = ObjectReader::new(&gateway.archive).sharing_platters();
         let mut content = Vec::new();
         for (at, &index) in order.iter().enumerate() {
             self.out.check()?;
