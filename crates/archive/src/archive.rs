@@ -136,9 +136,8 @@ impl Archive {
     }
 
     /// Closes platters that were opened a second ago or earlier and kept open for [other
-    /// readers](crate::object::ObjectReader::sharing_platters).
-    /// Programs that run for long call this every second: open files keep a disk from being
-    /// unmounted.
+    /// readers](crate::object::ObjectReader::sharing_platters). Programs that run for long call this
+    /// every few seconds: open files keep a disk from being unmounted.
     pub fn close_platters(&self) {
         self.open_sets.close_old(Instant::now());
     }

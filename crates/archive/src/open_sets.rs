@@ -25,7 +25,7 @@ pub(crate) struct OpenSets(Mutex<VecDeque<(Instant, Arc<OpenSet>)>>);
 
 impl OpenSets {
     fn lock(&self) -> MutexGuard<'_, VecDeque<(Instant, Arc<OpenSet>)>> {
-        // A poisoned lock is usable: each change is a single call.
+        // A poisoned lock is usable: at worst, sets are missing.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -42,25 +42,38 @@ impl OpenSets {
         if set.members.len() > PLATTERS_MAX {
             return;
         }
+        let mut closed = self.take(|_, other| other.description.id == set.description.id);
         let mut sets = self.lock();
-        sets.retain(|(_, other)| other.description.id != set.description.id);
         sets.push_back((now, set.clone()));
         let mut platters: usize = sets.iter().map(|(_, set)| set.members.len()).sum();
         while platters > PLATTERS_MAX
             && let Some((_, oldest)) = sets.pop_front()
         {
             platters -= oldest.members.len();
+            closed.push(oldest);
         }
+        drop(sets);
+        drop(closed);
     }
 
     /// Forgets a set, because something of it could not be read.
     pub(crate) fn forget(&self, set: SetId) {
-        self.lock().retain(|(_, other)| other.description.id != set);
+        drop(self.take(|_, other| other.description.id == set));
     }
 
     /// Closes sets that were opened a second or longer before `now`.
     pub(crate) fn close_old(&self, now: Instant) {
-        self.lock().retain(|(opened, _)| now.duration_since(*opened) < KEPT);
+        drop(self.take(|opened, _| now.duration_since(opened) >= KEPT));
+    }
+
+    /// Takes sets out. The caller drops them without the lock: closing a file of a store that hangs
+    /// must not hold up readers of others.
+    fn take(&self, is_taken: impl Fn(Instant, &OpenSet) -> bool) -> Vec<Arc<OpenSet>> {
+        let mut sets = self.lock();
+        let (taken, kept): (VecDeque<_>, _) = std::mem::take(&mut *sets).into_iter().partition(|(opened, set)| is_taken(*opened, set));
+        *sets = kept;
+        drop(sets);
+        taken.into_iter().map(|(_, set)| set).collect()
     }
 }
 

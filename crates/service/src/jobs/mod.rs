@@ -291,7 +291,6 @@ impl Gateway {
 
     /// One round of housekeeping. Blocks.
     fn run_housekeeping_once(&self, settings: &Background, aborts_old_uploads: bool, stop: &watch::Receiver<bool>) {
-        self.archive.close_platters();
         if let Err(error) = self.archive.sweep() {
             tracing::error!(%error, "can't sweep removed versions yet");
         }
@@ -359,6 +358,8 @@ impl Gateway {
 
     /// Checks the service's database, stores and staging, and reports the results.
     pub(crate) fn check_disks(&self) {
+        // Open platters would keep a disk from being unmounted.
+        self.archive.close_platters();
         self.health.readiness.report("service.db", self.state.check_file().map(str::to_owned));
         let needed = usize::from(self.archive.settings().shape().platters());
         let before = self.health.stores.last_result();
