@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tarfile
 import time
@@ -213,6 +214,19 @@ def test_wrong_lists_and_arguments_are_told(case: Case):
     assert ran.returncode == 1 and "nowhere" in ran.stderr
     status, said = case.run([])
     assert (status, said["objects"], said["parts"]) == (0, 0, 0)
+
+
+def test_a_second_ctrl_c_ends_a_command_at_once(case: Case):
+    """A load against a server that accepts connections and never answers waits for its requests."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        options = ["--endpoint", endpoint, "--prefix", "p/", "--prepared", "--workload", "access", "--clients", "1", "--timeout", "50"]
+        process = subprocess.Popen(case.own.command("bench", *options), env=case.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        connection, _ = silent.accept()
+        # Signals that come too fast count once.
+        wait_until("its end", lambda: process.send_signal(signal.SIGINT) or process.poll() is not None)
+        connection.close()
+        assert process.returncode == 130
 
 
 def test_ctrl_c_ends_it_and_another_run_goes_on(case: Case):

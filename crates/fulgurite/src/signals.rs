@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// Runs `then` on Ctrl-C or SIGTERM, or after a time.
+/// The exit status of a process that Ctrl-C ended.
+const INTERRUPTED: i32 = 128 + 2;
+
+/// Runs `then` on Ctrl-C or SIGTERM, or after a time. Another Ctrl-C or SIGTERM ends the process at
+/// once, for people who won't wait until work in progress is done.
 pub(crate) fn on_stop(time: Option<Duration>, then: impl FnOnce() + Send + 'static) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("signals can't be received")?;
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
@@ -26,6 +30,11 @@ pub(crate) fn on_stop(time: Option<Duration>, then: impl FnOnce() + Send + 'stat
                 () = tokio::time::sleep(time.unwrap_or(Duration::MAX)) => {}
             }
             then();
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            std::process::exit(INTERRUPTED);
         });
     });
     is_ready.recv().context("signals can't be received")?.context("signals can't be received")
