@@ -205,6 +205,20 @@ def test_a_server_that_is_killed_meanwhile_costs_only_time(case: Case):
     assert dict(case.tarred()) == {f"objects/{key}": body for key, body in case.objects.items()}
 
 
+def test_two_processes_do_not_share_a_folder(case: Case):
+    case.put(content(1_000, 20_000))
+    command = case.command(list(case.objects), "--part-objects", "50", "--connections", "1")
+    first = subprocess.Popen(command, env=case.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until("a part", lambda: case.parts("tar") or first.poll() is not None)
+    first.send_signal(signal.SIGSTOP)
+    status, said = case.run(list(case.objects), "--part-objects", "50")
+    first.send_signal(signal.SIGCONT)
+    first.communicate(timeout=START_S)
+    assert status == 1 and "another process" in said["error"], said
+    assert first.returncode == 0
+    assert dict(case.tarred()) == {f"objects/{key}": body for key, body in case.objects.items()}
+
+
 def test_wrong_lists_and_arguments_are_told(case: Case):
     case.put({"a": b"a"})
     status, said = case.run(['{"key": 7}'], name="list.jsonl")

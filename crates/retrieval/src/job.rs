@@ -8,7 +8,7 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -116,6 +116,12 @@ pub enum RetrievalError {
         /// What differs.
         differs: &'static str,
     },
+    /// Another process retrieves into the folder.
+    #[error("another process is retrieving into {}", folder.display())]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// An object is too large for a row.
     #[error("{key:?} has {bytes} bytes, too many for a row of a Parquet file: retrieve it as tar")]
     TooLarge {
@@ -192,6 +198,7 @@ impl<'a> Retrieval<'a> {
 
     fn run_in_folder(&self, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<Summary, RetrievalError> {
         std::fs::create_dir_all(&self.state)?;
+        let _lock = self.lock()?;
         self.claim()?;
         let parts = self.parts(progress, stop)?;
         let mut summary = Summary { parts: parts.len() as u64, objects: parts.iter().map(|part| part.objects).sum(), ..Summary::default() };
@@ -211,6 +218,17 @@ impl<'a> Retrieval<'a> {
     /// The path of a file of a part.
     fn path_of(&self, index: usize, extension: &str) -> PathBuf {
         self.settings.folder.join(format!("part-{:06}.{extension}", index + 1))
+    }
+
+    /// Keeps other processes from writing the same files. The system releases it if this process
+    /// dies.
+    fn lock(&self) -> Result<File, RetrievalError> {
+        let file = File::options().create(true).append(true).open(self.state.join("lock"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(RetrievalError::InUse { folder: self.settings.folder.clone() }),
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
     }
 
     /// Records what is retrieved, or refuses to mix it with something else.
