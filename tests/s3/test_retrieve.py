@@ -205,6 +205,24 @@ def test_a_server_that_is_killed_meanwhile_costs_only_time(case: Case):
     assert dict(case.tarred()) == {f"objects/{key}": body for key, body in case.objects.items()}
 
 
+def test_parts_without_their_retrieval_and_damaged_files_are_not_trusted(case: Case):
+    case.put(content(60))
+    keys = list(case.objects)
+    assert case.run(keys, "--part-objects", "20")[0] == 0
+    state = case.folder / "parts" / "retrieval"
+    case.parts("tar")[1].unlink()
+    for name in ("sorted", "parts.json", "job.json"):
+        kept = (state / name).read_bytes()
+        (state / name).write_bytes(kept[:30])
+        status, said = case.run(keys, "--part-objects", "20")
+        assert status == 1 and name in said["error"] and "damaged" in said["error"], said
+        (state / name).write_bytes(kept)
+    shutil.rmtree(state)
+    status, said = case.run(keys, "--part-objects", "20")
+    assert status == 1 and "own files are gone" in said["error"], said
+    assert len(case.parts("tar")) == 2
+
+
 def test_two_processes_do_not_share_a_folder(case: Case):
     case.put(content(1_000, 20_000))
     command = case.command(list(case.objects), "--part-objects", "50", "--connections", "1")

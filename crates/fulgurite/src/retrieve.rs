@@ -100,10 +100,14 @@ pub(crate) fn retrieve(session: &Session, asked: &Retrieve) -> Result<Outcome> {
             session.warn("stopped; the same command goes on from here");
             return Ok(Outcome::Troubled);
         }
-        Err(error @ (RetrievalError::Exchange(_) | RetrievalError::Folder { .. })) => {
-            return Err(anyhow::Error::new(error).context("the retrieval is incomplete; the same command goes on from here"));
+        Err(error) => {
+            let goes_on = match &error {
+                RetrievalError::Exchange(error) => error.is_passing() || matches!(error, ExchangeError::File(_)),
+                _ => false,
+            };
+            let error = anyhow::Error::new(error);
+            return Err(if goes_on { error.context("the retrieval is incomplete; the same command goes on from here") } else { error });
         }
-        Err(error) => return Err(error.into()),
     };
     report(session, asked, &summary, begun.elapsed());
     Ok(Outcome::troubled_if(summary.failed > 0))

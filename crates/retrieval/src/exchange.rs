@@ -43,8 +43,9 @@ pub enum ExchangeError {
 }
 
 impl ExchangeError {
-    /// Whether another attempt may succeed.
-    fn is_passing(&self) -> bool {
+    /// Whether another attempt may succeed, with the same arguments.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
         match self {
             Self::Refused(refusal) => {
                 refusal.status.is_server_error() && refusal.status != StatusCode::NOT_IMPLEMENTED

@@ -116,6 +116,20 @@ pub enum RetrievalError {
         /// What differs.
         differs: &'static str,
     },
+    /// The folder has parts, but nothing says of what.
+    #[error("{} has parts of a retrieval whose own files are gone. Use another folder", folder.display())]
+    Unknown {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A file of the retrieval is damaged.
+    #[error("{} is damaged: {why}. Retrieve into another folder", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// Another process retrieves into the folder.
     #[error("another process is retrieving into {}", folder.display())]
     InUse {
@@ -244,13 +258,21 @@ impl<'a> Retrieval<'a> {
         let path = self.state.join("job.json");
         match std::fs::read(&path) {
             Ok(text) => {
-                let found: Job = serde_json::from_slice(&text).map_err(io::Error::from)?;
+                let found: Job = serde_json::from_slice(&text).map_err(|error| damaged(&path, &error))?;
                 match found.difference(&job) {
                     None => Ok(()),
                     Some(differs) => Err(RetrievalError::Other { folder: self.settings.folder.clone(), differs }),
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(write_whole(&path, &job)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Parts would be taken for those of this retrieval.
+                for entry in std::fs::read_dir(&self.settings.folder)? {
+                    if entry?.file_name().to_string_lossy().starts_with("part-") {
+                        return Err(RetrievalError::Unknown { folder: self.settings.folder.clone() });
+                    }
+                }
+                Ok(write_whole(&path, &job)?)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -259,7 +281,7 @@ impl<'a> Retrieval<'a> {
     fn parts(&self, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<Vec<Part>, RetrievalError> {
         let path = self.state.join("parts.json");
         match std::fs::read(&path) {
-            Ok(text) => Ok(serde_json::from_slice(&text).map_err(io::Error::from)?),
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| damaged(&path, &error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let exchange = Exchange::new(self.server, stop)?;
                 let parts = order::sort(&self.settings, &exchange, &self.sorted(), &mut |objects| progress.placed(objects))?;
@@ -317,8 +339,8 @@ impl<'a> Retrieval<'a> {
         sorted.seek(SeekFrom::Start(part.offset))?;
         let mut objects = Vec::new();
         for _ in 0..part.objects {
-            let object = read_line::<Requested>(&mut sorted)?;
-            objects.push(object.ok_or_else(|| io::Error::other(format!("{}: it ends early", self.sorted().display())))?);
+            let object = read_line::<Requested>(&mut sorted).map_err(|error| damaged(&self.sorted(), &error))?;
+            objects.push(object.ok_or_else(|| damaged(&self.sorted(), &"it ends early"))?);
         }
         let extension = self.settings.format.extension();
         let (partial, complete) = (self.path_of(index, &format!("{extension}.partial")), self.path_of(index, extension));
@@ -374,6 +396,10 @@ impl Tally<'_> {
 
 fn lock<'m, 'p>(tally: &'m Mutex<Tally<'p>>) -> std::sync::MutexGuard<'m, Tally<'p>> {
     tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn damaged(path: &Path, why: &dyn std::fmt::Display) -> RetrievalError {
+    RetrievalError::Damaged { path: path.to_owned(), why: why.to_string() }
 }
 
 fn digest(path: &Path) -> Result<String, RetrievalError> {
