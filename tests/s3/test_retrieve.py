@@ -43,7 +43,7 @@ class Case:
     @property
     def environment(self) -> dict[str, str]:
         keys = {"AWS_ACCESS_KEY_ID": self.own.account.access_key, "AWS_SECRET_ACCESS_KEY": self.own.account.secret_key}
-        return {**os.environ, **keys, "AWS_ENDPOINT_URL": self.own.endpoint, "AWS_REGION": self.own.region}
+        return {**os.environ, **keys, "AWS_ENDPOINT_URL": self.own.endpoint, "AWS_DEFAULT_REGION": self.own.region}
 
     def run(self, lines: list[str], *options: str, name: str = "list.txt") -> tuple[int, dict]:
         ran = subprocess.run(self.command(lines, *options, name=name), env=self.environment, capture_output=True, text=True, timeout=START_S)
@@ -89,7 +89,7 @@ def test_a_list_comes_in_parts_in_the_order_of_the_archive(case: Case):
     archived = names[20:]
     assert all(name.startswith("later/") for name in names[:20])
     assert sum(one > next for one, next in zip(archived, archived[1:], strict=False)) <= 2, "a new platter begins at most twice"
-    assert status == 0 and not list((case.folder / "parts").glob("*.failed.jsonl"))
+    assert status == 0 and not list((case.folder / "parts").glob("_*.failed.jsonl"))
 
 
 def test_another_run_fetches_only_what_is_missing(case: Case):
@@ -122,7 +122,7 @@ def test_what_can_not_be_sent_is_named(case: Case):
     case.s3.put_object(Bucket="survey", Key="cold", Body=b"cold", StorageClass="GLACIER")
     status, said = case.run(["a", "missing", "cold", "b"])
     assert (status, said["failed"], said["retrieved"], said["objects"]) == (1, 2, 2, 4)
-    (failed,) = (case.folder / "parts").glob("*.failed.jsonl")
+    (failed,) = (case.folder / "parts").glob("_*.failed.jsonl")
     lines = [json.loads(line) for line in failed.read_text().splitlines()]
     assert sorted((line["key"], line["code"]) for line in lines) == [("cold", "InvalidObjectState"), ("missing", "NoSuchKey")]
     # What failed is a list again.
@@ -160,7 +160,7 @@ def test_rows_of_parquet_have_content_and_properties(case: Case):
     case.put(content(120, 2_000) | {"odd/../é": b"odd", "empty": b""})
     status, said = case.run(list(case.objects), "--format", "parquet", "--part-size", "100 kB")
     assert status == 0 and said["parts"] == len(case.parts("parquet")) == 3
-    table = pyarrow.parquet.ParquetDataset(case.parts("parquet")).read()
+    table = pyarrow.parquet.read_table(case.folder / "parts")
     assert table.schema.names == ["key", "version_id", "etag", "range", "modified", "content"]
     rows = {row["key"]: row for row in table.to_pylist()}
     assert {key: row["content"] for key, row in rows.items()} == case.objects
@@ -209,7 +209,7 @@ def test_parts_without_their_retrieval_and_damaged_files_are_not_trusted(case: C
     case.put(content(60))
     keys = list(case.objects)
     assert case.run(keys, "--part-objects", "20")[0] == 0
-    state = case.folder / "parts" / "retrieval"
+    state = case.folder / "parts" / "_retrieval"
     case.parts("tar")[1].unlink()
     for name in ("sorted", "parts.json", "job.json"):
         kept = (state / name).read_bytes()
@@ -237,8 +237,30 @@ def test_two_processes_do_not_share_a_folder(case: Case):
     assert dict(case.tarred()) == {f"objects/{key}": body for key, body in case.objects.items()}
 
 
+def test_a_part_that_is_retrieved_again_in_full_has_no_failures(case: Case):
+    case.put({"a": b"a"})
+    assert case.run(["a", "late"])[1]["failed"] == 1
+    case.put({"late": b"late"})
+    case.parts("tar")[0].unlink()
+    status, said = case.run(["a", "late"])
+    assert (status, said["failed"], said["retrieved"]) == (0, 0, 2)
+
+
+def test_a_wrong_bucket_does_not_claim_the_folder(case: Case):
+    case.put({"a": b"a"})
+    command = case.command(["a"])
+    wrong = [argument if argument != "survey" else "elsewhere" for argument in command]
+    ran = subprocess.run(wrong, env=case.environment, capture_output=True, text=True, timeout=START_S)
+    assert ran.returncode == 1 and "NoSuchBucket" in ran.stderr and "same command" not in ran.stderr
+    assert case.run(["a"])[0] == 0
+
+
 def test_wrong_lists_and_arguments_are_told(case: Case):
     case.put({"a": b"a"})
+    status, said = case.run(['"a"', '{"key": "a", "range": "bytes=5-2"}'], name="list.jsonl")
+    assert status == 1 and "list.jsonl, line 2" in said["error"] and "bytes=5-2" in said["error"], said
+    status, said = case.run(['"a"'], name="list.json")
+    assert status == 1 and ".jsonl" in said["error"], said
     status, said = case.run(['{"key": 7}'], name="list.jsonl")
     assert status == 1 and "list.jsonl, line 1" in said["error"], said
     shutil.rmtree(case.folder / "parts")

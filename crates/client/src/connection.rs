@@ -1,4 +1,4 @@
-//! Connections, and why exchanges over them fail.
+//! Connections and their errors.
 
 use std::fmt;
 use std::io;
@@ -31,8 +31,8 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Server {
-    /// A signed request for a path such as `/bucket/key?versions`. `length` is that of the body;
-    /// without it there is none.
+    /// A signed request for a path such as `/bucket/key?versions`. `length` is the body's
+    /// Content-Length; with `None`, the request has no such header.
     ///
     /// # Errors
     /// If the path or a header is malformed, or credentials can't be read.
@@ -60,8 +60,8 @@ impl Server {
         Ok(Request::from_parts(parts, body))
     }
 
-    /// Opens a connection. The future moves its bytes, and has to run beside the requests; the
-    /// sender reports its errors.
+    /// Opens a connection. The future drives it and must be polled concurrently with the requests;
+    /// the sender reports its errors.
     ///
     /// # Errors
     /// If the server can't be reached, or TLS fails.
@@ -124,7 +124,7 @@ pub async fn read_refusal(status: StatusCode, mut body: Incoming) -> Refusal {
     Refusal { status, code: element("Code").filter(is_code), message: element("Message") }
 }
 
-/// What an error of a connection means.
+/// Maps an error of a connection to a [`Failure`].
 #[must_use]
 pub fn failure_of(error: &hyper::Error) -> Failure {
     if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {

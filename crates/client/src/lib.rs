@@ -1,4 +1,4 @@
-//! A client of S3 servers: where a server is, the credentials for it, and signed requests over a
+//! A client of S3 servers: a server's address, its credentials, and signed requests over a
 //! connection.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Requests leave their payload unsigned. Callers choose the bodies of their requests, read the
-//! bodies of responses, and decide what to repeat.
+//! bodies of responses, and decide what to retry.
 
 #![forbid(unsafe_code)]
 
@@ -15,4 +15,4 @@ mod connection;
 mod server;
 
 pub use connection::{CLOSED, Failure, Refusal, failure_of, next_frame, read_refusal};
-pub use server::{Server, ServerError, ServerOptions};
+pub use server::{Server, ServerError, ServerOptions, region};

@@ -37,7 +37,7 @@ pub enum ServerError {
     /// A certificate authority can't be read.
     #[error("{0}")]
     Authorities(String),
-    /// The process has no file descriptors left, for example.
+    /// The runtime can't start, for example for lack of file descriptors.
     #[error("can't prepare for connections: {0}")]
     Runtime(#[source] std::io::Error),
 }
@@ -124,6 +124,15 @@ impl Server {
         let is_local = self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         is_local.then_some(self.port)
     }
+}
+
+/// The region for signatures: the given one, or that of `AWS_REGION` or `AWS_DEFAULT_REGION`, or
+/// `us-east-1`.
+#[must_use]
+pub fn region(given: Option<&str>) -> String {
+    let of_environment = |name| std::env::var(name).ok().filter(|region| !region.is_empty());
+    let given = given.map(str::to_owned).or_else(|| of_environment("AWS_REGION"));
+    given.or_else(|| of_environment("AWS_DEFAULT_REGION")).unwrap_or_else(|| "us-east-1".to_owned())
 }
 
 async fn signer(endpoint: &str, options: &ServerOptions) -> Result<Signer<Credential>, ServerError> {

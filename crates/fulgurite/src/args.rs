@@ -199,9 +199,9 @@ pub(crate) enum Command {
     Bench(Box<crate::bench::Bench>),
     /// Retrieve the objects of a long list from a server
     ///
-    /// Asks the server where the objects are, sorts the list by that, and retrieves it in parts:
-    /// tar archives or Parquet files. So objects come in the order in which the archive reads them
-    /// fastest. Needs no archive, but a Fulgurite server.
+    /// Asks the server where the objects are, sorts the list by location, and retrieves it in
+    /// parts: tar archives or Parquet files. The archive reads objects in that order fastest. Needs
+    /// a Fulgurite server, but no local archive.
     Retrieve(Box<crate::retrieve::Retrieve>),
     /// Simulate libraries of glass platters with the digital twin
     #[command(subcommand)]

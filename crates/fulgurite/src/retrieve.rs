@@ -6,25 +6,25 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use fulgurite_client::{Server, ServerOptions};
+use fulgurite_client::{Server, ServerOptions, region};
 use fulgurite_retrieval::{ExchangeError, Format, Progress, Retrieval, RetrievalError, Settings, Summary};
 use fulgurite_settings::Dimension;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use crate::outcome::Misuse;
-use crate::{Outcome, Session, signals, text};
+use crate::{Outcome, Session, diagnostics, signals, text};
 
 #[derive(Debug, Args)]
 pub(crate) struct Retrieve {
-    /// A file with a key on each line; in a file named .jsonl, a JSON object with key, version_id
-    /// and range on each line
+    /// A file with a key on each line; in a file named .jsonl or .ndjson, a JSON string or an
+    /// object with key, version_id and range on each line
     list: PathBuf,
-    /// The folder for the parts. Another run with the same arguments goes on where the last one
-    /// ended
+    /// The folder for the parts. Another run with the same arguments resumes
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
     /// The server, as http://HOST:PORT or https://HOST:PORT
@@ -33,21 +33,22 @@ pub(crate) struct Retrieve {
     /// The bucket
     #[arg(long, value_name = "NAME")]
     bucket: String,
-    /// What the parts are
+    /// Format of the parts
     #[arg(long, value_enum, default_value_t = PartFormat::Tar)]
     format: PartFormat,
-    /// Parts that are retrieved at once
+    /// Number of parts to retrieve at once
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     connections: u32,
-    /// Maximum number of objects of a part
+    /// Maximum number of objects per part
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     part_objects: u64,
     /// Maximum size of a part, unless it has only one object
     #[arg(long, default_value = "1 GiB", value_name = "SIZE")]
     part_size: String,
-    /// The region that requests are signed for
-    #[arg(long, default_value = "us-east-1", env = "AWS_REGION", value_name = "NAME")]
-    region: String,
+    /// The region that requests are signed for. Default: AWS_REGION, AWS_DEFAULT_REGION, or
+    /// us-east-1
+    #[arg(long, value_name = "NAME")]
+    region: Option<String>,
     /// A profile in ~/.aws. Default: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the default
     /// profile
     #[arg(long, value_name = "PROFILE")]
@@ -70,7 +71,7 @@ pub(crate) fn retrieve(session: &Session, asked: &Retrieve) -> Result<Outcome> {
     let part_bytes = Dimension::Size.parse_whole(&asked.part_size).map_err(|error| Misuse(format!("--part-size: {error}")))?;
     let options = ServerOptions {
         bucket: asked.bucket.clone(),
-        region: asked.region.clone(),
+        region: region(asked.region.as_deref()),
         keys: None,
         profile: asked.profile.clone(),
         authorities: asked.ca_file.clone(),
@@ -92,7 +93,10 @@ pub(crate) fn retrieve(session: &Session, asked: &Retrieve) -> Result<Outcome> {
     signals::on_stop(None, move || stopped.store(true, Ordering::Relaxed))?;
     let begun = std::time::Instant::now();
     let mut bar = Bar::new(session);
-    let result = Retrieval::new(&server, settings).run(&mut bar, &stop);
+    let on_retry = |error: &ExchangeError, pause: Duration| {
+        diagnostics::note(&format!("{error}; trying again in {} s", pause.as_secs()));
+    };
+    let result = Retrieval::new(&server, settings).run(&mut bar, &on_retry, &stop);
     drop(bar);
     let summary = match result {
         Ok(summary) => summary,
@@ -102,7 +106,7 @@ pub(crate) fn retrieve(session: &Session, asked: &Retrieve) -> Result<Outcome> {
         }
         Err(error) => {
             let goes_on = match &error {
-                RetrievalError::Exchange(error) => error.is_passing() || matches!(error, ExchangeError::File(_)),
+                RetrievalError::Exchange(error) => error.is_transient() || matches!(error, ExchangeError::File(_)),
                 _ => false,
             };
             let error = anyhow::Error::new(error);
@@ -113,7 +117,7 @@ pub(crate) fn retrieve(session: &Session, asked: &Retrieve) -> Result<Outcome> {
     Ok(Outcome::troubled_if(summary.failed > 0))
 }
 
-fn report(session: &Session, asked: &Retrieve, summary: &Summary, time: std::time::Duration) {
+fn report(session: &Session, asked: &Retrieve, summary: &Summary, time: Duration) {
     let Summary { parts, earlier_parts, objects, failed, retrieved, bytes } = *summary;
     let to = text::path(&asked.to);
     let earlier = if earlier_parts > 0 {
@@ -129,7 +133,7 @@ fn report(session: &Session, asked: &Retrieve, summary: &Summary, time: std::tim
         text::count(parts, "part")
     ));
     if failed > 0 {
-        session.warn(&format!("{} of {objects} could not be retrieved: {to}/part-*.failed.jsonl says why", text::count(failed, "object")));
+        session.warn(&format!("{} of {objects} could not be retrieved: {to}/_part-*.failed.jsonl says why", text::count(failed, "object")));
     }
     session.answer(|| {
         json!({
@@ -150,7 +154,7 @@ impl Bar {
         let is_hidden = session.quiet || session.json;
         let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(None, target);
-        bar.set_style(ProgressStyle::with_template("{pos} objects have a place {elapsed}").expect("the template is valid"));
+        bar.set_style(ProgressStyle::with_template("located {pos} objects, {elapsed}").expect("the template is valid"));
         Self { bar, earlier: 0 }
     }
 }

@@ -15,14 +15,17 @@ use tokio::time::timeout;
 /// Timeout for a response that makes no progress. The server looks up the whole list before it
 /// sends anything.
 const SILENCE: Duration = Duration::from_secs(300);
-/// Number of attempts without any success after which a request is given up.
+/// Maximum number of attempts for a request.
 const ATTEMPTS_MAX: u32 = 8;
 /// Pause before the second attempt; it doubles with each.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Why the server's answer can't be had.
+/// Called when a request is sent again, with the reason and the pause before.
+pub type OnRetry<'a> = dyn Fn(&ExchangeError, Duration) + Sync + 'a;
+
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     /// The server refuses the request.
@@ -45,7 +48,7 @@ pub enum ExchangeError {
 impl ExchangeError {
     /// Whether another attempt may succeed, with the same arguments.
     #[must_use]
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Refused(refusal) => {
                 refusal.status.is_server_error() && refusal.status != StatusCode::NOT_IMPLEMENTED
@@ -61,15 +64,16 @@ impl ExchangeError {
 pub(crate) struct Exchange<'a> {
     server: &'a Server,
     runtime: Runtime,
+    on_retry: &'a OnRetry<'a>,
     stop: &'a AtomicBool,
 }
 
 impl<'a> Exchange<'a> {
-    pub(crate) fn new(server: &'a Server, stop: &'a AtomicBool) -> io::Result<Self> {
-        Ok(Self { server, runtime: Builder::new_current_thread().enable_all().build()?, stop })
+    pub(crate) fn new(server: &'a Server, on_retry: &'a OnRetry<'a>, stop: &'a AtomicBool) -> io::Result<Self> {
+        Ok(Self { server, runtime: Builder::new_current_thread().enable_all().build()?, on_retry, stop })
     }
 
-    /// Sends a bulk get, or the question for its order, and passes the body of the response to
+    /// Sends a bulk get, or a query for its order, and passes the body of the response to
     /// `take`. If that fails for a reason that may pass, tries again from the beginning.
     pub(crate) fn post<T>(
         &self,
@@ -80,7 +84,7 @@ impl<'a> Exchange<'a> {
         let mut pause = PAUSE;
         for attempt in 1.. {
             match self.begin(query, list).and_then(|mut response| take(&mut response)) {
-                Err(error) if error.is_passing() && attempt < ATTEMPTS_MAX => {}
+                Err(error) if error.is_transient() && attempt < ATTEMPTS_MAX => (self.on_retry)(&error, pause),
                 result => return result,
             }
             self.wait(pause)?;
@@ -91,22 +95,21 @@ impl<'a> Exchange<'a> {
 
     fn begin(&self, query: &str, list: &Bytes) -> Result<Response<'_>, ExchangeError> {
         let path = format!("/{}?{query}", self.server.bucket());
-        let body = self.runtime.block_on(async {
+        let body = self.runtime.block_on(self.unless_stopped(async {
             let request = self.server.request(&Method::POST, &path, &[], Some(list.len() as u64), Full::new(list.clone())).await;
             let request = request.map_err(ExchangeError::Failed)?;
             let (mut sender, connection) = self.server.connect().await.map_err(ExchangeError::Failed)?;
             tokio::spawn(connection);
-            let response = self.unless_stopped(sender.send_request(request)).await?;
-            let response = response.map_err(|error| ExchangeError::Failed(failure_of(&error)))?;
+            let response = sender.send_request(request).await.map_err(|error| ExchangeError::Failed(failure_of(&error)))?;
             if response.status() != StatusCode::OK {
                 return Err(ExchangeError::Refused(read_refusal(response.status(), response.into_body()).await));
             }
             Ok(response.into_body())
-        })?;
+        }))??;
         Ok(Response { exchange: self, body, piece: Bytes::new(), failure: None })
     }
 
-    /// Waits for something, unless the command is stopped or it takes too long.
+    /// Awaits `what`, but fails if the command is stopped or on a timeout.
     async fn unless_stopped<T>(&self, what: impl Future<Output = T>) -> Result<T, ExchangeError> {
         let stopped = async {
             while !self.stop.load(Ordering::Relaxed) {
@@ -137,7 +140,7 @@ pub(crate) struct Response<'a> {
     exchange: &'a Exchange<'a>,
     body: Incoming,
     piece: Bytes,
-    /// Why reading failed; a reader in between may replace the error.
+    /// Why reading failed, kept because intermediate readers may replace the error.
     failure: Option<ExchangeError>,
 }
 

@@ -2,10 +2,13 @@
 //!
 //! ```text
 //! FOLDER/part-000001.tar  ...             complete parts
-//! FOLDER/part-000001.failed.jsonl         objects of that part that the server could not send
-//! FOLDER/retrieval/job.json               what is retrieved
-//! FOLDER/retrieval/sorted, parts.json     the list in reading order, and where parts begin
+//! FOLDER/_part-000001.tar.partial         a part that is being written
+//! FOLDER/_part-000001.failed.jsonl        objects of a part that the server could not send
+//! FOLDER/_retrieval/job.json              what is retrieved
+//! FOLDER/_retrieval/sorted, parts.json    the list in reading order, and where parts begin
 //! ```
+//!
+//! Programs that read a folder of Parquet files ignore names that begin with an underscore.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -18,12 +21,12 @@ use fulgurite_client::Server;
 use fulgurite_digest::{Algorithm, Digester};
 use serde::{Deserialize, Serialize};
 
-use crate::exchange::{Exchange, ExchangeError};
+use crate::exchange::{Exchange, ExchangeError, OnRetry};
 use crate::list::{ListError, Requested};
 use crate::order::{self, Part, read_line};
 use crate::part::{self, Fetched, PartFiles};
 
-/// The files that parts are.
+/// File format of the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -51,7 +54,7 @@ pub struct Settings {
     pub folder: PathBuf,
     /// What the parts are.
     pub format: Format,
-    /// Bulk gets at once.
+    /// Number of concurrent bulk gets.
     pub connections: usize,
     /// Maximum number of objects of a part.
     pub part_objects: u64,
@@ -91,11 +94,11 @@ pub struct Summary {
 
 /// Progress of a retrieval.
 pub trait Progress: Send {
-    /// So many objects of the list have a place.
+    /// Called with the number of objects located so far.
     fn placed(&mut self, _objects: u64) {}
-    /// The list has so many objects, of which earlier runs retrieved some.
+    /// Called once, with the length of the list and the number retrieved by earlier runs.
     fn begun(&mut self, _objects: u64, _earlier: u64) {}
-    /// So many objects were retrieved by this run, with so many bytes.
+    /// Called with the objects and bytes retrieved by this run so far.
     fn retrieved(&mut self, _objects: u64, _bytes: u64) {}
 }
 
@@ -105,10 +108,10 @@ pub enum RetrievalError {
     /// The list can't be used.
     #[error(transparent)]
     List(#[from] ListError),
-    /// The server's answer can't be had.
+    /// A request failed.
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
-    /// The folder has another retrieval.
+    /// The folder belongs to another retrieval.
     #[error("{} has parts of another retrieval: {differs} differs. Use another folder, or remove this one", folder.display())]
     Other {
         /// The folder.
@@ -152,10 +155,13 @@ pub enum RetrievalError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The same, without the folder.
+    /// The same, before the folder is added.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
+
+/// The file that says where parts begin. It exists once the list is sorted.
+const PARTS: &str = "parts.json";
 
 /// What identifies a retrieval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,14 +176,14 @@ struct Job {
 }
 
 impl Job {
-    /// What of another retrieval differs, apart from the endpoint: the same archive may have moved.
+    /// The first setting that differs. The endpoint is ignored, because a server may have moved.
     fn difference(&self, other: &Self) -> Option<&'static str> {
         let same = [
             ("the bucket", self.bucket == other.bucket),
             ("the list", self.list_sha256 == other.list_sha256),
             ("the format", self.format == other.format),
-            ("the number of objects of a part", self.part_objects == other.part_objects),
-            ("the size of a part", self.part_bytes == other.part_bytes),
+            ("--part-objects", self.part_objects == other.part_objects),
+            ("--part-size", self.part_bytes == other.part_bytes),
         ];
         same.into_iter().find(|(_, is_same)| !is_same).map(|(what, _)| what)
     }
@@ -195,33 +201,33 @@ impl<'a> Retrieval<'a> {
     /// A retrieval from a bucket of a server. Nothing is sent yet.
     #[must_use]
     pub fn new(server: &'a Server, settings: Settings) -> Self {
-        let state = settings.folder.join("retrieval");
+        let state = settings.folder.join("_retrieval");
         Self { server, settings, state }
     }
 
-    /// Retrieves all parts that are missing. Setting `stop` ends that early.
+    /// Retrieves all parts that are missing. `on_retry` gets the reason why a request is sent again,
+    /// and the pause before. Setting `stop` ends everything early.
     ///
     /// # Errors
     /// [`RetrievalError`]; another run goes on with the parts that are missing.
-    pub fn run(&self, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<Summary, RetrievalError> {
-        self.run_in_folder(progress, stop).map_err(|error| match error {
+    pub fn run(&self, progress: &mut dyn Progress, on_retry: &OnRetry<'_>, stop: &AtomicBool) -> Result<Summary, RetrievalError> {
+        self.run_in_folder(progress, on_retry, stop).map_err(|error| match error {
             RetrievalError::Io(source) => RetrievalError::Folder { folder: self.settings.folder.clone(), source },
             error => error,
         })
     }
 
-    fn run_in_folder(&self, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<Summary, RetrievalError> {
+    fn run_in_folder(&self, progress: &mut dyn Progress, on_retry: &OnRetry<'_>, stop: &AtomicBool) -> Result<Summary, RetrievalError> {
         std::fs::create_dir_all(&self.state)?;
         let _lock = self.lock()?;
         self.claim()?;
-        let parts = self.parts(progress, stop)?;
+        let parts = self.parts(progress, on_retry, stop)?;
         let mut summary = Summary { parts: parts.len() as u64, objects: parts.iter().map(|part| part.objects).sum(), ..Summary::default() };
-        let missing: Vec<usize> =
-            (0..parts.len()).filter(|index| !self.path_of(*index, self.settings.format.extension()).exists()).collect();
+        let missing: Vec<usize> = (0..parts.len()).filter(|index| !self.path_of(*index).exists()).collect();
         summary.earlier_parts = (parts.len() - missing.len()) as u64;
         let earlier = summary.objects - missing.iter().map(|index| parts[*index].objects).sum::<u64>();
         progress.begun(summary.objects, earlier);
-        let fetched = self.fetch_all(&parts, &missing, progress, stop)?;
+        let fetched = self.fetch_all(&parts, &missing, progress, on_retry, stop)?;
         (summary.retrieved, summary.bytes) = (fetched.retrieved, fetched.bytes);
         for index in 0..parts.len() {
             summary.failed += self.count_failed(index)?;
@@ -229,9 +235,14 @@ impl<'a> Retrieval<'a> {
         Ok(summary)
     }
 
-    /// The path of a file of a part.
-    fn path_of(&self, index: usize, extension: &str) -> PathBuf {
-        self.settings.folder.join(format!("part-{:06}.{extension}", index + 1))
+    /// The path of a part.
+    fn path_of(&self, index: usize) -> PathBuf {
+        self.settings.folder.join(format!("part-{:06}.{}", index + 1, self.settings.format.extension()))
+    }
+
+    /// The path of another file of a part.
+    fn hidden_path_of(&self, index: usize, extension: &str) -> PathBuf {
+        self.settings.folder.join(format!("_part-{:06}.{extension}", index + 1))
     }
 
     /// Keeps other processes from writing the same files. The system releases it if this process
@@ -261,6 +272,8 @@ impl<'a> Retrieval<'a> {
                 let found: Job = serde_json::from_slice(&text).map_err(|error| damaged(&path, &error))?;
                 match found.difference(&job) {
                     None => Ok(()),
+                    // Nothing was retrieved yet: a wrong bucket was named, for example.
+                    Some(_) if !self.state.join(PARTS).exists() => Ok(write_whole(&path, &job)?),
                     Some(differs) => Err(RetrievalError::Other { folder: self.settings.folder.clone(), differs }),
                 }
             }
@@ -278,12 +291,12 @@ impl<'a> Retrieval<'a> {
     }
 
     /// The parts of the sorted list, which an earlier run may have sorted.
-    fn parts(&self, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<Vec<Part>, RetrievalError> {
-        let path = self.state.join("parts.json");
+    fn parts(&self, progress: &mut dyn Progress, on_retry: &OnRetry<'_>, stop: &AtomicBool) -> Result<Vec<Part>, RetrievalError> {
+        let path = self.state.join(PARTS);
         match std::fs::read(&path) {
             Ok(text) => serde_json::from_slice(&text).map_err(|error| damaged(&path, &error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let exchange = Exchange::new(self.server, stop)?;
+                let exchange = Exchange::new(self.server, on_retry, stop)?;
                 let parts = order::sort(&self.settings, &exchange, &self.sorted(), &mut |objects| progress.placed(objects))?;
                 write_whole(&path, &parts)?;
                 Ok(parts)
@@ -302,12 +315,13 @@ impl<'a> Retrieval<'a> {
         parts: &[Part],
         missing: &[usize],
         progress: &mut dyn Progress,
+        on_retry: &OnRetry<'_>,
         stop: &AtomicBool,
     ) -> Result<Fetched, RetrievalError> {
         let (next, gives_up) = (AtomicUsize::new(0), AtomicBool::new(false));
         let tally = Mutex::new(Tally { progress, complete: Fetched::default(), running: BTreeMap::new() });
         let work = |worker: usize| -> Result<(), RetrievalError> {
-            let exchange = Exchange::new(self.server, stop)?;
+            let exchange = Exchange::new(self.server, on_retry, stop)?;
             while !gives_up.load(Ordering::Relaxed) {
                 let Some(index) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else { return Ok(()) };
                 let fetched = self.fetch(&exchange, *index, parts[*index], &mut |running| lock(&tally).set(worker, running));
@@ -320,7 +334,7 @@ impl<'a> Retrieval<'a> {
         let workers = self.settings.connections.clamp(1, missing.len().max(1));
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
-            // All of them end before the first error is returned.
+            // Joins all workers before the first error is returned.
             let results: Vec<_> =
                 threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect();
             results.into_iter().collect::<Result<(), _>>()
@@ -343,8 +357,8 @@ impl<'a> Retrieval<'a> {
             objects.push(object.ok_or_else(|| damaged(&self.sorted(), &"it ends early"))?);
         }
         let extension = self.settings.format.extension();
-        let (partial, complete) = (self.path_of(index, &format!("{extension}.partial")), self.path_of(index, extension));
-        let files = PartFiles { partial: &partial, complete: &complete, failed: &self.path_of(index, "failed.jsonl") };
+        let (partial, complete) = (self.hidden_path_of(index, &format!("{extension}.partial")), self.path_of(index));
+        let files = PartFiles { partial: &partial, complete: &complete, failed: &self.hidden_path_of(index, "failed.jsonl") };
         let fetched = part::fetch(exchange, &objects, self.settings.format, &files, on_progress);
         if fetched.is_err() {
             // The next run would replace it.
@@ -355,7 +369,7 @@ impl<'a> Retrieval<'a> {
 
     /// Number of objects of a part that the server could not send.
     fn count_failed(&self, index: usize) -> io::Result<u64> {
-        match File::open(self.path_of(index, "failed.jsonl")) {
+        match File::open(self.hidden_path_of(index, "failed.jsonl")) {
             Ok(file) => {
                 let mut lines = BufReader::new(file);
                 let mut count = 0;
@@ -374,7 +388,7 @@ impl<'a> Retrieval<'a> {
 struct Tally<'p> {
     progress: &'p mut dyn Progress,
     complete: Fetched,
-    /// What the part that each worker is at has so far. A new attempt begins at nothing.
+    /// Progress of each worker's current part. A retry starts from nothing.
     running: BTreeMap<usize, Fetched>,
 }
 

@@ -10,8 +10,8 @@
 //!
 //! A [`Retrieval`] keeps its progress in its folder and can be killed at any time: a part has its
 //! name only once it is complete and on disk, and the next run goes on with those that are missing.
-//! One bulk get of the server takes up to 100,000 objects (docs/s3.md); what it reports for objects
-//! that it can't read goes to a file beside the parts.
+//! One bulk get of the server takes up to 100,000 objects (docs/s3.md); failed objects are
+//! listed in a file beside the part.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,6 @@ mod part;
 mod rows;
 mod tar_part;
 
-pub use exchange::ExchangeError;
+pub use exchange::{ExchangeError, OnRetry};
 pub use job::{Format, Progress, Retrieval, RetrievalError, Settings, Summary};
 pub use list::{ListError, Requested};

@@ -34,6 +34,9 @@ pub enum ListError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// Its name says neither that lines are keys nor that they are JSON.
+    #[error("{}: name it .jsonl if each line is JSON, or .txt if each line is a key", .0.display())]
+    Name(PathBuf),
     /// A line is wrong.
     #[error("{}, line {line}: {why}", path.display())]
     Line {
@@ -53,6 +56,9 @@ pub enum ListError {
 /// [`ListError`], or that of `each`.
 pub(crate) fn read<E: From<ListError>>(path: &Path, mut each: impl FnMut(Requested) -> Result<(), E>) -> Result<(), E> {
     let io_error = |source| ListError::Io { path: path.to_owned(), source };
+    if path.extension().is_some_and(|extension| extension == "json") {
+        return Err(ListError::Name(path.to_owned()).into());
+    }
     let is_json = path.extension().is_some_and(|extension| extension == "jsonl" || extension == "ndjson");
     let mut reader = BufReader::with_capacity(1 << 20, File::open(path).map_err(io_error)?);
     let (mut text, mut line) = (Vec::new(), 0);
@@ -75,7 +81,11 @@ pub(crate) fn read<E: From<ListError>>(path: &Path, mut each: impl FnMut(Request
         if text.is_empty() {
             continue;
         }
-        each(if is_json { parse(text).map_err(|error| wrong(error.to_string()))? } else { Requested::new(text) })?;
+        let object = if is_json { parse(text).map_err(|error| wrong(error.to_string()))? } else { Requested::new(text) };
+        if let Some(range) = object.range.as_deref().filter(|range| !is_range(range)) {
+            return Err(wrong(format!("expected a range such as bytes=0-99, found {range:?}")).into());
+        }
+        each(object)?;
     }
 }
 
@@ -91,6 +101,16 @@ struct Line {
     _code: Option<IgnoredAny>,
     #[serde(rename = "message")]
     _message: Option<IgnoredAny>,
+}
+
+/// Whether the server takes this for a range.
+fn is_range(text: &str) -> bool {
+    let Some((first, last)) = text.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else { return false };
+    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok()).flatten();
+    match (first, last) {
+        ("", text) | (text, "") => number(text).is_some(),
+        (first, last) => number(first).zip(number(last)).is_some_and(|(first, last)| first <= last),
+    }
 }
 
 fn parse(text: &str) -> serde_json::Result<Requested> {
@@ -145,6 +165,20 @@ mod tests {
         assert_eq!(all[1..], [Requested::new("c"), Requested::new("d")]);
         let failed = br#"{"key":"e","version_id":null,"code":"NoSuchKey","message":"m"}"#;
         assert_eq!(of("list.jsonl", failed), Ok(vec![Requested::new("e")]));
+        for (range, is_valid) in [
+            ("bytes=0-0", true),
+            ("bytes=5-", true),
+            ("bytes=-5", true),
+            ("bytes=5-2", false),
+            ("bytes=-", false),
+            ("0-5", false),
+            ("bytes=0-1,3-4", false),
+            ("bananas", false),
+        ] {
+            let line = format!(r#"{{"key": "a", "range": "{range}"}}"#);
+            assert_eq!(of("list.jsonl", line.as_bytes()).is_ok(), is_valid, "{range}");
+        }
+        assert!(of("list.json", b"").is_err());
         for wrong in [r#"{"key": "a", "versionId": "7"}"#, r#"{"version_id": "7"}"#, "7", "a", "{"] {
             assert!(of("list.ndjson", wrong.as_bytes()).expect_err(wrong).starts_with("line 1: "), "{wrong}");
         }

@@ -1,10 +1,10 @@
-//! Sorts a list by where the archive has the objects, and cuts it into parts.
+//! Sorts a list by storage location, and cuts it into parts.
 //!
 //! The list may have more entries than fit into memory: the server is asked for pieces of it, runs
 //! of several pieces are sorted and written to files, and the files are merged.
 //!
 //! ```text
-//! list -> pieces of 100,000 -> positions -> runs of 1,000,000, sorted -> merged -> parts
+//! list -> pieces of 100,000 -> positions -> runs of 500,000, sorted -> merged -> parts
 //! ```
 
 use std::cmp::Reverse;
@@ -25,13 +25,13 @@ use crate::rows::CONTENT_BYTES_MAX;
 pub(crate) const OBJECTS_MAX: usize = 100_000;
 /// Maximum length of the list in one request, a little less than the server's limit.
 const LIST_BYTES_MAX: usize = 15 << 20;
-/// Objects that are sorted in memory.
-const RUN_OBJECTS: usize = 1_000_000;
+/// Objects per run, which is sorted in memory.
+const RUN_OBJECTS: usize = 500_000;
 
 /// A requested object and its place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Placed {
-    /// Sorts as the archive reads. Objects that the server can't find come last.
+    /// Sorts in the archive's read order. Objects that the server can't find come last.
     position: String,
     object: Requested,
     bytes: u64,

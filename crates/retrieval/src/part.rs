@@ -16,7 +16,7 @@ use crate::order::{body, write_line};
 use crate::rows::RowWriter;
 use crate::tar_part;
 
-/// What became of an object, as the server says it.
+/// The server's result for one object.
 #[derive(Debug, Deserialize)]
 struct Line {
     key: String,
@@ -41,7 +41,7 @@ struct Report {
     objects: Vec<Line>,
 }
 
-/// What a part has.
+/// Totals of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Fetched {
     pub(crate) retrieved: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Fetched {
     pub(crate) bytes: u64,
 }
 
-/// The path of a part's file, while and after it is written, and of the objects that it lacks.
+/// The path of a part's file, while and after it is written, and of the list of its failed objects.
 pub(crate) struct PartFiles<'a> {
     pub(crate) partial: &'a Path,
     pub(crate) complete: &'a Path,
@@ -89,7 +89,7 @@ fn to_tar(response: &mut Response<'_>, path: &Path, on_object: &mut dyn FnMut(u6
         on_object(size);
         Ok(())
     });
-    // The blocks that end an archive.
+    // Also the blocks that end an archive.
     let result = result.and_then(|report| io::copy(&mut copied, &mut io::sink()).map(|_| report).map_err(Unreadable::Io));
     let Copied { response, out, error } = copied;
     if let Some(error) = error {
@@ -183,13 +183,18 @@ fn finish(files: &PartFiles<'_>, objects: &[Requested], report: &Report) -> io::
         let mut file = File::create(files.failed)?;
         file.write_all(&failed)?;
         file.sync_all()?;
+    } else if let Err(error) = std::fs::remove_file(files.failed)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        // It is of an earlier attempt.
+        return Err(error);
     }
     std::fs::rename(files.partial, files.complete)?;
     files.complete.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())?;
     Ok(fetched)
 }
 
-/// Writes all that is read from a response.
+/// Writes to a file what is read from a response.
 struct Copied<'r, 'e> {
     response: &'r mut Response<'e>,
     out: BufWriter<File>,

@@ -13,7 +13,7 @@ use parquet::schema::types::{ColumnPath, Type};
 
 /// Bytes of content after which a row group ends. A reader holds a group in memory.
 const GROUP_BYTES: usize = 64 << 20;
-/// Rows after which it ends.
+/// Rows after which a row group ends.
 const GROUP_ROWS: usize = 100_000;
 /// Content above this is refused: Parquet's limit is 2 GiB, and a row is held in memory.
 pub(crate) const CONTENT_BYTES_MAX: u64 = 1 << 30;
@@ -53,7 +53,7 @@ impl RowWriter {
         let properties = WriterProperties::builder()
             .set_created_by("fulgurite version 1".into())
             .set_compression(Compression::SNAPPY)
-            // Images are compressed already, and their smallest and largest mean nothing.
+            // Content is usually compressed already, and its minimum and maximum mean nothing.
             .set_column_compression(content.clone(), Compression::UNCOMPRESSED)
             .set_column_dictionary_enabled(content.clone(), false)
             .set_column_statistics_enabled(content, EnabledStatistics::None)

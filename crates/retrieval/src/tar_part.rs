@@ -37,7 +37,11 @@ pub(crate) fn row<R: Read>(entry: &mut tar::Entry<'_, R>, name: String) -> io::R
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{:?} has {} bytes, too many for a row", row.key, entry.size())));
     }
     // Grows as the content arrives.
+    let size = entry.size();
     entry.read_to_end(&mut row.content)?;
+    if row.content.len() as u64 != size {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     Ok(row)
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
-use fulgurite_client::{Server, ServerOptions};
+use fulgurite_client::{Server, ServerOptions, region};
 use fulgurite_load::{Length, Load, Mix, Objects, Pace, Place, Progress, Run, Sizes, Target, Window, play, rows, table};
 use fulgurite_settings::Dimension;
 
@@ -87,9 +87,10 @@ pub(crate) struct Bench {
     /// The bucket; it is created if it doesn't exist
     #[arg(long, default_value = "bench", value_name = "NAME")]
     bucket: String,
-    /// The region that requests are signed for
-    #[arg(long, default_value = "us-east-1", env = "AWS_REGION", value_name = "NAME")]
-    region: String,
+    /// The region that requests are signed for. Default: AWS_REGION, AWS_DEFAULT_REGION, or
+    /// us-east-1
+    #[arg(long, value_name = "NAME")]
+    region: Option<String>,
     /// A profile in ~/.aws, for all endpoints, or for the endpoint of this name. Default:
     /// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the default profile
     #[arg(long = "profile", value_name = "[NAME=]PROFILE")]
@@ -293,7 +294,7 @@ fn targets(asked: &Bench) -> Result<Vec<Target>> {
         let of_name = |wanted: &str| profiles.iter().find(|(of, _)| of == wanted).map(|(_, profile)| profile.clone());
         let options = ServerOptions {
             bucket: asked.bucket.clone(),
-            region: asked.region.clone(),
+            region: region(asked.region.as_deref()),
             keys: None,
             profile: of_name(&name).or_else(|| of_name("")),
             authorities: asked.ca_file.clone(),
